@@ -1,0 +1,1 @@
+//! The running machine: mappings, page map, page cache, THP settings, filesystems.

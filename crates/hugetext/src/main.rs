@@ -1,0 +1,2 @@
+//! The `hugetext` command.
+fn main() {}

@@ -1,0 +1,259 @@
+//! What each kernel version allows, as data.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// A kernel version: `6.18` or `6.18.15-amd64`; what follows the numbers is ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// As in 6.18: the 6.
+    pub major: u16,
+    /// As in 6.18: the 18.
+    pub minor: u16,
+}
+
+impl Version {
+    /// The version `major.minor`.
+    pub const fn new(major: u16, minor: u16) -> Version {
+        Version { major, minor }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl Serialize for Version {
+    /// As `6.18`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Text that does not begin with `MAJOR.MINOR`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no kernel version; one looks like 6.18")]
+pub struct ParseVersionError(String);
+
+impl FromStr for Version {
+    type Err = ParseVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut numbers = text
+            .split(|c: char| !c.is_ascii_digit())
+            .map(str::parse::<u16>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Ok(Version { major, minor }),
+            _ => Err(ParseVersionError(text.to_owned())),
+        }
+    }
+}
+
+/// The filesystems whose page cache the rules speak of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Filesystem {
+    /// ext4 (ext2 and ext3 mounted by it included).
+    Ext4,
+    /// xfs.
+    Xfs,
+    /// btrfs.
+    Btrfs,
+    /// f2fs.
+    F2fs,
+    /// erofs.
+    Erofs,
+    /// overlayfs: pages belong to the lower or upper file's filesystem, the mapping does not.
+    Overlay,
+    /// tmpfs mounted with huge=always.
+    HugeTmpfs,
+    /// tmpfs with another huge= option.
+    Tmpfs,
+    /// Any other.
+    Other,
+}
+
+impl Filesystem {
+    /// The filesystem of a name as /proc/self/mountinfo gives it. tmpfs is [`Filesystem::Tmpfs`];
+    /// its mount options decide whether it is a huge one.
+    pub fn from_name(name: &str) -> Filesystem {
+        match name {
+            "ext4" | "ext3" | "ext2" => Filesystem::Ext4,
+            "xfs" => Filesystem::Xfs,
+            "btrfs" => Filesystem::Btrfs,
+            "f2fs" => Filesystem::F2fs,
+            "erofs" => Filesystem::Erofs,
+            "overlay" => Filesystem::Overlay,
+            "tmpfs" => Filesystem::Tmpfs,
+            _ => Filesystem::Other,
+        }
+    }
+}
+
+/// A thing a kernel does or does not do with program text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topic {
+    /// The ELF loader places a PIE by its largest p_align.
+    PieAlignment,
+    /// The ELF loader places a static PIE by its largest p_align.
+    StaticPieAlignment,
+    /// mmap of a file makes address and offset congruent modulo the PMD size.
+    MmapAlignment,
+    /// The page cache of this filesystem holds folios of PMD order.
+    LargeFolios,
+    /// A fault in a mapping with MADV_HUGEPAGE reads a PMD-order folio.
+    HugeReadahead,
+    /// MADV_COLLAPSE works on mapped file text without CONFIG_READ_ONLY_THP_FOR_FS.
+    Collapse,
+    /// mprotect() handles the PTEs of a large folio in one batch.
+    MprotectBatching,
+}
+
+/// Since which kernel a [`Topic`] holds, and who says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// What the rule is about.
+    pub topic: Topic,
+    /// The filesystem it holds for; `None` for all.
+    pub filesystem: Option<Filesystem>,
+    /// The first version it holds in.
+    pub since: Version,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+const fn all(topic: Topic, major: u16, minor: u16, source: &'static str) -> Rule {
+    Rule {
+        topic,
+        filesystem: None,
+        since: Version::new(major, minor),
+        source,
+    }
+}
+
+const fn on(fs: Filesystem, topic: Topic, major: u16, minor: u16, source: &'static str) -> Rule {
+    Rule {
+        topic,
+        filesystem: Some(fs),
+        since: Version::new(major, minor),
+        source,
+    }
+}
+
+/// Every rule known. The first that matches a topic and filesystem holds.
+pub const RULES: &[Rule] = &[
+    all(
+        Topic::PieAlignment,
+        5,
+        10,
+        "fs/binfmt_elf.c, maximum_alignment()",
+    ),
+    all(
+        Topic::StaticPieAlignment,
+        6,
+        10,
+        "fs/binfmt_elf.c, static PIE honours PT_LOAD alignment",
+    ),
+    on(
+        Filesystem::Ext4,
+        Topic::MmapAlignment,
+        5,
+        18,
+        "mm/huge_memory.c, thp_get_unmapped_area()",
+    ),
+    on(
+        Filesystem::Xfs,
+        Topic::MmapAlignment,
+        5,
+        18,
+        "mm/huge_memory.c, thp_get_unmapped_area()",
+    ),
+    on(
+        Filesystem::Btrfs,
+        Topic::MmapAlignment,
+        6,
+        1,
+        "fs/btrfs/file.c, get_unmapped_area",
+    ),
+    on(
+        Filesystem::HugeTmpfs,
+        Topic::MmapAlignment,
+        4,
+        8,
+        "mm/shmem.c, shmem_get_unmapped_area()",
+    ),
+    on(
+        Filesystem::Xfs,
+        Topic::LargeFolios,
+        5,
+        18,
+        "fs/xfs, mapping_set_large_folios()",
+    ),
+    on(
+        Filesystem::Ext4,
+        Topic::LargeFolios,
+        6,
+        16,
+        "fs/ext4, large folios for regular files",
+    ),
+    on(
+        Filesystem::HugeTmpfs,
+        Topic::LargeFolios,
+        4,
+        8,
+        "mm/shmem.c, huge=always",
+    ),
+    all(
+        Topic::HugeReadahead,
+        5,
+        18,
+        "mm/filemap.c, do_sync_mmap_readahead()",
+    ),
+    all(Topic::Collapse, 7, 2, "mm/khugepaged.c, measured on 7.2"),
+    all(
+        Topic::MprotectBatching,
+        6,
+        17,
+        "mm/mprotect.c, batching by folio",
+    ),
+];
+
+/// The rule by which `version` does `topic` on `filesystem`; `None` if it does not.
+pub fn rule(topic: Topic, filesystem: Filesystem, version: Version) -> Option<&'static Rule> {
+    first_rule(topic, filesystem).filter(|rule| rule.since <= version)
+}
+
+/// The rule for `topic` on `filesystem` in any version.
+pub fn first_rule(topic: Topic, filesystem: Filesystem) -> Option<&'static Rule> {
+    RULES
+        .iter()
+        .find(|rule| rule.topic == topic && rule.filesystem.is_none_or(|named| named == filesystem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_parse_as_uname_prints_them() {
+        assert_eq!("6.18.44-fc-v657".parse(), Ok(Version::new(6, 18)));
+        assert_eq!("6.1".parse(), Ok(Version::new(6, 1)));
+        assert!("6".parse::<Version>().is_err());
+        assert!("".parse::<Version>().is_err());
+        assert!("six.one".parse::<Version>().is_err());
+        assert!("99999999.1".parse::<Version>().is_err());
+    }
+
+    #[test]
+    fn ext4_holds_large_folios_since_6_16_only() {
+        let has = |minor| rule(Topic::LargeFolios, Filesystem::Ext4, Version::new(6, minor));
+        assert!(has(15).is_none());
+        assert!(has(16).is_some());
+        assert!(rule(Topic::LargeFolios, Filesystem::Other, Version::new(7, 3)).is_none());
+    }
+}

@@ -1,0 +1,18 @@
+//! What one page-table leaf can map, and how much of a program's text it reaches.
+//!
+//! Everything here is a pure decision over plain values: no file is opened, no system call made.
+//! The words are those of the field: a *leaf* is what one page-table entry (or one contpte block)
+//! maps, a *window* is a leaf-aligned, leaf-sized span of addresses, and a text segment *reaches*
+//! the windows that lie wholly inside its mapping.
+
+mod bias;
+mod geometry;
+mod kernel;
+mod reach;
+mod segment;
+
+pub use bias::{Bias, Loader, ObjectKind};
+pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
+pub use kernel::{Filesystem, ParseVersionError, RULES, Rule, Topic, Version, first_rule, rule};
+pub use reach::{Cause, Reach, TextReach, Vma, reach, vmas};
+pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

@@ -1,0 +1,269 @@
+//! Which text a leaf can map, and what stands in the way of the rest.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::bias::Bias;
+use crate::geometry::Leaf;
+use crate::kernel::{Filesystem, Version};
+use crate::segment::{Perms, Segment, Span};
+
+/// A mapping as the loader makes it from PT_LOADs, with the load bias taken as zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Vma {
+    /// Page-aligned addresses.
+    pub addresses: Span,
+    /// File offset of the first address, page-aligned.
+    pub offset: u64,
+    /// Access rights.
+    pub perms: Perms,
+}
+
+impl Vma {
+    fn of(segment: &Segment, page: Leaf) -> Option<Vma> {
+        let file_backed = segment.file_backed();
+        // The loader maps whole pages, so it needs address and offset congruent modulo the page.
+        let congruent = page.is_aligned(segment.vaddr.wrapping_sub(segment.offset));
+        (congruent && !file_backed.is_empty()).then(|| Vma {
+            addresses: Span::new(
+                page.align_down(file_backed.start),
+                page.align_up(file_backed.end),
+            ),
+            offset: page.align_down(segment.offset),
+            perms: segment.perms,
+        })
+    }
+
+    /// Whether the kernel makes one VMA of `self` and the mapping made right after it
+    /// (`vma_merge_new_range()`, mm/vma.c: same file, same flags, offsets in line).
+    fn merges_with(&self, next: &Vma) -> bool {
+        self.perms == next.perms
+            && self.addresses.end == next.addresses.start
+            && self.offset.wrapping_add(self.addresses.len()) == next.offset
+    }
+}
+
+/// The file-backed mappings of an image, in the order of its PT_LOADs; neighbours the kernel would
+/// merge are one. Segments that cannot be mapped with pages of `page` are left out.
+pub fn vmas(segments: &[Segment], page: Leaf) -> Vec<Vma> {
+    let mut vmas: Vec<Vma> = Vec::with_capacity(segments.len());
+    for vma in segments.iter().filter_map(|segment| Vma::of(segment, page)) {
+        match vmas.last_mut() {
+            Some(last) if last.merges_with(&vma) => last.addresses.end = vma.addresses.end,
+            _ => vmas.push(vma),
+        }
+    }
+    vmas
+}
+
+/// Why text is not mapped by a leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "cause", rename_all = "kebab-case")]
+pub enum Cause {
+    /// Address and file offset differ modulo the leaf.
+    Incongruent {
+        /// (p_vaddr − p_offset) mod leaf, in bytes.
+        by: u64,
+    },
+    /// The load bias is promised a smaller alignment than the leaf.
+    Alignment {
+        /// What is promised.
+        align: Leaf,
+    },
+    /// The mapping is smaller than one window.
+    Small,
+    /// Text before the first whole window.
+    Head {
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// Text after the last whole window.
+    Tail {
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The segment is writable as well.
+    Writable,
+    /// The filesystem's page cache holds no folio of the leaf's order, in any kernel known.
+    Filesystem {
+        /// Which one.
+        filesystem: Filesystem,
+    },
+    /// The kernel lacks something a later one has.
+    Kernel {
+        /// The first version that has it.
+        needs: Version,
+    },
+    /// Transparent huge pages are disabled for the process (prctl PR_SET_THP_DISABLE).
+    ThpDisabled,
+    /// The page cache holds small folios there.
+    SmallFolios,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Incongruent { by } => {
+                write!(
+                    f,
+                    "incongruent: address and file offset differ by {by:#x} within a window"
+                )
+            }
+            Cause::Alignment { align } => {
+                write!(
+                    f,
+                    "alignment too small: the load address is only {align}-aligned"
+                )
+            }
+            Cause::Small => write!(f, "smaller than a window"),
+            Cause::Head { bytes } => write!(f, "{} KiB before the first window", bytes >> 10),
+            Cause::Tail { bytes } => write!(f, "{} KiB after the last window", bytes >> 10),
+            Cause::Writable => write!(f, "writable"),
+            Cause::Filesystem { filesystem } => {
+                write!(
+                    f,
+                    "the page cache of {filesystem:?} holds no folios of this size"
+                )
+            }
+            Cause::Kernel { needs } => write!(f, "kernel too old: needs {needs}"),
+            Cause::ThpDisabled => write!(f, "huge pages are disabled for the process"),
+            Cause::SmallFolios => write!(f, "the page cache holds it in small folios"),
+        }
+    }
+}
+
+/// The reach of one text segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TextReach {
+    /// Which of the given segments.
+    pub segment: usize,
+    /// Addresses of whole windows that this text shares with its mapping; they may begin before
+    /// the text and end after it. Empty if there are none.
+    pub windows: Span,
+    /// File offset of the first window.
+    pub offset: u64,
+    /// Text bytes inside the windows.
+    pub reached: u64,
+    /// What keeps the rest out.
+    pub causes: Vec<Cause>,
+}
+
+/// How much of an image's text a leaf can map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reach {
+    /// The leaf in question.
+    pub leaf: Leaf,
+    /// Text bytes of the image.
+    pub text: u64,
+    /// Text bytes in windows.
+    pub reached: u64,
+    /// Segment by segment.
+    pub segments: Vec<TextReach>,
+}
+
+impl Reach {
+    /// Reach in percent of the text; 0 for an image without text.
+    pub fn percent(&self) -> f64 {
+        if self.text == 0 {
+            0.0
+        } else {
+            100.0 * self.reached as f64 / self.text as f64
+        }
+    }
+}
+
+/// The reach of `leaf` into the text among `segments`, mapped with base pages of `page` at a load
+/// bias of which `bias` is known. Holds if the page cache has folios of the leaf's order.
+pub fn reach(segments: &[Segment], page: Leaf, leaf: Leaf, bias: Bias) -> Reach {
+    let vmas = vmas(segments, page);
+    let texts = segments
+        .iter()
+        .enumerate()
+        .filter(|(_, segment)| segment.is_text());
+    let reaches: Vec<TextReach> = texts
+        .map(|(index, segment)| text_reach(index, segment, &vmas, leaf, bias))
+        .collect();
+    Reach {
+        leaf,
+        text: segments
+            .iter()
+            .filter(|s| s.is_text())
+            .map(|s| s.filesz)
+            .sum(),
+        reached: reaches.iter().map(|reach| reach.reached).sum(),
+        segments: reaches,
+    }
+}
+
+fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: Bias) -> TextReach {
+    let text = segment.file_backed();
+    let none = |causes| TextReach {
+        segment: index,
+        windows: Span::new(text.start, text.start),
+        offset: segment.offset,
+        reached: 0,
+        causes,
+    };
+    let delta = leaf.offset_in(
+        text.start
+            .wrapping_add(bias.residue)
+            .wrapping_sub(segment.offset),
+    );
+    let vma = vmas.iter().find(|vma| {
+        vma.addresses.contains(text.start)
+            && vma.addresses.start.wrapping_sub(vma.offset)
+                == segment.vaddr.wrapping_sub(segment.offset)
+    });
+    let Some(vma) = vma else {
+        return none(vec![Cause::Incongruent { by: delta }]);
+    };
+
+    let mut causes = Vec::new();
+    if segment.perms.write {
+        causes.push(Cause::Writable);
+    }
+    if vma.addresses.len() < leaf.bytes() {
+        causes.push(Cause::Small);
+    }
+    if delta != 0 {
+        causes.push(Cause::Incongruent { by: delta });
+    }
+    if bias.align < leaf {
+        causes.push(Cause::Alignment { align: bias.align });
+    }
+    if !causes.is_empty() {
+        return none(causes);
+    }
+    let windows = whole_windows(vma.addresses, leaf, bias.residue);
+    if windows.is_empty() {
+        return none(vec![Cause::Head { bytes: text.len() }]);
+    }
+    let head = windows.start.saturating_sub(text.start).min(text.len());
+    let tail = text.end.saturating_sub(windows.end).min(text.len());
+    causes.extend((head > 0).then_some(Cause::Head { bytes: head }));
+    causes.extend((tail > 0).then_some(Cause::Tail { bytes: tail }));
+    TextReach {
+        segment: index,
+        windows,
+        offset: vma
+            .offset
+            .wrapping_add(windows.start.wrapping_sub(vma.addresses.start)),
+        reached: text.intersect(&windows).len(),
+        causes,
+    }
+}
+
+/// The whole windows inside `addresses` once a bias of `residue` is added, as unbiased addresses.
+fn whole_windows(addresses: Span, leaf: Leaf, residue: u64) -> Span {
+    let start = leaf.align_up(addresses.start + residue);
+    let end = leaf.align_down(addresses.end + residue);
+    if start >= end {
+        return Span::new(addresses.start, addresses.start);
+    }
+    Span::new(start - residue, end - residue)
+}
+
+#[cfg(test)]
+#[path = "reach_tests.rs"]
+mod tests;
