@@ -1,0 +1,232 @@
+//! An owned span of this process's addresses, to map, advise, touch and protect as a probe needs.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use hugetext_leaf::{Leaf, Perms, Span};
+
+/// What to tell the kernel about memory (madvise(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// MADV_HUGEPAGE: faults may read and allocate folios of PMD order.
+    HugePage,
+    /// MADV_NOHUGEPAGE: faults take base pages.
+    NoHugePage,
+    /// MADV_COLLAPSE: make PMD-order folios of what is mapped, now (Linux 6.1).
+    Collapse,
+    /// MADV_PAGEOUT: reclaim the pages (Linux 5.4).
+    PageOut,
+}
+
+impl Advice {
+    fn value(self) -> c_int {
+        match self {
+            Advice::HugePage => libc::MADV_HUGEPAGE,
+            Advice::NoHugePage => libc::MADV_NOHUGEPAGE,
+            Advice::Collapse => libc::MADV_COLLAPSE,
+            Advice::PageOut => libc::MADV_PAGEOUT,
+        }
+    }
+}
+
+/// A private mapping that this value alone owns; unmapped when dropped.
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<c_void>,
+    len: usize,
+}
+
+impl Region {
+    /// Maps `len` bytes of `file` from `offset`, both multiples of the base page, at a multiple of
+    /// `align`. The file must not shrink while the region is touched (SIGBUS otherwise).
+    pub fn of_file(
+        file: impl AsFd,
+        offset: u64,
+        len: usize,
+        align: Leaf,
+        perms: Perms,
+    ) -> io::Result<Region> {
+        let region = Region::reserve(len, align)?;
+        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+        region.map_over(perms, libc::MAP_PRIVATE, Some((file.as_fd(), offset)))?;
+        Ok(region)
+    }
+
+    /// Maps `len` bytes of zeroed, readable and writable memory at a multiple of `align`.
+    pub fn anonymous(len: usize, align: Leaf) -> io::Result<Region> {
+        let region = Region::reserve(len, align)?;
+        let perms = Perms {
+            read: true,
+            write: true,
+            exec: false,
+        };
+        region.map_over(perms, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, None)?;
+        Ok(region)
+    }
+
+    /// The addresses.
+    pub fn span(&self) -> Span {
+        let start = self.start.as_ptr() as u64;
+        Span::new(start, start.saturating_add(self.len as u64))
+    }
+
+    /// Advises the whole region.
+    pub fn advise(&self, advice: Advice) -> io::Result<()> {
+        // SAFETY: the span is owned by this region; none of the advices changes what it reads as.
+        check(unsafe { libc::madvise(self.start.as_ptr(), self.len, advice.value()) })
+    }
+
+    /// Sets the access rights of `len` bytes from `offset` into the region. Touching memory without
+    /// the right to is SIGSEGV, so the caller restores what it touches.
+    pub fn protect(&self, offset: usize, len: usize, perms: Perms) -> io::Result<()> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: offset is inside the region, as checked above; no reference into it is ever made.
+        check(unsafe { libc::mprotect(self.start.as_ptr().byte_add(offset), len, prot(perms)) })
+    }
+
+    /// Reads one byte of every `step` bytes, so that each such page is mapped.
+    pub fn touch(&self, step: usize) {
+        for offset in (0..self.len).step_by(step.max(1)) {
+            // SAFETY: offset is inside the region, which is mapped readable.
+            unsafe { self.start.cast::<u8>().byte_add(offset).read_volatile() };
+        }
+    }
+
+    /// Writes a byte that is not zero into every `step` bytes; the region must be writable.
+    pub fn dirty(&self, step: usize) {
+        for offset in (0..self.len).step_by(step.max(1)) {
+            // SAFETY: offset is inside the region; no reference into it is ever made.
+            unsafe { self.start.cast::<u8>().byte_add(offset).write_volatile(1) };
+        }
+    }
+
+    /// Addresses that nothing else uses: reserves `len + align` and gives back what is too much.
+    fn reserve(len: usize, align: Leaf) -> io::Result<Region> {
+        if len == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let slack = usize::try_from(align.bytes()).map_err(io::Error::other)?;
+        let whole = len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let head = (align.align_up(base as u64) - base as u64) as usize;
+        // SAFETY: head <= slack, so both cut-offs lie inside the reservation made above.
+        unsafe {
+            let start = base.byte_add(head);
+            if head > 0 {
+                libc::munmap(base, head);
+            }
+            if slack > head {
+                libc::munmap(start.byte_add(len), slack - head);
+            }
+            Ok(Region {
+                start: NonNull::new(start).ok_or(io::ErrorKind::AddrNotAvailable)?,
+                len,
+            })
+        }
+    }
+
+    fn map_over(
+        &self,
+        perms: Perms,
+        flags: c_int,
+        file: Option<(BorrowedFd<'_>, libc::off_t)>,
+    ) -> io::Result<()> {
+        let (fd, offset) = file.map_or((-1, 0), |(fd, offset)| (fd.as_raw_fd(), offset));
+        // SAFETY: MAP_FIXED replaces exactly the reservation that this region owns.
+        let at = unsafe {
+            libc::mmap(
+                self.start.as_ptr(),
+                self.len,
+                prot(perms),
+                flags | libc::MAP_FIXED,
+                fd,
+                offset,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the span is owned by this region and no reference into it was ever given out.
+        unsafe { libc::munmap(self.start.as_ptr(), self.len) };
+    }
+}
+
+/// process_madvise(2) over `spans` of the process behind `pidfd`: bytes advised. Needs CAP_SYS_NICE
+/// and the right to trace the process.
+pub fn advise_process(pidfd: impl AsFd, spans: &[Span], advice: Advice) -> io::Result<u64> {
+    let vectors: Vec<libc::iovec> = spans
+        .iter()
+        .map(|span| libc::iovec {
+            iov_base: span.start as *mut c_void,
+            iov_len: span.len() as usize,
+        })
+        .collect();
+    // SAFETY: the kernel reads `vectors`, which lives across the call; the addresses are of the
+    // other process, whose memory keeps its contents under every advice there is here.
+    let advised = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            pidfd.as_fd().as_raw_fd(),
+            vectors.as_ptr(),
+            vectors.len(),
+            advice.value(),
+            0,
+        )
+    };
+    u64::try_from(advised).map_err(|_| io::Error::last_os_error())
+}
+
+fn prot(perms: Perms) -> c_int {
+    let bit = |on, bit| if on { bit } else { 0 };
+    bit(perms.read, libc::PROT_READ)
+        | bit(perms.write, libc::PROT_WRITE)
+        | bit(perms.exec, libc::PROT_EXEC)
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_aligned_and_reads_as_the_file() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let perms = Perms {
+            read: true,
+            write: false,
+            exec: true,
+        };
+        let region = Region::of_file(&file, 0, 1 << 16, Leaf::M2, perms).unwrap();
+        assert!(Leaf::M2.is_aligned(region.span().start));
+        region.touch(4096);
+        assert!(region.protect(1 << 15, 1 << 16, perms).is_err());
+    }
+
+    #[test]
+    fn nothing_is_mapped_for_no_bytes() {
+        assert!(Region::anonymous(0, Leaf::K4).is_err());
+    }
+}
