@@ -1,0 +1,165 @@
+//! The page cache of a file, window by window.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+
+use hugetext_leaf::{Leaf, Span};
+use rustix::fs::{Advice, fadvise};
+use serde::Serialize;
+
+use crate::mapping::FileMapping;
+use crate::pagemap;
+
+/// What the page cache holds of one window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WindowState {
+    /// One folio of the leaf's order: whoever maps it congruently gets a leaf.
+    Huge,
+    /// All of it, in smaller folios.
+    Small,
+    /// Some or none of it.
+    Absent,
+}
+
+/// What the page cache holds of a run of windows, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CacheState {
+    /// One entry per window.
+    pub windows: Vec<WindowState>,
+}
+
+impl CacheState {
+    /// Windows in the given state.
+    pub fn count(&self, state: WindowState) -> usize {
+        self.windows
+            .iter()
+            .filter(|window| **window == state)
+            .count()
+    }
+
+    /// Whether every window is huge.
+    pub fn is_warm(&self) -> bool {
+        self.count(WindowState::Huge) == self.windows.len()
+    }
+}
+
+/// A run of whole windows of a file, mapped for looking at its page cache and changing it.
+#[derive(Debug)]
+pub struct FileWindows<'f> {
+    file: &'f File,
+    range: Span,
+    leaf: Leaf,
+}
+
+impl<'f> FileWindows<'f> {
+    /// The windows in `range`: file offsets, both ends multiples of `leaf`.
+    pub fn new(file: &'f File, range: Span, leaf: Leaf) -> FileWindows<'f> {
+        FileWindows { file, range, leaf }
+    }
+
+    /// File ranges of the windows.
+    fn each(&self) -> impl Iterator<Item = Span> + use<> {
+        let (range, step) = (self.range, self.leaf.bytes());
+        (range.start..range.end)
+            .step_by(step as usize)
+            .map(move |at| Span::new(at, at + step))
+    }
+
+    /// A fresh mapping of the run, congruent modulo the leaf.
+    pub fn map(&self) -> io::Result<FileMapping> {
+        FileMapping::new(self.file, self.range, self.leaf)
+    }
+
+    /// Looks without changing: one page of each window that is wholly cached is mapped in this
+    /// process, and the page map tells by which leaf. Nothing is read from disk.
+    pub fn state(&self) -> io::Result<CacheState> {
+        let mapping = self.map()?;
+        let pages = mapping.resident()?;
+        let per_window = (self.leaf.bytes() / rustix::param::page_size() as u64) as usize;
+        let cached: Vec<bool> = pages
+            .chunks(per_window)
+            .map(|window| window.iter().all(|page| *page))
+            .collect();
+        for (window, _) in self.each().zip(&cached).filter(|(_, cached)| **cached) {
+            let first = Span::new(
+                window.start,
+                window.start + rustix::param::page_size() as u64,
+            );
+            mapping.touch(first)?;
+        }
+        let huge = pagemap::leaf_spans(&mapping, self.leaf)?;
+        let base = mapping.addresses().start;
+        let windows = self.each().zip(cached).map(|(window, cached)| {
+            let address = base + (window.start - self.range.start);
+            match (cached, huge.iter().any(|span| span.contains(address))) {
+                (true, true) => WindowState::Huge,
+                (true, false) => WindowState::Small,
+                (false, _) => WindowState::Absent,
+            }
+        });
+        Ok(CacheState {
+            windows: windows.collect(),
+        })
+    }
+
+    /// Rung: gather the windows that are not huge yet by MADV_COLLAPSE. Goes on past a window that
+    /// fails and returns the last error if none succeeded.
+    pub fn collapse(&self, state: &CacheState) -> io::Result<()> {
+        let mapping = self.map()?;
+        let mut outcome = Ok(());
+        for (window, _) in self
+            .each()
+            .zip(&state.windows)
+            .filter(|(_, s)| **s != WindowState::Huge)
+        {
+            match mapping.collapse(window) {
+                Ok(()) => outcome = Ok(()),
+                Err(error) if outcome.is_ok() => outcome = Err(error),
+                Err(_) => {}
+            }
+        }
+        outcome
+    }
+
+    /// Rung: drop the windows that are not huge yet and read them again with MADV_HUGEPAGE.
+    /// Dirty pages are written first; pages that somebody maps stay.
+    pub fn reread(&self, state: &CacheState) -> io::Result<()> {
+        // Not every filesystem lets a reader sync; what stays dirty then just stays.
+        let _ = rustix::fs::fdatasync(self.file);
+        let cold: Vec<Span> = self
+            .each()
+            .zip(&state.windows)
+            .filter(|(_, state)| **state != WindowState::Huge)
+            .map(|(window, _)| window)
+            .collect();
+        for window in &cold {
+            self.drop_cached(*window)?;
+        }
+        let mapping = self.map()?;
+        mapping.want_huge()?;
+        for window in cold {
+            mapping.touch(window)?;
+        }
+        Ok(())
+    }
+
+    /// Drops the run from the page cache and reads it as a plain mapping would, into the small
+    /// folios of fault readahead: the state a machine is in without this project. Pages that
+    /// somebody maps stay as they are.
+    pub fn make_small(&self) -> io::Result<()> {
+        let _ = rustix::fs::fdatasync(self.file);
+        self.drop_cached(self.range)?;
+        self.map()?.touch(self.range)
+    }
+
+    fn drop_cached(&self, range: Span) -> io::Result<()> {
+        Ok(fadvise(
+            self.file,
+            range.start,
+            NonZeroU64::new(range.len()),
+            Advice::DontNeed,
+        )?)
+    }
+}

@@ -1,0 +1,117 @@
+//! Facts about this machine's kernel.
+
+use std::fs;
+
+use hugetext_leaf::{Geometry, Leaf, Version};
+use serde::Serialize;
+
+/// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThpMode {
+    /// Every eligible mapping.
+    Always,
+    /// Mappings with MADV_HUGEPAGE.
+    Madvise,
+    /// None.
+    Never,
+    /// The kernel has no transparent huge pages.
+    Unavailable,
+}
+
+/// The kernel and page sizes of this machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// The release string of uname.
+    pub release: String,
+    /// The version in it; `None` if it does not begin with numbers.
+    pub kernel: Option<Version>,
+    /// e.g. `x86_64`.
+    pub arch: &'static str,
+    /// The base page.
+    pub page: Leaf,
+    /// The PMD leaf; `None` without transparent huge pages.
+    pub pmd: Option<Leaf>,
+    /// The leaf sizes of this architecture and base page, if they are known.
+    pub geometry: Option<Geometry>,
+    /// The THP setting for anonymous memory.
+    pub thp: ThpMode,
+    /// Processors online.
+    pub cpus: usize,
+}
+
+const THP: &str = "/sys/kernel/mm/transparent_hugepage";
+
+impl Machine {
+    /// Asks the running kernel.
+    pub fn this() -> Machine {
+        let release = rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned();
+        let page = Leaf::from_bytes(rustix::param::page_size() as u64).unwrap_or(Leaf::K4);
+        let arch = std::env::consts::ARCH;
+        Machine {
+            kernel: release.parse().ok(),
+            release,
+            arch,
+            page,
+            pmd: read_number(&format!("{THP}/hpage_pmd_size")).and_then(Leaf::from_bytes),
+            geometry: geometry(arch, page),
+            thp: thp_mode(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+fn geometry(arch: &str, page: Leaf) -> Option<Geometry> {
+    let known = match arch {
+        "x86_64" => &[Geometry::X86_64][..],
+        "aarch64" => &[Geometry::ARM64_4K, Geometry::ARM64_16K, Geometry::ARM64_64K],
+        _ => &[],
+    };
+    known.iter().copied().find(|geometry| geometry.page == page)
+}
+
+fn thp_mode() -> ThpMode {
+    let text = fs::read_to_string(format!("{THP}/enabled")).unwrap_or_default();
+    match text.split(['[', ']']).nth(1) {
+        Some("always") => ThpMode::Always,
+        Some("madvise") => ThpMode::Madvise,
+        Some("never") => ThpMode::Never,
+        _ => ThpMode::Unavailable,
+    }
+}
+
+fn read_number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The version of the C library this program runs on, as (major, minor); `None` if that is not
+/// glibc, which says nothing about other programs of the machine.
+pub fn glibc_version() -> Option<(u32, u32)> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: gnu_get_libc_version() returns a pointer to a static NUL-terminated string.
+        let text = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+        let (major, minor) = text.to_str().ok()?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn describes_the_kernel_that_runs_the_test() {
+        let machine = Machine::this();
+        assert!(machine.kernel.is_some());
+        assert!(machine.cpus > 0);
+        if let (Some(geometry), Some(pmd)) = (machine.geometry, machine.pmd) {
+            assert_eq!(geometry.pmd, pmd);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Writing a file so that its path shows either the old content or all of the new.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown, fgetxattr,
+    flistxattr, fsetxattr, futimens, linkat, openat, renameat, unlinkat,
+};
+
+/// Why a file could not be replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// No file can be made beside the destination.
+    #[error("cannot make a file in {directory}: {source}")]
+    Create {
+        /// The directory.
+        directory: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Owner, mode, times or an extended attribute could not be carried over.
+    #[error("cannot carry over its {what}: {source}")]
+    Metadata {
+        /// Which.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The finished file could not be put into place.
+    #[error("cannot put the new file into place: {0}")]
+    Rename(io::Error),
+}
+
+/// A new file without a name, in the directory of its destination. Nothing is left behind if the
+/// program ends before [`Replacement::commit`], however it ends: the file is an O_TMPFILE.
+#[derive(Debug)]
+pub struct Replacement {
+    file: File,
+    directory: File,
+    destination: PathBuf,
+}
+
+impl Replacement {
+    /// A file that is to become `destination`.
+    pub fn new(destination: &Path) -> Result<Replacement, ReplaceError> {
+        let parent = match destination.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let create = |source: rustix::io::Errno| ReplaceError::Create {
+            directory: parent.to_owned(),
+            source: source.into(),
+        };
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(parent, flags, Mode::empty()).map_err(create)?;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = openat(&directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(create)?;
+        Ok(Replacement {
+            file: file.into(),
+            directory: directory.into(),
+            destination: destination.to_owned(),
+        })
+    }
+
+    /// The file to fill.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the new file the owner, mode, extended attributes (ACLs, capabilities and security
+    /// labels among them) and times of `old`. Call it after the last write, which would clear
+    /// capabilities and change the times.
+    pub fn copy_metadata(&self, old: &File) -> Result<(), ReplaceError> {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |source: io::Error| ReplaceError::Metadata { what, source }
+        };
+        let metadata = old.metadata().map_err(failed("metadata"))?;
+        let (uid, gid) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+        fchown(&self.file, Some(uid), Some(gid)).map_err(|e| failed("owner")(e.into()))?;
+        // After the owner: a change of owner clears set-id bits.
+        let mode = Mode::from_raw_mode(metadata.mode() & 0o7777);
+        fchmod(&self.file, mode).map_err(|e| failed("mode")(e.into()))?;
+        self.copy_xattrs(old)?;
+        let times = timestamps(&metadata);
+        futimens(&self.file, &times).map_err(|e| failed("times")(e.into()))
+    }
+
+    fn copy_xattrs(&self, old: &File) -> Result<(), ReplaceError> {
+        let failed = |what: &str, source: rustix::io::Errno| ReplaceError::Metadata {
+            what: what.to_owned(),
+            source: source.into(),
+        };
+        let mut names = vec![0; 1 << 16];
+        let len = match flistxattr(old, &mut names[..]) {
+            Ok(len) => len,
+            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()),
+            Err(error) => return Err(failed("extended attributes", error)),
+        };
+        let names = names.get(..len).unwrap_or_default();
+        let mut value = vec![0; 1 << 16];
+        for name in names
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty())
+        {
+            let text = format!("extended attribute {}", String::from_utf8_lossy(name));
+            let len = fgetxattr(old, name, &mut value[..]).map_err(|e| failed(&text, e))?;
+            let value = value.get(..len).unwrap_or_default();
+            fsetxattr(&self.file, name, value, XattrFlags::empty())
+                .map_err(|e| failed(&text, e))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the content durable and puts the file at its destination, over whatever is there.
+    pub fn commit(self) -> Result<File, ReplaceError> {
+        self.file.sync_all().map_err(ReplaceError::Rename)?;
+        let name = self.destination.file_name().ok_or_else(|| {
+            ReplaceError::Rename(io::Error::new(io::ErrorKind::InvalidInput, "no file name"))
+        })?;
+        // linkat() cannot replace, so the file gets a name of its own for the moment between.
+        let temporary = format!(".hugetext-{}-{}", std::process::id(), self.file.as_raw_fd());
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let renamed = linkat(
+            rustix::fs::CWD,
+            own.as_str(),
+            &self.directory,
+            temporary.as_str(),
+            AtFlags::SYMLINK_FOLLOW,
+        )
+        .and_then(|()| {
+            renameat(&self.directory, temporary.as_str(), &self.directory, name).inspect_err(|_| {
+                // The rename's own error is the one to report.
+                let _ = unlinkat(&self.directory, temporary.as_str(), AtFlags::empty());
+            })
+        })
+        .and_then(|()| rustix::fs::fsync(&self.directory));
+        renamed.map_err(|error| ReplaceError::Rename(error.into()))?;
+        Ok(self.file)
+    }
+}
+
+fn timestamps(metadata: &Metadata) -> Timestamps {
+    let at = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+    Timestamps {
+        last_access: at(metadata.atime(), metadata.atime_nsec()),
+        last_modification: at(metadata.mtime(), metadata.mtime_nsec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn replaces_content_and_keeps_the_rest() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+        let old = File::open(&path).unwrap();
+        let with_xattr = fsetxattr(&old, "user.note", b"kept", XattrFlags::empty()).is_ok();
+        let before = old.metadata().unwrap();
+
+        let new = Replacement::new(&path).unwrap();
+        new.file().write_all(b"new").unwrap();
+        new.copy_metadata(&old).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        let file = new.commit().unwrap();
+
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!(after.mode(), before.mode());
+        assert_eq!(after.mtime_nsec(), before.mtime_nsec());
+        if with_xattr {
+            let mut value = [0; 4];
+            assert_eq!(fgetxattr(&file, "user.note", &mut value[..]), Ok(4));
+            assert_eq!(&value, b"kept");
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn leaves_nothing_behind_when_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        drop(Replacement::new(&path).unwrap());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(Replacement::new(Path::new("/nonexistent/program")).is_err());
+    }
+}

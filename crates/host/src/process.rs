@@ -1,0 +1,209 @@
+//! Processes and the text they map.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use hugetext_leaf::{Perms, Span};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use serde::Serialize;
+
+use crate::filesystem::io_error;
+
+/// Why a process cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It does not exist (any more).
+    #[error("no such process")]
+    Gone,
+    /// Another user's (ptrace access mode check, PTRACE_MODE_READ).
+    #[error("not permitted: look at your own processes, or run as root")]
+    Forbidden,
+    /// /proc could not be read.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<procfs::ProcError> for ProcessError {
+    fn from(error: procfs::ProcError) -> Self {
+        let error = io_error(error);
+        match error.kind() {
+            io::ErrorKind::NotFound => ProcessError::Gone,
+            io::ErrorKind::PermissionDenied => ProcessError::Forbidden,
+            // A process that has begun to exit has no mappings left to read.
+            _ if error.raw_os_error() == Some(libc::ESRCH) => ProcessError::Gone,
+            _ => ProcessError::Io(error),
+        }
+    }
+}
+
+/// One executable mapping of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TextMapping {
+    /// Its addresses.
+    pub addresses: Span,
+    /// File offset of the first address; 0 for anonymous memory.
+    pub offset: u64,
+    /// Access rights.
+    pub perms: Perms,
+    /// The file; `None` for anonymous memory and the vDSO.
+    pub path: Option<PathBuf>,
+    /// Device and inode of the file.
+    pub inode: (u64, u64),
+    /// Whether the file is no longer at its path: replaced or removed since it was mapped.
+    pub deleted: bool,
+    /// Bytes in memory and mapped here.
+    pub rss: u64,
+    /// The same, each page divided by how many processes map it.
+    pub pss: u64,
+    /// Bytes mapped by PMD leaves (FilePmdMapped, ShmemPmdMapped, AnonHugePages).
+    pub pmd_mapped: u64,
+}
+
+/// The executable mappings of a process, by address.
+pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
+    let maps = Process::new(pid)?.smaps()?;
+    Ok(maps
+        .into_iter()
+        .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
+        .filter(|map| !matches!(map.pathname, MMapPath::Vsyscall))
+        .map(text_mapping)
+        .collect())
+}
+
+fn text_mapping(map: MemoryMap) -> TextMapping {
+    let has = |flag| map.perms.contains(flag);
+    let perms = Perms {
+        read: has(MMPermissions::READ),
+        write: has(MMPermissions::WRITE),
+        exec: has(MMPermissions::EXECUTE),
+    };
+    let bytes = |key: &str| map.extension.map.get(key).copied().unwrap_or(0);
+    let (path, deleted) = match map.pathname {
+        MMapPath::Path(ref path) => {
+            let text = path.to_string_lossy();
+            match text.strip_suffix(" (deleted)") {
+                Some(stripped) => (Some(PathBuf::from(stripped)), true),
+                None => (Some(path.clone()), false),
+            }
+        }
+        _ => (None, false),
+    };
+    TextMapping {
+        addresses: Span::new(map.address.0, map.address.1),
+        offset: map.offset,
+        perms,
+        path,
+        inode: (device_number(map.dev), map.inode),
+        deleted,
+        rss: bytes("Rss"),
+        pss: bytes("Pss"),
+        pmd_mapped: pmd_mapped(&map),
+    }
+}
+
+fn device_number((major, minor): (i32, i32)) -> u64 {
+    rustix::fs::makedev(major as u32, minor as u32)
+}
+
+fn pmd_mapped(map: &MemoryMap) -> u64 {
+    ["FilePmdMapped", "ShmemPmdMapped", "AnonHugePages"]
+        .iter()
+        .filter_map(|key| map.extension.map.get(*key))
+        .sum()
+}
+
+/// Addresses and PMD-mapped bytes of this process's own mappings.
+pub(crate) fn own_smaps() -> io::Result<Vec<(Span, u64)>> {
+    let maps = Process::myself()
+        .and_then(|process| process.smaps())
+        .map_err(io_error)?;
+    Ok(maps
+        .into_iter()
+        .map(|map| (Span::new(map.address.0, map.address.1), pmd_mapped(&map)))
+        .collect())
+}
+
+/// A process that maps a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: i32,
+    /// Its name (/proc/PID/comm).
+    pub name: String,
+}
+
+/// The processes that map `file`, this one left out, as far as this user may look.
+pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
+    let metadata = file.metadata()?;
+    let wanted = (metadata.dev(), metadata.ino());
+    let own = std::process::id();
+    let holds = |pid: i32| {
+        let maps = Process::new(pid).and_then(|process| process.maps()).ok()?;
+        maps.into_iter()
+            .any(|map| map.inode == wanted.1 && device_number(map.dev) == wanted.0)
+            .then(|| Holder {
+                pid,
+                name: process_name(pid),
+            })
+    };
+    Ok(pids()?
+        .into_iter()
+        .filter(|pid| u32::try_from(*pid) != Ok(own))
+        .filter_map(holds)
+        .collect())
+}
+
+fn process_name(pid: i32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
+}
+
+/// All process ids, ascending.
+pub fn pids() -> io::Result<Vec<i32>> {
+    let mut pids: Vec<i32> = fs::read_dir("/proc")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+/// Whether prctl(PR_SET_THP_DISABLE) is set for a process (THP_enabled in /proc/PID/status, since
+/// Linux 5.0, is 0 then, or if the kernel has no transparent huge pages).
+pub fn is_thp_disabled(pid: i32) -> Result<bool, ProcessError> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .map_err(|error| ProcessError::from(procfs::ProcError::from(error)))?;
+    Ok(status.lines().any(|line| {
+        line.strip_prefix("THP_enabled:")
+            .is_some_and(|value| value.trim() == "0")
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_text_of_this_process() {
+        let text = text_mappings(std::process::id() as i32).unwrap();
+        let here = finds_the_text_of_this_process as fn() as usize as u64;
+        let own = text
+            .iter()
+            .find(|mapping| mapping.addresses.contains(here))
+            .unwrap();
+        assert_eq!(
+            own.path.as_deref(),
+            Some(std::env::current_exe().unwrap().as_path())
+        );
+        assert!(own.rss > 0 && !own.deleted);
+        let metadata = fs::metadata("/proc/self/exe").unwrap();
+        assert_eq!(own.inode, (metadata.dev(), metadata.ino()));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_said_to_be_gone() {
+        assert!(matches!(text_mappings(i32::MAX), Err(ProcessError::Gone)));
+        assert!(matches!(is_thp_disabled(i32::MAX), Err(ProcessError::Gone)));
+    }
+}

@@ -1,0 +1,91 @@
+//! The page cache as this machine's kernel keeps it. What the kernel cannot do is printed.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::io::Write;
+use std::process::Command;
+
+use hugetext_host::{FileWindows, Machine, WindowState, holders, mounted_on};
+use hugetext_leaf::{Leaf, Span, Topic, rule};
+
+const WINDOWS: u64 = 4;
+
+/// A file of whole windows on the filesystem of the build directory, and its leaf; none where
+/// kernel or filesystem cannot hold folios of that order.
+fn file_of_windows(test: &str) -> Option<(File, Leaf)> {
+    let machine = Machine::this();
+    let directory = env!("CARGO_TARGET_TMPDIR");
+    let mut file = tempfile::tempfile_in(directory).unwrap();
+    let filesystem = mounted_on(&file).unwrap().filesystem;
+    let holds = |kernel| rule(Topic::LargeFolios, filesystem, kernel).is_some();
+    let (Some(leaf), true) = (machine.pmd, machine.kernel.is_some_and(holds)) else {
+        println!(
+            "skipped: {test}: {} with {filesystem:?} holds no huge folios",
+            machine.release
+        );
+        return None;
+    };
+    for _ in 0..WINDOWS {
+        file.write_all(&vec![0xc3; leaf.bytes() as usize]).unwrap();
+    }
+    file.sync_all().unwrap();
+    Some((file, leaf))
+}
+
+#[test]
+fn every_rung_is_seen_in_the_state() {
+    let Some((file, leaf)) = file_of_windows("every_rung_is_seen_in_the_state") else {
+        return;
+    };
+    let range = Span::new(0, WINDOWS * leaf.bytes());
+    let windows = FileWindows::new(&file, range, leaf);
+
+    windows.make_small().unwrap();
+    // Held in memory, since reclaim may take what nobody maps at any moment.
+    let held = windows.map().unwrap();
+    held.lock().unwrap();
+    let small = windows.state().unwrap();
+    assert_eq!(
+        small.count(WindowState::Small),
+        WINDOWS as usize,
+        "{small:?}"
+    );
+
+    // Pinned by our own mapping: the rung must fail, and be seen to have failed.
+    windows.reread(&small).unwrap();
+    assert_eq!(windows.state().unwrap(), small);
+    drop(held);
+
+    windows.reread(&small).unwrap();
+    let held = windows.map().unwrap();
+    held.lock().unwrap();
+    let warm = windows.state().unwrap();
+    assert!(warm.is_warm(), "{warm:?}");
+}
+
+#[test]
+fn names_the_process_that_pins_a_file() {
+    let file = File::open("/proc/self/exe").unwrap();
+    assert_eq!(holders(&file).unwrap(), []);
+    // `cat` waits for an end of input that comes when the pipe is dropped.
+    let mut child = Command::new("cat")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"x").unwrap();
+    let mut byte = [0];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut byte).unwrap();
+    let program = File::open(format!("/proc/{}/exe", child.id())).unwrap();
+    let found = holders(&program).unwrap();
+    drop(input);
+    child.wait().unwrap();
+    assert!(
+        found
+            .iter()
+            .any(|h| h.pid as u32 == child.id() && h.name == "cat"),
+        "{found:?}"
+    );
+}
