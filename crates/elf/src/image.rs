@@ -8,6 +8,7 @@ use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
 use object::pod::{Pod, from_bytes, slice_from_bytes};
 use serde::Serialize;
 
+use crate::sections::for_each_section;
 use crate::source::ReadAt;
 
 /// The instruction set of an image (e_machine).
@@ -109,6 +110,11 @@ impl Table {
         self.count.saturating_mul(self.entry_size)
     }
 
+    /// One past the last byte; saturates.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len())
+    }
+
     /// Whether the table has no entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -138,6 +144,9 @@ pub struct Image {
     pub section_names: u64,
     /// DT_ tags and values of PT_DYNAMIC, up to DT_NULL.
     pub dynamic: Vec<(i64, u64)>,
+    /// Bytes after everything that the headers name: data that a program finds in its own file by
+    /// offset (AppImage, PyInstaller). Zero padding of less than a page is not counted.
+    pub appended: u64,
 }
 
 /// Why a file is not an image this project reads.
@@ -197,6 +206,8 @@ impl Image {
         let headers = read_program_headers(source, &program_table, file_len)?;
         let segments = load_segments(&headers, file_len)?;
         let dynamic = read_dynamic(source, &headers, file_len)?;
+        let named = [program_table, section_table].map(|table| table.end());
+        let appended = read_appended(source, &headers, named, &section_table, file_len)?;
         Ok(Image {
             kind: object_kind(header.e_type.get(LE), &headers, &dynamic)?,
             machine: Machine::from_e_machine(header.e_machine.get(LE)),
@@ -207,6 +218,7 @@ impl Image {
             section_table,
             section_names,
             dynamic,
+            appended,
         })
     }
 
@@ -362,8 +374,7 @@ fn read_tables(
         count: section_count,
         entry_size,
     };
-    let end = section_table.offset.checked_add(section_table.len());
-    if end.is_none_or(|end| end > file_len) {
+    if section_table.end() > file_len {
         return Err(ImageError::Truncated("the section headers"));
     }
     Ok((program_table, section_table, section_names))
@@ -447,6 +458,36 @@ fn read_dynamic(
         .map(|entry| (entry.d_tag.get(LE).0, entry.d_val.get(LE)))
         .take_while(|(tag, _)| *tag != elf::DT_NULL.0)
         .collect())
+}
+
+/// Section headers are read only where nothing cheaper names the end of the file: linkers put the
+/// section header table last.
+fn read_appended(
+    source: &(impl ReadAt + ?Sized),
+    headers: &[ProgramHeader],
+    tables: [u64; 2],
+    sections: &Table,
+    file_len: u64,
+) -> Result<u64, ImageError> {
+    /// More than padding would need.
+    const PADDING: u64 = 4096;
+    let segments = headers
+        .iter()
+        .map(|header| header.offset.saturating_add(header.filesz));
+    let mut end = segments.chain(tables).max().unwrap_or(0);
+    if end < file_len {
+        for_each_section(source, sections, file_len, |_, section| {
+            end = end.max(section.offset.saturating_add(section.file_size()));
+            Ok(())
+        })?;
+    }
+    let appended = file_len.saturating_sub(end);
+    if appended == 0 || appended >= PADDING {
+        return Ok(appended);
+    }
+    let bytes = read_range(source, end, appended, file_len, "the end of the file")?;
+    let padding = bytes.iter().all(|byte| *byte == 0);
+    Ok(if padding { 0 } else { appended })
 }
 
 /// A shared object is what the dynamic loader places; a program is what the kernel places. Linkers

@@ -5,8 +5,13 @@
 
 mod dynamic;
 mod image;
+mod layout;
+mod plan;
+mod sections;
 mod source;
 
 pub use dynamic::Dependencies;
 pub use image::{Image, ImageError, Machine, ProgramHeader, Table};
+pub use layout::Move;
+pub use plan::{Cost, Options, Plan, Refusal, Strategy, Warning, plan, plan_auto};
 pub use source::ReadAt;

@@ -1,0 +1,217 @@
+//! Where the bytes of a file go: which PT_LOADs share a mapping, and how far each moves.
+
+use hugetext_leaf::{Leaf, Segment, Span};
+use serde::Serialize;
+
+/// A range of the old file and where it begins in the new one. The distance is a multiple of the
+/// alignment of the segments inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Move {
+    /// File offsets in the old file, bytes.
+    pub from: Span,
+    /// File offset of the first byte in the new file.
+    pub to: u64,
+}
+
+impl Move {
+    /// How far the range moves towards the end of the file, in bytes.
+    pub const fn shift(&self) -> u64 {
+        self.to - self.from.start
+    }
+}
+
+/// The whole old file as moves: ascending, without a gap in the old file and without an overlap
+/// in the new one; the first begins at 0 and stays there (the ELF header must).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Moves(Vec<Move>);
+
+impl Moves {
+    pub(crate) fn none(file_len: u64) -> Moves {
+        Moves(vec![Move {
+            from: Span::new(0, file_len),
+            to: 0,
+        }])
+    }
+
+    /// Moves everything from `offset` on by `shift` bytes in all; `offset` and `shift` are at
+    /// least those of the last cut.
+    fn cut(&mut self, offset: u64, shift: u64) {
+        let Some(last) = self.0.last_mut() else {
+            return;
+        };
+        if last.shift() == shift {
+            return;
+        }
+        let from = Span::new(offset, last.from.end);
+        let to = offset.saturating_add(shift);
+        if last.from.start == offset {
+            *last = Move { from, to };
+        } else {
+            last.from.end = offset;
+            self.0.push(Move { from, to });
+        }
+    }
+
+    /// How far the byte at `offset` moves; beyond the end of the file, as far as the last one.
+    pub(crate) fn shift_at(&self, offset: u64) -> u64 {
+        let next = self.0.partition_point(|piece| piece.from.start <= offset);
+        self.0
+            .get(next.saturating_sub(1))
+            .map_or(0, |piece| piece.shift())
+    }
+
+    /// Whether the whole range moves by one distance.
+    pub(crate) fn keeps_whole(&self, range: Span) -> bool {
+        range.is_empty() || self.shift_at(range.start) == self.shift_at(range.end - 1)
+    }
+
+    pub(crate) fn last_shift(&self) -> u64 {
+        self.0.last().map_or(0, |piece| piece.shift())
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Move> {
+        self.0
+    }
+}
+
+/// Consecutive PT_LOADs, `first..=last`, that become one mapping. One alone is the usual case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+}
+
+impl Group {
+    pub(crate) fn each_alone(segments: &[Segment]) -> Vec<Group> {
+        (0..segments.len())
+            .map(|index| Group {
+                first: index,
+                last: index,
+            })
+            .collect()
+    }
+
+    /// Groups of read-only neighbours that hold text. Where neighbours lie a leaf or more apart no
+    /// window is gained by joining them; where the file has another order than memory, none are.
+    pub(crate) fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
+        let mut groups = Group::each_alone(segments);
+        if !segments.is_sorted_by_key(|segment| segment.offset) {
+            return groups;
+        }
+        groups.dedup_by(|after, before| {
+            let pair = (segments.get(before.last), segments.get(after.first));
+            let joined = matches!(pair, (Some(a), Some(b)) if joins(a, b, leaf));
+            if joined {
+                before.last = after.last;
+            }
+            joined
+        });
+        let has_text = |group: &Group| group.members(segments).iter().any(Segment::is_text);
+        let (with_text, without): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(has_text);
+        let alone = without.iter().flat_map(|group| {
+            (group.first..=group.last).map(|index| Group {
+                first: index,
+                last: index,
+            })
+        });
+        let mut groups: Vec<Group> = with_text.into_iter().chain(alone).collect();
+        groups.sort_by_key(|group| group.first);
+        groups
+    }
+
+    pub(crate) fn members<'a>(&self, segments: &'a [Segment]) -> &'a [Segment] {
+        segments.get(self.first..=self.last).unwrap_or_default()
+    }
+
+    /// Addresses from the first byte of the first member to the last file byte of the last.
+    pub(crate) fn addresses(&self, segments: &[Segment]) -> Span {
+        let members = self.members(segments);
+        let start = members.first().map_or(0, |segment| segment.vaddr);
+        let end = members
+            .last()
+            .map_or(0, |segment| segment.file_backed().end);
+        Span::new(start, end)
+    }
+}
+
+/// Whether `after` can be mapped together with `before`: neither is writable, the file keeps its
+/// order, and what lies between them in memory can be a hole of the file. Bytes of the file that
+/// lie between them stay behind `before`, where bss would have to be zero.
+fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
+    let gap = after.vaddr.saturating_sub(before.memory().end);
+    let no_bss = before.memsz == before.filesz || before.file().end == after.offset;
+    let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
+    !before.perms.write
+        && !after.perms.write
+        && before.filesz > 0
+        && after.filesz > 0
+        && before.file().end <= after.offset
+        && delta(before) <= delta(after)
+        && gap < leaf.bytes()
+        && no_bss
+}
+
+/// What placing the groups yields.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    pub(crate) moves: Moves,
+    /// How far each PT_LOAD moves, by its index.
+    pub(crate) shifts: Vec<u64>,
+}
+
+/// Places every group at the least offset at which it meets its demand, in file order; whatever
+/// follows moves along. `demand` gives the modulus to which address and offset of a group become
+/// congruent, `extend` the bytes added to its end.
+///
+/// The caller has made sure that no two PT_LOADs share bytes of the file.
+pub(crate) fn place(
+    segments: &[Segment],
+    groups: &[Group],
+    file_len: u64,
+    demand: impl Fn(&Group) -> Leaf,
+    extend: impl Fn(&Group) -> u64,
+    page: Leaf,
+) -> Placement {
+    let mut moves = Moves::none(file_len);
+    let mut shifts = vec![0; segments.len()];
+    let mut order: Vec<&Group> = groups.iter().collect();
+    let offset_of = |group: &Group| segments.get(group.first).map_or(0, |s| s.offset);
+    // Segments without file bytes (bss alone) go last among equals: they cut nothing.
+    order.sort_by_key(|group| (offset_of(group), group.addresses(segments).is_empty()));
+    for group in order {
+        let members = group.members(segments);
+        let Some(first) = members.first() else {
+            continue;
+        };
+        let least = moves.last_shift();
+        let missing =
+            demand(group).offset_in(first.vaddr.wrapping_sub(first.offset).wrapping_sub(least));
+        // The ELF header cannot leave offset 0, and takes its segment with it.
+        let pinned = first.offset < ELF_HEADER && first.filesz > 0;
+        let shift = if pinned {
+            0
+        } else {
+            least.saturating_add(missing)
+        };
+        let delta = first.vaddr.wrapping_sub(first.offset).wrapping_sub(shift);
+        for (index, member) in (group.first..).zip(members) {
+            // `joins` made sure that distances within a group ascend.
+            let shift = member.vaddr.wrapping_sub(delta).wrapping_sub(member.offset);
+            if let Some(slot) = shifts.get_mut(index) {
+                *slot = shift;
+            }
+            if member.filesz > 0 {
+                moves.cut(member.offset, shift);
+            }
+        }
+        let extension = page.align_up(extend(group));
+        if extension > 0 {
+            let end = members.last().map_or(0, |last| last.file().end);
+            moves.cut(end, moves.last_shift().saturating_add(extension));
+        }
+    }
+    Placement { moves, shifts }
+}
+
+/// Bytes of the ELF64 file header.
+const ELF_HEADER: u64 = 64;
