@@ -1,0 +1,346 @@
+//! A program and everything its loader maps before it runs.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use hugetext_elf::{Dependencies, Image, ImageError, Machine};
+use serde::Serialize;
+
+use crate::environment::Environment;
+use crate::ld_cache::LdCache;
+use crate::search::{Asker, Glibc, Musl, Search, path};
+
+/// How an object got into a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It is what was executed.
+    Program,
+    /// PT_INTERP of the program: the dynamic loader itself.
+    Interpreter,
+    /// LD_PRELOAD or /etc/ld.so.preload.
+    Preload,
+    /// DT_NEEDED of the program or of another library.
+    Library,
+}
+
+/// Which dynamic loader a program names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loader {
+    /// None: a static program, or a library by itself, which is searched as glibc would.
+    None,
+    /// glibc's.
+    Glibc,
+    /// musl's.
+    Musl,
+    /// One whose rules this project does not know: no libraries are listed.
+    Unknown,
+}
+
+/// A file that is mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Object {
+    /// The path by which the loader opens it; symbolic links are not resolved.
+    pub path: PathBuf,
+    /// How it got in.
+    pub role: Role,
+    /// Device and inode.
+    pub inode: (u64, u64),
+    /// Its headers.
+    pub image: Image,
+}
+
+/// A library that the search did not find.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// Its name as asked for.
+    pub name: PathBuf,
+    /// The object that needs it.
+    pub needed_by: PathBuf,
+}
+
+/// A program with the libraries it is started with; those that it opens later (dlopen) are not
+/// known from its headers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Closure {
+    /// Whose rules were followed.
+    pub loader: Loader,
+    /// The program, the interpreter, then the libraries in load order (breadth first); each file
+    /// once.
+    pub objects: Vec<Object>,
+    /// What was asked for and not found.
+    pub missing: Vec<Missing>,
+}
+
+/// Why a program has no closure.
+#[derive(Debug, thiserror::Error)]
+pub enum ClosureError {
+    /// The program cannot be opened.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// The program.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The program is no ELF file this project reads.
+    #[error("{path}: {source}")]
+    Image {
+        /// The program.
+        path: PathBuf,
+        /// What is wrong.
+        source: ImageError,
+    },
+}
+
+/// A closure of more objects than this is cut off: a loader would run out of time before.
+const MAX_OBJECTS: usize = 4096;
+
+/// Finds what the loader of `program` maps at its start, in a process with this environment and
+/// the working directory of the caller.
+pub fn closure(program: &Path, environment: &Environment) -> Result<Closure, ClosureError> {
+    let opened = Opened::open(program).map_err(|source| match source {
+        ImageError::Read(source) => ClosureError::Open {
+            path: program.to_owned(),
+            source,
+        },
+        source => ClosureError::Image {
+            path: program.to_owned(),
+            source,
+        },
+    })?;
+    let interpreter = opened.names.interpreter.as_deref().map(path);
+    let loader = interpreter.as_deref().map_or(Loader::None, loader_of);
+    let mut walk = Walk {
+        environment,
+        search: search(loader, interpreter.as_deref(), opened.image.machine),
+        machine: opened.image.machine,
+        musl: loader == Loader::Musl,
+        nodes: Vec::new(),
+        by_inode: HashMap::new(),
+        missing: Vec::new(),
+    };
+    // The kernel resolves the program's path before the loader sees it (AT_EXECFN is not used
+    // for $ORIGIN, /proc/self/exe is).
+    let origin = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
+    walk.add(opened, program, Role::Program, None, &origin);
+    if let Some(interpreter) = interpreter {
+        match Opened::open(&interpreter) {
+            Ok(opened) => {
+                walk.add(opened, &interpreter, Role::Interpreter, None, &interpreter);
+            }
+            Err(_) => walk.miss(&interpreter, 0),
+        }
+    }
+    if loader != Loader::Unknown {
+        walk.preload();
+        walk.follow();
+    }
+    Ok(Closure {
+        loader,
+        objects: walk.nodes.into_iter().map(|node| node.object).collect(),
+        missing: walk.missing,
+    })
+}
+
+fn loader_of(interpreter: &Path) -> Loader {
+    let name = interpreter.file_name().unwrap_or_default();
+    let name = name.to_string_lossy();
+    if name.starts_with("ld-musl-") {
+        Loader::Musl
+    } else if name.starts_with("ld-linux") || name.starts_with("ld64") || name.starts_with("ld.so")
+    {
+        Loader::Glibc
+    } else {
+        Loader::Unknown
+    }
+}
+
+fn search(loader: Loader, interpreter: Option<&Path>, machine: Machine) -> Search {
+    if let (Loader::Musl, Some(interpreter)) = (loader, interpreter) {
+        return Search::Musl(Musl::new(interpreter));
+    }
+    let (usual, platform) = match machine {
+        Machine::X86_64 => ("/lib64/ld-linux-x86-64.so.2", "x86_64"),
+        Machine::Aarch64 => ("/lib/ld-linux-aarch64.so.1", "aarch64"),
+        Machine::Riscv64 => ("/lib/ld-linux-riscv64-lp64d.so.1", "riscv64"),
+        Machine::LoongArch64 => ("/lib64/ld-linux-loongarch-lp64d.so.1", "loongarch64"),
+        Machine::Other(_) => ("/lib/ld.so", ""),
+    };
+    let interpreter = interpreter.unwrap_or(Path::new(usual));
+    let installed = fs::canonicalize(interpreter).unwrap_or_else(|_| interpreter.to_owned());
+    // Like glibc, without a cache it can read it goes on with the directories.
+    let cache = fs::read("/etc/ld.so.cache").ok();
+    let cache = cache.and_then(|bytes| LdCache::parse(bytes).ok());
+    Search::Glibc(Glibc::new(&installed, cache, platform))
+}
+
+/// A file that was opened and is an ELF image.
+struct Opened {
+    inode: (u64, u64),
+    image: Image,
+    names: Dependencies,
+}
+
+impl Opened {
+    fn open(path: &Path) -> Result<Opened, ImageError> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(ImageError::NotElf);
+        }
+        let image = Image::read(&file)?;
+        let names = Dependencies::read(&file, &image)?;
+        Ok(Opened {
+            inode: (metadata.dev(), metadata.ino()),
+            image,
+            names,
+        })
+    }
+}
+
+struct Node {
+    object: Object,
+    asker: Asker,
+    needed: Vec<Vec<u8>>,
+    /// DT_SONAME, and the names under which it was asked for: later requests for them are met.
+    answers_to: Vec<Vec<u8>>,
+    /// The node that loaded it.
+    parent: Option<usize>,
+}
+
+struct Walk<'e> {
+    environment: &'e Environment,
+    search: Search,
+    machine: Machine,
+    musl: bool,
+    nodes: Vec<Node>,
+    by_inode: HashMap<(u64, u64), usize>,
+    missing: Vec<Missing>,
+}
+
+impl Walk<'_> {
+    /// Visits the objects in load order; those found on the way are appended and visited too.
+    fn follow(&mut self) {
+        let mut index = 0;
+        while let Some(node) = self.nodes.get(index) {
+            for name in node.needed.clone() {
+                self.need(&name, index, Role::Library);
+            }
+            index += 1;
+        }
+    }
+
+    /// LD_PRELOAD, and /etc/ld.so.preload in glibc.
+    fn preload(&mut self) {
+        let listed = self.environment.preload.clone().unwrap_or_default();
+        let global = match self.musl {
+            true => Vec::new(),
+            false => fs::read("/etc/ld.so.preload").unwrap_or_default(),
+        };
+        let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+        for list in [listed, global] {
+            for name in list.split(separates).filter(|name| !name.is_empty()) {
+                self.need(name, 0, Role::Preload);
+            }
+        }
+    }
+
+    fn need(&mut self, name: &[u8], by: usize, role: Role) {
+        let known = |node: &Node| node.answers_to.iter().any(|known| known == name);
+        let met = (self.musl && Musl::is_own(name)) || self.nodes.iter().any(known);
+        if met || self.nodes.len() >= MAX_OBJECTS {
+            return;
+        }
+        let candidates = self.candidates(name, by);
+        let found = candidates.iter().find_map(|candidate| {
+            // Files of another architecture are passed over, and so is what cannot be read.
+            let opened = Opened::open(candidate).ok()?;
+            (opened.image.machine == self.machine).then_some((opened, candidate))
+        });
+        match found {
+            Some((opened, found)) => {
+                let index = self.add(opened, found, role, Some(by), found);
+                if let Some(node) = self.nodes.get_mut(index) {
+                    node.answers_to.push(name.to_vec());
+                }
+            }
+            None => self.miss(&path(name), by),
+        }
+    }
+
+    fn candidates(&self, name: &[u8], by: usize) -> Vec<PathBuf> {
+        let chain = self.chain(by);
+        if !name.contains(&b'/') {
+            return self.search.candidates(name, &chain, self.environment);
+        }
+        let origin = chain.first().map_or(Path::new("."), |asker| &asker.origin);
+        vec![path(&self.search.tokens(origin).expand(name))]
+    }
+
+    /// The object, the one that loaded it, and so on up to the program.
+    fn chain(&self, from: usize) -> Vec<&Asker> {
+        let parent = |node: &&Node| node.parent.and_then(|parent| self.nodes.get(parent));
+        std::iter::successors(self.nodes.get(from), parent)
+            .map(|node| &node.asker)
+            .collect()
+    }
+
+    /// Adds a file unless it is there already; its index either way. `from` is where its $ORIGIN
+    /// is taken from.
+    fn add(
+        &mut self,
+        opened: Opened,
+        path: &Path,
+        role: Role,
+        parent: Option<usize>,
+        from: &Path,
+    ) -> usize {
+        let place = match self.by_inode.entry(opened.inode) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(place) => place,
+        };
+        let index = *place.insert(self.nodes.len());
+        let names = opened.names;
+        let absolute = std::path::absolute(from).unwrap_or_else(|_| from.to_owned());
+        // musl goes by the names asked for alone.
+        let soname = names.soname.filter(|_| !self.musl);
+        self.nodes.push(Node {
+            object: Object {
+                path: path.to_owned(),
+                role,
+                inode: opened.inode,
+                image: opened.image,
+            },
+            asker: Asker {
+                origin: absolute.parent().unwrap_or(Path::new("/")).to_owned(),
+                // DT_RUNPATH makes glibc forget DT_RPATH, and musl prefer it.
+                rpath: names.rpath.filter(|_| names.runpath.is_none()),
+                runpath: names.runpath,
+                no_default_paths: names.no_default_paths,
+            },
+            needed: names.needed,
+            answers_to: soname.into_iter().collect(),
+            parent,
+        });
+        index
+    }
+
+    fn miss(&mut self, name: &Path, by: usize) {
+        let Some(node) = self.nodes.get(by) else {
+            return;
+        };
+        let missing = Missing {
+            name: name.to_owned(),
+            needed_by: node.object.path.clone(),
+        };
+        if !self.missing.contains(&missing) {
+            self.missing.push(missing);
+        }
+    }
+}
