@@ -1,0 +1,25 @@
+//! Instruction-TLB models, and the QEMU plugin that drives them from a real program.
+//!
+//! The plugin (crates/tlb-plugin) runs inside QEMU's user-mode emulation and writes the pages that a
+//! program executes, in order, to a pipe. [`replay`] reads them and puts them through the
+//! instruction TLBs of any number of cores under any number of layouts at once: a page is known by
+//! its file and offset, a layout says at which address and by which leaf that is mapped, a core says
+//! what its arrays make of it.
+
+mod array;
+mod cores;
+mod emulator;
+mod model;
+mod reader;
+mod replay;
+mod space;
+#[allow(dead_code, reason = "the plugin writes what is only read here")]
+mod wire;
+
+pub use array::Shape;
+pub use cores::{CORTEX_A53, CORTEX_A72, Core, GOLDEN_COVE, NEOVERSE_V2, Source, ZEN4, ZEN5};
+pub use emulator::{Emulator, EmulatorError};
+pub use model::{Misses, Model, Translation};
+pub use reader::StreamError;
+pub use replay::{Count, Totals, replay};
+pub use space::{Object, Placement, Space};

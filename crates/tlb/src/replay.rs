@@ -1,0 +1,149 @@
+//! Puts an instruction stream through many models at once.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use crate::cores::Core;
+use crate::model::{Misses, Model, Slot, Translation, slot};
+use crate::reader::{Frame, Frames, Page, StreamError};
+use crate::space::{Object, Space};
+
+/// What one core counted under one layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// The core.
+    pub core: &'static Core,
+    /// The layout, as a position among those given.
+    pub layout: usize,
+    /// Sums over all threads.
+    pub misses: Misses,
+}
+
+/// What a whole stream came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Totals {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// How often execution went from one base page to another.
+    pub page_changes: u64,
+    /// Base pages that code was executed from.
+    pub pages: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Layout by layout, and in each core by core.
+    pub counts: Vec<Count>,
+}
+
+/// One core under one layout.
+struct Lane {
+    core: &'static Core,
+    layout: usize,
+    /// By page number.
+    slots: Vec<Slot>,
+    /// By thread: each runs on a core of its own, whose TLBs are empty when it starts.
+    threads: BTreeMap<u32, Model>,
+}
+
+/// Reads the stream to its end, for each of `cores` under each of `layouts` address spaces.
+/// `objects` says how each layout maps a file; it is asked once for each file that executes, and
+/// gives one object for each layout.
+pub fn replay(
+    input: impl Read,
+    cores: &[&'static Core],
+    layouts: usize,
+    mut objects: impl FnMut(&Path) -> Vec<Object>,
+) -> Result<Totals, StreamError> {
+    let mut frames = Frames::new(input);
+    let mut spaces: Vec<Space> = (0..layouts).map(|_| Space::default()).collect();
+    let mut lanes: Vec<Lane> = (0..layouts)
+        .flat_map(|layout| cores.iter().map(move |core| Lane::new(core, layout)))
+        .collect();
+    let (mut instructions, mut page_changes, mut pages, mut threads) = (0u64, 0u64, 0, 0);
+    loop {
+        match frames.next_frame()? {
+            Frame::Object(path) => {
+                for (space, object) in spaces.iter_mut().zip(objects(&path)) {
+                    space.add(object);
+                }
+            }
+            Frame::Page(page) => {
+                pages += 1;
+                let translations: Vec<Translation> =
+                    spaces.iter().map(|space| translate(space, page)).collect();
+                for lane in &mut lanes {
+                    let slot = slot(lane.core, translations[lane.layout]);
+                    lane.slots.push(slot);
+                }
+            }
+            Frame::Run { thread, pages } => {
+                page_changes += pages.len() as u64;
+                lanes
+                    .par_iter_mut()
+                    .for_each(|lane| lane.run(thread, &pages));
+            }
+            Frame::Thread {
+                instructions: count,
+                ..
+            } => {
+                threads += 1;
+                instructions = instructions.saturating_add(count);
+            }
+            Frame::End => break,
+        }
+    }
+    let counts = lanes.iter().map(Lane::count).collect();
+    Ok(Totals {
+        instructions,
+        page_changes,
+        pages,
+        threads,
+        counts,
+    })
+}
+
+fn translate(space: &Space, page: Page) -> Translation {
+    match page {
+        Page::File { object, offset } => space.translate(object as usize, offset),
+        Page::Anonymous { address } => Translation::base_page(address),
+    }
+}
+
+impl Lane {
+    fn new(core: &'static Core, layout: usize) -> Lane {
+        Lane {
+            core,
+            layout,
+            slots: Vec::new(),
+            threads: BTreeMap::new(),
+        }
+    }
+
+    fn run(&mut self, thread: u32, pages: &[u32]) {
+        let core = self.core;
+        let model = self
+            .threads
+            .entry(thread)
+            .or_insert_with(|| Model::new(core));
+        for page in pages {
+            // The reader lets no page through that was not announced.
+            if let Some(slot) = self.slots.get(*page as usize) {
+                model.access_slot(slot);
+            }
+        }
+    }
+
+    fn count(&self) -> Count {
+        let mut misses = Misses::default();
+        for model in self.threads.values() {
+            misses += model.misses();
+        }
+        Count {
+            core: self.core,
+            layout: self.layout,
+            misses,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What the plugin tells its reader through the pipe: frames, each a header of three little-endian
+//! `u32` (kind, id, payload length in bytes) and its payload. The plugin compiles this file too.
+
+/// Bytes of a frame header.
+pub(crate) const HEADER: usize = 12;
+/// No payload is longer, in bytes.
+pub(crate) const MAX_PAYLOAD: usize = 1 << 18;
+/// Pages of the guest are 4 KiB: log2 of it.
+pub(crate) const PAGE_SHIFT: u32 = 12;
+/// The object of pages that belong to no file (code written at run time).
+pub(crate) const ANONYMOUS: u32 = u32::MAX;
+
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// A file that code is executed from. Id: the object, counted from 0. Payload: its path.
+    Object = 1,
+    /// A page that code is executed from. Id: the page, counted from 0. Payload: the object
+    /// (`u32`) and the page's offset in the file (`u64`), or [`ANONYMOUS`] and the guest's address.
+    Page = 2,
+    /// Pages in the order of execution, no two neighbours the same. Id: the thread. Payload: `u32`
+    /// each.
+    Run = 3,
+    /// A thread's last frame. Id: the thread. Payload: the instructions it executed (`u64`).
+    Thread = 4,
+    /// The last frame of a program that came to its end. Id 0, no payload.
+    End = 5,
+}
+
+impl Kind {
+    /// The kind of a header.
+    pub(crate) fn of(word: u32) -> Option<Kind> {
+        [Kind::Object, Kind::Page, Kind::Run, Kind::Thread, Kind::End]
+            .into_iter()
+            .find(|kind| *kind as u32 == word)
+    }
+}
+
+/// A frame's header.
+pub(crate) fn header(kind: Kind, id: u32, payload: usize) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    let words = [kind as u32, id, payload as u32];
+    for (chunk, word) in bytes.chunks_exact_mut(4).zip(words) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
