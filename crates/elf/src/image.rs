@@ -202,6 +202,10 @@ impl Image {
     pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Image, ImageError> {
         let file_len = source.len()?;
         let header = read_file_header(source, file_len)?;
+        let e_type = header.e_type.get(LE);
+        if !matches!(e_type, elf::ET_EXEC | elf::ET_DYN) {
+            return Err(ImageError::Type(e_type.0));
+        }
         let (program_table, section_table, section_names) = read_tables(source, &header, file_len)?;
         let headers = read_program_headers(source, &program_table, file_len)?;
         let segments = load_segments(&headers, file_len)?;
@@ -209,7 +213,7 @@ impl Image {
         let named = [program_table, section_table].map(|table| table.end());
         let appended = read_appended(source, &headers, named, &section_table, file_len)?;
         Ok(Image {
-            kind: object_kind(header.e_type.get(LE), &headers, &dynamic)?,
+            kind: object_kind(e_type, &headers, &dynamic),
             machine: Machine::from_e_machine(header.e_machine.get(LE)),
             file_len,
             headers,
@@ -496,7 +500,7 @@ fn object_kind(
     e_type: elf::FileType,
     headers: &[ProgramHeader],
     dynamic: &[(i64, u64)],
-) -> Result<ObjectKind, ImageError> {
+) -> ObjectKind {
     let interpreted = headers
         .iter()
         .any(|header| header.p_type == elf::PT_INTERP.0);
@@ -507,10 +511,9 @@ fn object_kind(
         .map_or(0, |(_, v)| *v);
     let marked_pie = flags & elf::DF_1_PIE.0 != 0;
     match e_type {
-        elf::ET_EXEC => Ok(ObjectKind::Executable),
-        elf::ET_DYN if interpreted && (marked_pie || !named) => Ok(ObjectKind::Pie),
-        elf::ET_DYN if marked_pie => Ok(ObjectKind::StaticPie),
-        elf::ET_DYN => Ok(ObjectKind::SharedObject),
-        other => Err(ImageError::Type(other.0)),
+        elf::ET_EXEC => ObjectKind::Executable,
+        _ if interpreted && (marked_pie || !named) => ObjectKind::Pie,
+        _ if marked_pie => ObjectKind::StaticPie,
+        _ => ObjectKind::SharedObject,
     }
 }

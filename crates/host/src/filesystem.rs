@@ -1,15 +1,17 @@
 //! Which filesystem a file lies on.
 
-use std::fs::File;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use hugetext_leaf::Filesystem;
 use procfs::process::{MountInfo, Process};
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use serde::Serialize;
 
-/// The mount a file was opened through.
+/// A mount, as far as text is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MountedOn {
     /// What the rules know it as.
@@ -22,17 +24,57 @@ pub struct MountedOn {
     pub noexec: bool,
 }
 
-/// The mount `file` was opened through, by its mount id (statx STATX_MNT_ID, Linux 5.8).
-pub fn mounted_on(file: &File) -> io::Result<MountedOn> {
-    let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-    let mounts = Process::myself()
-        .and_then(|process| process.mountinfo())
-        .map_err(io_error)?;
-    mounts
-        .into_iter()
-        .find(|mount| u64::try_from(mount.mnt_id) == Ok(stat.stx_mnt_id))
-        .map(describe)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "its mount is not in mountinfo"))
+/// Opens a regular file for reading; anything else is an error, said without waiting for the writer
+/// of a FIFO.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "is a directory",
+        ));
+    }
+    if !kind.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        ));
+    }
+    Ok(file)
+}
+
+/// The mounts of this process's namespace, read once.
+#[derive(Debug)]
+pub struct Mounts(HashMap<u64, MountedOn>);
+
+impl Mounts {
+    /// Reads /proc/self/mountinfo.
+    pub fn read() -> io::Result<Mounts> {
+        let mounts = Process::myself()
+            .and_then(|process| process.mountinfo())
+            .map_err(io_error)?;
+        let by_id = mounts.into_iter().filter_map(|mount| {
+            let id = u64::try_from(mount.mnt_id).ok()?;
+            Some((id, describe(mount)))
+        });
+        Ok(Mounts(by_id.collect()))
+    }
+
+    /// The mount `file` was opened through, by its mount id (statx STATX_MNT_ID, Linux 5.8).
+    pub fn of(&self, file: &File) -> io::Result<&MountedOn> {
+        let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+        self.0.get(&stat.stx_mnt_id).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "its mount is not in /proc/self/mountinfo",
+            )
+        })
+    }
 }
 
 fn describe(mount: MountInfo) -> MountedOn {
@@ -69,7 +111,8 @@ mod tests {
     #[test]
     fn names_the_filesystem_of_proc() {
         let file = File::open("/proc/self/status").unwrap();
-        let mount = mounted_on(&file).unwrap();
+        let mounts = Mounts::read().unwrap();
+        let mount = mounts.of(&file).unwrap();
         assert_eq!(mount.name, "proc");
         assert_eq!(mount.filesystem, Filesystem::Other);
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::process::Command;
 
-use hugetext_host::{FileWindows, Machine, WindowState, holders, mounted_on};
+use hugetext_host::{FileWindows, Machine, Mounts, WindowState, holders};
 use hugetext_leaf::{Leaf, Span, Topic, rule};
 
 const WINDOWS: u64 = 4;
@@ -17,7 +17,7 @@ fn file_of_windows(test: &str) -> Option<(File, Leaf)> {
     let machine = Machine::this();
     let directory = env!("CARGO_TARGET_TMPDIR");
     let mut file = tempfile::tempfile_in(directory).unwrap();
-    let filesystem = mounted_on(&file).unwrap().filesystem;
+    let filesystem = Mounts::read().unwrap().of(&file).unwrap().filesystem;
     let holds = |kernel| rule(Topic::LargeFolios, filesystem, kernel).is_some();
     let (Some(leaf), true) = (machine.pmd, machine.kernel.is_some_and(holds)) else {
         println!(

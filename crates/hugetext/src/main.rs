@@ -1,2 +1,82 @@
-//! The `hugetext` command.
-fn main() {}
+//! The `hugetext` command: program text on huge pages.
+
+mod check;
+mod failure;
+mod output;
+mod program;
+mod scan;
+mod stat;
+mod table;
+mod warm;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Put program text on huge pages, and prove it.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(flatten)]
+    output: output::Options,
+    #[command(subcommand)]
+    mode: Mode,
+}
+
+const EXIT_CODES: &str = "\
+Exit status: 0 done; 1 the answer is no (a --require not met, a program that cannot be improved); \
+2 an error.";
+
+#[derive(Debug, Subcommand)]
+enum Mode {
+    Check(check::Arguments),
+    Warm(warm::Arguments),
+    Stat(stat::Arguments),
+}
+
+/// How a command ended that met no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// What was asked for is done.
+    Done,
+    /// The answer is no.
+    No,
+    /// Done where it could be; the errors have been printed.
+    Failed,
+}
+
+impl Verdict {
+    /// The worse of two.
+    fn and(self, other: Verdict) -> Verdict {
+        match (self, other) {
+            (Verdict::Failed, _) | (_, Verdict::Failed) => Verdict::Failed,
+            (Verdict::No, _) | (_, Verdict::No) => Verdict::No,
+            _ => Verdict::Done,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.output);
+    match run(cli.mode, &output) {
+        Ok(Verdict::Done) => ExitCode::SUCCESS,
+        Ok(Verdict::No) => ExitCode::from(1),
+        Ok(Verdict::Failed) => ExitCode::from(2),
+        Err(failure) => {
+            output.error(&failure);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
+    match mode {
+        Mode::Check(arguments) => check::run(&arguments, output),
+        Mode::Warm(arguments) => warm::run(&arguments, output),
+        Mode::Stat(arguments) => stat::run(&arguments, output),
+    }
+}

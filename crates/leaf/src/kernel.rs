@@ -94,6 +94,22 @@ impl Filesystem {
     }
 }
 
+impl fmt::Display for Filesystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Filesystem::Ext4 => "ext4",
+            Filesystem::Xfs => "xfs",
+            Filesystem::Btrfs => "btrfs",
+            Filesystem::F2fs => "f2fs",
+            Filesystem::Erofs => "erofs",
+            Filesystem::Overlay => "overlayfs",
+            Filesystem::HugeTmpfs => "tmpfs huge=always",
+            Filesystem::Tmpfs => "tmpfs",
+            Filesystem::Other => "this filesystem",
+        })
+    }
+}
+
 /// A thing a kernel does or does not do with program text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -14,5 +14,5 @@ mod segment;
 pub use bias::{Bias, Loader, ObjectKind};
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Filesystem, ParseVersionError, RULES, Rule, Topic, Version, first_rule, rule};
-pub use reach::{Cause, Reach, TextReach, Vma, reach, vmas};
+pub use reach::{Cause, Reach, TextReach, Vma, large_folio_obstacle, reach, vmas, windows_in_file};
 pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

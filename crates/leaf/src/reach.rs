@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::bias::Bias;
 use crate::geometry::Leaf;
-use crate::kernel::{Filesystem, Version};
+use crate::kernel::{Filesystem, Topic, Version, first_rule};
 use crate::segment::{Perms, Segment, Span};
 
 /// A mapping as the loader makes it from PT_LOADs, with the load bias taken as zero.
@@ -123,13 +123,23 @@ impl fmt::Display for Cause {
             Cause::Filesystem { filesystem } => {
                 write!(
                     f,
-                    "the page cache of {filesystem:?} holds no folios of this size"
+                    "the page cache of {filesystem} holds no folios of this size"
                 )
             }
             Cause::Kernel { needs } => write!(f, "kernel too old: needs {needs}"),
             Cause::ThpDisabled => write!(f, "huge pages are disabled for the process"),
             Cause::SmallFolios => write!(f, "the page cache holds it in small folios"),
         }
+    }
+}
+
+/// Why the page cache of `filesystem` under `kernel` holds no folios of a leaf's order; `None` if
+/// it does.
+pub fn large_folio_obstacle(filesystem: Filesystem, kernel: Version) -> Option<Cause> {
+    match first_rule(Topic::LargeFolios, filesystem) {
+        Some(rule) if rule.since <= kernel => None,
+        Some(rule) => Some(Cause::Kernel { needs: rule.since }),
+        None => Some(Cause::Filesystem { filesystem }),
     }
 }
 
@@ -224,7 +234,9 @@ fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: B
         causes.push(Cause::Writable);
     }
     if vma.addresses.len() < leaf.bytes() {
+        // Nothing about its place could make room for a window.
         causes.push(Cause::Small);
+        return none(causes);
     }
     if delta != 0 {
         causes.push(Cause::Incongruent { by: delta });
@@ -252,6 +264,37 @@ fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: B
         reached: text.intersect(&windows).len(),
         causes,
     }
+}
+
+/// The file ranges, in whole windows, that must be in folios of the leaf's order for every
+/// read-only mapping of the image to be mapped by leaves as far as its layout allows: what to warm.
+/// Ranges ascend and do not overlap. An alignment that `bias` does not promise is taken as given.
+pub fn windows_in_file(segments: &[Segment], page: Leaf, leaf: Leaf, bias: Bias) -> Vec<Span> {
+    let residue = if bias.align < leaf { 0 } else { bias.residue };
+    let mut ranges: Vec<Span> = vmas(segments, page)
+        .into_iter()
+        .filter(|vma| !vma.perms.write)
+        .filter_map(|vma| {
+            let delta = vma
+                .addresses
+                .start
+                .wrapping_add(residue)
+                .wrapping_sub(vma.offset);
+            let windows = whole_windows(vma.addresses, leaf, residue);
+            let offset = vma.offset + (windows.start - vma.addresses.start);
+            (leaf.is_aligned(delta) && !windows.is_empty())
+                .then(|| Span::new(offset, offset + windows.len()))
+        })
+        .collect();
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let joins = next.start <= last.end;
+        if joins {
+            last.end = last.end.max(next.end);
+        }
+        joins
+    });
+    ranges
 }
 
 /// The whole windows inside `addresses` once a bias of `residue` is added, as unbiased addresses.

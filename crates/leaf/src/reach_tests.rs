@@ -48,17 +48,19 @@ fn cc1_like_layout_loses_its_edges_only() {
 }
 
 #[test]
-fn causes_are_told_together() {
-    let reach = reach_2m(&[segment(0x3000, 0x2000, M, RX)], Bias::aligned(Leaf::K4));
-    assert_eq!(
-        reach.segments[0].causes,
-        [
-            Cause::Small,
-            Cause::Incongruent { by: 0x1000 },
-            Cause::Alignment { align: Leaf::K4 }
-        ]
-    );
-    assert_eq!(reach.reached, 0);
+fn causes_that_add_up_are_told_together() {
+    let causes = |size| {
+        let segments = [segment(0x3000, 0x2000, size, RX)];
+        reach_2m(&segments, Bias::aligned(Leaf::K4)).segments[0]
+            .causes
+            .clone()
+    };
+    let place = [
+        Cause::Incongruent { by: 0x1000 },
+        Cause::Alignment { align: Leaf::K4 },
+    ];
+    assert_eq!(causes(8 * M), place);
+    assert_eq!(causes(M), [Cause::Small]);
 }
 
 #[test]
@@ -90,6 +92,18 @@ fn a_residue_moves_the_windows() {
     let reach = reach_2m(&[segment(0x3000, 0x1000, 8 * M, RX)], bias);
     assert_eq!(reach.segments[0].windows.start, 2 * M + 0x2000);
     assert_eq!(reach.segments[0].offset, 2 * M);
+}
+
+#[test]
+fn warming_covers_read_only_data_and_joins_neighbours() {
+    let segments = [segment(0, 0, 4 * M, R), segment(4 * M, 4 * M, 5 * M, RX)];
+    let ranges = windows_in_file(&segments, Leaf::K4, Leaf::M2, Bias::aligned(Leaf::K4));
+    assert_eq!(ranges, [Span::new(0, 8 * M)]);
+    let incongruent = [segment(0x1000, 0, 4 * M, RX)];
+    assert_eq!(
+        windows_in_file(&incongruent, Leaf::K4, Leaf::M2, Bias::ZERO),
+        []
+    );
 }
 
 proptest! {

@@ -1,0 +1,220 @@
+//! What one file's layout, filesystem and kernel allow.
+
+use std::path::PathBuf;
+
+use hugetext_elf::{Machine, Options, Strategy, plan};
+use hugetext_host::{CacheState, FileWindows, WindowState};
+use hugetext_leaf::{
+    Bias, Cause, Filesystem, Geometry, Leaf, LeafKind, Loader, ObjectKind, Reach, Segment,
+    large_folio_obstacle, reach, windows_in_file,
+};
+use serde::Serialize;
+
+use crate::program::Program;
+
+/// One file, assessed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Assessment {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: ObjectKind,
+    pub(crate) machine: Machine,
+    pub(crate) geometry: Geometry,
+    pub(crate) filesystem: Filesystem,
+    /// Bytes of text.
+    pub(crate) text: u64,
+    pub(crate) segments: Vec<Segment>,
+    /// What is known of its load address.
+    pub(crate) bias: Bias,
+    /// What filesystem and kernel forbid, whatever the layout.
+    pub(crate) causes: Vec<Cause>,
+    /// The leaf that `reached` and `after fix` speak of.
+    pub(crate) leaf: Leaf,
+    /// The reach of every leaf, as the file is.
+    pub(crate) now: Vec<LeafReach>,
+    /// The reach of `leaf` after each strategy of `fix`.
+    pub(crate) possible: Vec<Possible>,
+    /// What the page cache holds of the windows; absent if that was not asked or may not be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cache: Option<CacheCount>,
+}
+
+/// The reach of one leaf as the file is.
+#[derive(Debug, Serialize)]
+pub(crate) struct LeafReach {
+    pub(crate) kind: LeafKind,
+    #[serde(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// What one strategy of `fix` would give.
+#[derive(Debug, Serialize)]
+pub(crate) struct Possible {
+    pub(crate) strategy: Strategy,
+    /// Text bytes within reach.
+    pub(crate) reached: u64,
+    /// Bits of address randomness it costs.
+    pub(crate) aslr_bits: u32,
+    /// Why it cannot be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refusal: Option<String>,
+}
+
+/// Windows in the page cache by state.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct CacheCount {
+    pub(crate) huge: usize,
+    pub(crate) small: usize,
+    pub(crate) absent: usize,
+}
+
+impl Assessment {
+    /// Assesses a program for a geometry and a loader, from its headers alone.
+    pub(crate) fn of(program: &Program, geometry: &Geometry, loader: &Loader) -> Assessment {
+        let image = &program.image;
+        let text = image.text_len();
+        let leaf = worthwhile_leaf(geometry, text);
+        let bias = loader.bias(image.kind, &image.segments, geometry);
+        Assessment {
+            path: program.path.clone(),
+            kind: image.kind,
+            machine: image.machine,
+            geometry: *geometry,
+            filesystem: loader.filesystem,
+            text,
+            segments: image.segments.clone(),
+            bias,
+            causes: large_folio_obstacle(loader.filesystem, loader.kernel)
+                .into_iter()
+                .collect(),
+            leaf,
+            now: geometry
+                .leaves()
+                .map(|(kind, leaf)| LeafReach {
+                    kind,
+                    reach: reach(&image.segments, geometry.page, leaf, bias),
+                })
+                .collect(),
+            possible: [Strategy::Align, Strategy::Shift, Strategy::Merge]
+                .into_iter()
+                .map(|strategy| possible(program, geometry, loader, strategy))
+                .collect(),
+            cache: None,
+        }
+    }
+
+    /// The reach of the worthwhile leaf as the layout is.
+    pub(crate) fn layout(&self) -> Option<&Reach> {
+        self.now
+            .iter()
+            .map(|leaf| &leaf.reach)
+            .find(|reach| reach.leaf == self.leaf)
+    }
+
+    /// Text bytes the worthwhile leaf can map now: none where filesystem or kernel forbid it.
+    pub(crate) fn reached(&self) -> u64 {
+        let layout = self.layout().map_or(0, |reach| reach.reached);
+        if self.causes.is_empty() { layout } else { 0 }
+    }
+
+    /// Text bytes within reach after a fix that changes no permission.
+    pub(crate) fn after_fix(&self) -> u64 {
+        self.by(|strategy| strategy != Strategy::Merge)
+    }
+
+    /// Text bytes within reach after a merge.
+    pub(crate) fn after_merge(&self) -> u64 {
+        self.by(|_| true)
+    }
+
+    fn by(&self, allowed: impl Fn(Strategy) -> bool) -> u64 {
+        let fixed = self
+            .possible
+            .iter()
+            .filter(|possible| allowed(possible.strategy));
+        let now = self.layout().map_or(0, |reach| reach.reached);
+        fixed
+            .map(|possible| possible.reached)
+            .max()
+            .unwrap_or(0)
+            .max(now)
+    }
+}
+
+/// The leaf that figures speak of: the largest that text can fill; the smallest if it fills none.
+fn worthwhile_leaf(geometry: &Geometry, text: u64) -> Leaf {
+    geometry
+        .layout_leaf(text)
+        .or(geometry.leaves().map(|(_, leaf)| leaf).last())
+        .unwrap_or(geometry.pmd)
+}
+
+fn possible(
+    program: &Program,
+    geometry: &Geometry,
+    loader: &Loader,
+    strategy: Strategy,
+) -> Possible {
+    let image = &program.image;
+    let options = Options::for_image(image, geometry, strategy);
+    match plan(image, strategy, &options) {
+        Ok(plan) => {
+            let bias = loader.bias(image.kind, &plan.segments, geometry);
+            let after = reach(&plan.segments, geometry.page, plan.leaf, bias);
+            // Merging makes read-only data executable; only what was text before counts.
+            let text: u64 = image
+                .segments
+                .iter()
+                .filter(|segment| segment.is_text())
+                .flat_map(|segment| {
+                    after
+                        .segments
+                        .iter()
+                        .map(|s| s.windows.intersect(&segment.file_backed()).len())
+                })
+                .sum();
+            Possible {
+                strategy,
+                reached: text,
+                aslr_bits: plan.cost.aslr_bits,
+                refusal: None,
+            }
+        }
+        Err(refusal) => Possible {
+            strategy,
+            reached: 0,
+            aslr_bits: 0,
+            refusal: Some(refusal.to_string()),
+        },
+    }
+}
+
+impl CacheCount {
+    /// Looks at the page cache of a program's read-only windows; `None` if it has none or they
+    /// may not be seen.
+    pub(crate) fn of(program: &Program, assessment: &Assessment) -> Option<CacheCount> {
+        let page = assessment.geometry.page;
+        let ranges = windows_in_file(
+            &program.image.segments,
+            page,
+            assessment.leaf,
+            assessment.bias,
+        );
+        let states = ranges.into_iter().map(|range| {
+            FileWindows::new(&program.file, range, assessment.leaf)
+                .state()
+                .ok()
+        });
+        let states: Vec<CacheState> = states.collect::<Option<_>>()?;
+        let count = |state| states.iter().map(|windows| windows.count(state)).sum();
+        (!states.is_empty()).then(|| CacheCount {
+            huge: count(WindowState::Huge),
+            small: count(WindowState::Small),
+            absent: count(WindowState::Absent),
+        })
+    }
+
+    /// All windows.
+    pub(crate) fn total(&self) -> usize {
+        self.huge + self.small + self.absent
+    }
+}

@@ -1,0 +1,214 @@
+//! `hugetext check`: where text lies, which of it leaves can map, and why not the rest.
+
+mod assess;
+mod live;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hugetext_host::{Machine, Mounts};
+use hugetext_leaf::{Geometry, Version};
+use rayon::iter::{ParallelBridge, ParallelIterator};
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::program::{NoProgram, Program};
+use crate::scan::{self, Found};
+use assess::{Assessment, CacheCount};
+
+/// Show which text can be mapped by huge leaves, now and after a fix
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Executables and shared objects
+    #[arg(required_unless_present = "pid")]
+    paths: Vec<PathBuf>,
+    /// Check a running process instead
+    #[arg(long, conflicts_with_all = ["paths", "recursive", "kernel", "geometry"])]
+    pid: Vec<i32>,
+    /// Leaf sizes to check for: x86-64, arm64-4k, arm64-16k or arm64-64k
+    #[arg(long)]
+    geometry: Option<Geometry>,
+    /// Ask for another kernel version than the running one, such as 6.1
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<Version>,
+    /// Search directories for programs and shared objects
+    #[arg(short, long)]
+    recursive: bool,
+    /// Exit with 1 if less than this share of a file's text is within reach
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    require: Option<u8>,
+}
+
+/// What a check of files found.
+#[derive(Debug, Serialize)]
+struct Report {
+    kernel: Version,
+    summary: Summary,
+    files: Vec<Assessment>,
+}
+
+/// The sum over files.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    /// Programs and shared objects read.
+    files: usize,
+    /// Files that could not be read.
+    errors: usize,
+    /// Programs of architectures whose page sizes are not known.
+    unknown_architecture: usize,
+    /// Bytes of text.
+    text: u64,
+    /// Of these, within reach of the largest leaf worth it as the files are.
+    reached: u64,
+    /// The same after `fix`.
+    after_fix: u64,
+}
+
+/// Answers `hugetext check`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    if !arguments.pid.is_empty() {
+        return live::run(&arguments.pid, arguments.require, output);
+    }
+    let machine = Machine::this();
+    let kernel = arguments.kernel.or(machine.kernel).ok_or_else(|| {
+        Failure::new(&machine.release, "this kernel's version cannot be read")
+            .remedy("name one with --kernel")
+    })?;
+    let question = Question {
+        kernel,
+        geometry: arguments.geometry,
+        own_geometry: machine.geometry,
+        look_at_cache: !arguments.recursive && arguments.kernel.is_none(),
+        mounts: Mounts::read()
+            .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
+    };
+    let outcomes = check_all(arguments, &question, output);
+
+    let count = |wanted: fn(&Outcome) -> bool| outcomes.iter().filter(|o| wanted(o)).count();
+    let errors = count(|outcome| matches!(outcome, Outcome::Failed));
+    let unknown_architecture = count(|outcome| matches!(outcome, Outcome::Unknown));
+    let assessed = outcomes.into_iter().filter_map(|outcome| match outcome {
+        Outcome::Assessed(assessment) => Some(*assessment),
+        _ => None,
+    });
+    let mut files: Vec<Assessment> = assessed.collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let summary = Summary {
+        files: files.len(),
+        errors,
+        unknown_architecture,
+        text: files.iter().map(|file| file.text).sum(),
+        reached: files.iter().map(Assessment::reached).sum(),
+        after_fix: files.iter().map(Assessment::after_fix).sum(),
+    };
+    let report = Report {
+        kernel,
+        summary,
+        files,
+    };
+    output.result("check", &report, |report| {
+        show::files(report, arguments.recursive, output.verbose())
+    })?;
+    let falls_short = |file: &Assessment| {
+        arguments
+            .require
+            .is_some_and(|percent| file.reached() * 100 < file.text * u64::from(percent))
+    };
+    let verdict = if report.files.iter().any(falls_short) {
+        Verdict::No
+    } else {
+        Verdict::Done
+    };
+    Ok(if errors > 0 {
+        verdict.and(Verdict::Failed)
+    } else {
+        verdict
+    })
+}
+
+/// What is asked of every file.
+struct Question {
+    kernel: Version,
+    geometry: Option<Geometry>,
+    own_geometry: Option<Geometry>,
+    look_at_cache: bool,
+    mounts: Mounts,
+}
+
+/// What became of one file.
+enum Outcome {
+    Assessed(Box<Assessment>),
+    /// A program of an architecture whose page sizes are not known, met in a scan.
+    Unknown,
+    /// The error has been printed.
+    Failed,
+}
+
+/// Checks every file in parallel, in no order; errors are printed as they come.
+fn check_all(arguments: &Arguments, question: &Question, output: &Output) -> Vec<Outcome> {
+    let bar = output.progress("files", 0);
+    let outcomes = scan::files(&arguments.paths, arguments.recursive)
+        .par_bridge()
+        .filter_map(|found| {
+            bar.inc(1);
+            check_found(found, question).transpose().map(|outcome| {
+                outcome.unwrap_or_else(|failure| {
+                    bar.suspend(|| output.error(&failure));
+                    Outcome::Failed
+                })
+            })
+        })
+        .collect();
+    bar.finish_and_clear();
+    outcomes
+}
+
+/// Checks what a scan found; `None` for what is not a program and was not said to be one.
+fn check_found(found: Found, question: &Question) -> Result<Option<Outcome>, Failure> {
+    let (path, named) = match found {
+        Found::Lost(failure) => return Err(failure),
+        Found::Named(path) => (path, true),
+        Found::Met(path) => (path, false),
+    };
+    let program = match Program::read(&path) {
+        Ok(program) => program,
+        Err(NoProgram::Image(error)) if !named && error.is_no_program() => return Ok(None),
+        Err(error) => return Err(error.failure(&path)),
+    };
+    let outcome = match geometry_for(&program, question) {
+        Some(geometry) => Outcome::Assessed(Box::new(check_one(&program, &geometry, question)?)),
+        None if named => {
+            let problem = "the page sizes of its architecture are not known";
+            return Err(Failure::at(&path, problem).remedy("name them with --geometry"));
+        }
+        None => Outcome::Unknown,
+    };
+    Ok(Some(outcome))
+}
+
+fn check_one(
+    program: &Program,
+    geometry: &Geometry,
+    question: &Question,
+) -> Result<Assessment, Failure> {
+    let filesystem = program.filesystem(&question.mounts)?;
+    let loader = program.loader(question.kernel, filesystem);
+    let mut assessment = Assessment::of(program, geometry, &loader);
+    if question.look_at_cache {
+        assessment.cache = CacheCount::of(program, &assessment);
+    }
+    Ok(assessment)
+}
+
+/// The geometry the user named; else this machine's for its own programs, else the usual one of
+/// the program's architecture.
+fn geometry_for(program: &Program, question: &Question) -> Option<Geometry> {
+    let native = hugetext_elf::Machine::of_arch(std::env::consts::ARCH) == program.image.machine;
+    question
+        .geometry
+        .or(question.own_geometry.filter(|_| native))
+        .or(program.image.machine.default_geometry())
+}

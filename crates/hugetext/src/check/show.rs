@@ -1,0 +1,182 @@
+//! A check as text.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+use hugetext_elf::Strategy;
+use hugetext_leaf::ObjectKind;
+
+use super::Report;
+use super::assess::Assessment;
+use crate::table::{bytes, figures, percent};
+
+/// How many of the worst offenders a summary names.
+const WORST: usize = 15;
+
+/// Files one by one, or the summary of a scan; with `verbose` both.
+pub(super) fn files(report: &Report, scan: bool, verbose: bool) -> String {
+    let mut text = String::new();
+    if !scan || verbose {
+        for file in &report.files {
+            text.push_str(&one(file, verbose));
+            text.push('\n');
+        }
+    }
+    if scan || report.files.len() > 1 {
+        text.push_str(&summary(report));
+    }
+    text
+}
+
+fn one(file: &Assessment, verbose: bool) -> String {
+    let mut text = String::new();
+    let mut line = |content: std::fmt::Arguments<'_>| {
+        let _ = writeln!(text, "{content}");
+    };
+    line(format_args!("{}", file.path.display()));
+    let kind = kind_name(file.kind);
+    line(format_args!(
+        "  {kind}, {} pages, on {}",
+        file.geometry, file.filesystem
+    ));
+    if file.text == 0 {
+        line(format_args!("  no text"));
+        return text;
+    }
+    let (now, after) = (
+        percent(file.reached(), file.text),
+        percent(file.after_fix(), file.text),
+    );
+    let merged = percent(file.after_merge(), file.text);
+    let (size, leaf) = (bytes(file.text), file.leaf);
+    line(format_args!(
+        "  text {size}: {leaf} leaves reach {now} now, {after} after fix, {merged} merged"
+    ));
+    for cause in &file.causes {
+        line(format_args!("  {cause}"));
+    }
+    let weakest = file
+        .possible
+        .iter()
+        .find(|p| p.reached > 0 && p.reached == file.after_fix());
+    if let Some(fix) = weakest.filter(|_| file.after_fix() > file.reached()) {
+        let name = strategy_name(fix.strategy);
+        let cost = match fix.aslr_bits {
+            0 => String::new(),
+            bits => format!(", costs {bits} bits of address randomness"),
+        };
+        line(format_args!("  fix: {name}{cost}"));
+    }
+    if let Some(cache) = file.cache {
+        let what = match (cache.huge, cache.small) {
+            (0, 0) => "not in memory".to_owned(),
+            (huge, 0) if huge == cache.total() => "warm".to_owned(),
+            (_, 0) => "partly in memory".to_owned(),
+            _ => format!(
+                "holds {} in small folios; hugetext warm mends that",
+                cache.small
+            ),
+        };
+        line(format_args!(
+            "  page cache: {} of {} windows huge; {what}",
+            cache.huge,
+            cache.total()
+        ));
+    }
+    text.push_str(&segments(file, verbose));
+    text
+}
+
+/// The text segments, and with `verbose` all of them.
+fn segments(file: &Assessment, verbose: bool) -> String {
+    let mut text = String::new();
+    let Some(layout) = file.layout() else {
+        return text;
+    };
+    for (index, segment) in file.segments.iter().enumerate() {
+        let own = layout.segments.iter().find(|reach| reach.segment == index);
+        if own.is_none() && !verbose {
+            continue;
+        }
+        let size = bytes(segment.filesz);
+        let (address, offset, perms) = (segment.vaddr, segment.offset, segment.perms);
+        let _ = write!(text, "  {perms} {address:#x} offset {offset:#x} {size}");
+        if let Some(reach) = own {
+            let windows = reach.windows.len() / file.leaf.bytes();
+            let causes: Vec<String> = reach.causes.iter().map(ToString::to_string).collect();
+            let _ = write!(text, ": {windows} windows");
+            if !causes.is_empty() {
+                let _ = write!(text, "; {}", causes.join("; "));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn summary(report: &Report) -> String {
+    let sum = &report.summary;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{} programs and libraries, {} of text: {} ({}) within reach now, {} ({}) after fix",
+        sum.files,
+        bytes(sum.text),
+        bytes(sum.reached),
+        percent(sum.reached, sum.text),
+        bytes(sum.after_fix),
+        percent(sum.after_fix, sum.text),
+    );
+    if sum.unknown_architecture > 0 {
+        let count = sum.unknown_architecture;
+        let _ = writeln!(
+            text,
+            "{count} of other architectures left out; --geometry includes them"
+        );
+    }
+    let mut worst: Vec<&Assessment> = report
+        .files
+        .iter()
+        .filter(|file| file.after_fix() > file.reached())
+        .collect();
+    worst.sort_by_key(|file| Reverse(file.after_fix() - file.reached()));
+    if worst.is_empty() {
+        return text;
+    }
+    let rows = worst.iter().take(WORST).map(|file| {
+        vec![
+            bytes(file.after_fix() - file.reached()),
+            bytes(file.text),
+            percent(file.reached(), file.text),
+            percent(file.after_fix(), file.text),
+            file.path.display().to_string(),
+        ]
+    });
+    let header = ["to gain", "text", "now", "after fix", "file"];
+    let _ = writeln!(text, "\n{}", figures(&header, &[4], rows.collect()));
+    if worst.len() > WORST {
+        let _ = writeln!(
+            text,
+            "and {} more; --verbose or --json shows them",
+            worst.len() - WORST
+        );
+    }
+    text
+}
+
+fn kind_name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Executable => "executable at a fixed address",
+        ObjectKind::Pie => "position-independent executable",
+        ObjectKind::StaticPie => "static position-independent executable",
+        ObjectKind::SharedObject => "shared object",
+    }
+}
+
+fn strategy_name(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::Align => "align (a header edit)",
+        Strategy::Shift => "shift",
+        Strategy::Merge => "merge",
+    }
+}

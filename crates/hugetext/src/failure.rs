@@ -1,0 +1,84 @@
+//! Errors as the command says them: one line with what it is about, what is wrong, what to do.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use hugetext_elf::ImageError;
+use hugetext_host::ProcessError;
+
+/// An error for the user.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The path, process or argument it is about.
+    subject: String,
+    /// What is wrong.
+    problem: String,
+    /// What to do about it, where that is not obvious.
+    remedy: Option<String>,
+}
+
+impl Failure {
+    /// `problem` with whatever `subject` names.
+    pub(crate) fn new(subject: impl fmt::Display, problem: impl fmt::Display) -> Failure {
+        Failure {
+            subject: subject.to_string(),
+            problem: problem.to_string(),
+            remedy: None,
+        }
+    }
+
+    /// An error about a file.
+    pub(crate) fn at(path: &Path, problem: impl fmt::Display) -> Failure {
+        Failure::new(path.display(), problem)
+    }
+
+    /// An I/O error about a file, in plain words and with a remedy for the common ones.
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Failure {
+        let failure = Failure::at(path, plain(error));
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => failure.remedy("run as root or as its owner"),
+            io::ErrorKind::StorageFull => failure.remedy("free some space and try again"),
+            _ => failure,
+        }
+    }
+
+    /// An error of the image reader.
+    pub(crate) fn image(path: &Path, error: &ImageError) -> Failure {
+        match error {
+            ImageError::Read(error) => Failure::io(path, error),
+            error => Failure::at(path, error),
+        }
+    }
+
+    /// An error about a process.
+    pub(crate) fn process(pid: i32, error: &ProcessError) -> Failure {
+        Failure::new(format_args!("process {pid}"), error)
+    }
+
+    /// Adds what to do.
+    pub(crate) fn remedy(self, remedy: impl fmt::Display) -> Failure {
+        Failure {
+            remedy: Some(remedy.to_string()),
+            ..self
+        }
+    }
+}
+
+/// An I/O error without the "(os error 13)" that helps nobody.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((plain, _)) => plain.to_owned(),
+        None => text,
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subject, self.problem)?;
+        self.remedy
+            .as_ref()
+            .map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+    }
+}

@@ -1,0 +1,118 @@
+//! What reaches the user: one JSON document or text on stdout, errors and progress on stderr.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::process;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Options every subcommand takes.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Options {
+    /// Print one JSON document instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Print only errors and what was asked for by name.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print more: every segment, every reason.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+/// The user's end of the command.
+#[derive(Debug)]
+pub(crate) struct Output {
+    options: Options,
+}
+
+/// The frame of every JSON document. `schema` changes when a name or meaning does.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    command: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+impl Output {
+    pub(crate) fn new(options: Options) -> Output {
+        Output { options }
+    }
+
+    /// Whether more detail was asked for.
+    pub(crate) fn verbose(&self) -> bool {
+        self.options.verbose
+    }
+
+    /// Prints a result: `body` as JSON, or the text it `shows` as.
+    pub(crate) fn result<T: Serialize>(
+        &self,
+        command: &str,
+        body: &T,
+        shows: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        if self.options.json {
+            let document = Document {
+                schema: 1,
+                command,
+                body,
+            };
+            let text = serde_json::to_string_pretty(&document)
+                .map_err(|error| Failure::new("standard output", error))?;
+            self.print(&text)
+        } else if self.options.quiet {
+            Ok(())
+        } else {
+            self.print(&shows(body))
+        }
+    }
+
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
+        match written {
+            // The reader has seen enough, as in `hugetext check … | head`.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
+            Err(error) => Err(Failure::new("standard output", error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Prints an error on stderr.
+    pub(crate) fn error(&self, failure: &Failure) {
+        self.complain(format_args!("{failure}"));
+    }
+
+    /// Prints a warning on stderr unless quiet.
+    pub(crate) fn warn(&self, text: impl fmt::Display) {
+        if !self.options.quiet {
+            self.complain(format_args!("warning: {text}"));
+        }
+    }
+
+    fn complain(&self, text: fmt::Arguments<'_>) {
+        // Nobody is left to tell if stderr is closed.
+        let _ = writeln!(io::stderr().lock(), "hugetext: {text}");
+    }
+
+    /// A progress bar on stderr, if that is a terminal; `len` 0 if the end is not known.
+    pub(crate) fn progress(&self, what: &'static str, len: u64) -> ProgressBar {
+        if self.options.quiet || self.options.json || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let (bar, style) = match len {
+            0 => (
+                ProgressBar::new_spinner(),
+                "{spinner} {prefix}: {pos} {msg}",
+            ),
+            _ => (ProgressBar::new(len), "{prefix} {bar:30} {pos}/{len} {msg}"),
+        };
+        let style = ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar());
+        bar.with_style(style).with_prefix(what)
+    }
+}

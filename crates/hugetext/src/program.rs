@@ -1,0 +1,79 @@
+//! A program file opened and read: the first step of every subcommand that takes a path.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hugetext_elf::{Dependencies, Image, ImageError};
+use hugetext_host::{Mounts, open_regular};
+use hugetext_leaf::{Filesystem, Loader, Version};
+
+use crate::failure::Failure;
+
+/// An open program and its headers.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    pub(crate) image: Image,
+}
+
+/// Why a path is no program that can be read.
+#[derive(Debug)]
+pub(crate) enum NoProgram {
+    /// It could not be opened, or is no regular file.
+    Open(io::Error),
+    /// Its headers are not those of a program.
+    Image(ImageError),
+}
+
+impl NoProgram {
+    /// The error line for `path`.
+    pub(crate) fn failure(&self, path: &Path) -> Failure {
+        match self {
+            NoProgram::Open(error) => Failure::io(path, error),
+            NoProgram::Image(error) => Failure::image(path, error),
+        }
+    }
+}
+
+impl Program {
+    /// Opens a regular file and reads its headers.
+    pub(crate) fn read(path: &Path) -> Result<Program, NoProgram> {
+        let file = open_regular(path).map_err(NoProgram::Open)?;
+        let image = Image::read(&file).map_err(NoProgram::Image)?;
+        Ok(Program {
+            path: path.to_owned(),
+            file,
+            image,
+        })
+    }
+
+    /// As [`Program::read`], for a path the user named.
+    pub(crate) fn open(path: &Path) -> Result<Program, Failure> {
+        Program::read(path).map_err(|error| error.failure(path))
+    }
+
+    /// The filesystem it lies on.
+    pub(crate) fn filesystem(&self, mounts: &Mounts) -> Result<Filesystem, Failure> {
+        let mount = mounts
+            .of(&self.file)
+            .map_err(|error| Failure::io(&self.path, &error))?;
+        Ok(mount.filesystem)
+    }
+
+    /// What loads it: `kernel`, the rules of its filesystem, and its dynamic loader.
+    pub(crate) fn loader(&self, kernel: Version, filesystem: Filesystem) -> Loader {
+        // A loader that cannot be told from the file is taken to be the machine's glibc.
+        let musl = Dependencies::read(&self.file, &self.image)
+            .ok()
+            .and_then(|names| names.interpreter)
+            .is_some_and(|path| path.windows(7).any(|part| part == b"ld-musl"));
+        let new_enough = hugetext_host::glibc_version().is_none_or(|version| version >= (2, 35));
+        Loader {
+            kernel,
+            filesystem,
+            dl_honours_align: new_enough && !musl,
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! `hugetext warm`: the page cache of text in folios of the leaf's order, by the cheapest way that
+//! works here. Every rung is measured; one that did not work is never reported as done.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use hugetext_host::{
+    CacheState, FileWindows, Holder, Machine, Mounts, Replacement, WindowState, holders,
+};
+use hugetext_leaf::{
+    Bias, Cause, Filesystem, Leaf, Span, Topic, Version, large_folio_obstacle, reach, rule,
+    windows_in_file,
+};
+use hugetext_loader::{Environment, closure};
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::{Failure, plain};
+use crate::output::Output;
+use crate::program::Program;
+use crate::table::bytes;
+
+/// Bring the text of programs into huge folios of the page cache
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Programs and shared objects
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Only look; exit with 1 if something is not warm
+    #[arg(long, conflicts_with = "replace")]
+    check: bool,
+    /// Where nothing else works, write the file anew and rename it into place
+    #[arg(long)]
+    replace: bool,
+    /// Also the shared objects each program needs
+    #[arg(long)]
+    with_libs: bool,
+}
+
+/// The ways to a warm file, cheapest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Rung {
+    /// It was warm before.
+    AlreadyHuge,
+    /// MADV_COLLAPSE.
+    Collapse,
+    /// Dropped from the page cache and read again with MADV_HUGEPAGE.
+    Reread,
+    /// A new inode, written in windows and renamed into place.
+    Replace,
+}
+
+/// What became of one file.
+#[derive(Debug, Serialize)]
+pub(crate) struct Warmed {
+    pub(crate) path: PathBuf,
+    pub(crate) leaf: Leaf,
+    /// Windows of read-only segments.
+    pub(crate) windows: usize,
+    pub(crate) huge_before: usize,
+    pub(crate) huge: usize,
+    /// The last rung that brought something; absent if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rung: Option<Rung>,
+    /// What each rung that was tried without success said.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tried: Vec<Tried>,
+    /// Why the layout leaves nothing, or not all, to warm.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) causes: Vec<Cause>,
+    /// The processes that keep small folios in use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) holders: Vec<Holder>,
+    pub(crate) microseconds: u64,
+}
+
+/// A rung that left windows behind.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tried {
+    rung: Rung,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Warmed {
+    pub(crate) fn is_warm(&self) -> bool {
+        self.windows > 0 && self.huge == self.windows
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    files: Vec<Warmed>,
+}
+
+/// What the ladder stands on.
+pub(crate) struct Ground {
+    machine: Machine,
+    kernel: Version,
+    leaf: Leaf,
+    mounts: Mounts,
+}
+
+impl Ground {
+    /// Asks this machine; an error where no huge page can be had at all.
+    pub(crate) fn this() -> Result<Ground, Failure> {
+        let machine = Machine::this();
+        let missing = |what| Failure::new(&machine.release, what);
+        Ok(Ground {
+            kernel: machine
+                .kernel
+                .ok_or_else(|| missing("cannot read this kernel's version"))?,
+            leaf: machine
+                .pmd
+                .ok_or_else(|| missing("this kernel has no transparent huge pages"))?,
+            mounts: Mounts::read()
+                .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
+            machine,
+        })
+    }
+}
+
+/// Answers `hugetext warm`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let ground = Ground::this()?;
+    let mut verdict = Verdict::Done;
+    let mut files = Vec::new();
+    let wanted = wanted(arguments, output);
+    let bar = output.progress("warming", wanted.len() as u64);
+    for (path, library) in wanted {
+        bar.inc(1);
+        let climb = Climb {
+            check: arguments.check,
+            replace: arguments.replace,
+        };
+        match Program::open(&path).and_then(|program| warm(&program, &ground, climb)) {
+            // A small library has no window to warm, which is nobody's fault.
+            Ok(warmed) if library && warmed.windows == 0 => {}
+            Ok(warmed) => {
+                verdict = verdict.and(if warmed.is_warm() {
+                    Verdict::Done
+                } else {
+                    Verdict::No
+                });
+                files.push(warmed);
+            }
+            Err(failure) => {
+                bar.suspend(|| output.error(&failure));
+                verdict = Verdict::Failed;
+            }
+        }
+    }
+    bar.finish_and_clear();
+    output.result("warm", &Report { files }, |report| {
+        report
+            .files
+            .iter()
+            .map(|file| show(file, arguments))
+            .collect()
+    })?;
+    Ok(verdict)
+}
+
+/// The files to warm, each with whether it is a library that was not named.
+fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
+    let mut wanted: Vec<(PathBuf, bool)> = arguments
+        .paths
+        .iter()
+        .map(|path| (path.clone(), false))
+        .collect();
+    if !arguments.with_libs {
+        return wanted;
+    }
+    let environment = Environment::current();
+    let mut seen = HashSet::new();
+    // A path that is no program is reported when its turn comes.
+    let closures = arguments
+        .paths
+        .iter()
+        .filter_map(|path| closure(path, &environment).ok());
+    for closure in closures {
+        for missing in &closure.missing {
+            let (needed_by, name) = (missing.needed_by.display(), missing.name.display());
+            output.warn(format_args!(
+                "{needed_by}: needs {name}, which is not found"
+            ));
+        }
+        // The first object is the program itself.
+        for object in closure.objects.into_iter().skip(1) {
+            if seen.insert(object.inode) {
+                wanted.push((object.path, true));
+            }
+        }
+    }
+    wanted
+}
+
+/// How far up the ladder the user allows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Climb {
+    pub(crate) check: bool,
+    pub(crate) replace: bool,
+}
+
+/// Climbs the ladder for one program until every window is huge.
+pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<Warmed, Failure> {
+    let start = Instant::now();
+    let leaf = ground.leaf;
+    let filesystem = program.filesystem(&ground.mounts)?;
+    let segments = &program.image.segments;
+    let page = ground.machine.page;
+    let bias = match ground.machine.geometry {
+        Some(geometry) => {
+            program
+                .loader(ground.kernel, filesystem)
+                .bias(program.image.kind, segments, &geometry)
+        }
+        None => Bias::aligned(leaf),
+    };
+    let ranges = windows_in_file(segments, page, leaf, bias);
+    let mut cache = Cache::look(program, &ranges, leaf)?;
+    let mut warmed = Warmed {
+        path: program.path.clone(),
+        leaf,
+        windows: cache.total(),
+        huge_before: cache.huge(),
+        huge: cache.huge(),
+        rung: cache.is_warm().then_some(Rung::AlreadyHuge),
+        tried: Vec::new(),
+        causes: Vec::new(),
+        holders: Vec::new(),
+        microseconds: 0,
+    };
+    if warmed.windows == 0 {
+        warmed.causes = layout_causes(program, page, leaf, bias);
+    } else if !climb.check && !cache.is_warm() {
+        for rung in ladder(filesystem, ground.kernel, climb) {
+            let outcome = cache.climb_on(rung, program, &ranges, &mut warmed)?;
+            if cache.is_warm() {
+                break;
+            }
+            let error = outcome.err().map(|error| plain(&error));
+            warmed.tried.push(Tried { rung, error });
+        }
+        if !cache.is_warm() {
+            warmed
+                .causes
+                .extend(large_folio_obstacle(filesystem, ground.kernel));
+            warmed.holders = holders(&program.file).unwrap_or_default();
+        }
+    }
+    warmed.microseconds = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Ok(warmed)
+}
+
+/// The rungs worth trying, cheapest first.
+fn ladder(filesystem: Filesystem, kernel: Version, climb: Climb) -> Vec<Rung> {
+    let mut rungs = Vec::new();
+    if rule(Topic::Collapse, filesystem, kernel).is_some() {
+        rungs.push(Rung::Collapse);
+    }
+    rungs.push(Rung::Reread);
+    if climb.replace {
+        rungs.push(Rung::Replace);
+    }
+    rungs
+}
+
+fn layout_causes(program: &Program, page: Leaf, leaf: Leaf, bias: Bias) -> Vec<Cause> {
+    let reach = reach(&program.image.segments, page, leaf, bias);
+    reach
+        .segments
+        .into_iter()
+        .flat_map(|text| text.causes)
+        .collect()
+}
+
+/// The page cache of a file's windows.
+struct Cache {
+    leaf: Leaf,
+    runs: Vec<(Span, CacheState)>,
+}
+
+impl Cache {
+    fn look(program: &Program, ranges: &[Span], leaf: Leaf) -> Result<Cache, Failure> {
+        let state = |range: &Span| {
+            let state = FileWindows::new(&program.file, *range, leaf).state();
+            state
+                .map(|state| (*range, state))
+                .map_err(|error| Failure::io(&program.path, &error))
+        };
+        Ok(Cache {
+            leaf,
+            runs: ranges.iter().map(state).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn total(&self) -> usize {
+        self.runs.iter().map(|(_, state)| state.windows.len()).sum()
+    }
+
+    fn huge(&self) -> usize {
+        self.runs
+            .iter()
+            .map(|(_, state)| state.count(WindowState::Huge))
+            .sum()
+    }
+
+    fn is_warm(&self) -> bool {
+        self.runs.iter().all(|(_, state)| state.is_warm())
+    }
+
+    /// Climbs a rung and looks again, for as long as that brings windows: readahead that another
+    /// process has under way can cost one at the first try.
+    fn climb_on(
+        &mut self,
+        rung: Rung,
+        program: &Program,
+        ranges: &[Span],
+        warmed: &mut Warmed,
+    ) -> Result<io::Result<()>, Failure> {
+        loop {
+            let outcome = self.climb(rung, program);
+            *self = match rung {
+                Rung::Replace => Cache::look(&Program::open(&program.path)?, ranges, self.leaf)?,
+                _ => Cache::look(program, ranges, self.leaf)?,
+            };
+            if self.huge() <= warmed.huge {
+                return Ok(outcome);
+            }
+            warmed.huge = self.huge();
+            warmed.rung = Some(rung);
+            if self.is_warm() {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    fn climb(&self, rung: Rung, program: &Program) -> io::Result<()> {
+        if rung == Rung::Replace {
+            return replace(program, self.leaf);
+        }
+        for (range, state) in &self.runs {
+            let windows = FileWindows::new(&program.file, *range, self.leaf);
+            match rung {
+                Rung::Collapse => windows.collapse(state)?,
+                _ => windows.reread(state)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the same bytes to a new inode, window by window, so that each write fills one folio, and
+/// renames it over the old one, which running processes keep.
+fn replace(program: &Program, leaf: Leaf) -> io::Result<()> {
+    if program.file.metadata()?.nlink() > 1 {
+        return Err(io::Error::other(
+            "it has other hard links, which would keep the old inode",
+        ));
+    }
+    let path = std::fs::canonicalize(&program.path)?;
+    let replacement = Replacement::new(&path).map_err(io::Error::other)?;
+    copy_by_windows(&program.file, replacement.file(), leaf)?;
+    replacement
+        .copy_metadata(&program.file)
+        .map_err(io::Error::other)?;
+    replacement.commit().map(drop).map_err(io::Error::other)
+}
+
+fn copy_by_windows(from: &File, mut to: &File, leaf: Leaf) -> io::Result<()> {
+    let mut buffer = vec![0; usize::try_from(leaf.bytes()).map_err(io::Error::other)?];
+    let len = from.metadata()?.len();
+    for start in (0..len).step_by(buffer.len()) {
+        let wanted =
+            usize::try_from(len - start).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let chunk = buffer.get_mut(..wanted).unwrap_or_default();
+        from.read_exact_at(chunk, start)?;
+        to.write_all(chunk)?;
+    }
+    Ok(())
+}
+
+fn show(file: &Warmed, arguments: &Arguments) -> String {
+    let mut text = format!("{}: ", file.path.display());
+    let size = bytes(file.windows as u64 * file.leaf.bytes());
+    if file.windows == 0 {
+        let causes: Vec<String> = file.causes.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "no window to warm: {}", causes.join("; "));
+        return text;
+    }
+    let how = match file.rung {
+        Some(Rung::AlreadyHuge) => "warm already",
+        Some(Rung::Collapse) => "collapsed in place",
+        Some(Rung::Reread) => "dropped and read again",
+        Some(Rung::Replace) => "replaced by a new inode",
+        None => "not warm",
+    };
+    let (huge, windows, leaf) = (file.huge, file.windows, file.leaf);
+    let _ = writeln!(
+        text,
+        "{how}: {huge} of {windows} windows of {leaf} huge ({size})"
+    );
+    if file.is_warm() || arguments.check {
+        return text;
+    }
+    for tried in &file.tried {
+        let said = tried
+            .error
+            .as_deref()
+            .unwrap_or("left windows in small folios");
+        let _ = writeln!(text, "  {}: {said}", rung_name(tried.rung));
+    }
+    for cause in &file.causes {
+        let _ = writeln!(text, "  {cause}");
+    }
+    if !file.holders.is_empty() {
+        let names: Vec<String> = file
+            .holders
+            .iter()
+            .map(|holder| format!("{} ({})", holder.name, holder.pid))
+            .collect();
+        let _ = writeln!(text, "  in use by {}", names.join(", "));
+    }
+    if !arguments.replace && file.causes.is_empty() {
+        let _ = writeln!(
+            text,
+            "  --replace writes it anew; who runs it keeps the old inode"
+        );
+    }
+    text
+}
+
+fn rung_name(rung: Rung) -> &'static str {
+    match rung {
+        Rung::AlreadyHuge => "already huge",
+        Rung::Collapse => "collapse",
+        Rung::Reread => "drop and read again",
+        Rung::Replace => "replace",
+    }
+}

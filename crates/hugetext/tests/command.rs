@@ -1,0 +1,224 @@
+//! The command as a user meets it: real programs of this machine, and every file it must survive.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn hugetext(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = hugetext(arguments);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A big program of this machine: the compiler proper, else the newest rustc driver.
+fn big_program() -> Option<PathBuf> {
+    let cc1 = Command::new("cc")
+        .arg("-print-prog-name=cc1")
+        .output()
+        .ok()?;
+    let cc1 = PathBuf::from(String::from_utf8(cc1.stdout).ok()?.trim_end());
+    let big = cc1
+        .metadata()
+        .is_ok_and(|metadata| metadata.len() > 8 << 20);
+    if !big {
+        println!("skipped: no C compiler with a program of more than 8 MiB");
+    }
+    big.then_some(cc1)
+}
+
+#[test]
+fn check_tells_the_reach_of_a_big_program() {
+    let Some(program) = big_program() else { return };
+    let report = json(&["check", "--json", path(&program)]);
+    assert_eq!(report["schema"], 1);
+    let file = &report["files"][0];
+    let text = file["text"].as_u64().unwrap();
+    let reached = file["now"][0]["reached"].as_u64().unwrap();
+    assert!(
+        text > 4 << 20 && reached > text / 2 && reached <= text,
+        "{file}"
+    );
+    assert_eq!(file["now"][0]["leaf"], 2 << 20);
+}
+
+#[test]
+fn check_require_decides_the_exit_status() {
+    let own = std::env::current_exe().unwrap();
+    assert_eq!(
+        hugetext(&["check", path(&own), "--require", "0"])
+            .status
+            .code(),
+        Some(0)
+    );
+    assert_eq!(
+        hugetext(&["check", path(&own), "--require", "100"])
+            .status
+            .code(),
+        Some(1)
+    );
+    assert_eq!(
+        hugetext(&["check", path(&own), "--require", "101"])
+            .status
+            .code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn an_older_kernel_is_a_reason() {
+    let own = std::env::current_exe().unwrap();
+    let report = json(&["check", "--json", "--kernel", "5.4", path(&own)]);
+    let file = &report["files"][0];
+    if ["ext4", "xfs"].contains(&file["filesystem"].as_str().unwrap()) {
+        assert_eq!(file["causes"][0]["cause"], "kernel", "{file}");
+    }
+}
+
+#[test]
+fn bad_input_is_one_line_and_the_other_files_are_still_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    let file = |name: &str, content: &[u8]| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    };
+    let script = file("script", b"#!/bin/sh\nexit 0\n");
+    let short = file("short", &fs::read(&own).unwrap()[..100]);
+    let empty = file("empty", b"");
+    let fifo = directory.path().join("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let missing = directory.path().join("missing");
+    let bad = [
+        &script,
+        &short,
+        &empty,
+        &fifo,
+        &missing,
+        &directory.path().to_owned(),
+    ];
+
+    let mut arguments = vec!["check", "--json"];
+    arguments.extend(bad.iter().map(|bad| path(bad)));
+    arguments.push(path(&own));
+    let output = hugetext(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    let lines = stderr(&output);
+    assert_eq!(lines.lines().count(), bad.len(), "{lines}");
+    for bad in bad {
+        let about = format!("hugetext: {}: ", bad.display());
+        assert!(
+            lines.lines().any(|line| line.starts_with(&about)),
+            "{bad:?} in {lines}"
+        );
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["summary"]["files"], 1);
+
+    for mode in [&["warm"][..], &["check"], &["warm", "--with-libs"]] {
+        let output = hugetext(&[mode, &[path(&script)]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_scan_passes_over_what_is_no_program() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("notes"), "text").unwrap();
+    fs::copy(std::env::current_exe().unwrap(), directory.path().join("a")).unwrap();
+    fs::hard_link(directory.path().join("a"), directory.path().join("b")).unwrap();
+    std::os::unix::fs::symlink("a", directory.path().join("c")).unwrap();
+    let report = json(&["check", "--json", "--recursive", path(directory.path())]);
+    assert_eq!(report["summary"]["files"], 1);
+    assert_eq!(report["summary"]["errors"], 0);
+}
+
+#[test]
+fn stat_shows_the_text_of_a_process_and_says_who_is_gone() {
+    let pid = std::process::id().to_string();
+    let report = json(&["stat", "--json", &pid]);
+    let own = std::env::current_exe().unwrap();
+    let mappings = report["processes"][0]["mappings"].as_array().unwrap();
+    assert!(
+        mappings.iter().any(|mapping| mapping["path"] == path(&own)),
+        "{mappings:?}"
+    );
+    let gone = hugetext(&["stat", "2147483647"]);
+    assert_eq!(gone.status.code(), Some(2));
+    assert_eq!(
+        stderr(&gone),
+        "hugetext: process 2147483647: no such process\n"
+    );
+    assert!(hugetext(&["stat", "--all"]).status.success());
+    assert!(hugetext(&["check", "--pid", &pid]).status.success());
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args(["stat", "--all", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn warm_brings_a_copy_of_a_big_program_into_huge_folios() {
+    let Some(program) = big_program() else { return };
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let copy = directory.path().join("program");
+    fs::copy(&program, &copy).unwrap();
+    let check = json(&["check", "--json", path(&copy)]);
+    if check["files"][0]["causes"] != Value::Array(Vec::new()) {
+        println!("skipped: {}", check["files"][0]["causes"]);
+        return;
+    }
+    // A running instance pins what it maps, and must be named; its text is replaced under it.
+    let mut running = Command::new(&copy)
+        .arg("-quiet")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let before = fs::metadata(&copy).unwrap();
+    let report = json(&["warm", "--json", "--replace", path(&copy)]);
+    let file = &report["files"][0];
+    assert_eq!(file["huge"], file["windows"], "{file}");
+    assert_eq!(fs::metadata(&copy).unwrap().len(), before.len());
+    assert_eq!(fs::read(&copy).unwrap(), fs::read(&program).unwrap());
+    let mut input = running.stdin.take().unwrap();
+    input.write_all(b"int x;\n").unwrap();
+    drop(input);
+    assert!(running.wait().unwrap().success());
+}
