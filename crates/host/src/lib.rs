@@ -4,7 +4,9 @@
 //! told file ranges and addresses.
 
 mod cache;
+mod deadline;
 mod filesystem;
+mod instance;
 mod launch;
 mod machine;
 mod mapping;
@@ -14,12 +16,14 @@ mod process;
 mod region;
 
 pub use cache::{CacheState, FileWindows, WindowState};
+pub use deadline::Deadline;
 pub use filesystem::{MountedOn, Mounts, open_regular};
+pub use instance::Instance;
 pub use launch::{Usage, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use output::{ReplaceError, Replacement};
-pub use pagemap::{FolioBytes, PageMapError, folio_bytes, huge_spans};
+pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{
     Holder, ProcessError, TextMapping, holders, is_thp_disabled, pids, text_mappings,
 };
