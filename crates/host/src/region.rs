@@ -39,8 +39,9 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps `len` bytes of `file` from `offset`, both multiples of the base page, at a multiple of
-    /// `align`. The file must not shrink while the region is touched (SIGBUS otherwise).
+    /// Maps `len` bytes of `file` from `offset`, both multiples of the base page, privately, so that
+    /// address and offset are congruent modulo `align`. The file must not shrink while the region
+    /// is touched (SIGBUS otherwise).
     pub fn of_file(
         file: impl AsFd,
         offset: u64,
@@ -48,15 +49,37 @@ impl Region {
         align: Leaf,
         perms: Perms,
     ) -> io::Result<Region> {
-        let region = Region::reserve(len, align)?;
+        Region::of_file_with(file, offset, len, align, perms, libc::MAP_PRIVATE)
+    }
+
+    /// As [`Region::of_file`], shared: it shows the page cache itself.
+    pub(crate) fn of_shared_file(
+        file: impl AsFd,
+        offset: u64,
+        len: usize,
+        align: Leaf,
+        perms: Perms,
+    ) -> io::Result<Region> {
+        Region::of_file_with(file, offset, len, align, perms, libc::MAP_SHARED)
+    }
+
+    fn of_file_with(
+        file: impl AsFd,
+        offset: u64,
+        len: usize,
+        align: Leaf,
+        perms: Perms,
+        flags: c_int,
+    ) -> io::Result<Region> {
+        let region = Region::reserve(len, align, align.offset_in(offset))?;
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-        region.map_over(perms, libc::MAP_PRIVATE, Some((file.as_fd(), offset)))?;
+        region.map_over(perms, flags, Some((file.as_fd(), offset)))?;
         Ok(region)
     }
 
     /// Maps `len` bytes of zeroed, readable and writable memory at a multiple of `align`.
     pub fn anonymous(len: usize, align: Leaf) -> io::Result<Region> {
-        let region = Region::reserve(len, align)?;
+        let region = Region::reserve(len, align, 0)?;
         let perms = Perms {
             read: true,
             write: true,
@@ -104,8 +127,18 @@ impl Region {
         }
     }
 
-    /// Addresses that nothing else uses: reserves `len + align` and gives back what is too much.
-    fn reserve(len: usize, align: Leaf) -> io::Result<Region> {
+    /// Start and length of `len` bytes from `offset` into the region, for a system call; `None` if
+    /// they do not lie inside.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Option<(*mut c_void, usize)> {
+        let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: offset is inside the region or at its end.
+        inside.then(|| (unsafe { self.start.as_ptr().byte_add(offset) }, len))
+    }
+
+    /// Addresses ≡ `residue` (mod `align`) that nothing else uses: reserves `align` too much and
+    /// gives back what is not needed.
+    fn reserve(len: usize, align: Leaf, residue: u64) -> io::Result<Region> {
         if len == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -118,8 +151,8 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let head = (align.align_up(base as u64) - base as u64) as usize;
-        // SAFETY: head <= slack, so both cut-offs lie inside the reservation made above.
+        let head = align.offset_in(residue.wrapping_sub(base as u64)) as usize;
+        // SAFETY: head < slack, so both cut-offs lie inside the reservation made above.
         unsafe {
             let start = base.byte_add(head);
             if head > 0 {
