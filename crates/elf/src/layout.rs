@@ -94,7 +94,7 @@ impl Group {
             .collect()
     }
 
-    /// Groups of read-only neighbours that hold text. Neighbours with a whole window of nothing
+    /// Groups of read-only neighbours. Neighbours with a whole window of nothing
     /// between them are not joined; where the file has another order than memory, none are.
     pub(crate) fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
         let mut groups = Group::each_alone(segments);
@@ -109,16 +109,6 @@ impl Group {
             }
             joined
         });
-        let has_text = |group: &Group| group.members(segments).iter().any(Segment::is_text);
-        let (with_text, without): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(has_text);
-        let alone = without.iter().flat_map(|group| {
-            (group.first..=group.last).map(|index| Group {
-                first: index,
-                last: index,
-            })
-        });
-        let mut groups: Vec<Group> = with_text.into_iter().chain(alone).collect();
-        groups.sort_by_key(|group| group.first);
         groups
     }
 

@@ -325,11 +325,26 @@ fn rearrange(image: &Image, strategy: Strategy, options: &Options) -> Result<Pla
     assemble(image, strategy, options, &groups, placement)
 }
 
+/// Merges only where text gains from it.
 fn groups(image: &Image, strategy: Strategy, options: &Options) -> Vec<Group> {
-    match strategy {
-        Strategy::Align | Strategy::Shift => Group::each_alone(&image.segments),
-        Strategy::Merge => Group::merged(&image.segments, options.leaf),
+    let segments = &image.segments;
+    let alone = Group::each_alone(segments);
+    if strategy != Strategy::Merge {
+        return alone;
     }
+    let merged = Group::merged(segments, options.leaf);
+    let gains: Vec<Group> = merged
+        .into_iter()
+        .filter(|group| is_worth_it(group, segments, options))
+        .collect();
+    let joined = |one: &Group| {
+        let mut gains = gains.iter();
+        gains.any(|group| group.first <= one.first && one.last <= group.last)
+    };
+    let mut groups: Vec<Group> = alone.into_iter().filter(|one| !joined(one)).collect();
+    groups.extend(&gains);
+    groups.sort_by_key(|group| group.first);
+    groups
 }
 
 fn require_worth(image: &Image, groups: &[Group], options: &Options) -> Result<(), Refusal> {
