@@ -492,13 +492,19 @@ fn read_appended(
 ) -> Result<u64, ImageError> {
     /// More than padding would need.
     const PADDING: u64 = 4096;
-    let segments = headers
-        .iter()
-        .map(|header| header.offset.saturating_add(header.filesz));
-    let mut end = segments.chain(tables).max().unwrap_or(0);
+    // What has no bytes names none, wherever it points.
+    let named = |offset: u64, size: u64| {
+        if size > 0 {
+            offset.saturating_add(size)
+        } else {
+            0
+        }
+    };
+    let headers = headers.iter().map(|h| named(h.offset, h.filesz));
+    let mut end = headers.chain(tables).max().unwrap_or(0);
     if end < file_len {
         for_each_section(source, sections, file_len, |_, section, _| {
-            end = end.max(section.offset.saturating_add(section.file_size()));
+            end = end.max(named(section.offset, section.file_size()));
             Ok(())
         })?;
     }

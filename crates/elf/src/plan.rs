@@ -188,6 +188,9 @@ pub enum Refusal {
     /// Header tables share bytes of the file with each other or with the ELF header.
     #[error("the header tables share bytes of the file")]
     TablesOverlap,
+    /// A program header names bytes that the file does not have.
+    #[error("a program header names bytes beyond the end of the file")]
+    BeyondEnd,
     /// A header table would be cut in two.
     #[error("{what} spans two segments that would move apart")]
     Torn {
@@ -251,6 +254,11 @@ fn check(image: &Image, options: &Options) -> Result<(), Refusal> {
     let flags = image.dynamic_value(elf::DT_FLAGS).unwrap_or(0);
     if flags & elf::DF_TEXTREL.0 != 0 || image.dynamic_value(elf::DT_TEXTREL).is_some() {
         return Err(Refusal::TextRelocations);
+    }
+    let ends = |header: &ProgramHeader| header.offset.checked_add(header.filesz);
+    let beyond = |header: &ProgramHeader| ends(header).is_none_or(|end| end > image.file_len);
+    if image.headers.iter().any(|h| h.filesz > 0 && beyond(h)) {
+        return Err(Refusal::BeyondEnd);
     }
     let tables = [&image.program_table, &image.section_table];
     let [programs, sections] = tables.map(|table| Span::new(table.offset, table.end()));
