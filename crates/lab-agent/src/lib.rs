@@ -1,0 +1,148 @@
+//! What the lab and its guest say to each other: one [`Job`] in, one [`Event`] per line out.
+
+mod outcome;
+
+use serde::{Deserialize, Serialize};
+
+pub use outcome::{
+    Compile, Folios, HugePages, Locks, Mprotect, Outcome, Placed, Pressure, Rung, RungName, Text,
+};
+
+/// Where the guest finds its job, in the initramfs.
+pub const JOB: &str = "/lab/job.json";
+/// The directory of guest programs, in the initramfs.
+pub const PROGRAMS: &str = "/lab/programs";
+/// A file of a few PMD windows that the lab puts on filesystems that guests cannot write to.
+pub const READ_ONLY_FILE: &str = "windows";
+/// The name of the virtio-serial port that events are written to.
+pub const PORT: &str = "lab";
+
+/// What a guest is to do. It ends with [`Event::Done`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Job {
+    /// Paths of kernel modules, each after those it needs.
+    pub modules: Vec<String>,
+    /// What to mount before the cells run.
+    pub places: Vec<Place>,
+    /// What to measure, in this order.
+    pub cells: Vec<Cell>,
+    /// Gives the console to a shell instead of ending.
+    pub shell: bool,
+}
+
+/// A filesystem of the guest, mounted at `/mnt/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its name in cells: `ext4`, `overlay`, `hugetmpfs`.
+    pub name: String,
+    /// Filesystem type for mount(2).
+    pub fstype: String,
+    /// Source for mount(2): a device, or any word where none is needed.
+    pub source: String,
+    /// Options for mount(2).
+    pub options: String,
+}
+
+/// The setting of /sys/kernel/mm/transparent_hugepage/enabled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thp {
+    /// Huge pages wherever they fit.
+    Always,
+    /// Huge pages where a program asked for them.
+    Madvise,
+    /// No huge pages.
+    Never,
+}
+
+impl Thp {
+    /// The word that the kernel reads and prints.
+    pub fn word(self) -> &'static str {
+        match self {
+            Thp::Always => "always",
+            Thp::Madvise => "madvise",
+            Thp::Never => "never",
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Name of the [`Place`] whose files are used.
+    pub place: String,
+    /// The THP mode it runs under.
+    pub thp: Thp,
+    /// What is measured.
+    pub probe: Probe,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// Which rungs of the warm ladder put a file into PMD-order folios.
+    Rungs,
+    /// Where programs and shared objects of each kind are placed.
+    Placement,
+    /// How much text of real programs is mapped huge by a plain start, cold and warm.
+    Programs,
+    /// What the command's own `warm` does with a real program.
+    Warm,
+    /// What memory pressure does to a warm file.
+    Pressure,
+    /// What mprotect() costs over base pages and over PTE-mapped large folios.
+    Mprotect,
+    /// How often an exec takes i_mmap locks.
+    Locks,
+    /// Cost of a short compilation, cold text against warm text.
+    Compile,
+}
+
+/// One line from the guest.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// The guest is up.
+    Hello(Hello),
+    /// A module or a place did not come up; cells that need it fail by name.
+    Missing {
+        /// Module path or place name.
+        what: String,
+        /// The kernel's answer.
+        error: String,
+    },
+    /// A cell begins: names it should the guest die in it.
+    Begin {
+        /// Which.
+        cell: Cell,
+    },
+    /// A cell ended.
+    Result {
+        /// Which.
+        cell: Cell,
+        /// What was found.
+        outcome: Outcome,
+    },
+    /// All cells ended.
+    Done,
+}
+
+/// The guest's kernel as it describes itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// uname -r.
+    pub release: String,
+    /// uname -m.
+    pub machine: String,
+    /// Base page, in bytes.
+    pub page: u64,
+    /// PMD leaf, in bytes; 0 if the kernel has no transparent huge pages.
+    pub pmd: u64,
+    /// The contpte block that Linux uses on this machine, in bytes; 0 where there is none.
+    pub contpte: u64,
+    /// Processors online.
+    pub cpus: u64,
+    /// Memory in total, in bytes.
+    pub memory: u64,
+}

@@ -1,0 +1,56 @@
+//! Init of a lab guest: sets up, runs the job, reports, and waits to be switched off.
+
+mod init;
+mod probe;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::{Command, ExitCode};
+
+use hugetext_lab_agent::{Event, JOB, Job};
+
+fn main() -> ExitCode {
+    let result = run();
+    if let Err(error) = &result {
+        eprintln!("lab agent: {error}");
+    }
+    // The first process must not end (the kernel would panic): the lab ends the machine, and where
+    // nobody listens the machine ends itself.
+    let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+    loop {
+        std::thread::park();
+    }
+}
+
+fn run() -> Result<(), init::InitError> {
+    init::mount_pseudo()?;
+    let job: Job = serde_json::from_slice(&std::fs::read(JOB)?).map_err(io::Error::other)?;
+    let mut missing = init::load_modules(&job.modules);
+    let mut lab = Lab(init::event_port()?);
+    missing.extend(init::mount_places(&job.places));
+    lab.say(&Event::Hello(init::hello()?))?;
+    for (what, error) in missing {
+        lab.say(&Event::Missing { what, error })?;
+    }
+    for cell in job.cells {
+        lab.say(&Event::Begin { cell: cell.clone() })?;
+        let outcome = probe::run(&cell);
+        lab.say(&Event::Result { cell, outcome })?;
+    }
+    lab.say(&Event::Done)?;
+    if job.shell {
+        let _ = Command::new("/bin/sh").status();
+    }
+    Ok(())
+}
+
+/// The line to the lab.
+struct Lab(File);
+
+impl Lab {
+    fn say(&mut self, event: &Event) -> io::Result<()> {
+        let mut line = serde_json::to_vec(event)?;
+        line.push(b'\n');
+        self.0.write_all(&line)
+    }
+}

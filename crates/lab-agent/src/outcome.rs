@@ -1,0 +1,167 @@
+//! What the probes find. Sizes are in bytes, times in nanoseconds of the guest's clock.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The answer of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The probe could not run, and why.
+    Failed(String),
+    /// Of [`crate::Probe::Rungs`].
+    Rungs(Vec<Rung>),
+    /// Of [`crate::Probe::Placement`].
+    Placement(Vec<Placed>),
+    /// Of [`crate::Probe::Programs`].
+    Programs(Vec<Text>),
+    /// Of [`crate::Probe::Warm`]: the document that `hugetext warm --json` printed.
+    Warm(serde_json::Value),
+    /// Of [`crate::Probe::Pressure`].
+    Pressure(Pressure),
+    /// Of [`crate::Probe::Mprotect`].
+    Mprotect(Mprotect),
+    /// Of [`crate::Probe::Locks`].
+    Locks(Vec<Locks>),
+    /// Of [`crate::Probe::Compile`].
+    Compile(Compile),
+}
+
+/// How a span of a mapped file lies in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HugePages {
+    /// Bytes mapped by PMD leaves (FilePmdMapped and ShmemPmdMapped of smaps).
+    pub pmd: u64,
+    /// Bytes in aligned contpte blocks that lie in one folio; 0 where there are no such blocks.
+    pub contpte: u64,
+}
+
+/// Folios of one size, counted in mapped bytes.
+pub type Folios = BTreeMap<u64, u64>;
+
+/// A way to get a file's page cache into PMD-order folios.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RungName {
+    /// Nothing: read in through a plain executable mapping.
+    Plain,
+    /// MADV_COLLAPSE of a mapping that nobody else has.
+    Collapse,
+    /// MADV_COLLAPSE while a running program has the file as its text.
+    CollapseInUse,
+    /// process_madvise(MADV_COLLAPSE) on the text of a running program.
+    CollapseRemote,
+    /// Page cache dropped, then read in through a mapping with MADV_HUGEPAGE.
+    Readahead,
+    /// A new inode, written in aligned PMD-sized chunks.
+    Write,
+}
+
+/// What one rung did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Which.
+    pub name: RungName,
+    /// The kernel's refusal, if it refused.
+    pub error: Option<String>,
+    /// Whole PMD windows of the file or text.
+    pub possible: u64,
+    /// What a later, plain executable mapping (or a plain start) of the file got.
+    pub found: HugePages,
+    /// Sizes of the folios behind it.
+    pub folios: Folios,
+}
+
+/// Where programs of one kind are placed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// `exec`, `pie`, `static-pie`, `so`.
+    pub kind: String,
+    /// `glibc` or `musl` where a dynamic loader takes part.
+    pub loader: Option<String>,
+    /// Its largest p_align.
+    pub p_align: u64,
+    /// The largest power of two, at most 1 GiB, that (address − file offset) was a multiple of in
+    /// every run.
+    pub bias_align: u64,
+    /// Number of runs.
+    pub runs: u32,
+    /// Whole PMD windows of the text, had it been placed best.
+    pub possible: u64,
+    /// What its text got in the last run, after the file was warmed.
+    pub found: HugePages,
+}
+
+/// Text of a real program or shared object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// File name.
+    pub file: String,
+    /// Bytes of its executable mappings.
+    pub text: u64,
+    /// Whole PMD windows in them as they were placed.
+    pub possible: u64,
+    /// The rung that warmed it, if one did.
+    pub rung: Option<RungName>,
+    /// Plain start with a dropped page cache.
+    pub cold: HugePages,
+    /// Plain start after warming.
+    pub warm: HugePages,
+}
+
+/// What memory pressure did to a warm file that nobody had mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// PMD-mappable before.
+    pub huge_before: u64,
+    /// Resident afterwards (mincore).
+    pub resident_after: u64,
+    /// PMD-mappable afterwards without reading from disk.
+    pub huge_after: u64,
+    /// Large folios split for reclaim (thp_split_page of /proc/vmstat, difference).
+    pub splits: u64,
+}
+
+/// mprotect() to read-only and back, in the manner of the kernel thread on PTE batching.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mprotect {
+    /// Bytes protected.
+    pub bytes: u64,
+    /// Rounds of read-only and read-write.
+    pub rounds: u32,
+    /// T1: PMD-order folios mapped by PTEs.
+    pub pte_mapped_ns: u64,
+    /// T2: 64 KiB folios, where the kernel makes them.
+    pub folio_64k_ns: Option<u64>,
+    /// T3: base pages.
+    pub base_ns: u64,
+}
+
+/// i_mmap locks that one start of a program took for writing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Locks {
+    /// How the program is laid out.
+    pub layout: String,
+    /// Its file mappings when it was up.
+    pub mappings: u64,
+    /// Lock acquisitions from exec until it was up.
+    pub start: u64,
+    /// Lock acquisitions from there until it was gone.
+    pub exit: u64,
+}
+
+/// A short run of the compiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compile {
+    /// Time with text in small folios.
+    pub cold_ns: u64,
+    /// Time with warm text.
+    pub warm_ns: u64,
+    /// Minor faults with text in small folios.
+    pub cold_faults: u64,
+    /// Minor faults with warm text.
+    pub warm_faults: u64,
+}

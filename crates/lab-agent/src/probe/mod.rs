@@ -1,0 +1,64 @@
+//! The measurements, one file per kind.
+
+mod files;
+mod memory;
+mod rungs;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hugetext_lab_agent::{Cell, Outcome, Probe};
+
+/// Runs one cell; what goes wrong is its outcome.
+pub(crate) fn run(cell: &Cell) -> Outcome {
+    attempt(cell).unwrap_or_else(|error| Outcome::Failed(error.to_string()))
+}
+
+fn attempt(cell: &Cell) -> io::Result<Outcome> {
+    let thp = Path::new("/sys/kernel/mm/transparent_hugepage");
+    fs::write(thp.join("enabled"), cell.thp.word())?;
+    let geometry = memory::Geometry::of_this_kernel()?;
+    let place = Directory::fresh(&cell.place)?;
+    Ok(match cell.probe {
+        Probe::Rungs => Outcome::Rungs(rungs::probe(&place.path, &geometry)?),
+        other => {
+            return Err(io::Error::other(format!(
+                "{other:?}: not known to this agent"
+            )));
+        }
+    })
+}
+
+/// Where a cell puts its files: an empty directory on its place, removed with all in it when the
+/// cell ends; the place itself if nobody can write to it.
+struct Directory {
+    path: PathBuf,
+    own: bool,
+}
+
+impl Directory {
+    fn fresh(place: &str) -> io::Result<Directory> {
+        let place = Path::new("/mnt").join(place);
+        let path = place.join("cell");
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Directory { path, own: true }),
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(Directory {
+                path: place,
+                own: false,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(io::Error::other("not mounted"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.own {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The Debian archive, by apt with lists of its own: nothing of the machine's apt is changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cache::Cache;
+use crate::error::{At, LabError, Result};
+use crate::kernel::Arch;
+use crate::tool;
+
+/// Suites of the main archive: bookworm for the programs that guests run, the backports for
+/// kernels.
+const SUITES: [&str; 2] = ["bookworm", "trixie-backports"];
+/// Suites of the security archive, which has the newest builds of a release's own kernel.
+const SECURITY_SUITES: [&str; 2] = ["bookworm-security", "trixie-security"];
+
+/// An apt client for packages of every architecture of the lab.
+pub(crate) struct Archive {
+    root: PathBuf,
+}
+
+impl Archive {
+    /// Reads the archive's package lists.
+    pub(crate) fn update(cache: &Cache) -> Result<Archive> {
+        let root = cache.archive();
+        for directory in ["lists/partial", "archives/partial"] {
+            let directory = root.join(directory);
+            fs::create_dir_all(&directory).at(&directory)?;
+        }
+        let sources = root.join("sources.list");
+        fs::write(&sources, source_lines()?).at(&sources)?;
+        let archive = Archive { root };
+        tool::run(archive.apt("apt-get").args(["--error-on=any", "update"])).map_err(|error| {
+            match error {
+                LabError::Tool { message, .. } => LabError::Offline(message),
+                other => other,
+            }
+        })?;
+        Ok(archive)
+    }
+
+    /// Names of all packages that begin with `prefix`.
+    pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let names = tool::run(self.apt("apt-cache").args(["pkgnames", prefix]))?;
+        Ok(names.lines().map(str::to_owned).collect())
+    }
+
+    /// Downloads packages of `arch` into `directory`; apt checks their signatures. Returns the
+    /// paths in no particular order.
+    pub(crate) fn download(
+        &self,
+        packages: &[String],
+        arch: Arch,
+        directory: &Path,
+    ) -> Result<Vec<PathBuf>> {
+        let mut apt = self.apt("apt-get");
+        // Without the sandbox user: it may not write to the cache.
+        apt.args(["-oAPT::Sandbox::User=root", "download"]);
+        apt.args(
+            packages
+                .iter()
+                .map(|name| format!("{name}:{}", arch.debian())),
+        );
+        tool::run(apt.current_dir(directory))?;
+        let entries = fs::read_dir(directory).at(directory)?.flatten();
+        let paths = entries.map(|entry| entry.path());
+        Ok(paths
+            .filter(|path| path.extension().is_some_and(|e| e == "deb"))
+            .collect())
+    }
+
+    fn apt(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let at = |name: &str| self.root.join(name).display().to_string();
+        command.arg("-q");
+        for (key, value) in [
+            ("Dir::Etc::sourcelist", at("sources.list")),
+            ("Dir::Etc::sourceparts", "-".to_owned()),
+            ("Dir::State::lists", at("lists")),
+            ("Dir::Cache", self.root.display().to_string()),
+            (
+                "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled",
+                "false".to_owned(),
+            ),
+            ("Acquire::Languages", "none".to_owned()),
+        ] {
+            command.arg(format!("-o{key}={value}"));
+        }
+        for arch in Arch::ALL {
+            command.arg(format!("-oAPT::Architectures::={}", arch.debian()));
+        }
+        command
+    }
+}
+
+/// The lab's sources, on the mirrors that this machine's apt uses.
+fn source_lines() -> Result<String> {
+    let format = "$(ORIGIN)|$(LABEL)|$(REPO_URI)";
+    let targets = tool::run(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        format,
+        "Created-By: Packages",
+    ]))?;
+    let mirror = |label: &str| {
+        let prefix = format!("Debian|{label}|");
+        targets.lines().find_map(|line| line.strip_prefix(&prefix))
+    };
+    let main = mirror("Debian").ok_or(LabError::NoArchive)?;
+    let security = mirror("Debian-Security").ok_or(LabError::NoArchive)?;
+    let lines = |uri: &str, suites: &[&str]| -> String {
+        let line = |suite: &&str| format!("deb {uri} {suite} main\n");
+        suites.iter().map(line).collect()
+    };
+    Ok(lines(main, &SUITES) + &lines(security, &SECURITY_SUITES))
+}

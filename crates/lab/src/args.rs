@@ -1,0 +1,130 @@
+//! The command line of the lab.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use hugetext_lab_agent::{Cell, Probe, Thp};
+
+use crate::boot::{Kernel, Options};
+use crate::error::{LabError, Result};
+use crate::image::Fs;
+use crate::kernel::{Flavour, KernelId};
+
+/// Boots stock kernels in QEMU and measures what each does with program text.
+#[derive(Debug, Parser)]
+#[command(name = "hugetext-lab", version)]
+pub(crate) struct Args {
+    /// Where kernels and programs are kept.
+    #[arg(long, default_value = ".cache/lab", value_name = "DIR")]
+    pub(crate) cache: PathBuf,
+    #[command(subcommand)]
+    pub(crate) mode: Mode,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mode {
+    /// Fetch kernels and guest programs into the cache; lists what is there then.
+    Fetch {
+        /// Only these, such as 6.18-amd64 or 7.2-arm64-16k.
+        kernels: Vec<KernelId>,
+        /// Fetch again what is there.
+        #[arg(long)]
+        again: bool,
+    },
+    /// Boot one kernel, measure what is asked, print what it said as JSON.
+    Boot(BootArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BootArgs {
+    /// A kernel of the cache, such as 6.18-amd64.
+    #[arg(required_unless_present = "kernel")]
+    id: Option<KernelId>,
+    /// Boot this kernel image instead.
+    #[arg(long, value_name = "PATH", conflicts_with = "id")]
+    kernel: Option<PathBuf>,
+    /// Architecture and page size of --kernel: amd64, arm64 or arm64-16k.
+    #[arg(long, default_value = "amd64")]
+    flavour: Flavour,
+    /// Append an initramfs archive, such as one with modules; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    initrd_add: Vec<PathBuf>,
+    /// Give the console to a shell.
+    #[arg(long)]
+    pub(crate) shell: bool,
+    /// Count instructions as time: the same figures in every run, on one host thread.
+    #[arg(long)]
+    icount: bool,
+    /// Processors of the guest.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    smp: u32,
+    /// Memory of the guest in MiB.
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
+    memory: u32,
+    /// Seconds that the guest may be silent.
+    #[arg(long, default_value_t = 120)]
+    timeout: u64,
+    /// Filesystems to mount.
+    #[arg(long, value_delimiter = ',', default_value = "ext4,xfs,hugetmpfs")]
+    fs: Vec<Fs>,
+    /// THP modes to measure under.
+    #[arg(long, value_delimiter = ',', default_value = "madvise", value_parser = thp)]
+    thp: Vec<Thp>,
+    /// What to measure on each filesystem under each mode.
+    #[arg(long, value_delimiter = ',', value_parser = probe)]
+    probe: Vec<Probe>,
+}
+
+impl BootArgs {
+    pub(crate) fn kernel(&self) -> Result<Kernel> {
+        match (&self.id, &self.kernel) {
+            (Some(id), _) => Ok(Kernel::Stock(*id)),
+            (None, Some(path)) => Ok(Kernel::Other {
+                path: path.clone(),
+                flavour: self.flavour,
+            }),
+            (None, None) => Err(LabError::Usage("name a kernel".to_owned())),
+        }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            filesystems: self.fs.clone(),
+            cpus: self.smp,
+            memory: self.memory,
+            icount: self.icount,
+            patience: Duration::from_secs(self.timeout),
+            more: self.initrd_add.clone(),
+        }
+    }
+
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for fs in &self.fs {
+            for thp in &self.thp {
+                for probe in &self.probe {
+                    cells.push(Cell {
+                        place: fs.name().to_owned(),
+                        thp: *thp,
+                        probe: *probe,
+                    });
+                }
+            }
+        }
+        cells
+    }
+}
+
+/// A word that serde knows as a value of `T`.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> std::result::Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error: serde_json::Error| error.to_string())
+}
+
+fn thp(text: &str) -> std::result::Result<Thp, String> {
+    word(text)
+}
+
+fn probe(text: &str) -> std::result::Result<Probe, String> {
+    word(text)
+}

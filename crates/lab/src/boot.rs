@@ -1,0 +1,248 @@
+//! From a kernel and a list of cells to what the guest said.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use hugetext_lab_agent::{Cell, Job};
+
+use crate::cache::{Cache, Unit};
+use crate::error::{At, LabError, Result};
+use crate::guest::{self, Built};
+use crate::image::{Contents, Fs, initramfs};
+use crate::kernel::{Arch, Flavour, KernelId};
+use crate::qemu::Machine;
+use crate::watch::{self, Said};
+
+/// A kernel to boot.
+#[derive(Debug, Clone)]
+pub(crate) enum Kernel {
+    /// One of the cache.
+    Stock(KernelId),
+    /// One from elsewhere, with what it needs built in or in an added initramfs.
+    Other { path: PathBuf, flavour: Flavour },
+}
+
+impl Kernel {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Kernel::Stock(id) => id.to_string(),
+            Kernel::Other { path, .. } => path.display().to_string(),
+        }
+    }
+
+    fn flavour(&self) -> Flavour {
+        match self {
+            Kernel::Stock(id) => id.flavour,
+            Kernel::Other { flavour, .. } => *flavour,
+        }
+    }
+}
+
+/// How a guest is run.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) filesystems: Vec<Fs>,
+    pub(crate) cpus: u32,
+    /// In MiB.
+    pub(crate) memory: u32,
+    pub(crate) icount: bool,
+    /// How long a guest may be silent.
+    pub(crate) patience: Duration,
+    /// More initramfs archives.
+    pub(crate) more: Vec<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            filesystems: vec![Fs::Ext4, Fs::Xfs, Fs::HugeTmpfs],
+            cpus: 2,
+            memory: 1024,
+            icount: false,
+            patience: Duration::from_secs(120),
+            more: Vec::new(),
+        }
+    }
+}
+
+/// The cache with what was built for each architecture, so that each is built once.
+pub(crate) struct Lab {
+    pub(crate) cache: Cache,
+    built: Mutex<BTreeMap<Arch, Built>>,
+}
+
+impl Lab {
+    pub(crate) fn new(cache: Cache) -> Result<Lab> {
+        // Disks of guests whose lab was killed.
+        let runs = cache.runs();
+        let _ = fs::remove_dir_all(&runs);
+        for directory in [&runs, &cache.consoles()] {
+            fs::create_dir_all(directory).at(directory)?;
+        }
+        Ok(Lab {
+            cache,
+            built: Mutex::default(),
+        })
+    }
+
+    /// What guests of `arch` run, built now if it was not yet.
+    pub(crate) fn built(&self, arch: Arch) -> Result<Built> {
+        let mut built = match self.built.lock() {
+            Ok(built) => built,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        if let Some(built) = built.get(&arch) {
+            return Ok(built.clone());
+        }
+        let new = guest::build(&self.cache, arch)?;
+        built.insert(arch, new.clone());
+        Ok(new)
+    }
+
+    /// Boots `kernel`, runs `cells` and returns what it said, also if it died in between.
+    pub(crate) fn boot(
+        &self,
+        kernel: &Kernel,
+        options: &Options,
+        cells: Vec<Cell>,
+    ) -> Result<Said> {
+        let directory = self.run_directory()?;
+        let mut machine = self.prepare(kernel, options, cells, directory.path(), false)?;
+        let end = if options.icount { "-icount" } else { "" };
+        let console = kernel.name().replace('/', "_") + end + ".log";
+        machine.console = Some(self.cache.consoles().join(console));
+        watch::watch(&machine, options.patience)
+    }
+
+    /// As [`Lab::boot`], but a guest that dies or says nothing is an error.
+    pub(crate) fn boot_to_end(
+        &self,
+        kernel: &Kernel,
+        options: &Options,
+        cells: Vec<Cell>,
+    ) -> Result<Said> {
+        let said = self.boot(kernel, options, cells)?;
+        match &said.died {
+            None => Ok(said),
+            Some(what) => Err(LabError::Guest {
+                kernel: kernel.name(),
+                what: what.clone(),
+                console: self
+                    .cache
+                    .consoles()
+                    .join(kernel.name().replace('/', "_") + ".log"),
+            }),
+        }
+    }
+
+    /// Gives a shell in a guest to this terminal.
+    pub(crate) fn shell(&self, kernel: &Kernel, options: &Options) -> Result<()> {
+        let directory = self.run_directory()?;
+        let machine = self.prepare(kernel, options, Vec::new(), directory.path(), true)?;
+        watch::interact(&machine)
+    }
+
+    fn run_directory(&self) -> Result<tempfile::TempDir> {
+        let runs = self.cache.runs();
+        tempfile::tempdir_in(&runs).at(&runs)
+    }
+
+    /// Makes the initramfs and the disks in `directory`.
+    fn prepare(
+        &self,
+        kernel: &Kernel,
+        options: &Options,
+        cells: Vec<Cell>,
+        directory: &Path,
+        shell: bool,
+    ) -> Result<Machine> {
+        let arch = kernel.flavour().arch();
+        let missing =
+            || LabError::Usage("no programs in the cache: run 'hugetext-lab fetch'".into());
+        let programs = Unit::open(&self.cache.programs(arch))?.ok_or_else(missing)?;
+        let unit = match kernel {
+            Kernel::Stock(id) => {
+                let unit = Unit::open(&self.cache.kernel(*id))?;
+                Some(unit.ok_or(LabError::NotFetched(*id))?)
+            }
+            Kernel::Other { .. } => None,
+        };
+        let nvme = unit
+            .as_ref()
+            .is_some_and(|unit| !unit.loads.contains_key("virtio_blk"));
+        let vmlinuz = match (&unit, kernel) {
+            (_, Kernel::Other { path, .. }) => path.clone(),
+            (Some(unit), _) => {
+                unit.read("vmlinuz")?;
+                unit.path("vmlinuz")?
+            }
+            (None, Kernel::Stock(id)) => return Err(LabError::NotFetched(*id)),
+        };
+
+        let mut disks = Vec::new();
+        let mut places = Vec::new();
+        for fs in &options.filesystems {
+            places.push(fs.place(Machine::device(nvme, disks.len())));
+            if fs.on_disk() {
+                let disk = directory.join(fs.name());
+                fs.make(&disk, directory, kernel.flavour(), &programs)?;
+                disks.push(disk);
+            }
+        }
+        let modules = unit
+            .as_ref()
+            .map(|unit| modules(unit, &options.filesystems));
+        let modules = modules.unwrap_or_default();
+        let job = Job {
+            modules: modules.iter().map(|name| format!("/lab/{name}")).collect(),
+            places,
+            cells,
+            shell,
+        };
+        let initrd = directory.join("initramfs");
+        let contents = Contents {
+            arch,
+            job: &job,
+            kernel: unit.as_ref().map(|unit| (unit, modules.as_slice())),
+            programs: &programs,
+            built: &self.built(arch)?,
+            more: &options.more,
+        };
+        initramfs(&initrd, &contents)?;
+        Ok(Machine {
+            arch,
+            kernel: vmlinuz,
+            initramfs: initrd,
+            disks,
+            nvme,
+            cpus: options.cpus,
+            memory: options.memory,
+            icount: options.icount,
+            console: None,
+        })
+    }
+}
+
+/// The module files that guests with these filesystems load, in order.
+fn modules(unit: &Unit, filesystems: &[Fs]) -> Vec<String> {
+    let other = |module: &str| {
+        let fs = Fs::ALL.into_iter().find(|fs| fs.name() == module);
+        fs.is_some_and(|fs| !filesystems.contains(&fs))
+    };
+    let mut files: Vec<String> = Vec::new();
+    // What is no filesystem first: filesystems ask for checksums when they are mounted.
+    let (later, first): (Vec<_>, Vec<_>) = unit
+        .loads
+        .iter()
+        .filter(|(module, _)| !other(module))
+        .partition(|(module, _)| Fs::ALL.iter().any(|fs| fs.name() == *module));
+    for file in first.into_iter().chain(later).flat_map(|(_, files)| files) {
+        if !files.contains(file) {
+            files.push(file.clone());
+        }
+    }
+    files
+}

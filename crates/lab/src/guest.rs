@@ -1,0 +1,149 @@
+//! What runs inside guests besides packaged programs: the agent and the command, built static, and
+//! synthetic programs of every layout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cache::Cache;
+use crate::error::{At, Result};
+use crate::kernel::Arch;
+use crate::tool;
+
+/// Text of the synthetic programs, in bytes: two 2 MiB windows and something beside them.
+const TEXT: u64 = (4 << 20) + (256 << 10);
+/// The p_align of those whose names end in `-2m`.
+const LARGE_ALIGN: u64 = 2 << 20;
+
+/// Built files of one architecture: name in the guest's program directory, and path here.
+pub(crate) type Built = Vec<(String, PathBuf)>;
+
+/// Builds everything that guests of `arch` run. `programs` holds the packaged libraries.
+pub(crate) fn build(cache: &Cache, arch: Arch) -> Result<Built> {
+    let directory = cache.built(arch);
+    fs::create_dir_all(&directory).at(&directory)?;
+    let mut built = rust_programs(&directory, arch)?;
+    for program in synthetic(arch) {
+        let path = directory.join(&program.name);
+        tool::run(&mut program.compile(arch, &directory, &cache.programs(arch)))?;
+        built.push((program.name, path));
+    }
+    Ok(built)
+}
+
+/// The agent and the command, for musl: they run on any guest without libraries.
+fn rust_programs(directory: &Path, arch: Arch) -> Result<Built> {
+    let target = format!("{}-unknown-linux-musl", arch.machine());
+    let target_directory = directory.join("target");
+    let packages = ["hugetext-lab-agent", "hugetext"];
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo
+        .args(["build", "--release", "--locked", "--target", &target])
+        .args(packages.iter().flat_map(|package| ["-p", package]))
+        .arg("--target-dir")
+        .arg(&target_directory)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("CARGO_PROFILE_RELEASE_STRIP", "true")
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
+    tool::run(&mut cargo)?;
+    let binaries = target_directory.join(&target).join("release");
+    let built = packages.map(|name| (name.to_owned(), binaries.join(name)));
+    Ok(built.into_iter().collect())
+}
+
+/// A program made of assembly by the machine's or the cross compiler.
+struct Synthetic {
+    name: String,
+    source: &'static str,
+    text: u64,
+    large_align: bool,
+    /// How it is linked.
+    flags: Vec<String>,
+}
+
+fn synthetic(arch: Arch) -> Vec<Synthetic> {
+    let loader = |libc: &str| {
+        let path = match (libc, arch) {
+            ("musl", _) => format!("/lib/ld-musl-{}.so.1", arch.machine()),
+            (_, Arch::Amd64) => "/lib64/ld-linux-x86-64.so.2".to_owned(),
+            (_, Arch::Arm64) => "/lib/ld-linux-aarch64.so.1".to_owned(),
+        };
+        format!("-Wl,--dynamic-linker={path}")
+    };
+    let words = |flags: &str| flags.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let pie = |libc: &str, more: &str| {
+        let mut flags = words("-pie -Wl,--no-as-needed,-rpath,$ORIGIN,--allow-shlib-undefined -L.");
+        flags.push(loader(libc));
+        flags.extend(words(more));
+        flags
+    };
+    let program = |name: &str, text, large_align, flags| Synthetic {
+        name: name.to_owned(),
+        source: include_str!("../guest/program.S"),
+        text,
+        large_align,
+        flags,
+    };
+    let mut all = Vec::new();
+    for (large, end) in [(false, ""), (true, "-2m")] {
+        let library = format!("libtext{end}.so");
+        all.push(program(
+            &format!("exec{end}"),
+            TEXT,
+            large,
+            words("-static -no-pie"),
+        ));
+        all.push(program(
+            &format!("static-pie{end}"),
+            TEXT,
+            large,
+            words("-static-pie"),
+        ));
+        all.push(program(
+            &format!("pie{end}"),
+            TEXT,
+            large,
+            pie("glibc", "-Wl,-z,now"),
+        ));
+        all.push(Synthetic {
+            name: library.clone(),
+            source: include_str!("../guest/library.S"),
+            text: TEXT,
+            large_align: large,
+            flags: words(&format!("-shared -Wl,-soname,{library}")),
+        });
+        for libc in ["glibc", "musl"] {
+            let flags = pie(libc, &format!("-l:{library}"));
+            all.push(program(&format!("so{end}-{libc}"), 0, false, flags));
+        }
+    }
+    all.push(program(
+        "gccjit",
+        0,
+        false,
+        pie("glibc", "-l:libgccjit.so.0"),
+    ));
+    all
+}
+
+impl Synthetic {
+    fn compile(&self, arch: Arch, directory: &Path, programs: &Path) -> Command {
+        let source = directory.join(format!("{}.S", self.name));
+        // A failure to write shows as the compiler's complaint about its input.
+        let _ = fs::write(&source, self.source);
+        let mut gcc = Command::new(format!("{}-linux-gnu-gcc", arch.machine()));
+        gcc.current_dir(directory)
+            .args(["-nostdlib", "-nostartfiles", "-o", &self.name])
+            .arg(format!("-DTEXT={}", self.text))
+            .arg(&source)
+            .arg("-L")
+            .arg(programs)
+            // One segment from offset 0: its windows are those of the file.
+            .arg("-Wl,-z,noseparate-code,--build-id=none")
+            .args(&self.flags);
+        if self.large_align {
+            gcc.arg(format!("-Wl,-z,max-page-size={LARGE_ALIGN:#x}"));
+        }
+        gcc
+    }
+}

@@ -1,0 +1,174 @@
+//! QEMU's command line for a guest. Pure.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use hugetext_lab_agent::PORT;
+
+use crate::kernel::Arch;
+
+/// A guest to be started.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) arch: Arch,
+    pub(crate) kernel: PathBuf,
+    pub(crate) initramfs: PathBuf,
+    pub(crate) disks: Vec<PathBuf>,
+    /// Whether the disks hang on NVMe, for kernels that have no virtio_blk.
+    pub(crate) nvme: bool,
+    pub(crate) cpus: u32,
+    /// In MiB.
+    pub(crate) memory: u32,
+    /// One guest instruction is one nanosecond, so that times are the same in every run.
+    pub(crate) icount: bool,
+    /// Where the console is kept; none connects it to the terminal.
+    pub(crate) console: Option<PathBuf>,
+}
+
+impl Machine {
+    /// QEMU's program for the guest's architecture.
+    pub(crate) fn program(&self) -> String {
+        format!("qemu-system-{}", self.arch.machine())
+    }
+
+    /// Its arguments. The line to the lab is standard output, unless the terminal has it.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = Vec::new();
+        let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
+        let (machine, cpu, terminal) = match self.arch {
+            Arch::Amd64 => ("q35", "max", "ttyS0"),
+            // A processor of four-level tables that has every page size.
+            Arch::Arm64 => ("virt,gic-version=3", "neoverse-n1", "ttyAMA0"),
+        };
+        add(&[
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+        ]);
+        add(&["-machine", machine, "-cpu", cpu]);
+        add(&[
+            "-smp",
+            &self.cpus.to_string(),
+            "-m",
+            &self.memory.to_string(),
+        ]);
+        if self.icount {
+            add(&[
+                "-accel",
+                "tcg,thread=single",
+                "-icount",
+                "shift=0,sleep=off",
+            ]);
+        } else {
+            add(&["-accel", "tcg,thread=multi"]);
+        }
+        add(&["-kernel"]);
+        line.push(self.kernel.clone().into());
+        line.push("-initrd".into());
+        line.push(self.initramfs.clone().into());
+        let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
+        // A panic or an oops ends the machine at once; -no-reboot makes that the end of QEMU.
+        add(&[
+            "-append",
+            &format!("console={terminal} panic=-1 oops=panic loglevel=5 mitigations=off"),
+        ]);
+        let (console, port) = match &self.console {
+            Some(path) => (
+                option("file,id=console,path=", path, ""),
+                "file,id=port,path=/dev/stdout",
+            ),
+            None => (
+                "stdio,id=console,signal=off".into(),
+                "file,id=port,path=/dev/null",
+            ),
+        };
+        line.push("-chardev".into());
+        line.push(console);
+        let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
+        add(&["-serial", "chardev:console", "-chardev", port]);
+        add(&["-device", "virtio-serial-pci"]);
+        add(&[
+            "-device",
+            &format!("virtserialport,chardev=port,name={PORT}"),
+        ]);
+        if self.nvme {
+            add(&["-device", "nvme,id=nvme,serial=lab"]);
+        }
+        for (number, disk) in self.disks.iter().enumerate() {
+            let end = format!(",id=disk{number},if=none,format=raw,cache=unsafe");
+            line.push("-drive".into());
+            line.push(option("file=", disk, &end));
+            line.push("-device".into());
+            line.push(match self.nvme {
+                true => format!("nvme-ns,drive=disk{number},bus=nvme,nsid={}", number + 1).into(),
+                false => format!("virtio-blk-pci,drive=disk{number}").into(),
+            });
+        }
+        line
+    }
+
+    /// The guest's name of disk `number`.
+    pub(crate) fn device(nvme: bool, number: usize) -> String {
+        match nvme {
+            true => format!("/dev/nvme0n{}", number + 1),
+            false => format!("/dev/vd{}", char::from(b'a'.saturating_add(number as u8))),
+        }
+    }
+}
+
+/// An option with a path in it, in which QEMU wants commas doubled.
+fn option(before: &str, path: &Path, after: &str) -> OsString {
+    let path = path.to_string_lossy().replace(',', ",,");
+    format!("{before}{path}{after}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine {
+            arch: Arch::Arm64,
+            kernel: "/k".into(),
+            initramfs: "/i".into(),
+            disks: vec!["/a,b".into()],
+            nvme: false,
+            cpus: 2,
+            memory: 512,
+            icount: true,
+            console: Some("/c".into()),
+        }
+    }
+
+    fn words(machine: &Machine) -> Vec<String> {
+        let arguments = machine.arguments();
+        arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn icount_runs_one_thread_and_commas_are_doubled() {
+        let words = words(&machine());
+        assert!(words.contains(&"tcg,thread=single".to_owned()));
+        assert!(
+            words
+                .iter()
+                .any(|word| word.starts_with("file=/a,,b,id=disk0"))
+        );
+    }
+
+    #[test]
+    fn disks_of_a_kernel_without_virtio_are_namespaces_of_one_controller() {
+        let machine = Machine {
+            nvme: true,
+            ..machine()
+        };
+        assert!(words(&machine).contains(&"nvme-ns,drive=disk0,bus=nvme,nsid=1".to_owned()));
+        assert_eq!(Machine::device(true, 0), "/dev/nvme0n1");
+        assert_eq!(Machine::device(false, 1), "/dev/vdb");
+    }
+}

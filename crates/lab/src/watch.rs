@@ -1,0 +1,169 @@
+//! Starts a guest, reads what it says, and ends it: when it is done, when it dies, when it hangs.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use hugetext_host::die_with_parent;
+use hugetext_lab_agent::{Cell, Event, Hello, Outcome};
+
+use crate::error::{LabError, Result};
+use crate::qemu::Machine;
+use crate::tool;
+
+/// What a guest said from its start to its end.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Said {
+    pub(crate) hello: Option<Hello>,
+    /// Modules and places that did not come up, and why.
+    pub(crate) missing: Vec<(String, String)>,
+    pub(crate) results: Vec<(Cell, Outcome)>,
+    /// The cell that began and did not end.
+    pub(crate) open: Option<Cell>,
+    /// Why the guest ended before it was done; `None` if it was.
+    pub(crate) died: Option<String>,
+    /// How long it ran.
+    pub(crate) ran: Duration,
+}
+
+impl Said {
+    /// One document.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+/// Runs `machine` until it is done, is dead, or has said nothing for `patience`.
+pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
+    let start = Instant::now();
+    let mut command = Command::new(machine.program());
+    command
+        .args(machine.arguments())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    command.stderr(Stdio::piped());
+    let spawned = die_with_parent(&mut command).spawn();
+    let mut guest = Guest(spawned.map_err(|error| tool::missing(&command, error))?);
+    let (send, lines) = channel();
+    if let Some(stdout) = guest.0.stdout.take() {
+        // Ends by itself when QEMU does.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout)
+                .lines()
+                .map_while(std::result::Result::ok)
+            {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let mut said = Said::default();
+    said.died = loop {
+        match lines.recv_timeout(patience) {
+            Ok(line) => match serde_json::from_str(&line) {
+                Ok(Event::Hello(hello)) => said.hello = Some(hello),
+                Ok(Event::Missing { what, error }) => said.missing.push((what, error)),
+                Ok(Event::Begin { cell }) => said.open = Some(cell),
+                Ok(Event::Result { cell, outcome }) => {
+                    said.open = None;
+                    said.results.push((cell, outcome));
+                }
+                Ok(Event::Done) => break None,
+                Err(_) => break Some(format!("it said what the lab does not understand: {line}")),
+            },
+            Err(RecvTimeoutError::Timeout) => {
+                break Some(format!("it said nothing for {} s", patience.as_secs()));
+            }
+            Err(RecvTimeoutError::Disconnected) => break Some(guest.last_words(machine)),
+        }
+    };
+    said.ran = start.elapsed();
+    Ok(said)
+}
+
+/// Connects the guest to this terminal until it ends.
+pub(crate) fn interact(machine: &Machine) -> Result<()> {
+    let mut command = Command::new(machine.program());
+    let status = die_with_parent(command.args(machine.arguments())).status();
+    match status
+        .map_err(|error| tool::missing(&command, error))?
+        .success()
+    {
+        true => Ok(()),
+        false => Err(LabError::Tool {
+            tool: machine.program(),
+            message: "it ended with an error".to_owned(),
+        }),
+    }
+}
+
+/// A running QEMU, killed when this goes out of scope.
+struct Guest(Child);
+
+impl Guest {
+    /// Why it ended: the kernel's last words, or QEMU's.
+    fn last_words(&mut self, machine: &Machine) -> String {
+        let _ = self.0.wait();
+        let console = machine.console.as_deref().map(read).unwrap_or_default();
+        if let Some(line) = console.lines().find_map(fatal) {
+            return line.to_owned();
+        }
+        let complaint = self.0.stderr.take().and_then(|stderr| {
+            let lines = BufReader::new(stderr)
+                .lines()
+                .map_while(std::result::Result::ok);
+            lines.last()
+        });
+        complaint.unwrap_or_else(|| "it ended before it was done".to_owned())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// The message in a console line by which a kernel says that it is dying, or the agent that it
+/// cannot work.
+fn fatal(line: &str) -> Option<&str> {
+    const SIGNS: [&str; 7] = [
+        "Kernel panic",
+        "Oops:",
+        "BUG:",
+        "kernel BUG at",
+        "Internal error:",
+        "Unable to handle kernel",
+        "lab agent:",
+    ];
+    let start = SIGNS.iter().filter_map(|sign| line.find(sign)).min()?;
+    line.get(start..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dying_kernels_are_recognised() {
+        assert_eq!(
+            fatal("[    1.2] Kernel panic - not syncing: VFS"),
+            Some("Kernel panic - not syncing: VFS")
+        );
+        assert_eq!(
+            fatal("[ 3.0] BUG: kernel NULL pointer dereference"),
+            Some("BUG: kernel NULL pointer dereference")
+        );
+        assert_eq!(fatal("[ 0.5] x86: Booting SMP configuration:"), None);
+    }
+}
