@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use outcome::{
     Compile, Folios, HugePages, Locks, Mprotect, Outcome, Placed, Pressure, Rung, RungName, Text,
+    Warmed,
 };
 
 /// Where the guest finds its job, in the initramfs.

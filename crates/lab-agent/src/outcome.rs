@@ -16,8 +16,8 @@ pub enum Outcome {
     Placement(Vec<Placed>),
     /// Of [`crate::Probe::Programs`].
     Programs(Vec<Text>),
-    /// Of [`crate::Probe::Warm`]: the document that `hugetext warm --json` printed.
-    Warm(serde_json::Value),
+    /// Of [`crate::Probe::Warm`].
+    Warm(Warmed),
     /// Of [`crate::Probe::Pressure`].
     Pressure(Pressure),
     /// Of [`crate::Probe::Mprotect`].
@@ -110,18 +110,39 @@ pub struct Text {
     pub warm: HugePages,
 }
 
-/// What memory pressure did to a warm file that nobody had mapped.
+/// What `hugetext warm --json` did to a real program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Warmed {
+    /// Its exit code; none if a signal ended it.
+    pub exit: Option<i32>,
+    /// What it printed; null if that is no JSON.
+    pub document: serde_json::Value,
+    /// What it printed as errors.
+    pub said: String,
+    /// Bytes of the program's executable mappings.
+    pub text: u64,
+    /// Whole PMD windows in them.
+    pub possible: u64,
+    /// Plain start before.
+    pub cold: HugePages,
+    /// Plain start after.
+    pub warm: HugePages,
+}
+
+/// What memory pressure did to two files of the same size that nobody had mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
-    /// Bytes of the file.
+    /// Bytes of each file.
     pub bytes: u64,
-    /// PMD-mappable before.
+    /// Bytes of the warm file that were mapped by PMD leaves before.
     pub huge_before: u64,
-    /// Resident afterwards (mincore).
-    pub resident_after: u64,
-    /// PMD-mappable afterwards without reading from disk.
-    pub huge_after: u64,
-    /// Large folios split for reclaim (thp_split_page of /proc/vmstat, difference).
+    /// Bytes of the warm file still in memory.
+    pub huge_resident: u64,
+    /// Bytes of its PMD windows that are still in memory as a whole.
+    pub huge_windows: u64,
+    /// Bytes of the file in small folios still in memory.
+    pub small_resident: u64,
+    /// Large folios split meanwhile (thp_split_page of /proc/vmstat).
     pub splits: u64,
 }
 

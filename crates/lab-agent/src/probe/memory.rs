@@ -32,7 +32,7 @@ impl Geometry {
 
 /// A file mapping of a process, as smaps has it.
 #[derive(Debug, Clone)]
-pub(super) struct FileMapping {
+pub(super) struct MappedFile {
     pub(super) path: String,
     pub(super) span: Span,
     pub(super) offset: u64,
@@ -41,13 +41,13 @@ pub(super) struct FileMapping {
     pub(super) pmd: u64,
 }
 
-impl FileMapping {
-    fn of(map: MemoryMap) -> Option<FileMapping> {
+impl MappedFile {
+    fn of(map: MemoryMap) -> Option<MappedFile> {
         let MMapPath::Path(path) = map.pathname else {
             return None;
         };
         let field = |name| map.extension.map.get(name).copied().unwrap_or(0);
-        Some(FileMapping {
+        Some(MappedFile {
             path: path.to_string_lossy().into_owned(),
             span: Span::new(map.address.0, map.address.1),
             offset: map.offset,
@@ -67,9 +67,9 @@ impl FileMapping {
 }
 
 /// The file mappings of `process`.
-pub(super) fn file_mappings(process: &Process) -> io::Result<Vec<FileMapping>> {
+pub(super) fn file_mappings(process: &Process) -> io::Result<Vec<MappedFile>> {
     let maps = process.smaps().map_err(io::Error::other)?;
-    Ok(maps.into_iter().filter_map(FileMapping::of).collect())
+    Ok(maps.into_iter().filter_map(MappedFile::of).collect())
 }
 
 /// What this process has mapped over `span`, whose pages it has touched.
@@ -83,22 +83,6 @@ pub(super) fn own_huge_pages(span: Span, geometry: &Geometry) -> io::Result<(Hug
     let pages = Pages::of("self", span, geometry.page)?;
     let contpte = geometry.contpte.map_or(0, |leaf| pages.in_blocks(leaf));
     Ok((HugePages { pmd, contpte }, pages.folios()))
-}
-
-/// What the executable mappings of process `pid` have over the given file.
-pub(super) fn text_huge_pages(pid: u32, file: &str, geometry: &Geometry) -> io::Result<HugePages> {
-    let process = Process::new(pid as i32).map_err(io::Error::other)?;
-    let mut found = HugePages::default();
-    for mapping in file_mappings(&process)? {
-        if mapping.exec && mapping.path == file {
-            found.pmd += mapping.pmd;
-            if let Some(leaf) = geometry.contpte {
-                let pages = Pages::of(&pid.to_string(), mapping.span, geometry.page)?;
-                found.contpte += pages.in_blocks(leaf);
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// KPF_COMPOUND_HEAD and KPF_COMPOUND_TAIL (include/uapi/linux/kernel-page-flags.h).

@@ -1,7 +1,13 @@
 //! The measurements, one file per kind.
 
 mod files;
+mod locks;
 mod memory;
+mod placement;
+mod pressure;
+mod process;
+mod programs;
+mod protect;
 mod rungs;
 
 use std::fs;
@@ -20,13 +26,16 @@ fn attempt(cell: &Cell) -> io::Result<Outcome> {
     fs::write(thp.join("enabled"), cell.thp.word())?;
     let geometry = memory::Geometry::of_this_kernel()?;
     let place = Directory::fresh(&cell.place)?;
+    let (at, geometry) = (place.path.as_path(), &geometry);
     Ok(match cell.probe {
-        Probe::Rungs => Outcome::Rungs(rungs::probe(&place.path, &geometry)?),
-        other => {
-            return Err(io::Error::other(format!(
-                "{other:?}: not known to this agent"
-            )));
-        }
+        Probe::Rungs => Outcome::Rungs(rungs::probe(at, geometry)?),
+        Probe::Placement => Outcome::Placement(placement::probe(at, geometry)?),
+        Probe::Programs => Outcome::Programs(programs::probe(at, geometry)?),
+        Probe::Warm => Outcome::Warm(programs::warm_command(at, geometry)?),
+        Probe::Compile => Outcome::Compile(programs::compile(at, geometry)?),
+        Probe::Pressure => Outcome::Pressure(pressure::probe(at, geometry)?),
+        Probe::Mprotect => Outcome::Mprotect(protect::probe(geometry)?),
+        Probe::Locks => Outcome::Locks(locks::probe()?),
     })
 }
 

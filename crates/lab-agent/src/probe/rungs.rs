@@ -4,18 +4,24 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use hugetext_host::FileMapping;
-use hugetext_lab_agent::{READ_ONLY_FILE, Rung, RungName};
+use hugetext_host::{Advice, FileMapping, advise_process};
+use hugetext_lab_agent::{PROGRAMS, READ_ONLY_FILE, Rung, RungName};
 use hugetext_leaf::Span;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::files;
-use super::memory::{Geometry, own_huge_pages};
+use super::memory::{Geometry, MappedFile, own_huge_pages};
+use super::process::Running;
+
+/// The synthetic program whose text is collapsed while it runs: not position-independent, so its
+/// windows are those of its file.
+const PROGRAM: &str = "exec-2m";
 
 /// Pieces that a file is written in where its folios shall be small: no more than a pipe or a
 /// package manager writes at once.
 pub(super) const SMALL: u64 = 16 << 10;
 
-/// Tries each rung that needs no running program.
+/// Tries each rung.
 pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
     let windows = if geometry.pmd.bytes() > 2 << 20 { 2 } else { 4 };
     let bytes = windows * geometry.pmd.bytes();
@@ -33,14 +39,52 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Run
         RungName::Readahead,
         RungName::Write,
     ];
-    rungs
+    let mut found: Vec<Rung> = rungs
         .into_iter()
         .map(|name| {
             files::drop_cache(&path)?;
             let error = climb(name, &path, geometry).err();
             found(name, error, &path, geometry)
         })
+        .collect::<io::Result<_>>()?;
+    found.extend(in_use(directory, geometry)?);
+    Ok(found)
+}
+
+/// The rungs for the text of a running program. None where the synthetic program's text has no
+/// window, or nobody can put it there.
+fn in_use(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
+    let program = directory.join(PROGRAM);
+    let source = Path::new(PROGRAMS).join(PROGRAM);
+    if fs::metadata(&source)?.len() < geometry.pmd.bytes()
+        || files::replace(&source, &program, SMALL).is_err()
+    {
+        return Ok(Vec::new());
+    }
+    [RungName::CollapseInUse, RungName::CollapseRemote]
+        .into_iter()
+        .map(|name| {
+            files::drop_cache(&program)?;
+            let running = Running::start(&program, directory)?;
+            running.touch_text(&program, geometry.page)?;
+            let collapsed = match name {
+                RungName::CollapseRemote => collapse_remote(&running, &program, geometry),
+                _ => climb(RungName::Collapse, &program, geometry),
+            };
+            found(name, collapsed.err(), &program, geometry)
+        })
         .collect()
+}
+
+fn collapse_remote(running: &Running, program: &Path, geometry: &Geometry) -> io::Result<()> {
+    let pid = Pid::from_raw(running.pid() as i32).ok_or(io::ErrorKind::InvalidInput)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    let whole = |mapping: MappedFile| {
+        let end = geometry.pmd.align_down(mapping.span.end);
+        Span::new(geometry.pmd.align_up(mapping.span.start), end)
+    };
+    let spans: Vec<Span> = running.text(program)?.into_iter().map(whole).collect();
+    advise_process(pidfd, &spans, Advice::Collapse).map(drop)
 }
 
 /// Does what the rung says, leaving the page cache as it made it.
@@ -52,8 +96,7 @@ pub(super) fn climb(name: RungName, path: &Path, geometry: &Geometry) -> io::Res
             mapping.collapse(mapping.range())?;
         }
         RungName::Readahead => {
-            let mapping =
-                FileMapping::new(&File::open(path)?, windows(path, geometry)?, geometry.pmd)?;
+            let mapping = mapping(path, geometry)?;
             mapping.want_huge()?;
             mapping.touch(mapping.range())?;
         }
@@ -65,18 +108,45 @@ pub(super) fn climb(name: RungName, path: &Path, geometry: &Geometry) -> io::Res
     Ok(())
 }
 
-/// Maps the whole windows of the file as text is mapped, and touches them.
-pub(super) fn map(path: &Path, geometry: &Geometry) -> io::Result<FileMapping> {
-    let mapping = FileMapping::new(&File::open(path)?, windows(path, geometry)?, geometry.pmd)?;
-    mapping.touch(mapping.range())?;
-    Ok(mapping)
+/// Gets the file into folios of the largest leaf that it can fill, by the first rung that does.
+/// Returns that rung.
+pub(super) fn warm(path: &Path, geometry: &Geometry) -> io::Result<Option<RungName>> {
+    let bytes = fs::metadata(path)?.len();
+    for name in [RungName::Write, RungName::Readahead, RungName::Collapse] {
+        if name == RungName::Write {
+            // Also where no PMD leaf fits: written in large pieces it is contpte-mapped.
+            if let Err(error) = climb(name, path, geometry) {
+                match error.kind() {
+                    io::ErrorKind::ReadOnlyFilesystem => continue,
+                    _ => return Err(error),
+                }
+            }
+        } else if bytes >= geometry.pmd.bytes() {
+            files::drop_cache(path)?;
+            let _ = climb(name, path, geometry);
+        }
+        if bytes < geometry.pmd.bytes() {
+            return Ok(Some(name));
+        }
+        let found = own_huge_pages(map(path, geometry)?.addresses(), geometry)?.0;
+        if found.pmd > 0 {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
-fn windows(path: &Path, geometry: &Geometry) -> io::Result<Span> {
-    Ok(Span::new(
-        0,
-        geometry.pmd.align_down(fs::metadata(path)?.len()),
-    ))
+/// The whole windows of the file, mapped as text is.
+pub(super) fn mapping(path: &Path, geometry: &Geometry) -> io::Result<FileMapping> {
+    let windows = geometry.pmd.align_down(fs::metadata(path)?.len());
+    FileMapping::new(&File::open(path)?, Span::new(0, windows), geometry.pmd)
+}
+
+/// The same, and touched.
+pub(super) fn map(path: &Path, geometry: &Geometry) -> io::Result<FileMapping> {
+    let mapping = mapping(path, geometry)?;
+    mapping.touch(mapping.range())?;
+    Ok(mapping)
 }
 
 /// What a plain mapping gets now.

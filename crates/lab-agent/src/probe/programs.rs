@@ -1,0 +1,113 @@
+//! Real programs: how their text is mapped by a plain start, cold and warm.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use hugetext_host::run_measured;
+use hugetext_lab_agent::{Compile, HugePages, PROGRAMS, Text, Warmed};
+
+use super::files;
+use super::memory::Geometry;
+use super::process::Running;
+use super::rungs::{SMALL, warm};
+
+const COMPILER: &str = "cc1";
+const LIBRARY: &str = "libgccjit.so.0";
+
+/// The compiler, and the same compiler as a shared object.
+pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Text>> {
+    [COMPILER, LIBRARY]
+        .into_iter()
+        .map(|name| {
+            let file = fresh(directory, name)?;
+            let (text, possible, cold) = look(&file, directory, geometry)?;
+            let rung = warm(&file, geometry)?;
+            let (_, possible_then, warm) = look(&file, directory, geometry)?;
+            Ok(Text {
+                file: name.to_owned(),
+                text,
+                possible: possible.min(possible_then),
+                rung,
+                cold,
+                warm,
+            })
+        })
+        .collect()
+}
+
+/// What the command makes of the compiler's file.
+pub(super) fn warm_command(directory: &Path, geometry: &Geometry) -> io::Result<Warmed> {
+    let file = fresh(directory, COMPILER)?;
+    let (text, possible, cold) = look(&file, directory, geometry)?;
+    let mut hugetext = Command::new(Path::new(PROGRAMS).join("hugetext"));
+    let output = hugetext.args(["warm", "--json"]).arg(&file).output()?;
+    let (_, _, warm) = look(&file, directory, geometry)?;
+    Ok(Warmed {
+        exit: output.status.code(),
+        document: serde_json::from_slice(&output.stdout).unwrap_or_default(),
+        said: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        text,
+        possible,
+        cold,
+        warm,
+    })
+}
+
+/// One short compilation with text in small folios, one with warm text; each after one that is not
+/// counted.
+pub(super) fn compile(directory: &Path, geometry: &Geometry) -> io::Result<Compile> {
+    let cc1 = fresh(directory, COMPILER)?;
+    let source = Path::new("/tmp/empty.c");
+    fs::write(source, "int main(void) { return 0; }\n")?;
+    let run = || {
+        let mut command = Command::new(&cc1);
+        command.arg("-quiet").arg(source).args(["-o", "/dev/null"]);
+        command
+            .env("LD_LIBRARY_PATH", PROGRAMS)
+            .stderr(Stdio::null());
+        run_measured(&mut command)
+    };
+    run()?;
+    let (cold, _) = run()?;
+    warm(&cc1, geometry)?;
+    run()?;
+    let (warm, status) = run()?;
+    if !status.success() {
+        return Err(io::Error::other(format!("the compiler failed: {status}")));
+    }
+    Ok(Compile {
+        cold_ns: cold.wall.as_nanos() as u64,
+        warm_ns: warm.wall.as_nanos() as u64,
+        cold_faults: cold.minor_faults,
+        warm_faults: warm.minor_faults,
+    })
+}
+
+/// A copy of the program in small folios on disk, none of it in the page cache.
+fn fresh(directory: &Path, name: &str) -> io::Result<PathBuf> {
+    let file = directory.join(name);
+    if !file.exists() {
+        files::replace(&Path::new(PROGRAMS).join(name), &file, SMALL)?;
+    }
+    files::drop_cache(&file)?;
+    Ok(file)
+}
+
+/// Starts the program and reads all its text: bytes of text, those in whole windows as placed, and
+/// how they are mapped.
+fn look(file: &Path, directory: &Path, geometry: &Geometry) -> io::Result<(u64, u64, HugePages)> {
+    let running = match file.ends_with(COMPILER) {
+        true => Running::start_compiler(file)?,
+        false => Running::start(&Path::new(PROGRAMS).join("gccjit"), directory)?,
+    };
+    running.touch_text(file, geometry.page)?;
+    let text = running.text(file)?;
+    let bytes = text.iter().map(|mapping| mapping.span.len()).sum();
+    let windows = text
+        .iter()
+        .map(|mapping| mapping.windows(geometry.pmd))
+        .sum();
+    Ok((bytes, windows, running.huge_pages(file, geometry)?))
+}
