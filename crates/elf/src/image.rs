@@ -258,6 +258,23 @@ impl Image {
             .offset
             .checked_add(vaddr.checked_sub(segment.vaddr)?)
     }
+
+    /// The PT_LOAD, by its index, that a header or section at this address and file offset goes
+    /// with. What is empty often lies on the boundary of two, so the distance between address and
+    /// offset decides before the address alone.
+    pub(crate) fn holder_of(&self, vaddr: u64, offset: u64) -> Option<usize> {
+        let delta = vaddr.wrapping_sub(offset);
+        let same = |segment: &Segment| {
+            let memory = segment.memory();
+            segment.vaddr.wrapping_sub(segment.offset) == delta
+                && memory.start <= vaddr
+                && vaddr <= memory.end
+        };
+        let segments = || self.segments.iter();
+        segments()
+            .position(same)
+            .or_else(|| segments().position(|segment| segment.memory().contains(vaddr)))
+    }
 }
 
 fn truncated(what: &'static str) -> impl Fn(io::Error) -> ImageError {
@@ -475,13 +492,19 @@ fn read_appended(
 ) -> Result<u64, ImageError> {
     /// More than padding would need.
     const PADDING: u64 = 4096;
-    let segments = headers
-        .iter()
-        .map(|header| header.offset.saturating_add(header.filesz));
-    let mut end = segments.chain(tables).max().unwrap_or(0);
+    // What has no bytes names none, wherever it points.
+    let named = |offset: u64, size: u64| {
+        if size > 0 {
+            offset.saturating_add(size)
+        } else {
+            0
+        }
+    };
+    let headers = headers.iter().map(|h| named(h.offset, h.filesz));
+    let mut end = headers.chain(tables).max().unwrap_or(0);
     if end < file_len {
-        for_each_section(source, sections, file_len, |_, section| {
-            end = end.max(section.offset.saturating_add(section.file_size()));
+        for_each_section(source, sections, file_len, |_, section, _| {
+            end = end.max(named(section.offset, section.file_size()));
             Ok(())
         })?;
     }

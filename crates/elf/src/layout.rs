@@ -20,6 +20,13 @@ impl Move {
     }
 }
 
+/// How far the byte at `offset` of the old file moves; beyond its end, as far as the last byte.
+pub(crate) fn shift_at(moves: &[Move], offset: u64) -> u64 {
+    let next = moves.partition_point(|piece| piece.from.start <= offset);
+    let found = moves.get(next.saturating_sub(1));
+    found.map_or(0, Move::shift)
+}
+
 /// The whole old file as moves: ascending, without a gap in the old file and without an overlap
 /// in the new one; the first begins at 0 and stays there (the ELF header must).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +59,8 @@ impl Moves {
         }
     }
 
-    /// How far the byte at `offset` moves; beyond the end of the file, as far as the last one.
     pub(crate) fn shift_at(&self, offset: u64) -> u64 {
-        let next = self.0.partition_point(|piece| piece.from.start <= offset);
-        self.0
-            .get(next.saturating_sub(1))
-            .map_or(0, |piece| piece.shift())
+        shift_at(&self.0, offset)
     }
 
     /// Whether the whole range moves by one distance.
@@ -91,8 +94,8 @@ impl Group {
             .collect()
     }
 
-    /// Groups of read-only neighbours that hold text. Where neighbours lie a leaf or more apart no
-    /// window is gained by joining them; where the file has another order than memory, none are.
+    /// Groups of read-only neighbours. Neighbours with a whole window of nothing
+    /// between them are not joined; where the file has another order than memory, none are.
     pub(crate) fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
         let mut groups = Group::each_alone(segments);
         if !segments.is_sorted_by_key(|segment| segment.offset) {
@@ -106,16 +109,6 @@ impl Group {
             }
             joined
         });
-        let has_text = |group: &Group| group.members(segments).iter().any(Segment::is_text);
-        let (with_text, without): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(has_text);
-        let alone = without.iter().flat_map(|group| {
-            (group.first..=group.last).map(|index| Group {
-                first: index,
-                last: index,
-            })
-        });
-        let mut groups: Vec<Group> = with_text.into_iter().chain(alone).collect();
-        groups.sort_by_key(|group| group.first);
         groups
     }
 
@@ -134,20 +127,21 @@ impl Group {
     }
 }
 
-/// Whether `after` can be mapped together with `before`: neither is writable, the file keeps its
-/// order, and what lies between them in memory can be a hole of the file. Bytes of the file that
+/// Whether `after` can be mapped together with `before`: neither is writable, both or none can be
+/// read, the file keeps its order, and what lies between them in memory can be a hole of the file. Bytes of the file that
 /// lie between them stay behind `before`, where bss would have to be zero.
 fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
-    let gap = after.vaddr.saturating_sub(before.memory().end);
+    let only_hole = leaf.align_up(before.memory().end) < leaf.align_down(after.vaddr);
     let no_bss = before.memsz == before.filesz || before.file().end == after.offset;
     let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
     !before.perms.write
         && !after.perms.write
+        && before.perms.read == after.perms.read
         && before.filesz > 0
         && after.filesz > 0
         && before.file().end <= after.offset
         && delta(before) <= delta(after)
-        && gap < leaf.bytes()
+        && !only_hole
         && no_bss
 }
 
@@ -214,4 +208,4 @@ pub(crate) fn place(
 }
 
 /// Bytes of the ELF64 file header.
-const ELF_HEADER: u64 = 64;
+pub(crate) const ELF_HEADER: u64 = 64;

@@ -7,11 +7,15 @@ mod dynamic;
 mod image;
 mod layout;
 mod plan;
+mod rewrite;
 mod sections;
 mod source;
+mod verify;
 
 pub use dynamic::Dependencies;
 pub use image::{Image, ImageError, Machine, ProgramHeader, Table};
 pub use layout::Move;
 pub use plan::{Cost, Options, Plan, Refusal, Strategy, Warning, plan, plan_auto};
+pub use rewrite::{Operation, RewriteError, rewrite};
 pub use source::ReadAt;
+pub use verify::{Difference, PermissionChange, Verified, verify};

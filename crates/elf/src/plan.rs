@@ -5,7 +5,7 @@ use object::elf;
 use serde::Serialize;
 
 use crate::image::{Image, ProgramHeader};
-use crate::layout::{Group, Move, Moves, Placement, place};
+use crate::layout::{ELF_HEADER, Group, Move, Moves, Placement, place, shift_at};
 
 /// How far a rewrite may go, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -164,6 +164,16 @@ pub enum Refusal {
         /// How many.
         bytes: u64,
     },
+    /// A PT_LOAD cannot be mapped with the base page: the file was linked for smaller ones.
+    #[error(
+        "linked for pages smaller than {page}: the PT_LOAD at {vaddr:#x} cannot be mapped by them"
+    )]
+    Page {
+        /// p_vaddr.
+        vaddr: u64,
+        /// The base page.
+        page: Leaf,
+    },
     /// Two PT_LOADs share bytes of the file, so they cannot move apart.
     #[error("the PT_LOADs at {first:#x} and {second:#x} share bytes of the file")]
     FileOverlap {
@@ -175,6 +185,12 @@ pub enum Refusal {
     /// DT_TEXTREL or DF_TEXTREL: the loader writes to the text, which makes it private memory.
     #[error("text relocations: the loader writes to the text, so it is private memory")]
     TextRelocations,
+    /// Header tables share bytes of the file with each other or with the ELF header.
+    #[error("the header tables share bytes of the file")]
+    TablesOverlap,
+    /// A program header names bytes that the file does not have.
+    #[error("a program header names bytes beyond the end of the file")]
+    BeyondEnd,
     /// A header table would be cut in two.
     #[error("{what} spans two segments that would move apart")]
     Torn {
@@ -192,15 +208,22 @@ impl Plan {
         self.headers == image.headers && self.file_len == image.file_len && self.moves.len() == 1
     }
 
+    /// How far the byte at `offset` of the old file moves, in bytes.
+    pub(crate) fn shift_at(&self, offset: u64) -> u64 {
+        shift_at(&self.moves, offset)
+    }
+
     /// Bytes of the text of `image` that will lie in windows. What a merge or an extension makes
     /// executable is not text of the program, so it does not count.
     pub fn reached(&self, image: &Image, page: Leaf) -> u64 {
         let reach = reach(&self.segments, page, self.leaf, Bias::aligned(self.leaf));
         let text = || image.segments.iter().filter(|segment| segment.is_text());
-        reach
-            .segments
+        // Two text segments of one mapping name the same windows.
+        let mut windows: Vec<Span> = reach.segments.iter().map(|found| found.windows).collect();
+        windows.dedup();
+        windows
             .iter()
-            .flat_map(|found| text().map(|s| s.file_backed().intersect(&found.windows).len()))
+            .flat_map(|windows| text().map(|s| s.file_backed().intersect(windows).len()))
             .sum()
     }
 }
@@ -232,6 +255,27 @@ fn check(image: &Image, options: &Options) -> Result<(), Refusal> {
     if flags & elf::DF_TEXTREL.0 != 0 || image.dynamic_value(elf::DT_TEXTREL).is_some() {
         return Err(Refusal::TextRelocations);
     }
+    let ends = |header: &ProgramHeader| header.offset.checked_add(header.filesz);
+    let beyond = |header: &ProgramHeader| ends(header).is_none_or(|end| end > image.file_len);
+    if image.headers.iter().any(|h| h.filesz > 0 && beyond(h)) {
+        return Err(Refusal::BeyondEnd);
+    }
+    let tables = [&image.program_table, &image.section_table];
+    let [programs, sections] = tables.map(|table| Span::new(table.offset, table.end()));
+    let header = Span::new(0, ELF_HEADER);
+    if programs.overlaps(&sections) || programs.overlaps(&header) || sections.overlaps(&header) {
+        return Err(Refusal::TablesOverlap);
+    }
+    let unmappable = image
+        .segments
+        .iter()
+        .find(|s| s.filesz > 0 && !options.page.is_aligned(s.vaddr.wrapping_sub(s.offset)));
+    if let Some(Segment { vaddr, .. }) = unmappable {
+        return Err(Refusal::Page {
+            vaddr: *vaddr,
+            page: options.page,
+        });
+    }
     let first = image.segments.first().map_or(0, |first| first.vaddr);
     if image.kind != ObjectKind::Executable && !leaf.is_aligned(options.page.align_down(first)) {
         return Err(Refusal::FirstAddress { vaddr: first, leaf });
@@ -240,6 +284,10 @@ fn check(image: &Image, options: &Options) -> Result<(), Refusal> {
 }
 
 fn align(image: &Image, options: &Options) -> Result<Plan, Refusal> {
+    let options = &Options {
+        extend_tail: false,
+        ..*options
+    };
     let groups = Group::each_alone(&image.segments);
     require_worth(image, &groups, options)?;
     let placement = Placement {
@@ -285,11 +333,26 @@ fn rearrange(image: &Image, strategy: Strategy, options: &Options) -> Result<Pla
     assemble(image, strategy, options, &groups, placement)
 }
 
+/// Merges only where text gains from it.
 fn groups(image: &Image, strategy: Strategy, options: &Options) -> Vec<Group> {
-    match strategy {
-        Strategy::Align | Strategy::Shift => Group::each_alone(&image.segments),
-        Strategy::Merge => Group::merged(&image.segments, options.leaf),
+    let segments = &image.segments;
+    let alone = Group::each_alone(segments);
+    if strategy != Strategy::Merge {
+        return alone;
     }
+    let merged = Group::merged(segments, options.leaf);
+    let gains: Vec<Group> = merged
+        .into_iter()
+        .filter(|group| is_worth_it(group, segments, options))
+        .collect();
+    let joined = |one: &Group| {
+        let mut gains = gains.iter();
+        gains.any(|group| group.first <= one.first && one.last <= group.last)
+    };
+    let mut groups: Vec<Group> = alone.into_iter().filter(|one| !joined(one)).collect();
+    groups.extend(&gains);
+    groups.sort_by_key(|group| group.first);
+    groups
 }
 
 fn require_worth(image: &Image, groups: &[Group], options: &Options) -> Result<(), Refusal> {
@@ -354,21 +417,21 @@ fn demand(group: &Group, segments: &[Segment], options: &Options) -> Leaf {
     }
 }
 
-/// Bytes from the end of the group to the end of its last window, where text would gain from it
-/// and no other segment is there. Text smaller than a leaf is not padded for.
+/// Bytes from the end of the group to the end of its last window, where no other segment is there.
+/// What is smaller than a leaf is not padded for.
 fn extension(group: &Group, segments: &[Segment], options: &Options) -> u64 {
     let leaf = options.leaf;
-    let Some(last) = group.members(segments).last().filter(|last| {
-        options.extend_tail && last.is_text() && !last.perms.write && last.memsz == last.filesz
-    }) else {
-        return 0;
-    };
-    let end = last.file_backed().end;
-    let window = leaf.align_up(end);
+    let members = group.members(segments);
+    let extends = options.extend_tail
+        && members.iter().any(Segment::is_text)
+        && members.iter().all(|member| !member.perms.write)
+        && members.last().is_some_and(|last| last.memsz == last.filesz);
+    let addresses = group.addresses(segments);
+    let window = leaf.align_up(addresses.end);
     let next = segments.get(group.last.saturating_add(1));
     let free = next.is_none_or(|next| window <= options.page.align_down(next.vaddr));
-    if free && last.filesz >= leaf.bytes() && window <= LIMIT {
-        window - end
+    if extends && free && addresses.len() >= leaf.bytes() && window <= LIMIT {
+        window - addresses.end
     } else {
         0
     }
@@ -419,6 +482,15 @@ fn assemble(
         return Err(Refusal::Torn {
             what: "the section header table",
         });
+    }
+    let describes = image.headers.iter().filter(|h| h.p_type != elf::PT_LOAD.0);
+    for header in describes {
+        let end = header.offset.saturating_add(header.filesz);
+        if !moves.keeps_whole(Span::new(header.offset, end)) {
+            return Err(Refusal::Torn {
+                what: "a program header",
+            });
+        }
     }
     let headers = new_headers(image, groups, &segments, &shifts, &moves);
     let file_len = image
@@ -547,23 +619,19 @@ fn shrink_pt_phdr(headers: &mut [ProgramHeader], image: &Image) {
     }
 }
 
-/// How far a header other than PT_LOAD moves: with the segment whose memory it describes, or else
-/// with the bytes at its offset. Headers that name no bytes (PT_GNU_STACK) stay.
+/// How far a header other than PT_LOAD moves: with its bytes, or, if it has none, with the segment
+/// of its address. Headers that name nothing (PT_GNU_STACK) stay.
 fn shift_of(header: &ProgramHeader, image: &Image, shifts: &[u64], moves: &Moves) -> u64 {
-    if header.offset == 0 && header.filesz == 0 {
+    let by_bytes = moves.shift_at(header.offset);
+    if header.filesz > 0 {
+        return by_bytes;
+    }
+    if header.offset == 0 {
         return 0;
     }
-    let same_delta = |segment: &Segment| {
-        segment.vaddr.wrapping_sub(segment.offset) == header.vaddr.wrapping_sub(header.offset)
-    };
-    let holder = image.segments.iter().position(|segment| {
-        let memory = segment.memory();
-        same_delta(segment) && memory.start <= header.vaddr && header.vaddr <= memory.end
-    });
-    match holder.and_then(|index| shifts.get(index)) {
-        Some(shift) => *shift,
-        None => moves.shift_at(header.offset),
-    }
+    let holder = image.holder_of(header.vaddr, header.offset);
+    let shift = holder.and_then(|index| shifts.get(index));
+    shift.copied().unwrap_or(by_bytes)
 }
 
 fn cost(

@@ -10,11 +10,15 @@ use crate::source::ReadAt;
 /// Bytes of one section header (gABI, section header; checked by the reader of the table).
 pub(crate) const SECTION_HEADER: u64 = size_of::<SectionHeader64<LE>>() as u64;
 
-/// One section header, as found.
+/// What matters of a section header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Section {
     /// sh_type.
     pub(crate) sh_type: u32,
+    /// sh_flags.
+    pub(crate) flags: u64,
+    /// sh_addr.
+    pub(crate) addr: u64,
     /// sh_offset, bytes.
     pub(crate) offset: u64,
     /// sh_size, bytes.
@@ -22,6 +26,11 @@ pub(crate) struct Section {
 }
 
 impl Section {
+    /// Whether the section takes part in the memory image.
+    pub(crate) fn is_allocated(&self) -> bool {
+        self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
     /// Bytes of the file that belong to the section (SHT_NULL and SHT_NOBITS have none).
     pub(crate) fn file_size(&self) -> u64 {
         if self.sh_type == elf::SHT_NOBITS.0 || self.sh_type == elf::SHT_NULL.0 {
@@ -32,25 +41,39 @@ impl Section {
     }
 }
 
-/// Calls `each` with the index and content of every section header. Holds a bounded number of
-/// them in memory, however many a file claims.
+/// The most section headers held in memory at a time, however many a file claims.
+pub(crate) const BATCH: u64 = 512;
+
+/// Section headers `first..first + BATCH`, as far as there are any.
+pub(crate) fn read_batch(
+    source: &(impl ReadAt + ?Sized),
+    table: &Table,
+    file_len: u64,
+    first: u64,
+) -> Result<Vec<SectionHeader64<LE>>, ImageError> {
+    const WHAT: &str = "the section headers";
+    let count = BATCH.min(table.count.saturating_sub(first));
+    let start = first
+        .checked_mul(SECTION_HEADER)
+        .and_then(|skipped| table.offset.checked_add(skipped))
+        .ok_or(ImageError::Truncated(WHAT))?;
+    let bytes = read_range(source, start, count * SECTION_HEADER, file_len, WHAT)?;
+    let (headers, _) = slice_from_bytes::<SectionHeader64<LE>>(&bytes, count as usize)
+        .map_err(|()| ImageError::Truncated(WHAT))?;
+    Ok(headers.to_vec())
+}
+
+/// Calls `each` with every section header: its index, what matters of it, all of it.
 pub(crate) fn for_each_section(
     source: &(impl ReadAt + ?Sized),
     table: &Table,
     file_len: u64,
-    mut each: impl FnMut(u64, Section) -> Result<(), ImageError>,
+    mut each: impl FnMut(u64, Section, &SectionHeader64<LE>) -> Result<(), ImageError>,
 ) -> Result<(), ImageError> {
-    const WHAT: &str = "the section headers";
-    const BATCH: u64 = 512;
     let mut index = 0;
     while index < table.count {
-        let batch = BATCH.min(table.count - index);
-        let start = table.offset.saturating_add(index * SECTION_HEADER);
-        let bytes = read_range(source, start, batch * SECTION_HEADER, file_len, WHAT)?;
-        let (headers, _) = slice_from_bytes::<SectionHeader64<LE>>(&bytes, batch as usize)
-            .map_err(|()| ImageError::Truncated(WHAT))?;
-        for header in headers {
-            each(index, Section::from(header))?;
+        for header in read_batch(source, table, file_len, index)? {
+            each(index, Section::from(&header), &header)?;
             index += 1;
         }
     }
@@ -61,6 +84,8 @@ impl From<&SectionHeader64<LE>> for Section {
     fn from(header: &SectionHeader64<LE>) -> Section {
         Section {
             sh_type: header.sh_type.get(LE).0,
+            flags: header.sh_flags.get(LE).0,
+            addr: header.sh_addr.get(LE),
             offset: header.sh_offset.get(LE),
             size: header.sh_size.get(LE),
         }

@@ -73,7 +73,8 @@ impl<'f> FileWindows<'f> {
     }
 
     /// Looks without changing: one page of each window that is wholly cached is mapped in this
-    /// process, and the page map tells by which leaf. Nothing is read from disk.
+    /// process, and the page map tells by which leaf. Nothing is read from disk, except by a user
+    /// who neither owns the file nor may write it: to such a user mincore calls all pages cached.
     pub fn state(&self) -> io::Result<CacheState> {
         let mapping = self.map()?;
         let pages = mapping.resident()?;

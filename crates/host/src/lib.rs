@@ -5,24 +5,38 @@
 
 mod cache;
 mod child;
+mod deadline;
+mod exec;
 mod filesystem;
+mod instance;
 mod launch;
 mod machine;
 mod mapping;
+mod namespace;
 mod output;
 mod pagemap;
 mod process;
 mod region;
+mod store;
 
 pub use cache::{CacheState, FileWindows, WindowState};
 pub use child::die_with_parent;
+pub use deadline::Deadline;
+pub use exec::exec;
 pub use filesystem::{MountedOn, Mounts, open_regular};
+pub use instance::Instance;
 pub use launch::{Usage, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};
 pub use mapping::FileMapping;
+pub use namespace::{
+    Mountable, Namespace, enter_mount_namespace, has_capabilities, mount_huge_tmpfs,
+};
 pub use output::{ReplaceError, Replacement};
-pub use pagemap::{FolioBytes, PageMapError, folio_bytes, huge_spans};
+pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{
     Holder, ProcessError, TextMapping, holders, is_thp_disabled, pids, text_mappings,
 };
 pub use region::{Advice, Region, advise_process};
+pub use store::{
+    Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Store, StoreError, WriteError, may_stand_in,
+};

@@ -2,25 +2,21 @@
 
 use std::fs::File;
 use std::io;
-use std::ptr::{self, NonNull};
 
-use hugetext_leaf::{Leaf, Span};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use hugetext_leaf::{Leaf, Perms, Span};
+use rustix::mm::Advice;
+
+use crate::region::Region;
 
 /// A shared read-only mapping of a range of a file, placed so that address and file offset are
-/// congruent modulo a leaf. Unmapped when dropped.
-///
-/// Invariant: `[reserved, reserved + reserved_len)` is address space this value owns, and
-/// `[start, start + len)` inside it maps the file with at least PROT_READ.
+/// congruent modulo a leaf: a view of the page cache. Unmapped when dropped.
 #[derive(Debug)]
 pub struct FileMapping {
-    reserved: NonNull<u8>,
-    reserved_len: usize,
-    start: NonNull<u8>,
+    region: Region,
     range: Span,
 }
 
-// SAFETY: the mapping is not tied to the thread that made it; shared access only reads.
+// SAFETY: the mapping is not tied to the thread that made it, and shared access only reads.
 unsafe impl Send for FileMapping {}
 // SAFETY: as above; no method writes through the mapping.
 unsafe impl Sync for FileMapping {}
@@ -30,61 +26,20 @@ impl FileMapping {
     /// where the mount allows it, as text is; else readable only.
     pub fn new(file: &File, range: Span, leaf: Leaf) -> io::Result<FileMapping> {
         let len = usize::try_from(range.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let slack = usize::try_from(leaf.bytes()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let reserved_len = len
-            .checked_add(slack * 2)
-            .ok_or(io::ErrorKind::OutOfMemory)?;
-        if len == 0 {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        // SAFETY: a new anonymous mapping at an address the kernel picks disturbs nothing.
-        let reserved = unsafe {
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-            rustix::mm::mmap_anonymous(ptr::null_mut(), reserved_len, ProtFlags::empty(), flags)?
+        let map = |exec| {
+            let perms = Perms {
+                read: true,
+                write: false,
+                exec,
+            };
+            Region::of_shared_file(file, range.start, len, leaf, perms)
         };
-        let reserved = NonNull::new(reserved.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let base = reserved.as_ptr() as u64;
-        let wanted = leaf.align_up(base) + leaf.offset_in(range.start);
-        let skip = (wanted - base) as usize;
-        // SAFETY: skip < 2 * leaf, so skip + len lies inside the reservation.
-        let start = unsafe { reserved.add(skip) };
-        let mapping = FileMapping {
-            reserved,
-            reserved_len,
-            start,
-            range,
-        };
-        mapping
-            .map_over(file, ProtFlags::READ | ProtFlags::EXEC)
-            .or_else(|error| {
-                match error.kind() {
-                    // noexec mounts
-                    io::ErrorKind::PermissionDenied => mapping.map_over(file, ProtFlags::READ),
-                    _ => Err(error),
-                }
-            })?;
-        Ok(mapping)
-    }
-
-    fn map_over(&self, file: &File, protection: ProtFlags) -> io::Result<()> {
-        let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: MAP_FIXED replaces only address space that this value reserved and that
-        // nothing else refers to.
-        unsafe {
-            rustix::mm::mmap(
-                self.start.as_ptr().cast(),
-                self.len(),
-                protection,
-                flags,
-                file,
-                self.range.start,
-            )?;
-        }
-        Ok(())
-    }
-
-    fn len(&self) -> usize {
-        self.range.len() as usize
+        let region = map(true).or_else(|error| match error.kind() {
+            // noexec mounts
+            io::ErrorKind::PermissionDenied => map(false),
+            _ => Err(error),
+        })?;
+        Ok(FileMapping { region, range })
     }
 
     /// The file range mapped.
@@ -94,24 +49,14 @@ impl FileMapping {
 
     /// The addresses mapped.
     pub fn addresses(&self) -> Span {
-        let start = self.start.as_ptr() as u64;
-        Span::new(start, start + self.range.len())
+        self.region.span()
     }
 
-    /// The address of a file offset inside the range.
-    fn at(&self, offset: u64) -> Option<NonNull<u8>> {
-        if !self.range.contains(offset) {
-            return None;
-        }
-        // SAFETY: offset lies inside the range, so the result lies inside the mapping.
-        Some(unsafe { self.start.add((offset - self.range.start) as usize) })
-    }
-
-    /// The part of the mapping that shows `range`; `None` unless it lies inside.
-    fn part(&self, range: Span) -> Option<(*mut libc::c_void, usize)> {
-        let inside = range.start >= self.range.start && range.end <= self.range.end;
-        let start = self.at(range.start).filter(|_| inside)?;
-        Some((start.as_ptr().cast(), range.len() as usize))
+    /// The part of the mapping that shows `range`.
+    fn part(&self, range: Span) -> io::Result<(*mut libc::c_void, usize)> {
+        let offset = range.start.checked_sub(self.range.start);
+        let part = offset.and_then(|offset| self.region.part(offset, range.len()));
+        part.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
     /// Faults in the page at a file offset. A page beyond the end of the file would raise SIGBUS,
@@ -123,18 +68,18 @@ impl FileMapping {
 
     /// Asks for huge pages at the next faults (MADV_HUGEPAGE).
     pub fn want_huge(&self) -> io::Result<()> {
-        let (start, len) = self.part(self.range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (start, len) = self.part(self.range)?;
         // SAFETY: the range is the mapping owned by self; the advice changes no content.
         unsafe { rustix::mm::madvise(start, len, Advice::LinuxHugepage) }.map_err(io::Error::from)
     }
 
     /// Gathers `range` into huge folios now (MADV_COLLAPSE, Linux 6.1).
     pub fn collapse(&self, range: Span) -> io::Result<()> {
-        self.advise(range, crate::region::MADV_COLLAPSE)
+        self.advise(range, libc::MADV_COLLAPSE)
     }
 
     fn advise(&self, range: Span, advice: libc::c_int) -> io::Result<()> {
-        let (start, len) = self.part(range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (start, len) = self.part(range)?;
         // SAFETY: the range lies inside the mapping owned by self; populating and collapsing
         // change neither content nor protection.
         match unsafe { libc::madvise(start, len, advice) } {
@@ -145,7 +90,7 @@ impl FileMapping {
 
     /// Keeps every page of the mapping in memory until it is dropped (mlock).
     pub fn lock(&self) -> io::Result<()> {
-        let (start, len) = self.part(self.range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (start, len) = self.part(self.range)?;
         // SAFETY: the range is the mapping owned by self.
         unsafe { rustix::mm::mlock(start, len) }.map_err(io::Error::from)
     }
@@ -155,20 +100,12 @@ impl FileMapping {
     /// (mm/mincore.c, can_do_mincore()).
     pub fn resident(&self) -> io::Result<Vec<bool>> {
         let page = rustix::param::page_size();
-        let mut map = vec![0u8; self.len().div_ceil(page)];
-        let (start, len) = self.part(self.range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (start, len) = self.part(self.range)?;
+        let mut map = vec![0u8; len.div_ceil(page)];
         // SAFETY: the range is the mapping owned by self, and the vector has one byte a page.
         match unsafe { libc::mincore(start, len, map.as_mut_ptr()) } {
             0 => Ok(map.into_iter().map(|byte| byte & 1 != 0).collect()),
             _ => Err(io::Error::last_os_error()),
         }
-    }
-}
-
-impl Drop for FileMapping {
-    fn drop(&mut self) {
-        // SAFETY: the reservation is owned by self, and no reference into it outlives self.
-        // A failure would leave address space behind, which harms nobody.
-        let _ = unsafe { rustix::mm::munmap(self.reserved.as_ptr().cast(), self.reserved_len) };
     }
 }

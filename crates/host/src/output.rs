@@ -75,43 +75,51 @@ impl Replacement {
     /// labels among them) and times of `old`. Call it after the last write, which would clear
     /// capabilities and change the times.
     pub fn copy_metadata(&self, old: &File) -> Result<(), ReplaceError> {
-        let failed = |what: &str| {
-            let what = what.to_owned();
-            move |source: io::Error| ReplaceError::Metadata { what, source }
-        };
-        let metadata = old.metadata().map_err(failed("metadata"))?;
-        let (uid, gid) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
-        fchown(&self.file, Some(uid), Some(gid)).map_err(|e| failed("owner")(e.into()))?;
-        // After the owner: a change of owner clears set-id bits.
-        let mode = Mode::from_raw_mode(metadata.mode() & 0o7777);
-        fchmod(&self.file, mode).map_err(|e| failed("mode")(e.into()))?;
-        self.copy_xattrs(old)?;
-        let times = timestamps(&metadata);
-        futimens(&self.file, &times).map_err(|e| failed("times")(e.into()))
+        self.copy_owner(old)?;
+        self.copy_rest(old, |_| true)
     }
 
-    fn copy_xattrs(&self, old: &File) -> Result<(), ReplaceError> {
-        let failed = |what: &str, source: rustix::io::Errno| ReplaceError::Metadata {
-            what: what.to_owned(),
-            source: source.into(),
-        };
+    /// Gives the new file the owner of `old`; needs CAP_CHOWN unless that is the caller.
+    pub fn copy_owner(&self, old: &File) -> Result<(), ReplaceError> {
+        let metadata = old.metadata().map_err(failed("metadata"))?;
+        let (uid, gid) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+        fchown(&self.file, Some(uid), Some(gid)).map_err(|e| failed("owner")(e.into()))
+    }
+
+    /// Gives the new file what decides about access to `old` except its owner: mode, ACL,
+    /// capabilities and security label; and its times. Call it after the last write, and after
+    /// [`Replacement::copy_owner`], which clears set-id bits.
+    pub fn copy_rights(&self, old: &File) -> Result<(), ReplaceError> {
+        let decides = |name: &[u8]| name.starts_with(b"security.") || name.starts_with(b"system.");
+        self.copy_rest(old, decides)
+    }
+
+    fn copy_rest(&self, old: &File, xattrs: fn(&[u8]) -> bool) -> Result<(), ReplaceError> {
+        let metadata = old.metadata().map_err(failed("metadata"))?;
+        let mode = Mode::from_raw_mode(metadata.mode() & 0o7777);
+        fchmod(&self.file, mode).map_err(|e| failed("mode")(e.into()))?;
+        self.copy_xattrs(old, xattrs)?;
+        futimens(&self.file, &timestamps(&metadata)).map_err(|e| failed("times")(e.into()))
+    }
+
+    fn copy_xattrs(&self, old: &File, wanted: fn(&[u8]) -> bool) -> Result<(), ReplaceError> {
         let mut names = vec![0; 1 << 16];
         let len = match flistxattr(old, &mut names[..]) {
             Ok(len) => len,
             Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()),
-            Err(error) => return Err(failed("extended attributes", error)),
+            Err(error) => return Err(failed("extended attributes")(error.into())),
         };
         let names = names.get(..len).unwrap_or_default();
         let mut value = vec![0; 1 << 16];
         for name in names
             .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty())
+            .filter(|name| !name.is_empty() && wanted(name))
         {
             let text = format!("extended attribute {}", String::from_utf8_lossy(name));
-            let len = fgetxattr(old, name, &mut value[..]).map_err(|e| failed(&text, e))?;
+            let len = fgetxattr(old, name, &mut value[..]).map_err(|e| failed(&text)(e.into()))?;
             let value = value.get(..len).unwrap_or_default();
             fsetxattr(&self.file, name, value, XattrFlags::empty())
-                .map_err(|e| failed(&text, e))?;
+                .map_err(|e| failed(&text)(e.into()))?;
         }
         Ok(())
     }
@@ -142,6 +150,12 @@ impl Replacement {
         renamed.map_err(|error| ReplaceError::Rename(error.into()))?;
         Ok(self.file)
     }
+}
+
+/// The error of a part of the metadata that could not be carried over.
+fn failed(what: &str) -> impl FnOnce(io::Error) -> ReplaceError + use<> {
+    let what = what.to_owned();
+    move |source| ReplaceError::Metadata { what, source }
 }
 
 fn timestamps(metadata: &Metadata) -> Timestamps {

@@ -191,6 +191,16 @@ pub fn folio_bytes(
     Ok(sum)
 }
 
+/// The present pages of `addresses`, each with the size in bytes of the folio it is of. Needs
+/// CAP_SYS_ADMIN.
+pub fn folio_sizes(pagemap: &File, addresses: Span) -> Result<Vec<(Span, u64)>, PageMapError> {
+    let pages = folios(pagemap, addresses)?;
+    Ok(pages
+        .into_iter()
+        .map(|page| (page.addresses, page.folio))
+        .collect())
+}
+
 const PFN_MASK: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
 const KPF_COMPOUND_HEAD: u64 = 1 << 15;

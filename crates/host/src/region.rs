@@ -1,14 +1,11 @@
-//! Anonymous memory to advise, dirty and protect as a measurement needs, and advice to others.
+//! An owned span of this process's addresses, to map, advise, touch and protect as a probe needs.
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use hugetext_leaf::{Leaf, Perms, Span};
-
-/// include/uapi/asm-generic/mman-common.h; the libc crate does not know it for musl.
-pub(crate) const MADV_COLLAPSE: c_int = 25;
 
 /// What to tell the kernel about memory (madvise(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +25,13 @@ impl Advice {
         match self {
             Advice::HugePage => libc::MADV_HUGEPAGE,
             Advice::NoHugePage => libc::MADV_NOHUGEPAGE,
-            Advice::Collapse => MADV_COLLAPSE,
+            Advice::Collapse => libc::MADV_COLLAPSE,
             Advice::PageOut => libc::MADV_PAGEOUT,
         }
     }
 }
 
-/// Private anonymous memory that this value alone owns; unmapped when dropped.
+/// A private mapping that this value alone owns; unmapped when dropped.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<c_void>,
@@ -42,15 +39,53 @@ pub struct Region {
 }
 
 impl Region {
+    /// Maps `len` bytes of `file` from `offset`, both multiples of the base page, privately, so that
+    /// address and offset are congruent modulo `align`. The file must not shrink while the region
+    /// is touched (SIGBUS otherwise).
+    pub fn of_file(
+        file: impl AsFd,
+        offset: u64,
+        len: usize,
+        align: Leaf,
+        perms: Perms,
+    ) -> io::Result<Region> {
+        Region::of_file_with(file, offset, len, align, perms, libc::MAP_PRIVATE)
+    }
+
+    /// As [`Region::of_file`], shared: it shows the page cache itself.
+    pub(crate) fn of_shared_file(
+        file: impl AsFd,
+        offset: u64,
+        len: usize,
+        align: Leaf,
+        perms: Perms,
+    ) -> io::Result<Region> {
+        Region::of_file_with(file, offset, len, align, perms, libc::MAP_SHARED)
+    }
+
+    fn of_file_with(
+        file: impl AsFd,
+        offset: u64,
+        len: usize,
+        align: Leaf,
+        perms: Perms,
+        flags: c_int,
+    ) -> io::Result<Region> {
+        let region = Region::reserve(len, align, align.offset_in(offset))?;
+        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+        region.map_over(perms, flags, Some((file.as_fd(), offset)))?;
+        Ok(region)
+    }
+
     /// Maps `len` bytes of zeroed, readable and writable memory at a multiple of `align`.
     pub fn anonymous(len: usize, align: Leaf) -> io::Result<Region> {
-        let region = Region::reserve(len, align)?;
+        let region = Region::reserve(len, align, 0)?;
         let perms = Perms {
             read: true,
             write: true,
             exec: false,
         };
-        region.protect(0, len, perms)?;
+        region.map_over(perms, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, None)?;
         Ok(region)
     }
 
@@ -76,6 +111,14 @@ impl Region {
         check(unsafe { libc::mprotect(self.start.as_ptr().byte_add(offset), len, prot(perms)) })
     }
 
+    /// Reads one byte of every `step` bytes, so that each such page is mapped.
+    pub fn touch(&self, step: usize) {
+        for offset in (0..self.len).step_by(step.max(1)) {
+            // SAFETY: offset is inside the region, which is mapped readable.
+            unsafe { self.start.cast::<u8>().byte_add(offset).read_volatile() };
+        }
+    }
+
     /// Writes a byte that is not zero into every `step` bytes; the region must be writable.
     pub fn dirty(&self, step: usize) {
         for offset in (0..self.len).step_by(step.max(1)) {
@@ -84,8 +127,18 @@ impl Region {
         }
     }
 
-    /// Addresses that nothing else uses: reserves `len + align` and gives back what is too much.
-    fn reserve(len: usize, align: Leaf) -> io::Result<Region> {
+    /// Start and length of `len` bytes from `offset` into the region, for a system call; `None` if
+    /// they do not lie inside.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Option<(*mut c_void, usize)> {
+        let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: offset is inside the region or at its end.
+        inside.then(|| (unsafe { self.start.as_ptr().byte_add(offset) }, len))
+    }
+
+    /// Addresses ≡ `residue` (mod `align`) that nothing else uses: reserves `align` too much and
+    /// gives back what is not needed.
+    fn reserve(len: usize, align: Leaf, residue: u64) -> io::Result<Region> {
         if len == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -98,8 +151,8 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let head = (align.align_up(base as u64) - base as u64) as usize;
-        // SAFETY: head <= slack, so both cut-offs lie inside the reservation made above.
+        let head = align.offset_in(residue.wrapping_sub(base as u64)) as usize;
+        // SAFETY: head < slack, so both cut-offs lie inside the reservation made above.
         unsafe {
             let start = base.byte_add(head);
             if head > 0 {
@@ -113,6 +166,30 @@ impl Region {
                 len,
             })
         }
+    }
+
+    fn map_over(
+        &self,
+        perms: Perms,
+        flags: c_int,
+        file: Option<(BorrowedFd<'_>, libc::off_t)>,
+    ) -> io::Result<()> {
+        let (fd, offset) = file.map_or((-1, 0), |(fd, offset)| (fd.as_raw_fd(), offset));
+        // SAFETY: MAP_FIXED replaces exactly the reservation that this region owns.
+        let at = unsafe {
+            libc::mmap(
+                self.start.as_ptr(),
+                self.len,
+                prot(perms),
+                flags | libc::MAP_FIXED,
+                fd,
+                offset,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 }
 
@@ -168,12 +245,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_is_aligned_and_bounds_what_is_protected() {
-        let region = Region::anonymous(1 << 16, Leaf::M2).unwrap();
+    fn a_region_is_aligned_and_reads_as_the_file() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let perms = Perms {
+            read: true,
+            write: false,
+            exec: true,
+        };
+        let region = Region::of_file(&file, 0, 1 << 16, Leaf::M2, perms).unwrap();
         assert!(Leaf::M2.is_aligned(region.span().start));
-        region.dirty(4096);
-        assert!(region.protect(1 << 15, 1 << 16, Perms::default()).is_err());
-        assert!(region.protect(1 << 15, 1 << 15, Perms::default()).is_ok());
+        region.touch(4096);
+        assert!(region.protect(1 << 15, 1 << 16, perms).is_err());
     }
 
     #[test]

@@ -20,8 +20,13 @@ pub enum Placement {
     /// At any base page.
     #[default]
     Anywhere,
-    /// At a load bias that is this modulo the 2 MiB leaf.
-    Residue(u64),
+    /// At a load bias that is `residue` modulo `to`, both in bytes.
+    Aligned {
+        /// The modulus.
+        to: Leaf,
+        /// The residue, below `to`.
+        residue: u64,
+    },
 }
 
 /// A file as a layout maps it. Addresses are those of its ELF image: the load bias is not in them.
@@ -70,8 +75,8 @@ impl Space {
         let bias = match object.placement {
             Placement::Fixed => 0,
             Placement::Anywhere => self.free,
-            Placement::Residue(residue) => {
-                self.free + Leaf::M2.offset_in(residue.wrapping_sub(self.free))
+            Placement::Aligned { to, residue } => {
+                self.free + to.offset_in(residue.wrapping_sub(self.free))
             }
         };
         if object.placement != Placement::Fixed {
@@ -140,6 +145,11 @@ mod tests {
 
     const M: u64 = 1 << 20;
 
+    fn aligned(residue: u64) -> Placement {
+        let to = Leaf::M2;
+        Placement::Aligned { to, residue }
+    }
+
     fn text(start: u64, end: u64, offset: u64) -> Vma {
         let perms = Perms {
             read: true,
@@ -169,9 +179,9 @@ mod tests {
         let huge = vec![Span::new(0, 4 * M)];
         space.add(Object {
             huge,
-            ..object(Placement::Residue(0), text(0, 5 * M, 0))
+            ..object(aligned(0), text(0, 5 * M, 0))
         });
-        space.add(object(Placement::Residue(0x3000), text(0, 5 * M, 0)));
+        space.add(object(aligned(0x3000), text(0, 5 * M, 0)));
         assert_eq!(space.translate(0, 0x1000).address, BASE + 0x1000);
         assert_eq!(space.translate(1, 0).address, BASE + 0x3000);
         let window = space.translate(2, 3 * M);

@@ -1,0 +1,72 @@
+//! Any bytes: reading, planning, rewriting and verifying neither panic nor overflow, and whatever
+//! is rewritten is verified to be the same program.
+
+#![no_main]
+
+use hugetext_elf::{Dependencies, Image, Operation, Options, Strategy, plan, rewrite, verify};
+use hugetext_leaf::Leaf;
+use libfuzzer_sys::fuzz_target;
+
+/// Longer outputs are planned but not written.
+const MAX_OUTPUT: u64 = 8 << 20;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((choice, file)) = data.split_last() else {
+        return;
+    };
+    let Ok(image) = Image::read(file) else {
+        return;
+    };
+    let _ = Dependencies::read(file, &image);
+    let options = Options {
+        leaf: leaf(*choice),
+        page: if choice & 2 == 0 { Leaf::K4 } else { Leaf::K16 }.min(leaf(*choice)),
+        extend_tail: choice & 4 != 0,
+    };
+    for strategy in [Strategy::Align, Strategy::Shift, Strategy::Merge] {
+        let Ok(plan) = plan(&image, strategy, &options) else {
+            continue;
+        };
+        let _ = plan.reached(&image, options.page);
+        let Ok(operations) = rewrite(file, &image, &plan) else {
+            continue;
+        };
+        if plan.file_len > MAX_OUTPUT {
+            continue;
+        }
+        let new = apply(file, &operations);
+        if let Err(difference) = verify(file, &new) {
+            panic!("{strategy:?}: {difference}\n{image:#?}\n{plan:#?}");
+        }
+    }
+    // Two unrelated files, to walk the paths on which verification fails.
+    let (one, other) = file.split_at(file.len() / 2);
+    let _ = verify(one, other);
+    let _ = verify(file, one);
+});
+
+/// A leaf of two pages lets small files, which are fast to try, hold windows.
+fn leaf(choice: u8) -> Leaf {
+    match choice >> 6 {
+        0 => Leaf::K64,
+        1 => Leaf::M2,
+        _ => Leaf::from_bytes(8192).unwrap_or(Leaf::K16),
+    }
+}
+
+fn apply(old: &[u8], operations: &[Operation]) -> Vec<u8> {
+    let mut new = Vec::new();
+    for operation in operations {
+        match operation {
+            Operation::SetLen { len } => new.resize(*len as usize, 0),
+            Operation::Copy { from, to } => {
+                let bytes = &old[from.start as usize..from.end as usize];
+                new[*to as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+            Operation::Write { at, bytes } => {
+                new[*at as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+    }
+    new
+}

@@ -1,0 +1,221 @@
+//! A plan as an ordered list of operations on files, for someone else to carry out.
+
+use hugetext_leaf::{Leaf, Segment, Span};
+use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
+use object::pod::{bytes_of, from_bytes};
+use object::{LittleEndian as LE, U32, U64};
+use serde::Serialize;
+
+use crate::image::{Image, ImageError, ProgramHeader, read_range};
+use crate::layout::Move;
+use crate::plan::Plan;
+use crate::sections::{SECTION_HEADER, Section, for_each_section};
+use crate::source::ReadAt;
+
+/// One step that turns an empty file into the new one. In order: later ones overwrite earlier ones.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "operation", rename_all = "kebab-case")]
+pub enum Operation {
+    /// Sets the length, in bytes; what no other operation fills reads as zeros and takes no disk.
+    SetLen {
+        /// Length in bytes.
+        len: u64,
+    },
+    /// Copies a range of the old file. Its holes may stay holes.
+    Copy {
+        /// File offsets in the old file, not empty.
+        from: Span,
+        /// File offset in the new file.
+        to: u64,
+    },
+    /// Writes bytes.
+    Write {
+        /// File offset in the new file.
+        at: u64,
+        /// What to write there.
+        #[serde(skip)]
+        bytes: Vec<u8>,
+    },
+}
+
+/// Why a plan cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum RewriteError {
+    /// The section headers cannot be read.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The content of a section would be torn apart, or leave the segment it is loaded with.
+    #[error("section {0} reaches across segments that move apart")]
+    TornSection(u64),
+    /// Bytes of the file that no header names would become part of a merged segment.
+    #[error("unknown data at offset {0:#x}, between segments to be merged")]
+    BetweenSegments(u64),
+    /// The number of program headers changes and is not held by the ELF header (PN_XNUM).
+    #[error("more program headers than the ELF header can count")]
+    ProgramHeaderCount,
+}
+
+/// The operations of `plan`, which was made for `image`, which was read from `source`.
+pub fn rewrite(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+) -> Result<Vec<Operation>, RewriteError> {
+    check_between(source, image, plan)?;
+    let mut operations = vec![Operation::SetLen { len: plan.file_len }];
+    let copies = plan.moves.iter().filter(|piece| !piece.from.is_empty());
+    operations.extend(copies.map(|Move { from, to }| Operation::Copy {
+        from: *from,
+        to: *to,
+    }));
+    operations.extend(section_headers(source, image, plan)?);
+    operations.push(program_headers(plan, image));
+    operations.push(file_header(source, image, plan)?);
+    Ok(operations)
+}
+
+/// What lies in the file between two segments that become one is mapped with them. The rest of a
+/// page was mapped already; beyond that only zeros are known to mean nothing.
+fn check_between(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+) -> Result<(), RewriteError> {
+    const WHAT: &str = "bytes between segments";
+    const CHUNK: u64 = 1 << 18;
+    let one = |a: &Segment, b: &Segment| {
+        let mut new = plan.segments.iter().map(Segment::memory);
+        new.any(|span| span.contains(a.vaddr) && span.contains(b.vaddr))
+    };
+    for pair in image.segments.windows(2) {
+        let [before, after] = pair else { continue };
+        let mut at = Leaf::K4.align_up(before.file_backed().end) - before.vaddr + before.offset;
+        while one(before, after) && at < after.offset {
+            let len = CHUNK.min(after.offset - at);
+            let bytes = read_range(source, at, len, image.file_len, WHAT)?;
+            if let Some(found) = bytes.iter().position(|byte| *byte != 0) {
+                return Err(RewriteError::BetweenSegments(at + found as u64));
+            }
+            at += len;
+        }
+    }
+    Ok(())
+}
+
+fn file_header(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+) -> Result<Operation, RewriteError> {
+    const WHAT: &str = "the file header";
+    let size = size_of::<FileHeader64<LE>>() as u64;
+    let bytes = read_range(source, 0, size, image.file_len, WHAT)?;
+    let (header, _) =
+        from_bytes::<FileHeader64<LE>>(&bytes).map_err(|()| ImageError::Truncated(WHAT))?;
+    let mut header = *header;
+    header.e_phoff.set(LE, plan.program_table);
+    header.e_shoff.set(LE, plan.section_table);
+    if plan.headers.len() != image.headers.len() {
+        let count = u16::try_from(plan.headers.len()).ok();
+        let count = count.filter(|_| header.e_phnum.get(LE) != elf::PN_XNUM);
+        header
+            .e_phnum
+            .set(LE, count.ok_or(RewriteError::ProgramHeaderCount)?);
+    }
+    Ok(Operation::Write {
+        at: 0,
+        bytes: bytes_of(&header).to_vec(),
+    })
+}
+
+/// The new table; entries that a merge left over become zeros.
+fn program_headers(plan: &Plan, image: &Image) -> Operation {
+    let mut bytes = Vec::new();
+    for header in &plan.headers {
+        bytes.extend_from_slice(bytes_of(&encode(header)));
+    }
+    let old = image.headers.len() * size_of::<ProgramHeader64<LE>>();
+    bytes.resize(bytes.len().max(old), 0);
+    Operation::Write {
+        at: plan.program_table,
+        bytes,
+    }
+}
+
+fn encode(header: &ProgramHeader) -> ProgramHeader64<LE> {
+    ProgramHeader64 {
+        p_type: U32::new(LE, elf::ProgramType(header.p_type)),
+        p_flags: U32::new(LE, elf::ProgramFlags(header.flags)),
+        p_offset: U64::new(LE, header.offset),
+        p_vaddr: U64::new(LE, header.vaddr),
+        p_paddr: U64::new(LE, header.paddr),
+        p_filesz: U64::new(LE, header.filesz),
+        p_memsz: U64::new(LE, header.memsz),
+        p_align: U64::new(LE, header.align),
+    }
+}
+
+/// New section headers where sh_offset changes, neighbours in one write.
+fn section_headers(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+) -> Result<Vec<Operation>, RewriteError> {
+    let mut writes: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut torn = None;
+    for_each_section(
+        source,
+        &image.section_table,
+        image.file_len,
+        |index, section, raw| {
+            let Some(shift) = section_shift(image, plan, &section) else {
+                torn = torn.or(Some(index));
+                return Ok(());
+            };
+            if shift == 0 {
+                return Ok(());
+            }
+            let mut raw: SectionHeader64<LE> = *raw;
+            raw.sh_offset.set(LE, section.offset.saturating_add(shift));
+            let at = plan.section_table.saturating_add(index * SECTION_HEADER);
+            match writes.last_mut() {
+                Some((start, bytes)) if *start + bytes.len() as u64 == at => {
+                    bytes.extend_from_slice(bytes_of(&raw));
+                }
+                _ => writes.push((at, bytes_of(&raw).to_vec())),
+            }
+            Ok(())
+        },
+    )?;
+    if let Some(index) = torn {
+        return Err(RewriteError::TornSection(index));
+    }
+    let writes = writes.into_iter();
+    Ok(writes
+        .map(|(at, bytes)| Operation::Write { at, bytes })
+        .collect())
+}
+
+/// How far a section moves; `None` if its bytes do not stay together.
+fn section_shift(image: &Image, plan: &Plan, section: &Section) -> Option<u64> {
+    if section.sh_type == elf::SHT_NULL.0 {
+        return Some(0);
+    }
+    let bytes = section.offset.checked_add(section.file_size())?;
+    let by_bytes = plan.shift_at(section.offset);
+    if section.file_size() > 0 {
+        let whole = by_bytes == plan.shift_at(bytes - 1) && bytes <= image.file_len;
+        return whole.then_some(by_bytes);
+    }
+    // A section without bytes (.bss, .tbss) only marks a place, often the boundary of two
+    // segments; it follows the segment of its address.
+    if !section.is_allocated() {
+        return Some(by_bytes);
+    }
+    let holder = image.holder_of(section.addr, section.offset);
+    Some(
+        holder
+            .and_then(|index| plan.shifts.get(index).copied())
+            .unwrap_or(by_bytes),
+    )
+}

@@ -1,0 +1,159 @@
+//! Comparing ranges of two files without holding them.
+
+use hugetext_leaf::Span;
+
+use crate::image::{Image, ImageError, Table};
+use crate::source::ReadAt;
+use crate::verify::Difference;
+
+/// Bytes compared at a time.
+const CHUNK: usize = 1 << 18;
+
+/// Bytes of the ELF64 file header.
+const FILE_HEADER: u64 = 64;
+
+/// Two files, and room to compare them in.
+pub(super) struct Comparer<'a, O: ?Sized, N: ?Sized> {
+    pub(super) old: &'a O,
+    pub(super) old_image: &'a Image,
+    pub(super) new: &'a N,
+    pub(super) new_image: &'a Image,
+    old_buffer: Vec<u8>,
+    new_buffer: Vec<u8>,
+    /// Header tables by their place in the old and in the new file. They differ by purpose, and
+    /// are compared by meaning elsewhere.
+    tables: [(&'static str, Span, u64); 3],
+}
+
+impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
+    pub(super) fn new(
+        old: &'a O,
+        old_image: &'a Image,
+        new: &'a N,
+        new_image: &'a Image,
+    ) -> Comparer<'a, O, N> {
+        let span = |table: &Table| Span::new(table.offset, table.end());
+        Comparer {
+            old,
+            old_image,
+            new,
+            new_image,
+            old_buffer: vec![0; CHUNK],
+            new_buffer: vec![0; CHUNK],
+            tables: [
+                ("the ELF header", Span::new(0, FILE_HEADER), 0),
+                (
+                    "the program header table",
+                    span(&old_image.program_table),
+                    new_image.program_table.offset,
+                ),
+                (
+                    "the section header table",
+                    span(&old_image.section_table),
+                    new_image.section_table.offset,
+                ),
+            ],
+        }
+    }
+
+    /// Checks that the range `old` of the old file has the bytes found at `new` in the new one,
+    /// header tables excepted: those must be at corresponding places.
+    pub(super) fn same(
+        &mut self,
+        what: &'static str,
+        old: Span,
+        new: u64,
+    ) -> Result<(), Difference> {
+        let mut at = old.start;
+        while at < old.end {
+            let table = self.tables.iter().find(|(_, span, _)| span.contains(at));
+            if let Some((name, span, new_start)) = table {
+                let expected = new_start.checked_add(at - span.start);
+                if expected != new.checked_add(at - old.start) {
+                    return Err(Difference::TableMoved(name));
+                }
+                at = span.end.min(old.end);
+                continue;
+            }
+            let next = self.tables.iter().map(|(_, span, _)| span.start);
+            let end = next
+                .filter(|start| *start > at)
+                .min()
+                .map_or(old.end, |start| start.min(old.end));
+            let from = new.checked_add(at - old.start).ok_or(beyond())?;
+            self.same_bytes(what, Span::new(at, end), from)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn same_bytes(&mut self, what: &'static str, old: Span, new: u64) -> Result<(), Difference> {
+        for (at, len) in chunks(old.len()) {
+            let from = new.checked_add(at).ok_or(beyond())?;
+            let (a, b) = self.read_both(old.start + at, from, len)?;
+            if a != b {
+                let first = a.iter().zip(b).position(|(a, b)| a != b);
+                let offset = old.start + at + first.unwrap_or(0) as u64;
+                return Err(Difference::Bytes { what, offset });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each byte from `new` on is zero or as in the range `old` of the old file, which
+    /// may reach beyond its end; it is loaded at `address`.
+    pub(super) fn same_or_zero(
+        &mut self,
+        old: Span,
+        new: u64,
+        address: u64,
+    ) -> Result<(), Difference> {
+        let inside = Span::new(old.start, old.end.min(self.old_image.file_len));
+        for (at, len) in chunks(inside.len()) {
+            let from = new.checked_add(at).ok_or(beyond())?;
+            let (a, b) = self.read_both(inside.start + at, from, len)?;
+            let other = a.iter().zip(b).position(|(a, b)| *b != 0 && a != b);
+            if let Some(first) = other {
+                return Err(Difference::NotZero(address + at + first as u64));
+            }
+        }
+        let checked = inside.len();
+        let rest = Span::new(new.saturating_add(checked), new.saturating_add(old.len()));
+        self.zero(rest, address + checked)
+    }
+
+    /// Checks that the range `file` of the new file is zero; it is loaded at `address`.
+    pub(super) fn zero(&mut self, file: Span, address: u64) -> Result<(), Difference> {
+        for (at, len) in chunks(file.len()) {
+            let buffer = self.new_buffer.get_mut(..len).ok_or(beyond())?;
+            self.new.read_exact_at(file.start + at, buffer)?;
+            if let Some(first) = buffer.iter().position(|byte| *byte != 0) {
+                return Err(Difference::NotZero(address + at + first as u64));
+            }
+        }
+        Ok(())
+    }
+
+    /// `len` bytes, at most a chunk, of either file.
+    fn read_both(&mut self, old: u64, new: u64, len: usize) -> Result<(&[u8], &[u8]), Difference> {
+        let a = self.old_buffer.get_mut(..len).ok_or(beyond())?;
+        let b = self.new_buffer.get_mut(..len).ok_or(beyond())?;
+        self.old.read_exact_at(old, a)?;
+        self.new.read_exact_at(new, b)?;
+        Ok((a, b))
+    }
+}
+
+/// `len` bytes cut into chunks: where each begins, and its length.
+fn chunks(len: u64) -> impl Iterator<Item = (u64, usize)> {
+    (0..len).step_by(CHUNK).map(move |at| {
+        (
+            at,
+            usize::try_from(len - at).map_or(CHUNK, |left| left.min(CHUNK)),
+        )
+    })
+}
+
+fn beyond() -> Difference {
+    Difference::New(ImageError::Truncated("a range"))
+}

@@ -1,0 +1,199 @@
+//! The headers of two files, compared by meaning.
+
+use hugetext_leaf::{Leaf, Segment, Span};
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64};
+use object::pod::from_bytes;
+
+use super::bytes::Comparer;
+use super::{Difference, SMALLEST_PAGE};
+use crate::image::{Image, ImageError, ProgramHeader, read_range};
+use crate::source::ReadAt;
+
+/// Everything in the ELF header but e_phoff, e_shoff and e_phnum.
+pub(super) fn file_header<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
+where
+    O: ReadAt + ?Sized,
+    N: ReadAt + ?Sized,
+{
+    let old = raw_header(comparer.old, comparer.old_image).map_err(Difference::Old)?;
+    let new = raw_header(comparer.new, comparer.new_image).map_err(Difference::New)?;
+    let fields = [
+        ("e_ident", old.e_ident.magic == new.e_ident.magic),
+        ("e_ident", old.e_ident.class == new.e_ident.class),
+        ("e_ident", old.e_ident.data == new.e_ident.data),
+        ("e_ident", old.e_ident.version == new.e_ident.version),
+        ("e_ident", old.e_ident.os_abi == new.e_ident.os_abi),
+        (
+            "e_ident",
+            old.e_ident.abi_version == new.e_ident.abi_version,
+        ),
+        ("e_ident", old.e_ident.padding == new.e_ident.padding),
+        ("e_type", old.e_type == new.e_type),
+        ("e_machine", old.e_machine == new.e_machine),
+        ("e_version", old.e_version == new.e_version),
+        ("e_entry", old.e_entry == new.e_entry),
+        ("e_flags", old.e_flags == new.e_flags),
+        ("e_ehsize", old.e_ehsize == new.e_ehsize),
+        ("e_phentsize", old.e_phentsize == new.e_phentsize),
+        ("e_shentsize", old.e_shentsize == new.e_shentsize),
+        ("e_shnum", old.e_shnum == new.e_shnum),
+        ("e_shstrndx", old.e_shstrndx == new.e_shstrndx),
+    ];
+    match fields.iter().find(|(_, same)| !same) {
+        Some((field, _)) => Err(Difference::FileHeader(field)),
+        None => Ok(()),
+    }
+}
+
+fn raw_header(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+) -> Result<FileHeader64<LE>, ImageError> {
+    const WHAT: &str = "the file header";
+    let size = size_of::<FileHeader64<LE>>() as u64;
+    let bytes = read_range(source, 0, size, image.file_len, WHAT)?;
+    let header = from_bytes::<FileHeader64<LE>>(&bytes);
+    header
+        .map(|(header, _)| *header)
+        .map_err(|()| ImageError::Truncated(WHAT))
+}
+
+/// Program headers other than PT_LOAD: the same ones in the same order, with the same bytes.
+pub(super) fn program_headers<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
+where
+    O: ReadAt + ?Sized,
+    N: ReadAt + ?Sized,
+{
+    let others = |image: &Image| -> Vec<ProgramHeader> {
+        let headers = image.headers.iter();
+        headers
+            .filter(|header| header.p_type != elf::PT_LOAD.0)
+            .copied()
+            .collect()
+    };
+    let (old, new) = (others(comparer.old_image), others(comparer.new_image));
+    if old.len() != new.len() {
+        let index = old.len().min(new.len());
+        return Err(Difference::ProgramHeader {
+            index,
+            what: "being there",
+        });
+    }
+    for (index, (old, new)) in old.iter().zip(&new).enumerate() {
+        let differs = |what| Difference::ProgramHeader { index, what };
+        if old.p_type == elf::PT_PHDR.0 {
+            same_pt_phdr(comparer, old, new).map_err(differs)?;
+            continue;
+        }
+        let place = ProgramHeader {
+            offset: old.offset,
+            ..*new
+        };
+        if place != *old {
+            return Err(differs("more than its offset"));
+        }
+        let span = Span::new(old.offset, old.offset.saturating_add(old.filesz));
+        comparer.same("the content of a program header", span, new.offset)?;
+    }
+    Ok(())
+}
+
+/// PT_PHDR names the program header table (gABI); if it did, it still must.
+fn same_pt_phdr<O, N>(
+    comparer: &Comparer<'_, O, N>,
+    old: &ProgramHeader,
+    new: &ProgramHeader,
+) -> Result<(), &'static str>
+where
+    O: ReadAt + ?Sized,
+    N: ReadAt + ?Sized,
+{
+    let names_table = |header: &ProgramHeader, image: &Image| {
+        header.offset == image.program_table.offset && header.filesz == image.program_table.len()
+    };
+    let same = old.flags == new.flags
+        && (old.vaddr, old.paddr) == (new.vaddr, new.paddr)
+        && (old.p_type, old.align) == (new.p_type, new.align)
+        && old.filesz.wrapping_sub(old.memsz) == new.filesz.wrapping_sub(new.memsz);
+    if !same {
+        return Err("more than its place and size");
+    }
+    if names_table(old, comparer.old_image) && !names_table(new, comparer.new_image) {
+        return Err("naming the program header table");
+    }
+    Ok(())
+}
+
+/// What loaders compute from a PT_LOAD besides bytes and rights: where it begins, what it must be
+/// aligned to, and which pages it covers.
+pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
+    let loads = |image: &Image| -> Vec<ProgramHeader> {
+        let headers = image.headers.iter();
+        headers
+            .filter(|header| header.p_type == elf::PT_LOAD.0)
+            .copied()
+            .collect()
+    };
+    let old_headers = loads(old);
+    for (segment, header) in new.segments.iter().zip(loads(new)) {
+        let differs = |what| Difference::Load {
+            vaddr: segment.vaddr,
+            what,
+        };
+        let Some(index) = old.segments.iter().position(|s| s.vaddr == segment.vaddr) else {
+            return Err(differs("does not begin where one did"));
+        };
+        let (Some(before), Some(before_header)) = (old.segments.get(index), old_headers.get(index))
+        else {
+            return Err(differs("does not begin where one did"));
+        };
+        if header.paddr != before_header.paddr {
+            return Err(differs("has another physical address"));
+        }
+        let unknown = elf::PF_R.0 | elf::PF_W.0 | elf::PF_X.0;
+        if header.flags & !unknown != before_header.flags & !unknown {
+            return Err(differs("has other flags"));
+        }
+        if segment.align < before.align {
+            return Err(differs("is aligned less"));
+        }
+        // Page tables and p_align: glibc refuses a PT_LOAD that is not congruent to its p_align
+        // (elf/dl-load.c, _dl_map_object_from_fd()).
+        let congruent = |segment: &Segment, align| {
+            let align = Leaf::from_bytes(align).unwrap_or(Leaf::K4);
+            align.is_aligned(segment.vaddr.wrapping_sub(segment.offset))
+        };
+        let page = SMALLEST_PAGE.bytes().max(before.align);
+        if segment.filesz > 0 && congruent(before, page) && !congruent(segment, page) {
+            return Err(differs("is no longer congruent to a page"));
+        }
+        let was = congruent(before, before.align.max(1));
+        if was && !congruent(segment, segment.align.max(1)) {
+            return Err(differs("is not congruent to its alignment"));
+        }
+    }
+    pages_apart(old, new)
+}
+
+/// Neighbours that shared no page still share none, so that neither mapping covers the other's.
+fn pages_apart(old: &Image, new: &Image) -> Result<(), Difference> {
+    let smallest = old.segments.iter().map(|segment| segment.align).min();
+    let page = Leaf::from_bytes(smallest.unwrap_or(0))
+        .map_or(SMALLEST_PAGE, |align| align.max(SMALLEST_PAGE));
+    let meets = |image: &Image, vaddr: u64| {
+        let before = image.segments.iter().rfind(|segment| segment.vaddr < vaddr);
+        before.is_some_and(|before| before.memory().end > page.align_down(vaddr))
+    };
+    let clash = new
+        .segments
+        .iter()
+        .find(|segment| meets(new, segment.vaddr) && !meets(old, segment.vaddr));
+    match clash {
+        Some(segment) => Err(Difference::Load {
+            vaddr: segment.vaddr,
+            what: "shares a page with the one before",
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,78 @@
+//! The sections of two files, compared by place, name and content.
+
+use hugetext_leaf::Span;
+use object::LittleEndian as LE;
+use object::elf::SectionHeader64;
+
+use super::Difference;
+use super::bytes::Comparer;
+use crate::image::Image;
+use crate::sections::{Section, read_batch};
+use crate::source::ReadAt;
+
+/// The same sections in the same order: symbols, relocations, notes, versions and debug
+/// information are all sections, or lie in segments, or both. Names are the same because their
+/// offsets are and the section that holds them is.
+pub(super) fn compare<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
+where
+    O: ReadAt + ?Sized,
+    N: ReadAt + ?Sized,
+{
+    let (old, new) = (comparer.old_image, comparer.new_image);
+    let differs = |index, what| Difference::Section { index, what };
+    if old.section_table.count != new.section_table.count {
+        let index = old.section_table.count.min(new.section_table.count);
+        return Err(differs(index, "being there"));
+    }
+    if old.section_names != new.section_names {
+        return Err(differs(new.section_names, "holding the names"));
+    }
+    let mut first = 0;
+    while first < old.section_table.count {
+        let batch = read_batch(comparer.old, &old.section_table, old.file_len, first)
+            .map_err(Difference::Old)?;
+        let new_batch = read_batch(comparer.new, &new.section_table, new.file_len, first)
+            .map_err(Difference::New)?;
+        for (index, (before, after)) in (first..).zip(batch.iter().zip(&new_batch)) {
+            if !same_but_offset(before, after) {
+                return Err(differs(index, "more than its offset"));
+            }
+            let (before, after) = (Section::from(before), Section::from(after));
+            if !is_compared_as_memory(&before, old) || !is_compared_as_memory(&after, new) {
+                let end = before.offset.checked_add(before.file_size());
+                let end = end.ok_or(differs(index, "a size that cannot be"))?;
+                let span = Span::new(before.offset, end);
+                comparer.same("a section", span, after.offset)?;
+            }
+        }
+        first += batch.len() as u64;
+    }
+    Ok(())
+}
+
+fn same_but_offset(old: &SectionHeader64<LE>, new: &SectionHeader64<LE>) -> bool {
+    old.sh_name == new.sh_name
+        && old.sh_type == new.sh_type
+        && old.sh_flags == new.sh_flags
+        && old.sh_addr == new.sh_addr
+        && old.sh_size == new.sh_size
+        && old.sh_link == new.sh_link
+        && old.sh_info == new.sh_info
+        && old.sh_addralign == new.sh_addralign
+        && old.sh_entsize == new.sh_entsize
+}
+
+/// Whether the section lies in a PT_LOAD, at the place in the file its address says.
+fn is_compared_as_memory(section: &Section, image: &Image) -> bool {
+    let end = section.addr.checked_add(section.file_size());
+    let whole = |end| {
+        image
+            .segments
+            .iter()
+            .map(|segment| segment.file_backed())
+            .any(|span| span.contains(section.addr) && end <= span.end)
+    };
+    section.is_allocated()
+        && image.file_offset(section.addr) == Some(section.offset)
+        && end.is_some_and(whole)
+}

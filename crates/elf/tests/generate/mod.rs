@@ -1,0 +1,211 @@
+//! ELF files made up from numbers, and files carried out in memory.
+
+use hugetext_elf::Operation;
+use proptest::prelude::*;
+
+/// A PT_LOAD to lay out after the one before it.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    /// Unmapped pages before it.
+    pub(crate) skip: u64,
+    /// How far its offset in the first page is from the end of the one before, bytes.
+    pub(crate) gap: u64,
+    /// Pages the file is padded by, beyond what congruence asks for.
+    pub(crate) padding: u64,
+    /// Bytes from the file.
+    pub(crate) filesz: u64,
+    /// Bytes of bss.
+    pub(crate) bss: u64,
+    /// p_flags.
+    pub(crate) flags: u32,
+    /// log2 of p_align.
+    pub(crate) align: u32,
+}
+
+/// A whole file.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    /// ET_EXEC rather than ET_DYN.
+    pub(crate) fixed: bool,
+    /// PT_LOADs in order.
+    pub(crate) loads: Vec<Load>,
+    /// Bytes of a section that is not loaded.
+    pub(crate) comment: u64,
+    /// Whether there is a section header table.
+    pub(crate) sections: bool,
+}
+
+const PAGE: u64 = 4096;
+
+pub(crate) fn program() -> impl Strategy<Value = Program> {
+    let flags = prop_oneof![Just(4u32), Just(5), Just(6), Just(4), Just(5), Just(7)];
+    let load = (
+        0u64..20,
+        0u64..5000,
+        0u64..3,
+        1u64..200_000,
+        0u64..3,
+        flags,
+        12u32..17,
+    );
+    let load = load.prop_map(|(skip, gap, padding, filesz, bss, flags, align)| Load {
+        skip,
+        gap,
+        padding,
+        filesz,
+        bss: bss * 3000,
+        flags,
+        align,
+    });
+    let loads = proptest::collection::vec(load, 1..6);
+    (any::<bool>(), loads, 0u64..9000, any::<bool>()).prop_map(
+        |(fixed, loads, comment, sections)| Program {
+            fixed,
+            loads,
+            // Without a header that names it, it would count as appended data.
+            comment: if sections { comment } else { 0 },
+            sections,
+        },
+    )
+}
+
+impl Program {
+    /// The bytes of the file. Every byte that is not a header depends on its offset, so that
+    /// moved bytes cannot be taken for others.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let headers = self.place();
+        let end = headers
+            .iter()
+            .map(|h| h.offset + h.filesz)
+            .max()
+            .unwrap_or(0);
+        let mut file: Vec<u8> = (0..end + self.comment).map(pattern).collect();
+        let tables = 64 + 56 * headers.len() as u64;
+        file.resize(file.len().max(tables as usize), 0);
+        let section_table = file.len().next_multiple_of(8) as u64;
+        let section_count = headers.len() as u16 + 2;
+        let (shoff, shnum) = if self.sections {
+            (section_table, section_count)
+        } else {
+            (0, 0)
+        };
+        let mut start = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        put16(&mut start, &[if self.fixed { 2 } else { 3 }, 62]);
+        put32(&mut start, &[1]);
+        put64(
+            &mut start,
+            &[headers.first().map_or(0, |h| h.vaddr), 64, shoff],
+        );
+        put32(&mut start, &[0]);
+        put16(&mut start, &[64, 56, headers.len() as u16, 64, shnum, 0]);
+        for header in &headers {
+            put32(&mut start, &[1, header.flags]);
+            let memsz = header.filesz + header.bss;
+            let (at, align) = (header.vaddr, 1 << header.align);
+            put64(
+                &mut start,
+                &[header.offset, at, at, header.filesz, memsz, align],
+            );
+        }
+        file[..start.len()].copy_from_slice(&start);
+        if self.sections {
+            file.resize(section_table as usize, 0);
+            put_section(&mut file, 0, 0, [0; 3]);
+            for header in &headers {
+                put_section(
+                    &mut file,
+                    1,
+                    2,
+                    [header.vaddr, header.offset, header.filesz],
+                );
+            }
+            put_section(&mut file, 1, 0, [0, end, self.comment]);
+        }
+        file
+    }
+
+    fn place(&self) -> Vec<Placed> {
+        let base = if self.fixed { 0x40_0000 } else { 0 };
+        let mut placed: Vec<Placed> = Vec::new();
+        for load in &self.loads {
+            let align = 1 << load.align;
+            let (vaddr, offset) = match placed.last() {
+                None => (base, 0),
+                Some(last) => {
+                    let end = last.vaddr + last.filesz + last.bss;
+                    let page =
+                        (end.next_multiple_of(PAGE) + load.skip * PAGE).next_multiple_of(align);
+                    let free = last.offset + last.filesz + load.gap;
+                    // The least offset from `free` on that is congruent to an address in `page`.
+                    let offset = free + load.padding * PAGE;
+                    (page + offset % align, offset)
+                }
+            };
+            let first = if placed.is_empty() {
+                64 + 56 * self.loads.len() as u64
+            } else {
+                0
+            };
+            placed.push(Placed {
+                vaddr,
+                offset,
+                filesz: load.filesz.max(first),
+                bss: load.bss,
+                flags: load.flags,
+                align: load.align,
+            });
+        }
+        placed
+    }
+}
+
+struct Placed {
+    vaddr: u64,
+    offset: u64,
+    filesz: u64,
+    bss: u64,
+    flags: u32,
+    align: u32,
+}
+
+fn pattern(offset: u64) -> u8 {
+    (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+fn put16(file: &mut Vec<u8>, values: &[u16]) {
+    file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+}
+
+fn put32(file: &mut Vec<u8>, values: &[u32]) {
+    file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+}
+
+fn put64(file: &mut Vec<u8>, values: &[u64]) {
+    file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+}
+
+fn put_section(file: &mut Vec<u8>, sh_type: u32, flags: u64, place: [u64; 3]) {
+    put32(file, &[0, sh_type]);
+    put64(file, &[flags]);
+    put64(file, &place);
+    put32(file, &[0, 0]);
+    put64(file, &[1, 0]);
+}
+
+/// Carries operations out in memory.
+pub(crate) fn apply(old: &[u8], operations: &[Operation]) -> Vec<u8> {
+    let mut new = Vec::new();
+    for operation in operations {
+        match operation {
+            Operation::SetLen { len } => new.resize(*len as usize, 0),
+            Operation::Copy { from, to } => {
+                let bytes = &old[from.start as usize..from.end as usize];
+                new[*to as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+            Operation::Write { at, bytes } => {
+                new[*at as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+    }
+    new
+}

@@ -1,0 +1,101 @@
+//! What holds for every file a linker could have made.
+
+#![allow(clippy::expect_used, reason = "test code outside of test functions")]
+
+mod generate;
+
+use generate::{Program, apply, program};
+use hugetext_elf::{Image, Options, Plan, RewriteError, Strategy, plan, rewrite, verify};
+use hugetext_leaf::Leaf;
+use proptest::prelude::*;
+
+const STRATEGIES: [Strategy; 3] = [Strategy::Align, Strategy::Shift, Strategy::Merge];
+
+fn options(extend_tail: bool) -> Options {
+    Options {
+        leaf: Leaf::K64,
+        page: Leaf::K4,
+        extend_tail,
+    }
+}
+
+/// The old file, the plan and the new file, where a plan is made.
+fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, Plan, Vec<u8>)> {
+    let old = program.bytes();
+    let image = Image::read(&old).expect("a well-formed file");
+    let plan = plan(&image, strategy, &options(extend)).ok()?;
+    let operations = match rewrite(&old, &image, &plan) {
+        // The generator fills the space between segments, too.
+        Err(RewriteError::BetweenSegments(_)) if strategy == Strategy::Merge => return None,
+        operations => operations.expect("a plan can be carried out"),
+    };
+    let new = apply(&old, &operations);
+    Some((old, plan, new))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn what_is_rewritten_is_the_same_program(program in program(), extend in any::<bool>()) {
+        for strategy in STRATEGIES {
+            let Some((old, plan, new)) = fix(&program, strategy, extend) else {
+                continue;
+            };
+            let verified = verify(&old, &new).unwrap();
+            prop_assert!(strategy == Strategy::Merge || verified.permissions.is_empty());
+            prop_assert!(strategy == Strategy::Merge || extend || verified.is_exact());
+            prop_assert_eq!(new.len() as u64, plan.file_len);
+        }
+    }
+
+    #[test]
+    fn reach_grows_with_the_strategy(program in program()) {
+        let old = program.bytes();
+        let image = Image::read(&old).unwrap();
+        let reached = STRATEGIES.map(|strategy| {
+            plan(&image, strategy, &options(false))
+                .map_or(0, |plan| plan.reached(&image, Leaf::K4))
+        });
+        prop_assert!(reached.is_sorted(), "{:?}", reached);
+    }
+
+    #[test]
+    fn a_second_fix_has_nothing_to_do(program in program(), extend in any::<bool>()) {
+        for strategy in STRATEGIES {
+            let Some((_, _, new)) = fix(&program, strategy, extend) else {
+                continue;
+            };
+            let image = Image::read(&new).unwrap();
+            let again = plan(&image, strategy, &options(extend)).unwrap();
+            prop_assert!(again.is_noop(&image), "{:?}: {:#?}", strategy, again);
+        }
+    }
+
+    #[test]
+    fn shift_grows_the_file_by_less_than_a_leaf_per_segment(program in program()) {
+        if let Some((_, plan, _)) = fix(&program, Strategy::Shift, false) {
+            let bound = plan.segments.len() as u64 * Leaf::K64.bytes();
+            prop_assert!(plan.cost.apparent < bound);
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed(program in program(), at in any::<prop::sample::Index>()) {
+        let Some((old, plan, mut new)) = fix(&program, Strategy::Shift, false) else {
+            return Ok(());
+        };
+        let at = at.index(new.len());
+        new[at] ^= 0x10;
+        let named = |image: &Image| {
+            let in_segment = image.segments.iter().any(|s| s.file().contains(at as u64));
+            let in_table = image.section_table.offset <= at as u64 && image.section_table.count > 0;
+            in_segment || in_table
+        };
+        // Damage to the headers may leave nothing to read.
+        if Image::read(&new).is_ok_and(|image| named(&image)) {
+            let found = verify(&old, &new);
+            prop_assert!(found.is_err(), "byte {at:#x} of {plan:#?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Becoming another program, as if this one had never been there.
+
+use std::convert::Infallible;
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether SIGPIPE was ignored when this process began.
+static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before the Rust runtime, which sets SIGPIPE to be ignored.
+extern "C" fn remember_sigpipe() {
+    // SAFETY: sigaction is a plain C struct for which all-zero bytes are a value, and a null
+    // pointer for the new action asks for the old one only.
+    unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGPIPE, ptr::null(), &raw mut old) == 0 {
+            SIGPIPE_IGNORED.store(old.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: the C library calls the functions of .init_array once, before main(), with arguments
+// that a C function may ignore; this one needs nothing that is set up later.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = remember_sigpipe;
+
+/// Replaces this process by `program`, called `arguments[0]`, with the environment unchanged.
+/// Unlike `std::process::Command` it keeps the signal mask, and SIGPIPE is as it was inherited.
+/// A file that is neither ELF nor script is given to /bin/sh, as execvp(3) does.
+pub fn exec<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> io::Result<Infallible> {
+    let path = c_string(program.as_os_str())?;
+    let arguments = arguments
+        .iter()
+        .map(|argument| c_string(argument.as_ref()))
+        .collect::<io::Result<Vec<_>>>()?;
+    let error = with_sigpipe_as_inherited(|| {
+        let error = execv(&path, &arguments);
+        if error.raw_os_error() != Some(libc::ENOEXEC) {
+            return error;
+        }
+        let mut shell = vec![c"/bin/sh".to_owned(), path.clone()];
+        shell.extend(arguments.iter().skip(1).cloned());
+        execv(c"/bin/sh", &shell)
+    });
+    Err(error)
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// Returns only if it failed.
+fn execv(path: &CStr, arguments: &[CString]) -> io::Error {
+    let pointers: Vec<*const c_char> = arguments
+        .iter()
+        .map(|argument| argument.as_ptr())
+        .chain([ptr::null()])
+        .collect();
+    // SAFETY: the path and the arguments are NUL-terminated, the array ends with a null pointer,
+    // and all of them outlive the call.
+    unsafe { libc::execv(path.as_ptr(), pointers.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+fn with_sigpipe_as_inherited<T>(act: impl FnOnce() -> T) -> T {
+    let inherited = match SIGPIPE_IGNORED.load(Ordering::Relaxed) {
+        true => libc::SIG_IGN,
+        false => libc::SIG_DFL,
+    };
+    set_sigpipe(inherited);
+    let result = act();
+    set_sigpipe(libc::SIG_IGN);
+    result
+}
+
+fn set_sigpipe(handler: libc::sighandler_t) {
+    // SAFETY: the handlers used here are the two constants, which run no code. The call fails only
+    // for signals that do not exist.
+    unsafe { libc::signal(libc::SIGPIPE, handler) };
+}

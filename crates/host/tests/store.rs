@@ -1,0 +1,203 @@
+//! The store, with real files.
+
+#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
+
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hugetext_host::{Entry, Store, StoreError, WriteError};
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+fn original(directory: &Path, name: &str, content: &[u8]) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, content).unwrap();
+    set_mode(&path, 0o755);
+    path
+}
+
+fn put(store: &Store, path: &Path) -> Result<Entry, StoreError> {
+    let file = File::open(path).unwrap();
+    store.fill(&file, path, "upper", |mut to| -> Result<(), WriteError> {
+        Ok(to.write_all(&fs::read(path)?.to_ascii_uppercase())?)
+    })
+}
+
+fn get(store: &Store, path: &Path) -> Option<Entry> {
+    store.find(&File::open(path).unwrap(), "upper").unwrap()
+}
+
+#[test]
+fn an_entry_has_the_rights_of_its_original_and_is_found_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "program", b"text");
+    set_mode(&path, 0o711);
+    assert_eq!(get(&store, &path), None);
+    let entry = put(&store, &path).unwrap();
+    assert_eq!(get(&store, &path), Some(entry.clone()));
+    assert_eq!(fs::read(&entry.path).unwrap(), b"TEXT");
+    let (old, new) = (
+        fs::metadata(&path).unwrap(),
+        fs::metadata(&entry.path).unwrap(),
+    );
+    assert_eq!((old.mode(), old.uid()), (new.mode(), new.uid()));
+    assert_eq!(old.mtime_nsec(), new.mtime_nsec());
+    assert!(store.verify().unwrap().is_empty());
+}
+
+#[test]
+fn a_changed_original_has_no_entry_and_an_equal_one_shares_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let one = original(directory.path(), "one", b"text");
+    let two = original(directory.path(), "two", b"text");
+    let entry = put(&store, &one).unwrap();
+    assert_eq!(put(&store, &two).unwrap(), entry);
+    assert_eq!(store.entries().unwrap().len(), 1);
+
+    let times = fs::metadata(&one).unwrap().modified().unwrap();
+    fs::write(&one, b"tax!").unwrap();
+    File::options()
+        .write(true)
+        .open(&one)
+        .unwrap()
+        .set_modified(times)
+        .unwrap();
+    assert_eq!(get(&store, &one), None, "ctime tells what mtime hides");
+    set_mode(&two, 0o700);
+    assert_eq!(get(&store, &two), None, "another mode is another entry");
+    assert_ne!(put(&store, &two).unwrap(), entry);
+}
+
+#[test]
+fn the_least_recently_used_entries_go_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let paths: Vec<PathBuf> = [1u8, 2, 3]
+        .iter()
+        .map(|n| original(directory.path(), &format!("p{n}"), &vec![*n; 100_000]))
+        .collect();
+    let entries: Vec<Entry> = paths
+        .iter()
+        .map(|path| put(&store, path).unwrap())
+        .collect();
+    for (entry, age) in entries.iter().zip([1, 3, 2]) {
+        let used = std::time::SystemTime::now() - std::time::Duration::from_secs(age * 86400);
+        let times = fs::FileTimes::new().set_accessed(used);
+        File::open(&entry.path).unwrap().set_times(times).unwrap();
+    }
+    let sizes: u64 = store
+        .entries()
+        .unwrap()
+        .iter()
+        .map(|entry| entry.size)
+        .sum();
+    let done = store.collect(sizes * 2 / 3).unwrap();
+    assert_eq!(done.removed.len(), 1);
+    assert_eq!(get(&store, &paths[1]), None);
+    assert_eq!(get(&store, &paths[2]).as_ref(), Some(&entries[2]));
+
+    // The last lookup was a use, so the first entry is now the oldest, and has to make room.
+    store.set_limit(sizes * 2 / 3 + 8192).unwrap();
+    put(&store, &paths[1]).unwrap();
+    assert_eq!(get(&store, &paths[0]), None);
+    store.set_limit(1000).unwrap();
+    let large = original(directory.path(), "large", &[0; 10_000]);
+    assert!(matches!(put(&store, &large), Err(StoreError::Full { .. })));
+}
+
+#[test]
+fn what_others_could_have_written_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("store");
+    let store = Store::create(&root).unwrap();
+    let path = original(directory.path(), "program", b"text");
+    let entry = put(&store, &path).unwrap();
+    set_mode(&entry.path, 0o777);
+    let found = store.find(&File::open(&path).unwrap(), "upper");
+    assert!(matches!(found, Err(StoreError::Unsafe { .. })));
+    assert_eq!(store.verify().unwrap().len(), 1);
+    assert_eq!(store.remove(|_| true).unwrap().len(), 1);
+    assert!(put(&store, &path).is_ok());
+
+    for unsafe_directory in [&root, &directory.path().to_owned()] {
+        set_mode(unsafe_directory, 0o777);
+        assert!(matches!(Store::open(&root), Err(StoreError::Unsafe { .. })));
+        set_mode(unsafe_directory, 0o755);
+    }
+    assert!(
+        Store::open(&directory.path().join("none"))
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[test]
+fn damage_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let entry = put(&store, &original(directory.path(), "a", b"text")).unwrap();
+    fs::write(&entry.path, "TEXt").unwrap();
+    assert_eq!(store.verify().unwrap().len(), 1);
+}
+
+#[test]
+fn what_a_killed_process_left_is_swept() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "a", b"text");
+    let entry = put(&store, &path).unwrap();
+    let left = store.root().join("entries/.hugetext-1-3");
+    fs::write(&left, "half").unwrap();
+    fs::write(entry.path.with_file_name("f".repeat(64) + ".json"), "{").unwrap();
+    std::os::unix::fs::symlink("gone", store.root().join("index/1-2-3")).unwrap();
+    store.collect(u64::MAX).unwrap();
+    assert_eq!(
+        fs::read_dir(store.root().join("entries")).unwrap().count(),
+        2
+    );
+    assert_eq!(fs::read_dir(store.root().join("index")).unwrap().count(), 1);
+    assert_eq!(get(&store, &path), Some(entry));
+}
+
+#[test]
+fn many_fill_one_entry_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("store");
+    let path = original(directory.path(), "a", &vec![b'x'; 1 << 20]);
+    let written = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| {
+                let store = Store::create(&root).unwrap();
+                let file = File::open(&path).unwrap();
+                let entry = store.fill(&file, &path, "copy", |mut to| {
+                    written.fetch_add(1, Ordering::Relaxed);
+                    Ok(to.write_all(&fs::read(&path)?)?)
+                });
+                assert_eq!(fs::metadata(entry.unwrap().path).unwrap().len(), 1 << 20);
+            });
+        }
+    });
+    assert_eq!(written.into_inner(), 1);
+}
+
+#[test]
+fn a_failed_write_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "a", b"text");
+    let file = File::open(&path).unwrap();
+    let failed = store.fill(&file, &path, "copy", |_| Err("no".into()));
+    assert!(matches!(failed, Err(StoreError::Write(_))));
+    assert_eq!(
+        fs::read_dir(store.root().join("entries")).unwrap().count(),
+        0
+    );
+}

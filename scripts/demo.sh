@@ -1,0 +1,39 @@
+#!/bin/sh
+# Shows on a real program of this machine what huge text is worth. Changes no file.
+set -eu
+hugetext=$1
+
+program=$(cc -print-prog-name=cc1 2>/dev/null || true)
+if [ ! -x "$program" ]; then
+    echo "demo: no C compiler found; install gcc" >&2
+    exit 2
+fi
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+[ -t 1 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '\n%s\n' "$*"; }
+
+say "1. Where the text of the C compiler lies: hugetext check $program"
+"$hugetext" check "$program"
+
+say "2. Into huge folios of the page cache: hugetext warm"
+"$hugetext" warm "$program" || {
+    echo "demo: the page cache cannot hold this program in huge folios, as said above" >&2
+    exit 1
+}
+
+say "3. A live instance, by which pages it maps its text: hugetext stat"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+mkfifo "$scratch/source"
+"$program" -quiet -o /dev/null <"$scratch/source" &
+compiler=$!
+# Opened for writing here, the FIFO keeps the compiler waiting for its input.
+exec 3>"$scratch/source"
+until [ "$(sed 's/.*) \(.\).*/\1/' "/proc/$compiler/stat")" = S ]; do :; done
+"$hugetext" stat "$compiler"
+exec 3>&-
+wait "$compiler"
+
+say "4. What it is worth: hugetext bench exec"
+"$hugetext" bench exec

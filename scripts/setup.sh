@@ -1,0 +1,37 @@
+#!/bin/sh
+# Installs what a task needs and this machine lacks: scripts/setup.sh TASK…
+# Debian packages, one reason each; as another user than root it only names them.
+set -eu
+
+packages() {
+    case $1 in
+    build)
+        echo gcc        # links Rust programs, and its cc1 is the demonstration
+        ;;
+    test)
+        packages build
+        ;;
+    *)
+        echo "scripts/setup.sh: no task '$1'" >&2
+        exit 2
+        ;;
+    esac
+}
+
+missing=
+for task in "$@"; do
+    for package in $(packages "$task"); do
+        state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+        [ "$state" = installed ] || missing="$missing $package"
+    done
+done
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" -ne 0 ]; then
+    echo "missing packages; run: sudo apt-get install$missing" >&2
+    exit 2
+fi
+echo "installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q >/dev/null
+# shellcheck disable=SC2086 # a list of names
+apt-get install -q -y --no-install-recommends $missing >/dev/null
