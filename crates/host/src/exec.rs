@@ -83,3 +83,13 @@ fn set_sigpipe(handler: libc::sighandler_t) {
     // for signals that do not exist.
     unsafe { libc::signal(libc::SIGPIPE, handler) };
 }
+
+/// Whether this process may execute the file at `path`, by its effective ids.
+pub fn may_execute(path: &Path) -> io::Result<()> {
+    let (mode, flags) = (rustix::fs::Access::EXEC_OK, rustix::fs::AtFlags::EACCESS);
+    rustix::fs::accessat(rustix::fs::CWD, path, mode, flags)?;
+    if path.is_dir() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(())
+}

@@ -22,14 +22,14 @@ mod store;
 pub use cache::{CacheState, FileWindows, WindowState};
 pub use child::die_with_parent;
 pub use deadline::Deadline;
-pub use exec::exec;
+pub use exec::{exec, may_execute};
 pub use filesystem::{MountedOn, Mounts, open_regular};
 pub use instance::Instance;
 pub use launch::{Usage, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use namespace::{
-    Mountable, Namespace, enter_mount_namespace, has_capabilities, mount_huge_tmpfs,
+    Mountable, Namespace, enter_mount_namespace, has_capabilities, is_root, mount_huge_tmpfs,
 };
 pub use output::{ReplaceError, Replacement};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};

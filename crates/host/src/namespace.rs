@@ -1,9 +1,8 @@
 //! A mount namespace of this process's own, in which a file may appear at the path of another.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -61,24 +60,16 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 pub struct Mountable(OwnedFd);
 
 impl Mountable {
-    /// Opens `path` without reading it (O_PATH); symbolic links are refused where `follow` is not
-    /// set. To be mounted, it must be opened inside the namespace.
-    pub fn open(path: &Path, follow: bool) -> io::Result<Mountable> {
-        let mut flags = OFlags::PATH | OFlags::CLOEXEC;
-        flags.set(OFlags::NOFOLLOW, !follow);
+    /// Opens `path`, which is no symbolic link, without reading it (O_PATH). To be mounted, it must
+    /// be opened inside the namespace.
+    pub fn open(path: &Path) -> io::Result<Mountable> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         Ok(Mountable(open(path, flags, Mode::empty())?))
     }
 
-    /// Owner, mode, device and inode.
-    pub fn metadata(&self) -> io::Result<Metadata> {
-        // fstat(2) works on O_PATH descriptors, and File adds no other demand.
-        File::from(self.0.try_clone()?).metadata()
-    }
-
-    /// Whether it is the file that `metadata` describes.
-    pub fn is(&self, metadata: &Metadata) -> bool {
-        self.metadata()
-            .is_ok_and(|own| (own.dev(), own.ino()) == (metadata.dev(), metadata.ino()))
+    /// Whether it is the file with this device and inode.
+    pub fn is(&self, inode: (u64, u64)) -> bool {
+        rustix::fs::fstat(&self.0).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == inode)
     }
 
     /// Shows this file, read-only, in place of `target` (Linux 5.12 for mount_setattr(2)).
@@ -138,4 +129,9 @@ pub fn mount_huge_tmpfs(directory: &Path, size: u64) -> io::Result<()> {
 pub fn has_capabilities(file: &File) -> bool {
     let mut value = [0; 64];
     rustix::fs::fgetxattr(file, c"security.capability", &mut value[..]).is_ok()
+}
+
+/// Whether the caller is root, by its effective user.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }

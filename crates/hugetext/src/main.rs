@@ -1,9 +1,11 @@
 //! The `hugetext` command: program text on huge pages.
 
+mod apply;
 mod check;
 mod failure;
 mod output;
 mod program;
+mod run;
 mod scan;
 mod stat;
 mod table;
@@ -34,6 +36,7 @@ Exit status: 0 done; 1 the answer is no (a --require not met, a program that can
 enum Mode {
     Check(check::Arguments),
     Warm(warm::Arguments),
+    Run(run::Arguments),
     Stat(stat::Arguments),
 }
 
@@ -44,6 +47,8 @@ enum Verdict {
     Done,
     /// The answer is no.
     No,
+    /// The exit status of a command that was asked for.
+    Status(u8),
     /// Done where it could be; the errors have been printed.
     Failed,
 }
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
     match run(cli.mode, &output) {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::No) => ExitCode::from(1),
+        Ok(Verdict::Status(status)) => ExitCode::from(status),
         Ok(Verdict::Failed) => ExitCode::from(2),
         Err(failure) => {
             output.error(&failure);
@@ -77,6 +83,7 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
     match mode {
         Mode::Check(arguments) => check::run(&arguments, output),
         Mode::Warm(arguments) => warm::run(&arguments, output),
+        Mode::Run(arguments) => run::run(&arguments, output),
         Mode::Stat(arguments) => stat::run(&arguments, output),
     }
 }

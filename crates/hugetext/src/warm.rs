@@ -103,9 +103,10 @@ struct Report {
 /// What the ladder stands on.
 pub(crate) struct Ground {
     machine: Machine,
-    kernel: Version,
-    leaf: Leaf,
-    mounts: Mounts,
+    pub(crate) kernel: Version,
+    /// The PMD leaf.
+    pub(crate) leaf: Leaf,
+    pub(crate) mounts: Mounts,
 }
 
 impl Ground {
@@ -123,6 +124,24 @@ impl Ground {
             mounts: Mounts::read()
                 .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
             machine,
+        })
+    }
+
+    /// The base page.
+    pub(crate) fn page(&self) -> Leaf {
+        self.machine.page
+    }
+
+    /// What is known of a program's load bias here.
+    pub(crate) fn bias(&self, program: &Program) -> Result<Bias, Failure> {
+        let filesystem = program.filesystem(&self.mounts)?;
+        Ok(match self.machine.geometry {
+            Some(geometry) => program.loader(self.kernel, filesystem).bias(
+                program.image.kind,
+                &program.image.segments,
+                &geometry,
+            ),
+            None => Bias::aligned(self.leaf),
         })
     }
 }
@@ -216,14 +235,7 @@ pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<W
     let filesystem = program.filesystem(&ground.mounts)?;
     let segments = &program.image.segments;
     let page = ground.machine.page;
-    let bias = match ground.machine.geometry {
-        Some(geometry) => {
-            program
-                .loader(ground.kernel, filesystem)
-                .bias(program.image.kind, segments, &geometry)
-        }
-        None => Bias::aligned(leaf),
-    };
+    let bias = ground.bias(program)?;
     let ranges = windows_in_file(segments, page, leaf, bias);
     let mut cache = Cache::look(program, &ranges, leaf)?;
     let mut warmed = Warmed {

@@ -130,6 +130,18 @@ impl Store {
         Store::open(root)?.ok_or_else(|| at(root)(io::ErrorKind::NotFound.into()))
     }
 
+    /// Makes a store in `root`, which is the root of a filesystem that this process has just
+    /// mounted in a namespace of its own, so nobody else can have touched it.
+    pub fn in_private_mount(root: &Path) -> Result<Store, StoreError> {
+        for directory in [root.join("entries"), root.join("index")] {
+            fs::create_dir(&directory).map_err(at(&directory))?;
+        }
+        Ok(Store {
+            root: root.to_owned(),
+            owner: rustix::process::geteuid().as_raw(),
+        })
+    }
+
     /// Its directory, symbolic links resolved.
     pub fn root(&self) -> &Path {
         &self.root

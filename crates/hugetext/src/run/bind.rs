@@ -1,0 +1,109 @@
+//! Making ready what the steps ask for, and showing it in the place of the originals.
+
+use std::path::Path;
+
+use hugetext_host::{
+    DEFAULT_LIMIT, Entry, Mountable, Store, enter_mount_namespace, mount_huge_tmpfs,
+};
+
+use crate::failure::{Failure, plain};
+use crate::run::place::{Place, choose};
+use crate::run::prepare::{Action, Step};
+use crate::run::{Backend, Options};
+use crate::warm::Ground;
+
+/// Warms, fixes and binds. This process may be in a mount namespace of its own afterwards. What
+/// cannot be done is added to `problems`.
+pub(crate) fn make_ready(
+    mut steps: Vec<Step>,
+    options: &Options,
+    ground: &Ground,
+    problems: &mut Vec<String>,
+) {
+    let mut note = |failure: Failure| problems.push(failure.to_string());
+    for step in steps.iter_mut().filter(|step| step.action == Action::Warm) {
+        match step.warm(ground) {
+            // Others map it in small folios, which cannot be dropped while they do.
+            Ok(false) if options.backend != Backend::None && step.may_stand_in => {
+                step.action = Action::Copy;
+            }
+            Ok(_) => {}
+            Err(failure) => note(failure),
+        }
+    }
+    steps.retain(Step::needs_store);
+    if steps.is_empty() {
+        return;
+    }
+    let shown = choose(options, ground).and_then(|place| match place {
+        Place::Stores(stores) => {
+            let ready = stand_ins(&steps, &stores, ground, &mut note);
+            enter()?;
+            Ok(ready)
+        }
+        Place::Private(directory) => {
+            enter()?;
+            let (store, ground) = private_store(&directory)?;
+            Ok(stand_ins(&steps, &[store], &ground, &mut note))
+        }
+    });
+    match shown {
+        Ok(ready) => {
+            for (step, entry) in ready {
+                if let Err(failure) = show(step, &entry) {
+                    note(failure);
+                }
+            }
+        }
+        Err(failure) => {
+            note(failure);
+            for step in &steps {
+                // Better than nothing: the windows that the file has as it is.
+                let _ = step.warm(ground);
+            }
+        }
+    }
+}
+
+fn stand_ins<'s>(
+    steps: &'s [Step],
+    stores: &[Store],
+    ground: &Ground,
+    note: &mut impl FnMut(Failure),
+) -> Vec<(&'s Step, Entry)> {
+    let mut ready = Vec::new();
+    for step in steps {
+        match step.stand_in(stores, ground) {
+            Ok(entry) => ready.push((step, entry)),
+            Err(failure) => note(failure),
+        }
+    }
+    ready
+}
+
+fn enter() -> Result<(), Failure> {
+    enter_mount_namespace().map(drop).map_err(|error| {
+        let problem = format!("no mount namespace: {}", plain(&error));
+        Failure::new("run", problem).remedy("files are only warmed in place")
+    })
+}
+
+fn private_store(directory: &Path) -> Result<(Store, Ground), Failure> {
+    mount_huge_tmpfs(directory, DEFAULT_LIMIT)
+        .map_err(|error| Failure::at(directory, format!("no tmpfs: {}", plain(&error))))?;
+    let store = Store::in_private_mount(directory);
+    let store = store.map_err(|error| Failure::new("store", error))?;
+    Ok((store, Ground::this()?))
+}
+
+/// Mounts an entry over the file it was made from, if both are still what was looked at.
+fn show(step: &Step, entry: &Entry) -> Result<(), Failure> {
+    let path = &step.path;
+    let failed = |error: std::io::Error| Failure::at(path, plain(&error));
+    let original = Mountable::open(path).map_err(failed)?;
+    let stand_in = Mountable::open(&entry.path).map_err(failed)?;
+    if !original.is(step.inode) || !stand_in.is(entry.inode) {
+        return Err(Failure::at(path, "replaced meanwhile, so it runs as it is"));
+    }
+    stand_in.mount_over(&original).map_err(failed)
+}

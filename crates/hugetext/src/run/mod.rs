@@ -1,0 +1,231 @@
+//! `hugetext run`: a command with its text on huge pages, and nothing else different about it.
+//!
+//! Resolve the command to the programs it runs, add the libraries, decide about each file, make
+//! ready what takes a file's place, show it there in a mount namespace, and become the command.
+//! Whatever goes wrong before the last step is a warning.
+
+mod bind;
+mod place;
+mod prepare;
+mod resolve;
+mod targets;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use hugetext_host::{exec, has_capabilities, open_regular};
+use hugetext_loader::Environment;
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::{Failure, plain};
+use crate::output::Output;
+use crate::run::prepare::{Action, Policy, Reason, Step};
+use crate::run::targets::Targets;
+use crate::table::{bytes, figures};
+use crate::warm::Ground;
+
+/// Run a command with its text on huge pages
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    /// Say what would be done with each file, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not run the command if anything could not be prepared
+    #[arg(long)]
+    strict: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// What is prepared, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Prepare these too: programs that the command starts, libraries that it opens by itself.
+    /// A path, a glob, a directory to search, or a command on PATH
+    #[arg(long, value_name = "PATH")]
+    also: Vec<String>,
+    /// Where copies of files are kept whose own page cache cannot serve
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    backend: Backend,
+    /// The directory for copies
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Also let read-only data become executable, which joins it with text in larger windows
+    #[arg(long)]
+    merge: bool,
+}
+
+/// Where copies are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// On disk if its filesystem can hold huge folios, else in a tmpfs
+    Auto,
+    /// On disk, their text in the page cache
+    Cache,
+    /// In a tmpfs of huge pages
+    Store,
+    /// Nowhere: only warm what can be warmed as it is
+    None,
+}
+
+/// What would be done.
+#[derive(Serialize)]
+struct Plan {
+    program: PathBuf,
+    files: Vec<Step>,
+    /// What could not be looked at, one line each.
+    problems: Vec<String>,
+}
+
+/// Answers `hugetext run`; returns only if the command was not run.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let name = arguments
+        .command
+        .first()
+        .map_or(OsStr::new(""), OsString::as_os_str);
+    let program = match resolve::command(name) {
+        Ok(program) => program,
+        Err(error) => return Ok(cannot_run(Path::new(name), &error, output)),
+    };
+    let mut problems = Vec::new();
+    if arguments.dry_run {
+        let files = decide(&program, &arguments.options, &mut problems)?.1;
+        let plan = Plan {
+            program,
+            files,
+            problems,
+        };
+        output.result("run", &plan, show)?;
+        return Ok(Verdict::Done);
+    }
+    if !changes_user(&program) {
+        match decide(&program, &arguments.options, &mut problems) {
+            Ok((ground, steps)) => {
+                bind::make_ready(steps, &arguments.options, &ground, &mut problems);
+            }
+            Err(failure) => problems.push(failure.to_string()),
+        }
+    }
+    if let Some(problem) = one_line(&problems, output) {
+        if arguments.strict {
+            let failure = Failure::new("run", problem);
+            return Err(failure.remedy("without --strict the command runs all the same"));
+        }
+        output.warn(problem);
+    }
+    match exec(&program, &arguments.command) {
+        Ok(never) => match never {},
+        Err(error) => Ok(cannot_run(&program, &error, output)),
+    }
+}
+
+/// Decides about every file that the command is known to map.
+fn decide(
+    program: &Path,
+    options: &Options,
+    problems: &mut Vec<String>,
+) -> Result<(Ground, Vec<Step>), Failure> {
+    let ground = Ground::this()?;
+    let environment = Environment::current();
+    let mut targets = Targets::default();
+    for program in resolve::programs(program) {
+        targets.add_program(&program, &environment);
+    }
+    for name in &options.also {
+        targets.add_named(name, &environment);
+    }
+    problems.append(&mut targets.problems);
+    let policy = Policy {
+        merge: options.merge,
+        store: options.backend != Backend::None,
+        prefer_store: options.backend == Backend::Store,
+    };
+    let mut steps = Vec::new();
+    for path in &targets.files {
+        match Step::of(path, &ground, policy) {
+            Ok(step) => steps.push(step),
+            Err(failure) => problems.push(failure.to_string()),
+        }
+    }
+    Ok((ground, steps))
+}
+
+/// Whether executing it changes user, group or capabilities. Such a program runs as if it had been
+/// called directly: no namespace in which its powers would mean something else.
+fn changes_user(program: &Path) -> bool {
+    open_regular(program).is_ok_and(|file| {
+        let set_id = |metadata: std::fs::Metadata| metadata.permissions().mode() & 0o6000 != 0;
+        file.metadata().is_ok_and(set_id) || has_capabilities(&file)
+    })
+}
+
+/// Exit status 127 or 126, as shells and env(1) have it.
+fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
+    let missing = error.kind() == io::ErrorKind::NotFound;
+    let problem = match missing {
+        true => "command not found".to_owned(),
+        false => plain(error),
+    };
+    output.error(&Failure::at(program, problem));
+    Verdict::Status(if missing { 127 } else { 126 })
+}
+
+/// All that went wrong, in one line unless more detail was asked for.
+fn one_line(problems: &[String], output: &Output) -> Option<String> {
+    let (first, rest) = problems.split_first()?;
+    if rest.is_empty() {
+        return Some(first.clone());
+    }
+    Some(match output.verbose() {
+        true => problems.join("\n  "),
+        false => format!("{first} (and {} more; -v lists them)", rest.len()),
+    })
+}
+
+fn show(plan: &Plan) -> String {
+    let mut rows = Vec::new();
+    for step in &plan.files {
+        let action = match step.action {
+            Action::Leave { why } => match why {
+                Reason::NoWindow => continue,
+                Reason::NoStandIn => "left: a copy may not stand in for it",
+                Reason::NoStore => "left: it would take a copy",
+            },
+            Action::Warm => "warmed in place",
+            Action::Copy => "an equal copy takes its place",
+            Action::Fix => "a fixed copy takes its place",
+        };
+        rows.push(vec![
+            step.path.display().to_string(),
+            bytes(step.text),
+            bytes(step.now),
+            bytes(step.after),
+            action.to_owned(),
+        ]);
+    }
+    let small = |step: &&Step| {
+        matches!(
+            step.action,
+            Action::Leave {
+                why: Reason::NoWindow
+            }
+        )
+    };
+    let left = plan.files.iter().filter(small).count();
+    let header = ["file", "text", "in reach", "then", "what is done"];
+    let mut text = figures(&header, &[0, 4], rows);
+    if left > 0 {
+        text.push_str(&format!("\n{left} smaller files stay as they are"));
+    }
+    for problem in &plan.problems {
+        text.push_str(&format!("\n{problem}"));
+    }
+    text
+}

@@ -1,0 +1,95 @@
+//! Where copies are kept.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use hugetext_host::Store;
+use hugetext_leaf::{Filesystem, large_folio_obstacle};
+
+use crate::failure::{Failure, plain};
+use crate::run::{Backend, Options};
+use crate::warm::Ground;
+
+/// Root's store, which everybody may use.
+const SYSTEM: &str = "/var/cache/hugetext";
+/// Where the administrator may mount a tmpfs of huge pages for everybody (packaging/systemd).
+const SHARED_TMPFS: &str = "/run/hugetext";
+
+/// Where copies are looked for and made.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// In these stores: looked for in all of them, made in the last.
+    Stores(Vec<Store>),
+    /// In a tmpfs that only this command and its children see, mounted over this directory.
+    Private(PathBuf),
+}
+
+/// The directory of the caller's own store.
+pub(crate) fn own_root() -> Result<PathBuf, Failure> {
+    if hugetext_host::is_root() {
+        return Ok(PathBuf::from(SYSTEM));
+    }
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
+    base.map(|base| base.join("hugetext"))
+        .ok_or_else(|| Failure::new("store", "no home directory").remedy("name one with --store"))
+}
+
+/// Chooses the place for copies.
+pub(crate) fn choose(options: &Options, ground: &Ground) -> Result<Place, Failure> {
+    let own = match &options.store {
+        Some(directory) => directory.clone(),
+        None => own_root()?,
+    };
+    if options.backend == Backend::Store {
+        return in_memory(&own, ground);
+    }
+    let on_disk = Store::create(&own)
+        .map_err(|error| Failure::new("store", error))
+        .and_then(|store| serves(&store, ground).map(|()| store));
+    match on_disk {
+        Ok(store) => {
+            let mut stores = Vec::new();
+            if options.store.is_none() && !hugetext_host::is_root() {
+                // What is wrong with root's store is root's to mend.
+                stores.extend(Store::open(Path::new(SYSTEM)).ok().flatten());
+            }
+            stores.push(store);
+            Ok(Place::Stores(stores))
+        }
+        Err(_) if options.backend == Backend::Auto => in_memory(&own, ground),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether text in the store can be on huge pages, and be executed.
+fn serves(store: &Store, ground: &Ground) -> Result<(), Failure> {
+    let root = store.root();
+    let mount = File::open(root).and_then(|file| ground.mounts.of(&file).cloned());
+    let mount = mount.map_err(|error| Failure::io(root, &error))?;
+    if let Some(cause) = large_folio_obstacle(mount.filesystem, ground.kernel) {
+        return Err(Failure::at(root, cause).remedy("try --backend store"));
+    }
+    if mount.noexec {
+        return Err(Failure::at(root, "mounted noexec").remedy("name another with --store"));
+    }
+    Ok(())
+}
+
+fn in_memory(own: &Path, ground: &Ground) -> Result<Place, Failure> {
+    let shared = Path::new(SHARED_TMPFS);
+    let is_huge = File::open(shared)
+        .and_then(|file| ground.mounts.of(&file).map(|mount| mount.filesystem))
+        .is_ok_and(|filesystem| filesystem == Filesystem::HugeTmpfs);
+    if is_huge
+        && let Ok(store) = Store::create(shared)
+        && store.is_writable()
+    {
+        return Ok(Place::Stores(vec![store]));
+    }
+    std::fs::create_dir_all(own)
+        .map_err(|error| Failure::at(own, plain(&error)).remedy("name another with --store"))?;
+    Ok(Place::Private(own.to_owned()))
+}

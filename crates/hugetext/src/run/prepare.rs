@@ -1,0 +1,315 @@
+//! What to do with each file so that its text is mapped by huge leaves, and doing it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto, rewrite, verify};
+use hugetext_host::{Entry, Store, WriteError, has_capabilities, may_stand_in};
+use hugetext_leaf::{Leaf, Span, large_folio_obstacle, reach};
+use serde::Serialize;
+
+use crate::apply::{apply, copy};
+use crate::failure::Failure;
+use crate::program::Program;
+use crate::warm::{Climb, Ground, warm};
+
+/// Entries made by an older rewriter are not used any more when this changes.
+const FORMAT: u32 = 1;
+
+/// What is done with a file, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub(crate) enum Action {
+    /// Nothing.
+    Leave {
+        /// Why.
+        why: Reason,
+    },
+    /// Its own page cache is made huge.
+    Warm,
+    /// An equal file from the store takes its place: its own page cache cannot be made huge.
+    Copy,
+    /// A fixed file from the store takes its place.
+    Fix,
+}
+
+/// Why a file is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reason {
+    /// No window in its text, whatever is done.
+    NoWindow,
+    /// Its text can only be reached in a copy, and a copy may not stand in for it: others may write
+    /// it, or it changes the user or has capabilities.
+    NoStandIn,
+    /// It could be reached in a copy, and there is no place for copies.
+    NoStore,
+}
+
+/// What the decision is made from. Bytes of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// In windows as the file is.
+    pub(crate) now: u64,
+    /// In windows after a fix.
+    pub(crate) fixed: u64,
+    /// Whether the page cache of its filesystem holds huge folios on this kernel.
+    pub(crate) holds_huge: bool,
+    /// Whether a copy may be shown in its place.
+    pub(crate) may_stand_in: bool,
+    /// Whether there is a place for copies.
+    pub(crate) store: bool,
+    /// Whether that place is to be used even where the file itself could be warmed.
+    pub(crate) prefer_store: bool,
+}
+
+/// Decides on one file.
+pub(crate) fn decide(facts: Facts, leaf: Leaf) -> Action {
+    let worth_a_fix = facts.fixed.saturating_sub(facts.now) >= leaf.bytes();
+    let wanted = if worth_a_fix {
+        Action::Fix
+    } else if facts.now == 0 {
+        return Action::Leave {
+            why: Reason::NoWindow,
+        };
+    } else if facts.holds_huge && !facts.prefer_store {
+        return Action::Warm;
+    } else {
+        Action::Copy
+    };
+    let obstacle = match (facts.may_stand_in, facts.store) {
+        (false, _) => Reason::NoStandIn,
+        (_, false) => Reason::NoStore,
+        (true, true) => return wanted,
+    };
+    match facts.holds_huge && facts.now > 0 {
+        true => Action::Warm,
+        false => Action::Leave { why: obstacle },
+    }
+}
+
+/// A file with what is to be done about it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Step {
+    pub(crate) path: PathBuf,
+    /// Bytes of text.
+    pub(crate) text: u64,
+    /// Bytes of text in windows as the file is.
+    pub(crate) now: u64,
+    /// Bytes of text in windows after the step.
+    pub(crate) after: u64,
+    #[serde(flatten)]
+    pub(crate) action: Action,
+    /// Whether a copy may be shown in its place.
+    pub(crate) may_stand_in: bool,
+    #[serde(skip)]
+    pub(crate) inode: (u64, u64),
+    #[serde(skip)]
+    program: Program,
+    #[serde(skip)]
+    plan: Option<Plan>,
+}
+
+/// What a decision about any file takes into account.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    /// Whether read-only data may become executable.
+    pub(crate) merge: bool,
+    /// As in [`Facts`].
+    pub(crate) store: bool,
+    /// As in [`Facts`].
+    pub(crate) prefer_store: bool,
+}
+
+impl Step {
+    /// Decides about the file at `path`.
+    pub(crate) fn of(path: &Path, ground: &Ground, policy: Policy) -> Result<Step, Failure> {
+        // The mount goes over the file itself, whatever links lead to it.
+        let path = std::fs::canonicalize(path).map_err(|error| Failure::io(path, &error))?;
+        let program = Program::open(&path)?;
+        let metadata = program.file.metadata();
+        let metadata = metadata.map_err(|error| Failure::io(&path, &error))?;
+        let filesystem = program.filesystem(&ground.mounts)?;
+        let image = &program.image;
+        let now = reach(
+            &image.segments,
+            ground.page(),
+            ground.leaf,
+            ground.bias(&program)?,
+        );
+        let plan = plan_for(&program, ground, policy);
+        let fixed = plan
+            .as_ref()
+            .map_or(0, |plan| plan.reached(image, ground.page()));
+        let facts = Facts {
+            now: now.reached,
+            fixed,
+            holds_huge: large_folio_obstacle(filesystem, ground.kernel).is_none(),
+            may_stand_in: may_stand_in(&metadata) && !has_capabilities(&program.file),
+            store: policy.store,
+            prefer_store: policy.prefer_store,
+        };
+        let action = decide(facts, ground.leaf);
+        Ok(Step {
+            text: now.text,
+            now: if facts.holds_huge { now.reached } else { 0 },
+            after: match action {
+                Action::Leave { .. } => 0,
+                Action::Warm | Action::Copy => now.reached,
+                Action::Fix => fixed,
+            },
+            action,
+            may_stand_in: facts.may_stand_in,
+            inode: (metadata.dev(), metadata.ino()),
+            plan,
+            program,
+            path,
+        })
+    }
+
+    /// Whether a file of the store takes its place.
+    pub(crate) fn needs_store(&self) -> bool {
+        matches!(self.action, Action::Copy | Action::Fix)
+    }
+
+    /// Warms the file itself; whether all of it is warm then. Fails only where it cannot be read.
+    pub(crate) fn warm(&self, ground: &Ground) -> Result<bool, Failure> {
+        Ok(warm(&self.program, ground, CLIMB)?.is_warm())
+    }
+
+    /// The warm file that is to take its place, from the first of `stores` that has it; the last
+    /// one makes it otherwise.
+    pub(crate) fn stand_in(&self, stores: &[Store], ground: &Ground) -> Result<Entry, Failure> {
+        let recipe = self.recipe();
+        let fail = |error| Failure::at(&self.path, error);
+        for store in stores {
+            // An entry that is not to be trusted is as good as none, except where one is to be made.
+            if let Ok(Some(entry)) = store.find(&self.program.file, &recipe) {
+                warm(&Program::open(&entry.path)?, ground, CLIMB)?;
+                return Ok(entry);
+            }
+        }
+        let Some(store) = stores.last() else {
+            return Err(Failure::at(&self.path, "no place for a copy"));
+        };
+        store
+            .fill(&self.program.file, &self.path, &recipe, |new| {
+                self.write(new, ground.leaf)
+            })
+            .map_err(fail)
+    }
+
+    /// Names what the entry is made by.
+    fn recipe(&self) -> String {
+        match (&self.plan, self.action) {
+            (Some(plan), Action::Fix) => {
+                let strategy = match plan.strategy {
+                    Strategy::Align => "align",
+                    Strategy::Shift => "shift",
+                    Strategy::Merge => "merge",
+                };
+                format!("{strategy}-{}-{FORMAT}", plan.leaf.bytes())
+            }
+            _ => format!("copy-{FORMAT}"),
+        }
+    }
+
+    fn write(&self, new: &std::fs::File, leaf: Leaf) -> Result<(), WriteError> {
+        let (image, old) = (&self.program.image, &self.program.file);
+        let (Some(plan), Action::Fix) = (&self.plan, self.action) else {
+            return Ok(copy(old, Span::new(0, image.file_len), new, 0, leaf)?);
+        };
+        apply(&rewrite(old, image, plan)?, old, new, leaf)?;
+        let verified = verify(old, new)?;
+        if plan.strategy < Strategy::Merge && !verified.is_exact() {
+            return Err("the rewritten file is not the same program".into());
+        }
+        Ok(())
+    }
+}
+
+/// In the store nothing is replaced: an entry that others run keeps its inode.
+const CLIMB: Climb = Climb {
+    check: false,
+    replace: false,
+};
+
+/// The rewrite that reaches most text by PMD leaves; `None` where none helps.
+fn plan_for(program: &Program, ground: &Ground, policy: Policy) -> Option<Plan> {
+    let image = &program.image;
+    let options = Options {
+        leaf: ground.leaf,
+        page: ground.page(),
+        extend_tail: false,
+    };
+    let plan = match policy.merge {
+        true => plan(image, Strategy::Merge, &options).ok(),
+        false => None,
+    };
+    plan.or_else(|| plan_auto(image, &options).ok())
+        .filter(|plan| !plan.is_noop(image))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M: u64 = 1 << 20;
+
+    fn facts(now: u64, fixed: u64) -> Facts {
+        Facts {
+            now,
+            fixed,
+            holds_huge: true,
+            may_stand_in: true,
+            store: true,
+            prefer_store: false,
+        }
+    }
+
+    fn leave(why: Reason) -> Action {
+        Action::Leave { why }
+    }
+
+    #[test]
+    fn the_weakest_action_that_reaches_the_text_is_taken() {
+        let decide = |facts| decide(facts, Leaf::M2);
+        assert_eq!(decide(facts(0, 0)), leave(Reason::NoWindow));
+        assert_eq!(decide(facts(8 * M, 8 * M)), Action::Warm);
+        assert_eq!(decide(facts(8 * M, 0)), Action::Warm);
+        assert_eq!(decide(facts(0, 8 * M)), Action::Fix);
+        assert_eq!(decide(facts(8 * M, 9 * M)), Action::Warm);
+        let small_folios = Facts {
+            holds_huge: false,
+            ..facts(8 * M, 8 * M)
+        };
+        assert_eq!(decide(small_folios), Action::Copy);
+        let prefer_store = Facts {
+            prefer_store: true,
+            ..facts(8 * M, 8 * M)
+        };
+        assert_eq!(decide(prefer_store), Action::Copy);
+    }
+
+    #[test]
+    fn without_a_stand_in_the_file_itself_is_warmed_if_that_helps() {
+        let decide = |facts| decide(facts, Leaf::M2);
+        for (may_stand_in, store, why) in [
+            (false, true, Reason::NoStandIn),
+            (true, false, Reason::NoStore),
+        ] {
+            let facts = |now, fixed| Facts {
+                may_stand_in,
+                store,
+                ..facts(now, fixed)
+            };
+            assert_eq!(decide(facts(4 * M, 8 * M)), Action::Warm);
+            assert_eq!(decide(facts(0, 8 * M)), leave(why));
+            let small_folios = Facts {
+                holds_huge: false,
+                ..facts(8 * M, 8 * M)
+            };
+            assert_eq!(decide(small_folios), leave(why));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! From a command's name to the programs that would run.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use hugetext_host::may_execute;
+
+/// How many interpreters of interpreters are followed; the kernel follows five
+/// (fs/exec.c, exec_binprm()).
+const MAX_CHAIN: usize = 8;
+/// How much of a script the kernel reads (BINPRM_BUF_SIZE).
+const SCRIPT_HEAD: u64 = 256;
+
+/// The file that execvp(3) would execute for `name`.
+pub(crate) fn command(name: &OsStr) -> io::Result<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(name);
+        return may_execute(&path).map(|()| path);
+    }
+    if name.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
+    let mut error = io::Error::from(io::ErrorKind::NotFound);
+    for directory in std::env::split_paths(&path) {
+        // An empty element is the working directory.
+        let candidate = match directory.as_os_str().is_empty() {
+            true => Path::new(".").join(name),
+            false => directory.join(name),
+        };
+        match may_execute(&candidate) {
+            Ok(()) => return Ok(candidate),
+            // As execvp(3): what may not be executed is passed over, but remembered.
+            Err(other) if other.kind() == io::ErrorKind::PermissionDenied => error = other,
+            Err(_) => {}
+        }
+    }
+    Err(error)
+}
+
+/// The programs that executing `path` runs: itself or, for a script, its interpreter, and the
+/// program that `env` is told to run. Whether they are programs is not looked at.
+pub(crate) fn programs(path: &Path) -> Vec<PathBuf> {
+    let mut programs = Vec::new();
+    let mut seen = HashSet::new();
+    let mut next = Some(path.to_owned());
+    while let Some(path) = next.take() {
+        if programs.len() >= MAX_CHAIN || !seen.insert(path.clone()) {
+            break;
+        }
+        match script_head(&path).as_deref().and_then(interpreter) {
+            None => programs.push(path),
+            Some((interpreter, argument)) if interpreter.file_name() == Some(OsStr::new("env")) => {
+                programs.push(interpreter);
+                next = env_command(&argument).and_then(|name| command(&name).ok());
+            }
+            Some((interpreter, _)) => next = Some(interpreter),
+        }
+    }
+    programs
+}
+
+fn script_head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(SCRIPT_HEAD).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
+/// The interpreter and the rest of a `#!` line (fs/binfmt_script.c).
+fn interpreter(head: &[u8]) -> Option<(PathBuf, Vec<u8>)> {
+    let line = head
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
+    let line = line.trim_ascii();
+    let end = line.iter().position(|byte| b" \t".contains(byte));
+    let (path, argument) = line.split_at(end.unwrap_or(line.len()));
+    if path.is_empty() {
+        return None;
+    }
+    let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+    Some((path, argument.trim_ascii().to_vec()))
+}
+
+/// The command in the arguments of env(1), as far as a `#!` line goes.
+fn env_command(argument: &[u8]) -> Option<OsString> {
+    let words = argument.split(|byte| byte.is_ascii_whitespace());
+    let word = words
+        .map(|word| word.strip_prefix(b"-S").unwrap_or(word))
+        .find(|word| !word.is_empty() && !word.starts_with(b"-") && !word.contains(&b'='))?;
+    Some(OsString::from_vec(word.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Option<(String, String)> {
+        let (path, argument) = interpreter(line.as_bytes())?;
+        let argument = String::from_utf8(argument).unwrap();
+        Some((path.to_str().unwrap().to_owned(), argument))
+    }
+
+    #[test]
+    fn reads_interpreter_lines_as_the_kernel_does() {
+        let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+        assert_eq!(parsed("#!/bin/sh\n"), pair("/bin/sh", ""));
+        assert_eq!(parsed("#! /bin/sh -e -u \nx"), pair("/bin/sh", "-e -u"));
+        assert_eq!(parsed("#!/bin/sh"), pair("/bin/sh", ""));
+        assert_eq!(parsed("\x7fELF"), None);
+        assert_eq!(parsed("#!\n/bin/sh"), None);
+    }
+
+    #[test]
+    fn finds_the_command_of_env() {
+        let command =
+            |text: &str| env_command(text.as_bytes()).map(|name| name.into_string().unwrap());
+        assert_eq!(command("python3"), Some("python3".to_owned()));
+        assert_eq!(command("-S node --flag"), Some("node".to_owned()));
+        assert_eq!(command("-Snode"), Some("node".to_owned()));
+        assert_eq!(command("-i A=b perl -w"), Some("perl".to_owned()));
+        assert_eq!(command(""), None);
+    }
+
+    #[test]
+    fn a_script_stands_for_its_interpreters() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: String| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let inner = write("inner", "#!/bin/sh\n".to_owned());
+        let outer = write("outer", format!("#!{} -x\n", inner.display()));
+        assert_eq!(programs(&outer), [PathBuf::from("/bin/sh")]);
+        let with_env = write("env", "#!/usr/bin/env sh\n".to_owned());
+        let found = programs(&with_env);
+        assert_eq!(found.len(), 2);
+        assert!(found[1].ends_with("sh"));
+        let own = directory.path().join("loop");
+        std::fs::write(&own, format!("#!{}\n", own.display())).unwrap();
+        assert!(programs(&own).is_empty());
+    }
+
+    #[test]
+    fn tells_what_is_not_there_from_what_may_not_run() {
+        let kind = |name: &str| command(OsStr::new(name)).unwrap_err().kind();
+        assert_eq!(kind("no-such-command-anywhere"), io::ErrorKind::NotFound);
+        assert_eq!(kind("/etc/passwd"), io::ErrorKind::PermissionDenied);
+        assert_eq!(kind("/etc"), io::ErrorKind::PermissionDenied);
+        assert!(command(OsStr::new("sh")).is_ok());
+    }
+}

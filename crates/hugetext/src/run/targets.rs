@@ -1,0 +1,98 @@
+//! Which files the gain is to be had from.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hugetext_loader::{ClosureError, Environment, Loader, closure};
+use walkdir::WalkDir;
+
+use crate::run::resolve;
+
+/// The files to prepare, and what could not be followed.
+#[derive(Debug, Default)]
+pub(crate) struct Targets {
+    /// Programs, then the libraries they need; each inode once.
+    pub(crate) files: Vec<PathBuf>,
+    /// What the user may want to know, one line each.
+    pub(crate) problems: Vec<String>,
+    seen: HashSet<(u64, u64)>,
+}
+
+impl Targets {
+    /// A program with what its loader maps at its start.
+    pub(crate) fn add_program(&mut self, path: &Path, environment: &Environment) {
+        match closure(path, environment) {
+            Ok(closure) => {
+                if closure.loader == Loader::Unknown {
+                    let path = path.display();
+                    self.problems.push(format!(
+                        "{path}: unknown loader, so its libraries stay as they are"
+                    ));
+                }
+                for object in closure.objects {
+                    if self.seen.insert(object.inode) {
+                        self.files.push(object.path);
+                    }
+                }
+            }
+            Err(error) => self.problems.push(error.to_string()),
+        }
+    }
+
+    /// What `--also` names: a path, a glob, a directory to search, or a command on PATH.
+    pub(crate) fn add_named(&mut self, name: &str, environment: &Environment) {
+        let (paths, exact) = expand(name);
+        if paths.is_empty() {
+            self.problems.push(format!("{name}: nothing by this name"));
+        }
+        for path in paths {
+            if path.is_dir() {
+                self.add_directory(&path, environment);
+            } else if exact {
+                for program in resolve::programs(&path) {
+                    self.add_program(&program, environment);
+                }
+            } else {
+                self.add_if_program(&path, environment);
+            }
+        }
+    }
+
+    /// Every program and library in a directory; other files are passed over.
+    fn add_directory(&mut self, directory: &Path, environment: &Environment) {
+        let files = WalkDir::new(directory).into_iter().filter_map(Result::ok);
+        for entry in files.filter(|entry| entry.file_type().is_file()) {
+            self.add_if_program(entry.path(), environment);
+        }
+    }
+
+    fn add_if_program(&mut self, path: &Path, environment: &Environment) {
+        match closure(path, environment) {
+            Err(ClosureError::Image { source, .. }) if source.is_no_program() => {}
+            _ => self.add_program(path, environment),
+        }
+    }
+}
+
+/// The paths that a name stands for, and whether it stood for exactly one.
+fn expand(name: &str) -> (Vec<PathBuf>, bool) {
+    let pattern = match name.strip_prefix("~/") {
+        Some(rest) => std::env::home_dir().map(|home| home.join(rest)),
+        None => None,
+    };
+    let pattern = pattern.unwrap_or_else(|| PathBuf::from(name));
+    if pattern.exists() {
+        return (vec![pattern], true);
+    }
+    if !name.contains('/')
+        && let Ok(path) = resolve::command(OsStr::new(name))
+    {
+        return (vec![path], true);
+    }
+    let matches = pattern.to_str().map(glob::glob);
+    let Some(Ok(matches)) = matches else {
+        return (Vec::new(), false);
+    };
+    (matches.filter_map(Result::ok).collect(), false)
+}

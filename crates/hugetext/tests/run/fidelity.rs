@@ -1,0 +1,133 @@
+//! What the command sees of having been run by hugetext: nothing.
+
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+
+use crate::subject::{Subject, huge, is_excused, text, with_input};
+
+/// All but one of the subject's windows: its bulk is 8 MiB and begins anywhere.
+const MOST: u64 = 6 << 20;
+
+#[test]
+fn nothing_is_different_but_the_leaves() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let mut plain = Command::new(&subject.program);
+    let plain = with_input(plain.arg0("other name").arg("-x").current_dir("/usr"));
+    // Called by a relative path, with another name, and an option of its own.
+    let relative = subject.program.strip_prefix("/").unwrap();
+    for mut run in [subject.run(), subject.run_as_nobody()] {
+        let output = with_input(run.arg("--").arg(relative).arg("-x").current_dir("/"));
+        let expected = text(&plain.stdout)
+            .replace("argv0=other name", &format!("argv0={}", relative.display()))
+            .replace("cwd=/usr", "cwd=/");
+        assert_eq!(text(&output.stdout), expected);
+        assert_eq!(output.status.code(), Some(0));
+        if !is_excused(&output) {
+            assert!(huge(&output) >= MOST, "{}", text(&output.stderr));
+        }
+    }
+    assert!(huge(&plain) < MOST, "the subject needs no help");
+}
+
+#[test]
+fn memory_serves_where_disk_does_not() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    for mut run in [subject.run(), subject.run_as_nobody()] {
+        let output = with_input(run.args(["--backend", "store", "--"]).arg(&subject.program));
+        if !is_excused(&output) {
+            assert!(huge(&output) >= MOST, "{}", text(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn exit_status_and_signals_are_the_commands() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let status = |argument| {
+        subject
+            .run()
+            .arg(&subject.program)
+            .arg(argument)
+            .status()
+            .unwrap()
+    };
+    assert_eq!(status("exit").code(), Some(42));
+    assert_eq!(status("die").signal(), Some(10));
+}
+
+#[test]
+fn ignored_and_blocked_signals_stay_so() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    // `env` sets what a shell cannot; without its options (coreutils 8.32) there is nothing to see.
+    let options = ["--ignore-signal=PIPE", "--block-signal=USR2"];
+    let mut plain = Command::new("env");
+    let plain = with_input(plain.args(options).arg(&subject.program));
+    if !plain.status.success() {
+        println!("skipped: env does not know {options:?}");
+        return;
+    }
+    let run = subject.run();
+    let mut through = Command::new("env");
+    through
+        .args(options)
+        .arg(run.get_program())
+        .args(run.get_args());
+    let through = with_input(through.arg(&subject.program));
+    assert!(text(&plain.stdout).contains("sigpipe=1 blocked=1"));
+    assert_eq!(text(&through.stdout), text(&plain.stdout));
+}
+
+#[test]
+fn children_gain_too_and_programs_find_their_neighbours() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let script = subject.directory().join("script");
+    fs::write(
+        &script,
+        format!("#!/bin/sh\n{} </dev/null\n", subject.program.display()),
+    )
+    .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, mode).unwrap();
+    let mut run = subject.run();
+    let output = with_input(
+        run.arg("--also")
+            .arg(&subject.program)
+            .arg("--")
+            .arg(&script),
+    );
+    let exe = format!("exe={}\n", subject.program.display());
+    assert!(text(&output.stdout).contains(&exe));
+    assert!(
+        is_excused(&output) || huge(&output) >= MOST,
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn the_store_cannot_be_written_through_the_program() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let mut run = subject.run();
+    let append = format!("echo x >> {}", subject.program.display());
+    let output = run
+        .arg("--also")
+        .arg(&subject.program)
+        .args(["--", "sh", "-c", &append])
+        .output();
+    assert!(!output.unwrap().status.success());
+    let verify = Command::new(&subject.program).arg("exit").status().unwrap();
+    assert_eq!(verify.code(), Some(42));
+}

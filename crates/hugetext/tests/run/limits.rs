@@ -1,0 +1,177 @@
+//! Many at once, killed in the midst, and everything that is no ordinary program.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::subject::{HUGETEXT, Subject, is_root, text, with_input};
+
+fn spawn(subject: &Subject) -> Child {
+    let mut run = subject.run();
+    run.arg("--")
+        .arg(&subject.program)
+        .arg("exit")
+        .stdout(Stdio::null());
+    run.spawn().unwrap()
+}
+
+#[test]
+fn two_hundred_at_once_share_one_entry() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let mut children: Vec<Child> = (0..200).map(|_| spawn(&subject)).collect();
+    // SIGKILL for some, wherever they have got to: no torn entry and no lock may stay.
+    let killed: Vec<usize> = (0..200).step_by(10).collect();
+    for index in &killed {
+        children[*index].kill().unwrap();
+    }
+    for (index, mut child) in children.into_iter().enumerate() {
+        let status = child.wait().unwrap();
+        if !killed.contains(&index) {
+            assert_eq!(status.code(), Some(42));
+        }
+    }
+    assert_eq!(spawn(&subject).wait().unwrap().code(), Some(42));
+    let store = subject.directory().join("store");
+    let entries = fs::read_dir(store.join("entries")).unwrap();
+    let named = entries.filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        !name.to_str().unwrap().starts_with('.')
+    });
+    assert_eq!(named.count(), 2, "one entry and what it was made from");
+}
+
+#[test]
+fn what_cannot_run_is_said_as_shells_say_it() {
+    let subject = Subject::build();
+    let status = |name: &str| {
+        Command::new(HUGETEXT)
+            .args(["run", "--", name])
+            .output()
+            .unwrap()
+    };
+    let missing = status("no-such-command-anywhere");
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(text(&missing.stderr).contains("no-such-command-anywhere"));
+    assert_eq!(status("/no/such/file").status.code(), Some(127));
+    assert_eq!(status("/etc/passwd").status.code(), Some(126));
+    assert_eq!(status("/etc").status.code(), Some(126));
+    let Some(subject) = subject else { return };
+    let broken = subject.directory().join("broken");
+    fs::write(&broken, b"\x7fELF is all that is right about it").unwrap();
+    fs::set_permissions(&broken, Permissions::from_mode(0o755)).unwrap();
+    let output = subject.run().arg("--").arg(&broken).output().unwrap();
+    assert_ne!(output.status.code(), Some(0));
+}
+
+#[test]
+fn scripts_without_an_interpreter_line_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    fs::write(&script, "echo \"$1 ran\"\n").unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new(HUGETEXT)
+        .arg("run")
+        .arg(&script)
+        .arg("it")
+        .output()
+        .unwrap();
+    assert_eq!(text(&output.stdout), "it ran\n");
+    assert_eq!(text(&output.stderr).lines().count(), 1, "one warning line");
+}
+
+#[test]
+fn a_program_runs_whatever_goes_wrong() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let full = subject.directory().join("full");
+    fs::create_dir_all(&full).unwrap();
+    fs::write(full.join("limit"), "1000\n").unwrap();
+    let open = subject.directory().join("open");
+    fs::create_dir_all(&open).unwrap();
+    fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+    for store in [&full, &open, Path::new("/proc/nowhere")] {
+        let run = |strict: &[&str]| {
+            let mut command = Command::new(HUGETEXT);
+            command
+                .args(["run", "--backend", "cache", "--store"])
+                .arg(store)
+                .args(strict);
+            command
+                .arg("--")
+                .arg(&subject.program)
+                .arg("exit")
+                .output()
+                .unwrap()
+        };
+        let output = run(&[]);
+        assert_eq!(output.status.code(), Some(42), "{}", text(&output.stderr));
+        assert_eq!(
+            text(&output.stderr).lines().count(),
+            1,
+            "{}",
+            text(&output.stderr)
+        );
+        assert_eq!(run(&["--strict"]).status.code(), Some(2));
+    }
+}
+
+#[test]
+fn without_namespaces_the_program_runs_as_it_is() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    // The limits are those of the new user namespace alone.
+    let forbid = "echo 0 > /proc/sys/user/max_mnt_namespaces && exec \"$@\"";
+    let run = subject.run();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", forbid, "sh"]);
+    command
+        .arg(run.get_program())
+        .args(run.get_args())
+        .arg("--");
+    let output = with_input(command.arg(&subject.program));
+    if !text(&output.stderr).contains("mount namespace") {
+        println!(
+            "skipped: cannot forbid mount namespaces: {}",
+            text(&output.stderr)
+        );
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("stdin=a line"));
+}
+
+#[test]
+fn set_id_programs_are_left_alone() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    if !is_root() {
+        println!("skipped: a set-id program of another user takes root to make");
+        return;
+    }
+    let program = subject.directory().join("set-id");
+    let source = subject.directory().join("id.c");
+    let main = "#include <unistd.h>\nint main(void){return geteuid()==0&&getuid()==65534?7:1;}";
+    fs::write(&source, main).unwrap();
+    assert!(
+        Command::new("cc")
+            .arg("-o")
+            .args([&program, &source])
+            .status()
+            .unwrap()
+            .success()
+    );
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    let status = subject
+        .run_as_nobody()
+        .arg("--")
+        .arg(&program)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(7), "it still becomes root");
+}

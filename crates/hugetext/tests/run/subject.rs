@@ -1,0 +1,109 @@
+//! A program that needs a fix, a store for it, and ways to run it.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+pub(crate) const HUGETEXT: &str = env!("CARGO_BIN_EXE_hugetext");
+/// A user who owns nothing.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// The program in a directory of its own.
+pub(crate) struct Subject {
+    directory: TempDir,
+    pub(crate) program: PathBuf,
+}
+
+impl Subject {
+    /// Compiles it; `None`, with the reason printed, where that cannot be done or where text on
+    /// disk cannot be huge.
+    pub(crate) fn build() -> Option<Subject> {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let program = directory.path().join("subject");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/subject.c");
+        let compiled = Command::new("cc")
+            .args(["-O1", "-o"])
+            .args([&program, Path::new(source)])
+            .status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            println!("skipped: no C compiler");
+            return None;
+        }
+        Some(Subject { directory, program })
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// `hugetext run` with a store of its own, up to where options and command follow.
+    pub(crate) fn run(&self) -> Command {
+        let mut command = Command::new(HUGETEXT);
+        let store = self.directory().join("store");
+        command.arg("run").arg("--store").arg(store);
+        command
+    }
+
+    /// As [`Subject::run`], by a user who is not root and has a store of its own. As it is where
+    /// the test itself is not run by root.
+    pub(crate) fn run_as_nobody(&self) -> Command {
+        let mut command = Command::new(HUGETEXT);
+        let home = self.directory().join("home");
+        fs::create_dir_all(&home).unwrap();
+        if is_root() {
+            std::os::unix::fs::chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.arg("run").arg("--store").arg(home.join("store"));
+        command
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+/// Runs with a line on standard input.
+pub(crate) fn with_input(command: &mut Command) -> Output {
+    let pipes = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = pipes.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"a line\n").unwrap();
+    child.wait_with_output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The `huge=` figure of the subject, in bytes.
+pub(crate) fn huge(output: &Output) -> u64 {
+    let text = text(&output.stderr);
+    let line = text.lines().find_map(|line| line.strip_prefix("huge="));
+    line.unwrap_or_else(|| panic!("no figure in {text}"))
+        .parse()
+        .unwrap()
+}
+
+/// Whether the machine forbids what a figure needs; the reason is printed.
+pub(crate) fn is_excused(output: &Output) -> bool {
+    let warned = text(&output.stderr);
+    let excuses = [
+        "no tmpfs",
+        "no mount namespace",
+        "no transparent huge pages",
+    ];
+    let excused = excuses.iter().any(|excuse| warned.contains(excuse));
+    if excused {
+        println!("skipped: {warned}");
+    }
+    excused
+}
