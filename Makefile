@@ -18,3 +18,5 @@ lint: ## formatting and clippy, without tolerance
 test: lint ## everything that must hold before a change lands
 	scripts/setup.sh test
 	cargo test --workspace
+
+include kernel/kernel.mk

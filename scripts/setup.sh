@@ -11,6 +11,18 @@ packages() {
     test)
         packages build
         ;;
+    kernel)
+        echo gcc make flex bison bc libelf-dev libssl-dev cpio xz-utils
+        echo git        # makes the series
+        echo coccinelle # applies the semantic patches
+        echo perl       # checkpatch
+        ;;
+    kernel-arm64)
+        echo gcc-aarch64-linux-gnu
+        ;;
+    kernel-x86_64)
+        echo gcc-x86-64-linux-gnu
+        ;;
     *)
         echo "scripts/setup.sh: no task '$1'" >&2
         exit 2

@@ -1,0 +1,214 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Turns the sets of kernel/ into a patched tree, a series for git am and a kernel.
+#
+#   kernel/build.sh source          fetch and unpack Debian's linux-source package
+#   kernel/build.sh series          write the series, and check it with checkpatch
+#   kernel/build.sh tree            bring the unpacked tree to exactly the chosen sets
+#   kernel/build.sh image CONFIG…   build; CONFIG: x86_64, arm64-4k, arm64-16k or arm64-64k, then
+#                                   any further fragments of kernel/config (kunit, debug)
+#
+# KERNEL_RELEASE  release of the source package                        (7.3)
+# KERNEL_SETS     sets to apply, in order; "none" for the tree as it is (every set of kernel/sets)
+# KERNEL_CACHE    where sources, objects and results are kept          (.cache/kernel)
+# KERNEL_SOURCES  where source packages are kept, to share them        (KERNEL_CACHE)
+# KERNEL_JOBS     compiler processes                                   (all processors)
+#
+# Each prints the path of its result as its last line. A set is a folder of commits; a commit is
+#   message              subject and body
+#   files/PATH           a file that is new in the kernel
+#   edits/PATH.cocci     a semantic patch of PATH
+#   edits/PATH.sed       a sed -E script for PATH, where spatch cannot read it (Kconfig, Makefile)
+set -euo pipefail
+shopt -s globstar nullglob
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+release=${KERNEL_RELEASE:-7.3}
+sets=${KERNEL_SETS:-$(tr '\n' ' ' < "$here/sets")}
+[ "$sets" != none ] || sets=
+cache=${KERNEL_CACHE:-$here/../.cache/kernel}
+mkdir -p "$cache/$release"
+cache=$(cd "$cache" && pwd)
+sources=${KERNEL_SOURCES:-$cache}
+work=$cache/$release
+linux=$work/linux       # the unpacked tree, with the sets of the last `tree` applied
+pristine=$work/pristine # the files of that tree that any set edits, as shipped
+scratch=$work/scratch   # a repository of the edited files only: one commit for each of ours
+
+die() { echo "kernel/build.sh: $*" >&2; exit 2; }
+
+# The package of the newest build of the release, from the mirror that this machine's apt uses.
+fetch() {
+    local uri suite apt=$work/apt package=linux-source-$release
+    uri=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' |
+        sed -n 's/^Debian|Debian|//p' | head -n 1)
+    [ -n "$uri" ] || die "apt knows no Debian archive; run apt-get update"
+    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$sources"
+    for suite in trixie-backports sid; do
+        local options=(-oDir::Etc::sourcelist="$apt/sources.list" -oDir::Etc::sourceparts=-
+            -oDir::State::Lists="$apt/lists" -oDir::Cache="$apt/cache" -oAPT::Sandbox::User=root)
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main" \
+            > "$apt/sources.list"
+        apt-get "${options[@]}" -qq update || die "apt-get update failed for $suite at $uri"
+        if (cd "$sources" && apt-get "${options[@]}" -qq download "$package") 2> "$apt/log"; then
+            return
+        fi
+    done
+    die "no suite of $uri has $package: $(cat "$apt/log")"
+}
+
+package() { # the newest package in the folder of sources, if any
+    printf '%s\n' "$sources"/linux-source-"$release"_*.deb | sort -V | tail -n 1
+}
+
+source_tree() {
+    if [ ! -e "$linux/.unpacked" ]; then
+        [ -n "$(package)" ] || fetch
+        rm -rf "$linux" "$pristine" "$work/applied"
+        mkdir -p "$linux"
+        dpkg-deb --fsys-tarfile "$(package)" | tar -xO "./usr/src/linux-source-$release.tar.xz" |
+            tar -xJ -C "$linux" --strip-components=1
+        basename "$(package)" .deb > "$linux/.unpacked"
+    fi
+}
+
+# Prints the folders of the commits of the chosen sets, in order.
+commits() {
+    local set commit
+    for set in $sets; do
+        [ -d "$here/$set" ] || die "no set $set in kernel/"
+        for commit in "$here/$set"/*/message; do dirname "$commit"; done
+    done
+}
+
+# Prints the kernel path and the script of each edit of the commit $1.
+edits() {
+    local script path
+    for script in "$1"/edits/**/*.cocci "$1"/edits/**/*.sed; do
+        path=${script#"$1"/edits/}
+        echo "${path%.*} $script"
+    done
+}
+
+apply() { # COMMIT: to the work tree of $scratch
+    local path script before
+    if [ -d "$1/files" ]; then cp -r "$1/files/." "$scratch"; fi
+    while read -r path script; do
+        [ -e "$scratch/$path" ] || die "$script edits $path, which $release has not"
+        before=$(sha256sum < "$scratch/$path")
+        case $script in
+        *.cocci) spatch --very-quiet --in-place --sp-file "$script" "$scratch/$path" > /dev/null ;;
+        *.sed) sed -E -i -f "$script" "$scratch/$path" ;;
+        esac || die "$script failed on $path of $release"
+        [ "$before" != "$(sha256sum < "$scratch/$path")" ] ||
+            die "$script changed nothing in $path of $release"
+    done < <(edits "$1")
+}
+
+in_scratch() {
+    git -C "$scratch" -c user.name=hugetext -c user.email=hugetext@kernel.invalid \
+        -c commit.gpgsign=false -c core.hooksPath=/dev/null "$@"
+}
+
+series() {
+    source_tree
+    local commit path script
+    rm -rf "$scratch"
+    mkdir -p "$scratch"
+    git init -q -b series "$scratch"
+    while read -r commit; do
+        while read -r path script; do
+            if [ -e "$linux/$path" ] && [ ! -e "$pristine/$path" ] &&
+                ! grep -qsxF "$path" "$work/applied"; then
+                install -D -m 644 "$linux/$path" "$pristine/$path"
+            fi
+            if [ -e "$pristine/$path" ]; then
+                install -D -m 644 "$pristine/$path" "$scratch/$path"
+            fi
+        done < <(edits "$commit")
+    done < <(commits)
+    # Dates that do not move, so that the same sets give the same series.
+    export GIT_AUTHOR_DATE='2026-11-20T00:00:00Z' GIT_COMMITTER_DATE='2026-11-20T00:00:00Z'
+    in_scratch add -A
+    in_scratch commit -q --allow-empty -m "$(cat "$linux/.unpacked")"
+    while read -r commit; do
+        apply "$commit"
+        in_scratch add -A
+        in_scratch commit -q -s -F "$commit/message"
+    done < <(commits)
+    rm -rf "$work/patches"
+    in_scratch format-patch -q --no-signature -o "$work/patches" --root HEAD~"$(commits | wc -l)"..HEAD
+}
+
+checkpatch() {
+    local patch
+    for patch in "$work"/patches/*.patch; do
+        # New files are taken up by the MAINTAINERS entries of their folders.
+        (cd "$linux" && scripts/checkpatch.pl --strict --terse --no-summary \
+            --ignore FILE_PATH_CHANGES "$patch") || die "checkpatch is not content with $patch"
+    done
+}
+
+tree() {
+    series
+    local path from
+    (cd "$scratch" && git ls-files) > "$work/files"
+    while read -r path; do
+        if [ -e "$scratch/$path" ]; then
+            from=$scratch/$path
+        elif [ -e "$pristine/$path" ]; then
+            from=$pristine/$path
+        else
+            rm -f "$linux/$path"
+            continue
+        fi
+        # Equal files keep their times, so that only what changed is compiled again.
+        cmp -s "$from" "$linux/$path" || install -D -m 644 "$from" "$linux/$path"
+    done < <(sort -u "$work/files" <(cat "$work/applied" 2> /dev/null))
+    mv "$work/files" "$work/applied"
+}
+
+image() { # CONFIG FRAGMENT…
+    local arch cross='' file
+    case $1 in
+    x86_64) arch=x86_64 file=arch/x86/boot/bzImage ;;
+    arm64-*) arch=arm64 file=arch/arm64/boot/Image ;;
+    *) die "no configuration $1; there are x86_64, arm64-4k, arm64-16k, arm64-64k" ;;
+    esac
+    if [ "$arch" != "$(uname -m | sed s/aarch64/arm64/)" ]; then
+        "$here/../scripts/setup.sh" "kernel-$arch"
+        cross=$(echo "$arch" | sed s/arm64/aarch64/)-linux-gnu-
+    fi
+    tree
+    local name fragment objects
+    name=$(IFS=-; echo "$*")
+    objects=$work/build/$name
+    mkdir -p "$objects" "$work/image"
+    for fragment in common "$@"; do
+        cat "$here/config/$fragment.config" 2> /dev/null || die "no kernel/config/$fragment.config"
+    done > "$objects/wanted"
+    local make=(make -s -C "$linux" O="$objects" ARCH="$arch" CROSS_COMPILE="$cross"
+        KBUILD_BUILD_TIMESTAMP=2026-11-20 KBUILD_BUILD_USER=hugetext KBUILD_BUILD_HOST=hugetext)
+    "${make[@]}" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig > "$objects/config.log" 2>&1 ||
+        die "configuration failed: $objects/config.log"
+    # A set that is not applied has no options; every other wanted one must hold.
+    local lost
+    lost=$(grep -E '^CONFIG_' "$objects/wanted" | grep -vxFf "$objects/.config" |
+        grep -vE '_KUNIT' || true)
+    [ -z "$lost" ] || die "$release does not take: $(echo "$lost" | tr '\n' ' ')"
+    "${make[@]}" -j"${KERNEL_JOBS:-$(nproc)}" "$(basename "$file")" > "$objects/build.log" 2>&1 ||
+        die "the build failed: $(grep -m 3 -E 'error|Error' "$objects/build.log") ($objects/build.log)"
+    local result
+    result=$work/image/$name-$(echo "${sets:-none}" | xargs | tr ' ' '-')
+    cp "$objects/$file" "$result"
+    echo "$result"
+}
+
+"$here/../scripts/setup.sh" kernel
+case ${1:-} in
+source) source_tree; echo "$linux" ;;
+series) series; checkpatch; echo "$work/patches" ;;
+tree) tree; echo "$linux" ;;
+image) shift; [ $# -gt 0 ] || die "image of which configuration?"; image "$@" ;;
+*) sed -n '3,11p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+esac
