@@ -194,9 +194,9 @@ fn show(plan: &Plan) -> String {
     for step in &plan.files {
         let action = match step.action {
             Action::Leave { why } => match why {
-                Reason::NoWindow => continue,
-                Reason::NoStandIn => "left: a copy may not stand in for it",
-                Reason::NoStore => "left: it would take a copy",
+                Reason::Small => continue,
+                Reason::Irreplaceable => "left: a copy may not stand in for it",
+                Reason::Homeless => "left: it would take a copy",
             },
             Action::Warm => "warmed in place",
             Action::Copy => "an equal copy takes its place",
@@ -210,14 +210,7 @@ fn show(plan: &Plan) -> String {
             action.to_owned(),
         ]);
     }
-    let small = |step: &&Step| {
-        matches!(
-            step.action,
-            Action::Leave {
-                why: Reason::NoWindow
-            }
-        )
-    };
+    let small = |step: &&Step| matches!(step.action, Action::Leave { why: Reason::Small });
     let left = plan.files.iter().filter(small).count();
     let header = ["file", "text", "in reach", "then", "what is done"];
     let mut text = figures(&header, &[0, 4], rows);

@@ -38,12 +38,12 @@ pub(crate) enum Action {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reason {
     /// No window in its text, whatever is done.
-    NoWindow,
+    Small,
     /// Its text can only be reached in a copy, and a copy may not stand in for it: others may write
     /// it, or it changes the user or has capabilities.
-    NoStandIn,
+    Irreplaceable,
     /// It could be reached in a copy, and there is no place for copies.
-    NoStore,
+    Homeless,
 }
 
 /// What the decision is made from. Bytes of text.
@@ -69,17 +69,15 @@ pub(crate) fn decide(facts: Facts, leaf: Leaf) -> Action {
     let wanted = if worth_a_fix {
         Action::Fix
     } else if facts.now == 0 {
-        return Action::Leave {
-            why: Reason::NoWindow,
-        };
+        return Action::Leave { why: Reason::Small };
     } else if facts.holds_huge && !facts.prefer_store {
         return Action::Warm;
     } else {
         Action::Copy
     };
     let obstacle = match (facts.may_stand_in, facts.store) {
-        (false, _) => Reason::NoStandIn,
-        (_, false) => Reason::NoStore,
+        (false, _) => Reason::Irreplaceable,
+        (_, false) => Reason::Homeless,
         (true, true) => return wanted,
     };
     match facts.holds_huge && facts.now > 0 {
@@ -274,7 +272,7 @@ mod tests {
     #[test]
     fn the_weakest_action_that_reaches_the_text_is_taken() {
         let decide = |facts| decide(facts, Leaf::M2);
-        assert_eq!(decide(facts(0, 0)), leave(Reason::NoWindow));
+        assert_eq!(decide(facts(0, 0)), leave(Reason::Small));
         assert_eq!(decide(facts(8 * M, 8 * M)), Action::Warm);
         assert_eq!(decide(facts(8 * M, 0)), Action::Warm);
         assert_eq!(decide(facts(0, 8 * M)), Action::Fix);
@@ -295,8 +293,8 @@ mod tests {
     fn without_a_stand_in_the_file_itself_is_warmed_if_that_helps() {
         let decide = |facts| decide(facts, Leaf::M2);
         for (may_stand_in, store, why) in [
-            (false, true, Reason::NoStandIn),
-            (true, false, Reason::NoStore),
+            (false, true, Reason::Irreplaceable),
+            (true, false, Reason::Homeless),
         ] {
             let facts = |now, fixed| Facts {
                 may_stand_in,

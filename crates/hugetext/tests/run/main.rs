@@ -1,7 +1,11 @@
 //! `hugetext run` as a user meets it: the command behaves as it does without, with its text on huge
 //! pages.
 
-#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a failed helper fails the test"
+)]
 
 mod fidelity;
 mod limits;
