@@ -612,9 +612,9 @@ fn shrink_pt_phdr(headers: &mut [ProgramHeader], image: &Image) {
     let removed = image.headers.len().saturating_sub(headers.len()) as u64;
     let bytes = removed.saturating_mul(image.program_table.entry_size);
     for header in headers.iter_mut().filter(|h| h.p_type == elf::PT_PHDR.0) {
-        if header.filesz == image.program_table.len() {
+        if header.filesz == image.program_table.len() && header.memsz == header.filesz {
             header.filesz = header.filesz.saturating_sub(bytes);
-            header.memsz = header.memsz.saturating_sub(bytes);
+            header.memsz = header.filesz;
         }
     }
 }

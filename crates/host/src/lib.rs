@@ -5,9 +5,11 @@
 
 mod cache;
 mod child;
+mod copy;
 mod deadline;
 mod exec;
 mod filesystem;
+mod guard;
 mod instance;
 mod launch;
 mod machine;
@@ -21,9 +23,11 @@ mod store;
 
 pub use cache::{CacheState, FileWindows, WindowState};
 pub use child::die_with_parent;
+pub use copy::Copier;
 pub use deadline::Deadline;
 pub use exec::{exec, may_execute};
 pub use filesystem::{MountedOn, Mounts, open_regular};
+pub use guard::Guard;
 pub use instance::Instance;
 pub use launch::{Usage, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};

@@ -3,6 +3,7 @@
 mod apply;
 mod check;
 mod failure;
+mod fix;
 mod output;
 mod program;
 mod run;
@@ -35,6 +36,7 @@ Exit status: 0 done; 1 the answer is no (a --require not met, a program that can
 #[derive(Debug, Subcommand)]
 enum Mode {
     Check(check::Arguments),
+    Fix(fix::Arguments),
     Warm(warm::Arguments),
     Run(run::Arguments),
     Stat(stat::Arguments),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
 fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
     match mode {
         Mode::Check(arguments) => check::run(&arguments, output),
+        Mode::Fix(arguments) => fix::run(&arguments, output),
         Mode::Warm(arguments) => warm::run(&arguments, output),
         Mode::Run(arguments) => run::run(&arguments, output),
         Mode::Stat(arguments) => stat::run(&arguments, output),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Dependencies, Image, ImageError};
 use hugetext_host::{Mounts, open_regular};
-use hugetext_leaf::{Filesystem, Loader, Version};
+use hugetext_leaf::{Filesystem, Geometry, Loader, Version};
 
 use crate::failure::Failure;
 
@@ -52,6 +52,25 @@ impl Program {
     /// As [`Program::read`], for a path the user named.
     pub(crate) fn open(path: &Path) -> Result<Program, Failure> {
         Program::read(path).map_err(|error| error.failure(path))
+    }
+
+    /// The geometry the user named; else that of this machine, `own`, for its own programs; else
+    /// the usual one of the program's architecture, if there is one.
+    pub(crate) fn geometry(
+        &self,
+        named: Option<Geometry>,
+        own: Option<Geometry>,
+    ) -> Option<Geometry> {
+        let native = hugetext_elf::Machine::of_arch(std::env::consts::ARCH) == self.image.machine;
+        named
+            .or(own.filter(|_| native))
+            .or(self.image.machine.default_geometry())
+    }
+
+    /// The error where [`Program::geometry`] finds none.
+    pub(crate) fn unknown_geometry(&self) -> Failure {
+        let problem = "the page sizes of its architecture are not known";
+        Failure::at(&self.path, problem).remedy("name them with --geometry")
     }
 
     /// The filesystem it lies on.

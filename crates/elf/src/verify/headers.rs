@@ -110,7 +110,9 @@ where
     N: ReadAt + ?Sized,
 {
     let names_table = |header: &ProgramHeader, image: &Image| {
-        header.offset == image.program_table.offset && header.filesz == image.program_table.len()
+        header.offset == image.program_table.offset
+            && header.filesz == image.program_table.len()
+            && header.memsz == header.filesz
     };
     let same = old.flags == new.flags
         && (old.vaddr, old.paddr) == (new.vaddr, new.paddr)

@@ -178,12 +178,9 @@ fn check_found(found: Found, question: &Question) -> Result<Option<Outcome>, Fai
         Err(NoProgram::Image(error)) if !named && error.is_no_program() => return Ok(None),
         Err(error) => return Err(error.failure(&path)),
     };
-    let outcome = match geometry_for(&program, question) {
+    let outcome = match program.geometry(question.geometry, question.own_geometry) {
         Some(geometry) => Outcome::Assessed(Box::new(check_one(&program, &geometry, question)?)),
-        None if named => {
-            let problem = "the page sizes of its architecture are not known";
-            return Err(Failure::at(&path, problem).remedy("name them with --geometry"));
-        }
+        None if named => return Err(program.unknown_geometry()),
         None => Outcome::Unknown,
     };
     Ok(Some(outcome))
@@ -201,14 +198,4 @@ fn check_one(
         assessment.cache = CacheCount::of(program, &assessment);
     }
     Ok(assessment)
-}
-
-/// The geometry the user named; else this machine's for its own programs, else the usual one of
-/// the program's architecture.
-fn geometry_for(program: &Program, question: &Question) -> Option<Geometry> {
-    let native = hugetext_elf::Machine::of_arch(std::env::consts::ARCH) == program.image.machine;
-    question
-        .geometry
-        .or(question.own_geometry.filter(|_| native))
-        .or(program.image.machine.default_geometry())
 }

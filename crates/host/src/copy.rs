@@ -1,0 +1,175 @@
+//! Copying ranges between files without holding them in memory.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+use rustix::ioctl::{self, Setter, opcode};
+
+/// Bytes read and written at a time, and what writes are aligned to in the new file: a PMD leaf of
+/// most machines, so that each write of text can fill one folio of the page cache.
+const CHUNK: u64 = 2 << 20;
+
+/// Copies ranges of one file into another. Extents are shared where the filesystem can (xfs,
+/// btrfs), holes stay holes, and the rest goes through one buffer of 2 MiB.
+#[derive(Debug)]
+pub struct Copier<'a> {
+    old: &'a File,
+    new: &'a File,
+    /// Bytes of a filesystem block, while extents can be shared.
+    shares: Option<u64>,
+    buffer: Vec<u8>,
+    shared: u64,
+}
+
+/// `struct file_clone_range` (linux/fs.h).
+#[repr(C)]
+struct CloneRange {
+    src_fd: i64,
+    src_offset: u64,
+    src_length: u64,
+    dest_offset: u64,
+}
+
+impl<'a> Copier<'a> {
+    /// Copies from `old` to `new`, which has its final length already.
+    pub fn new(old: &'a File, new: &'a File) -> io::Result<Copier<'a>> {
+        let block = old.metadata()?.blksize();
+        Ok(Copier {
+            old,
+            new,
+            shares: block.is_power_of_two().then_some(block),
+            buffer: Vec::new(),
+            shared: 0,
+        })
+    }
+
+    /// Bytes shared with the old file so far, instead of copied.
+    pub fn shared(&self) -> u64 {
+        self.shared
+    }
+
+    /// Copies the bytes at `from` to `to`. Both ranges lie inside their files; the new file has
+    /// nothing there yet. `UnexpectedEof` if the old file has become shorter.
+    pub fn copy(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
+        let clones = self.clone_inside(&from, to)?;
+        self.copy_data(from.start..clones.start, to)?;
+        self.copy_data(clones.end..from.end, to + (clones.end - from.start))
+    }
+
+    /// Shares the whole blocks inside `from`; returns what was shared, empty at its end if nothing.
+    fn clone_inside(&mut self, from: &Range<u64>, to: u64) -> io::Result<Range<u64>> {
+        let nothing = from.end..from.end;
+        let Some(block) = self.shares else {
+            return Ok(nothing);
+        };
+        let start = from.start.next_multiple_of(block);
+        let end = from.end - from.end % block;
+        if from.start % block != to % block || start >= end {
+            return Ok(nothing);
+        }
+        let range = CloneRange {
+            src_fd: self.old.as_raw_fd().into(),
+            src_offset: start,
+            src_length: end - start,
+            dest_offset: to + (start - from.start),
+        };
+        // SAFETY: FICLONERANGE reads one `struct file_clone_range`, which is what the opcode's
+        // type says; it writes to no memory of this process.
+        let result = unsafe {
+            let clone = Setter::<{ opcode::write::<CloneRange>(0x94, 13) }, _>::new(range);
+            ioctl::ioctl(self.new, clone)
+        };
+        match result {
+            Ok(()) => {
+                self.shared += end - start;
+                Ok(start..end)
+            }
+            // The filesystem cannot, or not across these two files: ioctl_ficlonerange(2).
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOTTY | Errno::PERM) => {
+                self.shares = None;
+                Ok(nothing)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies what is not a hole.
+    fn copy_data(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
+        let mut at = from.start;
+        while at < from.end {
+            let data = match seek(self.old, SeekFrom::Data(at)) {
+                Ok(data) => data,
+                // Nothing but a hole up to the end of the file.
+                Err(Errno::NXIO) => break,
+                Err(error) => return Err(error.into()),
+            };
+            if data >= from.end {
+                break;
+            }
+            let hole = seek(self.old, SeekFrom::Hole(data))?.min(from.end);
+            self.copy_chunks(data..hole, to + (data - from.start))?;
+            at = hole;
+        }
+        Ok(())
+    }
+
+    fn copy_chunks(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
+        self.buffer.resize(CHUNK as usize, 0);
+        let mut done = 0;
+        while done < from.end - from.start {
+            let left = from.end - from.start - done;
+            let to_boundary = CHUNK - (to + done) % CHUNK;
+            let len = left.min(to_boundary) as usize;
+            let chunk = self.buffer.get_mut(..len).unwrap_or_default();
+            self.old.read_exact_at(chunk, from.start + done)?;
+            self.new.write_all_at(chunk, to + done)?;
+            done += len as u64;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_data_and_keeps_holes() {
+        let (old, new) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let data: Vec<u8> = (0..3 << 20).map(|i: u32| (i * 7 + i / 251) as u8).collect();
+        old.write_all_at(&data, 100).unwrap();
+        old.write_all_at(b"end", 64 << 20).unwrap();
+        let len = old.metadata().unwrap().len();
+        new.set_len(len + 4096).unwrap();
+
+        let mut copier = Copier::new(&old, &new).unwrap();
+        copier.copy(0..1_000_000, 0).unwrap();
+        copier.copy(1_000_000..len, 1_000_000 + 4096).unwrap();
+
+        let mut found = vec![0; data.len()];
+        new.read_exact_at(&mut found[..999_900], 100).unwrap();
+        new.read_exact_at(&mut found[999_900..], 1_000_000 + 4096)
+            .unwrap();
+        assert!(found == data, "bytes differ");
+        let mut end = [0; 3];
+        new.read_exact_at(&mut end, (64 << 20) + 4096).unwrap();
+        assert_eq!(&end, b"end");
+        let (before, after) = (old.metadata().unwrap(), new.metadata().unwrap());
+        assert!(after.blocks() <= before.blocks() + 32, "holes were filled");
+    }
+
+    #[test]
+    fn a_file_that_shrank_is_an_error() {
+        let (old, new) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        old.write_all_at(&[1; 100], 0).unwrap();
+        new.set_len(200).unwrap();
+        let mut copier = Copier::new(&old, &new).unwrap();
+        let result = copier.copy_chunks(0..200, 0);
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

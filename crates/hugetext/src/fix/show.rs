@@ -1,0 +1,129 @@
+//! A fix as text.
+
+use std::fmt::Write;
+
+use hugetext_elf::{Plan, Strategy, Warning};
+
+use super::{Outcome, Report};
+use crate::table::{bytes, percent};
+
+/// What was done, or would be.
+pub(super) fn text(report: &Report) -> String {
+    let mut text = String::new();
+    let mut line = |content: std::fmt::Arguments<'_>| {
+        let _ = writeln!(text, "{content}");
+    };
+    let path = report.path.display();
+    let (plan, after, done_already) = match &report.outcome {
+        Outcome::Refused(reason) => {
+            line(format_args!("{path}: refused: {reason}"));
+            return text;
+        }
+        Outcome::Plan {
+            plan,
+            reached_after,
+            done_already,
+        } => (plan, *reached_after, *done_already),
+    };
+    let size = bytes(report.text);
+    let (before, after) = (
+        percent(report.reached_before, report.text),
+        percent(after, report.text),
+    );
+    let (strategy, leaf) = (strategy_name(plan.strategy), plan.leaf);
+    if done_already {
+        line(format_args!(
+            "{path}: laid out for {leaf} leaves already; they reach {after} of {size} of text"
+        ));
+    } else {
+        line(format_args!(
+            "{path}: {strategy}; {leaf} leaves reach {before} of {size} of text before, {after} after"
+        ));
+        line(format_args!("  costs {}", cost(plan)));
+    }
+    for warning in &plan.warnings {
+        line(format_args!("  {}", warning_text(*warning)));
+    }
+    for note in &report.notes {
+        line(format_args!("  {note}"));
+    }
+    match (&report.output, &report.verified) {
+        (Some(output), Some(verified)) => {
+            let found = match (verified.permissions.is_empty(), verified.added.is_empty()) {
+                (true, true) => "the same program",
+                (false, _) => "the same program but for the added execution rights",
+                (true, false) => "the same program and zeros after its text",
+            };
+            line(format_args!("  verified: {found}"));
+            line(format_args!("  written to {}", output.display()));
+        }
+        _ if done_already => {}
+        _ => text.push_str(&layout(plan)),
+    }
+    if let Some(cache) = &report.cache {
+        let _ = writeln!(
+            text,
+            "  page cache: {} of {} windows huge",
+            cache.huge, cache.windows
+        );
+    }
+    text
+}
+
+/// The new PT_LOADs, for a dry run.
+fn layout(plan: &Plan) -> String {
+    let mut text = String::from("  nothing written; the PT_LOADs would be\n");
+    for segment in &plan.segments {
+        let (perms, vaddr, offset) = (segment.perms, segment.vaddr, segment.offset);
+        let (filesz, align) = (segment.filesz, segment.align);
+        let _ = writeln!(
+            text,
+            "    {perms} {vaddr:#x} offset {offset:#x} size {filesz:#x} align {align:#x}"
+        );
+    }
+    text
+}
+
+fn cost(plan: &Plan) -> String {
+    let cost = &plan.cost;
+    let mut parts = Vec::new();
+    if cost.apparent > 0 {
+        let (holes, disk) = (bytes(cost.apparent), bytes(cost.disk));
+        parts.push(format!(
+            "{holes} of holes in the file and at most {disk} of disk"
+        ));
+    }
+    if cost.memory > 0 {
+        parts.push(format!("at most {} of zeros in memory", bytes(cost.memory)));
+    }
+    if cost.aslr_bits > 0 {
+        parts.push(format!("{} bits of address randomness", cost.aslr_bits));
+    }
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
+
+fn warning_text(warning: Warning) -> String {
+    match warning {
+        Warning::BecomesExecutable { addresses } => format!(
+            "{} of read-only data at {:#x} become executable",
+            bytes(addresses.len()),
+            addresses.start
+        ),
+        Warning::ProgramHeadersMove => {
+            "its program headers move: kernels before 5.18 tell it a wrong place for them"
+                .to_owned()
+        }
+    }
+}
+
+fn strategy_name(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::Align => "align",
+        Strategy::Shift => "shift",
+        Strategy::Merge => "merge",
+    }
+}
