@@ -5,6 +5,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
 /// What a finished command used, its waited-for children included (getrusage(2)).
@@ -24,11 +27,17 @@ pub struct Usage {
     pub max_rss: u64,
 }
 
-/// Runs `command` to its end.
-pub fn run_measured(command: &mut Command) -> io::Result<(Usage, ExitStatus)> {
+/// Runs `command` to its end. One that is still running after `limit` is killed, and the error is
+/// [`io::ErrorKind::TimedOut`].
+pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage, ExitStatus)> {
     let start = Instant::now();
     let child = command.spawn()?;
     let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
+    let in_time = ends_within(pid, limit);
+    if !matches!(in_time, Ok(true)) {
+        // SAFETY: the child was not waited for, so the pid is still its own.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
     let mut status = 0;
     // SAFETY: rusage is a plain C struct for which all-zero bytes are a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -41,6 +50,9 @@ pub fn run_measured(command: &mut Command) -> io::Result<(Usage, ExitStatus)> {
         }
     }
     let wall = start.elapsed();
+    if !in_time? {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
     let time = |value: libc::timeval| {
         Duration::from_secs(value.tv_sec.unsigned_abs())
             + Duration::from_micros(value.tv_usec.unsigned_abs())
@@ -56,15 +68,41 @@ pub fn run_measured(command: &mut Command) -> io::Result<(Usage, ExitStatus)> {
     Ok((usage, ExitStatus::from_raw(status)))
 }
 
+/// Waits until the process ends, for at most `limit`: whether it did (pidfd_open(2), Linux 5.3).
+fn ends_within(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+    let child = pidfd_open(pid, PidfdFlags::empty())?;
+    let end = Instant::now() + limit;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut polled = [PollFd::new(&child, PollFlags::IN)];
+        match poll(&mut polled, Some(&left)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(1000);
+
     #[test]
     fn reports_status_and_faults() {
-        let (usage, status) = run_measured(Command::new("sh").args(["-c", "exit 3"])).unwrap();
+        let (usage, status) =
+            run_measured(Command::new("sh").args(["-c", "exit 3"]), LONG).unwrap();
         assert_eq!(status.code(), Some(3));
         assert!(usage.minor_faults > 0);
-        assert!(run_measured(&mut Command::new("/nonexistent/program")).is_err());
+        assert!(run_measured(&mut Command::new("/nonexistent/program"), LONG).is_err());
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed() {
+        let late = run_measured(Command::new("sleep").arg("1000"), Duration::ZERO);
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

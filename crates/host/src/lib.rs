@@ -38,7 +38,7 @@ pub use namespace::{
 pub use output::{ReplaceError, Replacement};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{
-    Holder, ProcessError, TextMapping, holders, is_thp_disabled, pids, text_mappings,
+    Holder, ProcessError, TextMapping, file_mappings, holders, is_thp_disabled, pids, text_mappings,
 };
 pub use region::{Advice, Region, advise_process};
 pub use store::{

@@ -1,8 +1,10 @@
 //! Facts about this machine's kernel.
 
+use std::fmt;
 use std::fs;
 
 use hugetext_leaf::{Geometry, Leaf, Version};
+use procfs::Current;
 use serde::Serialize;
 
 /// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
@@ -38,9 +40,34 @@ pub struct Machine {
     pub thp: ThpMode,
     /// Processors online.
     pub cpus: usize,
+    /// What the processors call themselves; `None` where the kernel does not say.
+    pub processor: Option<String>,
+    /// Memory, bytes.
+    pub memory: u64,
 }
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
+
+impl fmt::Display for Machine {
+    /// In a line, for readers of figures.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let processor = self.processor.as_deref().unwrap_or(self.arch);
+        let thp = match self.thp {
+            ThpMode::Always => "always",
+            ThpMode::Madvise => "madvise",
+            ThpMode::Never => "never",
+            ThpMode::Unavailable => "unavailable",
+        };
+        write!(
+            f,
+            "Linux {} on {} x {processor}, {:.0} GiB, {} pages, THP {thp}",
+            self.release,
+            self.cpus,
+            self.memory as f64 / (1u64 << 30) as f64,
+            self.page,
+        )
+    }
+}
 
 impl Machine {
     /// Asks the running kernel.
@@ -60,6 +87,8 @@ impl Machine {
             geometry: geometry(arch, page),
             thp: thp_mode(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            processor: processor(),
+            memory: memory(),
         }
     }
 }
@@ -71,6 +100,17 @@ fn geometry(arch: &str, page: Leaf) -> Option<Geometry> {
         _ => &[],
     };
     known.iter().copied().find(|geometry| geometry.page == page)
+}
+
+/// The model, as /proc/cpuinfo has it on x86; arm64 gives numbers only.
+fn processor() -> Option<String> {
+    let info = procfs::CpuInfo::current().ok()?;
+    info.model_name(0).map(str::to_owned)
+}
+
+fn memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }
 
 fn thp_mode() -> ThpMode {

@@ -72,6 +72,13 @@ pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
         .collect())
 }
 
+/// How many mappings of files a process has. Each was one insertion into the `i_mmap` tree of its
+/// file, under that file's lock.
+pub fn file_mappings(pid: i32) -> Result<usize, ProcessError> {
+    let maps = Process::new(pid)?.maps()?;
+    Ok(maps.into_iter().filter(|map| map.inode != 0).count())
+}
+
 fn text_mapping(map: MemoryMap) -> TextMapping {
     let has = |flag| map.perms.contains(flag);
     let perms = Perms {

@@ -1,6 +1,7 @@
 //! The `hugetext` command: program text on huge pages.
 
 mod apply;
+mod bench;
 mod check;
 mod failure;
 mod fix;
@@ -40,6 +41,7 @@ enum Mode {
     Warm(warm::Arguments),
     Run(run::Arguments),
     Stat(stat::Arguments),
+    Bench(bench::Arguments),
 }
 
 /// How a command ended that met no error.
@@ -88,5 +90,6 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Warm(arguments) => warm::run(&arguments, output),
         Mode::Run(arguments) => run::run(&arguments, output),
         Mode::Stat(arguments) => stat::run(&arguments, output),
+        Mode::Bench(arguments) => bench::run(&arguments, output),
     }
 }

@@ -81,6 +81,9 @@ pub(crate) struct Warmed {
     pub(crate) microseconds: u64,
 }
 
+/// What a rung did that met no error.
+const LEFT_BEHIND: &str = "left windows in small folios";
+
 /// A rung that left windows behind.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tried {
@@ -92,6 +95,16 @@ pub(crate) struct Tried {
 impl Warmed {
     pub(crate) fn is_warm(&self) -> bool {
         self.windows > 0 && self.huge == self.windows
+    }
+
+    /// What the rungs that were tried said, and why none can do it here.
+    pub(crate) fn obstacle(&self) -> String {
+        let said = self.tried.iter().map(|tried| {
+            let said = tried.error.as_deref().unwrap_or(LEFT_BEHIND);
+            format!("{}: {said}", rung_name(tried.rung))
+        });
+        let causes = self.causes.iter().map(ToString::to_string);
+        said.chain(causes).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -125,6 +138,11 @@ impl Ground {
                 .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
             machine,
         })
+    }
+
+    /// The leaf to warm for.
+    pub(crate) fn leaf(&self) -> Leaf {
+        self.leaf
     }
 
     /// The base page.
@@ -228,15 +246,30 @@ pub(crate) struct Climb {
     pub(crate) replace: bool,
 }
 
+impl Climb {
+    /// The rungs that change no file.
+    pub(crate) fn in_place() -> Climb {
+        Climb {
+            check: false,
+            replace: false,
+        }
+    }
+}
+
+/// The windows of read-only segments, as ranges of the file.
+pub(crate) fn windows(program: &Program, ground: &Ground) -> Result<Vec<Span>, Failure> {
+    let segments = &program.image.segments;
+    let (page, bias) = (ground.page(), ground.bias(program)?);
+    Ok(windows_in_file(segments, page, ground.leaf, bias))
+}
+
 /// Climbs the ladder for one program until every window is huge.
 pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<Warmed, Failure> {
     let start = Instant::now();
     let leaf = ground.leaf;
     let filesystem = program.filesystem(&ground.mounts)?;
-    let segments = &program.image.segments;
-    let page = ground.machine.page;
-    let bias = ground.bias(program)?;
-    let ranges = windows_in_file(segments, page, leaf, bias);
+    let (page, bias) = (ground.page(), ground.bias(program)?);
+    let ranges = windows_in_file(&program.image.segments, page, leaf, bias);
     let mut cache = Cache::look(program, &ranges, leaf)?;
     let mut warmed = Warmed {
         path: program.path.clone(),
@@ -424,10 +457,7 @@ fn show(file: &Warmed, arguments: &Arguments) -> String {
         return text;
     }
     for tried in &file.tried {
-        let said = tried
-            .error
-            .as_deref()
-            .unwrap_or("left windows in small folios");
+        let said = tried.error.as_deref().unwrap_or(LEFT_BEHIND);
         let _ = writeln!(text, "  {}: {said}", rung_name(tried.rung));
     }
     for cause in &file.causes {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use hugetext_host::run_measured;
 use hugetext_lab_agent::{Compile, HugePages, PROGRAMS, Text, Warmed};
@@ -14,6 +15,8 @@ use super::process::Running;
 use super::rungs::{SMALL, warm};
 
 const COMPILER: &str = "cc1";
+/// Far above what a compile takes under an emulator; the lab bounds the whole boot.
+const LIMIT: Duration = Duration::from_secs(600);
 const LIBRARY: &str = "libgccjit.so.0";
 
 /// The compiler, and the same compiler as a shared object.
@@ -67,7 +70,7 @@ pub(super) fn compile(directory: &Path, geometry: &Geometry) -> io::Result<Compi
         command
             .env("LD_LIBRARY_PATH", PROGRAMS)
             .stderr(Stdio::null());
-        run_measured(&mut command)
+        run_measured(&mut command, LIMIT)
     };
     run()?;
     let (cold, _) = run()?;

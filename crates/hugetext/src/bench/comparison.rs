@@ -1,0 +1,110 @@
+//! What every benchmark yields: measures of a few sides, the first of which the others are
+//! compared with, round by round.
+
+use serde::Serialize;
+
+use super::stats::Estimate;
+
+/// One benchmark's result.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Comparison {
+    /// Its name on the command line.
+    pub(crate) benchmark: &'static str,
+    /// What was measured, in a line.
+    pub(crate) title: String,
+    /// What each side is, and by which facts it is known to have been so.
+    pub(crate) sides: Vec<Side>,
+    pub(crate) measures: Vec<Measure>,
+    /// What a reader must know to judge the figures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+}
+
+/// One of the states compared.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Side {
+    pub(crate) name: String,
+    /// What was verified of it.
+    pub(crate) state: String,
+}
+
+/// One quantity.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Measure {
+    pub(crate) name: String,
+    pub(crate) unit: Unit,
+    /// One for each side, in their order.
+    pub(crate) values: Vec<Value>,
+}
+
+/// A quantity of one side.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Value {
+    #[serde(flatten)]
+    pub(crate) estimate: Estimate,
+    /// This side over the first one, round by round; absent for the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ratio: Option<Estimate>,
+    /// The value of each round.
+    pub(crate) rounds: Vec<f64>,
+}
+
+/// What a measure counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unit {
+    Seconds,
+    Count,
+    Bytes,
+}
+
+impl Measure {
+    /// A measure from the values of each side, one a round; `None` if a side has none.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        unit: Unit,
+        sides: Vec<Vec<f64>>,
+    ) -> Option<Measure> {
+        let first = sides.first()?.clone();
+        let values = sides.into_iter().enumerate().map(|(side, rounds)| {
+            Some(Value {
+                estimate: Estimate::of(&rounds)?,
+                ratio: (side > 0).then(|| ratio(&first, &rounds)).flatten(),
+                rounds,
+            })
+        });
+        Some(Measure {
+            name: name.into(),
+            unit,
+            values: values.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// `rounds` over `first`, pair by pair; `None` where the first is nothing.
+fn ratio(first: &[f64], rounds: &[f64]) -> Option<Estimate> {
+    let pairs = first.iter().zip(rounds).filter(|(first, _)| **first > 0.0);
+    Estimate::of(&pairs.map(|(first, own)| own / first).collect::<Vec<f64>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        // The machine slows down tenfold half way; the ratio does not see it.
+        let sides = vec![vec![10.0, 100.0], vec![9.0, 90.0]];
+        let measure = Measure::new("wall", Unit::Seconds, sides).unwrap();
+        assert!(measure.values[0].ratio.is_none());
+        let ratio = measure.values[1].ratio.unwrap();
+        assert_eq!((ratio.median, ratio.low, ratio.high), (0.9, 0.9, 0.9));
+    }
+
+    #[test]
+    fn nothing_is_not_divided_by() {
+        let measure = Measure::new("huge", Unit::Bytes, vec![vec![0.0], vec![4096.0]]).unwrap();
+        assert!(measure.values[1].ratio.is_none());
+        assert!(Measure::new("none", Unit::Count, vec![Vec::new()]).is_none());
+    }
+}

@@ -1,0 +1,73 @@
+//! `hugetext bench`: what huge text is worth, measured on this machine.
+
+mod comparison;
+mod exec;
+mod rounds;
+mod show;
+mod stats;
+mod text_cache;
+
+use clap::{Args, Subcommand};
+use hugetext_host::Machine;
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::Failure;
+use crate::output::Output;
+use comparison::Comparison;
+
+/// Measure what program text on huge pages is worth
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Debug, Subcommand)]
+enum Benchmark {
+    Exec(exec::Arguments),
+}
+
+/// The result of benchmarks that compare sides.
+#[derive(Debug, Serialize)]
+struct Report {
+    machine: Machine,
+    benchmarks: Vec<Comparison>,
+}
+
+/// Why there is no result.
+#[derive(Debug)]
+enum Stop {
+    /// The machine does not allow the comparison: the answer is no.
+    No(Failure),
+    /// An error.
+    Error(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Error(failure)
+    }
+}
+
+/// Answers `hugetext bench`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let outcome = match &arguments.benchmark {
+        Benchmark::Exec(arguments) => exec::run(arguments, output),
+    };
+    match outcome {
+        Ok(benchmarks) => {
+            let report = Report {
+                machine: Machine::this(),
+                benchmarks,
+            };
+            output.result("bench", &report, show::report)?;
+            Ok(Verdict::Done)
+        }
+        Err(Stop::No(failure)) => {
+            output.error(&failure);
+            Ok(Verdict::No)
+        }
+        Err(Stop::Error(failure)) => Err(failure),
+    }
+}

@@ -1,0 +1,155 @@
+//! Benchmarks as text: a table and a plot for each.
+
+use std::fmt::Write;
+
+use super::Report;
+use super::comparison::{Comparison, Measure, Unit, Value};
+use super::stats::{CONFIDENCE, Estimate};
+use crate::table::{bytes, figures};
+
+/// Columns of a plot between its smallest and largest value.
+const WIDTH: usize = 50;
+
+/// All of a report.
+pub(super) fn report(report: &Report) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", report.machine);
+    for comparison in &report.benchmarks {
+        let _ = write!(text, "\n{}", one(comparison));
+    }
+    text
+}
+
+fn one(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}: {}", comparison.benchmark, comparison.title);
+    for side in &comparison.sides {
+        let _ = writeln!(text, "  {}: {}", side.name, side.state);
+    }
+    let _ = writeln!(text, "\n{}", table(comparison));
+    if let Some(measure) = comparison.measures.first().filter(|m| m.values.len() > 1) {
+        let _ = write!(text, "\n{}", plot(comparison, measure));
+    }
+    for note in &comparison.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn table(comparison: &Comparison) -> String {
+    let names = comparison.sides.iter().map(|side| side.name.as_str());
+    let against = names.clone().skip(1).map(|name| format!("{name} / first"));
+    let against: Vec<String> = match comparison.sides.len() {
+        2 => vec!["ratio".to_owned()],
+        _ => against.collect(),
+    };
+    let header: Vec<&str> = std::iter::once("median")
+        .chain(names)
+        .chain(against.iter().map(String::as_str))
+        .collect();
+    let rows = comparison.measures.iter().map(|measure| {
+        let values = measure.values.iter();
+        let own = values
+            .clone()
+            .map(|value| amount(value.estimate.median, measure.unit));
+        let ratios = values.skip(1).map(ratio);
+        std::iter::once(measure.name.clone())
+            .chain(own)
+            .chain(ratios)
+            .collect()
+    });
+    figures(&header, &[0], rows.collect())
+}
+
+/// `0.886 (0.880 to 0.893)`; without the interval where it has no width.
+pub(super) fn ratio(value: &Value) -> String {
+    match value.ratio {
+        Some(Estimate { median, low, high }) if low < high => {
+            format!("{median:.3} ({low:.3} to {high:.3})")
+        }
+        Some(Estimate { median, .. }) => format!("{median:.3}"),
+        None => "-".to_owned(),
+    }
+}
+
+/// A value with its unit.
+pub(super) fn amount(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds if value >= 1.0 => format!("{value:.2} s"),
+        Unit::Seconds => format!("{:.2} ms", value * 1e3),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Bytes => bytes(value as u64),
+    }
+}
+
+/// Each side's rounds on one scale: `·` a round, `├─┤` the interval, `●` the median.
+fn plot(comparison: &Comparison, measure: &Measure) -> String {
+    let rounds = || measure.values.iter().flat_map(|value| &value.rounds);
+    let low = rounds().copied().fold(f64::INFINITY, f64::min);
+    let high = rounds().copied().fold(f64::NEG_INFINITY, f64::max);
+    let place = |value: f64| match high > low {
+        true => ((value - low) / (high - low) * (WIDTH - 1) as f64).round() as usize,
+        false => 0,
+    };
+    let names = comparison.sides.iter().map(|side| side.name.as_str());
+    let margin = names
+        .clone()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (name, value) in names.zip(&measure.values) {
+        let mut line = vec![' '; WIDTH];
+        let mut mark = |at: usize, with: char| {
+            if let Some(cell) = line.get_mut(at) {
+                *cell = with;
+            }
+        };
+        value
+            .rounds
+            .iter()
+            .for_each(|round| mark(place(*round), '·'));
+        let estimate = value.estimate;
+        (place(estimate.low)..=place(estimate.high)).for_each(|at| mark(at, '─'));
+        mark(place(estimate.low), '├');
+        mark(place(estimate.high), '┤');
+        mark(place(estimate.median), '●');
+        let line: String = line.into_iter().collect();
+        let _ = writeln!(text, "  {name:margin$}  {}", line.trim_end());
+    }
+    let (low, high) = (amount(low, measure.unit), amount(high, measure.unit));
+    let gap = WIDTH.saturating_sub(low.chars().count() + high.chars().count());
+    let _ = writeln!(text, "  {:margin$}  {low}{:gap$}{high}", "", "");
+    let _ = writeln!(
+        text,
+        "  {}: · a round, ● median, ├─┤ its {CONFIDENCE} % interval",
+        measure.name
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::comparison::Side;
+
+    #[test]
+    fn a_comparison_as_text() {
+        let side = |name: &str| Side {
+            name: name.to_owned(),
+            state: "12 windows".to_owned(),
+        };
+        let wall = vec![vec![0.0082, 0.0083, 0.0085], vec![0.0073, 0.0074, 0.0075]];
+        let comparison = Comparison {
+            benchmark: "exec",
+            title: "cc1".to_owned(),
+            sides: vec![side("small"), side("warm")],
+            measures: vec![
+                Measure::new("wall", Unit::Seconds, wall).unwrap(),
+                Measure::new("huge", Unit::Bytes, vec![vec![0.0], vec![16777216.0]]).unwrap(),
+            ],
+            notes: vec!["quiet".to_owned()],
+        };
+        insta::assert_snapshot!(one(&comparison));
+    }
+}

@@ -1,0 +1,70 @@
+//! Medians and how far to trust them.
+
+use serde::Serialize;
+use statrs::statistics::{Data, OrderStatistics};
+
+/// Resamples for an interval.
+const RESAMPLES: usize = 4000;
+/// The share of resampled medians that an interval holds, in percent.
+pub(crate) const CONFIDENCE: usize = 95;
+/// Every interval comes from the same resamples, so that the same figures give the same interval.
+const SEED: u64 = 0x7465_7874;
+
+/// The median of a sample, with the bootstrap percentile interval of the median (Efron 1979): the
+/// rounds are drawn anew, with replacement, and the middle 95 % of their medians is the interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Estimate {
+    pub(crate) median: f64,
+    /// Lower end of the interval.
+    pub(crate) low: f64,
+    /// Upper end of the interval.
+    pub(crate) high: f64,
+}
+
+impl Estimate {
+    /// The estimate from one value a round; `None` of no rounds.
+    pub(crate) fn of(rounds: &[f64]) -> Option<Estimate> {
+        if rounds.is_empty() {
+            return None;
+        }
+        let mut random = fastrand::Rng::with_seed(SEED);
+        let medians = (0..RESAMPLES).map(|_| {
+            let draw = |_| random.choice(rounds).copied().unwrap_or_default();
+            median((0..rounds.len()).map(draw).collect())
+        });
+        let mut medians = Data::new(medians.collect::<Vec<f64>>());
+        let outside = (100 - CONFIDENCE) as f64 / 200.0;
+        Some(Estimate {
+            median: median(rounds.to_vec()),
+            low: medians.quantile(outside),
+            high: medians.quantile(1.0 - outside),
+        })
+    }
+}
+
+/// The middle value; the mean of the two middle ones of an even number.
+pub(crate) fn median(values: Vec<f64>) -> f64 {
+    Data::new(values).median()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_holds_the_median_and_ignores_an_outlier() {
+        let rounds = [7.3, 7.4, 7.35, 7.31, 7.38, 7.36, 7.33, 95.0];
+        let estimate = Estimate::of(&rounds).unwrap();
+        assert!(estimate.low <= estimate.median && estimate.median <= estimate.high);
+        assert!((estimate.median - 7.355).abs() < 1e-9);
+        assert!(estimate.low >= 7.3 && estimate.high < 8.0);
+        assert_eq!(Estimate::of(&rounds), Some(estimate), "the same every time");
+    }
+
+    #[test]
+    fn one_round_tells_nothing_of_the_spread() {
+        let estimate = Estimate::of(&[2.0]).unwrap();
+        assert_eq!((estimate.low, estimate.high), (2.0, 2.0));
+        assert_eq!(Estimate::of(&[]), None);
+    }
+}

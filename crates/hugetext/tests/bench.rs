@@ -1,0 +1,110 @@
+//! Benchmarks as a user runs them: small, for what they say and not for what they measure.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .arg("bench")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The benchmarks of a report; `None`, with the reason printed, where the machine's answer is no.
+fn benchmarks(arguments: &[&str]) -> Option<Vec<Value>> {
+    let output = bench(arguments);
+    if output.status.code() == Some(1) {
+        println!("skipped: {}", stderr(&output));
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], 1);
+    assert!(report["machine"]["cpus"].as_u64().unwrap() > 0);
+    Some(report["benchmarks"].as_array().unwrap().clone())
+}
+
+fn measure<'b>(benchmark: &'b Value, name: &str) -> &'b Vec<Value> {
+    let measures = benchmark["measures"].as_array().unwrap();
+    let measure = measures.iter().find(|measure| measure["name"] == name);
+    measure.unwrap()["values"].as_array().unwrap()
+}
+
+/// A copy of the compiler proper: a program with windows that nobody else runs.
+fn program() -> Option<(TempDir, PathBuf)> {
+    let asked = Command::new("cc").arg("-print-prog-name=cc1").output();
+    let name = asked.map(|output| String::from_utf8(output.stdout).unwrap());
+    let Some(compiler) = name.ok().filter(|name| name.starts_with('/')) else {
+        println!("skipped: no C compiler");
+        return None;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program");
+    fs::copy(compiler.trim_end(), &path).unwrap();
+    Some((directory, path))
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn exec_puts_the_same_file_into_both_states() {
+    let Some((directory, program)) = program() else {
+        return;
+    };
+    let run = ["exec", "--json", "--rounds", "2", "--per-round", "2", "--"];
+    let compile = [path(&program), "-quiet", "-o", "/dev/null", "/dev/null"];
+    let arguments = [&run[..], &compile].concat();
+    let Some(benchmarks) = benchmarks(&arguments) else {
+        return;
+    };
+    let benchmark = &benchmarks[0];
+    assert_eq!(benchmark["sides"][0]["name"], "small folios");
+    assert_eq!(benchmark["sides"][1]["name"], "warmed");
+    let wall = measure(benchmark, "wall");
+    assert_eq!(wall[0]["rounds"].as_array().unwrap().len(), 2);
+    assert!(wall[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
+    let faults = measure(benchmark, "minor faults");
+    assert!(faults[1]["median"].as_f64() < faults[0]["median"].as_f64());
+    let huge = measure(benchmark, "text on huge pages");
+    assert_eq!(huge[0]["median"], 0.0);
+    assert!(huge[1]["median"].as_f64() > Some(0.0));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_command_that_fails_or_does_not_end_is_an_error_in_one_line() {
+    let Some((_directory, program)) = program() else {
+        return;
+    };
+    let run = ["exec", "--program", path(&program), "--timeout", "1", "--"];
+    for (command, said) in [
+        (&["sh", "-c", "exit 3"][..], "exit status 3"),
+        (&["sleep", "1000"], "--timeout"),
+        (&["no-such-program"], "no-such-program"),
+    ] {
+        let output = bench(&[&run[..], command].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let text = stderr(&output);
+        assert!(text.contains(said) && text.lines().count() == 1, "{text}");
+    }
+}
+
+#[test]
+fn a_program_without_windows_is_no_answer() {
+    let output = bench(&["exec", "--", "/bin/true"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no window"), "{}", stderr(&output));
+}
