@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint
+.PHONY: build demo test lint bench
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -18,5 +18,10 @@ lint: ## formatting and clippy, without tolerance
 test: lint ## everything that must hold before a change lands
 	scripts/setup.sh test
 	cargo test --workspace
+
+bench: build ## how fast the command itself is: docs/speed.md
+	scripts/setup.sh bench
+	cargo bench -q -p hugetext --bench speed > target/speed.md
+	mv target/speed.md docs/speed.md
 
 include kernel/kernel.mk

@@ -23,6 +23,10 @@ packages() {
     kernel-x86_64)
         echo gcc-x86-64-linux-gnu
         ;;
+    bench)
+        packages build
+        echo binutils   # readelf, to compare a scan with
+        ;;
     *)
         echo "scripts/setup.sh: no task '$1'" >&2
         exit 2

@@ -200,8 +200,8 @@ const MAX_DYNAMIC: u64 = 1 << 20;
 impl Image {
     /// Reads and checks the headers of `source`: a handful of small reads, whatever its size.
     pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Image, ImageError> {
+        let header = read_file_header(source)?;
         let file_len = source.len()?;
-        let header = read_file_header(source, file_len)?;
         let e_type = header.e_type.get(LE);
         if !matches!(e_type, elf::ET_EXEC | elf::ET_DYN) {
             return Err(ImageError::Type(e_type.0));
@@ -307,10 +307,8 @@ fn parse<T: Pod>(bytes: &[u8], what: &'static str) -> Result<T, ImageError> {
         .map_err(|()| ImageError::Truncated(what))
 }
 
-fn read_file_header(
-    source: &(impl ReadAt + ?Sized),
-    file_len: u64,
-) -> Result<FileHeader64<LE>, ImageError> {
+/// Asks for the first bytes alone before anything else: most files of a scan end here.
+fn read_file_header(source: &(impl ReadAt + ?Sized)) -> Result<FileHeader64<LE>, ImageError> {
     let mut magic = [0; 6];
     source
         .read_exact_at(0, &mut magic)
@@ -328,11 +326,12 @@ fn read_file_header(
     if data != elf::ELFDATA2LSB.0 {
         return Err(ImageError::Endian);
     }
-    let size = size_of::<FileHeader64<LE>>() as u64;
-    parse(
-        &read_range(source, 0, size, file_len, "the file header")?,
-        "the file header",
-    )
+    const WHAT: &str = "the file header";
+    let mut bytes = [0; size_of::<FileHeader64<LE>>()];
+    source
+        .read_exact_at(0, &mut bytes)
+        .map_err(truncated(WHAT))?;
+    parse(&bytes, WHAT)
 }
 
 /// Resolves the counts that do not fit the file header through section header 0 (gABI, ELF

@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io;
 
 use std::path::Path;
 
-use hugetext_elf::{Dependencies, Image, ImageError};
+use hugetext_elf::{Dependencies, Image, ImageError, ReadAt};
 use hugetext_leaf::ObjectKind;
 use proptest::prelude::*;
 
@@ -98,6 +99,27 @@ fn damaged_segments_are_errors() {
     assert!(matches!(load(40, u64::MAX), ImageError::Segment(_)));
     assert!(matches!(load(48, 3), ImageError::Segment(_)));
     assert!(matches!(load(48, 6), ImageError::Segment(_)));
+}
+
+/// A file that another process truncates between the look at its length and the reads.
+struct Shrinking(Vec<u8>);
+
+impl ReadAt for Shrinking {
+    fn len(&self) -> io::Result<u64> {
+        Ok(1 << 30)
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(offset, buffer)
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_while_read_is_truncated() {
+    for len in [64, 300] {
+        let error = Image::read(&Shrinking(own_executable()[..len].to_vec())).unwrap_err();
+        assert!(matches!(error, ImageError::Truncated(_)), "{error}");
+    }
 }
 
 #[test]

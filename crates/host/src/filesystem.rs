@@ -24,14 +24,15 @@ pub struct MountedOn {
     pub noexec: bool,
 }
 
-/// Opens a regular file for reading; anything else is an error, said without waiting for the writer
-/// of a FIFO.
-pub fn open_regular(path: &Path) -> io::Result<File> {
+/// Opens a file for reading; a FIFO without waiting for its writer.
+pub fn open_without_waiting(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Opens a regular file for reading; anything else is an error.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = open_without_waiting(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(io::Error::new(

@@ -26,7 +26,7 @@ pub use child::die_with_parent;
 pub use copy::Copier;
 pub use deadline::Deadline;
 pub use exec::{exec, may_execute};
-pub use filesystem::{MountedOn, Mounts, open_regular};
+pub use filesystem::{MountedOn, Mounts, open_regular, open_without_waiting};
 pub use guard::Guard;
 pub use instance::Instance;
 pub use launch::{Usage, run_measured};

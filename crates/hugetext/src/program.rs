@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Dependencies, Image, ImageError};
-use hugetext_host::{Mounts, open_regular};
+use hugetext_host::{Mounts, open_regular, open_without_waiting};
 use hugetext_leaf::{Filesystem, Geometry, Loader, Version};
 
 use crate::failure::Failure;
@@ -40,7 +40,16 @@ impl NoProgram {
 impl Program {
     /// Opens a regular file and reads its headers.
     pub(crate) fn read(path: &Path) -> Result<Program, NoProgram> {
-        let file = open_regular(path).map_err(NoProgram::Open)?;
+        Program::of(path, open_regular(path).map_err(NoProgram::Open)?)
+    }
+
+    /// As [`Program::read`], for what a directory walk called a regular file: of the many files
+    /// that are no programs, nothing is read but the first bytes.
+    pub(crate) fn read_met(path: &Path) -> Result<Program, NoProgram> {
+        Program::of(path, open_without_waiting(path).map_err(NoProgram::Open)?)
+    }
+
+    fn of(path: &Path, file: File) -> Result<Program, NoProgram> {
         let image = Image::read(&file).map_err(NoProgram::Image)?;
         Ok(Program {
             path: path.to_owned(),

@@ -1,10 +1,8 @@
 //! Finding the files a command is to look at.
 
-use std::collections::HashSet;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use walkdir::WalkDir;
+use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::failure::Failure;
 
@@ -12,41 +10,63 @@ use crate::failure::Failure;
 pub(crate) enum Found {
     /// Named by the user: not being a program is an error.
     Named(PathBuf),
-    /// Met in a directory: not being a program is no matter.
+    /// A regular file met in a directory: not being a program is no matter.
     Met(PathBuf),
     /// A path that could not be followed.
     Lost(Failure),
 }
 
-/// The files of `paths`; with `recursive`, directories are searched, each inode once. Symbolic
-/// links inside directories are not followed.
-pub(crate) fn files(paths: &[PathBuf], recursive: bool) -> impl Iterator<Item = Found> + Send {
-    let mut seen = HashSet::new();
-    paths
-        .iter()
-        .flat_map(move |path| walk(path, recursive))
-        .filter(move |found| match found {
-            Found::Met(path) => path
-                .symlink_metadata()
-                .is_ok_and(|metadata| seen.insert((metadata.dev(), metadata.ino()))),
-            Found::Named(_) | Found::Lost(_) => true,
+/// Files looked at side by side. A scan waits for the disk, one first page a file, so more threads
+/// than processors keep its queue filled.
+const IN_FLIGHT: usize = 8;
+
+/// Calls `visit` for the files of `paths`, from several threads and in no order; with `recursive`,
+/// directories are searched. Symbolic links inside directories are not followed.
+pub(crate) fn files(paths: &[PathBuf], recursive: bool, visit: impl Fn(Found) + Sync) {
+    let Some((first, rest)) = paths.split_first() else {
+        return;
+    };
+    let mut walk = WalkBuilder::new(first);
+    rest.iter().for_each(|path| {
+        walk.add(path);
+    });
+    // Everything is of interest, hidden and ignored files too.
+    walk.standard_filters(false)
+        .threads(IN_FLIGHT)
+        .max_depth((!recursive).then_some(0));
+    walk.build_parallel().run(|| {
+        Box::new(|entry| {
+            if let Some(found) = found(entry, recursive) {
+                visit(found);
+            }
+            WalkState::Continue
         })
+    });
 }
 
-fn walk(path: &Path, recursive: bool) -> Box<dyn Iterator<Item = Found> + Send> {
-    if !recursive || !path.is_dir() {
-        return Box::new(std::iter::once(Found::Named(path.to_owned())));
+fn found(entry: Result<DirEntry, ignore::Error>, recursive: bool) -> Option<Found> {
+    let entry = match entry {
+        Ok(entry) => entry,
+        Err(error) => return Some(Found::Lost(lost(&error))),
+    };
+    let kind = entry.file_type();
+    if entry.depth() == 0 {
+        let searched = recursive && entry.path().is_dir();
+        return (!searched).then(|| Found::Named(entry.into_path()));
     }
-    let entries = WalkDir::new(path).into_iter();
-    Box::new(entries.filter_map(|entry| match entry {
-        Ok(entry) if entry.file_type().is_file() => Some(Found::Met(entry.into_path())),
-        Ok(_) => None,
-        Err(error) => {
-            let path = error.path().unwrap_or(Path::new("?")).to_owned();
-            Some(Found::Lost(match error.io_error() {
-                Some(error) => Failure::io(&path, error),
-                None => Failure::at(&path, error),
-            }))
-        }
-    }))
+    kind.is_some_and(|kind| kind.is_file())
+        .then(|| Found::Met(entry.into_path()))
+}
+
+/// The error of the walk, with the path it is about.
+fn lost(error: &ignore::Error) -> Failure {
+    match error {
+        ignore::Error::WithPath { path, err } => match err.io_error() {
+            Some(io) => Failure::io(path, io),
+            None => Failure::at(path, err),
+        },
+        ignore::Error::WithDepth { err, .. } => lost(err),
+        ignore::Error::Loop { child, .. } => Failure::at(child, "a loop of links"),
+        other => Failure::at(Path::new("."), other),
+    }
 }

@@ -4,12 +4,14 @@ mod assess;
 mod live;
 mod show;
 
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use hugetext_host::{Machine, Mounts};
 use hugetext_leaf::{Geometry, Version};
-use rayon::iter::{ParallelBridge, ParallelIterator};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -82,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         geometry: arguments.geometry,
         own_geometry: machine.geometry,
         look_at_cache: !arguments.recursive && arguments.kernel.is_none(),
+        seen: Mutex::default(),
         mounts: Mounts::read()
             .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
     };
@@ -136,6 +139,21 @@ struct Question {
     own_geometry: Option<Geometry>,
     look_at_cache: bool,
     mounts: Mounts,
+    /// Device and inode of what a scan has met: hard links are one file.
+    seen: Mutex<HashSet<(u64, u64)>>,
+}
+
+impl Question {
+    fn is_new(&self, program: &Program) -> bool {
+        let Ok(metadata) = program.file.metadata() else {
+            return true;
+        };
+        let inode = (metadata.dev(), metadata.ino());
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(inode)
+    }
 }
 
 /// What became of one file.
@@ -150,34 +168,44 @@ enum Outcome {
 /// Checks every file in parallel, in no order; errors are printed as they come.
 fn check_all(arguments: &Arguments, question: &Question, output: &Output) -> Vec<Outcome> {
     let bar = output.progress("files", 0);
-    let outcomes = scan::files(&arguments.paths, arguments.recursive)
-        .par_bridge()
-        .filter_map(|found| {
-            bar.inc(1);
-            check_found(found, question).transpose().map(|outcome| {
-                outcome.unwrap_or_else(|failure| {
-                    bar.suspend(|| output.error(&failure));
-                    Outcome::Failed
-                })
-            })
-        })
-        .collect();
+    let outcomes = Mutex::new(Vec::new());
+    let keep = |outcome| {
+        outcomes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(outcome)
+    };
+    scan::files(&arguments.paths, arguments.recursive, |found| {
+        bar.inc(1);
+        match check_found(found, question) {
+            Ok(None) => {}
+            Ok(Some(outcome)) => keep(outcome),
+            Err(failure) => {
+                bar.suspend(|| output.error(&failure));
+                keep(Outcome::Failed);
+            }
+        }
+    });
     bar.finish_and_clear();
     outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Checks what a scan found; `None` for what is not a program and was not said to be one.
 fn check_found(found: Found, question: &Question) -> Result<Option<Outcome>, Failure> {
-    let (path, named) = match found {
+    let (program, named) = match found {
         Found::Lost(failure) => return Err(failure),
-        Found::Named(path) => (path, true),
-        Found::Met(path) => (path, false),
+        Found::Named(path) => (Program::open(&path)?, true),
+        Found::Met(path) => match Program::read_met(&path) {
+            Ok(program) => (program, false),
+            Err(NoProgram::Image(error)) if error.is_no_program() => return Ok(None),
+            Err(error) => return Err(error.failure(&path)),
+        },
     };
-    let program = match Program::read(&path) {
-        Ok(program) => program,
-        Err(NoProgram::Image(error)) if !named && error.is_no_program() => return Ok(None),
-        Err(error) => return Err(error.failure(&path)),
-    };
+    if !named && !question.is_new(&program) {
+        return Ok(None);
+    }
     let outcome = match program.geometry(question.geometry, question.own_geometry) {
         Some(geometry) => Outcome::Assessed(Box::new(check_one(&program, &geometry, question)?)),
         None if named => return Err(program.unknown_geometry()),

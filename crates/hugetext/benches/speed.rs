@@ -1,0 +1,136 @@
+//! How fast the command itself is: a scan against a loop of `readelf -lW` over the same files, and
+//! `warm` on a program that is warm already. Prints Markdown; `make bench` keeps it in docs/.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use hugetext_host::{Machine, Usage, run_measured};
+use walkdir::WalkDir;
+
+const SCAN_ROUNDS: usize = 5;
+const WARM_ROUNDS: usize = 41;
+
+fn main() {
+    let root = std::env::args()
+        .skip(1)
+        .find(|a| !a.starts_with('-'))
+        .unwrap_or("/usr".into());
+    let machine = Machine::this();
+    println!("# Speed of the command\n");
+    println!(
+        "Linux {}, {} processors. Regenerate: `make bench`.\n",
+        machine.release, machine.cpus
+    );
+    scan(&root);
+    warm();
+}
+
+fn scan(root: &str) {
+    let files = elf_files(root);
+    // One shell starts every readelf, as a user's loop would.
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let lines: Vec<&str> = files.iter().filter_map(|file| file.to_str()).collect();
+    std::fs::write(list.path(), lines.join("\n")).unwrap();
+    let script = r#"while read -r file; do readelf -lW "$file"; done <"$0""#;
+
+    let mut readelf = Vec::new();
+    let mut check = Vec::new();
+    for round in 0..=SCAN_ROUNDS {
+        let a = quiet(Command::new("sh").args(["-c", script]).arg(list.path()));
+        let b = quiet(hugetext().args(["check", "--json", "--recursive", root]));
+        // The first round only brings the headers into the page cache.
+        if round > 0 {
+            readelf.push(a);
+            check.push(b);
+        }
+    }
+    let ratios = readelf
+        .iter()
+        .zip(&check)
+        .map(|(a, b)| a.wall.as_secs_f64() / b.wall.as_secs_f64());
+    let (low, middle, high) = spread(ratios.collect());
+    println!("## check --recursive {root}\n");
+    println!(
+        "{} ELF files, {SCAN_ROUNDS} interleaved rounds, medians.\n",
+        files.len()
+    );
+    println!("| | wall | peak RSS |\n|---|---:|---:|");
+    row("`readelf -lW`, one process a file", &readelf);
+    row("`hugetext check --recursive`", &check);
+    println!("\n{middle:.0} times as fast (rounds: {low:.0} to {high:.0}).\n");
+}
+
+fn warm() {
+    let cc1 = Command::new("cc")
+        .arg("-print-prog-name=cc1")
+        .output()
+        .unwrap();
+    let cc1 = String::from_utf8(cc1.stdout).unwrap().trim_end().to_owned();
+    let runs: Vec<Usage> = (0..=WARM_ROUNDS)
+        .map(|_| quiet(hugetext().args(["warm", &cc1])))
+        .skip(1)
+        .collect();
+    let (low, middle, high) = spread(
+        runs.iter()
+            .map(|run| run.wall.as_secs_f64() * 1e3)
+            .collect(),
+    );
+    let size = std::fs::metadata(&cc1).unwrap().len() >> 20;
+    println!("## warm on a warm program\n");
+    println!(
+        "`hugetext warm` on the C compiler's {size} MiB, warm already: median {middle:.1} ms of \
+         {WARM_ROUNDS} runs, process start included (fastest {low:.1}, slowest {high:.1})."
+    );
+}
+
+fn hugetext() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_hugetext"))
+}
+
+fn quiet(command: &mut Command) -> Usage {
+    run_measured(command.stdout(Stdio::null()).stderr(Stdio::null()))
+        .unwrap()
+        .0
+}
+
+fn elf_files(root: &str) -> Vec<PathBuf> {
+    let is_elf = |path: &PathBuf| {
+        let mut magic = [0; 4];
+        File::open(path)
+            .and_then(|file| file.read_exact_at(&mut magic, 0))
+            .is_ok()
+            && magic == *b"\x7fELF"
+    };
+    let files = WalkDir::new(root)
+        .into_iter()
+        .flatten()
+        .filter(|e| e.file_type().is_file());
+    files
+        .map(walkdir::DirEntry::into_path)
+        .filter(is_elf)
+        .collect()
+}
+
+fn row(name: &str, runs: &[Usage]) {
+    let (_, wall, _) = spread(runs.iter().map(|run| run.wall.as_secs_f64()).collect());
+    let rss = runs.iter().map(|run| run.max_rss).max().unwrap_or(0) >> 20;
+    println!(
+        "| {name} | {:.0?} | {rss} MiB |",
+        Duration::from_secs_f64(wall)
+    );
+}
+
+/// Least, median and greatest.
+fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (
+        values[0],
+        values[values.len() / 2],
+        values[values.len() - 1],
+    )
+}
