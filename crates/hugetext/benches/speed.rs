@@ -93,7 +93,8 @@ fn hugetext() -> Command {
 }
 
 fn quiet(command: &mut Command) -> Usage {
-    run_measured(command.stdout(Stdio::null()).stderr(Stdio::null()))
+    let limit = Duration::from_secs(600);
+    run_measured(command.stdout(Stdio::null()).stderr(Stdio::null()), limit)
         .unwrap()
         .0
 }
