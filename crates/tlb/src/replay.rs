@@ -33,7 +33,7 @@ pub struct Totals {
     pub pages: u64,
     /// Threads.
     pub threads: u64,
-    /// Layout by layout, and in each core by core.
+    /// One for each lane, in their order.
     pub counts: Vec<Count>,
 }
 
@@ -47,19 +47,20 @@ struct Lane {
     threads: BTreeMap<u32, Model>,
 }
 
-/// Reads the stream to its end, for each of `cores` under each of `layouts` address spaces.
-/// `objects` says how each layout maps a file; it is asked once for each file that executes, and
-/// gives one object for each layout.
+/// Reads the stream to its end, for each pair of a core and a layout in `lanes`, the latter a
+/// position below `layouts`. `objects` says how each layout maps a file; it is asked once for each
+/// file that executes, and gives one object for each layout.
 pub fn replay(
     input: impl Read,
-    cores: &[&'static Core],
+    lanes: &[(&'static Core, usize)],
     layouts: usize,
     mut objects: impl FnMut(&Path) -> Vec<Object>,
 ) -> Result<Totals, StreamError> {
     let mut frames = Frames::new(input);
     let mut spaces: Vec<Space> = (0..layouts).map(|_| Space::default()).collect();
-    let mut lanes: Vec<Lane> = (0..layouts)
-        .flat_map(|layout| cores.iter().map(move |core| Lane::new(core, layout)))
+    let mut lanes: Vec<Lane> = lanes
+        .iter()
+        .map(|(core, layout)| Lane::new(core, *layout))
         .collect();
     let (mut instructions, mut page_changes, mut pages, mut threads) = (0u64, 0u64, 0, 0);
     loop {
@@ -74,8 +75,10 @@ pub fn replay(
                 let translations: Vec<Translation> =
                     spaces.iter().map(|space| translate(space, page)).collect();
                 for lane in &mut lanes {
-                    let slot = slot(lane.core, translations[lane.layout]);
-                    lane.slots.push(slot);
+                    // A lane whose layout is not there counts nothing.
+                    let translation = translations.get(lane.layout);
+                    lane.slots
+                        .extend(translation.map(|known| slot(lane.core, *known)));
                 }
             }
             Frame::Run { thread, pages } => {

@@ -73,7 +73,9 @@ fn run(emulator: &Emulator, program: &Path, log: Option<&Path>) -> Totals {
         }
     };
     let (mut child, stream) = emulator.start(program, [""; 0], prepare).unwrap();
-    let totals = replay(stream, &Core::ALL, 2, layouts);
+    let both = |core| [(core, 0), (core, 1)];
+    let lanes: Vec<(&Core, usize)> = Core::ALL.into_iter().flat_map(both).collect();
+    let totals = replay(stream, &lanes, 2, layouts);
     assert!(child.wait().unwrap().success());
     totals.unwrap()
 }

@@ -6,6 +6,7 @@ mod rounds;
 mod show;
 mod stats;
 mod text_cache;
+mod tlb;
 
 use clap::{Args, Subcommand};
 use hugetext_host::Machine;
@@ -26,6 +27,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Benchmark {
     Exec(exec::Arguments),
+    Tlb(tlb::Arguments),
 }
 
 /// The result of benchmarks that compare sides.
@@ -54,6 +56,8 @@ impl From<Failure> for Stop {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let outcome = match &arguments.benchmark {
         Benchmark::Exec(arguments) => exec::run(arguments, output),
+        // It compares layouts, not sides, and has a report of its own.
+        Benchmark::Tlb(arguments) => return tlb::run(arguments, output),
     };
     match outcome {
         Ok(benchmarks) => {

@@ -1,0 +1,265 @@
+//! `hugetext bench tlb`: instruction-TLB misses of a real program under several page layouts.
+//!
+//! The command runs twice: natively, to see how its text is mapped today and to read the
+//! processor's counters where it has any; and under QEMU with our plugin, whose stream of executed
+//! pages goes through the models of crates/tlb. Everything about a page is known by its file and
+//! offset, since QEMU maps the files at other addresses than the kernel does.
+
+mod counters;
+mod grid;
+mod layouts;
+mod report;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hugetext_elf::{Image, Machine};
+use hugetext_host::{Deadline, Instance};
+use hugetext_tlb::{Core, Emulator, EmulatorError, StreamError, Totals, replay};
+
+use self::counters::{Counted, Counters};
+use self::grid::Grid;
+use self::layouts::Live;
+use self::report::{Report, Run};
+use crate::Verdict;
+use crate::failure::{Failure, plain};
+use crate::output::Output;
+use crate::program::Program;
+
+/// Count the instruction-TLB misses of a command under several page layouts
+///
+/// The command runs once natively and once under QEMU's user-mode emulation (Debian: qemu-user),
+/// with no input, its output thrown away and in an environment of PATH, HOME, LC_ALL=C and TZ=UTC,
+/// so that the same binaries and arguments give the same counts. Only the process itself counts,
+/// not what it executes: name the compiler proper (cc1), not its driver. Every thread has a
+/// processor of its own, with cold TLBs at its start.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Model this core only (repeatable): zen4, zen5, golden-cove, neoverse-v2, cortex-a53,
+    /// cortex-a72
+    #[arg(long = "core", value_name = "NAME", value_parser = core_named)]
+    cores: Vec<&'static Core>,
+    /// Add a variable to the command's environment (repeatable)
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// Give up when a run takes longer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+fn core_named(name: &str) -> Result<&'static Core, String> {
+    let names: Vec<&str> = Core::ALL.iter().map(|core| core.name).collect();
+    Core::named(name).ok_or_else(|| format!("known are {}", names.join(", ")))
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// A command, ready to run in either way.
+struct Subject<'a> {
+    program: PathBuf,
+    image: Image,
+    arguments: &'a Arguments,
+}
+
+/// What the native run showed.
+struct Native {
+    live: Result<Live, String>,
+    hardware: Counted,
+}
+
+/// Answers `hugetext bench tlb`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let subject = Subject::new(arguments)?;
+    let emulator = subject.emulator()?;
+    let bar = output.progress("running", 0);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let native = subject.run_native()?;
+    bar.set_prefix("emulating");
+    let report = subject.emulate(&emulator, native)?;
+    bar.finish_and_clear();
+    output.result("bench tlb", &report, |report| report.show(output.verbose()))?;
+    Ok(Verdict::Done)
+}
+
+impl<'a> Subject<'a> {
+    fn new(arguments: &'a Arguments) -> Result<Subject<'a>, Failure> {
+        let name = arguments.command.first().map_or("", String::as_str);
+        let program = which::which(name)
+            .map_err(|_| Failure::new(name, "no such command").remedy("give its path"))?;
+        let image = Program::open(&program)
+            .map_err(|failure| failure.remedy("for a script, name its interpreter"))?
+            .image;
+        Ok(Subject {
+            program,
+            image,
+            arguments,
+        })
+    }
+
+    fn name(&self) -> &str {
+        self.arguments.command.first().map_or("", String::as_str)
+    }
+
+    fn rest(&self) -> &[String] {
+        self.arguments.command.get(1..).unwrap_or_default()
+    }
+
+    fn emulator(&self) -> Result<Emulator, Failure> {
+        let architecture = match self.image.machine {
+            Machine::X86_64 => "x86_64",
+            Machine::Aarch64 => "aarch64",
+            Machine::Riscv64 => "riscv64",
+            Machine::LoongArch64 => "loongarch64",
+            Machine::Other(number) => {
+                let problem = format!("no emulator is known for e_machine {number}");
+                return Err(Failure::at(&self.program, problem));
+            }
+        };
+        Emulator::find(architecture).map_err(|error| emulator_failure(&error))
+    }
+
+    /// No input, no output, and an environment that does not differ between users.
+    fn prepare(&self, command: &mut Command) {
+        let kept = ["PATH", "HOME"];
+        let kept = kept
+            .iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command
+            .env_clear()
+            .envs(kept)
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC");
+        command.envs(
+            self.arguments
+                .variables
+                .iter()
+                .map(|(name, value)| (name, value)),
+        );
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+    }
+
+    fn run_native(&self) -> Result<Native, Failure> {
+        if self.image.machine != Machine::of_arch(std::env::consts::ARCH) {
+            let reason = "it is a program of another architecture".to_owned();
+            let hardware = Counted::Missing {
+                reason: reason.clone(),
+            };
+            return Ok(Native {
+                live: Err(reason),
+                hardware,
+            });
+        }
+        let counters = Counters::open();
+        let mut command = Command::new(&self.program);
+        command.args(self.rest());
+        self.prepare(&mut command);
+        let instance = match Instance::start(&mut command) {
+            Ok(instance) => instance,
+            Err(error) => {
+                let live = Err(format!("running it under ptrace: {}", plain(&error)));
+                let hardware = counters.map_or_else(|missing| missing, Counters::read);
+                return Ok(Native { live, hardware });
+            }
+        };
+        let deadline = self.deadline(instance.pid().unsigned_abs())?;
+        let ended = instance.at_exit(Live::look);
+        self.in_time(deadline)?;
+        let (live, status) = ended.map_err(|error| Failure::new(self.name(), plain(&error)))?;
+        self.succeeded(status, "")?;
+        Ok(Native {
+            live: live.unwrap_or_else(|| Err("it was gone before it could be seen".to_owned())),
+            hardware: counters.map_or_else(|missing| missing, Counters::read),
+        })
+    }
+
+    fn emulate(&self, emulator: &Emulator, native: Native) -> Result<Report, Failure> {
+        let mut grid = Grid::new(self.cores(), native.live.is_ok());
+        let start = Instant::now();
+        let totals = self.stream(emulator, &mut grid, native.live.as_ref().ok())?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Report {
+            argv: self.arguments.command.clone(),
+            emulator: emulator.version().to_owned(),
+            instructions: totals.instructions,
+            page_changes: totals.page_changes,
+            pages: totals.pages,
+            files: grid.files,
+            threads: totals.threads,
+            layouts: grid.layouts(),
+            folios_known: native.live.as_ref().is_ok_and(|live| live.folios_known),
+            no_today: native.live.err(),
+            cores: grid.reports(&totals),
+            hardware: native.hardware,
+            run: Run {
+                seconds,
+                instructions_per_second: totals.instructions as f64 / seconds,
+            },
+        })
+    }
+
+    fn cores(&self) -> Vec<&'static Core> {
+        match self.arguments.cores.as_slice() {
+            [] => Core::ALL.to_vec(),
+            some => some.to_vec(),
+        }
+    }
+
+    /// Runs the command under the emulator and its stream through the models.
+    fn stream(
+        &self,
+        emulator: &Emulator,
+        grid: &mut Grid,
+        live: Option<&Live>,
+    ) -> Result<Totals, Failure> {
+        let started = emulator.start(&self.program, self.rest(), |command| self.prepare(command));
+        let (mut child, stream) = started.map_err(|error| emulator_failure(&error))?;
+        let deadline = self.deadline(child.id())?;
+        let (lanes, spaces) = (grid.lanes.clone(), grid.spaces());
+        let totals = replay(stream, &lanes, spaces, |path| grid.add(path, live));
+        if matches!(totals, Err(StreamError::Read(_) | StreamError::Damaged(_))) {
+            // It has ended already, or ends now: there is nothing more to read from it.
+            let _ = child.kill();
+        }
+        let status = child.wait();
+        self.in_time(deadline)?;
+        let status = status.map_err(|error| Failure::new(self.name(), plain(&error)))?;
+        self.succeeded(status, " under QEMU")?;
+        totals.map_err(|error| Failure::new(self.name(), error))
+    }
+
+    fn deadline(&self, pid: u32) -> Result<Deadline, Failure> {
+        let limit = Duration::from_secs(self.arguments.timeout);
+        Deadline::new(pid, limit).map_err(|error| Failure::new(self.name(), plain(&error)))
+    }
+
+    fn in_time(&self, deadline: Deadline) -> Result<(), Failure> {
+        if !deadline.missed() {
+            return Ok(());
+        }
+        let problem = format!("did not end within {} s", self.arguments.timeout);
+        Err(Failure::new(self.name(), problem).remedy("--timeout allows more"))
+    }
+
+    fn succeeded(&self, status: ExitStatus, how: &str) -> Result<(), Failure> {
+        if status.success() {
+            return Ok(());
+        }
+        let problem = format!("failed{how} ({status})");
+        Err(Failure::new(self.name(), problem).remedy("try it by itself, with no input"))
+    }
+}
+
+fn emulator_failure(error: &EmulatorError) -> Failure {
+    Failure::new("bench tlb", error)
+}

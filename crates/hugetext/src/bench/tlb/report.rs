@@ -1,0 +1,258 @@
+//! What `hugetext bench tlb` answers.
+
+use std::fmt::Write;
+
+use hugetext_tlb::{Core, Misses, Source};
+use serde::Serialize;
+
+use super::counters::Counted;
+use super::layouts::Layout;
+use crate::table::{bytes, figures, percent};
+
+/// The whole answer. Everything but `run` is the same for the same binaries, input and page cache.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) argv: Vec<String>,
+    pub(super) emulator: String,
+    /// Instructions executed.
+    pub(super) instructions: u64,
+    /// How often execution went from one 4K page to another.
+    pub(super) page_changes: u64,
+    /// 4K pages that code was executed from.
+    pub(super) pages: u64,
+    /// Files among them.
+    pub(super) files: u64,
+    pub(super) threads: u64,
+    pub(super) layouts: Vec<Text>,
+    /// Why there is no layout `today`, if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) no_today: Option<String>,
+    /// Whether the layout `today` knows folios other than PMD leaves (root only).
+    pub(super) folios_known: bool,
+    pub(super) cores: Vec<CoreReport>,
+    pub(super) hardware: Counted,
+    pub(super) run: Run,
+}
+
+/// The text of all files that executed, under one layout.
+#[derive(Debug, Serialize)]
+pub(super) struct Text {
+    pub(super) layout: Layout,
+    pub(super) meaning: &'static str,
+    /// Bytes of executable mappings.
+    pub(super) text: u64,
+    /// Those of them in PMD leaves.
+    pub(super) pmd_mapped: u64,
+}
+
+/// One core's figures.
+#[derive(Debug, Serialize)]
+pub(super) struct CoreReport {
+    pub(super) core: &'static str,
+    /// Whether the second level is shared with data; the model gives it to instructions alone.
+    pub(super) l2_shared: bool,
+    pub(super) layouts: Vec<Figures>,
+    pub(super) sources: &'static [Source],
+}
+
+/// One core's figures under one layout.
+#[derive(Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) layout: Layout,
+    pub(super) l1_misses: u64,
+    /// Per thousand instructions.
+    pub(super) l1_mpki: f64,
+    /// Misses in both levels: page-table walks.
+    pub(super) l2_misses: u64,
+    /// Per thousand instructions.
+    pub(super) l2_mpki: f64,
+}
+
+/// What differs from run to run.
+#[derive(Debug, Serialize)]
+pub(super) struct Run {
+    /// Wall time of the emulation and of all models beside it.
+    pub(super) seconds: f64,
+    pub(super) instructions_per_second: f64,
+}
+
+impl Figures {
+    pub(super) fn new(layout: Layout, misses: Misses, instructions: u64) -> Figures {
+        let mpki = |count: u64| match instructions {
+            0 => 0.0,
+            _ => 1000.0 * count as f64 / instructions as f64,
+        };
+        Figures {
+            layout,
+            l1_misses: misses.l1,
+            l1_mpki: mpki(misses.l1),
+            l2_misses: misses.l2,
+            l2_mpki: mpki(misses.l2),
+        }
+    }
+}
+
+impl CoreReport {
+    pub(super) fn new(core: &'static Core, layouts: Vec<Figures>) -> CoreReport {
+        CoreReport {
+            core: core.name,
+            l2_shared: core.l2_shared,
+            layouts,
+            sources: core.sources,
+        }
+    }
+}
+
+impl Report {
+    /// As text.
+    pub(super) fn show(&self, verbose: bool) -> String {
+        let mut text = self.summary();
+        let mut rows = Vec::new();
+        for core in &self.cores {
+            rows.extend(core.rows());
+        }
+        let header = [
+            "core",
+            "layout",
+            "L1 misses",
+            "per 1000",
+            "vs 4k",
+            "L2 misses",
+            "per 1000",
+            "vs 4k",
+        ];
+        text.push_str(&figures(&header, &[0, 1], rows));
+        text.push_str("\n\n");
+        text.push_str(&self.notes());
+        if verbose {
+            text.push_str(&self.sources());
+        }
+        text
+    }
+
+    fn summary(&self) -> String {
+        let mut text = String::new();
+        let millions = self.instructions as f64 / 1e6;
+        let _ = writeln!(text, "{}", self.argv.join(" "));
+        let _ = writeln!(
+            text,
+            "{millions:.1} million instructions from {} pages of {} files, {} thread{}; another \
+             page every {:.1} instructions",
+            self.pages,
+            self.files,
+            self.threads,
+            if self.threads == 1 { "" } else { "s" },
+            self.instructions as f64 / self.page_changes.max(1) as f64,
+        );
+        let _ = writeln!(
+            text,
+            "QEMU {} and {} models: {:.0} million instructions per second",
+            self.emulator,
+            self.cores.len() * self.layouts.len(),
+            self.run.instructions_per_second / 1e6,
+        );
+        for layout in &self.layouts {
+            let _ = writeln!(
+                text,
+                "{:>10}: {}; {} of {} in PMD leaves",
+                layout.layout.name(),
+                layout.meaning,
+                percent(layout.pmd_mapped, layout.text),
+                bytes(layout.text),
+            );
+        }
+        text.push('\n');
+        text
+    }
+
+    fn notes(&self) -> String {
+        let mut text = String::new();
+        if let Some(reason) = &self.no_today {
+            let _ = writeln!(text, "no layout \"today\": {reason}");
+        } else if !self.folios_known {
+            let _ = writeln!(
+                text,
+                "today: PMD leaves only; smaller folios show to root alone"
+            );
+        }
+        let _ = match &self.hardware {
+            Counted::Missing { reason } => {
+                writeln!(
+                    text,
+                    "hardware counters: none here ({reason}); the models stand alone"
+                )
+            }
+            Counted::Available {
+                instructions,
+                itlb_misses,
+            } => writeln!(
+                text,
+                "hardware counters, native run: {itlb_misses} iTLB misses in {instructions} \
+                 instructions, {:.3} per 1000",
+                1000.0 * *itlb_misses as f64 / (*instructions).max(1) as f64,
+            ),
+        };
+        let shared: Vec<&str> = self
+            .cores
+            .iter()
+            .filter(|core| core.l2_shared)
+            .map(|core| core.core)
+            .collect();
+        if !shared.is_empty() {
+            let _ = writeln!(
+                text,
+                "L2 of {}: shared with data, here all for instructions, so its misses are a lower \
+                 bound",
+                shared.join(", "),
+            );
+        }
+        text
+    }
+
+    fn sources(&self) -> String {
+        let mut text = String::new();
+        for core in &self.cores {
+            let _ = writeln!(text, "\n{}", core.core);
+            for source in core.sources {
+                let basis = if source.published {
+                    "published"
+                } else {
+                    "assumed"
+                };
+                let _ = writeln!(text, "  {}\n    {basis}: {}", source.what, source.from);
+            }
+        }
+        text
+    }
+}
+
+impl CoreReport {
+    fn rows(&self) -> Vec<Vec<String>> {
+        let base = self.layouts.first();
+        let row = |figures: &Figures| {
+            let against = |of: fn(&Figures) -> u64| match base {
+                Some(base) if base.layout != figures.layout => change(of(base), of(figures)),
+                _ => String::new(),
+            };
+            vec![
+                self.core.to_owned(),
+                figures.layout.name().to_owned(),
+                figures.l1_misses.to_string(),
+                format!("{:.3}", figures.l1_mpki),
+                against(|figures| figures.l1_misses),
+                figures.l2_misses.to_string(),
+                format!("{:.3}", figures.l2_mpki),
+                against(|figures| figures.l2_misses),
+            ]
+        };
+        self.layouts.iter().map(row).collect()
+    }
+}
+
+/// `-99.3%`.
+fn change(before: u64, after: u64) -> String {
+    match before {
+        0 => "-".to_owned(),
+        _ => format!("{:+.1}%", 100.0 * (after as f64 / before as f64 - 1.0)),
+    }
+}

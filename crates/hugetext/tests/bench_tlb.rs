@@ -1,0 +1,113 @@
+//! `hugetext bench tlb` on programs of this machine.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+    command
+        .args(["bench", "tlb"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Whether the emulator is here.
+fn emulator() -> bool {
+    let name = format!("qemu-{}", std::env::consts::ARCH);
+    let found = which::which(&name).is_ok();
+    if !found {
+        println!("skipped: no {name} (package qemu-user)");
+    }
+    found
+}
+
+/// The report without what differs from run to run: the time, and the page cache of the moment.
+fn stable(output: &Output) -> Value {
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report.as_object_mut().unwrap().remove("run");
+    let cores = report["cores"].as_array_mut().unwrap();
+    for core in cores {
+        let layouts = core["layouts"].as_array_mut().unwrap();
+        layouts.retain(|figures| figures["layout"] != "today");
+    }
+    report
+}
+
+#[test]
+fn counts_are_the_same_every_time_and_huge_pages_miss_less() {
+    if !emulator() {
+        return;
+    }
+    let cc1 = Command::new("cc").arg("-print-prog-name=cc1").output();
+    let cc1 = cc1.map(|output| String::from_utf8(output.stdout).unwrap());
+    let Some(cc1) = cc1.ok().filter(|path| path.starts_with('/')) else {
+        println!("skipped: no C compiler");
+        return;
+    };
+    let mut compile = vec!["--json", "--core", "zen4", "--core", "cortex-a53", "--"];
+    compile.extend([cc1.trim_end(), "-quiet", "/dev/null", "-o", "/dev/null"]);
+    let first = bench(&compile);
+    assert!(first.status.success(), "{}", stderr(&first));
+    let report = stable(&first);
+    assert_eq!(report["schema"], 1);
+    assert!(report["instructions"].as_u64().unwrap() > 1_000_000);
+    for core in report["cores"].as_array().unwrap() {
+        let misses = |layout: &str| {
+            let figures = core["layouts"].as_array().unwrap();
+            let figures = figures
+                .iter()
+                .find(|figures| figures["layout"] == layout)
+                .unwrap();
+            (
+                figures["l1_misses"].as_u64().unwrap(),
+                figures["l2_misses"].as_u64().unwrap(),
+            )
+        };
+        let (base, fixed) = (misses("4k"), misses("fixed"));
+        assert!(fixed.0 < base.0 / 2 && fixed.1 < base.1, "{core}");
+        assert!(base.1 <= base.0 && fixed.1 <= fixed.0, "{core}");
+    }
+    let second = bench(&compile);
+    assert_eq!(stable(&second), report);
+}
+
+#[test]
+fn errors_are_one_line() {
+    let failing = |arguments: &[&str], says: &str| {
+        let output = bench(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let line = stderr(&output);
+        assert!(line.contains(says) && line.lines().count() == 1, "{line}");
+    };
+    failing(&["--", "no-such-command"], "no such command");
+    if !emulator() {
+        return;
+    }
+    failing(&["--", "false"], "failed");
+    failing(&["--timeout", "0", "--", "sleep", "1000"], "--timeout");
+}
+
+#[test]
+fn a_missing_emulator_is_named_with_its_package() {
+    let own = std::env::current_exe().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .env("PATH", "/nonexistent")
+        .args(["bench", "tlb", "--"])
+        .arg(own)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("package qemu-user"),
+        "{}",
+        stderr(&output)
+    );
+}
