@@ -2,6 +2,7 @@
 
 mod assess;
 mod live;
+mod same;
 mod show;
 
 use std::collections::HashSet;
@@ -25,11 +26,15 @@ use assess::{Assessment, CacheCount};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Executables and shared objects
-    #[arg(required_unless_present = "pid")]
+    #[arg(required_unless_present_any = ["pid", "same"])]
     paths: Vec<PathBuf>,
     /// Check a running process instead
     #[arg(long, conflicts_with_all = ["paths", "recursive", "kernel", "geometry"])]
     pid: Vec<i32>,
+    /// Tell whether two files are the same program, as fix promises
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"],
+          conflicts_with_all = ["paths", "pid", "recursive", "kernel", "geometry", "require"])]
+    same: Vec<PathBuf>,
     /// Leaf sizes to check for: x86-64, arm64-4k, arm64-16k or arm64-64k
     #[arg(long)]
     geometry: Option<Geometry>,
@@ -73,6 +78,9 @@ struct Summary {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     if !arguments.pid.is_empty() {
         return live::run(&arguments.pid, arguments.require, output);
+    }
+    if let [old, new] = arguments.same.as_slice() {
+        return same::run(old, new, output);
     }
     let machine = Machine::this();
     let kernel = arguments.kernel.or(machine.kernel).ok_or_else(|| {

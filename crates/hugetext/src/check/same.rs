@@ -1,0 +1,80 @@
+//! `hugetext check --same`: whether two files are the same program.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use hugetext_elf::{Difference, PermissionChange, verify};
+use hugetext_leaf::Span;
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::program::Program;
+use crate::table::bytes;
+
+/// What a comparison found.
+#[derive(Debug, Serialize)]
+struct Report {
+    old: PathBuf,
+    new: PathBuf,
+    same: bool,
+    /// The first difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<String>,
+    /// Read-only addresses that become executable.
+    permissions: Vec<PermissionChange>,
+    /// Addresses that only the new file maps; they hold zeros.
+    added: Vec<Span>,
+}
+
+/// Compares two files as loaders, linkers and debuggers see them.
+pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Failure> {
+    let (before, after) = (Program::open(old)?, Program::open(new)?);
+    let mut report = Report {
+        old: old.to_owned(),
+        new: new.to_owned(),
+        same: false,
+        difference: None,
+        permissions: Vec::new(),
+        added: Vec::new(),
+    };
+    match verify(&before.file, &after.file) {
+        Ok(verified) => {
+            report.same = true;
+            report.permissions = verified.permissions;
+            report.added = verified.added;
+        }
+        Err(Difference::Read(error)) => return Err(Failure::io(new, &error)),
+        Err(Difference::Old(error)) => return Err(Failure::image(old, &error)),
+        Err(Difference::New(error)) => return Err(Failure::image(new, &error)),
+        Err(difference) => report.difference = Some(difference.to_string()),
+    }
+    output.result("check", &report, text)?;
+    Ok(if report.same {
+        Verdict::Done
+    } else {
+        Verdict::No
+    })
+}
+
+fn text(report: &Report) -> String {
+    let new = report.new.display();
+    if let Some(difference) = &report.difference {
+        return format!("{new}: another program: {difference}");
+    }
+    let mut text = format!("{new}: the same program as {}\n", report.old.display());
+    for change in &report.permissions {
+        let (size, at) = (bytes(change.addresses.len()), change.addresses.start);
+        let (from, to) = (change.from, change.to);
+        let _ = writeln!(text, "  {size} at {at:#x}: {from} becomes {to}");
+    }
+    for added in &report.added {
+        let (size, at) = (bytes(added.len()), added.start);
+        let _ = writeln!(
+            text,
+            "  {size} at {at:#x}: mapped in the new file only, zeros"
+        );
+    }
+    text
+}
