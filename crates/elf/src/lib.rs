@@ -6,6 +6,7 @@
 mod dynamic;
 mod image;
 mod layout;
+mod linker;
 mod plan;
 mod rewrite;
 mod sections;
@@ -15,6 +16,7 @@ mod verify;
 pub use dynamic::Dependencies;
 pub use image::{Image, ImageError, Machine, ProgramHeader, Table};
 pub use layout::Move;
+pub use linker::Linker;
 pub use plan::{Cost, Options, Plan, Refusal, Strategy, Warning, plan, plan_auto};
 pub use rewrite::{Operation, RewriteError, rewrite};
 pub use source::ReadAt;

@@ -89,8 +89,16 @@ fn check_between(
     };
     for pair in image.segments.windows(2) {
         let [before, after] = pair else { continue };
+        if !one(before, after) {
+            continue;
+        }
+        let between = Span::new(before.file().end, after.offset);
+        let mut tables = [&image.program_table, &image.section_table].into_iter();
+        if tables.any(|table| Span::new(table.offset, table.end()).overlaps(&between)) {
+            return Err(RewriteError::BetweenSegments(between.start));
+        }
         let mut at = Leaf::K4.align_up(before.file_backed().end) - before.vaddr + before.offset;
-        while one(before, after) && at < after.offset {
+        while at < after.offset {
             let len = CHUNK.min(after.offset - at);
             let bytes = read_range(source, at, len, image.file_len, WHAT)?;
             if let Some(found) = bytes.iter().position(|byte| *byte != 0) {

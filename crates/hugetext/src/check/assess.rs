@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hugetext_elf::{Machine, Options, Strategy, plan};
+use hugetext_elf::{Linker, Machine, Options, Strategy, plan};
 use hugetext_host::{CacheState, FileWindows, WindowState};
 use hugetext_leaf::{
     Bias, Cause, Filesystem, Geometry, Leaf, LeafKind, Loader, ObjectKind, Reach, Segment,
@@ -33,6 +33,9 @@ pub(crate) struct Assessment {
     pub(crate) now: Vec<LeafReach>,
     /// The reach of `leaf` after each strategy of `fix`.
     pub(crate) possible: Vec<Possible>,
+    /// What linked it, where it says so; not asked in a scan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) linker: Option<Linker>,
     /// What the page cache holds of the windows; absent if that was not asked or may not be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheCount>,
@@ -98,6 +101,7 @@ impl Assessment {
                 .into_iter()
                 .map(|strategy| possible(program, geometry, loader, strategy))
                 .collect(),
+            linker: None,
             cache: None,
         }
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
+use hugetext_elf::Linker;
 use hugetext_host::{Machine, Mounts};
 use hugetext_leaf::{Geometry, Version};
 use serde::Serialize;
@@ -91,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         kernel,
         geometry: arguments.geometry,
         own_geometry: machine.geometry,
+        look_closely: !arguments.recursive,
         look_at_cache: !arguments.recursive && arguments.kernel.is_none(),
         seen: Mutex::default(),
         mounts: Mounts::read()
@@ -146,6 +148,8 @@ struct Question {
     geometry: Option<Geometry>,
     own_geometry: Option<Geometry>,
     look_at_cache: bool,
+    /// Files the user named, not those met in a scan.
+    look_closely: bool,
     mounts: Mounts,
     /// Device and inode of what a scan has met: hard links are one file.
     seen: Mutex<HashSet<(u64, u64)>>,
@@ -230,6 +234,10 @@ fn check_one(
     let filesystem = program.filesystem(&question.mounts)?;
     let loader = program.loader(question.kernel, filesystem);
     let mut assessment = Assessment::of(program, geometry, &loader);
+    if question.look_closely {
+        // A file whose sections cannot be read only does not tell its linker.
+        assessment.linker = Linker::recognise(&program.file, &program.image).unwrap_or(None);
+    }
     if question.look_at_cache {
         assessment.cache = CacheCount::of(program, &assessment);
     }

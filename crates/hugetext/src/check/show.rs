@@ -66,6 +66,13 @@ fn one(file: &Assessment, verbose: bool) -> String {
             bits => format!(", costs {bits} bits of address randomness"),
         };
         line(format_args!("  fix: {name}{cost}"));
+        if let Some(linker) = &file.linker {
+            let at_link_time = match linker.options(file.leaf) {
+                Some(options) => format!("; {options} would have done it at link time"),
+                None => String::new(),
+            };
+            line(format_args!("  linked by {linker}{at_link_time}"));
+        }
     }
     if let Some(cache) = file.cache {
         let what = match (cache.huge, cache.small) {

@@ -1,0 +1,172 @@
+//! Which linker made a file, as far as it says so, and how to ask it for aligned text.
+
+use std::fmt;
+
+use hugetext_leaf::Leaf;
+use serde::{Serialize, Serializer};
+
+use crate::image::{Image, ImageError, read_range};
+use crate::sections::{Section, for_each_section};
+use crate::source::ReadAt;
+
+/// A linker that leaves a mark in what it makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Linker {
+    /// GNU ld: no mark of its own, known by compilers' marks without any linker's.
+    Gnu,
+    /// GNU gold: section .note.gnu.gold-version.
+    Gold,
+    /// lld, as it names itself in section .comment.
+    Lld(String),
+    /// mold, as it names itself in section .comment.
+    Mold(String),
+    /// wild, as it names itself in section .comment.
+    Wild(String),
+    /// Go's own linker: section .note.go.buildid and no mark of another.
+    Go,
+}
+
+impl Linker {
+    /// What made `image`, read from `source`; `None` if the file does not tell (stripped of
+    /// .comment, or without section headers).
+    pub fn recognise(
+        source: &(impl ReadAt + ?Sized),
+        image: &Image,
+    ) -> Result<Option<Linker>, ImageError> {
+        let Some(names) = section_names(source, image)? else {
+            return Ok(None);
+        };
+        let (mut comment, mut gold, mut go) = (None, false, false);
+        for_each_section(
+            source,
+            &image.section_table,
+            image.file_len,
+            |_, section, raw| {
+                match name_at(&names, raw.sh_name.get(object::LittleEndian)) {
+                    b".comment" => comment = Some(section),
+                    b".note.gnu.gold-version" => gold = true,
+                    b".note.go.buildid" => go = true,
+                    _ => {}
+                }
+                Ok(())
+            },
+        )?;
+        let marks = match comment {
+            Some(section) => content(source, image, &section)?,
+            None => Vec::new(),
+        };
+        let marks = || {
+            marks
+                .split(|byte| *byte == 0)
+                .filter_map(|mark| std::str::from_utf8(mark).ok())
+                .filter(|mark| !mark.is_empty())
+        };
+        let named = marks().find_map(Linker::from_mark);
+        let unnamed = match (gold, go, marks().next()) {
+            (true, _, _) => Some(Linker::Gold),
+            (_, _, Some(_)) => Some(Linker::Gnu),
+            (_, true, None) => Some(Linker::Go),
+            _ => None,
+        };
+        Ok(named.or(unnamed))
+    }
+
+    fn from_mark(mark: &str) -> Option<Linker> {
+        let name = mark.strip_prefix("Linker: ").unwrap_or(mark);
+        match name {
+            _ if name.starts_with("mold ") => Some(Linker::Mold(name.to_owned())),
+            _ if name == mark => None,
+            _ if name.contains("LLD") => Some(Linker::Lld(name.to_owned())),
+            _ if name.contains("ild") => Some(Linker::Wild(name.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Options of the compiler driver that make this linker lay text out for `leaf`; `None` where
+    /// it has none. docs/linkers.md has the measured layouts.
+    pub fn options(&self, leaf: Leaf) -> Option<String> {
+        match self {
+            Linker::Go => None,
+            _ => Some(format!("-Wl,-z,max-page-size={}", leaf.bytes())),
+        }
+    }
+}
+
+impl fmt::Display for Linker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Linker::Gnu => f.write_str("GNU ld"),
+            Linker::Gold => f.write_str("GNU gold"),
+            Linker::Lld(name) | Linker::Mold(name) | Linker::Wild(name) => f.write_str(name),
+            Linker::Go => f.write_str("Go's linker"),
+        }
+    }
+}
+
+impl Serialize for Linker {
+    /// As its name.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The content of the section that holds section names.
+fn section_names(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+) -> Result<Option<Vec<u8>>, ImageError> {
+    let mut found = None;
+    for_each_section(
+        source,
+        &image.section_table,
+        image.file_len,
+        |index, section, _| {
+            if index == image.section_names && index != 0 {
+                found = Some(section);
+            }
+            Ok(())
+        },
+    )?;
+    found
+        .map(|section| content(source, image, &section))
+        .transpose()
+}
+
+/// The first 64 KiB of a section; names and marks are shorter.
+fn content(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    section: &Section,
+) -> Result<Vec<u8>, ImageError> {
+    let len = section.file_size().min(1 << 16);
+    read_range(source, section.offset, len, image.file_len, "a section")
+}
+
+fn name_at(names: &[u8], at: u32) -> &[u8] {
+    let from = usize::try_from(at).ok().and_then(|at| names.get(at..));
+    from.and_then(|name| name.split(|byte| *byte == 0).next())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_name_their_linker() {
+        let of = |mark| Linker::from_mark(mark).map(|linker| linker.to_string());
+        assert_eq!(
+            of("Linker: Debian LLD 14.0.6").as_deref(),
+            Some("Debian LLD 14.0.6")
+        );
+        assert_eq!(
+            of("mold 1.10.1 (compatible with GNU ld)").as_deref(),
+            Some("mold 1.10.1 (compatible with GNU ld)")
+        );
+        assert_eq!(
+            of("Linker: Wild version 0.6.0").as_deref(),
+            Some("Wild version 0.6.0")
+        );
+        assert_eq!(of("GCC: (Debian 12.2.0-14) 12.2.0"), None);
+    }
+}
