@@ -6,13 +6,19 @@
 //! the windows that lie wholly inside its mapping.
 
 mod bias;
+mod copy_name;
 mod geometry;
 mod kernel;
+mod promote;
 mod reach;
 mod segment;
 
 pub use bias::{Bias, Loader, ObjectKind};
+pub use copy_name::{CopyName, Original, ParseCopyNameError};
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Filesystem, ParseVersionError, RULES, Rule, Topic, Version, first_rule, rule};
+pub use promote::{
+    Backend, FileId, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run, promotion,
+};
 pub use reach::{Cause, Reach, TextReach, Vma, large_folio_obstacle, reach, vmas, windows_in_file};
 pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

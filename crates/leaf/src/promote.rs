@@ -1,0 +1,448 @@
+//! Which text of a running process to put on huge pages, and how.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::geometry::Leaf;
+use crate::segment::{Perms, Span};
+
+/// A file as /proc/PID/maps names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct FileId {
+    /// Device number.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+}
+
+/// A mapping of a process (struct vm_area_struct), with what matters for replacing it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcessVma {
+    /// Its addresses, page-aligned.
+    pub addresses: Span,
+    /// File offset of the first address.
+    pub offset: u64,
+    /// Access rights.
+    pub perms: Perms,
+    /// The file; `None` for memory without one.
+    pub file: Option<FileId>,
+    /// Why the mapping as a whole must stay what it is.
+    pub obstacle: Option<Obstacle>,
+    /// Whether indirect branches may land only at marked places (VmFlags bt: PROT_BTI of arm64).
+    pub bti: bool,
+    /// The parts that PMD leaves map already.
+    pub huge: Vec<Span>,
+    /// The pages that no longer are the file's: written to by the process, a debugger or a uprobe.
+    pub changed: Vec<Span>,
+}
+
+/// Why a mapping must stay what it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "obstacle", rename_all = "kebab-case")]
+pub enum Obstacle {
+    /// mseal(2) (Linux 6.10): no address of it may be mapped over.
+    Sealed,
+    /// Shared, so that what others write into the file shows in it.
+    Shared,
+    /// It is huge-page memory of its own kind already: tmpfs, hugetlbfs, an earlier promotion.
+    Memory,
+    /// The process asked for small pages there (MADV_NOHUGEPAGE).
+    SmallPagesWanted,
+    /// A VmFlags entry whose meaning for a replacement is not known to be none.
+    Flag {
+        /// As /proc/PID/smaps names it.
+        name: String,
+    },
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::Sealed => write!(f, "sealed (mseal)"),
+            Obstacle::Shared => write!(f, "a shared mapping"),
+            Obstacle::Memory => write!(f, "in shared memory, not in a file"),
+            Obstacle::SmallPagesWanted => write!(f, "small pages asked for (MADV_NOHUGEPAGE)"),
+            Obstacle::Flag { name } => write!(f, "special mapping (VmFlags {name})"),
+        }
+    }
+}
+
+/// How text gets onto huge pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// MADV_COLLAPSE of the file's own pages: shared, and nothing stops.
+    Collapse,
+    /// A copy in huge pages, mapped over the file while the process is stopped.
+    Remap,
+}
+
+/// Addresses beside text that complete its first or last window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pad {
+    /// Nothing is mapped there.
+    Free,
+    /// A part of the same file without access rights: the hole that a dynamic loader leaves between
+    /// two segments.
+    Hole,
+}
+
+/// A run of windows to promote in one go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Whole windows: both ends are multiples of the leaf.
+    pub windows: Span,
+    /// The text in them: all of it, but for a pad at either end.
+    pub text: Span,
+    /// File offset of the first byte of text.
+    pub offset: u64,
+    /// The file.
+    pub file: FileId,
+    /// Access rights of the text.
+    pub perms: Perms,
+    /// Whether it is mapped with PROT_BTI.
+    pub bti: bool,
+    /// How.
+    pub method: Method,
+    /// What lies between the first window's start and the text.
+    pub head: Option<Pad>,
+    /// What lies between the text and the last window's end.
+    pub tail: Option<Pad>,
+}
+
+/// Why text is left as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+pub enum Reason {
+    /// Mapped by PMD leaves already.
+    Huge,
+    /// Part of a window whose other part is in use.
+    Partial,
+    /// Too little text for a window of its own.
+    Small,
+    /// Some page of the window no longer is the file's.
+    Changed,
+    /// Writable.
+    Writable,
+    /// Not congruent, and only collapsing was asked for.
+    Incongruent,
+    /// The whole mapping must stay.
+    Mapping(Obstacle),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Huge => write!(f, "on huge pages already"),
+            Reason::Partial => write!(f, "part of a window that other memory shares"),
+            Reason::Small => write!(f, "too little text for a window of its own"),
+            Reason::Changed => write!(f, "changed in memory (breakpoint, probe or patch)"),
+            Reason::Writable => write!(f, "writable"),
+            Reason::Incongruent => write!(f, "address and file offset are not congruent"),
+            Reason::Mapping(obstacle) => obstacle.fmt(f),
+        }
+    }
+}
+
+/// Text that stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Its addresses.
+    pub text: Span,
+    /// The file.
+    pub file: FileId,
+    /// Why.
+    #[serde(flatten)]
+    pub reason: Reason,
+}
+
+/// What to do with the text of one process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Promotion {
+    /// What to promote, by address.
+    pub runs: Vec<Run>,
+    /// What to leave, by address.
+    pub left: Vec<Left>,
+}
+
+/// Which methods may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// Collapse where mapping and file are congruent, remap elsewhere.
+    Both,
+    /// Collapse or leave.
+    CollapseOnly,
+    /// Remap everything.
+    RemapOnly,
+}
+
+/// Text in a window with a pad has to be at least this part of the window, or the memory spent is
+/// out of proportion.
+const LEAST_PART: u64 = 4;
+
+/// Decides for every window of file-backed text in `vmas` (all mappings of the process, by
+/// address), with PMD leaves of `leaf`.
+pub fn promotion(vmas: &[ProcessVma], leaf: Leaf, backend: Backend) -> Promotion {
+    let mut promotion = Promotion::default();
+    for vma in vmas.iter().filter(|vma| vma.perms.exec) {
+        let Some(file) = vma.file else { continue };
+        let whole = match &vma.obstacle {
+            Some(obstacle) => Some(Reason::Mapping(obstacle.clone())),
+            None => vma.perms.write.then_some(Reason::Writable),
+        };
+        if let Some(reason) = whole {
+            promotion.leave(vma.addresses, file, reason);
+            continue;
+        }
+        let (first, end) = (vma.addresses.start, vma.addresses.end);
+        for start in (leaf.align_down(first)..end).step_by(leaf.bytes() as usize) {
+            let window = Span::new(start, start + leaf.bytes());
+            match window_run(vmas, vma, file, window, leaf, backend) {
+                Ok(run) => promotion.take(run),
+                Err(reason) => promotion.leave(window.intersect(&vma.addresses), file, reason),
+            }
+        }
+    }
+    promotion
+}
+
+fn window_run(
+    vmas: &[ProcessVma],
+    vma: &ProcessVma,
+    file: FileId,
+    window: Span,
+    leaf: Leaf,
+    backend: Backend,
+) -> Result<Run, Reason> {
+    let text = window.intersect(&vma.addresses);
+    if vma
+        .huge
+        .iter()
+        .any(|huge| huge.intersect(&window) == window)
+    {
+        return Err(Reason::Huge);
+    }
+    if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
+        return Err(Reason::Changed);
+    }
+    let congruent = leaf.is_aligned(vma.addresses.start.wrapping_sub(vma.offset));
+    let method = match backend {
+        Backend::Both if congruent && text == window => Method::Collapse,
+        Backend::Both | Backend::RemapOnly => Method::Remap,
+        Backend::CollapseOnly if !congruent => return Err(Reason::Incongruent),
+        Backend::CollapseOnly if text == window => Method::Collapse,
+        Backend::CollapseOnly => return Err(Reason::Partial),
+    };
+    let pad = |span: Span| match span.is_empty() {
+        true => Ok(None),
+        false => pad_kind(vmas, file, span).map(Some).ok_or(Reason::Partial),
+    };
+    let head = pad(Span::new(window.start, text.start))?;
+    let tail = pad(Span::new(text.end, window.end))?;
+    if text.len() < window.len() / LEAST_PART {
+        return Err(Reason::Small);
+    }
+    Ok(Run {
+        windows: window,
+        text,
+        offset: vma.offset + (text.start - vma.addresses.start),
+        file,
+        perms: vma.perms,
+        bti: vma.bti,
+        method,
+        head,
+        tail,
+    })
+}
+
+/// What `span` is, if it may become part of a promoted window.
+fn pad_kind(vmas: &[ProcessVma], file: FileId, span: Span) -> Option<Pad> {
+    let mut there = vmas.iter().filter(|vma| vma.addresses.overlaps(&span));
+    let Some(vma) = there.next() else {
+        return Some(Pad::Free);
+    };
+    let hole = vma.file == Some(file)
+        && vma.perms == Perms::default()
+        && vma.obstacle.is_none()
+        && vma.changed.is_empty()
+        && vma.addresses.intersect(&span) == span;
+    hole.then_some(Pad::Hole)
+}
+
+impl Promotion {
+    /// Bytes of text that are to change.
+    pub fn promoted(&self) -> u64 {
+        self.runs.iter().map(|run| run.text.len()).sum()
+    }
+
+    fn take(&mut self, run: Run) {
+        match self.runs.last_mut() {
+            Some(last) if last.joins(&run) => {
+                last.windows.end = run.windows.end;
+                last.text.end = run.text.end;
+                last.tail = run.tail;
+            }
+            _ => self.runs.push(run),
+        }
+    }
+
+    fn leave(&mut self, text: Span, file: FileId, reason: Reason) {
+        match self.left.last_mut() {
+            Some(last)
+                if last.file == file && last.reason == reason && last.text.end == text.start =>
+            {
+                last.text.end = text.end;
+            }
+            _ => self.left.push(Left { text, file, reason }),
+        }
+    }
+}
+
+impl Run {
+    /// Bytes from the start of the first window to the text.
+    pub fn pad_before(&self) -> u64 {
+        self.text.start - self.windows.start
+    }
+
+    /// Whether `next` continues this run.
+    fn joins(&self, next: &Run) -> bool {
+        self.text.end == next.text.start
+            && self.file == next.file
+            && self.method == next.method
+            && (self.perms, self.bti) == (next.perms, next.bti)
+            && self.offset + self.text.len() == next.offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FILE: FileId = FileId { dev: 1, ino: 7 };
+    const M: u64 = 1 << 20;
+
+    fn vma(start: u64, end: u64, offset: u64, perms: &str) -> ProcessVma {
+        ProcessVma {
+            addresses: Span::new(start, end),
+            offset,
+            perms: Perms {
+                read: perms.contains('r'),
+                write: perms.contains('w'),
+                exec: perms.contains('x'),
+            },
+            file: Some(FILE),
+            obstacle: None,
+            bti: false,
+            huge: Vec::new(),
+            changed: Vec::new(),
+        }
+    }
+
+    fn remap(vmas: &[ProcessVma]) -> Promotion {
+        promotion(vmas, Leaf::M2, Backend::RemapOnly)
+    }
+
+    #[test]
+    fn whole_windows_are_taken_and_shared_ones_left() {
+        let vmas = [
+            vma(20 * M, 21 * M, 0, "r"),
+            vma(21 * M, 27 * M, M, "rx"),
+            vma(27 * M, 28 * M, 7 * M, "rw"),
+        ];
+        let plan = remap(&vmas);
+        assert_eq!(plan.runs.len(), 1);
+        assert_eq!(plan.runs[0].windows, Span::new(22 * M, 26 * M));
+        assert_eq!(plan.runs[0].offset, 2 * M);
+        assert_eq!(plan.left.len(), 2);
+        assert!(plan.left.iter().all(|left| left.reason == Reason::Partial));
+    }
+
+    #[test]
+    fn free_space_and_loader_holes_complete_a_window() {
+        let vmas = [
+            vma(21 * M, 27 * M, M, "rx"),
+            vma(27 * M, 29 * M, 7 * M, ""),
+            vma(29 * M, 30 * M, 9 * M, "rw"),
+        ];
+        let plan = remap(&vmas);
+        assert_eq!(plan.runs.len(), 1);
+        let run = plan.runs[0];
+        assert_eq!(run.windows, Span::new(20 * M, 28 * M));
+        assert_eq!(run.text, Span::new(21 * M, 27 * M));
+        assert_eq!((run.head, run.tail), (Some(Pad::Free), Some(Pad::Hole)));
+        assert_eq!(plan.left, []);
+    }
+
+    #[test]
+    fn a_little_text_is_not_worth_a_window() {
+        let plan = remap(&[vma(20 * M, 20 * M + (100 << 10), 0, "rx")]);
+        assert_eq!(plan.left[0].reason, Reason::Small);
+    }
+
+    #[test]
+    fn a_changed_page_keeps_its_window() {
+        let mut text = vma(20 * M, 26 * M, 0, "rx");
+        text.changed = vec![Span::new(23 * M, 23 * M + 4096)];
+        let plan = remap(&[text]);
+        assert_eq!(plan.runs.len(), 2);
+        assert_eq!(plan.left[0].text, Span::new(22 * M, 24 * M));
+        assert_eq!(plan.left[0].reason, Reason::Changed);
+    }
+
+    #[test]
+    fn collapse_is_for_congruent_windows() {
+        let both = |offset| {
+            let text = [vma(20 * M, 24 * M, offset, "rx")];
+            promotion(&text, Leaf::M2, Backend::Both).runs[0].method
+        };
+        assert_eq!(both(2 * M), Method::Collapse);
+        assert_eq!(both(4096), Method::Remap);
+        let text = [vma(20 * M, 24 * M, 4096, "rx")];
+        let plan = promotion(&text, Leaf::M2, Backend::CollapseOnly);
+        assert_eq!(plan.left[0].reason, Reason::Incongruent);
+    }
+
+    #[test]
+    fn sealed_and_writable_text_stays() {
+        let mut sealed = vma(20 * M, 24 * M, 0, "rx");
+        sealed.obstacle = Some(Obstacle::Sealed);
+        let plan = remap(&[sealed, vma(40 * M, 44 * M, 0, "rwx")]);
+        assert_eq!(plan.runs, []);
+        assert_eq!(plan.left[0].reason, Reason::Mapping(Obstacle::Sealed));
+        assert_eq!(plan.left[1].reason, Reason::Writable);
+    }
+
+    proptest! {
+        /// Every byte of text is promoted or left, once; a run never covers foreign memory.
+        #[test]
+        fn text_is_accounted_for(
+            sizes in prop::collection::vec((1u64..1500, 0u64..3, 0usize..4), 1..12),
+            offset in 0u64..512,
+        ) {
+            let mut at = 64 * M;
+            let mut vmas = Vec::new();
+            for (pages, gap, kind) in sizes {
+                let start = at + gap * 0x10_0000;
+                let end = start + pages * 4096;
+                let perms = ["rx", "r", "", "rx"][kind];
+                vmas.push(vma(start, end, offset * 4096 + (start - 64 * M), perms));
+                at = end;
+            }
+            let plan = promotion(&vmas, Leaf::M2, Backend::Both);
+            let text: u64 = vmas.iter().filter(|v| v.perms.exec).map(|v| v.addresses.len()).sum();
+            let left: u64 = plan.left.iter().map(|left| left.text.len()).sum();
+            prop_assert_eq!(plan.promoted() + left, text);
+            for run in &plan.runs {
+                prop_assert!(Leaf::M2.is_aligned(run.windows.start | run.windows.end));
+                for other in vmas.iter().filter(|v| v.addresses.overlaps(&run.windows)) {
+                    let is_text = other.perms.exec && other.addresses.overlaps(&run.text);
+                    prop_assert!(is_text || other.perms == Perms::default());
+                }
+            }
+        }
+    }
+}
