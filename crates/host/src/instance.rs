@@ -23,8 +23,8 @@ impl Instance {
         let status = instance.wait()?;
         if libc::WIFSTOPPED(status) {
             let options = libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL;
-            instance.request(libc::PTRACE_SETOPTIONS, options as usize)?;
-            instance.request(libc::PTRACE_CONT, 0)?;
+            instance.request(libc::PTRACE_SETOPTIONS as _, options as usize)?;
+            instance.request(libc::PTRACE_CONT as _, 0)?;
         }
         Ok(instance)
     }
@@ -53,7 +53,7 @@ impl Instance {
                 libc::SIGTRAP => 0,
                 signal => signal as usize,
             };
-            match self.request(libc::PTRACE_CONT, signal) {
+            match self.request(libc::PTRACE_CONT as _, signal) {
                 // Killed while it was stopped; the wait above tells.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 other => other?,
@@ -76,7 +76,7 @@ impl Instance {
 
     fn request(&self, request: libc::c_uint, data: usize) -> io::Result<()> {
         // SAFETY: the requests used here take a number as data and write nothing.
-        match unsafe { libc::ptrace(request, self.pid, 0usize, data) } {
+        match unsafe { libc::ptrace(request as _, self.pid, 0usize, data) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
         }

@@ -18,6 +18,7 @@ mod namespace;
 mod output;
 mod pagemap;
 mod process;
+mod promote;
 mod region;
 mod store;
 
@@ -39,6 +40,10 @@ pub use output::{ReplaceError, Replacement};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{
     Holder, ProcessError, TextMapping, file_mappings, holders, is_thp_disabled, pids, text_mappings,
+};
+pub use promote::{
+    Copies, CopyError, HugeCopy, Mappings, Outcome, Pause, Refusal, SwapError, Target, promote,
+    revert,
 };
 pub use region::{Advice, Region, advise_process};
 pub use store::{

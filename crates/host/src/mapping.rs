@@ -75,7 +75,7 @@ impl FileMapping {
 
     /// Gathers `range` into huge folios now (MADV_COLLAPSE, Linux 6.1).
     pub fn collapse(&self, range: Span) -> io::Result<()> {
-        self.advise(range, libc::MADV_COLLAPSE)
+        self.advise(range, crate::region::MADV_COLLAPSE)
     }
 
     fn advise(&self, range: Span, advice: libc::c_int) -> io::Result<()> {

@@ -95,6 +95,25 @@ pub fn huge_spans(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
     Ok(spans)
 }
 
+const FILE_OR_SHARED: u64 = 1 << 61;
+const SWAPPED: u64 = 1 << 62;
+
+/// The pages of `addresses`, private file mappings, that the process no longer shares with the
+/// file: each was written to and became anonymous (bit 61 of the page map is clear for a page that
+/// is present or swapped out; Documentation/admin-guide/mm/pagemap.rst).
+pub(crate) fn changed_pages(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
+    let page = rustix::param::page_size() as u64;
+    let entries = read_words(pagemap, addresses.start / page, addresses.len() / page)?;
+    let changed = entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| **entry & (PRESENT | SWAPPED) != 0 && **entry & FILE_OR_SHARED == 0);
+    Ok(changed
+        .map(|(index, _)| addresses.start + index as u64 * page)
+        .map(|start| Span::new(start, start + page))
+        .collect())
+}
+
 /// The parts of this process's own `mapping` that are mapped from folios of at least `leaf`.
 pub(crate) fn leaf_spans(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
     let pmd = crate::machine::Machine::this().pmd;
@@ -290,13 +309,7 @@ fn read_words(file: &File, first: u64, count: u64) -> io::Result<Vec<u64>> {
             read => filled += read,
         }
     }
-    Ok(buffer
-        .chunks_exact(8)
-        .take(filled / 8)
-        .map(|word| {
-            word.iter()
-                .rev()
-                .fold(0, |value, byte| value << 8 | u64::from(*byte))
-        })
-        .collect())
+    let (words, _) = buffer.as_chunks::<8>();
+    let words = words.iter().take(filled / 8);
+    Ok(words.map(|word| u64::from_ne_bytes(*word)).collect())
 }

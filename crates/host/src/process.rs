@@ -80,12 +80,6 @@ pub fn file_mappings(pid: i32) -> Result<usize, ProcessError> {
 }
 
 fn text_mapping(map: MemoryMap) -> TextMapping {
-    let has = |flag| map.perms.contains(flag);
-    let perms = Perms {
-        read: has(MMPermissions::READ),
-        write: has(MMPermissions::WRITE),
-        exec: has(MMPermissions::EXECUTE),
-    };
     let bytes = |key: &str| map.extension.map.get(key).copied().unwrap_or(0);
     let (path, deleted) = match map.pathname {
         MMapPath::Path(ref path) => {
@@ -100,7 +94,7 @@ fn text_mapping(map: MemoryMap) -> TextMapping {
     TextMapping {
         addresses: Span::new(map.address.0, map.address.1),
         offset: map.offset,
-        perms,
+        perms: perms(map.perms),
         path,
         inode: (device_number(map.dev), map.inode),
         deleted,
@@ -110,11 +104,22 @@ fn text_mapping(map: MemoryMap) -> TextMapping {
     }
 }
 
-fn device_number((major, minor): (i32, i32)) -> u64 {
+/// The access rights of a mapping.
+pub(crate) fn perms(map: MMPermissions) -> Perms {
+    Perms {
+        read: map.contains(MMPermissions::READ),
+        write: map.contains(MMPermissions::WRITE),
+        exec: map.contains(MMPermissions::EXECUTE),
+    }
+}
+
+/// The device number of a mapping's file, as stat(2) gives it.
+pub(crate) fn device_number((major, minor): (i32, i32)) -> u64 {
     rustix::fs::makedev(major as u32, minor as u32)
 }
 
-fn pmd_mapped(map: &MemoryMap) -> u64 {
+/// Bytes of a mapping that PMD leaves map.
+pub(crate) fn pmd_mapped(map: &MemoryMap) -> u64 {
     ["FilePmdMapped", "ShmemPmdMapped", "AnonHugePages"]
         .iter()
         .filter_map(|key| map.extension.map.get(*key))

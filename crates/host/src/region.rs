@@ -7,6 +7,9 @@ use std::ptr::NonNull;
 
 use hugetext_leaf::{Leaf, Perms, Span};
 
+/// As on every architecture (include/uapi/asm-generic/mman-common.h); libc lacks it for musl.
+pub(crate) const MADV_COLLAPSE: c_int = 25;
+
 /// What to tell the kernel about memory (madvise(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
@@ -25,7 +28,7 @@ impl Advice {
         match self {
             Advice::HugePage => libc::MADV_HUGEPAGE,
             Advice::NoHugePage => libc::MADV_NOHUGEPAGE,
-            Advice::Collapse => libc::MADV_COLLAPSE,
+            Advice::Collapse => MADV_COLLAPSE,
             Advice::PageOut => libc::MADV_PAGEOUT,
         }
     }

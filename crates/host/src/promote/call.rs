@@ -1,0 +1,221 @@
+//! Making a stopped thread call the kernel on our behalf.
+
+use std::ffi::c_int;
+use std::io;
+
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::SwapError;
+use super::raw;
+use super::registers::{self, Registers};
+use super::stop::{Event, Stopped};
+use super::target::Target;
+
+/// Every signal blocked; the kernel leaves out SIGKILL and SIGSTOP by itself.
+const ALL_SIGNALS: u64 = u64::MAX;
+
+/// One thread of a stopped process, borrowed to make system calls.
+///
+/// Invariants, from [`Caller::borrow`] to drop: the thread blocks all signals, so that none is
+/// delivered on foreign registers; between calls it is in a stop; `saved` are the registers with
+/// which it goes on as if nothing had happened. If it was interrupted in a call that the kernel
+/// would restart, it has been let run to the entry of the restarted call, and that call skipped:
+/// `saved` then makes the call again, from its instruction, under the number the kernel chose for
+/// the restart (restart_syscall where only that knows how much time is left). None of the calls
+/// made here touches the thread's restart block, which restart_syscall needs.
+pub(super) struct Caller<'t> {
+    target: &'t Target,
+    tid: i32,
+    saved: Registers,
+    mask: u64,
+    /// Address of the instruction that calls the kernel.
+    place: u64,
+}
+
+/// How a call failed.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The kernel said no, and nothing happened.
+    Refused(io::Error),
+    /// The thread is gone, or did what it cannot do.
+    Lost(io::Error),
+}
+
+impl<'t> Caller<'t> {
+    /// Borrows the thread best suited: one that is inside a system call, for it cannot be in an
+    /// rseq critical section, else one that is in none (Documentation/userspace-api/rseq.rst: the
+    /// kernel forgets a critical section when it sees the thread outside of it, as it would here).
+    pub(super) fn borrow(
+        stopped: &Stopped<'t>,
+        gadget: Option<u64>,
+    ) -> Result<Caller<'t>, SwapError> {
+        let target = stopped.target;
+        let threads = stopped.registers();
+        if threads.iter().any(|(_, regs)| !registers::is_native(regs)) {
+            return Err(super::Refusal::Foreign.into());
+        }
+        let restarts = |regs: &Registers| {
+            let mut instruction = [0; 4];
+            let known = target.read(registers::pc(regs), &mut instruction).is_ok();
+            registers::will_restart(regs, if known { instruction } else { [0; 4] })
+        };
+        let usable = |tid: &i32| !raw::dispatches_syscalls(*tid);
+        if let Some((tid, regs)) = threads
+            .iter()
+            .find(|(tid, regs)| restarts(regs) && usable(tid))
+        {
+            return Caller::from_restart(target, *tid, regs);
+        }
+        let outside = threads.iter().find(|(tid, regs)| {
+            usable(tid) && !in_critical_section(target, *tid, registers::pc(regs))
+        });
+        let ((tid, regs), place) = outside.zip(gadget).ok_or(SwapError::NoThread)?;
+        let mask = raw::blocked_signals(*tid).map_err(SwapError::Trace)?;
+        raw::block_signals(*tid, ALL_SIGNALS).map_err(SwapError::Trace)?;
+        Ok(Caller {
+            target,
+            tid: *tid,
+            saved: registers::settled(regs),
+            mask,
+            place,
+        })
+    }
+
+    fn from_restart(
+        target: &'t Target,
+        tid: i32,
+        stopped: &Registers,
+    ) -> Result<Caller<'t>, SwapError> {
+        let mask = raw::blocked_signals(tid).map_err(SwapError::Trace)?;
+        raw::block_signals(tid, ALL_SIGNALS).map_err(SwapError::Trace)?;
+        // Should the run to the entry fail, dropping this leaves the thread as it was found.
+        let mut caller = Caller {
+            target,
+            tid,
+            saved: *stopped,
+            mask,
+            place: 0,
+        };
+        caller.run_to_syscall_stop().map_err(SwapError::Trace)?;
+        let entry = caller.registers().map_err(SwapError::Trace)?;
+        let (number, place) = registers::entered(&entry);
+        caller.saved = registers::before_call(stopped, number, place);
+        caller.place = place;
+        caller.skip_call(&entry).map_err(SwapError::Trace)?;
+        caller.run_to_syscall_stop().map_err(SwapError::Trace)?;
+        Ok(caller)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn skip_call(&self, entry: &Registers) -> io::Result<()> {
+        self.set_registers(&registers::settled(entry))
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn skip_call(&self, _entry: &Registers) -> io::Result<()> {
+        raw::set_syscall(self.tid, -1)
+    }
+
+    pub(super) fn target(&self) -> &'t Target {
+        self.target
+    }
+
+    pub(super) fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Makes the thread call the kernel.
+    pub(super) fn call(
+        &mut self,
+        number: libc::c_long,
+        arguments: [u64; 6],
+    ) -> Result<u64, CallError> {
+        let regs = registers::call(&self.saved, number.unsigned_abs(), arguments, self.place);
+        self.set_registers(&regs).map_err(CallError::Lost)?;
+        self.run_to_syscall_stop().map_err(CallError::Lost)?;
+        self.run_to_syscall_stop().map_err(CallError::Lost)?;
+        let regs = self.registers().map_err(CallError::Lost)?;
+        let after = self.place.wrapping_add(registers::SYSCALL.len() as u64);
+        if registers::pc(&regs) != after {
+            let strayed = io::Error::other("the borrowed thread strayed from the call");
+            return Err(CallError::Lost(strayed));
+        }
+        match registers::result(&regs) {
+            result @ -4095..=-1 => Err(CallError::Refused(io::Error::from_raw_os_error(
+                result.unsigned_abs() as i32,
+            ))),
+            result => Ok(result as u64),
+        }
+    }
+
+    /// Runs the thread to the next entry or exit of a system call.
+    fn run_to_syscall_stop(&self) -> io::Result<()> {
+        let mut pass_on = None;
+        loop {
+            ptrace::syscall(Pid::from_raw(self.tid), pass_on.take())?;
+            match Event::wait(self.tid)? {
+                Event::Syscall => return Ok(()),
+                // A group-stop or the interruption asked for earlier: it holds for the process when
+                // it is let go, and not now.
+                Event::Stop => {}
+                Event::Signal(libc::SIGSTOP) => pass_on = Some(Signal::SIGSTOP),
+                Event::Signal(signal) => {
+                    let text = format!("the borrowed thread met signal {signal}");
+                    return Err(io::Error::other(text));
+                }
+                Event::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            }
+        }
+    }
+
+    fn registers(&self) -> io::Result<Registers> {
+        Ok(ptrace::getregs(Pid::from_raw(self.tid))?)
+    }
+
+    fn set_registers(&self, regs: &Registers) -> io::Result<()> {
+        Ok(ptrace::setregs(Pid::from_raw(self.tid), *regs)?)
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        // A thread that cannot be restored has been killed.
+        let _ = self.set_registers(&self.saved);
+        #[cfg(target_arch = "aarch64")]
+        let _ = raw::set_syscall(self.tid, -1);
+        let _ = raw::block_signals(self.tid, self.mask);
+    }
+}
+
+/// A C int as an argument register holds it.
+pub(super) fn bits(value: c_int) -> u64 {
+    value.cast_unsigned().into()
+}
+
+/// Whether a thread that executes at `pc` is inside an rseq critical section: struct rseq and
+/// struct rseq_cs of include/uapi/linux/rseq.h. In doubt it is.
+fn in_critical_section(target: &Target, tid: i32, pc: u64) -> bool {
+    const RSEQ_CS: u64 = 8;
+    const START_IP: u64 = 8;
+    const POST_COMMIT_OFFSET: u64 = 16;
+    let word = |address: u64| {
+        let mut bytes = [0; 8];
+        target.read(address, &mut bytes).ok()?;
+        Some(u64::from_ne_bytes(bytes))
+    };
+    let Some(rseq) = raw::rseq_address(tid) else {
+        return false;
+    };
+    let inside = || {
+        let section = word(rseq.checked_add(RSEQ_CS)?)?;
+        if section == 0 {
+            return Some(false);
+        }
+        let start = word(section.checked_add(START_IP)?)?;
+        let len = word(section.checked_add(POST_COMMIT_OFFSET)?)?;
+        Some(pc.wrapping_sub(start) < len)
+    };
+    inside().unwrap_or(true)
+}

@@ -1,0 +1,137 @@
+//! Copies of text in huge pages.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use hugetext_leaf::{CopyName, FileId, Leaf, Perms, Span};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+use super::registers::TRAP;
+use crate::pagemap;
+use crate::region::{Advice, Region};
+
+/// Why no copy in huge pages could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The text could not be read.
+    #[error("cannot read the text: {0}")]
+    Read(io::Error),
+    /// No executable memory file (vm.memfd_noexec, a security module, no memory).
+    #[error("cannot make a memory file for the copy: {0}")]
+    Create(io::Error),
+    /// The kernel gave small pages.
+    #[error(
+        "the copy is not in huge pages ({0} of {1} windows; is memory fragmented, or shmem_enabled 'deny'?)"
+    )]
+    Small(u64, u64),
+}
+
+/// A sealed memory file of whole windows that holds a copy of text, in huge pages. Nobody can write
+/// to it any more; private mappings of it still take breakpoints.
+#[derive(Debug)]
+pub struct HugeCopy {
+    file: File,
+    name: CopyName,
+    len: u64,
+}
+
+impl HugeCopy {
+    /// Makes a copy of `len` bytes, a multiple of `leaf`. `read` gives the text, from an offset into
+    /// it; what surrounds the text traps when executed.
+    pub fn new(
+        name: CopyName,
+        len: u64,
+        leaf: Leaf,
+        read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+    ) -> Result<HugeCopy, CopyError> {
+        let file = executable_memfd(&name.to_string()).map_err(CopyError::Create)?;
+        ftruncate(&file, len).map_err(|error| CopyError::Create(error.into()))?;
+        let text = Span::new(name.pad, name.pad + name.len);
+        let mut window = vec![0; leaf.bytes() as usize];
+        for start in (0..len).step_by(leaf.bytes() as usize) {
+            fill_with_traps(&mut window);
+            let part = Span::new(start, start + leaf.bytes()).intersect(&text);
+            let inside = (part.start.saturating_sub(start)) as usize;
+            if let Some(bytes) = window.get_mut(inside..inside + part.len() as usize)
+                && !part.is_empty()
+            {
+                read(part.start - text.start, bytes).map_err(CopyError::Read)?;
+            }
+            file.write_all_at(&window, start)
+                .map_err(CopyError::Create)?;
+        }
+        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals).map_err(|error| CopyError::Create(error.into()))?;
+        let copy = HugeCopy { file, name, len };
+        let huge = copy.collapse(leaf).map_err(CopyError::Create)?;
+        if huge < len {
+            return Err(CopyError::Small(huge / leaf.bytes(), len / leaf.bytes()));
+        }
+        Ok(copy)
+    }
+
+    /// Gathers the copy into huge pages; how many bytes of it then are.
+    fn collapse(&self, leaf: Leaf) -> io::Result<u64> {
+        let perms = Perms {
+            read: true,
+            write: false,
+            exec: false,
+        };
+        let region = Region::of_file(&self.file, 0, self.len as usize, leaf, perms)?;
+        // An error tells of one window; how many succeeded is counted below.
+        let _ = region.advise(Advice::Collapse);
+        region.touch(leaf.bytes() as usize);
+        let pagemap = File::open("/proc/self/pagemap")?;
+        match pagemap::huge_spans(&pagemap, region.span()) {
+            Ok(spans) => Ok(spans.iter().map(Span::len).sum()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+                let maps = crate::process::own_smaps()?;
+                let own = maps.iter().filter(|(span, _)| region.span().overlaps(span));
+                Ok(own.map(|(_, huge)| huge).sum())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The memory file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What it holds.
+    pub fn name(&self) -> &CopyName {
+        &self.name
+    }
+
+    /// Its length: the memory it takes, bytes.
+    pub fn size(&self) -> u64 {
+        self.len
+    }
+
+    /// How /proc/PID/maps will name it.
+    pub fn id(&self) -> io::Result<FileId> {
+        let metadata = self.file.metadata()?;
+        Ok(FileId {
+            dev: metadata.dev(),
+            ino: metadata.ino(),
+        })
+    }
+}
+
+/// MFD_EXEC says that the copy is to be executed (Linux 6.3; vm.memfd_noexec); older kernels do not
+/// know it and need not be told.
+fn executable_memfd(name: &str) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memfd = match memfd_create(name, flags | MemfdFlags::EXEC) {
+        Err(rustix::io::Errno::INVAL) => memfd_create(name, flags),
+        other => other,
+    };
+    Ok(memfd?.into())
+}
+
+fn fill_with_traps(window: &mut [u8]) {
+    for (byte, trap) in window.iter_mut().zip(TRAP.iter().cycle()) {
+        *byte = *trap;
+    }
+}

@@ -1,0 +1,353 @@
+//! Promotion and its way back: copy, swap, verify.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use hugetext_leaf::{CopyName, FileId, Leaf, Original, Pad, Perms, Run, Span};
+use serde::Serialize;
+
+use super::copy::{CopyError, HugeCopy};
+use super::swap::{Change, Content, FileTime, MAX_FILES, Pause, Step, swap};
+use super::target::{Mappings, Target};
+use super::{Refusal, SwapError};
+
+/// Copies made so far, for processes that map the same text at the same place within a window.
+#[derive(Debug, Default)]
+pub struct Copies {
+    by_name: HashMap<CopyName, (FileTime, Rc<HugeCopy>)>,
+}
+
+/// What was done to a process.
+#[derive(Debug, Default, Serialize)]
+pub struct Outcome {
+    /// Text whose mapping was replaced.
+    pub done: Vec<Span>,
+    /// Text that was left, with the reason.
+    pub left: Vec<(Span, String)>,
+    /// Bytes of copies made for this process.
+    pub copied: u64,
+    /// Bytes of copies shared with others promoted before.
+    pub shared: u64,
+    /// What it cost; one for each stop, none if nothing was to be done.
+    pub pauses: Vec<Pause>,
+}
+
+/// One mapping to replace: its steps name files by position in `files`.
+struct Piece<'f> {
+    text: Span,
+    files: [&'f File; 2],
+    /// Whether the first of the files is the program, to which the text was compared.
+    compared: Option<(usize, FileTime)>,
+    steps: Vec<Step>,
+    program: &'f File,
+    offset: u64,
+}
+
+/// Maps copies over `runs`. Runs that cannot be copied are left; an error means that the process
+/// could not be stopped or changed at all.
+pub fn promote(
+    target: &Target,
+    mappings: &Mappings,
+    runs: &[Run],
+    leaf: Leaf,
+    copies: &mut Copies,
+) -> Result<Outcome, SwapError> {
+    let mut outcome = Outcome::default();
+    let mut prepared = Vec::new();
+    for run in runs {
+        match prepare(target, mappings, run, leaf, copies) {
+            Ok((program, time, copy, is_new)) => {
+                let bytes = if is_new {
+                    &mut outcome.copied
+                } else {
+                    &mut outcome.shared
+                };
+                *bytes += copy.size();
+                prepared.push((run, program, time, copy));
+            }
+            Err(error) => outcome.left.push((run.text, error.to_string())),
+        }
+    }
+    let pieces: Result<Vec<Piece<'_>>, SwapError> = prepared
+        .iter()
+        .map(|(run, program, time, copy)| {
+            let id = copy.id().map_err(SwapError::Trace)?;
+            Ok(Piece {
+                text: run.text,
+                files: [program, copy.file()],
+                compared: Some((0, *time)),
+                steps: promotion_steps(mappings, run, id),
+                program,
+                offset: run.offset,
+            })
+        })
+        .collect();
+    make(target, &pieces?, &mut outcome)?;
+    Ok(outcome)
+}
+
+/// Maps the files back over all promoted copies.
+pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError> {
+    let mut outcome = Outcome::default();
+    let mut prepared = Vec::new();
+    for (vma, name) in mappings.copies() {
+        let Some(id) = vma.file else { continue };
+        let opened = open_program(target, mappings, name.file).and_then(|program| {
+            let copy = target.file_at(vma.addresses, None, id)?;
+            let time = FileTime::of(&program)?;
+            let (text, offset) = text_part(vma.addresses, vma.offset, &name);
+            compare(target, text, &program, offset)?;
+            Ok((program, copy, time, text, offset))
+        });
+        match opened {
+            Ok((program, copy, time, text, offset)) => {
+                let now = Content::File {
+                    file: 1,
+                    id,
+                    offset: vma.offset,
+                    perms: vma.perms,
+                    bti: vma.bti,
+                };
+                let steps = reversion_steps(vma.addresses, now, &name);
+                prepared.push((program, copy, time, text, offset, steps));
+            }
+            Err(error) => outcome.left.push((vma.addresses, error.to_string())),
+        }
+    }
+    let pieces: Vec<Piece<'_>> = prepared
+        .iter()
+        .map(|(program, copy, time, text, offset, steps)| Piece {
+            text: *text,
+            files: [program, copy],
+            compared: Some((0, *time)),
+            steps: steps.clone(),
+            program,
+            offset: *offset,
+        })
+        .collect();
+    make(target, &pieces, &mut outcome)?;
+    Ok(outcome)
+}
+
+fn open_program(target: &Target, mappings: &Mappings, file: FileId) -> io::Result<File> {
+    let gone = || io::Error::new(io::ErrorKind::NotFound, "no mapping of its file is left");
+    let (vma, path) = mappings.of_file(file).ok_or_else(gone)?;
+    target.file_at(vma.addresses, path, file)
+}
+
+/// Opens the program, sees that the process executes exactly what it holds, and finds or makes the
+/// copy; whether it made it.
+fn prepare(
+    target: &Target,
+    mappings: &Mappings,
+    run: &Run,
+    leaf: Leaf,
+    copies: &mut Copies,
+) -> Result<(File, FileTime, Rc<HugeCopy>, bool), CopyError> {
+    let program = open_program(target, mappings, run.file).map_err(CopyError::Read)?;
+    let time = FileTime::of(&program).map_err(CopyError::Read)?;
+    compare(target, run.text, &program, run.offset).map_err(CopyError::Read)?;
+    let path = mappings.at(run.text.start).and_then(|(_, path)| path);
+    let basename = path
+        .and_then(Path::file_name)
+        .unwrap_or_default()
+        .to_string_lossy();
+    let name = CopyName::of(run, &basename);
+    if let Some((then, copy)) = copies.by_name.get(&name)
+        && *then == time
+    {
+        return Ok((program, time, Rc::clone(copy), false));
+    }
+    let copy = HugeCopy::new(name.clone(), run.windows.len(), leaf, |offset, buffer| {
+        target.read(run.text.start + offset, buffer)
+    })?;
+    let copy = Rc::new(copy);
+    copies.by_name.insert(name, (time, Rc::clone(&copy)));
+    Ok((program, time, copy, true))
+}
+
+/// How much is read and compared at a time, bytes.
+const CHUNK: usize = 1 << 20;
+
+/// Whether the process's memory holds what the file does; the last page of a mapping shows zeroes
+/// beyond the end of the file.
+fn compare(target: &Target, text: Span, program: &File, offset: u64) -> io::Result<()> {
+    let (mut memory, mut file) = (vec![0; CHUNK], vec![0; CHUNK]);
+    for start in (text.start..text.end).step_by(CHUNK) {
+        let len = (text.end - start).min(CHUNK as u64) as usize;
+        let (Some(memory), Some(file)) = (memory.get_mut(..len), file.get_mut(..len)) else {
+            break;
+        };
+        target.read(start, memory)?;
+        file.fill(0);
+        let mut filled = 0;
+        while let Some(rest) = file.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match program.read_at(rest, offset + (start - text.start) + filled as u64)? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        if memory != file {
+            return Err(io::Error::other("memory differs from the file"));
+        }
+    }
+    Ok(())
+}
+
+/// The text in a mapping of a copy, and its file offset.
+fn text_part(addresses: Span, offset: u64, name: &CopyName) -> (Span, u64) {
+    let part = Span::new(offset, offset + addresses.len());
+    name.originals(part)
+        .into_iter()
+        .find_map(|(span, original)| match original {
+            Original::Text(at) => {
+                let start = addresses.start + (span.start - offset);
+                Some((Span::new(start, start + span.len()), at))
+            }
+            Original::Beside(_) => None,
+        })
+        .unwrap_or((Span::new(addresses.start, addresses.start), 0))
+}
+
+/// The program is file 0 and the copy file 1 of the steps.
+fn promotion_steps(mappings: &Mappings, run: &Run, copy: FileId) -> Vec<Step> {
+    let file = |file, id, offset, perms| Content::File {
+        file,
+        id,
+        offset,
+        perms,
+        bti: run.bti && perms == run.perms,
+    };
+    let in_copy = |at: u64| file(1, copy, at - run.windows.start, run.perms);
+    let pad = |span: Span, pad: Option<Pad>| {
+        let hole =
+            |vma: &hugetext_leaf::ProcessVma| vma.offset + (span.start - vma.addresses.start);
+        let before = match pad? {
+            Pad::Free => Content::Nothing,
+            Pad::Hole => {
+                let (vma, _) = mappings.at(span.start)?;
+                file(0, run.file, hole(vma), Perms::default())
+            }
+        };
+        Some(Step {
+            addresses: span,
+            before,
+            after: in_copy(span.start),
+        })
+    };
+    let text = Step {
+        addresses: run.text,
+        before: file(0, run.file, run.offset, run.perms),
+        after: in_copy(run.text.start),
+    };
+    let head = pad(Span::new(run.windows.start, run.text.start), run.head);
+    let tail = pad(Span::new(run.text.end, run.windows.end), run.tail);
+    head.into_iter().chain(tail).chain([text]).collect()
+}
+
+fn reversion_steps(addresses: Span, now: Content, name: &CopyName) -> Vec<Step> {
+    let Content::File {
+        id,
+        offset,
+        perms,
+        bti,
+        ..
+    } = now
+    else {
+        return Vec::new();
+    };
+    let parts = name.originals(Span::new(offset, offset + addresses.len()));
+    let step = |(span, original): (Span, Original)| {
+        let start = addresses.start + (span.start - offset);
+        let after = match original {
+            Original::Text(offset) => Content::File {
+                file: 0,
+                id: name.file,
+                offset,
+                perms,
+                bti,
+            },
+            Original::Beside(Pad::Free) => Content::Nothing,
+            // A reservation keeps others away as the loader's hole did.
+            Original::Beside(Pad::Hole) => Content::Reserved,
+        };
+        Step {
+            addresses: Span::new(start, start + span.len()),
+            before: Content::File {
+                file: 1,
+                id,
+                offset: span.start,
+                perms,
+                bti,
+            },
+            after,
+        }
+    };
+    parts.into_iter().map(step).collect()
+}
+
+/// Swaps all pieces, a stop for as many as files can be passed at once, and verifies every byte. A
+/// piece that does not read as its file is swapped back.
+fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<(), SwapError> {
+    for batch in pieces.chunks(MAX_FILES / 2) {
+        let change = change_of(batch);
+        outcome.pauses.push(swap(target, &change)?);
+        for piece in batch {
+            match compare(target, piece.text, piece.program, piece.offset) {
+                Ok(()) => outcome.done.push(piece.text),
+                // Gone, with nothing left to verify or to harm.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                    return Err(Refusal::Gone.into());
+                }
+                Err(error) => {
+                    let mut back = change_of(std::slice::from_ref(piece));
+                    back.compared.clear();
+                    back.steps.reverse();
+                    for step in &mut back.steps {
+                        std::mem::swap(&mut step.before, &mut step.after);
+                    }
+                    outcome.pauses.push(swap(target, &back)?);
+                    let reason = format!("did not verify ({error}); put back");
+                    outcome.left.push((piece.text, reason));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn change_of<'f>(pieces: &[Piece<'f>]) -> Change<'f> {
+    let mut change = Change::default();
+    for piece in pieces {
+        let first = change.files.len();
+        change.files.extend(piece.files);
+        let compared = piece.compared.map(|(file, time)| (first + file, time));
+        change.compared.extend(compared);
+        let renumber = |content: Content| match content {
+            Content::File {
+                file,
+                id,
+                offset,
+                perms,
+                bti,
+            } => Content::File {
+                file: first + file,
+                id,
+                offset,
+                perms,
+                bti,
+            },
+            other => other,
+        };
+        change.steps.extend(piece.steps.iter().map(|step| Step {
+            addresses: step.addresses,
+            before: renumber(step.before),
+            after: renumber(step.after),
+        }));
+    }
+    change
+}

@@ -1,0 +1,113 @@
+//! The ptrace requests that nix does not wrap. All unsafe code of promotion is here.
+//!
+//! Invariants: each request is made by the thread that seized `tid` (the kernel answers ESRCH to
+//! any other), and each that transfers data names a live local of exactly the size that the kernel
+//! reads or writes for it.
+
+use std::ffi::{c_long, c_void};
+use std::io;
+
+/// PTRACE_GET_RSEQ_CONFIGURATION (include/uapi/linux/ptrace.h, Linux 5.13), and its data.
+const GET_RSEQ_CONFIGURATION: u32 = 0x420f;
+
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct RseqConfiguration {
+    abi_pointer: u64,
+    abi_size: u32,
+    signature: u32,
+    flags: u32,
+    pad: u32,
+}
+
+/// PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG (include/uapi/linux/ptrace.h, Linux 6.4), and its data.
+const GET_SYSCALL_USER_DISPATCH_CONFIG: u32 = 0x4211;
+
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct UserDispatchConfiguration {
+    mode: u64,
+    selector: u64,
+    offset: u64,
+    len: u64,
+}
+
+/// The signals a thread blocks, one bit each (PTRACE_GETSIGMASK).
+pub(super) fn blocked_signals(tid: i32) -> io::Result<u64> {
+    let mut mask = 0u64;
+    // SAFETY: the kernel writes size_of::<u64>() bytes, its sigset_t, to a live local.
+    unsafe { transfer(libc::PTRACE_GETSIGMASK, tid, &raw mut mask)? };
+    Ok(mask)
+}
+
+/// Sets the signals a thread blocks (PTRACE_SETSIGMASK). A mask that a call such as sigsuspend is to
+/// restore is what is replaced; the call, restarted, sets its own again.
+pub(super) fn block_signals(tid: i32, mut mask: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads size_of::<u64>() bytes from a live local.
+    unsafe { transfer(libc::PTRACE_SETSIGMASK, tid, &raw mut mask) }
+}
+
+/// Lets a thread run on from a signal-delivery-stop and take the signal, which nix cannot name if
+/// it is a real-time one.
+pub(super) fn deliver(tid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: PTRACE_CONT transfers no data.
+    check(unsafe { libc::ptrace(libc::PTRACE_CONT as _, tid, 0, c_long::from(signal)) })
+}
+
+/// Where a thread's struct rseq lies; `None` if it has registered none or the kernel cannot say.
+pub(super) fn rseq_address(tid: i32) -> Option<u64> {
+    let mut configuration = RseqConfiguration::default();
+    // SAFETY: the kernel writes one struct ptrace_rseq_configuration to a live local.
+    unsafe { transfer(GET_RSEQ_CONFIGURATION, tid, &raw mut configuration) }.ok()?;
+    Some(configuration.abi_pointer).filter(|address| *address != 0)
+}
+
+/// Whether a thread has its system calls dispatched to itself (prctl PR_SET_SYSCALL_USER_DISPATCH).
+pub(super) fn dispatches_syscalls(tid: i32) -> bool {
+    let mut configuration = UserDispatchConfiguration::default();
+    // SAFETY: the kernel writes one struct ptrace_sud_config to a live local.
+    let known = unsafe {
+        transfer(
+            GET_SYSCALL_USER_DISPATCH_CONFIG,
+            tid,
+            &raw mut configuration,
+        )
+    };
+    known.is_ok() && configuration.mode != 0
+}
+
+/// Makes the kernel forget or change the system call a thread is in: -1 for none.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn set_syscall(tid: i32, mut number: i32) -> io::Result<()> {
+    /// NT_ARM_SYSTEM_CALL (include/uapi/linux/elf.h).
+    const NT_ARM_SYSTEM_CALL: usize = 0x404;
+    let vector = libc::iovec {
+        iov_base: (&raw mut number).cast(),
+        iov_len: size_of::<i32>(),
+    };
+    // SAFETY: the vector names a live local of the register set's size, which the kernel reads.
+    check(unsafe {
+        libc::ptrace(
+            libc::PTRACE_SETREGSET as _,
+            tid,
+            NT_ARM_SYSTEM_CALL,
+            (&raw const vector).cast::<c_void>(),
+        )
+    })
+}
+
+/// A request whose address argument is the size of its data.
+///
+/// # Safety
+/// The request must transfer at most `size_of::<T>()` bytes, and any such bytes must be a `T`.
+unsafe fn transfer<T: Copy>(request: u32, tid: i32, data: *mut T) -> io::Result<()> {
+    // SAFETY: as promised by the caller; data points to a T.
+    check(unsafe { libc::ptrace(request as _, tid, size_of::<T>(), data.cast::<c_void>()) })
+}
+
+fn check(result: c_long) -> io::Result<()> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,178 @@
+//! How each architecture makes, and restarts, a system call.
+
+/// The general-purpose registers of a thread.
+pub(super) type Registers = libc::user_regs_struct;
+
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use super::Registers;
+
+    const EINTR: i64 = -(libc::EINTR as i64);
+    /// The kernel's own codes for "restart this" (include/linux/errno.h), which a tracer sees but
+    /// the program never does.
+    const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+
+    /// `syscall`
+    pub(in super::super) const SYSCALL: &[u8] = &[0x0f, 0x05];
+    /// Bytes that trap wherever they are executed: `int3`.
+    pub(in super::super) const TRAP: &[u8] = &[0xcc];
+
+    /// Whether the thread is about to restart the system call it was interrupted in. The kernel
+    /// acts on it when the thread runs on (arch/x86/kernel/signal.c,
+    /// arch_do_signal_or_restart()).
+    pub(in super::super) fn will_restart(regs: &Registers, _at_pc: [u8; 4]) -> bool {
+        regs.orig_rax as i64 >= 0 && RESTARTS.contains(&(regs.rax as i64))
+    }
+
+    /// The system call whose entry the thread stopped at, and the place of the instruction.
+    pub(in super::super) fn entered(regs: &Registers) -> (u64, u64) {
+        (regs.orig_rax, regs.rip.wrapping_sub(2))
+    }
+
+    /// The state from which the thread makes system call `number` at `place`, all else as in
+    /// `stopped`.
+    pub(in super::super) fn before_call(stopped: &Registers, number: u64, place: u64) -> Registers {
+        Registers {
+            rip: place,
+            rax: number,
+            orig_rax: u64::MAX,
+            ..*stopped
+        }
+    }
+
+    /// A state in which the kernel restarts nothing by itself.
+    pub(in super::super) fn settled(stopped: &Registers) -> Registers {
+        Registers {
+            orig_rax: u64::MAX,
+            ..*stopped
+        }
+    }
+
+    /// The registers that make a system call with `arguments`.
+    pub(in super::super) fn call(
+        from: &Registers,
+        number: u64,
+        arguments: [u64; 6],
+        place: u64,
+    ) -> Registers {
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        Registers {
+            rdi,
+            rsi,
+            rdx,
+            r10,
+            r8,
+            r9,
+            ..before_call(from, number, place)
+        }
+    }
+
+    pub(in super::super) fn result(regs: &Registers) -> i64 {
+        regs.rax as i64
+    }
+
+    pub(in super::super) fn pc(regs: &Registers) -> u64 {
+        regs.rip
+    }
+
+    /// Whether the thread runs 64-bit code: __USER_CS (arch/x86/include/asm/segment.h).
+    pub(in super::super) fn is_native(regs: &Registers) -> bool {
+        regs.cs == 0x33
+    }
+
+    /// If the thread's call just ended with EINTR: its number, and the place of its instruction.
+    pub(in super::super) fn interrupted(regs: &Registers) -> Option<(u64, u64)> {
+        (regs.rax as i64 == EINTR && regs.orig_rax as i64 >= 0).then(|| entered(regs))
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arch {
+    use super::Registers;
+
+    /// `svc #0`
+    pub(in super::super) const SYSCALL: &[u8] = &[0x01, 0x00, 0x00, 0xd4];
+    /// Bytes that trap wherever they are executed: `brk #0`.
+    pub(in super::super) const TRAP: &[u8] = &[0x00, 0x00, 0x20, 0xd4];
+    /// PSR_BTYPE_MASK: where an indirect branch came from (arch/arm64/include/uapi/asm/ptrace.h).
+    const BTYPE: u64 = 0xc00;
+
+    /// Whether the thread is about to make or restart a system call. The kernel has put the program
+    /// counter back on the instruction before the tracer looks, and decides on the number to restart
+    /// with when the thread runs on (arch/arm64/kernel/signal.c, do_signal()).
+    pub(in super::super) fn will_restart(_regs: &Registers, at_pc: [u8; 4]) -> bool {
+        at_pc == SYSCALL
+    }
+
+    pub(in super::super) fn entered(regs: &Registers) -> (u64, u64) {
+        (regs.regs[8], regs.pc.wrapping_sub(4))
+    }
+
+    /// The number goes into x8; x0 holds the first argument already, and x7, which a syscall stop
+    /// hides, is taken from before it.
+    pub(in super::super) fn before_call(stopped: &Registers, number: u64, place: u64) -> Registers {
+        let mut regs = Registers {
+            pc: place,
+            ..*stopped
+        };
+        regs.regs[8] = number;
+        regs
+    }
+
+    pub(in super::super) fn settled(stopped: &Registers) -> Registers {
+        *stopped
+    }
+
+    pub(in super::super) fn call(
+        from: &Registers,
+        number: u64,
+        arguments: [u64; 6],
+        place: u64,
+    ) -> Registers {
+        let mut regs = before_call(from, number, place);
+        regs.pstate &= !BTYPE;
+        for (register, argument) in regs.regs.iter_mut().zip(arguments) {
+            *register = argument;
+        }
+        regs
+    }
+
+    pub(in super::super) fn result(regs: &Registers) -> i64 {
+        regs.regs[0] as i64
+    }
+
+    pub(in super::super) fn pc(regs: &Registers) -> u64 {
+        regs.pc
+    }
+
+    /// PSR_MODE32_BIT.
+    pub(in super::super) fn is_native(regs: &Registers) -> bool {
+        regs.pstate & 0x10 == 0
+    }
+
+    /// The first argument of a call that ended is lost here, so that it cannot be made again.
+    pub(in super::super) fn interrupted(_regs: &Registers) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+pub(super) use arch::{
+    SYSCALL, TRAP, before_call, call, entered, interrupted, is_native, pc, result, settled,
+    will_restart,
+};
+
+/// System calls that give up with EINTR when a tracer stops them, although no handler ran
+/// (signal(7), "Interruption of system calls and library functions by stop signals"), and that have
+/// done nothing when they do.
+#[cfg(target_arch = "x86_64")]
+pub(super) const GIVE_UP: [libc::c_long; 7] = [
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_io_getevents,
+];
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const GIVE_UP: [libc::c_long; 0] = [];

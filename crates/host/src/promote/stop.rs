@@ -1,0 +1,255 @@
+//! Stopping every thread of a process, and letting all of them go again.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use nix::sys::ptrace;
+use nix::unistd::Pid as NixPid;
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+
+use super::SwapError;
+use super::raw;
+use super::registers::{self, Registers};
+use super::target::{Refusal, Status, Target};
+
+/// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT asks for, and
+/// group-stop.
+const EVENT_STOP: i32 = 128;
+/// How long threads may take to stop.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// After this long a thread that has not stopped is looked at for uninterruptible sleep.
+const DOUBT: Duration = Duration::from_millis(5);
+/// How long to wait before threads are looked at again.
+const NAP: Duration = Duration::from_micros(20);
+
+/// A process none of whose threads executes an instruction of its own.
+///
+/// Invariants: every thread of `stopped` is in PTRACE_EVENT_STOP. Every other live thread of the
+/// process is in uninterruptible sleep inside the kernel (vfork(2) waiting for its child, say) with
+/// the stop pending, which it takes before it returns to user mode. No new thread can appear, for
+/// who would make it is stopped. Other processes that share the memory (a vfork child before exec)
+/// may run.
+///
+/// All ptrace requests are tied to the OS thread that made this value. When that thread ends, for
+/// whatever reason, the kernel detaches what is still attached (kernel/ptrace.c, exit_ptrace()).
+pub(super) struct Stopped<'t> {
+    pub(super) target: &'t Target,
+    stopped: Vec<i32>,
+    asleep: Vec<i32>,
+    ended: BTreeSet<i32>,
+    /// When the first thread was interrupted.
+    since: Instant,
+}
+
+/// What a wait told of a thread.
+pub(super) enum Event {
+    /// In PTRACE_EVENT_STOP.
+    Stop,
+    /// At the entry or exit of a system call.
+    Syscall,
+    /// About to take a signal.
+    Signal(i32),
+    /// Gone.
+    Ended,
+}
+
+impl Event {
+    fn of(status: WaitStatus) -> Event {
+        const SYSCALL_STOP: i32 = libc::SIGTRAP | 0x80;
+        match (status.stopping_signal(), status.as_raw() >> 16) {
+            (Some(_), EVENT_STOP) => Event::Stop,
+            (Some(SYSCALL_STOP), _) => Event::Syscall,
+            (Some(signal), _) => Event::Signal(signal),
+            (None, _) => Event::Ended,
+        }
+    }
+
+    /// Waits for the next event of a thread that runs.
+    pub(super) fn wait(tid: i32) -> io::Result<Event> {
+        Ok(Event::look(tid, WaitOptions::empty())?.unwrap_or(Event::Ended))
+    }
+
+    fn look(tid: i32, options: WaitOptions) -> io::Result<Option<Event>> {
+        match waitpid(Pid::from_raw(tid), options) {
+            Ok(found) => Ok(found.map(|(_, status)| Event::of(status))),
+            Err(rustix::io::Errno::CHILD) => Ok(Some(Event::Ended)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<'t> Stopped<'t> {
+    /// Stops all threads, or none: what is attached when an error returns is let go.
+    pub(super) fn stop(target: &'t Target) -> Result<Stopped<'t>, SwapError> {
+        let mut all = Stopped {
+            target,
+            stopped: Vec::new(),
+            asleep: Vec::new(),
+            ended: BTreeSet::new(),
+            since: Instant::now(),
+        };
+        // A thread may make another until it is stopped itself, so look until none is new.
+        let mut first = true;
+        loop {
+            let new = all.unknown_threads()?;
+            if new.is_empty() {
+                break;
+            }
+            let seized = all.seize(new)?;
+            if first {
+                all.since = Instant::now();
+                first = false;
+            }
+            all.interrupt(seized)?;
+        }
+        if all.stopped.is_empty() && all.asleep.is_empty() {
+            return Err(Refusal::Gone.into());
+        }
+        Ok(all)
+    }
+
+    /// Threads not dealt with yet; the leader only when it is the last. While the leader is traced,
+    /// the kernel queues signals that the process ignores, and wakes any thread for them
+    /// (kernel/signal.c, sig_ignored() and complete_signal()): one that is not held then would see
+    /// calls interrupted for no reason.
+    fn unknown_threads(&self) -> Result<Vec<i32>, SwapError> {
+        let mut threads = self.target.threads().map_err(Refusal::of)?;
+        threads.retain(|tid| !self.knows(*tid));
+        if threads.len() > 1 {
+            threads.retain(|tid| *tid != self.target.pid());
+        }
+        Ok(threads)
+    }
+
+    fn knows(&self, tid: i32) -> bool {
+        self.stopped.contains(&tid) || self.asleep.contains(&tid) || self.ended.contains(&tid)
+    }
+
+    /// Attaches without stopping.
+    fn seize(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
+        let mut seized = Vec::with_capacity(threads.len());
+        for tid in threads {
+            let options = ptrace::Options::PTRACE_O_TRACESYSGOOD;
+            match ptrace::seize(NixPid::from_raw(tid), options) {
+                Ok(()) => seized.push(tid),
+                Err(nix::Error::ESRCH) => {
+                    self.ended.insert(tid);
+                }
+                // What has exited cannot be attached to either.
+                Err(nix::Error::EPERM) if self.has_ended(tid) => {
+                    self.ended.insert(tid);
+                }
+                Err(error) => return Err(Refusal::of(error.into()).into()),
+            }
+        }
+        Ok(seized)
+    }
+
+    fn has_ended(&self, tid: i32) -> bool {
+        self.status(tid).is_none_or(|status| status.is_ending())
+    }
+
+    pub(super) fn status(&self, tid: i32) -> Option<Status> {
+        Status::read(&format!("/proc/{}/task/{tid}/status", self.target.pid())).ok()
+    }
+
+    fn interrupt(&mut self, seized: Vec<i32>) -> Result<(), SwapError> {
+        for tid in &seized {
+            // ESRCH: it has ended, which the wait below tells.
+            let _ = ptrace::interrupt(NixPid::from_raw(*tid));
+        }
+        let begun = Instant::now();
+        let mut pending = seized;
+        while !pending.is_empty() {
+            let mut still = Vec::new();
+            for tid in pending {
+                match Event::look(tid, WaitOptions::NOHANG).map_err(SwapError::Trace)? {
+                    Some(Event::Stop) => self.stopped.push(tid),
+                    Some(Event::Ended) => {
+                        self.ended.insert(tid);
+                    }
+                    // It was about to take a signal when it was seized. It takes it, which only
+                    // prepares the handler's frame, and then stops.
+                    Some(Event::Signal(signal)) => {
+                        let _ = raw::deliver(tid, signal);
+                        still.push(tid);
+                    }
+                    Some(Event::Syscall) | None => still.push(tid),
+                }
+            }
+            pending = still;
+            if begun.elapsed() > DOUBT {
+                pending.retain(|tid| {
+                    let sleeps = self.status(*tid).and_then(|status| status.state()) == Some('D');
+                    if sleeps {
+                        self.asleep.push(*tid);
+                    }
+                    !sleeps
+                });
+            }
+            match pending.first() {
+                Some(tid) if begun.elapsed() > PATIENCE => {
+                    return Err(SwapError::DidNotStop { tid: *tid });
+                }
+                Some(_) => std::thread::sleep(NAP),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Threads of the process that are held.
+    pub(super) fn threads(&self) -> usize {
+        self.stopped.len() + self.asleep.len()
+    }
+
+    /// The threads that can be made to call, with their registers.
+    pub(super) fn registers(&self) -> Vec<(i32, Registers)> {
+        let read = |tid: &i32| Some((*tid, ptrace::getregs(NixPid::from_raw(*tid)).ok()?));
+        self.stopped.iter().filter_map(read).collect()
+    }
+
+    /// Makes the calls anew that gave up with EINTR because of the stop and not for a signal, which
+    /// is what the kernel itself does for most others. One that waits for a time then waits for
+    /// all of it again.
+    pub(super) fn renew_calls(&self) {
+        for (tid, regs) in self.registers() {
+            let Some((number, place)) = registers::interrupted(&regs) else {
+                continue;
+            };
+            let gives_up = registers::GIVE_UP
+                .iter()
+                .any(|call| u64::try_from(*call) == Ok(number));
+            let signalled = || {
+                self.status(tid)
+                    .is_none_or(|status| status.has_signal_to_handle())
+            };
+            if gives_up && !signalled() {
+                let again = registers::before_call(&regs, number, place);
+                // A thread that cannot be written to has been killed.
+                let _ = ptrace::setregs(NixPid::from_raw(tid), again);
+            }
+        }
+    }
+
+    /// Lets all threads run on; how long the first of them was held.
+    pub(super) fn release(mut self) -> Duration {
+        self.detach();
+        self.since.elapsed()
+    }
+
+    /// The leader goes first, for the reason that it was stopped last.
+    fn detach(&mut self) {
+        for tid in self.stopped.drain(..).rev() {
+            // ESRCH: killed meanwhile.
+            let _ = ptrace::detach(NixPid::from_raw(tid), None);
+        }
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}

@@ -1,0 +1,373 @@
+//! Changing what a process maps, while it is stopped.
+
+use std::fs::{self, File};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use hugetext_leaf::{FileId, Perms, Span};
+use nix::sys::signal::{SigSet, SigmaskHow};
+use procfs::FromBufRead;
+use procfs::process::{MMPermissions, MemoryMap, MemoryMaps};
+use serde::Serialize;
+
+use super::SwapError;
+use super::call::{CallError, Caller, bits};
+use super::pass::pass_files;
+use super::registers::SYSCALL;
+use super::stop::Stopped;
+use super::target::{Refusal, Target, prot};
+use crate::filesystem::io_error;
+use crate::process::{device_number, perms};
+
+/// What is mapped at some addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A private mapping of a file.
+    File {
+        /// Which of the change's files.
+        file: usize,
+        /// Its identity.
+        id: FileId,
+        /// File offset of the first address.
+        offset: u64,
+        /// Access rights.
+        perms: Perms,
+        /// With PROT_BTI (arm64).
+        bti: bool,
+    },
+    /// Anonymous memory without access rights, which keeps others away.
+    Reserved,
+    /// Nothing.
+    Nothing,
+}
+
+/// One change of what is mapped.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// Page-aligned addresses.
+    pub addresses: Span,
+    /// What is there, and comes back if a later step fails.
+    pub before: Content,
+    /// What is to be there.
+    pub after: Content,
+}
+
+/// Changes that are made together or not at all.
+#[derive(Debug, Default)]
+pub(super) struct Change<'f> {
+    /// The files that steps name.
+    pub files: Vec<&'f File>,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// Of `files`, those whose content was compared with something before, with the time of their
+    /// last change then.
+    pub compared: Vec<(usize, FileTime)>,
+}
+
+/// At most this many files go to a process at once (SCM_MAX_FD, include/net/scm.h).
+pub(super) const MAX_FILES: usize = 253;
+
+/// When content and inode of a file last changed: seconds and nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileTime((i64, i64), (i64, i64));
+
+impl FileTime {
+    /// Of a file now.
+    pub(super) fn of(file: &File) -> io::Result<FileTime> {
+        let metadata = file.metadata()?;
+        Ok(FileTime(
+            (metadata.mtime(), metadata.mtime_nsec()),
+            (metadata.ctime(), metadata.ctime_nsec()),
+        ))
+    }
+}
+
+/// What a change cost the process.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Pause {
+    /// From the first thread interrupted to the last one let go.
+    pub total: Duration,
+    /// Of that, until all threads had stopped.
+    pub stopping: Duration,
+    /// Threads stopped.
+    pub threads: usize,
+}
+
+/// Stops the process, makes the change, checks it, and lets the process go. On any error the
+/// process runs on as it was, unless the error says otherwise.
+pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
+    // A signal that ends this process in the middle would leave a thread on foreign registers.
+    let before = SigSet::all()
+        .thread_swap_mask(SigmaskHow::SIG_SETMASK)
+        .map_err(|error| SwapError::Trace(error.into()))?;
+    // A thread of its own, since its end detaches whatever is still attached.
+    let outcome = std::thread::scope(|scope| scope.spawn(|| in_session(target, change)).join());
+    let _ = before.thread_set_mask();
+    outcome.unwrap_or_else(|_| Err(SwapError::Trace(io::Error::other("the tracer panicked"))))
+}
+
+fn in_session(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
+    hurry();
+    let begun = Instant::now();
+    let stopped = Stopped::stop(target)?;
+    let stopping = begun.elapsed();
+    stopped.renew_calls();
+    let threads = stopped.threads();
+    let maps = read_maps(target)?;
+    change.check_before(target, &maps)?;
+    let gadget = find_gadget(target, &maps);
+    let mut caller = Caller::borrow(&stopped, gadget)?;
+    let outcome = change.make(&mut caller);
+    drop(caller);
+    let total = stopped.release();
+    outcome.map(|()| Pause {
+        total,
+        stopping,
+        threads,
+    })
+}
+
+/// Shortens the time others wait for this thread, where that is permitted: while a process is
+/// stopped, nothing is more urgent.
+fn hurry() {
+    let _ = rustix::process::setpriority_process(None, -20);
+    if let Some(nanosecond) = NonZeroU64::new(1) {
+        let _ = rustix::thread::set_current_timer_slack(Some(nanosecond));
+    }
+}
+
+impl Change<'_> {
+    /// Whether the process still is what the change was made for.
+    fn check_before(&self, target: &Target, maps: &[MemoryMap]) -> Result<(), SwapError> {
+        for step in &self.steps {
+            if !shows(maps, step.addresses, &step.before) {
+                return Err(SwapError::Moved {
+                    at: step.addresses.start,
+                });
+            }
+            if let Content::File { perms, .. } = step.before
+                && perms.exec
+            {
+                let changed = target.changed_pages(step.addresses).map_err(Refusal::of)?;
+                if let Some(page) = changed.first() {
+                    return Err(SwapError::Changed { at: page.start });
+                }
+            }
+        }
+        for (index, time) in &self.compared {
+            let file = self.files.get(*index).ok_or(SwapError::FileChanged)?;
+            if FileTime::of(file).ok() != Some(*time) {
+                return Err(SwapError::FileChanged);
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, caller: &mut Caller<'_>) -> Result<(), SwapError> {
+        let page = rustix::param::page_size() as u64;
+        let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
+        let passed = pass_files(caller, scratch, &self.files);
+        let outcome = match &passed {
+            Ok(fds) => self.take_steps(caller, fds),
+            Err(_) => Ok(()),
+        };
+        for fd in passed.iter().flatten() {
+            let _ = caller.call(libc::SYS_close, [*fd, 0, 0, 0, 0, 0]);
+        }
+        let _ = caller.call(libc::SYS_munmap, [scratch, page, 0, 0, 0, 0]);
+        passed?;
+        outcome
+    }
+
+    /// Takes all steps and checks the result, or undoes those taken, last one first.
+    fn take_steps(&self, caller: &mut Caller<'_>, fds: &[u64]) -> Result<(), SwapError> {
+        let mut taken = 0;
+        let failure = loop {
+            let Some(step) = self.steps.get(taken) else {
+                match self.check_after(caller.target()) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => break error,
+                }
+            };
+            match step
+                .after
+                .establish(caller, fds, step.addresses, &step.before)
+            {
+                Ok(()) => taken += 1,
+                Err(error) => break SwapError::call("mmap")(error),
+            }
+        };
+        // The step that failed may have unmapped before it failed (mm/vma.c before 6.12), so it is
+        // undone too; where nothing was mapped, it replaced nothing.
+        let failed = self.steps.get(taken);
+        let failed = failed.filter(|step| step.before != Content::Nothing);
+        let undo = self.steps.iter().take(taken).chain(failed).rev();
+        for step in undo {
+            let undone = step
+                .before
+                .establish(caller, fds, step.addresses, &step.after);
+            if let Err(CallError::Refused(error) | CallError::Lost(error)) = undone {
+                let at = step.addresses.start;
+                return Err(SwapError::NotUndone { at, error });
+            }
+        }
+        Err(failure)
+    }
+
+    fn check_after(&self, target: &Target) -> Result<(), SwapError> {
+        let maps = read_maps(target)?;
+        let wrong = self
+            .steps
+            .iter()
+            .find(|step| !shows(&maps, step.addresses, &step.after));
+        wrong.map_or(Ok(()), |step| {
+            let at = step.addresses.start;
+            Err(SwapError::Unverified { at })
+        })
+    }
+}
+
+impl Content {
+    /// A page of the process's own to write arguments into.
+    fn scratch(caller: &mut Caller<'_>, len: u64) -> Result<u64, CallError> {
+        let kind = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let rights = bits(libc::PROT_READ | libc::PROT_WRITE);
+        caller.call(libc::SYS_mmap, [0, len, rights, kind, NO_FILE, 0])
+    }
+
+    /// Makes this the content of `addresses`, where `there` is. One call: the kernel replaces a
+    /// mapping under the write lock of the address space, so that no other thread or process that
+    /// shares it sees neither the old nor the new.
+    fn establish(
+        &self,
+        caller: &mut Caller<'_>,
+        fds: &[u64],
+        addresses: Span,
+        there: &Content,
+    ) -> Result<(), CallError> {
+        let (start, len) = (addresses.start, addresses.len());
+        let place = match there {
+            Content::Nothing => libc::MAP_FIXED_NOREPLACE,
+            _ => libc::MAP_FIXED,
+        };
+        let arguments = match *self {
+            Content::Nothing => {
+                return caller
+                    .call(libc::SYS_munmap, [start, len, 0, 0, 0, 0])
+                    .map(drop);
+            }
+            Content::Reserved => {
+                let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+                [start, len, 0, bits(kind | place), NO_FILE, 0]
+            }
+            Content::File {
+                file,
+                offset,
+                perms,
+                bti,
+                ..
+            } => {
+                let missing = || CallError::Refused(io::ErrorKind::InvalidInput.into());
+                let fd = fds.get(file).copied().ok_or_else(missing)?;
+                [
+                    start,
+                    len,
+                    prot(perms, bti),
+                    bits(libc::MAP_PRIVATE | place),
+                    fd,
+                    offset,
+                ]
+            }
+        };
+        match caller.call(libc::SYS_mmap, arguments)? {
+            at if at == start => Ok(()),
+            at => {
+                // A kernel older than MAP_FIXED_NOREPLACE takes the address as a hint.
+                let _ = caller.call(libc::SYS_munmap, [at, len, 0, 0, 0, 0]);
+                Err(CallError::Refused(io::ErrorKind::AddrInUse.into()))
+            }
+        }
+    }
+}
+
+const NO_FILE: u64 = u64::MAX;
+
+/// Whether `maps` shows `content` over all of `addresses`.
+fn shows(maps: &[MemoryMap], addresses: Span, content: &Content) -> bool {
+    let span = |map: &MemoryMap| Span::new(map.address.0, map.address.1);
+    let there: Vec<&MemoryMap> = maps
+        .iter()
+        .filter(|map| span(map).overlaps(&addresses))
+        .collect();
+    let covered: u64 = there
+        .iter()
+        .map(|map| span(map).intersect(&addresses).len())
+        .sum();
+    match *content {
+        Content::Nothing => there.is_empty(),
+        Content::Reserved => {
+            let reserved =
+                |map: &&MemoryMap| map.inode == 0 && perms(map.perms) == Perms::default();
+            covered == addresses.len() && there.iter().all(reserved)
+        }
+        Content::File {
+            id,
+            offset,
+            perms: rights,
+            ..
+        } => {
+            let same = |map: &&MemoryMap| {
+                let linear =
+                    map.offset.wrapping_sub(map.address.0) == offset.wrapping_sub(addresses.start);
+                (device_number(map.dev), map.inode) == (id.dev, id.ino)
+                    && perms(map.perms) == rights
+                    && map.perms.contains(MMPermissions::PRIVATE)
+                    && linear
+            };
+            covered == addresses.len() && there.iter().all(same)
+        }
+    }
+}
+
+fn read_maps(target: &Target) -> Result<Vec<MemoryMap>, SwapError> {
+    let text = fs::read(format!("/proc/{}/maps", target.pid())).map_err(Refusal::of)?;
+    let maps =
+        MemoryMaps::from_buf_read(&text[..]).map_err(|error| Refusal::of(io_error(error)))?;
+    Ok(maps.into_iter().collect())
+}
+
+/// The address of an instruction that calls the kernel: in the vDSO, or in any text.
+fn find_gadget(target: &Target, maps: &[MemoryMap]) -> Option<u64> {
+    /// How much of a mapping is looked through; libc's text has many such instructions.
+    const FAR: u64 = 1 << 20;
+    let is_vdso = |map: &&MemoryMap| matches!(map.pathname, procfs::process::MMapPath::Vdso);
+    let is_text = |map: &&MemoryMap| map.perms.contains(MMPermissions::EXECUTE) && map.inode != 0;
+    let text = maps
+        .iter()
+        .filter(is_vdso)
+        .chain(maps.iter().filter(is_text));
+    text.into_iter().find_map(|map| {
+        let (start, end) = map.address;
+        let mut bytes = vec![0; end.saturating_sub(start).min(FAR) as usize];
+        target.read(start, &mut bytes).ok()?;
+        let step = if SYSCALL.len() == 4 { 4 } else { 1 };
+        let mut offsets = (0..bytes.len()).step_by(step);
+        let found = offsets.find(|offset| {
+            bytes
+                .get(*offset..)
+                .is_some_and(|rest| rest.starts_with(SYSCALL))
+        })?;
+        Some(start + found as u64)
+    })
+}
+
+impl SwapError {
+    pub(super) fn call(name: &'static str) -> impl Fn(CallError) -> SwapError {
+        move |error| match error {
+            CallError::Refused(error) => SwapError::Refused { call: name, error },
+            CallError::Lost(error) => SwapError::Trace(error),
+        }
+    }
+}

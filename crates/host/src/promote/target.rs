@@ -1,0 +1,423 @@
+//! A process to promote: whether it may be touched, and what it maps.
+
+use std::collections::BTreeSet;
+use std::ffi::c_int;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
+use procfs::FromBufRead;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::filesystem::io_error;
+use crate::pagemap;
+use crate::process::{device_number, perms, pmd_mapped};
+
+/// Why a process is not promoted.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It does not exist.
+    #[error("no such process")]
+    Gone,
+    /// It is exiting, or has and waits to be reaped.
+    #[error("exiting")]
+    Exiting,
+    /// A kernel thread.
+    #[error("a kernel thread: it maps no program")]
+    KernelThread,
+    /// The process that asks.
+    #[error("this process itself")]
+    Own,
+    /// Something traces it already, and a process has one tracer at most.
+    #[error("traced by process {by}: end the debugger first")]
+    Traced {
+        /// The tracer's process id.
+        by: i32,
+    },
+    /// Its user namespace is another, so its credentials mean something else.
+    #[error("in another user namespace: promote it from inside its container")]
+    UserNamespace,
+    /// A seccomp filter might kill it for a call it does not make itself.
+    #[error("under a seccomp filter, which may kill it for a call it does not make itself")]
+    Seccomp,
+    /// A 32-bit program, or another instruction set under emulation.
+    #[error("not a 64-bit program of this machine's own instruction set")]
+    Foreign,
+    /// Its text is data to a translator such as valgrind or qemu-user, never executed as mapped.
+    #[error("run by {0}, which translates its text instead of executing it")]
+    Translated(&'static str),
+    /// prctl(PR_SET_THP_DISABLE): the kernel would not map a huge page.
+    #[error("it has transparent huge pages disabled (PR_SET_THP_DISABLE)")]
+    ThpDisabled,
+    /// The ptrace access check failed.
+    #[error("not permitted: {remedy}")]
+    Forbidden {
+        /// What to grant.
+        remedy: String,
+    },
+    /// /proc could not be read.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl Refusal {
+    pub(super) fn of(error: io::Error) -> Refusal {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Refusal::Gone,
+            Some(libc::EPERM | libc::EACCES) => Refusal::Forbidden {
+                remedy: tracing_remedy(),
+            },
+            _ => Refusal::Io(error),
+        }
+    }
+}
+
+/// What to grant so that ptrace is allowed (ptrace(2), PTRACE_MODE_ATTACH; Yama's ptrace_scope).
+fn tracing_remedy() -> String {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "3" => "kernel.yama.ptrace_scope is 3, which forbids tracing until the next boot".into(),
+        "1" | "2" => format!(
+            "kernel.yama.ptrace_scope is {}; run as root, or grant CAP_SYS_PTRACE",
+            scope.trim()
+        ),
+        _ => "run as the process's user or as root, or grant CAP_SYS_PTRACE".into(),
+    }
+}
+
+/// A process that may be promoted, held by a pidfd so that its number cannot come to mean another.
+#[derive(Debug)]
+pub struct Target {
+    pid: i32,
+    pidfd: OwnedFd,
+    memory: File,
+    pagemap: File,
+}
+
+impl Target {
+    /// Opens a process and checks everything that can be known before it is stopped.
+    pub fn open(pid: i32) -> Result<Target, Refusal> {
+        if u32::try_from(pid) == Ok(std::process::id()) {
+            return Err(Refusal::Own);
+        }
+        let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+        let id = id.ok_or(Refusal::Gone)?;
+        let pidfd =
+            pidfd_open(id, PidfdFlags::empty()).map_err(|error| Refusal::of(error.into()))?;
+        let status = Status::read(&format!("/proc/{pid}/status"))?;
+        if status.is_ending() {
+            return Err(Refusal::Exiting);
+        }
+        if status.field("VmSize").is_none() {
+            return Err(Refusal::KernelThread);
+        }
+        if let Some(by) = status.number("TracerPid").filter(|by| *by != 0) {
+            return Err(Refusal::Traced { by });
+        }
+        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
+        let own = namespace("self").map_err(Refusal::Io)?;
+        if namespace(&pid.to_string()).map_err(Refusal::of)? != own {
+            return Err(Refusal::UserNamespace);
+        }
+        for thread in threads(pid).map_err(Refusal::of)? {
+            match Status::read(&format!("/proc/{pid}/task/{thread}/status")) {
+                Ok(status) if status.number("Seccomp").unwrap_or(0) != 0 => {
+                    return Err(Refusal::Seccomp);
+                }
+                Ok(_) | Err(Refusal::Gone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if status.number("THP_enabled") == Some(0) {
+            return Err(Refusal::ThpDisabled);
+        }
+        let exe = File::open(format!("/proc/{pid}/exe")).map_err(Refusal::of)?;
+        if let Some(by) = translator(pid).map_err(Refusal::of)? {
+            return Err(Refusal::Translated(by));
+        }
+        if !is_native(&exe).map_err(Refusal::of)? {
+            return Err(Refusal::Foreign);
+        }
+        let memory = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{pid}/mem"));
+        Ok(Target {
+            pid,
+            pidfd,
+            memory: memory.map_err(Refusal::of)?,
+            pagemap: File::open(format!("/proc/{pid}/pagemap")).map_err(Refusal::of)?,
+        })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Its pidfd.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Reads its memory, whatever the access rights of the mapping.
+    pub fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.memory.read_exact_at(buffer, address)
+    }
+
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_all_at(bytes, address)
+    }
+
+    /// The pages of `addresses` that no longer are their file's.
+    pub(super) fn changed_pages(&self, addresses: Span) -> io::Result<Vec<Span>> {
+        pagemap::changed_pages(&self.pagemap, addresses)
+    }
+
+    /// The thread ids at this moment.
+    pub(super) fn threads(&self) -> io::Result<Vec<i32>> {
+        threads(self.pid)
+    }
+
+    /// Everything it maps, with what a plan needs to know of its text.
+    pub fn mappings(&self) -> io::Result<Mappings> {
+        let text = fs::read_to_string(format!("/proc/{}/smaps", self.pid))?;
+        let maps = MemoryMaps::from_buf_read(text.as_bytes()).map_err(io_error)?;
+        let flags = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("VmFlags:"));
+        let mut mappings = Mappings::default();
+        for (map, flags) in maps.into_iter().zip(flags) {
+            let flags: BTreeSet<&str> = flags.split_whitespace().collect();
+            let path = path_of(&map);
+            let mut vma = vma_of(&map, path.as_deref(), &flags);
+            if vma.perms.exec && vma.file.is_some() && vma.obstacle.is_none() {
+                vma.changed = self.changed_pages(vma.addresses)?;
+                vma.huge = self.huge_spans(&map, vma.addresses)?;
+            }
+            if matches!(map.pathname, MMapPath::Vdso) {
+                mappings.vdso = Some(vma.addresses);
+            }
+            mappings.vmas.push(vma);
+            mappings.paths.push(path);
+        }
+        Ok(mappings)
+    }
+
+    fn huge_spans(&self, map: &MemoryMap, addresses: Span) -> io::Result<Vec<Span>> {
+        match (
+            pmd_mapped(map),
+            pagemap::huge_spans(&self.pagemap, addresses),
+        ) {
+            (0, _) => Ok(Vec::new()),
+            // Before PAGEMAP_SCAN (Linux 6.7) only the sum is known: all of it or not.
+            (bytes, Err(error)) if error.raw_os_error() == Some(libc::ENOTTY) => {
+                let windows = Span::new(
+                    Leaf::M2.align_up(addresses.start),
+                    Leaf::M2.align_down(addresses.end),
+                );
+                Ok(if bytes >= windows.len() {
+                    vec![windows]
+                } else {
+                    Vec::new()
+                })
+            }
+            (_, spans) => spans,
+        }
+    }
+
+    /// The file mapped at `addresses`: through map_files where the capabilities allow (it names the
+    /// very inode, wherever its path leads now), else by its path, if that still is the inode.
+    pub fn file_at(&self, addresses: Span, path: Option<&Path>, file: FileId) -> io::Result<File> {
+        let Span { start, end } = addresses;
+        let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid);
+        let by_link = File::open(link);
+        let (Err(error), Some(path)) = (&by_link, path) else {
+            return by_link;
+        };
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        let root = PathBuf::from(format!("/proc/{}/root", self.pid));
+        let by_path = File::open(root.join(inside))?;
+        let metadata = by_path.metadata()?;
+        if (metadata.dev(), metadata.ino()) != (file.dev, file.ino) {
+            let reason = format!("its file is replaced, and only root can still reach it: {error}");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        Ok(by_path)
+    }
+}
+
+/// All mappings of a process, by address.
+#[derive(Debug, Default)]
+pub struct Mappings {
+    /// The mappings.
+    pub vmas: Vec<ProcessVma>,
+    /// The path of each, as /proc/PID/maps shows it.
+    pub paths: Vec<Option<PathBuf>>,
+    pub(super) vdso: Option<Span>,
+}
+
+impl Mappings {
+    /// The mapping at an address, and its path.
+    pub fn at(&self, address: u64) -> Option<(&ProcessVma, Option<&Path>)> {
+        let both = self.vmas.iter().zip(&self.paths);
+        both.map(|(vma, path)| (vma, path.as_deref()))
+            .find(|(vma, _)| vma.addresses.contains(address))
+    }
+
+    /// The mappings of promoted copies, each with what its name says.
+    pub fn copies(&self) -> impl Iterator<Item = (&ProcessVma, CopyName)> {
+        self.vmas.iter().zip(&self.paths).filter_map(|(vma, path)| {
+            let name = CopyName::in_maps(path.as_deref()?.to_str()?)?;
+            Some((vma, name))
+        })
+    }
+
+    /// Some mapping of a file, and its path.
+    pub fn of_file(&self, file: FileId) -> Option<(&ProcessVma, Option<&Path>)> {
+        let both = self.vmas.iter().zip(&self.paths);
+        both.map(|(vma, path)| (vma, path.as_deref()))
+            .find(|(vma, _)| vma.file == Some(file))
+    }
+}
+
+fn path_of(map: &MemoryMap) -> Option<PathBuf> {
+    match &map.pathname {
+        MMapPath::Path(path) => Some(path.clone()),
+        _ => None,
+    }
+}
+
+fn vma_of(map: &MemoryMap, path: Option<&Path>, flags: &BTreeSet<&str>) -> ProcessVma {
+    let file = path.map(|_| FileId {
+        dev: device_number(map.dev),
+        ino: map.inode,
+    });
+    let shared = map.perms.contains(MMPermissions::SHARED);
+    ProcessVma {
+        addresses: Span::new(map.address.0, map.address.1),
+        offset: map.offset,
+        perms: perms(map.perms),
+        file,
+        obstacle: obstacle(path, shared, flags),
+        bti: flags.contains("bt"),
+        huge: Vec::new(),
+        changed: Vec::new(),
+    }
+}
+
+/// VmFlags that a private file mapping may have and its replacement may lack: the rights there are
+/// and may be, soft-dirty, the old "do not write", and advice on readahead and huge pages.
+const PLAIN: [&str; 11] = [
+    "rd", "wr", "ex", "mr", "mw", "me", "sd", "dw", "sr", "rr", "hg",
+];
+
+fn obstacle(path: Option<&Path>, shared: bool, flags: &BTreeSet<&str>) -> Option<Obstacle> {
+    let in_memory = path.is_some_and(|path| path.to_string_lossy().starts_with("/memfd:"));
+    if flags.contains("sl") {
+        Some(Obstacle::Sealed)
+    } else if in_memory || flags.contains("ht") {
+        Some(Obstacle::Memory)
+    } else if shared {
+        Some(Obstacle::Shared)
+    } else if flags.contains("nh") {
+        Some(Obstacle::SmallPagesWanted)
+    } else {
+        let unknown = flags
+            .iter()
+            .find(|flag| !PLAIN.contains(flag) && **flag != "bt");
+        unknown.map(|flag| Obstacle::Flag {
+            name: (*flag).to_owned(),
+        })
+    }
+}
+
+fn threads(pid: i32) -> io::Result<Vec<i32>> {
+    let names = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(names
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+/// The translator that a process runs under, as far as the path of its program tells.
+fn translator(pid: i32) -> io::Result<Option<&'static str>> {
+    let exe = fs::read_link(format!("/proc/{pid}/exe"))?;
+    let in_valgrind = exe
+        .parent()
+        .is_some_and(|parent| parent.ends_with("valgrind"));
+    let name = exe.file_name().unwrap_or_default().to_string_lossy();
+    let in_qemu = name.starts_with("qemu-") && !name.starts_with("qemu-system");
+    Ok(match (in_valgrind, in_qemu) {
+        (true, _) => Some("valgrind"),
+        (_, true) => Some("qemu-user"),
+        _ => None,
+    })
+}
+
+/// Whether a program file is an ELF64 one for the instruction set this one was built for.
+fn is_native(exe: &File) -> io::Result<bool> {
+    let own = File::open("/proc/self/exe")?;
+    let head = |file: &File| {
+        let mut head = [0u8; 20];
+        file.read_exact_at(&mut head, 0).map(|()| head)
+    };
+    let (own, other) = (head(&own)?, head(exe)?);
+    // EI_MAG to EI_DATA, and e_machine (gABI, ELF header).
+    Ok(own.get(..6) == other.get(..6) && own.get(18..20) == other.get(18..20))
+}
+
+/// The lines of /proc/PID/status or /proc/PID/task/TID/status.
+pub(super) struct Status(String);
+
+impl Status {
+    pub(super) fn read(path: &str) -> Result<Status, Refusal> {
+        fs::read_to_string(path).map(Status).map_err(Refusal::of)
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.0
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(str::trim)
+    }
+
+    fn number(&self, name: &str) -> Option<c_int> {
+        self.field(name)?.parse().ok()
+    }
+
+    /// The letter of its state: R, S, D, T, t, Z, X, I.
+    pub(super) fn state(&self) -> Option<char> {
+        self.field("State")?.chars().next()
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.state(), Some('Z' | 'X'))
+    }
+
+    /// Whether a signal that is not blocked waits for the thread and has a handler. (Signals that
+    /// are ignored wait too while a process is traced: kernel/signal.c, sig_ignored().)
+    pub(super) fn has_signal_to_handle(&self) -> bool {
+        let set = |name: &str| {
+            self.field(name)
+                .and_then(|mask| u64::from_str_radix(mask, 16).ok())
+                .unwrap_or(0)
+        };
+        (set("SigPnd") | set("ShdPnd")) & !set("SigBlk") & set("SigCgt") != 0
+    }
+}
+
+/// The bytes of `PROT_NONE` and such as [`Perms`].
+pub(super) fn prot(perms: Perms, bti: bool) -> u64 {
+    /// PROT_BTI (arch/arm64/include/uapi/asm/mman.h).
+    const BTI: c_int = 0x10;
+    let bit = |on: bool, bit: c_int| if on { bit } else { 0 };
+    let bits = bit(perms.read, libc::PROT_READ)
+        | bit(perms.write, libc::PROT_WRITE)
+        | bit(perms.exec, libc::PROT_EXEC)
+        | bit(bti, BTI);
+    bits.unsigned_abs().into()
+}

@@ -1,0 +1,337 @@
+//! Promotes a program that checks all it does, and puts it back, while it runs.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hugetext_host::{
+    Copies, Machine, Mappings, Outcome, Refusal, SwapError, Target, promote, revert,
+};
+use hugetext_leaf::{Backend, FileId, Leaf, Perms, Promotion, Reason, Span, promotion};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+struct Busy {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Busy {
+    fn start(threads: usize) -> Busy {
+        Busy::run(Command::new(program()).arg(threads.to_string()))
+    }
+
+    fn run(command: &mut Command) -> Busy {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut busy = Busy {
+            child,
+            input,
+            output,
+        };
+        assert!(busy.line().starts_with("ready "));
+        busy
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn target(&self) -> Result<Target, Refusal> {
+        Target::open(self.child.id() as i32)
+    }
+
+    /// Every thread has done its rounds since, and found nothing wrong.
+    fn assert_well(&mut self) {
+        writeln!(self.input).unwrap();
+        let line = self.line();
+        assert!(line.starts_with("ok "), "{line}");
+    }
+
+    fn finish(mut self) {
+        drop(self.input);
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("done "), "{line}");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// The example `busy`, which cargo builds beside the tests.
+fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.ancestors().nth(2).unwrap().join("examples/busy")
+}
+
+/// The leaf to promote to; says why where this machine has none.
+fn leaf() -> Option<Leaf> {
+    let leaf = Machine::this().pmd;
+    if leaf.is_none_or(|leaf| leaf > Leaf::M2) {
+        eprintln!("skipped: no PMD leaf of 2 MiB here");
+        return None;
+    }
+    leaf
+}
+
+fn plan(mappings: &Mappings, leaf: Leaf) -> Promotion {
+    promotion(&mappings.vmas, leaf, Backend::RemapOnly)
+}
+
+/// Promotes all there is; `None` where the machine does not let us, with the reason printed.
+fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<Outcome> {
+    let mappings = target.mappings().unwrap();
+    let plan = plan(&mappings, leaf);
+    match retried(|| promote(target, &mappings, &plan.runs, leaf, copies)) {
+        Ok(outcome) if outcome.done.is_empty() && !outcome.left.is_empty() => {
+            eprintln!("skipped: {:?}", outcome.left);
+            None
+        }
+        Ok(outcome) => Some(outcome),
+        Err(SwapError::Refusal(Refusal::Forbidden { remedy })) => {
+            eprintln!("skipped: {remedy}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn revert_all(target: &Target) -> Outcome {
+    retried(|| revert(target, &target.mappings().unwrap())).unwrap()
+}
+
+/// An attempt may fail for a moment's reason, which its error says.
+fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Outcome, SwapError> {
+    for _ in 0..20 {
+        match attempt() {
+            Err(SwapError::NoThread | SwapError::DidNotStop { .. } | SwapError::Moved { .. }) => {}
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+/// What is mapped from files, neighbours that show one file in line taken as one.
+fn layout(target: &Target) -> Vec<(Span, u64, Option<FileId>, Perms)> {
+    let mut layout: Vec<(Span, u64, Option<FileId>, Perms)> = Vec::new();
+    for vma in target.mappings().unwrap().vmas {
+        let (span, offset) = (vma.addresses, vma.offset);
+        match layout.last_mut() {
+            Some((last, first, file, perms))
+                if last.end == span.start
+                    && *first + last.len() == offset
+                    && (*file, *perms) == (vma.file, vma.perms) =>
+            {
+                last.end = span.end;
+            }
+            _ => layout.push((span, offset, vma.file, vma.perms)),
+        }
+    }
+    layout.retain(|(_, _, file, _)| file.is_some());
+    layout
+}
+
+fn huge(target: &Target) -> u64 {
+    let text = hugetext_host::text_mappings(target.pid()).unwrap();
+    text.iter().map(|mapping| mapping.pmd_mapped).sum()
+}
+
+#[test]
+fn a_busy_program_goes_there_and_back_and_notices_nothing() {
+    let Some(leaf) = leaf() else { return };
+    let rounds = from_environment("HUGETEXT_ROUNDS", 50);
+    let mut busy = Busy::start(from_environment("HUGETEXT_THREADS", 24));
+    let target = busy.target().unwrap();
+    let at_first = layout(&target);
+    let mut copies = Copies::default();
+    for round in 0..rounds {
+        let Some(outcome) = promote_all(&target, leaf, &mut copies) else {
+            return;
+        };
+        assert!(!outcome.done.is_empty(), "round {round}: {outcome:?}");
+        assert_eq!(outcome.left, [], "round {round}");
+        if round % 10 == 0 {
+            busy.assert_well();
+            assert!(huge(&target) >= leaf.bytes());
+        }
+        let outcome = revert_all(&target);
+        assert!(outcome.left.is_empty(), "round {round}: {outcome:?}");
+        assert!(!outcome.done.is_empty(), "round {round}");
+    }
+    busy.assert_well();
+    assert_eq!(at_first, layout(&target));
+    assert_eq!(huge(&target), 0);
+    busy.finish();
+}
+
+fn from_environment(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
+
+#[test]
+fn a_changed_page_is_left_and_the_rest_promoted() {
+    let Some(leaf) = leaf() else { return };
+    let mut busy = Busy::start(4);
+    let target = busy.target().unwrap();
+    let mappings = target.mappings().unwrap();
+    let windows = plan(&mappings, leaf).runs[0].windows;
+    // What a debugger does to set a breakpoint, with the byte that is there already.
+    let path = format!("/proc/{}/mem", target.pid());
+    let memory = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let mut byte = [0];
+    memory.read_exact_at(&mut byte, windows.start).unwrap();
+    if memory.write_all_at(&byte, windows.start).is_err() {
+        eprintln!("skipped: this kernel lets nobody write to text");
+        return;
+    }
+    // Too late for the plan, it is found while the process is stopped ...
+    let changed = promote(
+        &target,
+        &mappings,
+        &plan(&mappings, leaf).runs,
+        leaf,
+        &mut Copies::default(),
+    );
+    assert!(matches!(changed, Err(SwapError::Changed { at }) if at == windows.start));
+    assert_eq!(huge(&target), 0);
+    // ... and known of before, it costs one window.
+    let plan = plan(&target.mappings().unwrap(), leaf);
+    assert!(plan.left.iter().any(|left| left.reason == Reason::Changed));
+    assert_eq!(plan.runs[0].windows.start, windows.start + leaf.bytes());
+    let outcome = promote_all(&target, leaf, &mut Copies::default()).unwrap();
+    assert!(!outcome.done.is_empty());
+    busy.assert_well();
+    busy.finish();
+}
+
+#[test]
+fn a_stopped_process_stays_stopped() {
+    let Some(leaf) = leaf() else { return };
+    let mut busy = Busy::start(8);
+    let target = busy.target().unwrap();
+    let pid = Pid::from_raw(target.pid());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    wait_for_state(&target, "T (stopped)");
+    let outcome = promote_all(&target, leaf, &mut Copies::default()).unwrap();
+    assert!(!outcome.done.is_empty());
+    wait_for_state(&target, "T (stopped)");
+    kill(pid, Signal::SIGCONT).unwrap();
+    busy.assert_well();
+    busy.finish();
+}
+
+fn wait_for_state(target: &Target, state: &str) {
+    let path = format!("/proc/{}/status", target.pid());
+    let begun = Instant::now();
+    while !std::fs::read_to_string(&path).unwrap().contains(state) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "never {state}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_process_without_room_for_files_is_left_as_it_was() {
+    let Some(leaf) = leaf() else { return };
+    let busy = Busy::start(4);
+    let target = busy.target().unwrap();
+    let at_first = layout(&target);
+    let limit = Command::new("prlimit")
+        .args(["--nofile=5:5", "--pid", &target.pid().to_string()])
+        .status();
+    if !limit.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no prlimit");
+        return;
+    }
+    let mappings = target.mappings().unwrap();
+    let runs = plan(&mappings, leaf).runs;
+    let refused = retried(|| promote(&target, &mappings, &runs, leaf, &mut Copies::default()));
+    assert!(
+        matches!(
+            refused,
+            Err(SwapError::TooManyFiles | SwapError::Refused { .. })
+        ),
+        "{refused:?}"
+    );
+    assert_eq!(at_first, layout(&target));
+    busy.finish();
+}
+
+#[test]
+fn two_processes_share_a_copy() {
+    let Some(leaf) = leaf() else { return };
+    // Without address randomisation both load the program at the same place.
+    let start = || Busy::run(Command::new("setarch").arg("-R").arg(program()).arg("2"));
+    let (mut one, mut other) = (start(), start());
+    let mut copies = Copies::default();
+    let first = promote_all(&one.target().unwrap(), leaf, &mut copies).unwrap();
+    let second = promote_all(&other.target().unwrap(), leaf, &mut copies).unwrap();
+    assert!(first.copied > 0 && first.shared == 0);
+    assert_eq!((second.copied, second.shared), (0, first.copied));
+    one.assert_well();
+    other.assert_well();
+    one.finish();
+    other.finish();
+}
+
+#[test]
+fn refusals_name_their_reason() {
+    let busy = Busy::start(1);
+    let pid = busy.child.id() as i32;
+    let tracer = std::thread::spawn(move || {
+        // Ends with the thread, which is the tracer.
+        nix::sys::ptrace::seize(Pid::from_raw(pid), nix::sys::ptrace::Options::empty()).unwrap();
+        Target::open(pid)
+    });
+    let refused = tracer.join().unwrap();
+    assert!(
+        matches!(refused, Err(Refusal::Traced { .. })),
+        "{refused:?}"
+    );
+    busy.finish();
+
+    assert!(matches!(
+        Target::open(std::process::id() as i32),
+        Err(Refusal::Own)
+    ));
+    assert!(matches!(Target::open(i32::MAX), Err(Refusal::Gone)));
+    assert!(matches!(Target::open(-1), Err(Refusal::Gone)));
+
+    let filtered = Busy::run(Command::new(program()).args(["1", "seccomp"]));
+    assert!(matches!(filtered.target(), Err(Refusal::Seccomp)));
+    filtered.finish();
+}
+
+#[test]
+fn another_user_namespace_is_refused() {
+    let unshare = |program: &Path| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user"]).arg(program);
+        command
+    };
+    if !unshare(Path::new("true"))
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        eprintln!("skipped: no user namespaces here");
+        return;
+    }
+    let contained = Busy::run(unshare(&program()).arg("1"));
+    assert!(matches!(contained.target(), Err(Refusal::UserNamespace)));
+    contained.finish();
+}
