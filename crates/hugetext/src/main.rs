@@ -9,7 +9,9 @@ mod output;
 mod program;
 mod run;
 mod scan;
+mod size;
 mod stat;
+mod store;
 mod table;
 mod warm;
 
@@ -42,6 +44,7 @@ enum Mode {
     Run(run::Arguments),
     Stat(stat::Arguments),
     Bench(bench::Arguments),
+    Store(store::Arguments),
 }
 
 /// How a command ended that met no error.
@@ -91,5 +94,6 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Run(arguments) => run::run(&arguments, output),
         Mode::Stat(arguments) => stat::run(&arguments, output),
         Mode::Bench(arguments) => bench::run(&arguments, output),
+        Mode::Store(arguments) => store::run(&arguments, output),
     }
 }

@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
+pub(crate) use crate::run::place::own_root;
 use crate::run::prepare::{Action, Policy, Reason, Step};
 use crate::run::targets::Targets;
 use crate::table::{bytes, figures};

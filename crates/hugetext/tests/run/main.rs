@@ -10,3 +10,4 @@
 mod fidelity;
 mod limits;
 mod subject;
+mod upkeep;

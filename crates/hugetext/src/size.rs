@@ -1,0 +1,57 @@
+//! Sizes as users write them: `500M`, `8G`.
+
+use std::str::FromStr;
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Size(u64);
+
+impl Size {
+    /// In bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    /// A number with an optional unit K, M, G or T, which are powers of 1024.
+    fn from_str(text: &str) -> Result<Size, String> {
+        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+        let unit = text.get(digits.len()..).unwrap_or_default();
+        let shift = match unit
+            .to_ascii_uppercase()
+            .trim_end_matches("IB")
+            .trim_end_matches('B')
+        {
+            "" => 0,
+            "K" => 10,
+            "M" => 20,
+            "G" => 30,
+            "T" => 40,
+            _ => return Err(format!("{unit} is no unit; K, M, G and T are")),
+        };
+        let number: u64 = digits.parse().map_err(|_| format!("{text} is no size"))?;
+        number
+            .checked_mul(1 << shift)
+            .map(Size)
+            .ok_or_else(|| format!("{text} is more than there can be"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        let bytes = |text: &str| text.parse::<Size>().map(Size::bytes);
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("500M"), Ok(500 << 20));
+        assert_eq!(bytes("8GiB"), Ok(8 << 30));
+        assert_eq!(bytes("1kb"), Ok(1 << 10));
+        assert!(bytes("").is_err() && bytes("8X").is_err() && bytes("-1").is_err());
+        assert!(bytes("99999999999T").is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! `hugetext store`: where copies of programs live.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use hugetext_host::{Collected, EntryInfo, Flaw, Store, StoreError};
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::run::own_root;
+use crate::size::Size;
+use crate::table::{bytes, figures};
+
+/// Look after the copies that `run` and `keep` made
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The directory; the caller's own store if it is not named
+    #[arg(long, value_name = "DIR", global = true)]
+    store: Option<PathBuf>,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// List the copies, least recently used first
+    Ls,
+    /// Remove leftovers and the least recently used copies beyond the limit
+    Gc {
+        /// Bytes the copies may take from now on, such as 500M or 8G
+        #[arg(long, value_name = "SIZE")]
+        limit: Option<Size>,
+    },
+    /// Remove copies; running programs keep what they have mapped
+    Rm {
+        /// Keys, the beginning of keys, or paths of originals
+        #[arg(required_unless_present = "all")]
+        entries: Vec<String>,
+        /// All of them
+        #[arg(long, conflicts_with = "entries")]
+        all: bool,
+    },
+    /// Read every copy and compare it with what was written; exit with 1 if one differs
+    Verify,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    store: PathBuf,
+    /// Bytes the copies may take.
+    limit: u64,
+    entries: Vec<EntryInfo>,
+}
+
+#[derive(Serialize)]
+struct Removal {
+    store: PathBuf,
+    #[serde(flatten)]
+    collected: Collected,
+}
+
+#[derive(Serialize)]
+struct Verification {
+    store: PathBuf,
+    entries: usize,
+    flaws: Vec<Flaw>,
+}
+
+/// Answers `hugetext store`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let root = match &arguments.store {
+        Some(root) => root.clone(),
+        None => own_root()?,
+    };
+    let Some(store) = Store::open(&root).map_err(failure)? else {
+        return Err(Failure::at(&root, "no store").remedy("`hugetext run` makes one"));
+    };
+    match &arguments.task {
+        Task::Ls => list(&store, output),
+        Task::Gc { limit } => collect(&store, *limit, output),
+        Task::Rm { entries, all } => remove(&store, entries, *all, output),
+        Task::Verify => verify(&store, output),
+    }
+}
+
+fn failure(error: StoreError) -> Failure {
+    let failure = Failure::new("store", &error);
+    match error {
+        StoreError::ReadOnly(_) => failure.remedy("run as root"),
+        _ => failure,
+    }
+}
+
+fn list(store: &Store, output: &Output) -> Result<Verdict, Failure> {
+    let listing = Listing {
+        store: store.root().to_owned(),
+        limit: store.limit(),
+        entries: store.entries().map_err(failure)?,
+    };
+    output.result("store ls", &listing, |listing| {
+        let total = listing.entries.iter().map(|entry| entry.size).sum();
+        let root = listing.store.display();
+        let (total, limit) = (bytes(total), bytes(listing.limit));
+        format!("{}{root}: {total} of {limit}", rows(&listing.entries))
+    })?;
+    Ok(Verdict::Done)
+}
+
+fn collect(store: &Store, limit: Option<Size>, output: &Output) -> Result<Verdict, Failure> {
+    if let Some(limit) = limit {
+        store.set_limit(limit.bytes()).map_err(failure)?;
+    }
+    let collected = store.collect(store.limit()).map_err(failure)?;
+    removed(store, "store gc", collected, output)
+}
+
+fn remove(store: &Store, names: &[String], all: bool, output: &Output) -> Result<Verdict, Failure> {
+    let named = |entry: &EntryInfo, name: &String| {
+        entry.path == *name || (name.len() >= 8 && entry.key.starts_with(name.as_str()))
+    };
+    let known = store.entries().map_err(failure)?;
+    let stranger = names
+        .iter()
+        .find(|name| !known.iter().any(|entry| named(entry, name)));
+    if let Some(name) = stranger {
+        let failure = Failure::new(name, "not in the store");
+        return Err(failure.remedy("`hugetext store ls` names what is"));
+    }
+    let unwanted = |entry: &EntryInfo| all || names.iter().any(|name| named(entry, name));
+    let gone = store.remove(unwanted).map_err(failure)?;
+    let left = store.entries().map_err(failure)?;
+    let collected = Collected {
+        removed: gone,
+        left: left.iter().map(|entry| entry.size).sum(),
+    };
+    removed(store, "store rm", collected, output)
+}
+
+fn removed(
+    store: &Store,
+    command: &str,
+    collected: Collected,
+    output: &Output,
+) -> Result<Verdict, Failure> {
+    let removal = Removal {
+        store: store.root().to_owned(),
+        collected,
+    };
+    output.result(command, &removal, |removal| {
+        let Collected { removed, left } = &removal.collected;
+        let count = removed.len();
+        format!("{}{count} removed; {} left", rows(removed), bytes(*left))
+    })?;
+    Ok(Verdict::Done)
+}
+
+fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {
+    let verification = Verification {
+        store: store.root().to_owned(),
+        entries: store.entries().map_err(failure)?.len(),
+        flaws: store.verify().map_err(failure)?,
+    };
+    output.result("store verify", &verification, |verification| {
+        let flaws = verification.flaws.iter();
+        let mut text: String = flaws
+            .map(|flaw| format!("{}: {}\n", flaw.key, flaw.problem))
+            .collect();
+        let (bad, all) = (verification.flaws.len(), verification.entries);
+        text.push_str(&format!("{} of {all} sound", all.saturating_sub(bad)));
+        text
+    })?;
+    match verification.flaws.is_empty() {
+        true => Ok(Verdict::Done),
+        false => Ok(Verdict::No),
+    }
+}
+
+/// The entries as a table; empty if there are none.
+fn rows(entries: &[EntryInfo]) -> String {
+    if entries.is_empty() {
+        return String::new();
+    }
+    let rows = entries.iter().map(|entry| {
+        vec![
+            entry.key.chars().take(12).collect(),
+            bytes(entry.size),
+            entry.recipe.clone(),
+            entry.path.clone(),
+        ]
+    });
+    let header = ["key", "size", "made by", "original"];
+    figures(&header, &[0, 2, 3], rows.collect()) + "\n"
+}
