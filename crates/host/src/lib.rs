@@ -33,9 +33,7 @@ pub use instance::Instance;
 pub use launch::{Usage, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};
 pub use mapping::FileMapping;
-pub use namespace::{
-    Mountable, Namespace, enter_mount_namespace, has_capabilities, is_root, mount_huge_tmpfs,
-};
+pub use namespace::{Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs};
 pub use output::{ReplaceError, Replacement};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{

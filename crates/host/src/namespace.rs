@@ -1,6 +1,6 @@
 //! A mount namespace of this process's own, in which a file may appear at the path of another.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -123,12 +123,6 @@ pub fn mount_huge_tmpfs(directory: &Path, size: u64) -> io::Result<()> {
         flags,
         options.as_c_str(),
     )?)
-}
-
-/// Whether a file carries capabilities (the extended attribute security.capability).
-pub fn has_capabilities(file: &File) -> bool {
-    let mut value = [0; 64];
-    rustix::fs::fgetxattr(file, c"security.capability", &mut value[..]).is_ok()
 }
 
 /// Whether the caller is root, by its effective user.

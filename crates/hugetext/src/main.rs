@@ -1,6 +1,5 @@
 //! The `hugetext` command: program text on huge pages.
 
-mod apply;
 mod bench;
 mod check;
 mod failure;

@@ -12,11 +12,10 @@ mod targets;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use hugetext_host::{exec, has_capabilities, open_regular};
+use hugetext_host::{Guard, exec, open_regular};
 use hugetext_loader::Environment;
 use serde::Serialize;
 
@@ -161,10 +160,8 @@ fn decide(
 /// Whether executing it changes user, group or capabilities. Such a program runs as if it had been
 /// called directly: no namespace in which its powers would mean something else.
 fn changes_user(program: &Path) -> bool {
-    open_regular(program).is_ok_and(|file| {
-        let set_id = |metadata: std::fs::Metadata| metadata.permissions().mode() & 0o6000 != 0;
-        file.metadata().is_ok_and(set_id) || has_capabilities(&file)
-    })
+    let guards = open_regular(program).and_then(|file| Guard::of(&file));
+    guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))
 }
 
 /// Exit status 127 or 126, as shells and env(1) have it.

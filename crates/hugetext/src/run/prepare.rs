@@ -1,15 +1,16 @@
 //! What to do with each file so that its text is mapped by huge leaves, and doing it.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto, rewrite, verify};
-use hugetext_host::{Entry, Store, WriteError, has_capabilities, may_stand_in};
-use hugetext_leaf::{Leaf, Span, large_folio_obstacle, reach};
+use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
+use hugetext_host::{Copier, Entry, Guard, Store, WriteError, may_stand_in};
+use hugetext_leaf::{Leaf, large_folio_obstacle, reach};
 use serde::Serialize;
 
-use crate::apply::{apply, copy};
 use crate::failure::Failure;
+use crate::fix::carry_out;
 use crate::program::Program;
 use crate::warm::{Climb, Ground, warm};
 
@@ -143,7 +144,7 @@ impl Step {
             now: now.reached,
             fixed,
             holds_huge: large_folio_obstacle(filesystem, ground.kernel).is_none(),
-            may_stand_in: may_stand_in(&metadata) && !has_capabilities(&program.file),
+            may_stand_in: may_stand_in(&metadata) && unguarded(&program),
             store: policy.store,
             prefer_store: policy.prefer_store,
         };
@@ -180,21 +181,21 @@ impl Step {
     pub(crate) fn stand_in(&self, stores: &[Store], ground: &Ground) -> Result<Entry, Failure> {
         let recipe = self.recipe();
         let fail = |error| Failure::at(&self.path, error);
-        for store in stores {
-            // An entry that is not to be trusted is as good as none, except where one is to be made.
-            if let Ok(Some(entry)) = store.find(&self.program.file, &recipe) {
-                warm(&Program::open(&entry.path)?, ground, CLIMB)?;
-                return Ok(entry);
-            }
-        }
-        let Some(store) = stores.last() else {
-            return Err(Failure::at(&self.path, "no place for a copy"));
+        // An entry that is not to be trusted is as good as none, except where one is to be made.
+        let found = stores
+            .iter()
+            .find_map(|store| store.find(&self.program.file, &recipe).ok().flatten());
+        let entry = match (found, stores.last()) {
+            (Some(entry), _) => entry,
+            (None, Some(store)) => store
+                .fill(&self.program.file, &self.path, &recipe, |new| {
+                    self.write(new)
+                })
+                .map_err(fail)?,
+            (None, None) => return Err(Failure::at(&self.path, "no place for a copy")),
         };
-        store
-            .fill(&self.program.file, &self.path, &recipe, |new| {
-                self.write(new, ground.leaf)
-            })
-            .map_err(fail)
+        warm(&Program::open(&entry.path)?, ground, CLIMB)?;
+        Ok(entry)
     }
 
     /// Names what the entry is made by.
@@ -212,17 +213,17 @@ impl Step {
         }
     }
 
-    fn write(&self, new: &std::fs::File, leaf: Leaf) -> Result<(), WriteError> {
+    fn write(&self, new: &File) -> Result<(), WriteError> {
         let (image, old) = (&self.program.image, &self.program.file);
         let (Some(plan), Action::Fix) = (&self.plan, self.action) else {
-            return Ok(copy(old, Span::new(0, image.file_len), new, 0, leaf)?);
+            new.set_len(image.file_len)?;
+            return Ok(Copier::new(old, new)?.copy(0..image.file_len, 0)?);
         };
-        apply(&rewrite(old, image, plan)?, old, new, leaf)?;
-        let verified = verify(old, new)?;
-        if plan.strategy < Strategy::Merge && !verified.is_exact() {
-            return Err("the rewritten file is not the same program".into());
+        let verified = carry_out(&self.program, plan, new).map_err(|error| error.to_string())?;
+        match plan.strategy == Strategy::Merge || verified.is_exact() {
+            true => Ok(()),
+            false => Err("the rewritten file is not the same program".into()),
         }
-        Ok(())
     }
 }
 
@@ -231,6 +232,12 @@ const CLIMB: Climb = Climb {
     check: false,
     replace: false,
 };
+
+/// Whether neither signatures nor capabilities hang on the very file, which a copy would not have.
+fn unguarded(program: &Program) -> bool {
+    let harmless = |guard: &Guard| matches!(guard, Guard::Immutable | Guard::AppendOnly);
+    Guard::of(&program.file).is_ok_and(|guards| guards.iter().all(harmless))
+}
 
 /// The rewrite that reaches most text by PMD leaves; `None` where none helps.
 fn plan_for(program: &Program, ground: &Ground, policy: Policy) -> Option<Plan> {
