@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench
+.PHONY: build demo test lint bench linkers test-all fuzz
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -23,5 +23,17 @@ bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench
 	cargo bench -q -p hugetext --bench speed > target/speed.md
 	mv target/speed.md docs/speed.md
+
+linkers: ## what every linker lays out: docs/linkers.md
+	scripts/setup.sh linkers
+	HUGETEXT_DOCS=$(CURDIR)/docs/linkers.md cargo test -q -p hugetext --test fix -- linkers
+
+test-all: ## also the tests that take long: every program of the machine through fix
+	scripts/setup.sh linkers
+	cargo test --release -p hugetext --test fix -- --include-ignored --nocapture
+
+fuzz: ## reading, planning, rewriting and verifying any bytes, for half an hour
+	scripts/setup.sh fuzz
+	cd crates/elf/fuzz && cargo +nightly fuzz run fix -- -max_total_time=1800 -max_len=50000
 
 include kernel/kernel.mk

@@ -11,6 +11,15 @@ packages() {
     test)
         packages build
         ;;
+    linkers)
+        packages test
+        echo binutils lld mold             # every linker
+        echo elfutils patchelf llvm gdb    # what must still work on a fixed file
+        echo libcap2-bin attr              # what must stay with it
+        ;;
+    fuzz)
+        packages build
+        ;;
     kernel)
         echo gcc make flex bison bc libelf-dev libssl-dev cpio xz-utils
         echo git        # makes the series

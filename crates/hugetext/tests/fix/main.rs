@@ -1,0 +1,11 @@
+//! `hugetext fix` on real files: programs linked here by every linker there is, and those of the
+//! machine.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod linkers;
+mod machine;
+mod refuse;
+mod replace;
+mod sample;
+mod tools;

@@ -1,0 +1,189 @@
+//! What is refused, and what goes wrong: one line, and the input untouched.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::sample::{error_line, hugetext, link, path, sample, text};
+
+/// Exit status 1 and the reason on stdout.
+fn refused(arguments: &[&str], reason: &str) {
+    let output = hugetext(arguments);
+    let said = text(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{said}{}",
+        text(&output.stderr)
+    );
+    assert!(said.contains(reason), "{said}");
+}
+
+#[test]
+fn data_after_the_image_forbids_moving_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = link(&directory, "lld", &["-fuse-ld=lld"]) else {
+        println!("skipped: no lld on this machine");
+        return;
+    };
+    let mut file = fs::File::options().append(true).open(&program).unwrap();
+    file.write_all(b"a file system image").unwrap();
+    refused(
+        &["fix", path(&program), "--in-place"],
+        "19 bytes follow the ELF image",
+    );
+}
+
+#[test]
+fn text_relocations_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("textrel.s");
+    fs::write(
+        &source,
+        ".text\n.globl f\nf: .skip 6000000\n.quad f\n.section .note.GNU-stack,\"\",@progbits\n",
+    )
+    .unwrap();
+    let out = directory.path().join("textrel.so");
+    let linked = Command::new("cc")
+        .args(["-shared", "-Wl,-z,notext", path(&source), "-o", path(&out)])
+        .output()
+        .unwrap();
+    if !linked.status.success() {
+        println!(
+            "skipped: no text relocations here: {}",
+            text(&linked.stderr)
+        );
+        return;
+    }
+    refused(&["fix", path(&out), "--in-place"], "text relocations");
+}
+
+#[test]
+fn small_text_is_not_padded_for() {
+    refused(
+        &["fix", "/bin/cat", "--dry-run", "--geometry", "x86-64"],
+        "no text segment",
+    );
+}
+
+#[test]
+fn what_is_no_program_is_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    Command::new("mkfifo").arg(&fifo).status().unwrap();
+    let text_file = directory.path().join("text");
+    fs::write(&text_file, "hello").unwrap();
+    let missing = directory.path().join("missing");
+    for bad in [&fifo, &text_file, &missing, directory.path()] as [&Path; 4] {
+        let line = error_line(&hugetext(&["fix", path(bad), "--in-place"]));
+        assert!(line.contains(path(bad)), "{line}");
+    }
+}
+
+#[test]
+fn truncated_files_are_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = fs::read(sample(&directory)).unwrap();
+    let cut = directory.path().join("cut");
+    for len in [10, 63, 100, 4096, bytes.len() / 2, bytes.len() - 1] {
+        fs::write(&cut, &bytes[..len]).unwrap();
+        error_line(&hugetext(&["fix", path(&cut), "--in-place"]));
+        assert_eq!(fs::read(&cut).unwrap(), bytes[..len]);
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    let before = fs::read(&program).unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&program, &link).unwrap();
+    let outputs = [
+        (path(&program), "--in-place"),
+        (path(&link), "--in-place"),
+        (path(directory.path()), "no regular file"),
+        ("/dev/null", "no regular file"),
+        ("/nonexistent/out", "/nonexistent"),
+        ("/proc/out", "/proc"),
+    ];
+    for (output, says) in outputs {
+        let line = error_line(&hugetext(&["fix", path(&program), "-o", output]));
+        assert!(line.contains(says), "{line}");
+    }
+    assert_eq!(fs::read(&program).unwrap(), before);
+}
+
+#[test]
+fn a_full_filesystem_leaves_the_input_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    // A filesystem of 1 MiB, in a mount namespace that ends with the shell.
+    let script = r#"mount -t tmpfs -o size=1m none "$1" && exec "$2" fix "$3" -o "$1/out""#;
+    let place = directory.path().join("full");
+    fs::create_dir(&place).unwrap();
+    let output = Command::new("unshare")
+        .args([
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            path(&place),
+        ])
+        .args([env!("CARGO_BIN_EXE_hugetext"), path(&program)])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    if said.contains("unshare") || said.contains("mount:") {
+        println!("skipped: no private mounts here: {said}");
+        return;
+    }
+    assert!(error_line(&output).contains("No space left"), "{said}");
+}
+
+#[test]
+fn immutable_files_and_closed_directories() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    let chattr = |flag| Command::new("chattr").args([flag, path(&program)]).output();
+    if !chattr("+i").is_ok_and(|output| output.status.success()) {
+        println!("skipped: no immutable files here");
+        return;
+    }
+    let output = hugetext(&["fix", path(&program), "--in-place"]);
+    chattr("-i").unwrap();
+    assert!(error_line(&output).contains("immutable"));
+}
+
+#[test]
+fn a_user_cannot_replace_in_a_directory_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // The command itself must be where that user can run it.
+    let command = directory.path().join("hugetext");
+    fs::copy(env!("CARGO_BIN_EXE_hugetext"), &command).unwrap();
+    let output = Command::new("setpriv")
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            path(&command),
+        ])
+        .args(["fix", path(&program), "--in-place"])
+        .output();
+    match output {
+        Ok(output) if !text(&output.stderr).contains("setpriv") => {
+            let line = error_line(&output);
+            assert!(
+                line.contains("Permission denied") && line.contains("-o"),
+                "{line}"
+            );
+        }
+        _ => println!("skipped: cannot become another user"),
+    }
+}

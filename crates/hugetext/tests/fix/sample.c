@@ -1,0 +1,20 @@
+/* A program with enough text and read-only data to lay out: 6 MB of code that is never run. */
+#include <stdio.h>
+
+__asm__(".pushsection .text\n.skip 6000000\n.popsection");
+
+static const char words[300000] = "read-only data";
+static int counter = 3;
+static int cleared[50000];
+
+int answer(int given)
+{
+	return given + counter + cleared[given];
+}
+
+int main(int argc, char **argv)
+{
+	(void)argv;
+	printf("%s %d\n", words, answer(argc));
+	return 0;
+}

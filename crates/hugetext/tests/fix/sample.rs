@@ -1,0 +1,88 @@
+//! Programs to fix, and the command to fix them with.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs the command.
+pub(crate) fn hugetext<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Its JSON answer.
+pub(crate) fn json<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .arg("--json")
+        .args(arguments)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(crate) fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The single line of an error, its exit status checked.
+pub(crate) fn error_line(output: &Output) -> String {
+    let line = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    line
+}
+
+/// Links the sample program with the C compiler's driver; `None` where the options are unknown to
+/// it or its linker.
+pub(crate) fn link(directory: &TempDir, name: &str, options: &[&str]) -> Option<PathBuf> {
+    let out = directory.path().join(name);
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/sample.c");
+    let linked = Command::new("cc")
+        .args(["-g", "-o", path(&out), source])
+        .args(options)
+        .output()
+        .ok()?;
+    // Some linkers only warn about an option they do not know.
+    let clean = linked.status.success() && linked.stderr.is_empty();
+    clean.then_some(out)
+}
+
+/// The sample program as this machine's compiler makes it.
+pub(crate) fn sample(directory: &TempDir) -> PathBuf {
+    link(directory, "sample", &[]).unwrap()
+}
+
+/// What a program prints.
+pub(crate) fn run(program: &Path) -> String {
+    let output = Command::new(program).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        program.display(),
+        output.status
+    );
+    text(&output.stdout)
+}
+
+/// Runs a tool and returns what it prints; `None` if it is not installed.
+pub(crate) fn tool(name: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(name).args(arguments).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+            Some(text(&output.stdout))
+        }
+        Err(_) => {
+            println!("skipped: no {name} on this machine");
+            None
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Other tools see the same program before and after, and can still work on it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::sample::{hugetext, json, link, path, run, tool};
+
+/// The sample linked by lld, whose layout needs a shift, or else by the default linker; and fixed.
+fn fixed(directory: &TempDir, strategy: &str) -> (PathBuf, PathBuf) {
+    let old = link(directory, "old", &["-fuse-ld=lld"])
+        .or_else(|| link(directory, "old", &[]))
+        .unwrap();
+    let new = directory.path().join("new");
+    let output = hugetext(&["fix", path(&old), "--strategy", strategy, "-o", path(&new)]);
+    assert!(output.status.success(), "{output:?}");
+    (old, new)
+}
+
+/// Bytes of text within reach once loaded on this machine.
+fn reached(file: &Path) -> u64 {
+    let report = json(&["check", "--geometry", "x86-64", path(file)]);
+    report["files"][0]["now"][0]["reached"].as_u64().unwrap()
+}
+
+#[test]
+fn symbolizers_answer_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    for strategy in ["shift", "merge"] {
+        let (old, new) = fixed(&directory, strategy);
+        let symbols = |file: &Path| tool("nm", &["-nS", path(file)]);
+        let Some(before) = symbols(&old) else { return };
+        assert_eq!(symbols(&new).as_ref(), Some(&before));
+        let answer = before
+            .lines()
+            .find(|line| line.ends_with(" answer"))
+            .unwrap();
+        let address = answer.split(' ').next().unwrap();
+        let line = |file: &Path| tool("addr2line", &["-fe", path(file), address]).unwrap();
+        assert!(line(&old).contains("sample.c:"), "{}", line(&old));
+        assert_eq!(line(&old), line(&new));
+        let gdb = |file: &Path| {
+            let code = "disassemble answer";
+            tool(
+                "gdb",
+                &[
+                    "-batch",
+                    "-nx",
+                    "-ex",
+                    "info line answer",
+                    "-ex",
+                    code,
+                    path(file),
+                ],
+            )
+        };
+        assert_eq!(gdb(&old), gdb(&new));
+        for option in ["-sW", "-rW", "-nW", "-VW", "--debug-dump=decodedline"] {
+            let read = |file: &Path| {
+                let read = tool("readelf", &[option, path(file)]).unwrap();
+                without_places(&read).replace(path(file), "FILE")
+            };
+            assert_eq!(read(&old), read(&new), "readelf {option}");
+        }
+    }
+}
+
+/// readelf's output without file offsets, which are what a fix changes.
+pub(crate) fn without_places(text: &str) -> String {
+    let place = |word: &str| word.starts_with("0x") || word.chars().all(|c| c.is_ascii_hexdigit());
+    let mut after_offset = false;
+    let words = text.split_inclusive([' ', '\n']).map(|word| {
+        let hide = after_offset && place(word.trim());
+        after_offset = ["offset", "Offset:"].contains(&word.trim()) || after_offset && word == " ";
+        if hide { "PLACE\n" } else { word }
+    });
+    words.collect()
+}
+
+#[test]
+fn linters_find_nothing_new() {
+    let directory = tempfile::tempdir().unwrap();
+    for strategy in ["shift", "merge"] {
+        let (old, new) = fixed(&directory, strategy);
+        let lint = |file: &Path| {
+            let output = Command::new("eu-elflint")
+                .args(["--gnu-ld", path(file)])
+                .output();
+            output
+                .ok()
+                .map(|output| (output.status.success(), output.stdout))
+        };
+        match (lint(&old), lint(&new)) {
+            (Some((true, _)), Some((clean, said))) => {
+                assert!(clean, "{}", String::from_utf8_lossy(&said));
+            }
+            (Some(_), _) => println!("skipped: eu-elflint does not like the input either"),
+            _ => println!("skipped: no eu-elflint on this machine"),
+        }
+    }
+}
+
+#[test]
+fn strip_objcopy_and_patchelf_still_work() {
+    let directory = tempfile::tempdir().unwrap();
+    for strategy in ["shift", "merge"] {
+        let (old, new) = fixed(&directory, strategy);
+        let said = run(&old);
+        let full = reached(&new);
+        assert!(full > 0);
+        let tools: [(&str, &[&str]); 5] = [
+            ("strip", &[]),
+            ("objcopy", &["--strip-debug"]),
+            (
+                "objcopy",
+                &["--add-section", ".note.added=/proc/self/cmdline"],
+            ),
+            ("llvm-objcopy", &["--strip-all"]),
+            (
+                "patchelf",
+                &["--set-rpath", "/a/rather/long/path/that/needs/room"],
+            ),
+        ];
+        for (name, arguments) in tools {
+            let worked = directory.path().join("worked");
+            fs::copy(&new, &worked).unwrap();
+            if tool(name, &[arguments, &[path(&worked)]].concat()).is_none() {
+                continue;
+            }
+            assert_eq!(run(&worked), said, "{name} {arguments:?} on {strategy}");
+            let left = reached(&worked);
+            println!("{strategy}, then {name} {arguments:?}: reach {full} -> {left}");
+            if name != "llvm-objcopy" {
+                assert!(
+                    left > 0,
+                    "{name} {arguments:?} on {strategy} undid the layout"
+                );
+            }
+        }
+    }
+}
