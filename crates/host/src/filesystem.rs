@@ -49,6 +49,12 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Bytes an unprivileged user may still write to the filesystem of `file`.
+pub fn free_bytes(file: &File) -> io::Result<u64> {
+    let filesystem = rustix::fs::fstatvfs(file)?;
+    Ok(filesystem.f_bavail.saturating_mul(filesystem.f_frsize))
+}
+
 /// The mounts of this process's namespace, read once.
 #[derive(Debug)]
 pub struct Mounts(HashMap<u64, MountedOn>);

@@ -21,13 +21,14 @@ mod process;
 mod promote;
 mod region;
 mod store;
+mod stubs;
 
 pub use cache::{CacheState, FileWindows, WindowState};
 pub use child::die_with_parent;
 pub use copy::Copier;
 pub use deadline::Deadline;
 pub use exec::{exec, may_execute};
-pub use filesystem::{MountedOn, Mounts, open_regular, open_without_waiting};
+pub use filesystem::{MountedOn, Mounts, free_bytes, open_regular, open_without_waiting};
 pub use guard::Guard;
 pub use instance::Instance;
 pub use launch::{Usage, run_measured};
@@ -47,3 +48,4 @@ pub use region::{Advice, Region, advise_process};
 pub use store::{
     Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Store, StoreError, WriteError, may_stand_in,
 };
+pub use stubs::{StubFile, Stubs, detached_huge_tmpfs};

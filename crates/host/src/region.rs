@@ -52,7 +52,21 @@ impl Region {
         align: Leaf,
         perms: Perms,
     ) -> io::Result<Region> {
-        Region::of_file_with(file, offset, len, align, perms, libc::MAP_PRIVATE)
+        let place = (align, align.offset_in(offset));
+        Region::of_file_with(file, offset, len, place, perms, libc::MAP_PRIVATE)
+    }
+
+    /// Maps the first `len` bytes of `file` privately at an address ≡ `residue` (mod `align`), a
+    /// multiple of the base page.
+    pub(crate) fn of_file_at(
+        file: impl AsFd,
+        len: usize,
+        align: Leaf,
+        residue: u64,
+        perms: Perms,
+    ) -> io::Result<Region> {
+        let place = (align, residue);
+        Region::of_file_with(file, 0, len, place, perms, libc::MAP_PRIVATE)
     }
 
     /// As [`Region::of_file`], shared: it shows the page cache itself.
@@ -63,18 +77,19 @@ impl Region {
         align: Leaf,
         perms: Perms,
     ) -> io::Result<Region> {
-        Region::of_file_with(file, offset, len, align, perms, libc::MAP_SHARED)
+        let place = (align, align.offset_in(offset));
+        Region::of_file_with(file, offset, len, place, perms, libc::MAP_SHARED)
     }
 
     fn of_file_with(
         file: impl AsFd,
         offset: u64,
         len: usize,
-        align: Leaf,
+        (align, residue): (Leaf, u64),
         perms: Perms,
         flags: c_int,
     ) -> io::Result<Region> {
-        let region = Region::reserve(len, align, align.offset_in(offset))?;
+        let region = Region::reserve(len, align, residue)?;
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         region.map_over(perms, flags, Some((file.as_fd(), offset)))?;
         Ok(region)

@@ -205,7 +205,7 @@ fn warm_brings_a_copy_of_a_big_program_into_huge_folios() {
     }
     // A running instance pins what it maps, and must be named; its text is replaced under it.
     let mut running = Command::new(&copy)
-        .arg("-quiet")
+        .args(["-quiet", "-o", "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -1,5 +1,6 @@
 //! `hugetext bench`: what huge text is worth, measured on this machine.
 
+mod calls;
 mod comparison;
 mod exec;
 mod rounds;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
+use calls::Kind;
 use comparison::Comparison;
 
 /// Measure what program text on huge pages is worth
@@ -27,6 +29,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Benchmark {
     Exec(exec::Arguments),
+    /// First calls into each page of a big file: what page faults cost
+    Cold(calls::Arguments),
+    /// Random calls into a big file: what page walks and TLB misses cost
+    Random(calls::Arguments),
     Tlb(tlb::Arguments),
 }
 
@@ -56,6 +62,8 @@ impl From<Failure> for Stop {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let outcome = match &arguments.benchmark {
         Benchmark::Exec(arguments) => exec::run(arguments, output),
+        Benchmark::Cold(arguments) => calls::run(arguments, &[Kind::Cold], output),
+        Benchmark::Random(arguments) => calls::run(arguments, &[Kind::Random], output),
         // It compares layouts, not sides, and has a report of its own.
         Benchmark::Tlb(arguments) => return tlb::run(arguments, output),
     };

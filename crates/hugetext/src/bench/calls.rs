@@ -1,0 +1,310 @@
+//! `hugetext bench cold` and `hugetext bench random`: calls into a big mapped file, one stub a base
+//! page. The first sweep pays for page faults, random calls after it for page walks and TLB misses.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use hugetext_host::{
+    FileMapping, FileWindows, Machine, StubFile, WindowState, detached_huge_tmpfs, free_bytes,
+    huge_spans,
+};
+use hugetext_leaf::{Leaf, Span};
+use indicatif::ProgressBar;
+
+use super::Stop;
+use super::comparison::{Comparison, Measure, Side, Unit};
+use super::rounds::Rounds;
+use crate::failure::{Failure, plain};
+use crate::output::Output;
+use crate::table::bytes;
+use crate::warm::Ground;
+
+/// Seed of the order of random calls, which is the same for every side and round.
+const SEED: u64 = 0x6361_6c6c;
+
+/// Call text of a big file, in small folios, in huge ones, misaligned, and on a huge tmpfs
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Size of the file
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(2..=1 << 20))]
+    size: u64,
+    /// Random calls in a round
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    calls: u32,
+    /// Where to make the files, which have no name and leave nothing behind [default: the directory
+    /// for temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+}
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The first sweep.
+    Cold,
+    /// Random calls after it.
+    Random,
+}
+
+/// Answers `hugetext bench cold` and `hugetext bench random`; both from the same rounds.
+pub(super) fn run(
+    arguments: &Arguments,
+    kinds: &[Kind],
+    output: &Output,
+) -> Result<Vec<Comparison>, Stop> {
+    let ground = Ground::this()?;
+    let bar = output.progress("rounds", u64::from(arguments.rounds.rounds));
+    bar.set_message("writing the files");
+    let files = Files::make(arguments, &ground)?;
+    bar.set_message("");
+    let times = measure(arguments, kinds, &files, &bar);
+    bar.finish_and_clear();
+    let times = times?;
+    let comparison = |kind: &Kind| comparison(*kind, arguments, &files, &times);
+    Ok(kinds.iter().map(comparison).collect())
+}
+
+/// A file in a state, mapped at an address ≡ `residue` (mod leaf).
+struct Mapped {
+    name: &'static str,
+    file: StubFile,
+    residue: u64,
+    /// Keeps the state: DAMON and other reclaim drop what nobody touches for seconds.
+    held: Option<FileMapping>,
+}
+
+/// The sides, the small folios first.
+struct Files {
+    sides: Vec<Mapped>,
+    len: u64,
+    page: Leaf,
+    leaf: Leaf,
+    notes: Vec<String>,
+}
+
+impl Files {
+    fn make(arguments: &Arguments, ground: &Ground) -> Result<Files, Stop> {
+        let path = arguments
+            .directory
+            .clone()
+            .unwrap_or_else(std::env::temp_dir);
+        let leaf = ground.leaf();
+        let len = leaf.align_up(arguments.size << 20);
+        let directory = File::open(&path).map_err(|error| Failure::io(&path, &error))?;
+        let place = Place {
+            path: &path,
+            directory: &directory,
+            len,
+            leaf,
+        };
+        place.has_room()?;
+        let huge = |name, residue| place.in_state(WindowState::Huge, name, residue);
+        let mut files = Files {
+            sides: vec![
+                place.in_state(WindowState::Small, "small folios", 0)?,
+                huge("warmed", 0)?,
+                huge("warmed, misaligned", ground.page().bytes())?,
+            ],
+            len,
+            page: ground.page(),
+            leaf,
+            notes: Vec::new(),
+        };
+        let tmpfs = detached_huge_tmpfs(len.saturating_add(leaf.bytes()));
+        match tmpfs.and_then(|tmpfs| StubFile::new(tmpfs, len, leaf)) {
+            Ok(file) => files.sides.push(Mapped {
+                name: "huge tmpfs",
+                file,
+                residue: 0,
+                held: None,
+            }),
+            Err(error) => files
+                .notes
+                .push(format!("huge tmpfs left out: {}", plain(&error))),
+        }
+        Ok(files)
+    }
+}
+
+/// Where the files are made.
+struct Place<'p> {
+    path: &'p Path,
+    directory: &'p File,
+    len: u64,
+    leaf: Leaf,
+}
+
+impl Place<'_> {
+    /// Checks before the first write that disk and memory hold what is to be made.
+    fn has_room(&self) -> Result<(), Failure> {
+        let disk = free_bytes(self.directory).map_err(|error| Failure::io(self.path, &error))?;
+        let needed = self.len.saturating_mul(3);
+        let (what, free) = if disk < needed {
+            ("disk", disk)
+        } else if Machine::this().memory / 2 < needed {
+            ("memory", Machine::this().memory)
+        } else {
+            return Ok(());
+        };
+        let (free, needed) = (bytes(free), bytes(needed));
+        let problem = format!("{free} of {what} is too little for files of {needed}");
+        Err(Failure::at(self.path, problem).remedy("lower --size, or name another --directory"))
+    }
+
+    /// A file whose page cache is in a state and kept there.
+    fn in_state(
+        &self,
+        state: WindowState,
+        name: &'static str,
+        residue: u64,
+    ) -> Result<Mapped, Stop> {
+        let failed = |error| Failure::io(self.path, &error);
+        let file = StubFile::new(self.directory, self.len, self.leaf).map_err(failed)?;
+        let windows = FileWindows::new(file.file(), file.range(), self.leaf);
+        let mut cache = windows.state().map_err(failed)?;
+        match state {
+            WindowState::Huge if !cache.is_warm() => windows.reread(&cache).map_err(failed)?,
+            WindowState::Huge => {}
+            _ => windows.make_small().map_err(failed)?,
+        }
+        cache = windows.state().map_err(failed)?;
+        if cache.count(state) != cache.windows.len() {
+            let problem = match state {
+                WindowState::Huge => "its filesystem gives no huge folios",
+                _ => "its filesystem gives no small folios",
+            };
+            let failure = Failure::at(self.path, problem);
+            return Err(Stop::No(
+                failure.remedy("name a --directory on ext4 or xfs"),
+            ));
+        }
+        let held = windows.map().map_err(failed)?;
+        // Not to be had where RLIMIT_MEMLOCK is small. Every round counts what is mapped huge.
+        let locked = held.lock().is_ok();
+        Ok(Mapped {
+            name,
+            residue,
+            held: locked.then_some(held),
+            file,
+        })
+    }
+}
+
+/// What one side did in each round.
+#[derive(Default)]
+struct Times {
+    cold: Vec<f64>,
+    random: Vec<f64>,
+    /// Bytes mapped by huge leaves after the sweep.
+    huge: Vec<f64>,
+}
+
+fn measure(
+    arguments: &Arguments,
+    kinds: &[Kind],
+    files: &Files,
+    bar: &ProgressBar,
+) -> Result<Vec<Times>, Failure> {
+    let pages = u32::try_from(files.len / files.page.bytes()).unwrap_or(u32::MAX);
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let calls: Vec<u32> = match kinds.contains(&Kind::Random) {
+        true => (0..arguments.calls).map(|_| random.u32(0..pages)).collect(),
+        false => Vec::new(),
+    };
+    let mut times: Vec<Times> = files.sides.iter().map(|_| Times::default()).collect();
+    // The first round warms processor and kernel up, and is not counted.
+    let warm_up = (0..files.sides.len()).collect();
+    let orders = std::iter::once(warm_up).chain(arguments.rounds.orders(files.sides.len()));
+    for (round, order) in orders.enumerate() {
+        for index in order {
+            let (Some(side), Some(times)) = (files.sides.get(index), times.get_mut(index)) else {
+                continue;
+            };
+            let failed = |error| Failure::new(side.name, plain(&error));
+            let stubs = side.file.map(files.leaf, side.residue).map_err(failed)?;
+            let cold = seconds(|| stubs.call(0..pages));
+            let huge = huge_bytes(stubs.addresses()).map_err(failed)?;
+            let random = seconds(|| stubs.call(calls.iter().copied()));
+            if round > 0 {
+                times.cold.push(cold);
+                times.random.push(random);
+                times.huge.push(huge);
+            }
+        }
+        bar.set_position(round as u64);
+    }
+    Ok(times)
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+fn huge_bytes(addresses: Span) -> io::Result<f64> {
+    let pagemap = File::open("/proc/self/pagemap")?;
+    let huge = huge_spans(&pagemap, addresses)?;
+    Ok(huge.iter().map(Span::len).sum::<u64>() as f64)
+}
+
+fn comparison(kind: Kind, arguments: &Arguments, files: &Files, times: &[Times]) -> Comparison {
+    let size = bytes(files.len);
+    let rounds = arguments.rounds.rounds;
+    let (benchmark, title, name): (_, _, &str) = match kind {
+        Kind::Cold => (
+            "cold",
+            format!("the first call into each page of {size} of text, {rounds} rounds"),
+            "first sweep",
+        ),
+        Kind::Random => (
+            "random",
+            format!(
+                "{} calls at random into {size} of text that was swept before, {rounds} rounds",
+                arguments.calls
+            ),
+            "random calls",
+        ),
+    };
+    let values = |of: fn(&Times) -> &Vec<f64>| times.iter().map(|side| of(side).clone()).collect();
+    let time = match kind {
+        Kind::Cold => values(|side| &side.cold),
+        Kind::Random => values(|side| &side.random),
+    };
+    let measures = [
+        Measure::new(name, Unit::Seconds, time),
+        Measure::new(
+            "mapped by huge leaves",
+            Unit::Bytes,
+            values(|side| &side.huge),
+        ),
+    ];
+    let sides = files.sides.iter().map(|side| Side {
+        name: side.name.to_owned(),
+        state: state(side, files.leaf),
+    });
+    Comparison {
+        benchmark,
+        title,
+        sides: sides.collect(),
+        measures: measures.into_iter().flatten().collect(),
+        notes: files.notes.clone(),
+    }
+}
+
+fn state(side: &Mapped, leaf: Leaf) -> String {
+    let placed = match side.residue {
+        0 => format!("mapped congruently modulo {leaf}"),
+        by => format!("mapped {} away from it", bytes(by)),
+    };
+    let held = match side.held {
+        Some(_) => ", held by mlock",
+        None => "",
+    };
+    format!("{placed}{held}")
+}
