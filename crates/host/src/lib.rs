@@ -35,7 +35,7 @@ pub use launch::{Usage, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use namespace::{Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs};
-pub use output::{ReplaceError, Replacement};
+pub use output::{ReplaceError, Replacement, unnamed_file};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{
     Holder, ProcessError, TextMapping, file_mappings, holders, is_thp_disabled, pids, text_mappings,

@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,14 @@ pub enum ReplaceError {
     /// The finished file could not be put into place.
     #[error("cannot put the new file into place: {0}")]
     Rename(io::Error),
+}
+
+/// A file without a name in `directory`, open for reading and writing. Gone when the last process
+/// that has it open or mapped ends, however it ends (O_TMPFILE).
+pub fn unnamed_file(directory: impl AsFd) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::XUSR;
+    Ok(openat(directory, ".", flags, mode)?.into())
 }
 
 /// A new file without a name, in the directory of its destination. Nothing is left behind if the

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use hugetext_leaf::{Leaf, Perms, Span};
-use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
     fsopen,
 };
 
+use crate::output::unnamed_file;
 use crate::region::Region;
 
 /// The instruction that returns to the caller.
@@ -43,9 +43,7 @@ impl StubFile {
                 "no return instruction is known for this architecture",
             ));
         }
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = openat(directory, ".", flags, Mode::RUSR | Mode::WUSR | Mode::XUSR)?;
-        let mut file = File::from(file);
+        let mut file = unnamed_file(directory)?;
         let mut window = vec![0; usize::try_from(leaf.bytes()).map_err(io::Error::other)?];
         for page in window.chunks_mut(rustix::param::page_size()) {
             for (byte, instruction) in page.iter_mut().zip(RETURN) {

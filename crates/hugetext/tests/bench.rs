@@ -108,3 +108,52 @@ fn a_program_without_windows_is_no_answer() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("no window"), "{}", stderr(&output));
 }
+
+#[test]
+fn calls_are_measured_on_what_each_side_is_said_to_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = ["--json", "--rounds", "1", "--size", "8", "--directory"];
+    for (kind, name) in [("cold", "first sweep"), ("random", "random calls")] {
+        let arguments = [&[kind][..], &place, &[path(directory.path())]].concat();
+        let Some(benchmarks) = benchmarks(&arguments) else {
+            return;
+        };
+        let time = measure(&benchmarks[0], name);
+        assert!(time.len() >= 3);
+        let huge = measure(&benchmarks[0], "mapped by huge leaves");
+        let bytes: Vec<f64> = huge
+            .iter()
+            .map(|side| side["median"].as_f64().unwrap())
+            .collect();
+        assert_eq!(
+            bytes[..3],
+            [0.0, f64::from(8 << 20), 0.0],
+            "small, warmed, misaligned"
+        );
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_not_begun() {
+    let output = bench(&["cold", "--size", "1000000"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(
+        text.contains("too little") && text.lines().count() == 1,
+        "{text}"
+    );
+}
+
+#[test]
+fn mprotect_compares_memory_and_files() {
+    let arguments = [
+        "mprotect", "--json", "--rounds", "1", "--size", "16", "--loops", "1",
+    ];
+    let Some(benchmarks) = benchmarks(&arguments) else {
+        return;
+    };
+    assert_eq!(benchmarks.len(), 2);
+    let files = measure(&benchmarks[1], "all changes");
+    assert!(files[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
+}

@@ -166,26 +166,27 @@ impl Place<'_> {
         let failed = |error| Failure::io(self.path, &error);
         let file = StubFile::new(self.directory, self.len, self.leaf).map_err(failed)?;
         let windows = FileWindows::new(file.file(), file.range(), self.leaf);
-        let mut cache = windows.state().map_err(failed)?;
+        let cache = windows.state().map_err(failed)?;
         match state {
             WindowState::Huge if !cache.is_warm() => windows.reread(&cache).map_err(failed)?,
             WindowState::Huge => {}
             _ => windows.make_small().map_err(failed)?,
         }
-        cache = windows.state().map_err(failed)?;
+        // Held before it is looked at: some machines drop what was read a moment ago. The lock is
+        // not to be had where RLIMIT_MEMLOCK is small; every round counts what is mapped huge.
+        let held = windows.map().map_err(failed)?;
+        let locked = held.lock().is_ok();
+        let cache = windows.state().map_err(failed)?;
         if cache.count(state) != cache.windows.len() {
             let problem = match state {
                 WindowState::Huge => "its filesystem gives no huge folios",
-                _ => "its filesystem gives no small folios",
+                _ => "its filesystem gives no small folios, or memory is short",
             };
             let failure = Failure::at(self.path, problem);
             return Err(Stop::No(
                 failure.remedy("name a --directory on ext4 or xfs"),
             ));
         }
-        let held = windows.map().map_err(failed)?;
-        // Not to be had where RLIMIT_MEMLOCK is small. Every round counts what is mapped huge.
-        let locked = held.lock().is_ok();
         Ok(Mapped {
             name,
             residue,

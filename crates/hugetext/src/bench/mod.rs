@@ -3,6 +3,7 @@
 mod calls;
 mod comparison;
 mod exec;
+mod mprotect;
 mod rounds;
 mod show;
 mod stats;
@@ -33,6 +34,7 @@ enum Benchmark {
     Cold(calls::Arguments),
     /// Random calls into a big file: what page walks and TLB misses cost
     Random(calls::Arguments),
+    Mprotect(mprotect::Arguments),
     Tlb(tlb::Arguments),
 }
 
@@ -64,6 +66,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Benchmark::Exec(arguments) => exec::run(arguments, output),
         Benchmark::Cold(arguments) => calls::run(arguments, &[Kind::Cold], output),
         Benchmark::Random(arguments) => calls::run(arguments, &[Kind::Random], output),
+        Benchmark::Mprotect(arguments) => mprotect::run(arguments, output),
         // It compares layouts, not sides, and has a report of its own.
         Benchmark::Tlb(arguments) => return tlb::run(arguments, output),
     };

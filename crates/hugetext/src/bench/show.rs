@@ -36,29 +36,49 @@ fn one(comparison: &Comparison) -> String {
     text
 }
 
+/// Two sides stand side by side; more below each other.
 fn table(comparison: &Comparison) -> String {
-    let names = comparison.sides.iter().map(|side| side.name.as_str());
-    let against = names.clone().skip(1).map(|name| format!("{name} / first"));
-    let against: Vec<String> = match comparison.sides.len() {
-        2 => vec!["ratio".to_owned()],
-        _ => against.collect(),
-    };
+    let names: Vec<&str> = comparison
+        .sides
+        .iter()
+        .map(|side| side.name.as_str())
+        .collect();
+    if names.len() > 2 {
+        return long_table(comparison, &names);
+    }
+    let ratios = names.iter().skip(1).map(|_| "ratio");
     let header: Vec<&str> = std::iter::once("median")
-        .chain(names)
-        .chain(against.iter().map(String::as_str))
+        .chain(names.iter().copied())
+        .chain(ratios)
         .collect();
     let rows = comparison.measures.iter().map(|measure| {
         let values = measure.values.iter();
         let own = values
             .clone()
             .map(|value| amount(value.estimate.median, measure.unit));
-        let ratios = values.skip(1).map(ratio);
         std::iter::once(measure.name.clone())
             .chain(own)
-            .chain(ratios)
+            .chain(values.skip(1).map(ratio))
             .collect()
     });
     figures(&header, &[0], rows.collect())
+}
+
+fn long_table(comparison: &Comparison, names: &[&str]) -> String {
+    let first = names.first().copied().unwrap_or_default();
+    let against = format!("over {first}");
+    let rows = comparison.measures.iter().flat_map(|measure| {
+        names
+            .iter()
+            .zip(&measure.values)
+            .enumerate()
+            .map(|(side, (name, value))| {
+                let what = if side == 0 { measure.name.as_str() } else { "" };
+                let own = amount(value.estimate.median, measure.unit);
+                vec![what.to_owned(), (*name).to_owned(), own, ratio(value)]
+            })
+    });
+    figures(&["", "side", "median", &against], &[0, 1], rows.collect())
 }
 
 /// `0.886 (0.880 to 0.893)`; without the interval where it has no width.
