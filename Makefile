@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench linkers test-all fuzz
+.PHONY: build demo test lint bench linkers test-all fuzz results-tlb
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -35,5 +35,10 @@ test-all: ## also the tests that take long: every program of the machine through
 fuzz: ## reading, planning, rewriting and verifying any bytes, for half an hour
 	scripts/setup.sh fuzz
 	cd crates/elf/fuzz && cargo +nightly fuzz run fix -- -max_total_time=1800 -max_len=50000
+
+results-tlb: build ## instruction-TLB misses of real programs: docs/tlb-results.md
+	scripts/setup.sh bench
+	scripts/results-tlb.sh $(HUGETEXT) > target/tlb-results.md
+	mv target/tlb-results.md docs/tlb-results.md
 
 include kernel/kernel.mk

@@ -10,6 +10,7 @@ packages() {
         ;;
     test)
         packages build
+        echo qemu-user  # runs programs with the TLB plugin
         ;;
     linkers)
         packages test
@@ -35,6 +36,7 @@ packages() {
     bench)
         packages build
         echo binutils   # readelf, to compare a scan with
+        echo qemu-user  # runs programs with the TLB plugin
         ;;
     *)
         echo "scripts/setup.sh: no task '$1'" >&2

@@ -53,19 +53,35 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
     if !in_time? {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    let time = |value: libc::timeval| {
-        Duration::from_secs(value.tv_sec.unsigned_abs())
-            + Duration::from_micros(value.tv_usec.unsigned_abs())
-    };
     let usage = Usage {
         wall,
-        user: time(usage.ru_utime),
-        system: time(usage.ru_stime),
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
         minor_faults: usage.ru_minflt.unsigned_abs(),
         major_faults: usage.ru_majflt.unsigned_abs(),
         max_rss: usage.ru_maxrss.unsigned_abs() << 10,
     };
     Ok((usage, ExitStatus::from_raw(status)))
+}
+
+/// Processor time, user and system, that this process has used so far, and the children it has
+/// waited for.
+pub fn processor_time() -> Duration {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+        .into_iter()
+        .map(|who| {
+            // SAFETY: rusage is a plain C struct for which all-zero bytes are a value.
+            let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+            // SAFETY: the pointer is to a live local; with these two constants it cannot fail.
+            unsafe { libc::getrusage(who, &raw mut usage) };
+            duration(usage.ru_utime) + duration(usage.ru_stime)
+        })
+        .sum()
+}
+
+fn duration(value: libc::timeval) -> Duration {
+    Duration::from_secs(value.tv_sec.unsigned_abs())
+        + Duration::from_micros(value.tv_usec.unsigned_abs())
 }
 
 /// Waits until the process ends, for at most `limit`: whether it did (pidfd_open(2), Linux 5.3).

@@ -31,7 +31,7 @@ pub use exec::{exec, may_execute};
 pub use filesystem::{MountedOn, Mounts, free_bytes, open_regular, open_without_waiting};
 pub use guard::Guard;
 pub use instance::Instance;
-pub use launch::{Usage, run_measured};
+pub use launch::{Usage, processor_time, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use namespace::{Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs};

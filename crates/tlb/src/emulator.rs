@@ -19,6 +19,9 @@ const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 /// unprivileged process may ask for (/proc/sys/fs/pipe-max-size).
 const PIPE_SIZE: usize = 1 << 20;
 
+const NO_PLUGINS: &str = "built without plugins, as any statically linked one is (Debian 13's); \
+    it needs a dynamically linked one (Debian 12's), configured with --enable-plugins";
+
 /// QEMU for one architecture.
 #[derive(Debug)]
 pub struct Emulator {
@@ -53,21 +56,26 @@ impl Emulator {
     pub fn find(architecture: &str) -> Result<Emulator, EmulatorError> {
         let name = format!("qemu-{architecture}");
         let path = which::which(&name).map_err(|_| EmulatorError::Missing(name))?;
-        let broken = |problem| EmulatorError::Broken {
+        let broken = |problem: &str| EmulatorError::Broken {
             path: path.clone(),
-            problem,
+            problem: problem.to_owned(),
         };
-        let output = Command::new(&path).arg("--version").output();
-        let output = output.map_err(|error| broken(error.to_string()))?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let says = |option| match Command::new(&path).arg(option).output() {
+            Ok(output) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Err(error) => Err(broken(&error.to_string())),
+        };
+        let text = says("--version")?;
         let version = text
             .split_whitespace()
             .skip_while(|word| *word != "version")
             .nth(1);
         let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
         let (Some(version), Some(major)) = (version, major) else {
-            return Err(broken("it does not say its version".to_owned()));
+            return Err(broken("it does not say its version"));
         };
+        if !says("-help")?.contains("QEMU_PLUGIN") {
+            return Err(broken(NO_PLUGINS));
+        }
         Ok(Emulator {
             // Version 2 of the plugin interface came with QEMU 9, which refuses version 1.
             interface: if major < 9 { 1 } else { 2 },

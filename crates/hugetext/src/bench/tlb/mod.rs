@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hugetext_elf::{Image, Machine};
-use hugetext_host::{Deadline, Instance};
+use hugetext_host::{Deadline, Instance, processor_time};
 use hugetext_tlb::{Core, Emulator, EmulatorError, StreamError, Totals, replay};
 
 use self::counters::{Counted, Counters};
@@ -185,9 +185,8 @@ impl<'a> Subject<'a> {
 
     fn emulate(&self, emulator: &Emulator, native: Native) -> Result<Report, Failure> {
         let mut grid = Grid::new(self.cores(), native.live.is_ok());
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), processor_time());
         let totals = self.stream(emulator, &mut grid, native.live.as_ref().ok())?;
-        let seconds = start.elapsed().as_secs_f64();
         Ok(Report {
             argv: self.arguments.command.clone(),
             emulator: emulator.version().to_owned(),
@@ -202,8 +201,8 @@ impl<'a> Subject<'a> {
             cores: grid.reports(&totals),
             hardware: native.hardware,
             run: Run {
-                seconds,
-                instructions_per_second: totals.instructions as f64 / seconds,
+                seconds: start.elapsed().as_secs_f64(),
+                processor_seconds: (processor_time() - before).as_secs_f64(),
             },
         })
     }

@@ -71,9 +71,10 @@ pub(super) struct Figures {
 /// What differs from run to run.
 #[derive(Debug, Serialize)]
 pub(super) struct Run {
-    /// Wall time of the emulation and of all models beside it.
+    /// Wall time of the emulation, with all models beside it.
     pub(super) seconds: f64,
-    pub(super) instructions_per_second: f64,
+    /// Processor time of both, user and system, over all processors.
+    pub(super) processor_seconds: f64,
 }
 
 impl Figures {
@@ -146,10 +147,10 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "QEMU {} and {} models: {:.0} million instructions per second",
+            "QEMU {} and {} models: {:.0} million instructions per second of processor time",
             self.emulator,
             self.cores.len() * self.layouts.len(),
-            self.run.instructions_per_second / 1e6,
+            millions / self.run.processor_seconds,
         );
         for layout in &self.layouts {
             let _ = writeln!(
