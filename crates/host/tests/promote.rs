@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 
 struct Busy {
     child: Child,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -33,7 +33,7 @@ impl Busy {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let input = child.stdin.take().unwrap();
+        let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut busy = Busy {
             child,
@@ -56,13 +56,13 @@ impl Busy {
 
     /// Every thread has done its rounds since, and found nothing wrong.
     fn assert_well(&mut self) {
-        writeln!(self.input).unwrap();
+        writeln!(self.input.as_ref().unwrap()).unwrap();
         let line = self.line();
         assert!(line.starts_with("ok "), "{line}");
     }
 
     fn finish(mut self) {
-        drop(self.input);
+        self.input = None;
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         assert!(line.starts_with("done "), "{line}");
@@ -109,14 +109,18 @@ fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<Outco
 }
 
 fn revert_all(target: &Target) -> Outcome {
-    retried(|| revert(target, &target.mappings().unwrap())).unwrap()
+    retried(|| revert(target, &target.mappings().map_err(Refusal::from)?)).unwrap()
 }
 
 /// An attempt may fail for a moment's reason, which its error says.
 fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Outcome, SwapError> {
     for _ in 0..20 {
         match attempt() {
-            Err(SwapError::NoThread | SwapError::DidNotStop { .. } | SwapError::Moved { .. }) => {}
+            Err(
+                error @ (SwapError::NoThread
+                | SwapError::DidNotStop { .. }
+                | SwapError::Moved { .. }),
+            ) => eprintln!("again: {error}"),
             other => return other,
         }
     }
@@ -168,12 +172,25 @@ fn a_busy_program_goes_there_and_back_and_notices_nothing() {
         }
         let outcome = revert_all(&target);
         assert!(outcome.left.is_empty(), "round {round}: {outcome:?}");
-        assert!(!outcome.done.is_empty(), "round {round}");
+        assert!(!outcome.done.is_empty(), "round {round}: {outcome:?}");
     }
     busy.assert_well();
     assert_eq!(at_first, layout(&target));
     assert_eq!(huge(&target), 0);
     busy.finish();
+}
+
+/// What a program that ended too early said.
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.child.kill();
+            let mut rest = String::new();
+            let _ = self.output.read_to_string(&mut rest);
+            eprintln!("the busy program said: {rest}");
+        }
+        let _ = self.child.wait();
+    }
 }
 
 fn from_environment(name: &str, default: usize) -> usize {

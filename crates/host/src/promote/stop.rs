@@ -38,6 +38,8 @@ pub(super) struct Stopped<'t> {
     stopped: Vec<i32>,
     asleep: Vec<i32>,
     ended: BTreeSet<i32>,
+    /// Of `stopped`, those whose calls are made anew.
+    renewed: Vec<i32>,
     /// When the first thread was interrupted.
     since: Instant,
 }
@@ -87,12 +89,14 @@ impl<'t> Stopped<'t> {
             stopped: Vec::new(),
             asleep: Vec::new(),
             ended: BTreeSet::new(),
+            renewed: Vec::new(),
             since: Instant::now(),
         };
         // A thread may make another until it is stopped itself, so look until none is new.
         let mut first = true;
         loop {
-            let new = all.unknown_threads()?;
+            let listed = target.threads().map_err(Refusal::from)?;
+            let new: Vec<i32> = listed.into_iter().filter(|tid| !all.knows(*tid)).collect();
             if new.is_empty() {
                 break;
             }
@@ -109,24 +113,14 @@ impl<'t> Stopped<'t> {
         Ok(all)
     }
 
-    /// Threads not dealt with yet; the leader only when it is the last. While the leader is traced,
-    /// the kernel queues signals that the process ignores, and wakes any thread for them
-    /// (kernel/signal.c, sig_ignored() and complete_signal()): one that is not held then would see
-    /// calls interrupted for no reason.
-    fn unknown_threads(&self) -> Result<Vec<i32>, SwapError> {
-        let mut threads = self.target.threads().map_err(Refusal::of)?;
-        threads.retain(|tid| !self.knows(*tid));
-        if threads.len() > 1 {
-            threads.retain(|tid| *tid != self.target.pid());
-        }
-        Ok(threads)
-    }
-
     fn knows(&self, tid: i32) -> bool {
         self.stopped.contains(&tid) || self.asleep.contains(&tid) || self.ended.contains(&tid)
     }
 
-    /// Attaches without stopping.
+    /// Attaches without stopping. All threads are attached to before one is stopped: the kernel
+    /// queues signals that the process ignores if they are for a thread that is traced, and when
+    /// that one is stopped, wakes any other for them (kernel/signal.c, sig_ignored() and
+    /// complete_signal()). One not held would see calls interrupted for no reason.
     fn seize(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
         let mut seized = Vec::with_capacity(threads.len());
         for tid in threads {
@@ -140,7 +134,7 @@ impl<'t> Stopped<'t> {
                 Err(nix::Error::EPERM) if self.has_ended(tid) => {
                     self.ended.insert(tid);
                 }
-                Err(error) => return Err(Refusal::of(error.into()).into()),
+                Err(error) => return Err(Refusal::from(io::Error::from(error)).into()),
             }
         }
         Ok(seized)
@@ -165,7 +159,10 @@ impl<'t> Stopped<'t> {
             let mut still = Vec::new();
             for tid in pending {
                 match Event::look(tid, WaitOptions::NOHANG).map_err(SwapError::Trace)? {
-                    Some(Event::Stop) => self.stopped.push(tid),
+                    Some(Event::Stop) => {
+                        self.stopped.push(tid);
+                        self.renew_call(tid);
+                    }
                     Some(Event::Ended) => {
                         self.ended.insert(tid);
                     }
@@ -210,26 +207,28 @@ impl<'t> Stopped<'t> {
         self.stopped.iter().filter_map(read).collect()
     }
 
-    /// Makes the calls anew that gave up with EINTR because of the stop and not for a signal, which
-    /// is what the kernel itself does for most others. One that waits for a time then waits for
-    /// all of it again.
-    pub(super) fn renew_calls(&self) {
-        for (tid, regs) in self.registers() {
-            let Some((number, place)) = registers::interrupted(&regs) else {
-                continue;
-            };
-            let gives_up = registers::GIVE_UP
-                .iter()
-                .any(|call| u64::try_from(*call) == Ok(number));
-            let signalled = || {
-                self.status(tid)
-                    .is_none_or(|status| status.has_signal_to_handle())
-            };
-            if gives_up && !signalled() {
-                let again = registers::before_call(&regs, number, place);
-                // A thread that cannot be written to has been killed.
-                let _ = ptrace::setregs(NixPid::from_raw(tid), again);
-            }
+    /// Makes a call anew that gave up with EINTR because of the stop and not for a signal, which is
+    /// what the kernel itself does for most others. One that waits for a time then waits for all of
+    /// it again.
+    fn renew_call(&mut self, tid: i32) {
+        let Ok(regs) = ptrace::getregs(NixPid::from_raw(tid)) else {
+            return;
+        };
+        let Some((number, place)) = registers::interrupted(&regs) else {
+            return;
+        };
+        let gives_up = registers::GIVE_UP
+            .iter()
+            .any(|call| u64::try_from(*call) == Ok(number));
+        let signalled = || {
+            self.status(tid)
+                .is_none_or(|status| status.has_signal_to_handle())
+        };
+        if gives_up && !signalled() {
+            let again = registers::before_call(&regs, number, place);
+            // A thread that cannot be written to has been killed.
+            let _ = ptrace::setregs(NixPid::from_raw(tid), again);
+            self.renewed.push(tid);
         }
     }
 
@@ -239,9 +238,11 @@ impl<'t> Stopped<'t> {
         self.since.elapsed()
     }
 
-    /// The leader goes first, for the reason that it was stopped last.
+    /// Those whose calls were made anew go last, for the reason given at `seize`.
     fn detach(&mut self) {
-        for tid in self.stopped.drain(..).rev() {
+        let renewed = std::mem::take(&mut self.renewed);
+        self.stopped.retain(|tid| !renewed.contains(tid));
+        for tid in self.stopped.drain(..).chain(renewed) {
             // ESRCH: killed meanwhile.
             let _ = ptrace::detach(NixPid::from_raw(tid), None);
         }

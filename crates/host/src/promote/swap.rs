@@ -113,7 +113,6 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> 
     let begun = Instant::now();
     let stopped = Stopped::stop(target)?;
     let stopping = begun.elapsed();
-    stopped.renew_calls();
     let threads = stopped.threads();
     let maps = read_maps(target)?;
     change.check_before(target, &maps)?;
@@ -150,7 +149,9 @@ impl Change<'_> {
             if let Content::File { perms, .. } = step.before
                 && perms.exec
             {
-                let changed = target.changed_pages(step.addresses).map_err(Refusal::of)?;
+                let changed = target
+                    .changed_pages(step.addresses)
+                    .map_err(Refusal::from)?;
                 if let Some(page) = changed.first() {
                     return Err(SwapError::Changed { at: page.start });
                 }
@@ -332,9 +333,9 @@ fn shows(maps: &[MemoryMap], addresses: Span, content: &Content) -> bool {
 }
 
 fn read_maps(target: &Target) -> Result<Vec<MemoryMap>, SwapError> {
-    let text = fs::read(format!("/proc/{}/maps", target.pid())).map_err(Refusal::of)?;
+    let text = fs::read(format!("/proc/{}/maps", target.pid())).map_err(Refusal::from)?;
     let maps =
-        MemoryMaps::from_buf_read(&text[..]).map_err(|error| Refusal::of(io_error(error)))?;
+        MemoryMaps::from_buf_read(&text[..]).map_err(|error| Refusal::from(io_error(error)))?;
     Ok(maps.into_iter().collect())
 }
 

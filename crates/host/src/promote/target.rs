@@ -64,8 +64,9 @@ pub enum Refusal {
     Io(io::Error),
 }
 
-impl Refusal {
-    pub(super) fn of(error: io::Error) -> Refusal {
+impl From<io::Error> for Refusal {
+    /// What an error of /proc or ptrace says about the process.
+    fn from(error: io::Error) -> Refusal {
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => Refusal::Gone,
             Some(libc::EPERM | libc::EACCES) => Refusal::Forbidden {
@@ -106,8 +107,8 @@ impl Target {
         }
         let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
         let id = id.ok_or(Refusal::Gone)?;
-        let pidfd =
-            pidfd_open(id, PidfdFlags::empty()).map_err(|error| Refusal::of(error.into()))?;
+        let pidfd = pidfd_open(id, PidfdFlags::empty())
+            .map_err(|error| Refusal::from(io::Error::from(error)))?;
         let status = Status::read(&format!("/proc/{pid}/status"))?;
         if status.is_ending() {
             return Err(Refusal::Exiting);
@@ -120,10 +121,10 @@ impl Target {
         }
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
         let own = namespace("self").map_err(Refusal::Io)?;
-        if namespace(&pid.to_string()).map_err(Refusal::of)? != own {
+        if namespace(&pid.to_string()).map_err(Refusal::from)? != own {
             return Err(Refusal::UserNamespace);
         }
-        for thread in threads(pid).map_err(Refusal::of)? {
+        for thread in threads(pid).map_err(Refusal::from)? {
             match Status::read(&format!("/proc/{pid}/task/{thread}/status")) {
                 Ok(status) if status.number("Seccomp").unwrap_or(0) != 0 => {
                     return Err(Refusal::Seccomp);
@@ -135,11 +136,11 @@ impl Target {
         if status.number("THP_enabled") == Some(0) {
             return Err(Refusal::ThpDisabled);
         }
-        let exe = File::open(format!("/proc/{pid}/exe")).map_err(Refusal::of)?;
-        if let Some(by) = translator(pid).map_err(Refusal::of)? {
+        let exe = File::open(format!("/proc/{pid}/exe")).map_err(Refusal::from)?;
+        if let Some(by) = translator(pid).map_err(Refusal::from)? {
             return Err(Refusal::Translated(by));
         }
-        if !is_native(&exe).map_err(Refusal::of)? {
+        if !is_native(&exe).map_err(Refusal::from)? {
             return Err(Refusal::Foreign);
         }
         let memory = OpenOptions::new()
@@ -149,8 +150,8 @@ impl Target {
         Ok(Target {
             pid,
             pidfd,
-            memory: memory.map_err(Refusal::of)?,
-            pagemap: File::open(format!("/proc/{pid}/pagemap")).map_err(Refusal::of)?,
+            memory: memory.map_err(Refusal::from)?,
+            pagemap: File::open(format!("/proc/{pid}/pagemap")).map_err(Refusal::from)?,
         })
     }
 
@@ -187,6 +188,10 @@ impl Target {
     pub fn mappings(&self) -> io::Result<Mappings> {
         let text = fs::read_to_string(format!("/proc/{}/smaps", self.pid))?;
         let maps = MemoryMaps::from_buf_read(text.as_bytes()).map_err(io_error)?;
+        if text.is_empty() {
+            // The process has given up its memory: it is ending.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
         let flags = text
             .lines()
             .filter_map(|line| line.strip_prefix("VmFlags:"));
@@ -375,7 +380,7 @@ pub(super) struct Status(String);
 
 impl Status {
     pub(super) fn read(path: &str) -> Result<Status, Refusal> {
-        fs::read_to_string(path).map(Status).map_err(Refusal::of)
+        fs::read_to_string(path).map(Status).map_err(Refusal::from)
     }
 
     fn field(&self, name: &str) -> Option<&str> {
