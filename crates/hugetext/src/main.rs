@@ -6,6 +6,7 @@ mod failure;
 mod fix;
 mod output;
 mod program;
+mod promote;
 mod run;
 mod scan;
 mod size;
@@ -42,6 +43,7 @@ enum Mode {
     Warm(warm::Arguments),
     Run(run::Arguments),
     Stat(stat::Arguments),
+    Promote(promote::Arguments),
     Bench(bench::Arguments),
     Store(store::Arguments),
 }
@@ -92,6 +94,7 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Warm(arguments) => warm::run(&arguments, output),
         Mode::Run(arguments) => run::run(&arguments, output),
         Mode::Stat(arguments) => stat::run(&arguments, output),
+        Mode::Promote(arguments) => promote::run(&arguments, output),
         Mode::Bench(arguments) => bench::run(&arguments, output),
         Mode::Store(arguments) => store::run(&arguments, output),
     }

@@ -1,0 +1,37 @@
+//! A line in the system log for every process that was changed.
+
+use std::os::unix::net::UnixDatagram;
+
+use super::report::Report;
+
+const SOCKET: &str = "/dev/log";
+/// LOG_AUTHPRIV | LOG_INFO (syslog.h).
+const PRIORITY: u32 = 10 << 3 | 6;
+
+/// Logs what was done; where to, or nothing if nothing was done or nobody listens.
+pub(super) fn log(report: &Report) -> Option<&'static str> {
+    let changed = report
+        .processes
+        .iter()
+        .filter(|process| process.changed() > 0);
+    let lines: Vec<String> = changed
+        .filter(|_| !report.dry_run)
+        .map(|process| {
+            let verb = if report.revert { "revert" } else { "promote" };
+            let pause = process.longest_pause().map_or(0, |pause| pause.total.as_micros());
+            format!(
+                "<{PRIORITY}>hugetext[{}]: {verb} pid={} name={:?} bytes={} copied={} pause_us={pause}",
+                std::process::id(),
+                process.pid,
+                process.name,
+                process.changed(),
+                process.copied,
+            )
+        })
+        .collect();
+    let socket = UnixDatagram::unbound().ok()?;
+    let sent = lines
+        .iter()
+        .all(|line| socket.send_to(line.as_bytes(), SOCKET).is_ok());
+    (sent && !lines.is_empty()).then_some(SOCKET)
+}

@@ -1,0 +1,175 @@
+//! `hugetext promote`: a running process's text onto huge pages, and back.
+
+mod audit;
+mod report;
+mod work;
+
+use std::fs;
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use hugetext_host::{Copies, Machine, Refusal, SwapError, pids};
+use hugetext_leaf::{Backend, Leaf};
+
+use crate::Verdict;
+use crate::failure::Failure;
+use crate::output::Output;
+use report::{Process, Refused, Report};
+
+/// Put the text of running processes on huge pages, without a restart
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
+pub(crate) struct Arguments {
+    /// Process ids
+    #[arg(group = "which")]
+    pids: Vec<i32>,
+    /// Every process whose name or program file's name is NAME
+    #[arg(long, group = "which")]
+    name: Option<String>,
+    /// Every process this user may trace
+    #[arg(long, group = "which")]
+    all: bool,
+    /// Only show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// How: collapse the file's own pages, map a copy over them, or the first where it works
+    #[arg(long, value_enum, default_value_t = By::Auto)]
+    backend: By,
+    /// Map the files back instead
+    #[arg(long, conflicts_with = "backend")]
+    revert: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Auto,
+    Collapse,
+    Remap,
+}
+
+impl From<By> for Backend {
+    fn from(by: By) -> Backend {
+        match by {
+            By::Auto => Backend::Both,
+            By::Collapse => Backend::CollapseOnly,
+            By::Remap => Backend::RemapOnly,
+        }
+    }
+}
+
+/// What to do with every process.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    leaf: Leaf,
+    backend: Backend,
+    dry_run: bool,
+    revert: bool,
+}
+
+/// Answers `hugetext promote`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let leaf = Machine::this().pmd.ok_or_else(|| {
+        Failure::new("this kernel", "has no transparent huge pages")
+            .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE")
+    })?;
+    let job = Job {
+        leaf,
+        backend: arguments.backend.into(),
+        dry_run: arguments.dry_run,
+        revert: arguments.revert,
+    };
+    let wanted = wanted(arguments)?;
+    let by_id = !arguments.pids.is_empty();
+    let bar = output.progress("processes", wanted.len() as u64);
+    let (mut copies, mut report, mut verdict) =
+        (Copies::default(), Report::new(job), Verdict::Done);
+    for pid in wanted {
+        bar.inc(1);
+        match work::process(pid, job, &mut copies) {
+            Ok(process) => {
+                verdict = verdict.and(judge(&process, by_id));
+                report.processes.push(process);
+            }
+            Err(error) => {
+                let refused = Refused::new(pid, &error);
+                match weigh(&error) {
+                    // Nobody asked for these by name.
+                    Weight::Nothing if !by_id => continue,
+                    Weight::Answer => verdict = verdict.and(Verdict::No),
+                    Weight::Nothing | Weight::Error => {
+                        output.error(&Failure::new(format_args!("process {pid}"), &error));
+                        verdict = Verdict::Failed;
+                    }
+                }
+                report.refused.push(refused);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    report.audit = audit::log(&report);
+    output.result("promote", &report, |report| report.show(output.verbose()))?;
+    Ok(verdict)
+}
+
+/// Nothing to promote is an answer only where a process was named.
+fn judge(process: &Process, by_id: bool) -> Verdict {
+    if by_id && !process.is_on_huge_pages() {
+        Verdict::No
+    } else {
+        Verdict::Done
+    }
+}
+
+enum Weight {
+    /// Not what `--all` and `--name` look for.
+    Nothing,
+    /// The answer is no, with a reason.
+    Answer,
+    /// Something went wrong.
+    Error,
+}
+
+fn weigh(error: &SwapError) -> Weight {
+    match error {
+        SwapError::Refusal(refusal) => match refusal {
+            Refusal::Gone | Refusal::Own | Refusal::KernelThread | Refusal::Forbidden { .. } => {
+                Weight::Nothing
+            }
+            Refusal::Io(_) => Weight::Error,
+            _ => Weight::Answer,
+        },
+        SwapError::Changed { .. } | SwapError::TooManyFiles => Weight::Answer,
+        _ => Weight::Error,
+    }
+}
+
+fn wanted(arguments: &Arguments) -> Result<Vec<i32>, Failure> {
+    if !arguments.pids.is_empty() {
+        return Ok(arguments.pids.clone());
+    }
+    let own = std::process::id();
+    let mut everyone = pids().map_err(|error| Failure::new("/proc", error))?;
+    everyone.retain(|pid| u32::try_from(*pid) != Ok(own));
+    let Some(name) = &arguments.name else {
+        return Ok(everyone);
+    };
+    everyone.retain(|pid| is_named(*pid, name));
+    if everyone.is_empty() {
+        let failure = Failure::new(format_args!("--name {name}"), "no such process is running");
+        return Err(failure.remedy("see `hugetext stat --all` for the names there are"));
+    }
+    Ok(everyone)
+}
+
+fn is_named(pid: i32, name: &str) -> bool {
+    let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let file = exe.file_name().unwrap_or_default().to_string_lossy();
+    let file = file.strip_suffix(" (deleted)").unwrap_or(&file);
+    name_of(pid) == name || file == name || exe == Path::new(name)
+}
+
+/// The name of a process, or nothing if it is gone.
+fn name_of(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}

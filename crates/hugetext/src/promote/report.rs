@@ -1,0 +1,221 @@
+//! What `hugetext promote` says it did.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hugetext_host::{Mappings, Pause, SwapError};
+use hugetext_leaf::Span;
+use serde::Serialize;
+
+use super::{Job, name_of};
+use crate::table::{bytes, percent};
+
+/// All processes.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) dry_run: bool,
+    pub(super) revert: bool,
+    pub(super) processes: Vec<Process>,
+    pub(super) refused: Vec<Refused>,
+    /// Where the change was logged; nothing was changed, or nobody listens, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) audit: Option<&'static str>,
+}
+
+/// Bytes of text of a process.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Text {
+    pub(super) mapped: u64,
+    pub(super) pmd_mapped: u64,
+}
+
+/// What became of one process, or would.
+#[derive(Debug, Serialize)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) name: String,
+    pub(super) before: Text,
+    pub(super) after: Text,
+    /// Text whose own pages were gathered.
+    pub(super) collapsed: Vec<Span>,
+    /// Text that a copy was mapped over, or the file mapped back over.
+    pub(super) remapped: Vec<Span>,
+    pub(super) left: Vec<Unchanged>,
+    /// Memory that the copies take, bytes.
+    pub(super) copied: u64,
+    /// Memory of copies that another process has paid for.
+    pub(super) shared: u64,
+    pub(super) pauses: Vec<Pause>,
+    pub(super) took: Duration,
+    /// Copies it mapped before.
+    #[serde(skip)]
+    pub(super) copies: usize,
+}
+
+/// Text that stays as it is.
+#[derive(Debug, Serialize)]
+pub(super) struct Unchanged {
+    text: Span,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<PathBuf>,
+    reason: String,
+}
+
+impl Unchanged {
+    pub(super) fn new(mappings: &Mappings, text: Span, reason: String) -> Unchanged {
+        let path = mappings.at(text.start).and_then(|(_, path)| path);
+        Unchanged {
+            text,
+            path: path.map(PathBuf::from),
+            reason,
+        }
+    }
+}
+
+/// A process that was not touched.
+#[derive(Debug, Serialize)]
+pub(super) struct Refused {
+    pid: i32,
+    name: String,
+    reason: String,
+}
+
+impl Refused {
+    pub(super) fn new(pid: i32, error: &SwapError) -> Refused {
+        Refused {
+            pid,
+            name: name_of(pid),
+            reason: error.to_string(),
+        }
+    }
+}
+
+impl Process {
+    pub(super) fn new(pid: i32, name: String, before: Text) -> Process {
+        Process {
+            pid,
+            name,
+            before,
+            after: before,
+            collapsed: Vec::new(),
+            remapped: Vec::new(),
+            left: Vec::new(),
+            copied: 0,
+            shared: 0,
+            pauses: Vec::new(),
+            took: Duration::ZERO,
+            copies: 0,
+        }
+    }
+
+    /// Bytes of text that were, or would be, changed.
+    pub(super) fn changed(&self) -> u64 {
+        let both = self.collapsed.iter().chain(&self.remapped);
+        both.map(Span::len).sum()
+    }
+
+    /// Whether something was done, or had been done before.
+    pub(super) fn is_on_huge_pages(&self) -> bool {
+        self.changed() > 0 || self.after.pmd_mapped > 0
+    }
+
+    /// The longest time the process stood still.
+    pub(super) fn longest_pause(&self) -> Option<&Pause> {
+        self.pauses.iter().max_by_key(|pause| pause.total)
+    }
+}
+
+impl Report {
+    pub(super) fn new(job: Job) -> Report {
+        Report {
+            dry_run: job.dry_run,
+            revert: job.revert,
+            processes: Vec::new(),
+            refused: Vec::new(),
+            audit: None,
+        }
+    }
+
+    pub(super) fn show(&self, verbose: bool) -> String {
+        let mut text = String::new();
+        for process in &self.processes {
+            let _ = self.show_process(&mut text, process, verbose);
+        }
+        for Refused { pid, name, reason } in &self.refused {
+            let _ = writeln!(text, "{pid} ({name}): left alone: {reason}");
+        }
+        if self.processes.is_empty() && self.refused.is_empty() {
+            text.push_str("no process to change\n");
+        }
+        text
+    }
+
+    fn show_process(
+        &self,
+        text: &mut String,
+        process: &Process,
+        verbose: bool,
+    ) -> std::fmt::Result {
+        let verb = match (self.revert, self.dry_run) {
+            (false, false) => "promoted",
+            (false, true) => "would promote",
+            (true, false) => "mapped back",
+            (true, true) => "would map back",
+        };
+        let changed = process.changed();
+        write!(
+            text,
+            "{} ({}): {verb} {} of {} of text",
+            process.pid,
+            process.name,
+            bytes(changed),
+            bytes(process.before.mapped)
+        )?;
+        if !self.dry_run {
+            let share = |text: &super::report::Text| percent(text.pmd_mapped, text.mapped);
+            write!(
+                text,
+                ", by PMD leaves {} before and {} after",
+                share(&process.before),
+                share(&process.after)
+            )?;
+        }
+        if process.copied > 0 {
+            write!(text, "; copies take {}", bytes(process.copied))?;
+        }
+        if process.shared > 0 {
+            write!(text, "; shares {} with others", bytes(process.shared))?;
+        }
+        if let Some(pause) = process.longest_pause() {
+            let milliseconds = pause.total.as_secs_f64() * 1e3;
+            write!(
+                text,
+                "; {} threads stood still for {milliseconds:.1} ms",
+                pause.threads
+            )?;
+        }
+        writeln!(text)?;
+        let mut left: Vec<&Unchanged> = process.left.iter().collect();
+        left.sort_by_key(|left| left.text.start);
+        // Without being asked, only what is large enough to matter.
+        let matters = |left: &&&Unchanged| verbose || left.text.len() >= 1 << 21;
+        for Unchanged {
+            text: span,
+            path,
+            reason,
+        } in left.iter().filter(matters)
+        {
+            let path = path
+                .as_ref()
+                .map_or("".into(), |path| path.to_string_lossy());
+            writeln!(
+                text,
+                "    left {} at {:#x}: {reason}  {path}",
+                bytes(span.len()),
+                span.start
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! One process: decide, collapse, remap, look again.
+
+use std::time::Instant;
+
+use hugetext_host::{
+    Advice, Copies, Mappings, Outcome, Refusal, SwapError, Target, advise_process, promote, revert,
+    text_mappings,
+};
+use hugetext_leaf::{Backend, Method, Promotion, Run, Span, promotion};
+
+use super::report::{Process, Text, Unchanged};
+use super::{Job, name_of};
+
+/// How often an attempt is repeated that failed for the moment.
+const ATTEMPTS: u32 = 5;
+
+/// Does the job for one process.
+pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process, SwapError> {
+    let begun = Instant::now();
+    let target = Target::open(pid)?;
+    let mut process = Process::new(pid, name_of(pid), text(pid)?);
+    if job.revert {
+        back(&target, job, &mut process)?;
+    } else {
+        forth(&target, job, copies, &mut process)?;
+    }
+    process.after = match text(pid) {
+        Ok(after) => after,
+        // It has ended meanwhile, as it may.
+        Err(_) => process.before,
+    };
+    process.took = begun.elapsed();
+    Ok(process)
+}
+
+fn forth(
+    target: &Target,
+    job: Job,
+    copies: &mut Copies,
+    process: &mut Process,
+) -> Result<(), SwapError> {
+    let decide = |backend| {
+        let mappings = target.mappings().map_err(refusal)?;
+        let plan = promotion(&mappings.vmas, job.leaf, backend);
+        Ok::<_, SwapError>((mappings, plan))
+    };
+    let (mappings, plan) = decide(job.backend)?;
+    process.copies = mappings.copies().count();
+    if job.dry_run {
+        process.plan(&mappings, plan);
+        return Ok(());
+    }
+    let collapsible = with_method(&plan, Method::Collapse);
+    let error = collapse(target, &collapsible, &mut process.collapsed);
+    if job.backend == Backend::CollapseOnly {
+        process.left_by(&mappings, &plan);
+        if let Some(error) = error {
+            for run in &collapsible {
+                let reason = format!("the kernel cannot collapse it ({error})");
+                process
+                    .left
+                    .push(Unchanged::new(&mappings, run.text, reason));
+            }
+        }
+        return Ok(());
+    }
+    // What could not be collapsed is remapped; what could is huge now.
+    let outcome = repeat(|| {
+        let (mappings, plan) = decide(Backend::RemapOnly)?;
+        let outcome = promote(target, &mappings, &plan.runs, job.leaf, copies)?;
+        Ok((mappings, plan, outcome))
+    })?;
+    let (mappings, plan, outcome) = outcome;
+    process.left_by(&mappings, &plan);
+    process.take(&mappings, outcome);
+    Ok(())
+}
+
+fn with_method(plan: &Promotion, method: Method) -> Vec<Run> {
+    let runs = plan.runs.iter().filter(|run| run.method == method);
+    runs.copied().collect()
+}
+
+/// Collapses each run and maps it again by touching a byte of each window; the spans that
+/// succeeded are added to `done`, and the last error is returned.
+fn collapse(target: &Target, runs: &[Run], done: &mut Vec<Span>) -> Option<String> {
+    let mut last = None;
+    for run in runs {
+        match advise_process(target.pidfd(), &[run.windows], Advice::Collapse) {
+            Ok(_) => {
+                done.push(run.text);
+                for window in (run.windows.start..run.windows.end).step_by(1 << 21) {
+                    let _ = target.read(window, &mut [0]);
+                }
+            }
+            Err(error) => last = Some(crate::failure::plain(&error)),
+        }
+    }
+    last
+}
+
+fn back(target: &Target, job: Job, process: &mut Process) -> Result<(), SwapError> {
+    let mappings = target.mappings().map_err(refusal)?;
+    process.copies = mappings.copies().count();
+    if job.dry_run {
+        let promoted: Vec<Span> = mappings.copies().map(|(vma, _)| vma.addresses).collect();
+        process.remapped = promoted;
+        return Ok(());
+    }
+    let (mappings, outcome) = repeat(|| {
+        let mappings = target.mappings().map_err(refusal)?;
+        let outcome = revert(target, &mappings)?;
+        Ok((mappings, outcome))
+    })?;
+    process.take(&mappings, outcome);
+    Ok(())
+}
+
+/// Repeats an attempt that failed because of what the process was doing just then.
+fn repeat<T>(mut attempt: impl FnMut() -> Result<T, SwapError>) -> Result<T, SwapError> {
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
+        match attempt() {
+            Err(
+                SwapError::NoThread
+                | SwapError::DidNotStop { .. }
+                | SwapError::Moved { .. }
+                | SwapError::Changed { .. }
+                | SwapError::FileChanged,
+            ) if left > 0 => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn refusal(error: std::io::Error) -> SwapError {
+    Refusal::from(error).into()
+}
+
+fn text(pid: i32) -> Result<Text, SwapError> {
+    let mappings = text_mappings(pid).map_err(|_| SwapError::from(Refusal::Gone))?;
+    Ok(Text {
+        mapped: mappings.iter().map(|text| text.addresses.len()).sum(),
+        pmd_mapped: mappings.iter().map(|text| text.pmd_mapped).sum(),
+    })
+}
+
+impl Process {
+    fn plan(&mut self, mappings: &Mappings, plan: Promotion) {
+        self.left_by(mappings, &plan);
+        for run in plan.runs {
+            match run.method {
+                Method::Collapse => self.collapsed.push(run.text),
+                Method::Remap => {
+                    self.remapped.push(run.text);
+                    self.copied += run.windows.len();
+                }
+            }
+        }
+    }
+
+    fn left_by(&mut self, mappings: &Mappings, plan: &Promotion) {
+        for left in &plan.left {
+            let unchanged = Unchanged::new(mappings, left.text, left.reason.to_string());
+            self.left.push(unchanged);
+        }
+    }
+
+    fn take(&mut self, mappings: &Mappings, outcome: Outcome) {
+        self.remapped = outcome.done;
+        self.copied = outcome.copied;
+        self.shared = outcome.shared;
+        self.pauses = outcome.pauses;
+        for (text, reason) in outcome.left {
+            self.left.push(Unchanged::new(mappings, text, reason));
+        }
+    }
+}

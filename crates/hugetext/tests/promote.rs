@@ -1,0 +1,129 @@
+//! `hugetext promote` as a user runs it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A process that sleeps until it is dropped.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Sleeper {
+        Sleeper(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn promote(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .arg("promote")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_program_without_a_window_of_text_is_a_no() {
+    let sleeper = Sleeper::start();
+    let output = promote(&["--json", &sleeper.pid()]);
+    if stderr(&output).contains("transparent huge pages") {
+        println!("skipped: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], 1);
+    let process = &report["processes"][0];
+    assert_eq!(process["name"], "sleep");
+    assert_eq!(process["pauses"].as_array().unwrap().len(), 0);
+    let left = process["left"].as_array().unwrap();
+    assert!(left.iter().all(|left| left["reason"].is_string()));
+    assert!(!left.is_empty());
+}
+
+#[test]
+fn what_is_not_there_is_one_line_and_two() {
+    for arguments in [&["2147483646"][..], &["--name", "no such program runs"]] {
+        let output = promote(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("no such process"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_traced_process_is_a_no_with_the_reason() {
+    let gdb = Command::new("gdb")
+        .args([
+            "-q",
+            "-batch",
+            "-ex",
+            "starti",
+            "-ex",
+            "shell sleep 1000",
+            "/bin/true",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut gdb) = gdb else {
+        println!("skipped: no gdb");
+        return;
+    };
+    // Once the shell sleeps, the program is stopped under gdb.
+    let children = || {
+        let pid = gdb.id();
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let children = std::fs::read_to_string(path).unwrap_or_default();
+        children
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let traced = (0..10_000).find_map(|_| {
+        std::thread::yield_now();
+        let traced = |pid: &String| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            status.contains("t (tracing stop)").then(|| pid.clone())
+        };
+        let children = children();
+        (children.len() > 1)
+            .then(|| children.iter().find_map(traced))
+            .flatten()
+    });
+    let output = traced.as_ref().map(|pid| promote(&[pid]));
+    for child in children() {
+        let _ = Command::new("kill").args(["-KILL", &child]).status();
+    }
+    let _ = gdb.kill();
+    let _ = gdb.wait();
+    let Some(output) = output else {
+        println!("skipped: gdb traces nothing here");
+        return;
+    };
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("left alone: traced by process"), "{text}");
+}
