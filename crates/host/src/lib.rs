@@ -22,6 +22,8 @@ mod promote;
 mod region;
 mod store;
 mod stubs;
+mod trace;
+mod watcher;
 
 pub use cache::{CacheState, FileWindows, WindowState};
 pub use child::die_with_parent;
@@ -38,7 +40,8 @@ pub use namespace::{Mountable, Namespace, enter_mount_namespace, is_root, mount_
 pub use output::{ReplaceError, Replacement, unnamed_file};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{
-    Holder, ProcessError, TextMapping, file_mappings, holders, is_thp_disabled, pids, text_mappings,
+    Holder, ProcessError, TextMapping, executable_files, file_mappings, holders, is_thp_disabled,
+    pids, text_mappings,
 };
 pub use promote::{
     Copies, CopyError, HugeCopy, Mappings, Outcome, Pause, Refusal, SwapError, Target, promote,
@@ -49,3 +52,5 @@ pub use store::{
     Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Store, StoreError, WriteError, may_stand_in,
 };
 pub use stubs::{StubFile, Stubs, detached_huge_tmpfs};
+pub use trace::{Moment, watch};
+pub use watcher::Watcher;

@@ -4,6 +4,8 @@ mod bench;
 mod check;
 mod failure;
 mod fix;
+mod keep;
+mod learn;
 mod output;
 mod program;
 mod promote;
@@ -42,6 +44,8 @@ enum Mode {
     Fix(fix::Arguments),
     Warm(warm::Arguments),
     Run(run::Arguments),
+    Learn(learn::Arguments),
+    Keep(keep::Arguments),
     Stat(stat::Arguments),
     Promote(promote::Arguments),
     Bench(bench::Arguments),
@@ -93,6 +97,8 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Fix(arguments) => fix::run(&arguments, output),
         Mode::Warm(arguments) => warm::run(&arguments, output),
         Mode::Run(arguments) => run::run(&arguments, output),
+        Mode::Learn(arguments) => learn::run(&arguments, output),
+        Mode::Keep(arguments) => keep::run(&arguments, output),
         Mode::Stat(arguments) => stat::run(&arguments, output),
         Mode::Promote(arguments) => promote::run(&arguments, output),
         Mode::Bench(arguments) => bench::run(&arguments, output),

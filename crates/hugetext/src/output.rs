@@ -44,6 +44,11 @@ impl Output {
         Output { options }
     }
 
+    /// Whether JSON was asked for.
+    pub(crate) fn json(&self) -> bool {
+        self.options.json
+    }
+
     /// Whether more detail was asked for.
     pub(crate) fn verbose(&self) -> bool {
         self.options.verbose
@@ -80,6 +85,14 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
             Err(error) => Err(Failure::new("standard output", error)),
             Ok(()) => Ok(()),
+        }
+    }
+
+    /// Prints a line of a report that goes on, unless quiet or as JSON.
+    pub(crate) fn line(&self, text: impl fmt::Display) -> Result<(), Failure> {
+        match self.options.json || self.options.quiet {
+            true => Ok(()),
+            false => self.print(&text.to_string()),
         }
     }
 

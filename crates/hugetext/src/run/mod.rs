@@ -7,7 +7,7 @@
 mod bind;
 mod place;
 mod prepare;
-mod resolve;
+pub(crate) mod resolve;
 mod targets;
 
 use std::ffi::{OsStr, OsString};
@@ -22,9 +22,10 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
-pub(crate) use crate::run::place::own_root;
-use crate::run::prepare::{Action, Policy, Reason, Step};
-use crate::run::targets::Targets;
+pub(crate) use crate::run::place::{Place, choose_on_disk, own_root};
+use crate::run::prepare::Reason;
+pub(crate) use crate::run::prepare::{Action, Policy, Step};
+pub(crate) use crate::run::targets::Targets;
 use crate::table::{bytes, figures};
 use crate::warm::Ground;
 
@@ -165,7 +166,7 @@ fn changes_user(program: &Path) -> bool {
 }
 
 /// Exit status 127 or 126, as shells and env(1) have it.
-fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
+pub(crate) fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
     let missing = error.kind() == io::ErrorKind::NotFound;
     let problem = match missing {
         true => "command not found".to_owned(),

@@ -39,29 +39,30 @@ pub(crate) fn own_root() -> Result<PathBuf, Failure> {
 
 /// Chooses the place for copies.
 pub(crate) fn choose(options: &Options, ground: &Ground) -> Result<Place, Failure> {
-    let own = match &options.store {
-        Some(directory) => directory.clone(),
-        None => own_root()?,
-    };
-    if options.backend == Backend::Store {
-        return in_memory(&own, ground);
+    let named = options.store.as_deref();
+    let in_memory = || in_memory(named, ground);
+    match options.backend {
+        Backend::Store => in_memory(),
+        Backend::Auto => choose_on_disk(named, ground).or_else(|_| in_memory()),
+        _ => choose_on_disk(named, ground),
     }
-    let on_disk = Store::create(&own)
-        .map_err(|error| Failure::new("store", error))
-        .and_then(|store| serves(&store, ground).map(|()| store));
-    match on_disk {
-        Ok(store) => {
-            let mut stores = Vec::new();
-            if options.store.is_none() && !hugetext_host::is_root() {
-                // What is wrong with root's store is root's to mend.
-                stores.extend(Store::open(Path::new(SYSTEM)).ok().flatten());
-            }
-            stores.push(store);
-            Ok(Place::Stores(stores))
-        }
-        Err(_) if options.backend == Backend::Auto => in_memory(&own, ground),
-        Err(failure) => Err(failure),
+}
+
+/// The caller's own store on disk, or the one named, with root's in front of it.
+pub(crate) fn choose_on_disk(named: Option<&Path>, ground: &Ground) -> Result<Place, Failure> {
+    let store = Store::create(&root(named)?).map_err(|error| Failure::new("store", error))?;
+    serves(&store, ground)?;
+    let mut stores = Vec::new();
+    if named.is_none() && !hugetext_host::is_root() {
+        // What is wrong with root's store is root's to mend.
+        stores.extend(Store::open(Path::new(SYSTEM)).ok().flatten());
     }
+    stores.push(store);
+    Ok(Place::Stores(stores))
+}
+
+fn root(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    named.map_or_else(own_root, |directory| Ok(directory.to_owned()))
 }
 
 /// Whether text in the store can be on huge pages, and be executed.
@@ -78,7 +79,7 @@ fn serves(store: &Store, ground: &Ground) -> Result<(), Failure> {
     Ok(())
 }
 
-fn in_memory(own: &Path, ground: &Ground) -> Result<Place, Failure> {
+fn in_memory(named: Option<&Path>, ground: &Ground) -> Result<Place, Failure> {
     let shared = Path::new(SHARED_TMPFS);
     let is_huge = File::open(shared)
         .and_then(|file| ground.mounts.of(&file).map(|mount| mount.filesystem))
@@ -89,7 +90,8 @@ fn in_memory(own: &Path, ground: &Ground) -> Result<Place, Failure> {
     {
         return Ok(Place::Stores(vec![store]));
     }
-    std::fs::create_dir_all(own)
-        .map_err(|error| Failure::at(own, plain(&error)).remedy("name another with --store"))?;
-    Ok(Place::Private(own.to_owned()))
+    let own = root(named)?;
+    std::fs::create_dir_all(&own)
+        .map_err(|error| Failure::at(&own, plain(&error)).remedy("name another with --store"))?;
+    Ok(Place::Private(own))
 }

@@ -8,6 +8,8 @@
 )]
 
 mod fidelity;
+mod keep;
+mod learn;
 mod limits;
 mod subject;
 mod upkeep;

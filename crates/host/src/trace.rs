@@ -1,0 +1,250 @@
+//! Watching which programs a command executes, by stopping only where processes begin, execute and,
+//! on request, end (ptrace(2)).
+
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+
+use libc::{c_int, c_uint, pid_t};
+
+/// What a watched process does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Moment {
+    /// It has executed a program; nothing of that has run yet.
+    Exec {
+        /// The process.
+        pid: i32,
+        /// /proc/PID/exe.
+        program: PathBuf,
+    },
+    /// It begins to exit, with all its mappings still there.
+    Exit {
+        /// The process.
+        pid: i32,
+    },
+}
+
+/// Options of every tracee: its children and threads are traced from their first instruction.
+const FOLLOW: c_int = libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC;
+
+/// Runs `command` and tells `seen` what it and its descendants execute. For [`Moment::Exec`] the
+/// answer says whether the exit of that process is of interest. Returns when the command itself has
+/// ended; descendants that live on go on untraced.
+///
+/// Traced set-id programs do not change the user unless the tracer has CAP_SYS_PTRACE, and nobody
+/// else can trace the processes meanwhile. Terminal signals are the command's business: this
+/// process ignores them from now on.
+pub fn watch(
+    command: &mut Command,
+    mut seen: impl FnMut(Moment) -> bool,
+) -> io::Result<ExitStatus> {
+    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0)) };
+    let child = command.spawn()?;
+    ignore_terminal_signals();
+    let root = pid_t::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
+    let mut watch = Watch {
+        root,
+        ends: HashSet::new(),
+    };
+    if let Some(status) = watch.seize()? {
+        return Ok(ExitStatus::from_raw(status));
+    }
+    watch.executed(root, &mut seen);
+    watch.wake()?;
+    loop {
+        let (pid, status) = wait(-1)?;
+        if !libc::WIFSTOPPED(status) {
+            watch.ends.remove(&pid);
+            if pid == root {
+                return Ok(ExitStatus::from_raw(status));
+            }
+            continue;
+        }
+        watch.stopped(pid, status, &mut seen);
+    }
+}
+
+struct Watch {
+    root: pid_t,
+    /// The processes whose exit is of interest.
+    ends: HashSet<pid_t>,
+}
+
+impl Watch {
+    /// Changes the tracing of the command, which stands at its first instruction, from the style of
+    /// PTRACE_TRACEME to that of PTRACE_SEIZE, which alone lets job control work: it is left
+    /// stopped and taken up again. The status if it ended meanwhile.
+    fn seize(&self) -> io::Result<Option<c_int>> {
+        let (_, status) = wait(self.root)?;
+        if !libc::WIFSTOPPED(status) {
+            return Ok(Some(status));
+        }
+        request(libc::PTRACE_DETACH, self.root, libc::SIGSTOP as usize)?;
+        request(libc::PTRACE_SEIZE, self.root, FOLLOW as usize)?;
+        let (_, status) = wait(self.root)?;
+        Ok((!libc::WIFSTOPPED(status)).then_some(status))
+    }
+
+    /// Ends the stop that [`Watch::seize`] leaves the command in.
+    fn wake(&self) -> io::Result<()> {
+        // SAFETY: the call takes numbers; the process is this one's child and not yet waited for.
+        if unsafe { libc::kill(self.root, libc::SIGCONT) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        request(libc::PTRACE_CONT, self.root, 0)
+    }
+
+    /// Deals with a stop and lets the process go on. A process that was killed meanwhile fails
+    /// every request with ESRCH; the next wait tells of its end.
+    fn stopped(&mut self, pid: pid_t, status: c_int, seen: &mut impl FnMut(Moment) -> bool) {
+        let signal = libc::WSTOPSIG(status);
+        let pass_on = match status >> 16 {
+            0 => signal,
+            libc::PTRACE_EVENT_EXEC => {
+                self.executed(pid, seen);
+                0
+            }
+            libc::PTRACE_EVENT_EXIT => {
+                if self.ends.remove(&pid) {
+                    seen(Moment::Exit { pid });
+                }
+                0
+            }
+            // A stop of job control: it stays stopped, and its SIGCONT is reported.
+            libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => {
+                let _ = request(libc::PTRACE_LISTEN, pid, 0);
+                return;
+            }
+            _ => 0,
+        };
+        let _ = request(libc::PTRACE_CONT, pid, pass_on as usize);
+    }
+
+    fn executed(&mut self, pid: pid_t, seen: &mut impl FnMut(Moment) -> bool) {
+        // Gone already, or of another user: then there is nothing to tell.
+        let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
+            return;
+        };
+        let wanted = seen(Moment::Exec { pid, program });
+        let changed = match wanted {
+            true => self.ends.insert(pid),
+            false => self.ends.remove(&pid),
+        };
+        if changed {
+            let exit = if wanted { libc::PTRACE_O_TRACEEXIT } else { 0 };
+            let _ = request(libc::PTRACE_SETOPTIONS, pid, (FOLLOW | exit) as usize);
+        }
+    }
+}
+
+/// Waits for a child or tracee of this thread, threads included; -1 for any.
+fn wait(pid: pid_t) -> io::Result<(pid_t, c_int)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is a live local.
+        let found =
+            unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+        if found > 0 {
+            return Ok((found, status));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn request(request: c_uint, pid: pid_t, data: usize) -> io::Result<()> {
+    // SAFETY: the requests used here take a number as data and write nothing.
+    match unsafe { libc::ptrace(request, pid, 0usize, data) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// The terminal sends these to the command too, which decides what they mean, as with time(1).
+fn ignore_terminal_signals() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: SIG_IGN runs no code.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `sh -c script` executes, and for how many of them the exit was seen; `None` where
+    /// ptrace is not permitted.
+    fn watched(script: &str) -> Option<(Vec<String>, usize, ExitStatus)> {
+        let mut programs = Vec::new();
+        let mut exits = 0;
+        let status = watch(Command::new("sh").args(["-c", script]), |moment| {
+            match moment {
+                Moment::Exec { program, .. } => {
+                    let name = program.file_name().unwrap_or_default();
+                    programs.push(name.to_string_lossy().into_owned());
+                }
+                Moment::Exit { pid } => {
+                    assert!(std::path::Path::new(&format!("/proc/{pid}/maps")).exists());
+                    exits += 1;
+                }
+            }
+            true
+        });
+        match status {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                println!("skipped: ptrace is not permitted here");
+                None
+            }
+            status => Some((programs, exits, status.unwrap())),
+        }
+    }
+
+    fn shell() -> String {
+        let path = std::fs::canonicalize("/bin/sh").unwrap();
+        path.file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn sees_every_exec_of_every_descendant() {
+        let script = "(env true; env false); env env true; exit 3";
+        let Some((programs, exits, status)) = watched(script) else {
+            return;
+        };
+        assert_eq!(status.code(), Some(3));
+        let count = |name: &str| programs.iter().filter(|program| *program == name).count();
+        assert!(count("env") + count("coreutils") >= 4, "{programs:?}");
+        assert_eq!(count(&shell()), 1);
+        assert!(exits >= 4, "{exits}");
+    }
+
+    #[test]
+    fn signals_and_job_control_work_as_without() {
+        let directory = tempfile::tempdir().unwrap();
+        let woken = directory.path().join("woken");
+        let woken = woken.display();
+        let stops = format!(
+            "sh -c 'kill -STOP $$; : > {woken}' & \
+             while ! [ -e {woken} ]; do kill -CONT $!; done; \
+             trap 'exit 9' USR1; kill -USR1 $$; exit 1"
+        );
+        let Some((_, _, status)) = watched(&stops) else {
+            return;
+        };
+        assert_eq!(status.code(), Some(9));
+        let (_, _, status) = watched("kill -TERM $$").unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_is_an_error() {
+        assert!(watch(&mut Command::new("/no/such/program"), |_| false).is_err());
+    }
+}

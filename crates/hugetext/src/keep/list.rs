@@ -1,0 +1,235 @@
+//! The lists of what stays warm: small TOML files in /etc and in the user's configuration.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hugetext_host::Replacement;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// Root's lists.
+const SYSTEM: &str = "/etc/hugetext/keep.d";
+/// Where systemd looks for units, first match first (systemd.unit(5)).
+const UNIT_DIRECTORIES: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// One list. What is named is warmed with the libraries it needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct List {
+    /// Paths and globs of programs and libraries, and directories to search.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) paths: Vec<String>,
+    /// Installed packages (dpkg or rpm), all of whose programs and libraries are meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) packages: Vec<String>,
+    /// systemd units, whose ExecStart programs are meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) units: Vec<String>,
+}
+
+impl List {
+    /// A list of these files.
+    pub(crate) fn of_paths(paths: impl Iterator<Item = PathBuf>) -> List {
+        List {
+            paths: paths
+                .map(|path| path.to_string_lossy().into_owned())
+                .collect(),
+            ..List::default()
+        }
+    }
+
+    /// Reads one file; an empty list if there is none.
+    pub(crate) fn read(path: &Path) -> Result<List, Failure> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(List::default()),
+            Err(error) => return Err(Failure::io(path, &error)),
+        };
+        toml::from_str(&text).map_err(|error| Failure::at(path, error.message()))
+    }
+
+    /// Writes it, over whatever is there.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        let text = toml::to_string_pretty(self).map_err(|error| Failure::at(path, error))?;
+        let new = Replacement::new(path).map_err(|error| Failure::at(path, error))?;
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        new.file()
+            .write_all(text.as_bytes())
+            .and_then(|()| new.file().set_permissions(readable))
+            .map_err(|error| Failure::io(path, &error))?;
+        new.commit()
+            .map(drop)
+            .map_err(|error| Failure::at(path, error))
+    }
+
+    /// Adds the entries of another.
+    fn extend(&mut self, other: List) {
+        self.paths.extend(other.paths);
+        self.packages.extend(other.packages);
+        self.units.extend(other.units);
+    }
+
+    /// The names to prepare, as `run --also` takes them, and what is not installed, a line each.
+    pub(crate) fn names(&self) -> (BTreeSet<String>, Vec<String>) {
+        let mut names: BTreeSet<String> = self.paths.iter().cloned().collect();
+        let mut problems = Vec::new();
+        for package in &self.packages {
+            match package_files(package) {
+                Some(files) => names.extend(files),
+                None => problems.push(format!("{package}: no such package installed")),
+            }
+        }
+        for unit in &self.units {
+            match unit_programs(unit) {
+                Some(programs) => names.extend(programs),
+                None => problems.push(format!("{unit}: no such unit")),
+            }
+        }
+        (names, problems)
+    }
+}
+
+/// The directories that hold lists: root's, and the user's own.
+pub(crate) fn directories() -> Vec<PathBuf> {
+    let mut directories = vec![PathBuf::from(SYSTEM)];
+    directories.extend(own_directory().filter(|own| own != Path::new(SYSTEM)));
+    directories
+}
+
+/// Where the caller's own lists are.
+pub(crate) fn own_directory() -> Option<PathBuf> {
+    if hugetext_host::is_root() {
+        return Some(PathBuf::from(SYSTEM));
+    }
+    let base = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".config")));
+    base.map(|base| base.join("hugetext/keep.d"))
+}
+
+/// All lists in `directories` as one. A list that cannot be read is a problem, not an end.
+pub(crate) fn read_all(directories: &[PathBuf], problems: &mut Vec<String>) -> List {
+    let mut all = List::default();
+    for directory in directories {
+        let Ok(entries) = fs::read_dir(directory) else {
+            continue;
+        };
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "toml")
+            })
+            .collect();
+        files.sort();
+        for file in files {
+            match List::read(&file) {
+                Ok(list) => all.extend(list),
+                Err(failure) => problems.push(failure.to_string()),
+            }
+        }
+    }
+    all
+}
+
+/// The regular files of a package that could be programs or libraries.
+fn package_files(package: &str) -> Option<Vec<String>> {
+    let queries: [&[&str]; 2] = [&["dpkg-query", "-L", package], &["rpm", "-ql", package]];
+    let listing = queries.iter().find_map(|query| {
+        let (program, arguments) = query.split_first()?;
+        let output = Command::new(program).args(arguments).output().ok()?;
+        output.status.success().then_some(output.stdout)
+    })?;
+    let listing = String::from_utf8_lossy(&listing).into_owned();
+    let files = listing.lines().filter(|line| {
+        let path = Path::new(line);
+        path.is_file() && crate::program::Program::read(path).is_ok()
+    });
+    Some(files.map(str::to_owned).collect())
+}
+
+/// The programs of a unit's ExecStart lines, read from its files; drop-ins come after.
+fn unit_programs(unit: &str) -> Option<Vec<String>> {
+    let main = UNIT_DIRECTORIES
+        .iter()
+        .map(|directory| Path::new(directory).join(unit))
+        .find_map(|path| fs::read_to_string(path).ok())?;
+    let mut text = main;
+    for directory in UNIT_DIRECTORIES {
+        let drop_ins = Path::new(directory).join(format!("{unit}.d/*.conf"));
+        let matches = drop_ins
+            .to_str()
+            .and_then(|pattern| glob::glob(pattern).ok());
+        for path in matches.into_iter().flatten().flatten() {
+            text.push_str(&fs::read_to_string(path).unwrap_or_default());
+        }
+    }
+    Some(exec_start(&text))
+}
+
+/// The programs of ExecStart= lines, without the characters before the path (systemd.service(5)).
+fn exec_start(unit: &str) -> Vec<String> {
+    unit.lines()
+        .filter_map(|line| line.trim().strip_prefix("ExecStart="))
+        .filter_map(|value| value.split_whitespace().next())
+        .map(|word| {
+            word.trim_start_matches(['@', '-', ':', '+', '!', '|'])
+                .to_owned()
+        })
+        .filter(|path| path.starts_with('/'))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_survives_being_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("list.toml");
+        assert_eq!(List::read(&path).unwrap(), List::default());
+        let list = List {
+            paths: vec!["/usr/lib/gcc/*/*/cc1".to_owned()],
+            packages: vec!["postgresql-15".to_owned()],
+            units: vec!["cron.service".to_owned()],
+        };
+        list.write(&path).unwrap();
+        assert_eq!(List::read(&path).unwrap(), list);
+        fs::write(&path, "path = [\"misspelt\"]").unwrap();
+        assert!(List::read(&path).is_err());
+        let mut problems = Vec::new();
+        let all = read_all(&[directory.path().to_owned()], &mut problems);
+        assert_eq!((all, problems.len()), (List::default(), 1));
+    }
+
+    #[test]
+    fn finds_the_programs_of_a_unit() {
+        let unit =
+            "[Service]\nExecStart=\nExecStart=-/usr/sbin/cron -f $OPTS\n ExecStart=@!/bin/a b\n";
+        assert_eq!(exec_start(unit), ["/usr/sbin/cron", "/bin/a"]);
+    }
+
+    #[test]
+    fn what_is_not_installed_is_said() {
+        let list = List {
+            packages: vec!["no-such-package".to_owned()],
+            units: vec!["no-such.service".to_owned()],
+            ..List::default()
+        };
+        let (names, problems) = list.names();
+        assert!(names.is_empty());
+        assert_eq!(problems.len(), 2);
+    }
+}

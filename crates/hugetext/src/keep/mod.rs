@@ -1,0 +1,262 @@
+//! `hugetext keep`: a list of what stays warm, and keeping it so.
+
+mod daemon;
+pub(crate) mod list;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use hugetext_loader::Environment;
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::{Failure, plain};
+use crate::output::Output;
+use crate::run::{self, Action, Place, Policy, Step, Targets};
+use crate::size::Size;
+use crate::table::{bytes, figures};
+use crate::warm::Ground;
+use list::List;
+
+/// Keep programs warm across reclaim, upgrades and reboots
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Args)]
+struct Options {
+    /// The directory of lists; /etc/hugetext/keep.d and the user's own if it is not named
+    #[arg(long, value_name = "DIR", global = true)]
+    lists: Option<PathBuf>,
+    /// The directory for fixed copies, which `run` uses
+    #[arg(long, value_name = "DIR", global = true)]
+    store: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Add to the list and keep it warm from the next `apply` on
+    Add(Entries),
+    /// Take from the list
+    Rm(Entries),
+    /// Print the lists as one
+    Ls,
+    /// Warm everything listed, and fix copies of what needs it; does nothing twice
+    Apply,
+    /// Stay and hold everything listed in memory, through upgrades too
+    Daemon {
+        /// Bytes of text to lock in memory at most; what comes after is only warmed
+        #[arg(long, value_name = "SIZE", default_value = "1G")]
+        budget: Size,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Entries {
+    /// Paths and globs
+    #[arg(required_unless_present_any = ["packages", "units"])]
+    paths: Vec<String>,
+    /// An installed package
+    #[arg(long = "package", value_name = "NAME")]
+    packages: Vec<String>,
+    /// A systemd unit
+    #[arg(long = "unit", value_name = "NAME")]
+    units: Vec<String>,
+}
+
+/// The file that `add` and `rm` change.
+const OWN_LIST: &str = "local.toml";
+
+#[derive(Serialize)]
+struct Applied {
+    files: Vec<Kept>,
+    problems: Vec<String>,
+}
+
+/// A file that is kept.
+#[derive(Debug, Serialize)]
+struct Kept {
+    path: PathBuf,
+    /// The file that is warm: itself, or a copy in the store that `run` shows in its place.
+    warm: PathBuf,
+    /// Bytes of text that are huge.
+    huge: u64,
+    /// Whether all windows are.
+    done: bool,
+}
+
+/// Answers `hugetext keep`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let options = &arguments.options;
+    match &arguments.task {
+        Task::Add(entries) => edit(options, |list| add(list, entries)),
+        Task::Rm(entries) => edit(options, |list| remove(list, entries)),
+        Task::Ls => {
+            let mut problems = Vec::new();
+            let list = list::read_all(&directories(options), &mut problems);
+            problems.iter().for_each(|problem| output.warn(problem));
+            output.result("keep ls", &list, |list| {
+                toml::to_string_pretty(list).unwrap_or_default()
+            })?;
+            Ok(Verdict::Done)
+        }
+        Task::Apply => {
+            let applied = apply(options)?;
+            output.result("keep apply", &applied, show)?;
+            applied
+                .problems
+                .iter()
+                .for_each(|problem| output.warn(problem));
+            match applied.files.iter().all(|file| file.done) {
+                true => Ok(Verdict::Done),
+                false => Ok(Verdict::No),
+            }
+        }
+        Task::Daemon { budget } => daemon::run(options, *budget, output),
+    }
+}
+
+fn directories(options: &Options) -> Vec<PathBuf> {
+    match &options.lists {
+        Some(directory) => vec![directory.clone()],
+        None => list::directories(),
+    }
+}
+
+fn edit(
+    options: &Options,
+    change: impl FnOnce(&mut List) -> Result<(), Failure>,
+) -> Result<Verdict, Failure> {
+    let directory = options.lists.clone().or_else(list::own_directory);
+    let directory = directory.ok_or_else(|| Failure::new("keep", "no home directory"))?;
+    std::fs::create_dir_all(&directory).map_err(|error| Failure::at(&directory, plain(&error)))?;
+    let path = directory.join(OWN_LIST);
+    let mut list = List::read(&path)?;
+    change(&mut list)?;
+    list.write(&path)?;
+    Ok(Verdict::Done)
+}
+
+fn add(list: &mut List, entries: &Entries) -> Result<(), Failure> {
+    let extend = |own: &mut Vec<String>, new: &[String]| {
+        for entry in new {
+            if !own.contains(entry) {
+                own.push(entry.clone());
+            }
+        }
+    };
+    // A list is read from anywhere, so a path that is there is written out.
+    let whole = |path: &String| match std::path::absolute(path) {
+        Ok(absolute) if absolute.exists() => absolute.to_string_lossy().into_owned(),
+        _ => path.clone(),
+    };
+    let paths: Vec<String> = entries.paths.iter().map(whole).collect();
+    extend(&mut list.paths, &paths);
+    extend(&mut list.packages, &entries.packages);
+    extend(&mut list.units, &entries.units);
+    Ok(())
+}
+
+fn remove(list: &mut List, entries: &Entries) -> Result<(), Failure> {
+    let take = |own: &mut Vec<String>, gone: &[String]| {
+        for entry in gone {
+            let before = own.len();
+            own.retain(|kept| kept != entry);
+            if own.len() == before {
+                let failure = Failure::new(entry, "not in the list");
+                return Err(failure.remedy("`hugetext keep ls` prints it"));
+            }
+        }
+        Ok(())
+    };
+    take(&mut list.paths, &entries.paths)?;
+    take(&mut list.packages, &entries.packages)?;
+    take(&mut list.units, &entries.units)
+}
+
+/// Warms everything listed.
+fn apply(options: &Options) -> Result<Applied, Failure> {
+    let mut problems = Vec::new();
+    let list = list::read_all(&directories(options), &mut problems);
+    let (names, missing) = list.names();
+    problems.extend(missing);
+    let ground = Ground::this()?;
+    let environment = Environment::default();
+    let mut targets = Targets::default();
+    for name in &names {
+        targets.add_named(name, &environment);
+    }
+    problems.append(&mut targets.problems);
+    let mut stores = Vec::new();
+    let mut files = Vec::new();
+    for path in &targets.files {
+        match keep(path, &ground, options, &mut stores) {
+            Ok(kept) => files.extend(kept),
+            Err(failure) => problems.push(failure.to_string()),
+        }
+    }
+    Ok(Applied { files, problems })
+}
+
+/// Warms one file, or the copy that `run` shows in its place; `None` if no text of it can be huge.
+fn keep(
+    path: &Path,
+    ground: &Ground,
+    options: &Options,
+    stores: &mut Vec<hugetext_host::Store>,
+) -> Result<Option<Kept>, Failure> {
+    let policy = Policy {
+        merge: false,
+        store: true,
+        prefer_store: false,
+    };
+    let step = Step::of(path, ground, policy)?;
+    let (warm, done) = match step.action {
+        Action::Leave { .. } => return Ok(None),
+        Action::Warm => (step.path.clone(), step.warm(ground)?),
+        Action::Copy | Action::Fix => {
+            if stores.is_empty() {
+                stores.extend(store(options, ground)?);
+            }
+            let entry = step.stand_in(stores, ground)?;
+            (entry.path, true)
+        }
+    };
+    Ok(Some(Kept {
+        path: step.path,
+        huge: step.after,
+        warm,
+        done,
+    }))
+}
+
+/// The store on disk: one in memory would not outlive this process.
+fn store(options: &Options, ground: &Ground) -> Result<Vec<hugetext_host::Store>, Failure> {
+    match run::choose_on_disk(options.store.as_deref(), ground)? {
+        Place::Stores(stores) => Ok(stores),
+        Place::Private(_) => Ok(Vec::new()),
+    }
+}
+
+fn show(applied: &Applied) -> String {
+    if applied.files.is_empty() {
+        return "nothing listed has text that can be huge".to_owned();
+    }
+    let rows = applied.files.iter().map(|file| {
+        let how = match (file.done, file.warm == file.path) {
+            (false, _) => "not all warm: other processes use it",
+            (true, true) => "warm",
+            (true, false) => "a copy is warm, for `hugetext run`",
+        };
+        vec![
+            bytes(file.huge),
+            file.path.display().to_string(),
+            how.to_owned(),
+        ]
+    });
+    figures(&["huge", "file", "state"], &[1, 2], rows.collect())
+}

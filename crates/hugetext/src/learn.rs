@@ -1,0 +1,263 @@
+//! `hugetext learn`: which programs and libraries a command's time is in, by watching it once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use clap::Args;
+use hugetext_host::{Moment, executable_files, watch};
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::Failure;
+use crate::keep::list::List;
+use crate::output::Output;
+use crate::run::{Action, Policy, Step, cannot_run, resolve};
+use crate::table::{bytes, figures};
+use crate::warm::Ground;
+
+/// Run a command once and rank the programs and libraries it spends its executions on
+///
+/// Only forks, executions and some exits are watched, by ptrace; set-id programs do not change the
+/// user meanwhile unless root watches.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Also write what is worth it to a list for `hugetext keep`
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// The command and its arguments; its exit status is that of `learn`
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// A file that is worth it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Learned {
+    path: PathBuf,
+    /// How many processes executed it or mapped it.
+    executions: u64,
+    /// Bytes of text.
+    text: u64,
+    /// Bytes of text that would be huge.
+    huge: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    command: Vec<String>,
+    /// Executions in all.
+    executions: u64,
+    /// Highest executions × huge first.
+    files: Vec<Learned>,
+}
+
+/// How often the mappings of a program are looked at when it exits, which finds the libraries that
+/// it opened by itself. More looks find little more and cost time.
+const LOOKS: u32 = 3;
+
+/// What was seen of one program.
+#[derive(Debug, Default)]
+struct Seen {
+    executions: u64,
+    looks: u32,
+    /// The other files that it mapped executable.
+    libraries: BTreeSet<PathBuf>,
+}
+
+/// What was seen of all.
+#[derive(Debug, Default)]
+struct Tally {
+    programs: BTreeMap<PathBuf, Seen>,
+    running: HashMap<i32, PathBuf>,
+}
+
+impl Tally {
+    /// Takes note; whether the exit of the process is to be seen.
+    fn note(&mut self, moment: Moment) -> bool {
+        match moment {
+            Moment::Exec { pid, program } => {
+                let seen = self.programs.entry(program.clone()).or_default();
+                seen.executions += 1;
+                let look = seen.looks < LOOKS;
+                if look {
+                    seen.looks += 1;
+                    self.running.insert(pid, program);
+                } else {
+                    self.running.remove(&pid);
+                }
+                look
+            }
+            Moment::Exit { pid } => {
+                let program = self.running.remove(&pid);
+                let seen = program.and_then(|program| self.programs.get_mut(&program));
+                if let (Some(seen), Ok(files)) = (seen, executable_files(pid)) {
+                    seen.libraries.extend(files);
+                }
+                false
+            }
+        }
+    }
+
+    /// Each file with how many processes had it mapped.
+    fn files(&self) -> BTreeMap<&Path, u64> {
+        let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
+        for (program, seen) in &self.programs {
+            let own = std::iter::once(program).filter(|program| !seen.libraries.contains(*program));
+            for file in seen.libraries.iter().chain(own) {
+                *files.entry(file).or_default() += seen.executions;
+            }
+        }
+        files
+    }
+}
+
+/// Answers `hugetext learn`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let name = arguments
+        .command
+        .first()
+        .map_or(OsStr::new(""), OsString::as_os_str);
+    let program = match resolve::command(name) {
+        Ok(program) => program,
+        Err(error) => return Ok(cannot_run(Path::new(name), &error, output)),
+    };
+    let ground = Ground::this()?;
+    let mut command = Command::new(&program);
+    command.arg0(name).args(arguments.command.iter().skip(1));
+    if output.json() {
+        // The document alone is to be on standard output.
+        command.stdout(io::stderr());
+    }
+    let mut tally = Tally::default();
+    let status = watch(&mut command, |moment| tally.note(moment));
+    let status = status.map_err(|error| watching_failed(&program, &error))?;
+    let report = report(&tally, &ground, &arguments.command);
+    if let Some(path) = &arguments.keep {
+        let paths = report.files.iter().map(|file| file.path.clone());
+        List::of_paths(paths).write(path)?;
+    }
+    output.result("learn", &report, show)?;
+    Ok(Verdict::Status(exit_code(status)))
+}
+
+fn watching_failed(program: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::io(program, error);
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => failure.remedy("ptrace must be permitted"),
+        _ => failure,
+    }
+}
+
+/// As shells have it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn report(tally: &Tally, ground: &Ground, command: &[OsString]) -> Report {
+    let policy = Policy {
+        merge: false,
+        store: true,
+        prefer_store: false,
+    };
+    let worth = |(path, executions): (&Path, u64)| {
+        // Files that are gone, or no programs this project reads, are worth nothing.
+        let step = Step::of(path, ground, policy).ok()?;
+        (!matches!(step.action, Action::Leave { .. })).then_some(Learned {
+            path: step.path,
+            executions,
+            text: step.text,
+            huge: step.after,
+        })
+    };
+    let mut files: Vec<Learned> = tally.files().into_iter().filter_map(worth).collect();
+    files
+        .sort_by_key(|file| std::cmp::Reverse(u128::from(file.executions) * u128::from(file.huge)));
+    Report {
+        command: command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        executions: tally.programs.values().map(|seen| seen.executions).sum(),
+        files,
+    }
+}
+
+fn show(report: &Report) -> String {
+    let executions = report.executions;
+    if report.files.is_empty() {
+        return format!("{executions} executions, and no text among them that could be huge");
+    }
+    let rows = report.files.iter().map(|file| {
+        vec![
+            file.executions.to_string(),
+            bytes(file.huge),
+            bytes(file.text),
+            file.path.display().to_string(),
+        ]
+    });
+    let table = figures(
+        &["executions", "huge", "of text", "file"],
+        &[3],
+        rows.collect(),
+    );
+    let also = report
+        .files
+        .iter()
+        .map(|file| format!(" --also {}", quote(&file.path.to_string_lossy())));
+    let command = report
+        .command
+        .iter()
+        .map(|word| format!(" {}", quote(word)));
+    format!(
+        "{executions} executions\n{table}\n\nhugetext run{} --{}",
+        also.collect::<String>(),
+        command.collect::<String>(),
+    )
+}
+
+/// A word as a shell takes it.
+fn quote(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exec(pid: i32, program: &str) -> Moment {
+        Moment::Exec {
+            pid,
+            program: PathBuf::from(program),
+        }
+    }
+
+    #[test]
+    fn every_execution_counts_and_a_few_are_looked_at() {
+        let mut tally = Tally::default();
+        let looks: Vec<bool> = (0..5).map(|pid| tally.note(exec(pid, "/bin/a"))).collect();
+        assert_eq!(looks, [true, true, true, false, false]);
+        tally.note(exec(9, "/bin/b"));
+        let seen = tally.programs.get_mut(Path::new("/bin/a")).unwrap();
+        seen.libraries
+            .extend([PathBuf::from("/lib/l"), PathBuf::from("/bin/a")]);
+        let files = tally.files();
+        assert_eq!(files[Path::new("/bin/a")], 5);
+        assert_eq!(files[Path::new("/lib/l")], 5);
+        assert_eq!(files[Path::new("/bin/b")], 1);
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quote("/usr/lib/cc1"), "/usr/lib/cc1");
+        assert_eq!(quote("it's"), r"'it'\''s'");
+        assert_eq!(quote(""), "''");
+    }
+}

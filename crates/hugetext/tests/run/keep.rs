@@ -1,0 +1,174 @@
+//! `hugetext keep`: lists, and text that is held through an upgrade.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::subject::{HUGETEXT, Subject, text};
+
+fn keep(subject: &Subject) -> Command {
+    let mut command = Command::new(HUGETEXT);
+    command
+        .arg("keep")
+        .arg("--lists")
+        .arg(subject.directory().join("keep.d"));
+    command
+        .arg("--store")
+        .arg(subject.directory().join("store"));
+    command
+}
+
+fn done(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    output
+}
+
+/// Whether this machine's temporary directory can hold copies at all.
+fn holds_copies(subject: &Subject) -> bool {
+    let output = subject
+        .run()
+        .args(["--backend", "cache", "--strict", "--"])
+        .arg(&subject.program)
+        .arg("exit")
+        .output();
+    let output = output.unwrap();
+    if output.status.code() != Some(42) {
+        println!("skipped: {}", text(&output.stderr));
+        return false;
+    }
+    true
+}
+
+#[test]
+fn apply_does_nothing_twice_and_says_what_is_not_there() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    if !holds_copies(&subject) {
+        return;
+    }
+    done(keep(&subject).arg("add").arg(&subject.program));
+    done(keep(&subject).arg("add").arg(&subject.program));
+    let list = text(&done(keep(&subject).arg("ls")).stdout);
+    assert_eq!(list.matches("subject").count(), 1, "{list}");
+    let apply = || {
+        let output = done(keep(&subject).args(["apply", "--json"]));
+        let applied: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        applied["files"].clone()
+    };
+    let first = apply();
+    assert_eq!(first[0]["path"], subject.program.to_str().unwrap());
+    assert!(first[0]["huge"].as_u64().unwrap() >= 6 << 20);
+    assert_eq!(apply(), first);
+
+    done(
+        keep(&subject)
+            .arg("add")
+            .args(["--package", "no-such-package"]),
+    );
+    let warned = text(&done(keep(&subject).arg("apply")).stderr);
+    assert!(warned.contains("no-such-package"), "{warned}");
+    done(
+        keep(&subject)
+            .arg("rm")
+            .args(["--package", "no-such-package"]),
+    );
+    let twice = keep(&subject)
+        .arg("rm")
+        .args(["--package", "no-such-package"])
+        .status();
+    assert_eq!(twice.unwrap().code(), Some(2));
+}
+
+struct Daemon {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Daemon {
+    fn start(subject: &Subject) -> Daemon {
+        let mut command = keep(subject);
+        let mut child = command
+            .arg("daemon")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Daemon { child, lines }
+    }
+
+    /// The next round's report; the daemon prints one when the round is over.
+    fn round(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// VmLck, in bytes.
+    fn locked(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmLck:"))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// The files it maps.
+    fn maps(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_daemon_holds_text_through_an_upgrade() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    if !holds_copies(&subject) {
+        return;
+    }
+    done(keep(&subject).arg("add").arg(&subject.program));
+    let mut daemon = Daemon::start(&subject);
+    let line = daemon.round();
+    if daemon.locked() == 0 {
+        println!("skipped: memory may not be locked here: {line}");
+        return;
+    }
+    assert!(daemon.locked() >= 6 << 20, "{line}");
+    let entry = || -> PathBuf {
+        let maps = daemon.maps();
+        let line = maps
+            .lines()
+            .find(|line| line.contains("/entries/"))
+            .unwrap();
+        PathBuf::from(line.split_whitespace().last().unwrap())
+    };
+    let before = entry();
+
+    // As dpkg does it: a new file beside the old one, renamed over it.
+    let new = subject.directory().join("subject.dpkg-new");
+    let mut bytes = fs::read(&subject.program).unwrap();
+    let at = bytes
+        .windows(6)
+        .position(|window| window == b"stdin=")
+        .unwrap();
+    bytes[at..at + 6].copy_from_slice(b"STDIN=");
+    fs::write(&new, bytes).unwrap();
+    fs::set_permissions(&new, fs::metadata(&subject.program).unwrap().permissions()).unwrap();
+    fs::rename(&new, &subject.program).unwrap();
+
+    daemon.round();
+    let maps = daemon.maps();
+    assert!(!maps.contains(before.to_str().unwrap()), "{maps}");
+    assert!(maps.contains("/entries/") && daemon.locked() >= 6 << 20);
+}
