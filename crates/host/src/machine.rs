@@ -83,7 +83,7 @@ impl Machine {
             release,
             arch,
             page,
-            pmd: read_number(&format!("{THP}/hpage_pmd_size")).and_then(Leaf::from_bytes),
+            pmd: pmd_leaf(),
             geometry: geometry(arch, page),
             thp: thp_mode(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
@@ -91,6 +91,11 @@ impl Machine {
             memory: memory(),
         }
     }
+}
+
+/// The PMD leaf; `None` without transparent huge pages.
+pub(crate) fn pmd_leaf() -> Option<Leaf> {
+    read_number(&format!("{THP}/hpage_pmd_size")).and_then(Leaf::from_bytes)
 }
 
 fn geometry(arch: &str, page: Leaf) -> Option<Geometry> {

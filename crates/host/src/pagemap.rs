@@ -116,7 +116,7 @@ pub(crate) fn changed_pages(pagemap: &File, addresses: Span) -> io::Result<Vec<S
 
 /// The parts of this process's own `mapping` that are mapped from folios of at least `leaf`.
 pub(crate) fn leaf_spans(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
-    let pmd = crate::machine::Machine::this().pmd;
+    let pmd = crate::machine::pmd_leaf();
     let pagemap = File::open("/proc/self/pagemap")?;
     if pmd == Some(leaf) {
         return match huge_spans(&pagemap, mapping.addresses()) {

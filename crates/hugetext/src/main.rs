@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod failure;
 mod fix;
+mod generate;
 mod keep;
 mod learn;
 mod output;
@@ -19,7 +20,7 @@ mod warm;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -46,6 +47,8 @@ enum Mode {
     Run(run::Arguments),
     Learn(learn::Arguments),
     Keep(keep::Arguments),
+    #[command(hide = true)]
+    Generate(generate::Arguments),
     Stat(stat::Arguments),
     Promote(promote::Arguments),
     Bench(bench::Arguments),
@@ -99,6 +102,7 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Run(arguments) => run::run(&arguments, output),
         Mode::Learn(arguments) => learn::run(&arguments, output),
         Mode::Keep(arguments) => keep::run(&arguments, output),
+        Mode::Generate(arguments) => generate::run(&arguments, Cli::command()),
         Mode::Stat(arguments) => stat::run(&arguments, output),
         Mode::Promote(arguments) => promote::run(&arguments, output),
         Mode::Bench(arguments) => bench::run(&arguments, output),

@@ -186,7 +186,7 @@ fn apply(options: &Options) -> Result<Applied, Failure> {
     problems.extend(missing);
     let ground = Ground::this()?;
     let environment = Environment::default();
-    let mut targets = Targets::default();
+    let mut targets = Targets::new(ground.leaf, false);
     for name in &names {
         targets.add_named(name, &environment);
     }

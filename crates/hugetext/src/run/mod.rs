@@ -81,6 +81,8 @@ pub(crate) enum Backend {
 struct Plan {
     program: PathBuf,
     files: Vec<Step>,
+    /// How many files are too small for a window of text.
+    small: usize,
     /// What could not be looked at, one line each.
     problems: Vec<String>,
 }
@@ -97,10 +99,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     };
     let mut problems = Vec::new();
     if arguments.dry_run {
-        let files = decide(&program, &arguments.options, &mut problems)?.1;
+        let decided = decide(&program, &arguments.options, &mut problems)?;
         let plan = Plan {
             program,
-            files,
+            files: decided.steps,
+            small: decided.small,
             problems,
         };
         output.result("run", &plan, show)?;
@@ -108,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
     if !changes_user(&program) {
         match decide(&program, &arguments.options, &mut problems) {
-            Ok((ground, steps)) => {
+            Ok(Decided { ground, steps, .. }) => {
                 bind::make_ready(steps, &arguments.options, &ground, &mut problems);
             }
             Err(failure) => problems.push(failure.to_string()),
@@ -127,15 +130,23 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
 }
 
+/// What was decided about, and what the decisions stand on.
+struct Decided {
+    ground: Ground,
+    steps: Vec<Step>,
+    /// How many files are too small for a window of text.
+    small: usize,
+}
+
 /// Decides about every file that the command is known to map.
 fn decide(
     program: &Path,
     options: &Options,
     problems: &mut Vec<String>,
-) -> Result<(Ground, Vec<Step>), Failure> {
+) -> Result<Decided, Failure> {
     let ground = Ground::this()?;
     let environment = Environment::current();
-    let mut targets = Targets::default();
+    let mut targets = Targets::new(ground.leaf, options.merge);
     for program in resolve::programs(program) {
         targets.add_program(&program, &environment);
     }
@@ -155,7 +166,11 @@ fn decide(
             Err(failure) => problems.push(failure.to_string()),
         }
     }
-    Ok((ground, steps))
+    Ok(Decided {
+        ground,
+        steps,
+        small: targets.small,
+    })
 }
 
 /// Whether executing it changes user, group or capabilities. Such a program runs as if it had been
@@ -210,7 +225,7 @@ fn show(plan: &Plan) -> String {
         ]);
     }
     let small = |step: &&Step| matches!(step.action, Action::Leave { why: Reason::Small });
-    let left = plan.files.iter().filter(small).count();
+    let left = plan.small + plan.files.iter().filter(small).count();
     let header = ["file", "text", "in reach", "then", "what is done"];
     let mut text = figures(&header, &[0, 4], rows);
     if left > 0 {

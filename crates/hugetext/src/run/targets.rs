@@ -4,22 +4,40 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use hugetext_leaf::Leaf;
 use hugetext_loader::{ClosureError, Environment, Loader, closure};
 use walkdir::WalkDir;
 
 use crate::run::resolve;
 
 /// The files to prepare, and what could not be followed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Targets {
-    /// Programs, then the libraries they need; each inode once.
+    /// Programs, then the libraries they need, that are long enough to hold a window of text; each
+    /// inode once.
     pub(crate) files: Vec<PathBuf>,
+    /// How many were too short.
+    pub(crate) small: usize,
     /// What the user may want to know, one line each.
     pub(crate) problems: Vec<String>,
     seen: HashSet<(u64, u64)>,
+    leaf: Leaf,
+    merge: bool,
 }
 
 impl Targets {
+    /// None yet. A window of `leaf` has to fit the text of a file; with `merge`, the file.
+    pub(crate) fn new(leaf: Leaf, merge: bool) -> Targets {
+        Targets {
+            files: Vec::new(),
+            small: 0,
+            problems: Vec::new(),
+            seen: HashSet::new(),
+            leaf,
+            merge,
+        }
+    }
+
     /// A program with what its loader maps at its start.
     pub(crate) fn add_program(&mut self, path: &Path, environment: &Environment) {
         match closure(path, environment) {
@@ -31,8 +49,16 @@ impl Targets {
                     ));
                 }
                 for object in closure.objects {
-                    if self.seen.insert(object.inode) {
-                        self.files.push(object.path);
+                    let image = &object.image;
+                    let len = if self.merge {
+                        image.file_len
+                    } else {
+                        image.text_len()
+                    };
+                    match (self.seen.insert(object.inode), len >= self.leaf.bytes()) {
+                        (true, true) => self.files.push(object.path),
+                        (true, false) => self.small += 1,
+                        (false, _) => {}
                     }
                 }
             }

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Installs, upgrades under and removes the package with the real dpkg, in a copy of this machine that
+# nobody else sees: packaging/test.sh FILE.deb, as root. Writes nothing outside a temporary directory.
+set -eu
+
+deb=$(realpath "$1")
+if [ "$(id -u)" != 0 ] || ! command -v dpkg-deb >/dev/null; then
+    echo "skipped: takes root and dpkg"
+    exit 0
+fi
+if [ -z "${INSIDE:-}" ]; then
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    INSIDE=$work unshare --mount --propagation private "$0" "$deb"
+    exit
+fi
+
+work=$INSIDE
+mkdir "$work/upper" "$work/work" "$work/root" "$work/cache"
+if ! mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"; then
+    echo "skipped: no overlay mounts here"
+    exit 0
+fi
+mount --rbind /proc "$work/root/proc"
+mount --rbind /dev "$work/root/dev"
+mount --rbind /sys "$work/root/sys"
+mkdir -p "$work/root/var/cache/hugetext" "$work/root/packages"
+# Copies lie on a filesystem that can hold huge folios, which an overlay itself is not known to be.
+mount --bind "$work/cache" "$work/root/var/cache/hugetext"
+cp "$deb" "$work/root/packages/hugetext.deb"
+inside() { chroot "$work/root" "$@"; }
+fail() { echo "failed: $*"; exit 1; }
+
+# A small package with a program of 8 MiB of text, in two versions.
+build() {
+    tree=$work/root/packages/subject-$1
+    mkdir -p "$tree/DEBIAN" "$tree/usr/bin"
+    printf 'int main(void) { return %s; }\n__asm__(".text\\n.balign 4096\\n.skip 8 << 20, 0xc3\\n");\n' "$1" |
+        cc -x c - -o "$tree/usr/bin/hugetext-subject"
+    printf 'Package: hugetext-subject\nVersion: %s\nArchitecture: %s\nMaintainer: none <none@example.org>\nDescription: test\n' \
+        "$1" "$(dpkg --print-architecture)" > "$tree/DEBIAN/control"
+    dpkg-deb --build --root-owner-group "$tree" "$tree.deb" >/dev/null
+}
+build 1
+build 2
+entries() { find "$work/cache" -name '*.json' 2>/dev/null | wc -l; }
+
+inside dpkg -i /packages/hugetext.deb >/dev/null
+inside hugetext --version
+[ -e "$work/root/usr/share/man/man1/hugetext-run.1.gz" ] || fail "no man page"
+[ -e "$work/root/usr/share/bash-completion/completions/hugetext" ] || fail "no completion"
+inside dpkg -i /packages/subject-1.deb >/dev/null
+inside hugetext keep add --package hugetext-subject
+inside hugetext keep apply
+[ "$(entries)" = 1 ] || fail "keep apply made $(entries) copies, not 1"
+inside hugetext keep apply --quiet
+[ "$(entries)" = 1 ] || fail "keep apply is not idempotent"
+
+# The upgrade: the trigger alone has to notice.
+inside dpkg -i /packages/subject-2.deb >/dev/null
+[ "$(entries)" = 2 ] || fail "the upgrade was not noticed"
+inside hugetext run hugetext-subject && fail "the old program ran" || [ $? = 2 ] || fail "run"
+
+inside dpkg --remove hugetext >/dev/null
+[ ! -e "$work/root/usr/bin/hugetext" ] || fail "something stayed"
+inside dpkg --purge hugetext >/dev/null
+[ ! -e "$work/root/etc/hugetext" ] || fail "purge left the lists"
+inside dpkg --audit
+echo "installed, upgraded under, removed"
