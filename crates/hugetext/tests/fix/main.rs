@@ -5,6 +5,7 @@
 
 mod linkers;
 mod machine;
+mod real;
 mod refuse;
 mod replace;
 mod sample;
