@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench linkers test-all fuzz results-tlb
+.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -23,6 +23,11 @@ bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench
 	cargo bench -q -p hugetext --bench speed > target/speed.md
 	mv target/speed.md docs/speed.md
+
+bench-fix: build ## what a fix costs beside tools that copy or rewrite: docs/fix.md
+	scripts/setup.sh bench-fix
+	scripts/bench-fix.sh $(HUGETEXT) > target/fix.md
+	mv target/fix.md docs/fix.md
 
 linkers: ## what every linker lays out: docs/linkers.md
 	scripts/setup.sh linkers

@@ -18,6 +18,10 @@ packages() {
         echo elfutils patchelf llvm gdb    # what must still work on a fixed file
         echo libcap2-bin attr              # what must stay with it
         ;;
+    bench-fix)
+        packages build
+        echo time patchelf llvm # what it is compared with, and by
+        ;;
     fuzz)
         packages build
         ;;

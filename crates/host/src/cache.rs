@@ -45,6 +45,9 @@ impl CacheState {
     }
 }
 
+/// The most windows looked at in one mapping.
+const PIECE: u64 = 8;
+
 /// A run of whole windows of a file, mapped for looking at its page cache and changing it.
 #[derive(Debug)]
 pub struct FileWindows<'f> {
@@ -76,6 +79,20 @@ impl<'f> FileWindows<'f> {
     /// process, and the page map tells by which leaf. Nothing is read from disk, except by a user
     /// who neither owns the file nor may write it: to such a user mincore calls all pages cached.
     pub fn state(&self) -> io::Result<CacheState> {
+        let mut windows = Vec::new();
+        let piece = self.leaf.bytes().saturating_mul(PIECE);
+        let mut start = self.range.start;
+        // Huge pages count in full towards the memory of whoever maps them, so not all at once.
+        while start < self.range.end {
+            let end = self.range.end.min(start.saturating_add(piece));
+            let part = FileWindows::new(self.file, Span::new(start, end), self.leaf);
+            windows.extend(part.state_at_once()?.windows);
+            start = end;
+        }
+        Ok(CacheState { windows })
+    }
+
+    fn state_at_once(&self) -> io::Result<CacheState> {
         let mapping = self.map()?;
         let pages = mapping.resident()?;
         let per_window = (self.leaf.bytes() / rustix::param::page_size() as u64) as usize;
