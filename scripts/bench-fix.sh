@@ -34,7 +34,9 @@ kept=$scratch/kept
 "$hugetext" -q fix "$file" -o "$kept"
 export file hugetext kept
 for ((round = 0; round < rounds; round++)); do
-    for ((way = 0; way < ${#names[@]}; way++)); do
+    for ((turn = 0; turn < ${#names[@]}; turn++)); do
+        # Another one begins each round: whoever does may find memory that was never used before.
+        way=$(((turn + round) % ${#names[@]}))
         export out=$scratch/out
         rm -f "$out"
         sync "$scratch"
@@ -66,7 +68,7 @@ does neither. \`patchelf\` moves sections only where it must make room, and rais
 text; \`llvm-objcopy\` lays the file out anew with the alignment it has. \`elfedit\` of binutils
 edits fields of the ELF header only and has no comparable job.
 
-| | wall s | ratio | CPU s | ratio | peak RSS MB | disk over the input's KiB | reach of 2M leaves |
+| | wall s | ratio | CPU s | ratio | peak RSS MB | disk beyond the input, KiB | reach of 2M leaves |
 |---|---|---|---|---|---|---|---|
 EOF
 wall0=$(median 1 0)
