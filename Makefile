@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb
+.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb lab lab-fetch lab-slice lab-docs
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -18,6 +18,24 @@ lint: ## formatting and clippy, without tolerance
 test: lint ## everything that must hold before a change lands
 	scripts/setup.sh test
 	cargo test --workspace
+	$(MAKE) lab-slice
+
+LAB := cargo run --quiet -p hugetext-lab --
+
+lab-fetch: ## kernels and guest programs for the lab, into .cache/lab
+	scripts/setup.sh lab
+	$(LAB) fetch
+
+lab-slice: ## two kernels, two filesystems: do the rules hold?
+	scripts/setup.sh lab
+	$(LAB) matrix --slice
+	$(LAB) docs --check
+
+lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
+	$(LAB) matrix --out docs/matrix.jsonl
+
+lab-docs: ## docs/support.md and the rules of leaf, from the record
+	$(LAB) docs
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench

@@ -9,8 +9,20 @@ packages() {
         echo gcc        # links Rust programs, and its cc1 is the demonstration
         ;;
     test)
-        packages build
+        packages build lab
         echo qemu-user  # runs programs with the TLB plugin
+        ;;
+    lab)
+        packages build
+        echo qemu-system-x86 qemu-system-arm # the guests
+        # Synthetic programs of the other architecture.
+        case $(dpkg --print-architecture) in
+        arm64) echo gcc-x86-64-linux-gnu ;;
+        *) echo gcc-aarch64-linux-gnu ;;
+        esac
+        echo kmod xz-utils zstd # depmod; modules as Debian packs them
+        echo e2fsprogs xfsprogs btrfs-progs f2fs-tools erofs-utils # disks
+        echo cpio       # reads what the lab writes, in a test
         ;;
     linkers)
         packages test
@@ -56,6 +68,12 @@ for task in "$@"; do
         [ "$state" = installed ] || missing="$missing $package"
     done
 done
+case " $* " in
+*" lab "* | *" test "*)
+    # What runs inside guests is static.
+    rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl 2>/dev/null
+    ;;
+esac
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
     echo "missing packages; run: sudo apt-get install$missing" >&2

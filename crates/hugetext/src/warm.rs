@@ -297,7 +297,7 @@ pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<W
         if !cache.is_warm() {
             warmed
                 .causes
-                .extend(large_folio_obstacle(filesystem, ground.kernel));
+                .extend(large_folio_obstacle(filesystem, ground.kernel, ground.leaf));
             warmed.holders = holders(&program.file).unwrap_or_default();
         }
     }

@@ -10,6 +10,7 @@ use crate::boot::{Kernel, Options};
 use crate::error::{LabError, Result};
 use crate::image::Fs;
 use crate::kernel::{Flavour, KernelId};
+use crate::plan::Extent;
 
 /// Boots stock kernels in QEMU and measures what each does with program text.
 #[derive(Debug, Parser)]
@@ -34,6 +35,38 @@ pub(crate) enum Mode {
     },
     /// Boot one kernel, measure what is asked, print what it said as JSON.
     Boot(BootArgs),
+    /// Measure every kernel of the cache, fetching what is missing, and compare with the rules.
+    Matrix(MatrixArgs),
+    /// Write docs/support.md and the rules of leaf from the record.
+    Docs {
+        /// The record.
+        #[arg(long, value_name = "FILE", default_value = "docs/matrix.jsonl")]
+        record: PathBuf,
+        /// Write nothing; answer whether they are what the record says.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MatrixArgs {
+    /// Only these kernels.
+    pub(crate) only: Vec<KernelId>,
+    /// Only two kernels and two filesystems.
+    #[arg(long)]
+    slice: bool,
+    /// Put what was found into this record, in place of older results of the same kernels.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl MatrixArgs {
+    pub(crate) fn extent(&self) -> Extent {
+        match self.slice {
+            true => Extent::Slice,
+            false => Extent::Whole,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

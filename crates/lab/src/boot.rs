@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::error::{At, LabError, Result};
 use crate::guest::{self, Built};
 use crate::image::{Contents, Fs, initramfs};
 use crate::kernel::{Arch, Flavour, KernelId};
-use crate::qemu::Machine;
+use crate::qemu::{self, Machine};
+use crate::tool;
 use crate::watch::{self, Said};
 
 /// A kernel to boot.
@@ -71,19 +73,21 @@ impl Default for Options {
 /// The cache with what was built for each architecture, so that each is built once.
 pub(crate) struct Lab {
     pub(crate) cache: Cache,
+    /// Disks of this lab's running guests.
+    runs: PathBuf,
     built: Mutex<BTreeMap<Arch, Built>>,
 }
 
 impl Lab {
     pub(crate) fn new(cache: Cache) -> Result<Lab> {
-        // Disks of guests whose lab was killed.
-        let runs = cache.runs();
-        let _ = fs::remove_dir_all(&runs);
+        remove_stale(&cache.runs());
+        let runs = cache.runs().join(std::process::id().to_string());
         for directory in [&runs, &cache.consoles()] {
             fs::create_dir_all(directory).at(directory)?;
         }
         Ok(Lab {
             cache,
+            runs,
             built: Mutex::default(),
         })
     }
@@ -146,8 +150,7 @@ impl Lab {
     }
 
     fn run_directory(&self) -> Result<tempfile::TempDir> {
-        let runs = self.cache.runs();
-        tempfile::tempdir_in(&runs).at(&runs)
+        tempfile::tempdir_in(&self.runs).at(&self.runs)
     }
 
     /// Makes the initramfs and the disks in `directory`.
@@ -160,6 +163,8 @@ impl Lab {
         shell: bool,
     ) -> Result<Machine> {
         let arch = kernel.flavour().arch();
+        // Before anything is built for it.
+        tool::run(Command::new(qemu::program(arch)).arg("--version"))?;
         let missing =
             || LabError::Usage("no programs in the cache: run 'hugetext-lab fetch'".into());
         let programs = Unit::open(&self.cache.programs(arch))?.ok_or_else(missing)?;
@@ -182,13 +187,14 @@ impl Lab {
             (None, Kernel::Stock(id)) => return Err(LabError::NotFetched(*id)),
         };
 
+        let built = self.built(arch)?;
         let mut disks = Vec::new();
         let mut places = Vec::new();
         for fs in &options.filesystems {
             places.push(fs.place(Machine::device(nvme, disks.len())));
             if fs.on_disk() {
                 let disk = directory.join(fs.name());
-                fs.make(&disk, directory, kernel.flavour(), &programs)?;
+                fs.make(&disk, directory, kernel.flavour(), &programs, &built)?;
                 disks.push(disk);
             }
         }
@@ -208,7 +214,7 @@ impl Lab {
             job: &job,
             kernel: unit.as_ref().map(|unit| (unit, modules.as_slice())),
             programs: &programs,
-            built: &self.built(arch)?,
+            built: &built,
             more: &options.more,
         };
         initramfs(&initrd, &contents)?;
@@ -223,6 +229,22 @@ impl Lab {
             icount: options.icount,
             console: None,
         })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.runs);
+    }
+}
+
+/// Removes what labs left that were killed: directories named by processes that are gone.
+fn remove_stale(runs: &Path) {
+    for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
+        let process = Path::new("/proc").join(entry.file_name());
+        if !process.exists() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

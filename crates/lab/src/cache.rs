@@ -40,7 +40,7 @@ impl Cache {
         self.root.join("archive")
     }
 
-    /// Disks and consoles of running guests; what is left there belongs to nobody.
+    /// Disks of running guests, in a directory for each lab, named by its process.
     pub(crate) fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }

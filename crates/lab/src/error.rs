@@ -9,7 +9,7 @@ use crate::kernel::KernelId;
 pub(crate) enum LabError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{tool} is not installed: run 'make setup'")]
+    #[error("{tool} is not installed: run 'scripts/setup.sh lab'")]
     NoTool { tool: String },
     #[error("{tool} failed: {message}")]
     Tool { tool: String, message: String },

@@ -159,6 +159,7 @@ impl Fs {
         work: &Path,
         flavour: Flavour,
         programs: &Unit,
+        built: &Built,
     ) -> Result<()> {
         let (program, arguments): (_, &[&str]) = match self {
             Fs::Ext4 => ("mkfs.ext4", &["-q", "-F"]),
@@ -174,7 +175,7 @@ impl Fs {
         let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
         mkfs.args(arguments).arg(path).env("PATH", search);
         if self == Fs::Erofs {
-            mkfs.arg(read_only_files(work, flavour, programs)?);
+            mkfs.arg(read_only_files(work, flavour, programs, built)?);
         } else {
             disk.set_len(DISK).at(path)?;
         }
@@ -192,8 +193,13 @@ impl FromStr for Fs {
     }
 }
 
-/// A directory with a file of a few PMD windows and the real programs.
-fn read_only_files(work: &Path, flavour: Flavour, programs: &Unit) -> Result<PathBuf> {
+/// A directory with a file of a few PMD windows and all programs.
+fn read_only_files(
+    work: &Path,
+    flavour: Flavour,
+    programs: &Unit,
+    built: &Built,
+) -> Result<PathBuf> {
     let files = work.join("files");
     fs::create_dir(&files).at(&files)?;
     let windows = files.join(READ_ONLY_FILE);
@@ -205,6 +211,9 @@ fn read_only_files(work: &Path, flavour: Flavour, programs: &Unit) -> Result<Pat
     for name in ["cc1", "libgccjit.so.0"] {
         let to = files.join(name);
         fs::copy(programs.path(name)?, &to).at(&to)?;
+    }
+    for (name, path) in built {
+        fs::copy(path, files.join(name)).at(path)?;
     }
     Ok(files)
 }

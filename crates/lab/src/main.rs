@@ -6,26 +6,39 @@ mod boot;
 mod cache;
 mod cpio;
 mod error;
+mod facts;
 mod fetch;
 mod guest;
 mod image;
 mod kernel;
+mod matrix;
+mod plan;
 mod qemu;
+mod record;
+mod rules;
+mod support;
 mod tool;
 mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
 
-use crate::args::{Args, Mode};
+use crate::args::{Args, MatrixArgs, Mode};
 use crate::boot::Lab;
 use crate::cache::Cache;
-use crate::error::Result;
+use crate::error::{At, LabError, Result};
+use crate::facts::Fact;
+use crate::kernel::KernelId;
+use crate::plan::{Extent, SLICE};
+use crate::record::Boot;
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("hugetext-lab: {error}");
             ExitCode::from(2)
@@ -33,14 +46,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<()> {
+/// False if the answer is no.
+fn run(args: &Args) -> Result<bool> {
     let cache = Cache::at(&args.cache)?;
     match &args.mode {
         Mode::Fetch { kernels, again } => {
             let fetched = fetch::fetch(&cache, kernels, *again)?;
-            for id in &fetched.missing {
-                eprintln!("skipped: {id} is not in the archive");
-            }
+            report_missing(&fetched.missing);
             for id in cache.kernels() {
                 println!("{id}");
             }
@@ -49,11 +61,95 @@ fn run(args: &Args) -> Result<()> {
             let lab = Lab::new(cache)?;
             let kernel = boot.kernel()?;
             if boot.shell {
-                return lab.shell(&kernel, &boot.options());
+                lab.shell(&kernel, &boot.options())?;
+                return Ok(true);
             }
             let said = lab.boot_to_end(&kernel, &boot.options(), boot.cells())?;
             println!("{}", said.to_json());
         }
+        Mode::Matrix(matrix) => return measure(cache, matrix),
+        Mode::Docs { record, check } => return write_docs(record, *check),
     }
-    Ok(())
+    Ok(true)
+}
+
+fn report_missing(missing: &[KernelId]) {
+    for id in missing {
+        eprintln!("skipped: {id} is not in the archive");
+    }
+}
+
+/// Runs boots, keeps what they found, and compares it with the rules.
+fn measure(cache: Cache, args: &MatrixArgs) -> Result<bool> {
+    let extent = args.extent();
+    let only = match (extent, args.only.is_empty()) {
+        (Extent::Slice, true) => SLICE.iter().filter_map(|id| id.parse().ok()).collect(),
+        _ => args.only.clone(),
+    };
+    report_missing(&fetch::fetch(&cache, &only, false)?.missing);
+    let mut kernels = cache.kernels();
+    kernels.retain(|id| only.is_empty() || only.contains(id));
+    let lab = Lab::new(cache)?;
+    let found = Mutex::new(Vec::new());
+    let planned = plan::boots(&kernels, extent);
+    if planned.is_empty() {
+        return Err(LabError::Usage(
+            "none of these kernels is in the cache".to_owned(),
+        ));
+    }
+    matrix::run(&lab, &planned, |boot| {
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(out) = &args.out {
+            record::merge(out, vec![boot.clone()])?;
+        }
+        found.push(boot);
+        Ok(())
+    })?;
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(compare(&found))
+}
+
+/// Says where measurements and rules differ, and which guests did not live to tell.
+fn compare(boots: &[Boot]) -> bool {
+    let facts = facts::facts(boots);
+    let disagreements: Vec<&Fact> = facts.iter().filter(|fact| !fact.agrees()).collect();
+    for fact in &disagreements {
+        println!("{}", fact.contradiction());
+    }
+    let dead = boots.iter().filter(|boot| boot.died.is_some()).count();
+    let agreed = facts.len() - disagreements.len();
+    println!(
+        "{agreed} of {} measured facts agree with the rules; {dead} guests died",
+        facts.len()
+    );
+    disagreements.is_empty() && dead == 0 && !facts.is_empty()
+}
+
+/// Writes what is derived from the record, or says whether it is what is there.
+fn write_docs(record: &Path, check: bool) -> Result<bool> {
+    let boots = record::read(record)?;
+    let facts = facts::facts(&boots);
+    let mut same = true;
+    for (path, text) in [
+        ("docs/support.md", support::render(&boots)),
+        (
+            "crates/leaf/src/rules.rs",
+            rules::render(hugetext_leaf::RULES, &facts),
+        ),
+    ] {
+        let path = Path::new(path);
+        if check {
+            let now = std::fs::read_to_string(path).at(path)?;
+            if now != text {
+                println!(
+                    "{}: not what the record says: run 'make lab-docs'",
+                    path.display()
+                );
+                same = false;
+            }
+        } else {
+            std::fs::write(path, text).at(path)?;
+        }
+    }
+    Ok(same && (!check || compare(&boots)))
 }

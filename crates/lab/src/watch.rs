@@ -12,7 +12,7 @@ use hugetext_host::die_with_parent;
 use hugetext_lab_agent::{Cell, Event, Hello, Outcome};
 
 use crate::error::{LabError, Result};
-use crate::qemu::Machine;
+use crate::qemu::{Machine, program};
 use crate::tool;
 
 /// What a guest said from its start to its end.
@@ -40,7 +40,7 @@ impl Said {
 /// Runs `machine` until it is done, is dead, or has said nothing for `patience`.
 pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
     let start = Instant::now();
-    let mut command = Command::new(machine.program());
+    let mut command = Command::new(program(machine.arch));
     command
         .args(machine.arguments())
         .stdin(Stdio::null())
@@ -88,7 +88,7 @@ pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
 
 /// Connects the guest to this terminal until it ends.
 pub(crate) fn interact(machine: &Machine) -> Result<()> {
-    let mut command = Command::new(machine.program());
+    let mut command = Command::new(program(machine.arch));
     let status = die_with_parent(command.args(machine.arguments())).status();
     match status
         .map_err(|error| tool::missing(&command, error))?
@@ -96,7 +96,7 @@ pub(crate) fn interact(machine: &Machine) -> Result<()> {
     {
         true => Ok(()),
         false => Err(LabError::Tool {
-            tool: machine.program(),
+            tool: program(machine.arch),
             message: "it ended with an error".to_owned(),
         }),
     }

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use crate::geometry::Leaf;
+use crate::rules::RULES;
+
 /// A kernel version: `6.18` or `6.18.15-amd64`; what follows the numbers is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -130,6 +133,19 @@ pub enum Topic {
     MprotectBatching,
 }
 
+impl Topic {
+    /// Every topic.
+    pub const ALL: [Topic; 7] = [
+        Topic::PieAlignment,
+        Topic::StaticPieAlignment,
+        Topic::MmapAlignment,
+        Topic::LargeFolios,
+        Topic::HugeReadahead,
+        Topic::Collapse,
+        Topic::MprotectBatching,
+    ];
+}
+
 /// Since which kernel a [`Topic`] holds, and who says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rule {
@@ -139,105 +155,13 @@ pub struct Rule {
     pub filesystem: Option<Filesystem>,
     /// The first version it holds in.
     pub since: Version,
-    /// Where it comes from.
+    /// The largest leaf it holds for.
+    pub largest: Leaf,
+    /// Where in the kernel it comes from.
     pub source: &'static str,
+    /// The kernels of the lab on either side of `since`, where it was measured.
+    pub evidence: &'static str,
 }
-
-const fn all(topic: Topic, major: u16, minor: u16, source: &'static str) -> Rule {
-    Rule {
-        topic,
-        filesystem: None,
-        since: Version::new(major, minor),
-        source,
-    }
-}
-
-const fn on(fs: Filesystem, topic: Topic, major: u16, minor: u16, source: &'static str) -> Rule {
-    Rule {
-        topic,
-        filesystem: Some(fs),
-        since: Version::new(major, minor),
-        source,
-    }
-}
-
-/// Every rule known. The first that matches a topic and filesystem holds.
-pub const RULES: &[Rule] = &[
-    all(
-        Topic::PieAlignment,
-        5,
-        10,
-        "fs/binfmt_elf.c, maximum_alignment()",
-    ),
-    all(
-        Topic::StaticPieAlignment,
-        6,
-        10,
-        "fs/binfmt_elf.c, static PIE honours PT_LOAD alignment",
-    ),
-    on(
-        Filesystem::Ext4,
-        Topic::MmapAlignment,
-        5,
-        18,
-        "mm/huge_memory.c, thp_get_unmapped_area()",
-    ),
-    on(
-        Filesystem::Xfs,
-        Topic::MmapAlignment,
-        5,
-        18,
-        "mm/huge_memory.c, thp_get_unmapped_area()",
-    ),
-    on(
-        Filesystem::Btrfs,
-        Topic::MmapAlignment,
-        6,
-        1,
-        "fs/btrfs/file.c, get_unmapped_area",
-    ),
-    on(
-        Filesystem::HugeTmpfs,
-        Topic::MmapAlignment,
-        4,
-        8,
-        "mm/shmem.c, shmem_get_unmapped_area()",
-    ),
-    on(
-        Filesystem::Xfs,
-        Topic::LargeFolios,
-        5,
-        18,
-        "fs/xfs, mapping_set_large_folios()",
-    ),
-    on(
-        Filesystem::Ext4,
-        Topic::LargeFolios,
-        6,
-        16,
-        "fs/ext4, large folios for regular files",
-    ),
-    on(
-        Filesystem::HugeTmpfs,
-        Topic::LargeFolios,
-        4,
-        8,
-        "mm/shmem.c, huge=always",
-    ),
-    all(
-        Topic::HugeReadahead,
-        5,
-        18,
-        "mm/filemap.c, do_sync_mmap_readahead()",
-    ),
-    all(Topic::Collapse, 7, 2, "mm/khugepaged.c, measured on 7.2"),
-    all(
-        Topic::MprotectBatching,
-        6,
-        17,
-        "mm/mprotect.c, batching by folio",
-    ),
-];
 
 /// The rule by which `version` does `topic` on `filesystem`; `None` if it does not.
 pub fn rule(topic: Topic, filesystem: Filesystem, version: Version) -> Option<&'static Rule> {

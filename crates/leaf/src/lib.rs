@@ -11,14 +11,16 @@ mod geometry;
 mod kernel;
 mod promote;
 mod reach;
+mod rules;
 mod segment;
 
 pub use bias::{Bias, Loader, ObjectKind};
 pub use copy_name::{CopyName, Original, ParseCopyNameError};
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
-pub use kernel::{Filesystem, ParseVersionError, RULES, Rule, Topic, Version, first_rule, rule};
+pub use kernel::{Filesystem, ParseVersionError, Rule, Topic, Version, first_rule, rule};
 pub use promote::{
     Backend, FileId, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run, promotion,
 };
 pub use reach::{Cause, Reach, TextReach, Vma, large_folio_obstacle, reach, vmas, windows_in_file};
+pub use rules::RULES;
 pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

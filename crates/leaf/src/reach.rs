@@ -135,8 +135,9 @@ impl fmt::Display for Cause {
 
 /// Why the page cache of `filesystem` under `kernel` holds no folios of a leaf's order; `None` if
 /// it does.
-pub fn large_folio_obstacle(filesystem: Filesystem, kernel: Version) -> Option<Cause> {
+pub fn large_folio_obstacle(filesystem: Filesystem, kernel: Version, leaf: Leaf) -> Option<Cause> {
     match first_rule(Topic::LargeFolios, filesystem) {
+        Some(rule) if leaf > rule.largest => Some(Cause::Filesystem { filesystem }),
         Some(rule) if rule.since <= kernel => None,
         Some(rule) => Some(Cause::Kernel { needs: rule.since }),
         None => Some(Cause::Filesystem { filesystem }),

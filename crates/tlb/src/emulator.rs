@@ -46,6 +46,9 @@ pub enum EmulatorError {
         /// What is wrong.
         problem: String,
     },
+    /// The command is a static one, built without the plugin.
+    #[error("this static build has no QEMU plugin: use one for glibc")]
+    NoPlugin,
     /// A pipe or a memory file could not be made, or QEMU not be started.
     #[error("starting the emulation: {0}")]
     Start(#[from] io::Error),
@@ -54,6 +57,9 @@ pub enum EmulatorError {
 impl Emulator {
     /// The emulator for programs of `architecture`, named as QEMU does (`x86_64`, `aarch64`).
     pub fn find(architecture: &str) -> Result<Emulator, EmulatorError> {
+        if PLUGIN.is_empty() {
+            return Err(EmulatorError::NoPlugin);
+        }
         let name = format!("qemu-{architecture}");
         let path = which::which(&name).map_err(|_| EmulatorError::Missing(name))?;
         let broken = |problem: &str| EmulatorError::Broken {

@@ -86,7 +86,7 @@ impl Assessment {
             text,
             segments: image.segments.clone(),
             bias,
-            causes: large_folio_obstacle(loader.filesystem, loader.kernel)
+            causes: large_folio_obstacle(loader.filesystem, loader.kernel, leaf)
                 .into_iter()
                 .collect(),
             leaf,

@@ -70,7 +70,7 @@ fn serves(store: &Store, ground: &Ground) -> Result<(), Failure> {
     let root = store.root();
     let mount = File::open(root).and_then(|file| ground.mounts.of(&file).cloned());
     let mount = mount.map_err(|error| Failure::io(root, &error))?;
-    if let Some(cause) = large_folio_obstacle(mount.filesystem, ground.kernel) {
+    if let Some(cause) = large_folio_obstacle(mount.filesystem, ground.kernel, ground.leaf) {
         return Err(Failure::at(root, cause).remedy("try --backend store"));
     }
     if mount.noexec {

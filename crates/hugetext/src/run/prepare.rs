@@ -143,7 +143,7 @@ impl Step {
         let facts = Facts {
             now: now.reached,
             fixed,
-            holds_huge: large_folio_obstacle(filesystem, ground.kernel).is_none(),
+            holds_huge: large_folio_obstacle(filesystem, ground.kernel, ground.leaf).is_none(),
             may_stand_in: may_stand_in(&metadata) && unguarded(&program),
             store: policy.store,
             prefer_store: policy.prefer_store,

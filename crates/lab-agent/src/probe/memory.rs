@@ -28,6 +28,12 @@ impl Geometry {
             contpte: Leaf::from_bytes(hello.contpte),
         })
     }
+
+    /// The largest leaf that a file of so many bytes fills at least once.
+    pub(super) fn leaf_for(&self, bytes: u64) -> Option<Leaf> {
+        let leaves = std::iter::once(self.pmd).chain(self.contpte);
+        leaves.into_iter().find(|leaf| leaf.bytes() <= bytes)
+    }
 }
 
 /// A file mapping of a process, as smaps has it.

@@ -28,11 +28,21 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts the compiler, which waits for its input.
+    /// Starts the compiler, which waits for its input, and returns when its text is mapped: a
+    /// process is there before the kernel has mapped its new program.
     pub(super) fn start_compiler(cc1: &Path) -> io::Result<Running> {
         let mut command = Command::new(cc1);
-        command.args(["-quiet", "-o", "/dev/null", "-"]);
-        Ok(Running(search(&mut command, Path::new(PROGRAMS)).spawn()?))
+        command.args(["-quiet", "-ffreestanding", "-o", "/dev/null", "-"]);
+        let mut running = Running(search(&mut command, Path::new(PROGRAMS)).spawn()?);
+        loop {
+            match running.text(cc1) {
+                Err(error) => match running.0.try_wait()? {
+                    None => std::thread::yield_now(),
+                    Some(status) => return Err(io::Error::other(format!("{error}: {status}"))),
+                },
+                Ok(_) => return Ok(running),
+            }
+        }
     }
 
     pub(super) fn pid(&self) -> u32 {

@@ -66,7 +66,10 @@ pub(super) fn compile(directory: &Path, geometry: &Geometry) -> io::Result<Compi
     fs::write(source, "int main(void) { return 0; }\n")?;
     let run = || {
         let mut command = Command::new(&cc1);
-        command.arg("-quiet").arg(source).args(["-o", "/dev/null"]);
+        command
+            .args(["-quiet", "-ffreestanding"])
+            .arg(source)
+            .args(["-o", "/dev/null"]);
         command
             .env("LD_LIBRARY_PATH", PROGRAMS)
             .stderr(Stdio::null());

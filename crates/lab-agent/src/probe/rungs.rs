@@ -52,14 +52,15 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Run
 }
 
 /// The rungs for the text of a running program. None where the synthetic program's text has no
-/// window, or nobody can put it there.
+/// window.
 fn in_use(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
     let program = directory.join(PROGRAM);
     let source = Path::new(PROGRAMS).join(PROGRAM);
-    if fs::metadata(&source)?.len() < geometry.pmd.bytes()
-        || files::replace(&source, &program, SMALL).is_err()
-    {
+    if fs::metadata(&source)?.len() < geometry.pmd.bytes() {
         return Ok(Vec::new());
+    }
+    if !program.exists() {
+        files::replace(&source, &program, SMALL)?;
     }
     [RungName::CollapseInUse, RungName::CollapseRemote]
         .into_iter()
@@ -111,25 +112,15 @@ pub(super) fn climb(name: RungName, path: &Path, geometry: &Geometry) -> io::Res
 /// Gets the file into folios of the largest leaf that it can fill, by the first rung that does.
 /// Returns that rung.
 pub(super) fn warm(path: &Path, geometry: &Geometry) -> io::Result<Option<RungName>> {
-    let bytes = fs::metadata(path)?.len();
+    if geometry.leaf_for(fs::metadata(path)?.len()).is_none() {
+        return Ok(None);
+    }
     for name in [RungName::Write, RungName::Readahead, RungName::Collapse] {
-        if name == RungName::Write {
-            // Also where no PMD leaf fits: written in large pieces it is contpte-mapped.
-            if let Err(error) = climb(name, path, geometry) {
-                match error.kind() {
-                    io::ErrorKind::ReadOnlyFilesystem => continue,
-                    _ => return Err(error),
-                }
-            }
-        } else if bytes >= geometry.pmd.bytes() {
-            files::drop_cache(path)?;
-            let _ = climb(name, path, geometry);
-        }
-        if bytes < geometry.pmd.bytes() {
-            return Ok(Some(name));
-        }
-        let found = own_huge_pages(map(path, geometry)?.addresses(), geometry)?.0;
-        if found.pmd > 0 {
+        files::drop_cache(path)?;
+        // A refusal shows in what is found.
+        let _ = climb(name, path, geometry);
+        let (found, _) = own_huge_pages(map(path, geometry)?.addresses(), geometry)?;
+        if found.pmd > 0 || found.contpte > 0 {
             return Ok(Some(name));
         }
     }
@@ -138,8 +129,14 @@ pub(super) fn warm(path: &Path, geometry: &Geometry) -> io::Result<Option<RungNa
 
 /// The whole windows of the file, mapped as text is.
 pub(super) fn mapping(path: &Path, geometry: &Geometry) -> io::Result<FileMapping> {
-    let windows = geometry.pmd.align_down(fs::metadata(path)?.len());
-    FileMapping::new(&File::open(path)?, Span::new(0, windows), geometry.pmd)
+    let bytes = fs::metadata(path)?.len();
+    let none = || io::Error::other(format!("{}: smaller than every leaf", path.display()));
+    let leaf = geometry.leaf_for(bytes).ok_or_else(none)?;
+    FileMapping::new(
+        &File::open(path)?,
+        Span::new(0, leaf.align_down(bytes)),
+        leaf,
+    )
 }
 
 /// The same, and touched.

@@ -1,0 +1,72 @@
+//! Runs planned boots, as many at once as there are processors.
+
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use crate::boot::{Kernel, Lab, Options};
+use crate::cache::Unit;
+use crate::error::Result;
+use crate::plan::Planned;
+use crate::record::Boot;
+
+/// Longest silence of a guest of the matrix: the longest cell takes seconds on a free machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Runs every boot and hands each to `keep` as it ends. Guests that die are part of what is found,
+/// and said aloud.
+pub(crate) fn run(
+    lab: &Lab,
+    planned: &[Planned],
+    keep: impl Fn(Boot) -> Result<()> + Sync,
+) -> Result<()> {
+    // Built before the guests start, so that none waits for a compiler while others run.
+    for boot in planned {
+        lab.built(boot.kernel.flavour.arch())?;
+    }
+    planned
+        .par_iter()
+        .with_max_len(1)
+        .try_for_each(|boot| keep(run_one(lab, boot)?))
+}
+
+fn run_one(lab: &Lab, planned: &Planned) -> Result<Boot> {
+    let options = Options {
+        filesystems: planned.filesystems.clone(),
+        // One processor each: there are as many guests as processors.
+        cpus: 1,
+        icount: planned.icount,
+        patience: PATIENCE,
+        ..Options::default()
+    };
+    let said = lab.boot(
+        &Kernel::Stock(planned.kernel),
+        &options,
+        planned.cells.clone(),
+    )?;
+    let unit = Unit::open(&lab.cache.kernel(planned.kernel))?;
+    eprintln!(
+        "{}{}: {} of {} cells in {:.0} s{}",
+        planned.kernel,
+        if planned.icount { " (icount)" } else { "" },
+        said.results.len(),
+        planned.cells.len(),
+        said.ran.as_secs_f64(),
+        said.died
+            .as_ref()
+            .map(|why| format!("; {why}"))
+            .unwrap_or_default(),
+    );
+    for (what, error) in &said.missing {
+        eprintln!("{}: skipped {what}: {error}", planned.kernel);
+    }
+    Ok(Boot {
+        kernel: planned.kernel,
+        icount: planned.icount,
+        packages: unit.map(|unit| unit.packages).unwrap_or_default(),
+        hello: said.hello,
+        missing: said.missing,
+        died: said.died,
+        results: said.results,
+    })
+}

@@ -1,0 +1,90 @@
+//! What a run of the matrix found, kept as one line of JSON for each boot.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use hugetext_lab_agent::{Cell, Hello, Outcome, Probe, Thp};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{At, LabError, Result};
+use crate::kernel::KernelId;
+
+/// One boot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Boot {
+    pub(crate) kernel: KernelId,
+    pub(crate) icount: bool,
+    /// The packages that the kernel came from.
+    pub(crate) packages: Vec<String>,
+    pub(crate) hello: Option<Hello>,
+    /// Modules and filesystems that did not come up, and why.
+    pub(crate) missing: Vec<(String, String)>,
+    /// Why it ended early, if it did.
+    pub(crate) died: Option<String>,
+    pub(crate) results: Vec<(Cell, Outcome)>,
+}
+
+impl Boot {
+    /// What a probe found on a filesystem under a THP mode.
+    pub(crate) fn outcome(&self, place: &str, thp: Thp, probe: Probe) -> Option<&Outcome> {
+        let found = self
+            .results
+            .iter()
+            .find(|(cell, _)| cell.place == place && cell.thp == thp && cell.probe == probe);
+        found.map(|(_, outcome)| outcome)
+    }
+
+    /// Everything a probe found.
+    pub(crate) fn outcomes(&self, probe: Probe) -> impl Iterator<Item = (&Cell, &Outcome)> {
+        let of = move |(cell, _): &&(Cell, Outcome)| cell.probe == probe;
+        self.results
+            .iter()
+            .filter(of)
+            .map(|(cell, outcome)| (cell, outcome))
+    }
+}
+
+/// Reads a record.
+pub(crate) fn read(path: &Path) -> Result<Vec<Boot>> {
+    let text = fs::read_to_string(path).at(path)?;
+    let parse = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| {
+            let what = format!("{}: line {}: {error}", path.display(), number + 1);
+            LabError::Usage(what)
+        })
+    };
+    text.lines().enumerate().map(parse).collect()
+}
+
+/// Puts `new` boots into the record at `path`, in place of older ones of the same kernels.
+pub(crate) fn merge(path: &Path, new: Vec<Boot>) -> Result<()> {
+    let mut boots = match path.exists() {
+        true => read(path)?,
+        false => Vec::new(),
+    };
+    let key = |boot: &Boot| (boot.kernel, boot.icount);
+    boots.retain(|boot| !new.iter().any(|new| key(new) == key(boot)));
+    boots.extend(new);
+    boots.sort_by_key(key);
+    write(path, &boots)
+}
+
+/// Writes a record in place of an older one, in one step.
+fn write(path: &Path, boots: &[Boot]) -> Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(directory).at(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory).at(directory)?;
+    for boot in boots {
+        let line = serde_json::to_string(boot)
+            .map_err(io::Error::other)
+            .at(path)?;
+        writeln!(file, "{line}").at(path)?;
+    }
+    file.as_file().sync_all().at(path)?;
+    file.persist(path).map_err(|error| error.error).at(path)?;
+    Ok(())
+}
