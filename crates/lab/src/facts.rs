@@ -23,11 +23,13 @@ pub(crate) struct Fact {
 }
 
 impl Fact {
-    /// Whether the rules say the same.
+    /// Whether the rules say the same. Beyond the largest leaf of a rule they say nothing.
     pub(crate) fn agrees(&self) -> bool {
         let filesystem = self.filesystem.unwrap_or(Filesystem::Other);
-        let rule = rule(self.topic, filesystem, self.version);
-        rule.is_some_and(|rule| self.leaf <= rule.largest) == self.holds
+        match rule(self.topic, filesystem, self.version) {
+            Some(rule) if self.leaf > rule.largest => true,
+            rule => rule.is_some() == self.holds,
+        }
     }
 
     /// As a line about a disagreement.
@@ -134,8 +136,9 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
             match one.kind.as_str() {
                 "pie" if large => add(Topic::PieAlignment, None, Leaf::M2, aligned),
                 "static-pie" if large => add(Topic::StaticPieAlignment, None, Leaf::M2, aligned),
-                // The library holds a window of 2 MiB, none of 32 MiB.
-                "so" if !large && one.loader.as_deref() == Some("glibc") && pmd == Leaf::M2 => {
+                // musl maps a library by one mmap, whatever its p_align, as glibc does up to a
+                // page. This one holds a window of 2 MiB, none of 32 MiB.
+                "so" if !large && one.loader.as_deref() == Some("musl") && pmd == Leaf::M2 => {
                     add(Topic::MmapAlignment, Some(*fs), pmd, aligned);
                 }
                 _ => {}

@@ -1,5 +1,6 @@
 //! Writes the rules of `leaf` as Rust, with what the record says beside each. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use hugetext_leaf::{Filesystem, Leaf, Rule, Topic, Version};
@@ -99,18 +100,19 @@ fn row(
         *since <= with.version && without.is_none_or(|without| without.version < *since)
     };
     let since = known.map(|rule| rule.since).filter(bracketed);
-    let largest = findings
-        .iter()
-        .rfind(|(_, measured)| measured.values().any(|fact| fact.holds));
-    let contradicted = findings
-        .iter()
-        .any(|(_, measured)| measured.values().all(|f| !f.holds));
+    // As the newest kernel has it: what an older one did beyond that is no promise.
+    let holds_now = |measured: &BTreeMap<Version, &Fact>| {
+        let newest = measured.values().next_back();
+        newest.is_some_and(|fact| fact.holds)
+    };
+    let largest = findings.iter().rfind(|(_, measured)| holds_now(measured));
+    let bounded = findings.values().any(|measured| !holds_now(measured));
     Some(Row {
         topic,
         filesystem,
         since: since.unwrap_or(with.version),
         largest: match largest {
-            Some((leaf, _)) if contradicted => *leaf,
+            Some((leaf, _)) if bounded => *leaf,
             _ => Leaf::M512,
         },
         source,

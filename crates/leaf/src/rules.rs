@@ -1,6 +1,6 @@
-//! The rules, each with the kernels it was measured on. Written by `make lab-docs` from the record
-//! in docs/matrix.jsonl: `since` and `source` are edited here by hand, the rest is not, and a
-//! version that the record contradicts is moved.
+//! The rules, each with the kernels it was measured on. Written by `hugetext-lab docs` from the
+//! record in docs/matrix.jsonl. `since` and `source` may be edited here: the next writing keeps
+//! them, but moves a version that the record contradicts. The rest comes from the record.
 
 use crate::geometry::Leaf;
 use crate::kernel::{Filesystem, Rule, Topic, Version};
@@ -13,15 +13,15 @@ pub const RULES: &[Rule] = &[
         since: Version::new(5, 10),
         largest: Leaf::M512,
         source: "fs/binfmt_elf.c, maximum_alignment()",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::StaticPieAlignment,
         filesystem: None,
-        since: Version::new(6, 10),
+        since: Version::new(6, 1),
         largest: Leaf::M512,
         source: "fs/binfmt_elf.c, static PIE honours PT_LOAD alignment",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::MmapAlignment,
@@ -29,7 +29,7 @@ pub const RULES: &[Rule] = &[
         since: Version::new(5, 18),
         largest: Leaf::M512,
         source: "mm/huge_memory.c, thp_get_unmapped_area()",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::MmapAlignment,
@@ -37,7 +37,7 @@ pub const RULES: &[Rule] = &[
         since: Version::new(5, 18),
         largest: Leaf::M512,
         source: "mm/huge_memory.c, thp_get_unmapped_area()",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::MmapAlignment,
@@ -45,7 +45,7 @@ pub const RULES: &[Rule] = &[
         since: Version::new(6, 1),
         largest: Leaf::M512,
         source: "fs/btrfs/file.c, get_unmapped_area",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::MmapAlignment,
@@ -53,7 +53,15 @@ pub const RULES: &[Rule] = &[
         since: Version::new(4, 8),
         largest: Leaf::M512,
         source: "mm/shmem.c, shmem_get_unmapped_area()",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+    },
+    Rule {
+        topic: Topic::MmapAlignment,
+        filesystem: Some(Filesystem::Erofs),
+        since: Version::new(6, 1),
+        largest: Leaf::M512,
+        source: "measured",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::LargeFolios,
@@ -61,15 +69,15 @@ pub const RULES: &[Rule] = &[
         since: Version::new(5, 18),
         largest: Leaf::M512,
         source: "fs/xfs, mapping_set_large_folios()",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::LargeFolios,
         filesystem: Some(Filesystem::Ext4),
         since: Version::new(6, 16),
-        largest: Leaf::M512,
+        largest: Leaf::M2,
         source: "fs/ext4, large folios for regular files",
-        evidence: "",
+        evidence: "no on 6.12.117+deb13-cloud-amd64, yes on 6.16.12+deb13-cloud-amd64",
     },
     Rule {
         topic: Topic::LargeFolios,
@@ -77,15 +85,31 @@ pub const RULES: &[Rule] = &[
         since: Version::new(4, 8),
         largest: Leaf::M512,
         source: "mm/shmem.c, huge=always",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+    },
+    Rule {
+        topic: Topic::LargeFolios,
+        filesystem: Some(Filesystem::Erofs),
+        since: Version::new(6, 12),
+        largest: Leaf::M512,
+        source: "measured",
+        evidence: "no on 6.1.0-56-cloud-amd64, yes on 6.12.117+deb13-cloud-amd64",
     },
     Rule {
         topic: Topic::HugeReadahead,
         filesystem: None,
         since: Version::new(5, 18),
-        largest: Leaf::M512,
+        largest: Leaf::M2,
         source: "mm/filemap.c, do_sync_mmap_readahead()",
-        evidence: "",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+    },
+    Rule {
+        topic: Topic::Collapse,
+        filesystem: Some(Filesystem::Tmpfs),
+        since: Version::new(6, 1),
+        largest: Leaf::M512,
+        source: "measured",
+        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
     Rule {
         topic: Topic::Collapse,
@@ -93,7 +117,7 @@ pub const RULES: &[Rule] = &[
         since: Version::new(7, 2),
         largest: Leaf::M512,
         source: "mm/khugepaged.c, measured on 7.2",
-        evidence: "",
+        evidence: "no on 7.1.13+deb13-cloud-amd64, yes on 7.2.12+deb13-cloud-amd64",
     },
     Rule {
         topic: Topic::MprotectBatching,
@@ -101,6 +125,6 @@ pub const RULES: &[Rule] = &[
         since: Version::new(6, 17),
         largest: Leaf::M512,
         source: "mm/mprotect.c, batching by folio",
-        evidence: "",
+        evidence: "no on 6.16.12+deb13-cloud-amd64, yes on 6.17.13+deb13-cloud-amd64",
     },
 ];
