@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb lab lab-fetch lab-slice lab-docs
+.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb lab lab-fetch lab-slice lab-docs test-browser results
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -36,6 +36,14 @@ lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
 
 lab-docs: ## docs/support.md and the rules of leaf, from the record
 	$(LAB) docs
+
+test-browser: build ## a report in headless Chromium, with screenshots
+	scripts/setup.sh browser
+	scripts/test-browser.sh $(HUGETEXT)
+
+results: build ## every benchmark on this machine, in about ten minutes: docs/results.md
+	scripts/setup.sh results
+	scripts/results.sh $(HUGETEXT) docs/results.md
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench

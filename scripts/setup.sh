@@ -49,6 +49,16 @@ packages() {
     kernel-x86_64)
         echo gcc-x86-64-linux-gnu
         ;;
+    browser)
+        packages build
+        echo chromium           # opens the report
+        echo fonts-dejavu-core  # its text, in screenshots
+        echo nodejs npm         # playwright-core drives it, axe-core checks it
+        ;;
+    results)
+        packages build
+        echo qemu-user  # runs the compiler for the TLB models
+        ;;
     bench)
         packages build
         echo binutils   # readelf, to compare a scan with

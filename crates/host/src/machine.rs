@@ -21,6 +21,17 @@ pub enum ThpMode {
     Unavailable,
 }
 
+impl fmt::Display for ThpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ThpMode::Always => "always",
+            ThpMode::Madvise => "madvise",
+            ThpMode::Never => "never",
+            ThpMode::Unavailable => "unavailable",
+        })
+    }
+}
+
 /// The kernel and page sizes of this machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
@@ -52,19 +63,14 @@ impl fmt::Display for Machine {
     /// In a line, for readers of figures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let processor = self.processor.as_deref().unwrap_or(self.arch);
-        let thp = match self.thp {
-            ThpMode::Always => "always",
-            ThpMode::Madvise => "madvise",
-            ThpMode::Never => "never",
-            ThpMode::Unavailable => "unavailable",
-        };
         write!(
             f,
-            "Linux {} on {} x {processor}, {:.0} GiB, {} pages, THP {thp}",
+            "Linux {} on {} x {processor}, {:.0} GiB, {} pages, THP {}",
             self.release,
             self.cpus,
             self.memory as f64 / (1u64 << 30) as f64,
             self.page,
+            self.thp,
         )
     }
 }

@@ -10,6 +10,7 @@ mod learn;
 mod output;
 mod program;
 mod promote;
+mod report;
 mod run;
 mod scan;
 mod size;
@@ -52,6 +53,7 @@ enum Mode {
     Stat(stat::Arguments),
     Promote(promote::Arguments),
     Bench(bench::Arguments),
+    Report(report::Arguments),
     Store(store::Arguments),
 }
 
@@ -106,6 +108,7 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Stat(arguments) => stat::run(&arguments, output),
         Mode::Promote(arguments) => promote::run(&arguments, output),
         Mode::Bench(arguments) => bench::run(&arguments, output),
+        Mode::Report(arguments) => report::run(&arguments, output),
         Mode::Store(arguments) => store::run(&arguments, output),
     }
 }

@@ -140,6 +140,16 @@ impl Ground {
         })
     }
 
+    /// The kernel.
+    pub(crate) fn kernel(&self) -> Version {
+        self.kernel
+    }
+
+    /// The mounts.
+    pub(crate) fn mounts(&self) -> &Mounts {
+        &self.mounts
+    }
+
     /// The leaf to warm for.
     pub(crate) fn leaf(&self) -> Leaf {
         self.leaf

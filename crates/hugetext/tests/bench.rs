@@ -157,3 +157,35 @@ fn mprotect_compares_memory_and_files() {
     let files = measure(&benchmarks[1], "all changes");
     assert!(files[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
 }
+
+#[test]
+fn merged_files_make_fewer_mappings_and_leave_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = [
+        "--json",
+        "--rounds",
+        "1",
+        "--per-round",
+        "2",
+        "--workers",
+        "2",
+    ];
+    let place = ["--directory", path(directory.path())];
+    let Some(benchmarks) = benchmarks(&[&["rmap"][..], &small, &place].concat()) else {
+        return;
+    };
+    assert!(measure(&benchmarks[0], "2 workers")[0]["median"].as_f64() > Some(0.0));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    let mappings = benchmarks[0]["measures"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap();
+    if mappings["name"] != "file mappings" {
+        println!("skipped: ptrace is not permitted here");
+        return;
+    }
+    let count = |side: usize| mappings["values"][side]["median"].as_f64().unwrap();
+    assert!(count(1) < count(0), "merged");
+    assert_eq!(count(2), count(0), "replicas");
+}

@@ -42,6 +42,18 @@ pub(crate) struct Arguments {
     directory: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// What is measured when nothing is said.
+    pub(super) fn usual(quick: bool) -> Arguments {
+        Arguments {
+            rounds: Rounds::usual(quick),
+            size: if quick { 16 } else { 512 },
+            calls: if quick { 10_000 } else { 1_000_000 },
+            directory: None,
+        }
+    }
+}
+
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -290,7 +302,7 @@ fn comparison(kind: Kind, arguments: &Arguments, files: &Files, times: &[Times])
         state: state(side, files.leaf),
     });
     Comparison {
-        benchmark,
+        benchmark: benchmark.to_owned(),
         title,
         sides: sides.collect(),
         measures: measures.into_iter().flatten().collect(),

@@ -1,27 +1,27 @@
 //! What every benchmark yields: measures of a few sides, the first of which the others are
 //! compared with, round by round.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::stats::Estimate;
 
 /// One benchmark's result.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Comparison {
     /// Its name on the command line.
-    pub(crate) benchmark: &'static str,
+    pub(crate) benchmark: String,
     /// What was measured, in a line.
     pub(crate) title: String,
     /// What each side is, and by which facts it is known to have been so.
     pub(crate) sides: Vec<Side>,
     pub(crate) measures: Vec<Measure>,
     /// What a reader must know to judge the figures.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
 }
 
 /// One of the states compared.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Side {
     pub(crate) name: String,
     /// What was verified of it.
@@ -29,7 +29,7 @@ pub(crate) struct Side {
 }
 
 /// One quantity.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Measure {
     pub(crate) name: String,
     pub(crate) unit: Unit,
@@ -38,24 +38,27 @@ pub(crate) struct Measure {
 }
 
 /// A quantity of one side.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Value {
     #[serde(flatten)]
     pub(crate) estimate: Estimate,
     /// This side over the first one, round by round; absent for the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<Estimate>,
     /// The value of each round.
     pub(crate) rounds: Vec<f64>,
 }
 
 /// What a measure counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unit {
     Seconds,
     Count,
     Bytes,
+    PerSecond,
+    /// How many times as much.
+    Factor,
 }
 
 impl Measure {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::Args;
 use hugetext_elf::Image;
 use hugetext_host::{
-    Deadline, Instance, ReplaceError, Replacement, Usage, file_mappings, run_measured,
+    Deadline, Instance, ReplaceError, Replacement, Usage, file_mappings, holders, run_measured,
     text_mappings,
 };
 use indicatif::ProgressBar;
@@ -54,6 +54,20 @@ pub(crate) struct Arguments {
     /// The command [default: an empty compile by cc1, and /bin/true]
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+impl Arguments {
+    /// What is measured when nothing is said.
+    pub(super) fn usual(quick: bool) -> Arguments {
+        Arguments {
+            rounds: Rounds::usual(quick),
+            per_round: if quick { 2 } else { 15 },
+            program: None,
+            copy: false,
+            timeout: 60,
+            command: Vec::new(),
+        }
+    }
 }
 
 /// Answers `hugetext bench exec`.
@@ -128,14 +142,14 @@ impl Job {
         output: &Output,
     ) -> Result<Comparison, Stop> {
         let program = Program::open(&self.program)?;
-        let program = if arguments.copy {
-            unnamed_copy(&program)?
-        } else {
-            program
+        // What others run cannot be taken out of the page cache.
+        let in_use = || holders(&program.file).is_ok_and(|holders| !holders.is_empty());
+        let copied = arguments.copy || (!explicit && in_use());
+        let program = match copied {
+            true => unnamed_copy(&program)?,
+            false => program,
         };
-        let executable = arguments
-            .copy
-            .then(|| format!("/proc/self/fd/{}", program.file.as_raw_fd()));
+        let executable = copied.then(|| format!("/proc/self/fd/{}", program.file.as_raw_fd()));
         let text = Text::of(program, ground)?;
         let states: &[Option<State>] = match text.count() {
             0 if explicit => {
@@ -155,7 +169,12 @@ impl Job {
         let bar = output.progress("rounds", u64::from(arguments.rounds.rounds));
         let outcome = runner.rounds(arguments.rounds, states, &text, ground, &bar);
         bar.finish_and_clear();
-        Ok(outcome?.comparison(self, arguments))
+        let mut comparison = outcome?.comparison(self, arguments);
+        if copied {
+            let note = "measured on a copy without a name, because others run the program itself";
+            comparison.notes.push(note.to_owned());
+        }
+        Ok(comparison)
     }
 }
 
@@ -393,7 +412,7 @@ impl Outcome {
             ));
         }
         Comparison {
-            benchmark: "exec",
+            benchmark: "exec".to_owned(),
             title: format!(
                 "{}, {} rounds of {} runs a side",
                 job.title, arguments.rounds.rounds, arguments.per_round

@@ -1,9 +1,12 @@
 //! `hugetext bench`: what huge text is worth, measured on this machine.
 
+mod all;
 mod calls;
 mod comparison;
 mod exec;
+mod interrupt;
 mod mprotect;
+mod rmap;
 mod rounds;
 mod show;
 mod stats;
@@ -12,13 +15,14 @@ mod tlb;
 
 use clap::{Args, Subcommand};
 use hugetext_host::Machine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
 use calls::Kind;
-use comparison::Comparison;
+pub(crate) use comparison::{Comparison, Measure, Unit};
+pub(crate) use show::{amount, ratio};
 
 /// Measure what program text on huge pages is worth
 #[derive(Debug, Args)]
@@ -35,14 +39,26 @@ enum Benchmark {
     /// Random calls into a big file: what page walks and TLB misses cost
     Random(calls::Arguments),
     Mprotect(mprotect::Arguments),
+    Rmap(rmap::Arguments),
     Tlb(tlb::Arguments),
+    All(all::Arguments),
 }
 
 /// The result of benchmarks that compare sides.
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
+    /// The machine in a line.
+    summary: String,
     benchmarks: Vec<Comparison>,
+}
+
+/// A result read back from `--json`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BenchmarkFile {
+    /// The machine it was measured on, in a line.
+    pub(crate) summary: String,
+    pub(crate) benchmarks: Vec<Comparison>,
 }
 
 /// Why there is no result.
@@ -67,13 +83,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Benchmark::Cold(arguments) => calls::run(arguments, &[Kind::Cold], output),
         Benchmark::Random(arguments) => calls::run(arguments, &[Kind::Random], output),
         Benchmark::Mprotect(arguments) => mprotect::run(arguments, output),
+        Benchmark::Rmap(arguments) => rmap::run(arguments, output),
+        Benchmark::All(arguments) => all::run(arguments, output),
         // It compares layouts, not sides, and has a report of its own.
         Benchmark::Tlb(arguments) => return tlb::run(arguments, output),
     };
     match outcome {
         Ok(benchmarks) => {
+            let machine = Machine::this();
             let report = Report {
-                machine: Machine::this(),
+                summary: machine.to_string(),
+                machine,
                 benchmarks,
             };
             output.result("bench", &report, show::report)?;

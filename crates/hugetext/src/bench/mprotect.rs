@@ -37,6 +37,18 @@ pub(crate) struct Arguments {
     directory: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// What is measured when nothing is said.
+    pub(super) fn usual(quick: bool) -> Arguments {
+        Arguments {
+            rounds: if quick { 2 } else { 5 },
+            size: if quick { 16 } else { 1024 },
+            loops: if quick { 2 } else { 40 },
+            directory: None,
+        }
+    }
+}
+
 const READ: Perms = Perms {
     read: true,
     write: false,
@@ -86,7 +98,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparis
         let len = subjects.first().map_or(0, |subject| subject.len as u64);
         let name = "all changes";
         comparisons.push(Comparison {
-            benchmark: "mprotect",
+            benchmark: "mprotect".to_owned(),
             title: format!(
                 "{} of {what}, to read-only and back {} times, {} rounds",
                 bytes(len),

@@ -11,6 +11,13 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
+    /// As many as when nothing is said.
+    pub(super) fn usual(quick: bool) -> Rounds {
+        Rounds {
+            rounds: if quick { 2 } else { 12 },
+        }
+    }
+
     /// The order of `sides` in each round. Neighbouring rounds go opposite ways and each pair
     /// begins with another side, so that a drift of the machine falls on all alike.
     pub(crate) fn orders(self, sides: usize) -> impl Iterator<Item = Vec<usize>> {

@@ -82,7 +82,7 @@ fn long_table(comparison: &Comparison, names: &[&str]) -> String {
 }
 
 /// `0.886 (0.880 to 0.893)`; without the interval where it has no width.
-pub(super) fn ratio(value: &Value) -> String {
+pub(crate) fn ratio(value: &Value) -> String {
     match value.ratio {
         Some(Estimate { median, low, high }) if low < high => {
             format!("{median:.3} ({low:.3} to {high:.3})")
@@ -93,11 +93,13 @@ pub(super) fn ratio(value: &Value) -> String {
 }
 
 /// A value with its unit.
-pub(super) fn amount(value: f64, unit: Unit) -> String {
+pub(crate) fn amount(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds if value >= 1.0 => format!("{value:.2} s"),
         Unit::Seconds => format!("{:.2} ms", value * 1e3),
         Unit::Count => format!("{value:.0}"),
+        Unit::PerSecond => format!("{value:.0}/s"),
+        Unit::Factor => format!("{value:.2}"),
         Unit::Bytes => bytes(value as u64),
     }
 }
@@ -161,7 +163,7 @@ mod tests {
         };
         let wall = vec![vec![0.0082, 0.0083, 0.0085], vec![0.0073, 0.0074, 0.0075]];
         let comparison = Comparison {
-            benchmark: "exec",
+            benchmark: "exec".to_owned(),
             title: "cc1".to_owned(),
             sides: vec![side("small"), side("warm")],
             measures: vec![

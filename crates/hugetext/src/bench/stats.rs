@@ -1,6 +1,6 @@
 //! Medians and how far to trust them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use statrs::statistics::{Data, OrderStatistics};
 
 /// Resamples for an interval.
@@ -12,7 +12,7 @@ const SEED: u64 = 0x7465_7874;
 
 /// The median of a sample, with the bootstrap percentile interval of the median (Efron 1979): the
 /// rounds are drawn anew, with replacement, and the middle 95 % of their medians is the interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Estimate {
     pub(crate) median: f64,
     /// Lower end of the interval.

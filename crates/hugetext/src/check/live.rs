@@ -35,12 +35,12 @@ struct Process {
 
 /// One mapping of text, joined with the segment it shows.
 #[derive(Debug, Serialize)]
-struct LiveText {
+pub(crate) struct LiveText {
     #[serde(flatten)]
-    mapping: TextMapping,
+    pub(crate) mapping: TextMapping,
     /// Bytes of it in windows.
-    reached: u64,
-    causes: Vec<Cause>,
+    pub(crate) reached: u64,
+    pub(crate) causes: Vec<Cause>,
 }
 
 /// Checks running processes; those that cannot be looked at are errors, the others still done.
@@ -72,15 +72,20 @@ pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<
     Ok(verdict.and(if no { Verdict::No } else { Verdict::Done }))
 }
 
-fn process(pid: i32, page: Leaf, leaf: Leaf) -> Result<Process, Failure> {
+/// The text a process maps from files, mapping by mapping.
+pub(crate) fn live_texts(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<LiveText>, Failure> {
     let failed = |error| Failure::process(pid, &error);
     let thp_disabled = is_thp_disabled(pid).map_err(failed)?;
-    let mappings: Vec<LiveText> = text_mappings(pid)
+    Ok(text_mappings(pid)
         .map_err(failed)?
         .into_iter()
         .filter(|mapping| mapping.path.is_some())
         .map(|mapping| live_text(pid, mapping, page, leaf, thp_disabled))
-        .collect();
+        .collect())
+}
+
+fn process(pid: i32, page: Leaf, leaf: Leaf) -> Result<Process, Failure> {
+    let mappings = live_texts(pid, page, leaf)?;
     let sum = |of: fn(&LiveText) -> u64| mappings.iter().map(of).sum();
     Ok(Process {
         pid,

@@ -21,7 +21,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::program::{NoProgram, Program};
 use crate::scan::{self, Found};
-use assess::{Assessment, CacheCount};
+pub(crate) use assess::Assessment;
+use assess::CacheCount;
+pub(crate) use live::{LiveText, live_texts};
 
 /// Show which text can be mapped by huge leaves, now and after a fix
 #[derive(Debug, Args)]

@@ -1,0 +1,369 @@
+//! `hugetext bench rmap`: what contention on the `i_mmap` of a few files costs an exec storm.
+//!
+//! Every mapping of a file is inserted into its inode's `i_mmap` tree and removed from it under one
+//! lock. A storm of small dynamic programs takes the locks of libc, ld.so and the program several
+//! times for each exec. Fewer mappings (merged files) and more inodes (replicas) are the remedies
+//! that need no other kernel.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hugetext_elf::{Options, Strategy, plan};
+use hugetext_host::{Deadline, Instance, Machine, file_mappings, run_measured};
+use hugetext_leaf::Leaf;
+use hugetext_loader::{Environment, Object, Role, closure};
+
+use super::Stop;
+use super::comparison::{Comparison, Measure, Side, Unit};
+use super::interrupt::Interrupt;
+use super::rounds::Rounds;
+use crate::failure::{Failure, plain};
+use crate::fix::carry_out;
+use crate::output::Output;
+use crate::program::Program;
+
+/// Start a small dynamic program from many workers at once, its files as they are, merged, and
+/// replicated
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Starts by each worker in a round
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    per_round: u32,
+    /// The most workers; 1, 2, 4 and so on up to it are measured [default: the processors]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    workers: Option<u32>,
+    /// The program, run without arguments
+    #[arg(long, value_name = "PATH", default_value = "/bin/true")]
+    program: PathBuf,
+    /// Where to make the files, which are removed afterwards [default: the directory for temporary
+    /// files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// What is measured when nothing is said.
+    pub(super) fn usual(quick: bool) -> Arguments {
+        Arguments {
+            rounds: Rounds::usual(quick),
+            per_round: if quick { 5 } else { 200 },
+            workers: None,
+            program: PathBuf::from("/bin/true"),
+            directory: None,
+        }
+    }
+}
+
+/// A start that takes longer has gone wrong.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One way to lay out the program's files.
+struct Layout {
+    side: Side,
+    /// The command of each group of workers.
+    groups: Vec<Vec<OsString>>,
+}
+
+/// Answers `hugetext bench rmap`.
+pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparison>, Stop> {
+    let machine = Machine::this();
+    let most = arguments
+        .workers
+        .map_or(machine.cpus, |workers| workers as usize);
+    let interrupt = Interrupt::watch()?;
+    let place = arguments
+        .directory
+        .clone()
+        .unwrap_or_else(std::env::temp_dir);
+    let directory = tempfile::Builder::new()
+        .prefix("hugetext-")
+        .tempdir_in(&place);
+    let directory = directory.map_err(|error| Failure::io(&place, &error))?;
+    let layouts = layouts(&arguments.program, directory.path(), most, machine.page)?;
+
+    let counts = worker_counts(most);
+    let bar = output.progress("rounds", u64::from(arguments.rounds.rounds));
+    // rates[count][layout]: starts a second, one a round.
+    let mut rates = vec![vec![Vec::new(); layouts.len()]; counts.len()];
+    for order in arguments.rounds.orders(layouts.len()) {
+        for index in order {
+            let Some(layout) = layouts.get(index) else {
+                continue;
+            };
+            for (workers, rates) in counts.iter().zip(&mut rates) {
+                interrupt.check()?;
+                let rate = layout.storm(*workers, arguments.per_round)?;
+                if let Some(rates) = rates.get_mut(index) {
+                    rates.push(rate);
+                }
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(vec![comparison(arguments, layouts, &counts, rates)?])
+}
+
+/// 1, 2, 4 and so on, and the most.
+fn worker_counts(most: usize) -> Vec<usize> {
+    let doubling = std::iter::successors(Some(1usize), |count| count.checked_mul(2));
+    doubling
+        .take_while(|count| *count < most)
+        .chain([most.max(1)])
+        .collect()
+}
+
+impl Layout {
+    /// Starts a second by `workers` at once.
+    fn storm(&self, workers: usize, starts: u32) -> Result<f64, Failure> {
+        let ready = Barrier::new(workers + 1);
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..workers)
+                .map(|worker| {
+                    let words = self.groups.get(worker % self.groups.len().max(1));
+                    let ready = &ready;
+                    scope.spawn(move || {
+                        ready.wait();
+                        (0..starts).try_for_each(|_| start(words))
+                    })
+                })
+                .collect();
+            ready.wait();
+            let begin = Instant::now();
+            for thread in threads {
+                let ended = thread.join();
+                ended.map_err(|_| Failure::new(&self.side.name, "a worker failed"))??;
+            }
+            Ok(workers as f64 * f64::from(starts) / begin.elapsed().as_secs_f64())
+        })
+    }
+
+    /// Mappings of files that one start makes; `None` where ptrace is not permitted.
+    fn mappings(&self) -> Option<f64> {
+        let mut command = command(self.groups.first())?;
+        let instance = Instance::start(&mut command).ok()?;
+        let deadline = Deadline::new(u32::try_from(instance.pid()).ok()?, LIMIT).ok()?;
+        let seen = instance.at_exit(|pid| file_mappings(pid).ok()).ok()?.0;
+        deadline.missed();
+        seen.flatten().map(|count| count as f64)
+    }
+}
+
+fn command(words: Option<&Vec<OsString>>) -> Option<Command> {
+    let (program, arguments) = words?.split_first()?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Some(command)
+}
+
+fn start(words: Option<&Vec<OsString>>) -> Result<(), Failure> {
+    let Some(mut command) = command(words) else {
+        return Ok(());
+    };
+    let name = command.get_program().to_owned();
+    let failed = |problem: String| Failure::at(Path::new(&name), problem);
+    match run_measured(&mut command, LIMIT) {
+        Ok((_, status)) if status.success() => Ok(()),
+        Ok((_, status)) => Err(failed(format!("the program failed: {status}"))),
+        Err(error) => Err(failed(plain(&error))),
+    }
+}
+
+fn comparison(
+    arguments: &Arguments,
+    layouts: Vec<Layout>,
+    counts: &[usize],
+    rates: Vec<Vec<Vec<f64>>>,
+) -> Result<Comparison, Failure> {
+    let mut measures: Vec<Measure> = Vec::new();
+    if let (Some(one), Some(all), Some(most)) = (rates.first(), rates.last(), counts.last())
+        && *most > 1
+    {
+        let over = |(all, one): (&Vec<f64>, &Vec<f64>)| {
+            let pairs = all.iter().zip(one);
+            pairs.map(|(all, one)| all / one).collect()
+        };
+        let scaling = all.iter().zip(one).map(over).collect();
+        measures.extend(Measure::new(
+            format!("scaling to {most} workers"),
+            Unit::Factor,
+            scaling,
+        ));
+    }
+    for (workers, rates) in counts.iter().zip(rates).rev() {
+        let name = match workers {
+            1 => "1 worker".to_owned(),
+            many => format!("{many} workers"),
+        };
+        measures.insert(
+            0,
+            Measure::new(name, Unit::PerSecond, rates)
+                .ok_or_else(|| Failure::new("rmap", "no round was measured"))?,
+        );
+    }
+    let mappings = layouts.iter().map(|layout| Some(vec![layout.mappings()?]));
+    if let Some(mappings) = mappings.collect::<Option<Vec<_>>>() {
+        measures.extend(Measure::new("file mappings", Unit::Count, mappings));
+    }
+    let mut notes = Vec::new();
+    if counts.last().is_none_or(|most| *most < 16) {
+        notes
+            .push("the lock is contended from dozens of processors on; few show little".to_owned());
+    }
+    Ok(Comparison {
+        benchmark: "rmap".to_owned(),
+        title: format!(
+            "starts of {} through its own loader, {} by each worker, {} rounds",
+            arguments.program.display(),
+            arguments.per_round,
+            arguments.rounds.rounds
+        ),
+        sides: layouts.into_iter().map(|layout| layout.side).collect(),
+        measures,
+        notes,
+    })
+}
+
+/// The files as they are, merged, and a copy of loader and libraries for each worker. All are
+/// started the same way, by their loader, so that no path on the machine has to change.
+fn layouts(
+    program: &Path,
+    directory: &Path,
+    workers: usize,
+    page: Leaf,
+) -> Result<Vec<Layout>, Failure> {
+    let closure =
+        closure(program, &Environment::current()).map_err(|error| Failure::at(program, error))?;
+    let files: Vec<&Object> = closure
+        .objects
+        .iter()
+        .filter(|object| matches!(object.role, Role::Interpreter | Role::Library))
+        .collect();
+    let loader = files.iter().find(|object| object.role == Role::Interpreter);
+    let loader = &loader
+        .ok_or_else(|| {
+            Failure::at(program, "not dynamically linked").remedy("name another --program")
+        })?
+        .path;
+    let layout = |name: &str, state: String, groups| Layout {
+        side: Side {
+            name: name.to_owned(),
+            state,
+        },
+        groups,
+    };
+    let mut directories: Vec<&Path> = files.iter().filter_map(|file| file.path.parent()).collect();
+    directories.dedup();
+    let search = std::env::join_paths(directories).map_err(|error| Failure::at(program, error))?;
+    let stock = through(loader, search, program);
+
+    let merged = directory.join("merged");
+    let mut merges = 0;
+    for path in files
+        .iter()
+        .map(|file| file.path.as_path())
+        .chain([program])
+    {
+        merges += u32::from(merge(path, &merged, page)?);
+    }
+    let own = |directory: &Path, program: &Path| {
+        let name = loader.file_name().unwrap_or_default();
+        through(
+            &directory.join(name),
+            directory.as_os_str().to_owned(),
+            program,
+        )
+    };
+    let merged_program = merged.join(program.file_name().unwrap_or_default());
+    let mut replicas = Vec::new();
+    for worker in 0..workers {
+        let replica = directory.join(format!("replica-{worker}"));
+        for file in &files {
+            copy(&file.path, &replica)?;
+        }
+        replicas.push(own(&replica, program));
+    }
+    let count = files.len();
+    Ok(vec![
+        layout(
+            "stock",
+            format!("{count} shared files and the program"),
+            vec![stock],
+        ),
+        layout(
+            "merged",
+            format!(
+                "{merges} of {} files with R, RX and R in one mapping",
+                count + 1
+            ),
+            vec![own(&merged, &merged_program)],
+        ),
+        layout(
+            "replicas",
+            format!("{count} files of its own for each worker"),
+            replicas,
+        ),
+    ])
+}
+
+/// The program started by its loader.
+fn through(loader: &Path, search: OsString, program: &Path) -> Vec<OsString> {
+    vec![
+        loader.into(),
+        "--library-path".into(),
+        search,
+        program.into(),
+    ]
+}
+
+fn copy(path: &Path, directory: &Path) -> Result<PathBuf, Failure> {
+    let to = directory.join(path.file_name().unwrap_or_default());
+    fs::create_dir_all(directory)
+        .and_then(|()| fs::copy(path, &to))
+        .map_err(|error| Failure::io(&to, &error))?;
+    Ok(to)
+}
+
+/// A copy with its read-only segments in one mapping: whether the layout allowed that. Leaves do
+/// not matter here, so the windows are base pages.
+fn merge(path: &Path, directory: &Path, page: Leaf) -> Result<bool, Failure> {
+    let program = Program::open(path)?;
+    let options = Options {
+        leaf: page,
+        page,
+        extend_tail: false,
+    };
+    let to = copy(path, directory)?;
+    let Ok(plan) = plan(&program.image, Strategy::Merge, &options) else {
+        return Ok(false);
+    };
+    let failed = |error| Failure::io(&to, &error);
+    // A new file: the copy keeps its content if the rewriting is refused.
+    let new = directory.join(".new");
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&new);
+    if carry_out(&program, &plan, &file.map_err(failed)?).is_err() {
+        fs::remove_file(&new).map_err(failed)?;
+        return Ok(false);
+    }
+    fs::set_permissions(&new, Permissions::from_mode(0o755))
+        .and_then(|()| fs::rename(&new, &to))
+        .map_err(failed)?;
+    Ok(true)
+}

@@ -1,0 +1,131 @@
+//! `hugetext report`: one file of HTML that shows where text lies, by which leaves it is mapped, and
+//! what benchmarks measured. It needs no network and no scripts.
+
+mod map;
+mod page;
+mod plot;
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hugetext_host::{Machine, Replacement};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::bench::BenchmarkFile;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::warm::Ground;
+use map::Map;
+use page::Page;
+
+const TEMPLATE: &str = include_str!("report.html");
+
+/// Write what is known of programs, processes and benchmarks into one HTML file
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Programs, shared objects, and ids of running processes
+    #[arg(value_name = "PATH|PID")]
+    subjects: Vec<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Results to show: what `hugetext bench … --json` printed
+    #[arg(long, value_name = "FILE")]
+    bench: Vec<PathBuf>,
+}
+
+/// Answers `hugetext report`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    if arguments.subjects.is_empty() && arguments.bench.is_empty() {
+        let nothing = Failure::at(&arguments.output, "nothing to report");
+        return Err(nothing.remedy("name programs, processes or results (--bench FILE)"));
+    }
+    let machine = Machine::this();
+    let ground = Ground::this()?;
+    let mut verdict = Verdict::Done;
+    let mut maps = Vec::new();
+    for subject in &arguments.subjects {
+        match look(subject, &machine, &ground) {
+            Ok(map) => maps.push(map),
+            Err(failure) => {
+                output.error(&failure);
+                verdict = Verdict::Failed;
+            }
+        }
+    }
+    let benchmarks: Vec<BenchmarkFile> = arguments
+        .bench
+        .iter()
+        .map(|path| read_benchmarks(path))
+        .collect::<Result<_, _>>()?;
+    let page = Page::new(&machine, maps, &benchmarks, command_line());
+    write(&arguments.output, &render(&page)?)?;
+    let written = Written {
+        path: &arguments.output,
+    };
+    output.result("report", &written, |written| {
+        written.path.display().to_string()
+    })?;
+    Ok(verdict)
+}
+
+#[derive(Serialize)]
+struct Written<'p> {
+    path: &'p Path,
+}
+
+/// A number names a process, unless a file has that name.
+fn look(subject: &Path, machine: &Machine, ground: &Ground) -> Result<Map, Failure> {
+    let pid = subject.to_str().and_then(|text| text.parse().ok());
+    match pid {
+        Some(pid) if !subject.exists() => Map::of_process(pid, machine, ground.leaf()),
+        _ => Map::of_file(subject, machine, ground),
+    }
+}
+
+fn read_benchmarks(path: &Path) -> Result<BenchmarkFile, Failure> {
+    let text = fs::read(path).map_err(|error| Failure::io(path, &error))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        Failure::at(
+            path,
+            format_args!("not a result of hugetext bench: {error}"),
+        )
+        .remedy("make one with hugetext bench all --json")
+    })
+}
+
+/// The command line of this report, to run it again.
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("hugetext".to_owned())
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn render(page: &Page) -> Result<String, Failure> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment
+        .render_str(TEMPLATE, page)
+        .map_err(|error| Failure::new("report", format_args!("{error:#}")))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::io(path, &error);
+    let new = Replacement::new(path).map_err(|error| Failure::at(path, error))?;
+    new.file().write_all(text.as_bytes()).map_err(failed)?;
+    let readable = Permissions::from_mode(0o644);
+    new.file().set_permissions(readable).map_err(failed)?;
+    new.commit().map_err(|error| Failure::at(path, error))?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Benchmarks as bars from zero, with intervals and rounds; all lengths in the units of a viewBox.
+
+use serde::Serialize;
+
+use crate::bench::{Comparison, Measure, Unit, amount, ratio};
+
+/// Width of the bars of a plot.
+const WIDTH: f64 = 1000.0;
+
+/// A benchmark as the page shows it.
+#[derive(Debug, Serialize)]
+pub(super) struct Benchmark {
+    title: String,
+    sides: Vec<(String, String)>,
+    plots: Vec<Plot>,
+    notes: Vec<String>,
+}
+
+/// One measure.
+#[derive(Debug, Serialize)]
+struct Plot {
+    name: String,
+    bars: Vec<Bar>,
+}
+
+/// One side of a measure.
+#[derive(Debug, Serialize)]
+struct Bar {
+    side: String,
+    /// Whether it is the one the others are compared with.
+    first: bool,
+    median: String,
+    interval: String,
+    ratio: String,
+    /// The ratio alone; empty where there is none.
+    times: String,
+    width: f64,
+    low: f64,
+    high: f64,
+    rounds: Vec<f64>,
+}
+
+impl Benchmark {
+    pub(super) fn new(comparison: &Comparison) -> Benchmark {
+        let sides = comparison.sides.iter();
+        Benchmark {
+            title: format!("{}: {}", comparison.benchmark, comparison.title),
+            sides: sides
+                .map(|side| (side.name.clone(), side.state.clone()))
+                .collect(),
+            plots: comparison
+                .measures
+                .iter()
+                .map(|measure| plot(comparison, measure))
+                .collect(),
+            notes: comparison.notes.clone(),
+        }
+    }
+}
+
+fn plot(comparison: &Comparison, measure: &Measure) -> Plot {
+    let values = || measure.values.iter();
+    let most = values()
+        .flat_map(|value| value.rounds.iter().copied().chain([value.estimate.high]))
+        .fold(0.0, f64::max);
+    let place = |value: f64| match most > 0.0 {
+        true => (value / most * WIDTH * 10.0).round() / 10.0,
+        false => 0.0,
+    };
+    let text = |value: f64| amount(value, measure.unit);
+    let bars = comparison.sides.iter().zip(values()).enumerate();
+    let bars = bars.map(|(index, (side, value))| {
+        let estimate = value.estimate;
+        Bar {
+            side: side.name.clone(),
+            first: index == 0,
+            median: text(estimate.median),
+            interval: match measure.unit {
+                Unit::Bytes => String::new(),
+                _ => format!("{} to {}", text(estimate.low), text(estimate.high)),
+            },
+            ratio: if index == 0 {
+                String::new()
+            } else {
+                ratio(value)
+            },
+            times: value
+                .ratio
+                .map_or_else(String::new, |ratio| format!("{:.2}", ratio.median)),
+            width: place(estimate.median),
+            low: place(estimate.low),
+            high: place(estimate.high),
+            rounds: value.rounds.iter().map(|round| place(*round)).collect(),
+        }
+    });
+    Plot {
+        name: measure.name.clone(),
+        bars: bars.collect(),
+    }
+}

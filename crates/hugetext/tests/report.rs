@@ -1,0 +1,70 @@
+//! Reports as a user makes them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn hugetext(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_report_stands_alone_and_shows_every_subject() {
+    let directory = tempfile::tempdir().unwrap();
+    // A name that would break out of the page if it were not escaped.
+    let program = directory.path().join("<b>&\"program");
+    fs::copy(env!("CARGO_BIN_EXE_hugetext"), &program).unwrap();
+    let results = directory.path().join("results.json");
+    let bench = hugetext(&[
+        "bench", "mprotect", "--rounds", "1", "--size", "8", "--loops", "1", "--json",
+    ]);
+    fs::write(&results, &bench.stdout).unwrap();
+    let page = directory.path().join("report.html");
+    let own = std::process::id().to_string();
+    let subjects = [path(&program), &own, "--bench", path(&results)];
+    let written = hugetext(&[&["report", "-o", path(&page)][..], &subjects].concat());
+    assert_eq!(
+        written.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&written.stderr)
+    );
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("&lt;b&gt;&amp;&quot;program") && !text.contains("<b>&"));
+    assert!(text.contains(&format!("Process {own}")) && text.contains("mprotect: "));
+    for foreign in ["http:", "https:", "<script", "<link", "<img", "url("] {
+        assert!(!text.contains(foreign), "{foreign}");
+    }
+    assert!(text.trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("report.html");
+    let results = directory.path().join("results.json");
+    fs::write(&results, "{}").unwrap();
+    for (arguments, said) in [
+        (&["--bench", path(&results)][..], "not a result"),
+        (&["--bench", "/nonexistent"], "/nonexistent"),
+        (&["/nonexistent"], "/nonexistent"),
+        (&["2147483647"], "no such process"),
+        (&[], "nothing to report"),
+    ] {
+        let output = hugetext(&[&["report", "-o", path(&page)][..], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(said) && text.lines().count() == 1, "{text}");
+    }
+    let output = hugetext(&["report", "-o", "/nonexistent/report.html", "/bin/true"]);
+    assert_eq!(output.status.code(), Some(2));
+}
