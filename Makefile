@@ -43,7 +43,8 @@ test-browser: build ## a report in headless Chromium, with screenshots
 
 results: build ## every benchmark on this machine, in about ten minutes: docs/results.md
 	scripts/setup.sh results
-	scripts/results.sh $(HUGETEXT) docs/results.md
+	scripts/results.sh $(HUGETEXT) > target/results.md
+	mv target/results.md docs/results.md
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench

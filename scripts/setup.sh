@@ -57,7 +57,6 @@ packages() {
         ;;
     results)
         packages build
-        echo qemu-user  # runs the compiler for the TLB models
         ;;
     bench)
         packages build
