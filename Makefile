@@ -73,4 +73,15 @@ results-tlb: build ## instruction-TLB misses of real programs: docs/tlb-results.
 	scripts/results-tlb.sh $(HUGETEXT) > target/tlb-results.md
 	mv target/tlb-results.md docs/tlb-results.md
 
+package: build ## target/debian/*.deb; takes cargo-deb
+	rm -rf target/package target/debian
+	$(HUGETEXT) generate target/package
+	gzip -9n target/package/*.1
+	cd crates/hugetext && cargo deb --no-build --no-strip
+
+package-test: package ## install it, upgrade a package under it, remove it, with the real dpkg; as root
+	packaging/test.sh target/debian/*.deb
+
+.PHONY: package package-test
+
 include kernel/kernel.mk

@@ -7,7 +7,7 @@ use clap::{Args, Command};
 use clap_complete::{Shell, generate_to};
 
 use crate::Verdict;
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 
 /// Write man pages and shell completions into a directory
 #[derive(Debug, Args)]
@@ -19,14 +19,18 @@ pub(crate) struct Arguments {
 /// Answers `hugetext generate` for the whole command line.
 pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<Verdict, Failure> {
     let directory = &arguments.directory;
-    let failed = |error: std::io::Error| Failure::at(directory, plain(&error));
+    let failed = |error| Failure::io(directory, &error);
     fs::create_dir_all(directory).map_err(failed)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         generate_to(shell, &mut command, "hugetext", directory).map_err(failed)?;
     }
-    let command = command
-        .disable_help_subcommand(true)
-        .mut_subcommands(|below| below.disable_help_subcommand(true));
     clap_mangen::generate_to(command, directory).map_err(failed)?;
+    // The help command of every command gets pages too, which say what the others say.
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.to_string_lossy().contains("-help") {
+            fs::remove_file(path).map_err(failed)?;
+        }
+    }
     Ok(Verdict::Done)
 }

@@ -7,6 +7,7 @@
     reason = "a failed helper fails the test"
 )]
 
+mod containers;
 mod fidelity;
 mod keep;
 mod learn;
