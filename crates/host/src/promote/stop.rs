@@ -16,8 +16,10 @@ use super::target::{Refusal, Status, Target};
 /// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT asks for, and
 /// group-stop.
 const EVENT_STOP: i32 = 128;
-/// How long threads may take to stop.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long threads may take to stop. They do as soon as they get a processor, so that this passes
+/// only where processes have to wait that long for one. Giving up is the worse choice: a call that
+/// was interrupted and gave up is made anew only in a stop.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// After this long a thread that has not stopped is looked at for uninterruptible sleep.
 const DOUBT: Duration = Duration::from_millis(5);
 /// How long to wait before threads are looked at again.
@@ -31,17 +33,18 @@ const NAP: Duration = Duration::from_micros(20);
 /// who would make it is stopped. Other processes that share the memory (a vfork child before exec)
 /// may run.
 ///
-/// All ptrace requests are tied to the OS thread that made this value. When that thread ends, for
-/// whatever reason, the kernel detaches what is still attached (kernel/ptrace.c, exit_ptrace()).
+/// All ptrace requests are tied to the OS thread that made this value, and its end is what lets the
+/// process go: the kernel then detaches everything in one go under the lock of the task list
+/// (kernel/ptrace.c, exit_ptrace()), whatever the reason for the end. One by one would leave
+/// moments in which a signal that the process ignores, queued because its thread is still traced,
+/// wakes one that is not (kernel/signal.c, sig_ignored() and complete_signal()).
 pub(super) struct Stopped<'t> {
     pub(super) target: &'t Target,
     stopped: Vec<i32>,
     asleep: Vec<i32>,
     ended: BTreeSet<i32>,
-    /// Of `stopped`, those whose calls are made anew.
-    renewed: Vec<i32>,
     /// When the first thread was interrupted.
-    since: Instant,
+    pub(super) since: Instant,
 }
 
 /// What a wait told of a thread.
@@ -82,14 +85,13 @@ impl Event {
 }
 
 impl<'t> Stopped<'t> {
-    /// Stops all threads, or none: what is attached when an error returns is let go.
+    /// Stops all threads.
     pub(super) fn stop(target: &'t Target) -> Result<Stopped<'t>, SwapError> {
         let mut all = Stopped {
             target,
             stopped: Vec::new(),
             asleep: Vec::new(),
             ended: BTreeSet::new(),
-            renewed: Vec::new(),
             since: Instant::now(),
         };
         // A thread may make another until it is stopped itself, so look until none is new.
@@ -153,9 +155,17 @@ impl<'t> Stopped<'t> {
             // ESRCH: it has ended, which the wait below tells.
             let _ = ptrace::interrupt(NixPid::from_raw(*tid));
         }
+        match self.wait(seized)?.first() {
+            Some(&tid) => Err(SwapError::DidNotStop { tid }),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until threads have stopped, or sleep uninterruptibly; those that do neither in time.
+    fn wait(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
         let begun = Instant::now();
-        let mut pending = seized;
-        while !pending.is_empty() {
+        let mut pending = threads;
+        loop {
             let mut still = Vec::new();
             for tid in pending {
                 match Event::look(tid, WaitOptions::NOHANG).map_err(SwapError::Trace)? {
@@ -185,15 +195,11 @@ impl<'t> Stopped<'t> {
                     !sleeps
                 });
             }
-            match pending.first() {
-                Some(tid) if begun.elapsed() > PATIENCE => {
-                    return Err(SwapError::DidNotStop { tid: *tid });
-                }
-                Some(_) => std::thread::sleep(NAP),
-                None => {}
+            if pending.is_empty() || begun.elapsed() > PATIENCE {
+                return Ok(pending);
             }
+            std::thread::sleep(NAP);
         }
-        Ok(())
     }
 
     /// Threads of the process that are held.
@@ -228,29 +234,6 @@ impl<'t> Stopped<'t> {
             let again = registers::before_call(&regs, number, place);
             // A thread that cannot be written to has been killed.
             let _ = ptrace::setregs(NixPid::from_raw(tid), again);
-            self.renewed.push(tid);
         }
-    }
-
-    /// Lets all threads run on; how long the first of them was held.
-    pub(super) fn release(mut self) -> Duration {
-        self.detach();
-        self.since.elapsed()
-    }
-
-    /// Those whose calls were made anew go last, for the reason given at `seize`.
-    fn detach(&mut self) {
-        let renewed = std::mem::take(&mut self.renewed);
-        self.stopped.retain(|tid| !renewed.contains(tid));
-        for tid in self.stopped.drain(..).chain(renewed) {
-            // ESRCH: killed meanwhile.
-            let _ = ptrace::detach(NixPid::from_raw(tid), None);
-        }
-    }
-}
-
-impl Drop for Stopped<'_> {
-    fn drop(&mut self) {
-        self.detach();
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use hugetext_leaf::{FileId, Perms, Span};
@@ -102,27 +103,60 @@ pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     let before = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|error| SwapError::Trace(error.into()))?;
-    // A thread of its own, since its end detaches whatever is still attached.
-    let outcome = std::thread::scope(|scope| scope.spawn(|| in_session(target, change)).join());
+    // A thread of its own, since its end is what lets the process go.
+    let tracer = AtomicI32::new(0);
+    let session = || {
+        tracer.store(
+            rustix::thread::gettid().as_raw_nonzero().get(),
+            Ordering::Release,
+        );
+        in_session(target, change)
+    };
+    let outcome = std::thread::scope(|scope| scope.spawn(session).join());
+    wait_for_end(tracer.load(Ordering::Acquire));
     let _ = before.thread_set_mask();
-    outcome.unwrap_or_else(|_| Err(SwapError::Trace(io::Error::other("the tracer panicked"))))
+    match outcome {
+        Ok(session) => session.map(|session| Pause {
+            total: session.since.elapsed(),
+            stopping: session.stopping,
+            threads: session.threads,
+        }),
+        Err(_) => Err(SwapError::Trace(io::Error::other("the tracer panicked"))),
+    }
 }
 
-fn in_session(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
-    hurry();
+/// Waits until a thread of this process is gone. It can be joined a moment before the kernel detaches
+/// what it traced (kernel/exit.c: exit_mm() comes before exit_notify()).
+fn wait_for_end(thread: i32) {
+    /// More than any scheduler lets it wait.
+    const PATIENCE: Duration = Duration::from_secs(5);
     let begun = Instant::now();
+    let entry = format!("/proc/self/task/{thread}");
+    while fs::exists(&entry).unwrap_or(false) && begun.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+}
+
+/// What a session that succeeded leaves behind.
+struct Session {
+    since: Instant,
+    stopping: Duration,
+    threads: usize,
+}
+
+fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
+    hurry();
     let stopped = Stopped::stop(target)?;
-    let stopping = begun.elapsed();
+    let stopping = stopped.since.elapsed();
     let threads = stopped.threads();
     let maps = read_maps(target)?;
     change.check_before(target, &maps)?;
     let gadget = find_gadget(target, &maps);
     let mut caller = Caller::borrow(&stopped, gadget)?;
-    let outcome = change.make(&mut caller);
+    change.make(&mut caller)?;
     drop(caller);
-    let total = stopped.release();
-    outcome.map(|()| Pause {
-        total,
+    Ok(Session {
+        since: stopped.since,
         stopping,
         threads,
     })
