@@ -1,0 +1,20 @@
+# Declarations with attributes: spatch cannot read them.
+/^extern void _down_write_nest_lock\(/i\
+void down_read_nest_lock(struct rw_semaphore *sem, struct rw_semaphore *nest);\
+int down_read_trylock_nest_lock(struct rw_semaphore *sem,\
+				struct rw_semaphore *nest);
+/^# define down_write_nest_lock\(sem, nest_lock\)[[:space:]]*down_write/i\
+static inline void down_read_nest_lock(struct rw_semaphore *sem,\
+				       struct rw_semaphore *nest)\
+	__no_context_analysis\
+{\
+	down_read(sem);\
+}\
+\
+static inline int down_read_trylock_nest_lock(struct rw_semaphore *sem,\
+					      struct rw_semaphore *nest)\
+	__no_context_analysis\
+{\
+	return down_read_trylock(sem);\
+}\
+

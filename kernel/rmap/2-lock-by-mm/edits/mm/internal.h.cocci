@@ -1,0 +1,1 @@
+../../one-mm.cocci

@@ -1,0 +1,11 @@
+// Nothing maps the inode any more, and nobody finds its page cache.
+@@
+identifier inode;
+@@
+ __destroy_inode(struct inode *inode)
+ {
+ ...
+ locks_free_lock_context(inode);
++i_mmap_free_shards(&inode->i_data);
+ ...
+ }

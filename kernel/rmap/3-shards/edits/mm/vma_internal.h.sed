@@ -1,0 +1,2 @@
+/^#include "internal\.h"$/a\
+#include "i_mmap.h"

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The reverse map of a file, in shards
+ *
+ * exec, fork and exit link and unlink every segment of libc and the dynamic
+ * loader. With one rwsem per file, many CPUs that start processes do little
+ * else but wait for those two files. So a file that many address spaces
+ * execute gets one tree and one rwsem per shard, and an address space uses one
+ * shard of each file.
+ *
+ * Which shard
+ *
+ * mm_struct::i_mmap_shard is drawn where an address space is created empty
+ * (exec) and copied where it is duplicated (fork). Hence all VMAs of an mm, and
+ * of all mms forked from it, are in one tree, and two rules that rest on tree
+ * order stay as they are:
+ *
+ *  - fork inserts the child's VMA behind the parent's, so that a walk never
+ *    sees the child before and the parent after the page tables are copied;
+ *  - mremap() may do without rmap locks when the new VMA sorts behind the old.
+ *
+ * Locks
+ *
+ *	mmap_lock
+ *	  i_mmap_root_rwsem
+ *	    i_mmap_shard::rwsem, in ascending order
+ *	      anon_vma::rwsem
+ *
+ * While i_mmap_shards is NULL, i_mmap_root_rwsem protects the one tree. Then:
+ *
+ *  - to change what one mm maps: its shard's rwsem for write, nothing else;
+ *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. Walks are
+ *    rarer than exec and cost much more than the locks;
+ *  - the flush_dcache_mmap_lock() of architectures that walk under it covers
+ *    every tree of a file, and is held for each change, as before.
+ *
+ * From one tree to shards
+ *
+ * i_mmap_shards goes from NULL to a pointer once in the life of an inode and
+ * is freed with it. It changes only under i_mmap_root_rwsem held for write
+ * together with all shards, so for whoever holds any lock of the file it is
+ * constant: unlock and tree lookups need no memory of how the lock was taken.
+ * Who waited for i_mmap_root_rwsem to change what one mm maps looks again
+ * after getting it, and goes on to the shard. Since it never goes back, looking
+ * twice is enough.
+ */
+
+#include <linux/cacheflush.h>
+#include <linux/fs.h>
+#include <linux/hugetlb_inline.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include "i_mmap.h"
+
+/* At 64 bytes each, the shards of a file fill one page at most. */
+#define I_MMAP_MAX_SHARDS	64U
+
+/* Fewer address spaces than this never fight much over one lock. */
+#define I_MMAP_MIN_CROWD	16U
+
+/* 0 until i_mmap_init(): no file is split before that. */
+static unsigned int i_mmap_nr_shards __ro_after_init;
+
+/**
+ * i_mmap_shard_count() - How many shards a file gets on a machine.
+ * @cpus: Possible CPUs, at least 1.
+ *
+ * Return: A power of two from 1 (never split) to %I_MMAP_MAX_SHARDS.
+ */
+unsigned int i_mmap_shard_count(unsigned int cpus)
+{
+	return min_t(unsigned int, roundup_pow_of_two(cpus), I_MMAP_MAX_SHARDS);
+}
+
+static int __init i_mmap_init(void)
+{
+	/* Something may have set it on the command line. */
+	if (!i_mmap_nr_shards)
+		i_mmap_nr_shards = i_mmap_shard_count(num_possible_cpus());
+	return 0;
+}
+core_initcall(i_mmap_init);
+
+#ifdef CONFIG_I_MMAP_SHARDS_AUDIT
+/* i_mmap_shards=N, to compare one kernel with itself; 1 splits no file. */
+static int __init i_mmap_set_shards(char *str)
+{
+	unsigned int wanted;
+
+	if (kstrtouint(str, 0, &wanted) || !wanted)
+		return -EINVAL;
+	i_mmap_nr_shards = i_mmap_shard_count(wanted);
+	return 0;
+}
+early_param("i_mmap_shards", i_mmap_set_shards);
+#endif
+
+/**
+ * i_mmap_draw_shard() - Give a new, empty address space its shard.
+ * @mm: Has no VMAs yet.
+ *
+ * Address spaces created on different CPUs at the same time get different
+ * shards; which CPU they run on later does not matter for correctness.
+ */
+void i_mmap_draw_shard(struct mm_struct *mm)
+{
+	mm->i_mmap_shard = raw_smp_processor_id();
+}
+
+static struct i_mmap_shard *i_mmap_shards(const struct address_space *mapping)
+{
+	/* Pairs with smp_store_release() in i_mmap_shard(). */
+	return smp_load_acquire(&mapping->i_mmap_shards);
+}
+
+static struct i_mmap_shard *i_mmap_shard_of(struct i_mmap_shard *shards,
+					    const struct mm_struct *mm)
+{
+	return &shards[mm->i_mmap_shard & (i_mmap_nr_shards - 1)];
+}
+
+/* The number of trees: 1, or that of the shards. */
+unsigned int i_mmap_nr_trees(struct address_space *mapping)
+{
+	return i_mmap_shards(mapping) ? i_mmap_nr_shards : 1;
+}
+
+struct rb_root_cached *i_mmap_tree(struct address_space *mapping,
+				   unsigned int nr)
+{
+	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+
+	return shards ? &shards[nr].root : &mapping->i_mmap_root;
+}
+
+unsigned int i_mmap_tree_nr(struct address_space *mapping,
+			    const struct mm_struct *mm)
+{
+	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+
+	return shards ? i_mmap_shard_of(shards, mm) - shards : 0;
+}
+
+void i_mmap_lock_write(struct address_space *mapping, struct mm_struct *mm)
+{
+	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+
+	if (!shards) {
+		down_write(&mapping->i_mmap_root_rwsem);
+		shards = i_mmap_shards(mapping);
+		if (!shards)
+			return;
+		up_write(&mapping->i_mmap_root_rwsem);
+	}
+	down_write(&i_mmap_shard_of(shards, mm)->rwsem);
+}
+
+void i_mmap_unlock_write(struct address_space *mapping, struct mm_struct *mm)
+{
+	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+
+	if (shards)
+		up_write(&i_mmap_shard_of(shards, mm)->rwsem);
+	else
+		up_write(&mapping->i_mmap_root_rwsem);
+}
+
+void i_mmap_lock_read(struct address_space *mapping)
+{
+	struct i_mmap_shard *shards;
+	unsigned int i;
+
+	down_read(&mapping->i_mmap_root_rwsem);
+	shards = i_mmap_shards(mapping);
+	for (i = 0; shards && i < i_mmap_nr_shards; i++)
+		down_read_nest_lock(&shards[i].rwsem,
+				    &mapping->i_mmap_root_rwsem);
+}
+
+int i_mmap_trylock_read(struct address_space *mapping)
+{
+	struct i_mmap_shard *shards;
+	unsigned int i;
+
+	if (!down_read_trylock(&mapping->i_mmap_root_rwsem))
+		return 0;
+
+	shards = i_mmap_shards(mapping);
+	for (i = 0; shards && i < i_mmap_nr_shards; i++) {
+		if (!down_read_trylock_nest_lock(&shards[i].rwsem,
+						 &mapping->i_mmap_root_rwsem))
+			goto undo;
+	}
+	return 1;
+
+undo:
+	while (i--)
+		up_read(&shards[i].rwsem);
+	up_read(&mapping->i_mmap_root_rwsem);
+	return 0;
+}
+
+void i_mmap_unlock_read(struct address_space *mapping)
+{
+	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	unsigned int i;
+
+	for (i = 0; shards && i < i_mmap_nr_shards; i++)
+		up_read(&shards[i].rwsem);
+	up_read(&mapping->i_mmap_root_rwsem);
+}
+
+static void i_mmap_lock_shards(struct address_space *mapping,
+			       struct i_mmap_shard *shards)
+{
+	unsigned int i;
+
+	for (i = 0; i < i_mmap_nr_shards; i++)
+		down_write_nest_lock(&shards[i].rwsem,
+				     &mapping->i_mmap_root_rwsem);
+}
+
+void i_mmap_lock_write_all(struct address_space *mapping)
+{
+	struct i_mmap_shard *shards;
+
+	down_write(&mapping->i_mmap_root_rwsem);
+	shards = i_mmap_shards(mapping);
+	if (shards)
+		i_mmap_lock_shards(mapping, shards);
+}
+
+int i_mmap_trylock_write_all(struct address_space *mapping)
+{
+	if (!down_write_trylock(&mapping->i_mmap_root_rwsem))
+		return 0;
+	if (likely(!i_mmap_shards(mapping)))
+		return 1;
+	/* Only hugetlb asks, and its files are never split. */
+	up_write(&mapping->i_mmap_root_rwsem);
+	return 0;
+}
+
+void i_mmap_unlock_write_all(struct address_space *mapping)
+{
+	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	unsigned int i;
+
+	for (i = 0; shards && i < i_mmap_nr_shards; i++)
+		up_write(&shards[i].rwsem);
+	up_write(&mapping->i_mmap_root_rwsem);
+}
+
+/*
+ * The half of mapping_mapped() for files with shards; no lock is needed.
+ * Called after i_mmap_root was seen empty: see i_mmap_shard() for the order.
+ */
+bool i_mmap_shards_mapped(const struct address_space *mapping)
+{
+	struct i_mmap_shard *shards;
+	unsigned int i;
+
+	/* Pairs with smp_wmb() in i_mmap_shard(). */
+	smp_rmb();
+	shards = i_mmap_shards(mapping);
+	for (i = 0; shards && i < i_mmap_nr_shards; i++) {
+		if (!RB_EMPTY_ROOT(&shards[i].root.rb_root))
+			return true;
+	}
+	return false;
+}
+EXPORT_SYMBOL_GPL(i_mmap_shards_mapped);
+
+/*
+ * Splitting is for files as users know them: the mapping must live and die
+ * with an inode, which frees the shards. hugetlb holds the whole lock for
+ * write and would gain nothing.
+ */
+static bool i_mmap_may_shard(const struct address_space *mapping,
+			     const struct vm_area_struct *vma)
+{
+	return i_mmap_nr_shards > 1 && !mapping->i_mmap_shards &&
+	       (vma->vm_flags & VM_EXEC) && !is_vm_hugetlb_page(vma) &&
+	       mapping->host && mapping == &mapping->host->i_data;
+}
+
+/**
+ * i_mmap_crowded() - Do enough address spaces execute a file to split it?
+ * @mapping: The file, locked by i_mmap_lock_write().
+ * @vma: A mapping of it, just linked.
+ *
+ * Counts executable mappings of the first page of @vma. An address space has
+ * one, as a rule; VMAs that follow each other and belong to one mm count once.
+ * Since files with a crowd are split, and the look is limited, this is short.
+ *
+ * Return: True if the caller should call i_mmap_shard() after unlocking.
+ */
+bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
+{
+	const unsigned int crowd = max(i_mmap_nr_shards, I_MMAP_MIN_CROWD);
+	const pgoff_t pgoff = vma_start_pgoff(vma);
+	const struct mm_struct *last = NULL;
+	unsigned int looks = 2 * crowd, found = 0;
+	struct vm_area_struct *other;
+
+	if (!i_mmap_may_shard(mapping, vma))
+		return false;
+
+	mapping_rmap_tree_foreach(other, mapping, pgoff, pgoff) {
+		if (other->vm_mm != last && (other->vm_flags & VM_EXEC))
+			found++;
+		last = other->vm_mm;
+		if (found >= crowd)
+			return true;
+		if (!--looks)
+			break;
+	}
+	return false;
+}
+
+/* Move every VMA to its shard. In tree order, which equal keys keep. */
+static void i_mmap_move_vmas(struct address_space *mapping,
+			     struct i_mmap_shard *shards)
+{
+	struct vm_area_struct *vma;
+	struct rb_node *node;
+
+	while ((node = rb_first_cached(&mapping->i_mmap_root))) {
+		vma = rb_entry(node, struct vm_area_struct, shared.rb);
+		mapping_rmap_tree_move(vma, &mapping->i_mmap_root,
+				       &i_mmap_shard_of(shards, vma->vm_mm)->root);
+		/*
+		 * Who sees i_mmap_root without its last VMA sees the shards,
+		 * and those before it in them.
+		 */
+		smp_wmb();
+	}
+}
+
+/**
+ * i_mmap_shard() - Split the reverse map of a crowded file.
+ * @mapping: The file. The caller holds no lock of it, but maps it.
+ *
+ * Without memory nothing changes; the next crowded mapping tries again.
+ */
+void i_mmap_shard(struct address_space *mapping)
+{
+	static struct lock_class_key shard_key;
+	struct i_mmap_shard *shards;
+	unsigned int i;
+
+	shards = kvzalloc_objs(*shards, i_mmap_nr_shards,
+			       GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
+	if (!shards)
+		return;
+
+	for (i = 0; i < i_mmap_nr_shards; i++) {
+		init_rwsem(&shards[i].rwsem);
+		lockdep_set_class_and_name(&shards[i].rwsem, &shard_key,
+					   "i_mmap_shard");
+		shards[i].root = RB_ROOT_CACHED;
+	}
+
+	down_write(&mapping->i_mmap_root_rwsem);
+	if (mapping->i_mmap_shards) {
+		up_write(&mapping->i_mmap_root_rwsem);
+		kvfree(shards);
+		return;
+	}
+
+	/*
+	 * Who sees the pointer waits for a shard: hold them all while VMAs
+	 * move. Publish first, so that mapping_mapped(), which takes no lock,
+	 * never finds i_mmap_root empty and no shards.
+	 */
+	i_mmap_lock_shards(mapping, shards);
+	flush_dcache_mmap_lock(mapping);
+	/* Pairs with smp_load_acquire() in i_mmap_shards(). */
+	smp_store_release(&mapping->i_mmap_shards, shards);
+	i_mmap_move_vmas(mapping, shards);
+	flush_dcache_mmap_unlock(mapping);
+	i_mmap_unlock_write_all(mapping);
+}
+
+/**
+ * i_mmap_free_shards() - Free what i_mmap_shard() made.
+ * @mapping: Of an inode that is being destroyed: not mapped, and not reachable
+ *	     through a folio or a file, so nobody holds or wants its locks.
+ */
+void i_mmap_free_shards(struct address_space *mapping)
+{
+	struct i_mmap_shard *shards = mapping->i_mmap_shards;
+
+	if (!shards)
+		return;
+	WARN_ON_ONCE(mapping_mapped(mapping));
+	mapping->i_mmap_shards = NULL;
+	kvfree(shards);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* How the reverse map of a file is split, locked and walked. */
+
+#include <kunit/test.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include "../i_mmap.h"
+
+#define NR_MMS		48
+#define SEGMENTS	5
+
+struct i_mmap_test {
+	struct inode inode;
+	struct mm_struct mms[NR_MMS];
+	struct vm_area_struct vmas[NR_MMS][SEGMENTS];
+};
+
+static void segment_init(struct i_mmap_test *t, int mm, int segment)
+{
+	struct vm_area_struct *vma = &t->vmas[mm][segment];
+
+	vma->vm_mm = &t->mms[mm];
+	vma->vm_start = (0x1000UL + segment * 4) << PAGE_SHIFT;
+	vma->vm_end = vma->vm_start + (4 << PAGE_SHIFT);
+	vma->vm_pgoff = segment * 4;
+	if (segment == 1)
+		vm_flags_init(vma, VM_READ | VM_EXEC);
+}
+
+static int i_mmap_test_init(struct kunit *test)
+{
+	struct i_mmap_test *t;
+	int mm, segment;
+
+	t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	if (!t)
+		return -ENOMEM;
+	address_space_init_once(&t->inode.i_data);
+	t->inode.i_data.host = &t->inode;
+	for (mm = 0; mm < NR_MMS; mm++) {
+		t->mms[mm].i_mmap_shard = mm;
+		for (segment = 0; segment < SEGMENTS; segment++)
+			segment_init(t, mm, segment);
+	}
+	test->priv = t;
+	return 0;
+}
+
+static void i_mmap_test_exit(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+
+	kvfree(t->inode.i_data.i_mmap_shards);
+}
+
+static bool map_segments(struct i_mmap_test *t, int mm)
+{
+	struct address_space *mapping = &t->inode.i_data;
+	bool crowded = false;
+	int segment;
+
+	i_mmap_lock_write(mapping, &t->mms[mm]);
+	for (segment = 0; segment < SEGMENTS; segment++) {
+		mapping_rmap_tree_insert(&t->vmas[mm][segment], mapping);
+		crowded |= i_mmap_crowded(mapping, &t->vmas[mm][segment]);
+	}
+	i_mmap_unlock_write(mapping, &t->mms[mm]);
+	return crowded;
+}
+
+static void unmap_segments(struct i_mmap_test *t, int mm)
+{
+	struct address_space *mapping = &t->inode.i_data;
+	int segment;
+
+	i_mmap_lock_write(mapping, &t->mms[mm]);
+	for (segment = 0; segment < SEGMENTS; segment++)
+		mapping_rmap_tree_remove(&t->vmas[mm][segment], mapping);
+	i_mmap_unlock_write(mapping, &t->mms[mm]);
+}
+
+/* How often a walk over page @pgoff meets each address space. */
+static void walk(struct i_mmap_test *t, pgoff_t pgoff, int *seen)
+{
+	struct address_space *mapping = &t->inode.i_data;
+	struct vm_area_struct *vma;
+
+	memset(seen, 0, NR_MMS * sizeof(*seen));
+	i_mmap_lock_read(mapping);
+	mapping_rmap_tree_foreach(vma, mapping, pgoff, pgoff)
+		seen[vma->vm_mm - t->mms]++;
+	i_mmap_unlock_read(mapping);
+}
+
+static void shard_counts(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(1), 1);
+	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(2), 2);
+	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(6), 8);
+	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(64), 64);
+	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(384), 64);
+}
+
+static void few_do_not_crowd(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+	int i;
+
+	/* One address space, however often it maps the file. */
+	for (i = 0; i < NR_MMS; i++) {
+		int segment;
+
+		for (segment = 0; segment < SEGMENTS; segment++)
+			t->vmas[i][segment].vm_mm = &t->mms[0];
+		KUNIT_EXPECT_FALSE(test, map_segments(t, i));
+	}
+}
+
+static void splitting_keeps_every_vma(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+	struct address_space *mapping = &t->inode.i_data;
+	bool crowded = false;
+	int *seen, mm, pgoff;
+
+	seen = kunit_kcalloc(test, NR_MMS, sizeof(*seen), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, seen);
+	if (num_possible_cpus() == 1)
+		kunit_skip(test, "one CPU, nothing to split");
+
+	for (mm = 0; mm < NR_MMS / 2; mm++)
+		crowded |= map_segments(t, mm);
+	KUNIT_EXPECT_TRUE(test, crowded);
+	i_mmap_shard(mapping);
+	KUNIT_ASSERT_NOT_NULL(test, mapping->i_mmap_shards);
+	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&mapping->i_mmap_root.rb_root));
+	KUNIT_EXPECT_TRUE(test, mapping_mapped(mapping));
+	for (; mm < NR_MMS; mm++)
+		KUNIT_EXPECT_FALSE(test, map_segments(t, mm));
+
+	for (pgoff = 0; pgoff < SEGMENTS * 4; pgoff++) {
+		walk(t, pgoff, seen);
+		for (mm = 0; mm < NR_MMS; mm++)
+			KUNIT_EXPECT_EQ(test, seen[mm], 1);
+	}
+	for (mm = 0; mm < NR_MMS; mm += 2)
+		unmap_segments(t, mm);
+	walk(t, 5, seen);
+	for (mm = 0; mm < NR_MMS; mm++)
+		KUNIT_EXPECT_EQ(test, seen[mm], mm % 2);
+	for (mm = 1; mm < NR_MMS; mm += 2)
+		unmap_segments(t, mm);
+	KUNIT_EXPECT_FALSE(test, mapping_mapped(mapping));
+}
+
+static void a_family_keeps_its_order(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+	struct address_space *mapping = &t->inode.i_data;
+	struct vm_area_struct *vma;
+	int mm, last = -1;
+
+	if (num_possible_cpus() == 1)
+		kunit_skip(test, "one CPU, nothing to split");
+	/* Parents before children: mm, then mm + 1 of the same shard. */
+	for (mm = 0; mm < NR_MMS; mm++) {
+		t->mms[mm].i_mmap_shard = 3;
+		if (!mm)
+			mapping_rmap_tree_insert(&t->vmas[mm][1], mapping);
+		else
+			mapping_rmap_tree_insert_after(&t->vmas[mm][1],
+						       &t->vmas[mm - 1][1],
+						       mapping);
+		if (mm == NR_MMS / 2)
+			i_mmap_shard(mapping);
+	}
+	mapping_rmap_tree_foreach(vma, mapping, 4, 4) {
+		KUNIT_EXPECT_EQ(test, vma->vm_mm - t->mms, last + 1);
+		last = vma->vm_mm - t->mms;
+	}
+	KUNIT_EXPECT_EQ(test, last, NR_MMS - 1);
+}
+
+/* Not one that would ever go to waste: taken, given back, taken again. */
+static void locks_exclude_walks(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+	struct address_space *mapping = &t->inode.i_data;
+	int round;
+
+	if (num_possible_cpus() == 1)
+		kunit_skip(test, "one CPU, nothing to split");
+	for (round = 0; round < 2; round++) {
+		i_mmap_lock_write(mapping, &t->mms[1]);
+		KUNIT_EXPECT_FALSE(test, i_mmap_trylock_read(mapping));
+		i_mmap_unlock_write(mapping, &t->mms[1]);
+		KUNIT_ASSERT_TRUE(test, i_mmap_trylock_read(mapping));
+		i_mmap_unlock_read(mapping);
+		i_mmap_lock_write_all(mapping);
+		KUNIT_EXPECT_FALSE(test, i_mmap_trylock_read(mapping));
+		i_mmap_unlock_write_all(mapping);
+		i_mmap_shard(mapping);
+	}
+}
+
+static struct kunit_case i_mmap_test_cases[] = {
+	KUNIT_CASE(shard_counts),
+	KUNIT_CASE(few_do_not_crowd),
+	KUNIT_CASE(splitting_keeps_every_vma),
+	KUNIT_CASE(a_family_keeps_its_order),
+	KUNIT_CASE(locks_exclude_walks),
+	{}
+};
+
+static struct kunit_suite i_mmap_test_suite = {
+	.name = "i_mmap_shards",
+	.init = i_mmap_test_init,
+	.exit = i_mmap_test_exit,
+	.test_cases = i_mmap_test_cases,
+};
+kunit_test_suite(i_mmap_test_suite);
+
+MODULE_DESCRIPTION("KUnit tests for shards of the reverse map");
+MODULE_LICENSE("GPL");

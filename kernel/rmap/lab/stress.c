@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Stress for the reverse map of files: many address spaces that come, go, fork
+ * and move mappings of a few files, while others walk those files' mappings by
+ * truncating, dropping, collapsing and reclaiming them.
+ *
+ *	stress SECONDS DIRECTORY…	files are made in each DIRECTORY
+ *	stress storm WORKERS EXECS	every worker runs "victim" EXECS times
+ *
+ * Prints how often each step ran. It fails only where a step that must work
+ * did not: what goes wrong in the kernel, the kernel reports.
+ */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define WORKERS		24	/* more than I_MMAP_MIN_CROWD: all files are split */
+#define MAX_FILES	4
+#define FILE_SIZE	(4UL << 20)
+#define PAGE		4096UL
+
+static const char *victim = "/bin/victim";
+static char library[] = "libm.so.6";
+
+static int files[MAX_FILES];
+static int nr_files;
+static unsigned long *ran;	/* shared: how often each step ran */
+static char *map;		/* this worker's executable mapping */
+static int map_file;
+static sigjmp_buf bus;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(2);
+}
+
+static unsigned int draw(unsigned int below)
+{
+	return random() % below;
+}
+
+/* Truncation makes mapped pages go: SIGBUS is part of the game. */
+static void on_bus(int signal)
+{
+	siglongjmp(bus, signal);
+}
+
+static void write_to(const char *path, const char *text)
+{
+	const int fd = open(path, O_WRONLY);
+
+	if (fd < 0)
+		return;
+	if (write(fd, text, strlen(text)) < 0) {
+		/* compact_memory and drop_caches may be interrupted */
+	}
+	close(fd);
+}
+
+static void remap(void)
+{
+	if (map && munmap(map, FILE_SIZE))
+		die("munmap");
+	map_file = files[draw(nr_files)];
+	map = mmap(NULL, FILE_SIZE, PROT_READ | PROT_EXEC,
+		   draw(2) ? MAP_SHARED : MAP_PRIVATE, map_file, 0);
+	if (map == MAP_FAILED)
+		die("mmap");
+}
+
+static void touch(void)
+{
+	volatile char sum = 0;
+	unsigned long at;
+
+	for (at = 0; at < FILE_SIZE; at += PAGE << draw(4))
+		sum += map[at];
+}
+
+static void reap(pid_t child)
+{
+	if (child < 0 || waitpid(child, NULL, 0) < 0)
+		die("fork");
+}
+
+static void step_exec(void)
+{
+	const pid_t child = draw(2) ? vfork() : fork();
+
+	if (child == 0) {
+		if (draw(4))
+			execl(victim, victim, NULL);
+		else
+			execl(victim, victim, library, NULL);
+		_exit(2);
+	}
+	reap(child);
+}
+
+static void step_exec_from_dynamic(void)
+{
+	const pid_t child = fork();
+
+	if (child == 0) {
+		execl(victim, victim, "-", victim, library, NULL);
+		_exit(2);
+	}
+	reap(child);
+}
+
+static void step_fork(void)
+{
+	const pid_t child = fork();
+
+	if (child == 0) {
+		const pid_t grandchild = draw(2) ? fork() : -1;
+
+		if (!sigsetjmp(bus, 1))
+			touch();
+		if (grandchild > 0)
+			waitpid(grandchild, NULL, 0);
+		_exit(0);
+	}
+	reap(child);
+}
+
+static void step_touch(void)
+{
+	if (!sigsetjmp(bus, 1))
+		touch();
+}
+
+/* Move half of the mapping elsewhere and back: page tables change VMAs. */
+static void step_mremap(void)
+{
+	const size_t half = FILE_SIZE / 2;
+	char *away = mmap(NULL, half, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (away == MAP_FAILED)
+		return;
+	if (mremap(map + half, half, half, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   away) == MAP_FAILED)
+		goto again;
+	if (!sigsetjmp(bus, 1))
+		*(volatile char *)away;
+	if (mremap(away, half, half, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   map + half) != MAP_FAILED)
+		return;
+again:
+	/* Not every kernel moves several VMAs at once. */
+	munmap(away, half);
+	remap();
+}
+
+/* Split the mapping and let it merge again. */
+static void step_split(void)
+{
+	char *middle = map + PAGE * draw(FILE_SIZE / PAGE - 16);
+
+	if (mprotect(middle, 8 * PAGE, PROT_READ) ||
+	    mprotect(middle, 8 * PAGE, PROT_READ | PROT_EXEC))
+		die("mprotect");
+	if (munmap(middle, 4 * PAGE) ||
+	    mmap(middle, 4 * PAGE, PROT_READ | PROT_EXEC,
+		 MAP_SHARED | MAP_FIXED, map_file, middle - map) == MAP_FAILED)
+		die("mmap in the middle");
+}
+
+static void step_remap(void)
+{
+	remap();
+}
+
+static void step_truncate(void)
+{
+	const int fd = files[draw(nr_files)];
+
+	if (ftruncate(fd, draw(FILE_SIZE)) || ftruncate(fd, FILE_SIZE))
+		die("ftruncate");
+}
+
+static void step_punch(void)
+{
+	const int fd = files[draw(nr_files)];
+
+	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		      PAGE * draw(512), PAGE * (1 + draw(256))) &&
+	    errno != EOPNOTSUPP && errno != ENOSYS)
+		die("fallocate");
+}
+
+static void step_write(void)
+{
+	static const char page[PAGE] = "text";
+
+	/* A full file system is as good: the pages are read. */
+	if (pwrite(files[draw(nr_files)], page, PAGE, PAGE * draw(1024)) < 0 &&
+	    errno != ENOSPC)
+		die("pwrite");
+}
+
+static void step_advise(void)
+{
+	static const int advices[] = {
+		MADV_DONTNEED, MADV_PAGEOUT, MADV_COLD, MADV_COLLAPSE,
+		MADV_WILLNEED, MADV_HUGEPAGE,
+	};
+
+	madvise(map, FILE_SIZE, advices[draw(6)]);
+}
+
+static void step_drop_caches(void)
+{
+	write_to("/proc/sys/vm/drop_caches", draw(8) ? "1" : "3");
+}
+
+static void step_compact(void)
+{
+	write_to("/proc/sys/vm/compact_memory", "1");
+}
+
+/* Take most of the free memory for a moment, so that file pages must go. */
+static void step_pressure(void)
+{
+	const long pages = sysconf(_SC_AVPHYS_PAGES);
+	const size_t size = PAGE * (pages > 0 ? pages : 1) / 2;
+	char *hog = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (hog == MAP_FAILED)
+		return;
+	madvise(hog, size, MADV_MERGEABLE);
+	memset(hog, 1, size);
+	munmap(hog, size);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+	unsigned int weight;
+} steps[] = {
+	{ "exec", step_exec, 30 },
+	{ "exec-from-dynamic", step_exec_from_dynamic, 15 },
+	{ "fork", step_fork, 20 },
+	{ "touch", step_touch, 20 },
+	{ "mremap", step_mremap, 20 },
+	{ "split", step_split, 20 },
+	{ "remap", step_remap, 10 },
+	{ "truncate", step_truncate, 6 },
+	{ "punch", step_punch, 10 },
+	{ "write", step_write, 10 },
+	{ "advise", step_advise, 12 },
+	{ "drop-caches", step_drop_caches, 2 },
+	{ "compact", step_compact, 1 },
+	{ "pressure", step_pressure, 1 },
+};
+
+#define NR_STEPS (sizeof(steps) / sizeof(steps[0]))
+
+static void work(unsigned int seed, time_t end)
+{
+	unsigned int total = 0, i, at;
+
+	srandom(seed);
+	for (i = 0; i < NR_STEPS; i++)
+		total += steps[i].weight;
+	remap();
+	while (time(NULL) < end) {
+		at = draw(total);
+		for (i = 0; at >= steps[i].weight; i++)
+			at -= steps[i].weight;
+		steps[i].run();
+		__atomic_add_fetch(&ran[i], 1, __ATOMIC_RELAXED);
+	}
+	_exit(0);
+}
+
+static void make_file(const char *directory)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/stressed-%d", directory, nr_files);
+	fd = open(path, O_RDWR | O_CREAT, 0755);
+	if (fd < 0 || ftruncate(fd, FILE_SIZE))
+		die(path);
+	files[nr_files++] = fd;
+}
+
+static int storm(unsigned int workers, unsigned int execs)
+{
+	struct timespec from, to;
+	unsigned int worker, i;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (worker = 0; worker < workers; worker++) {
+		const pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (pid)
+			continue;
+		/* A dynamic parent, as shells are, forks and executes. */
+		for (i = 0; i < execs; i++) {
+			const pid_t child = fork();
+
+			if (child == 0) {
+				execl(victim, victim, "-", victim, victim, NULL);
+				_exit(2);
+			}
+			reap(child);
+		}
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	printf("storm workers %u execs %u ms %lld\n", workers,
+	       workers * execs * 2,
+	       (to.tv_sec - from.tv_sec) * 1000LL +
+	       (to.tv_nsec - from.tv_nsec) / 1000000);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = on_bus };
+	int i, status, failed = 0;
+	time_t end;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 4 && !strcmp(argv[1], "storm"))
+		return storm(atoi(argv[2]), atoi(argv[3]));
+	if (argc < 3 || argc - 2 > MAX_FILES) {
+		fprintf(stderr, "usage: stress SECONDS DIRECTORY... (at most 4)\n");
+		return 2;
+	}
+	sigaction(SIGBUS, &action, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	for (i = 2; i < argc; i++)
+		make_file(argv[i]);
+	ran = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (ran == MAP_FAILED)
+		die("mmap");
+	end = time(NULL) + atoi(argv[1]);
+	for (i = 0; i < WORKERS; i++) {
+		const pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (pid == 0)
+			work(i + 1, end);
+	}
+	while (wait(&status) > 0)
+		failed += !WIFEXITED(status) || WEXITSTATUS(status);
+	for (i = 0; i < (int)NR_STEPS; i++)
+		printf("step %s %lu\n", steps[i].name, ran[i]);
+	printf("stress workers %d failed %d\n", WORKERS, failed);
+	return failed ? 1 : 0;
+}
