@@ -1,0 +1,65 @@
+use serde::Serialize;
+
+/// A file that every process start maps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct File {
+    /// Its name, for people.
+    pub name: String,
+    /// How often one process start takes its lock.
+    pub trips: u32,
+}
+
+/// What one process start costs. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Workload {
+    /// Work outside the locks: what a start takes on one core, less the trips.
+    pub work_ns: f64,
+    /// One change of a tree, with the lock held.
+    pub tree_ns: f64,
+    /// Everything else that a lock is held for, and taking it when its cache line is here.
+    pub lock_ns: f64,
+    /// What it takes more when another core had the lock last: its cache line travels.
+    pub transfer_ns: f64,
+    /// The files, each with its lock.
+    pub files: Vec<File>,
+}
+
+/// How the reverse map of a file is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// One tree, one lock.
+    OneLock,
+    /// No tree to change under the lock, but still one lock: what splitting trees alone can gain at
+    /// most, and what leaving files out of the reverse map did gain.
+    LockOnly,
+    /// A tree and a lock in each of this many shards; a core uses one of them.
+    Shards(u32),
+}
+
+impl Scheme {
+    /// The locks that one file has.
+    pub fn locks(self) -> u32 {
+        match self {
+            Self::OneLock | Self::LockOnly => 1,
+            Self::Shards(shards) => shards.max(1),
+        }
+    }
+
+    /// How long one trip holds the lock when its cache line is here, in nanoseconds.
+    pub fn hold_ns(self, workload: &Workload) -> f64 {
+        match self {
+            Self::LockOnly => workload.lock_ns,
+            Self::OneLock | Self::Shards(_) => workload.lock_ns + workload.tree_ns,
+        }
+    }
+}
+
+impl Workload {
+    /// The trips of one process start, in the order of their files: as indices into `files`.
+    /// Trips to one file follow each other, as mapping the segments of a library does.
+    pub(crate) fn route(&self) -> Vec<usize> {
+        let trips = |(index, file): (usize, &File)| vec![index; file.trips as usize];
+        self.files.iter().enumerate().flat_map(trips).collect()
+    }
+}
