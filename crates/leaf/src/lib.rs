@@ -9,6 +9,7 @@ mod bias;
 mod copy_name;
 mod geometry;
 mod kernel;
+mod policy;
 mod promote;
 mod reach;
 mod rules;
@@ -18,6 +19,7 @@ pub use bias::{Bias, Loader, ObjectKind};
 pub use copy_name::{CopyName, Original, ParseCopyNameError};
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Filesystem, ParseVersionError, Rule, Topic, Version, first_rule, rule};
+pub use policy::{ExecFault, ExecRead, load_leaf};
 pub use promote::{
     Backend, FileId, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run, promotion,
 };

@@ -1,0 +1,114 @@
+//! What the kernel series reads and how it aligns: the same decisions as its C headers.
+//!
+//! `kernel/order` decides what a fault on text reads into the page cache, `kernel/align` at which
+//! alignment a program is loaded. A test compiles those headers and compares them with this module
+//! over many inputs, so neither can change alone.
+
+use crate::bias::Bias;
+use crate::geometry::Leaf;
+use crate::reach::windows_in_file;
+use crate::segment::Segment;
+
+/// A leaf may be at most this many times the readahead of the device: 2 MiB with Linux's 128 KiB.
+const RA_FACTOR: u64 = 16;
+/// A leaf may be at most 1/64 of the memory that is there for the taking.
+const MEMORY_SHIFT: u32 = 6;
+/// The same, 1/512, if the page that faulted was evicted a short time ago.
+const REFAULT_SHIFT: u32 = 9;
+
+/// A fault on executable memory that missed the page cache. Numbers are of base pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecFault {
+    /// The page of the file that faulted, from `start` to below `end`.
+    pub index: u64,
+    /// The first page of the file that the mapping holds.
+    pub start: u64,
+    /// One past the last page of the file that the mapping holds.
+    pub end: u64,
+    /// Pages of the file, the last one perhaps in part.
+    pub file_pages: u64,
+    /// Page number of an address minus the page of the file that is mapped there, modulo 2^64.
+    pub skew: u64,
+    /// Readahead set for the device, at least 1.
+    pub ra_pages: u64,
+    /// Pages that are free, or cheap to reclaim.
+    pub avail_pages: u64,
+    /// The largest folio order of the page cache of the file.
+    pub max_order: u32,
+    /// The order of the PMD; 0 if it should not map text.
+    pub pmd_order: u32,
+    /// The order of the contpte block; 0 if there is none.
+    pub cont_order: u32,
+    /// The order that the architecture asks for in any case.
+    pub base_order: u32,
+    /// Whether the page was evicted a short time ago.
+    pub refault: bool,
+}
+
+/// What to read, in base pages of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecRead {
+    /// First page.
+    pub start: u64,
+    /// Number of pages.
+    pub size: u64,
+    /// Order of the folios.
+    pub order: u32,
+}
+
+impl ExecFault {
+    /// What to read: folios of the largest leaf that mapping, file, device and memory allow, else
+    /// of the architecture's order; from the start of the folio to where the device likes to stop,
+    /// inside the mapping.
+    pub fn read(&self) -> ExecRead {
+        let order = self.order();
+        let align_up = |page: u64| page.next_multiple_of(1 << order);
+        let start = self.window(order).max(self.start);
+        let end = align_up(start.saturating_add(self.ra_pages)).min(self.end);
+        ExecRead {
+            start,
+            size: end.saturating_sub(start),
+            order,
+        }
+    }
+
+    fn order(&self) -> u32 {
+        let fits = |order: &u32| *order > self.base_order && self.fits(*order);
+        [self.pmd_order, self.cont_order]
+            .into_iter()
+            .find(fits)
+            .unwrap_or(self.base_order)
+    }
+
+    /// The first page of the window of `order` around the fault.
+    fn window(&self, order: u32) -> u64 {
+        self.index >> order << order
+    }
+
+    fn fits(&self, order: u32) -> bool {
+        let pages = 1u64 << order;
+        let window = self.window(order);
+        let shift = if self.refault {
+            REFAULT_SHIFT
+        } else {
+            MEMORY_SHIFT
+        };
+        let congruent = self.skew.is_multiple_of(pages);
+        let whole = self.start <= window && window + pages <= self.end.min(self.file_pages);
+        let welcome =
+            pages / RA_FACTOR <= self.ra_pages && pages <= self.avail_pages.unbounded_shr(shift);
+        order <= self.max_order && congruent && whole && welcome
+    }
+}
+
+/// The leaf that an ET_DYN image gains from having its load bias aligned to: the first of `leaves`
+/// (largest first) of which some read-only PT_LOAD can hold a whole window. Segments count alone;
+/// what they gain from a neighbour that the kernel merges with them is not looked for.
+pub fn load_leaf(segments: &[Segment], page: Leaf, leaves: &[Leaf]) -> Option<Leaf> {
+    let gains = |leaf: &&Leaf| {
+        segments.iter().any(|segment| {
+            !windows_in_file(&[*segment], page, **leaf, Bias::aligned(**leaf)).is_empty()
+        })
+    };
+    leaves.iter().find(gains).copied()
+}

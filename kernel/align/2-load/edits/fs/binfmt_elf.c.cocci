@@ -1,0 +1,43 @@
+// A leaf of text raises the alignment. It is then the load bias that must be a multiple of it, so
+// that the first segment goes to an address congruent to its own.
+@@
+@@
+#include <asm/page.h>
++#include "elf_text_alignment.h"
+
+@@
+symbol alignment, load_bias;
+@@
+ static int load_elf_binary(...)
+ {
+ <...
+ 	unsigned long alignment;
++	unsigned long leaf;
++	unsigned long skew = 0;
+ ...>
+ }
+
+@@
+expression phdrs, nr;
+@@
+ static int load_elf_binary(...)
+ {
+ <...
+ 	alignment = maximum_alignment(phdrs, nr);
++	leaf = elf_text_alignment(phdrs, nr);
++	if (leaf > alignment) {
++		alignment = leaf;
++		skew = vaddr & (leaf - 1);
++	}
+ ...>
+ }
+
+@@
+@@
+ static int load_elf_binary(...)
+ {
+ <...
+-	load_bias &= ~(alignment - 1);
++	load_bias = elf_place(load_bias, alignment, skew);
+ ...>
+ }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _FS_ELF_TEXT_ALIGNMENT_H
+#define _FS_ELF_TEXT_ALIGNMENT_H
+
+#include <linux/sched.h>
+#include <linux/text_leaf.h>
+
+#include "elf_text_leaf.h"
+
+/*
+ * The alignment of the load bias that lets the text of an image be mapped by
+ * leaves in the current address space; 0 if none does. Address spaces of 32
+ * bits have no room for it.
+ */
+static inline unsigned long elf_text_alignment(const struct elf_phdr *phdrs, int nr)
+{
+	const unsigned int pmd = text_pmd_order(current->mm);
+	const unsigned int cont = text_cont_order();
+
+	if (ELF_CLASS != ELFCLASS64)
+		return 0;
+
+	return elf_text_leaf(phdrs, nr, PAGE_SIZE, pmd ? PAGE_SIZE << pmd : 0,
+			     cont ? PAGE_SIZE << cont : 0);
+}
+
+#endif /* _FS_ELF_TEXT_ALIGNMENT_H */

@@ -1,0 +1,2 @@
+/^mandatory-y \+= switch_to\.h$/a\
+mandatory-y += text_leaf.h

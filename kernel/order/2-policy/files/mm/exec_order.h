@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _MM_EXEC_ORDER_H
+#define _MM_EXEC_ORDER_H
+
+#ifdef __KERNEL__
+#include <linux/math.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+#endif
+
+/*
+ * What to read when a fault on executable memory misses the page cache.
+ *
+ * Text is read for the largest leaf (see linux/text_leaf.h) that the fault can
+ * be mapped by, if the mapping, the file, the device and memory allow it; else
+ * as before. Everything here is pure: the caller collects the facts, and the
+ * same code is compiled in user space to be compared with another
+ * implementation.
+ */
+
+/* A leaf may be at most this many times the readahead of the device. */
+#define EXEC_LEAF_RA_FACTOR		16
+/* A leaf may be at most this part of memory that is there for the taking. */
+#define EXEC_LEAF_MEMORY_SHIFT		6
+/* The same if the page that faulted was evicted a short time ago. */
+#define EXEC_LEAF_REFAULT_SHIFT		9
+
+/**
+ * struct exec_fault - all that the decision depends on
+ * @index: page of the file that faulted; @start <= @index < @end
+ * @start: first page of the file that the VMA maps
+ * @end: one past the last page of the file that the VMA maps
+ * @file_pages: pages of the file, the last one perhaps in part
+ * @skew: page number of an address in the VMA minus the page of the file that
+ *        is mapped there, modulo 2^BITS_PER_LONG
+ * @ra_pages: pages of readahead that are set for the device; not 0
+ * @avail_pages: pages that are free or cheap to reclaim
+ * @max_order: largest folio order of the page cache of the file
+ * @pmd_order: order of the PMD, 0 if it should not map text
+ * @cont_order: order of a block of contiguous PTEs, 0 if there is none
+ * @base_order: order that the architecture asks for in any case
+ * @refault: the page was evicted recently
+ */
+struct exec_fault {
+	unsigned long index;
+	unsigned long start;
+	unsigned long end;
+	unsigned long file_pages;
+	unsigned long skew;
+	unsigned long ra_pages;
+	unsigned long avail_pages;
+	unsigned int max_order;
+	unsigned int pmd_order;
+	unsigned int cont_order;
+	unsigned int base_order;
+	bool refault;
+};
+
+/**
+ * struct exec_read - the decision
+ * @start: first page of the file to read
+ * @size: number of pages, not 0
+ * @order: order of the folios
+ */
+struct exec_read {
+	unsigned long start;
+	unsigned long size;
+	unsigned int order;
+};
+
+static inline bool exec_leaf_fits(const struct exec_fault *f, unsigned int order)
+{
+	const unsigned long pages = 1UL << order;
+	const unsigned long first = round_down(f->index, pages);
+	const unsigned int shift = f->refault ? EXEC_LEAF_REFAULT_SHIFT :
+						EXEC_LEAF_MEMORY_SHIFT;
+
+	if (!order || order > f->max_order)
+		return false;
+	/* Address and offset must agree for the leaf to map the folio. */
+	if (f->skew & (pages - 1))
+		return false;
+	/* The VMA and the file must hold the whole window. */
+	if (first < f->start || f->end - first < pages)
+		return false;
+	if (f->file_pages < first || f->file_pages - first < pages)
+		return false;
+
+	return pages / EXEC_LEAF_RA_FACTOR <= f->ra_pages &&
+	       pages <= f->avail_pages >> shift;
+}
+
+/**
+ * exec_read_order - order of the folios to read text in
+ * @f: the fault
+ *
+ * Return: the order of the largest leaf that fits, else f->base_order.
+ */
+static inline unsigned int exec_read_order(const struct exec_fault *f)
+{
+	if (f->pmd_order > f->base_order && exec_leaf_fits(f, f->pmd_order))
+		return f->pmd_order;
+	if (f->cont_order > f->base_order && exec_leaf_fits(f, f->cont_order))
+		return f->cont_order;
+	return f->base_order;
+}
+
+/**
+ * exec_read - what to read for a fault on text
+ * @f: the fault
+ *
+ * Folios are aligned to their order in the file, so reading starts there if
+ * the VMA does not start later, and goes on for as long as the device likes to
+ * read, up to the end of a folio or of the VMA. Padding between segments is
+ * not read.
+ */
+static inline struct exec_read exec_read(const struct exec_fault *f)
+{
+	struct exec_read read = { .order = exec_read_order(f) };
+	const unsigned long pages = 1UL << read.order;
+	unsigned long end;
+
+	read.start = max(round_down(f->index, pages), f->start);
+	end = min(round_up(read.start + f->ra_pages, pages), f->end);
+	read.size = end - read.start;
+	return read;
+}
+
+#endif /* _MM_EXEC_ORDER_H */

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What is read for a fault on text: the decision of mm/exec_order.h. */
+#include <kunit/test.h>
+#include <linux/module.h>
+
+#include "../exec_order.h"
+
+/* 64M of text in a file of 64M, 4G at hand, of an x86-64 machine. */
+static const struct exec_fault x86_64 = {
+	.index = 1000,
+	.end = 16384,
+	.file_pages = 16384,
+	.ra_pages = 32,
+	.avail_pages = 1UL << 20,
+	.max_order = 9,
+	.pmd_order = 9,
+};
+
+/* The same of arm64 with pages of 4K, 16K and 64K. */
+static const struct exec_fault arm64_4k = {
+	.index = 1000,
+	.end = 16384,
+	.file_pages = 16384,
+	.ra_pages = 32,
+	.avail_pages = 1UL << 20,
+	.max_order = 9,
+	.pmd_order = 9,
+	.cont_order = 4,
+	.base_order = 4,
+};
+
+static const struct exec_fault arm64_16k = {
+	.index = 1000,
+	.end = 4096,
+	.file_pages = 4096,
+	.ra_pages = 8,
+	.avail_pages = 1UL << 18,
+	.max_order = 11,
+	.pmd_order = 11,
+	.cont_order = 7,
+	.base_order = 2,
+};
+
+static const struct exec_fault arm64_64k = {
+	.index = 500,
+	.end = 1024,
+	.file_pages = 1024,
+	.ra_pages = 2,
+	.avail_pages = 1UL << 16,
+	.max_order = 13,
+	.cont_order = 5,
+};
+
+static void expect_read(struct kunit *test, const struct exec_fault *f,
+			unsigned long start, unsigned long size, unsigned int order)
+{
+	const struct exec_read read = exec_read(f);
+
+	KUNIT_EXPECT_EQ(test, read.start, start);
+	KUNIT_EXPECT_EQ(test, read.size, size);
+	KUNIT_EXPECT_EQ(test, read.order, order);
+}
+
+static void large_text_is_read_by_leaves(struct kunit *test)
+{
+	struct exec_fault f;
+
+	expect_read(test, &x86_64, 512, 512, 9);
+	expect_read(test, &arm64_4k, 512, 512, 9);
+	expect_read(test, &arm64_16k, 896, 128, 7);
+	expect_read(test, &arm64_64k, 480, 32, 5);
+
+	/* 32M at a time only from a device that likes to read 2M. */
+	f = arm64_16k;
+	f.ra_pages = 128;
+	f.avail_pages = 1UL << 17;
+	expect_read(test, &f, 0, 2048, 11);
+}
+
+static void small_text_is_read_as_before(struct kunit *test)
+{
+	struct exec_fault f = arm64_16k;
+
+	/* A library of 800K never costs 2M. */
+	f.index = 30;
+	f.end = 50;
+	f.file_pages = 50;
+	expect_read(test, &f, 28, 8, 2);
+
+	f = x86_64;
+	f.index = 100;
+	f.start = 1;
+	f.end = 511;
+	expect_read(test, &f, 100, 32, 0);
+}
+
+static void only_whole_windows_of_the_mapping_count(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	/* The head of a text that starts behind the ELF header. */
+	f.start = 1;
+	f.index = 1;
+	expect_read(test, &f, 1, 32, 0);
+	f.index = 511;
+	expect_read(test, &f, 511, 32, 0);
+	f.index = 512;
+	expect_read(test, &f, 512, 512, 9);
+
+	/* Its tail, and the tail of the file. */
+	f.end = 16383;
+	f.index = 16382;
+	expect_read(test, &f, 16382, 1, 0);
+	f = x86_64;
+	f.file_pages = 16383;
+	f.index = 16382;
+	expect_read(test, &f, 16382, 2, 0);
+	f.index = 15871;
+	expect_read(test, &f, 15360, 512, 9);
+
+	/* A file that was cut short under the mapping. */
+	f.file_pages = 0;
+	expect_read(test, &f, 15871, 32, 0);
+}
+
+static void incongruent_text_is_not_read_by_leaves_it_cannot_have(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.skew = 1;
+	expect_read(test, &f, 1000, 32, 0);
+	f.skew = -512UL;
+	expect_read(test, &f, 512, 512, 9);
+
+	/* Congruent for the smaller leaf. */
+	f = arm64_16k;
+	f.ra_pages = 128;
+	f.skew = 128;
+	expect_read(test, &f, 896, 128, 7);
+}
+
+static void pressure_takes_leaves_away(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.avail_pages = 512UL << EXEC_LEAF_MEMORY_SHIFT;
+	expect_read(test, &f, 512, 512, 9);
+	f.avail_pages--;
+	expect_read(test, &f, 1000, 32, 0);
+
+	f = x86_64;
+	f.refault = true;
+	f.avail_pages = 512UL << EXEC_LEAF_REFAULT_SHIFT;
+	expect_read(test, &f, 512, 512, 9);
+	f.avail_pages--;
+	expect_read(test, &f, 1000, 32, 0);
+
+	/* Never below what the architecture asks for. */
+	f = arm64_4k;
+	f.avail_pages = 0;
+	expect_read(test, &f, 992, 32, 4);
+}
+
+static void file_and_device_bound_the_order(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.max_order = 8;
+	expect_read(test, &f, 1000, 32, 0);
+
+	f = x86_64;
+	f.ra_pages = 31;
+	expect_read(test, &f, 1000, 31, 0);
+
+	f = arm64_16k;
+	f.max_order = 6;
+	expect_read(test, &f, 1000, 8, 2);
+}
+
+static struct kunit_case exec_order_cases[] = {
+	KUNIT_CASE(large_text_is_read_by_leaves),
+	KUNIT_CASE(small_text_is_read_as_before),
+	KUNIT_CASE(only_whole_windows_of_the_mapping_count),
+	KUNIT_CASE(incongruent_text_is_not_read_by_leaves_it_cannot_have),
+	KUNIT_CASE(pressure_takes_leaves_away),
+	KUNIT_CASE(file_and_device_bound_the_order),
+	{}
+};
+
+static struct kunit_suite exec_order_suite = {
+	.name = "exec_order",
+	.test_cases = exec_order_cases,
+};
+
+kunit_test_suite(exec_order_suite);
+
+MODULE_DESCRIPTION("KUnit tests of the order that text is read in");
+MODULE_LICENSE("GPL");

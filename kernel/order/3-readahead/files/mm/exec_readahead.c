@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The facts from which mm/exec_order.h decides what to read for a fault on text. */
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/swap.h>
+#include <linux/text_leaf.h>
+#include <linux/vmstat.h>
+
+#include "exec_order.h"
+#include "exec_readahead.h"
+#include "internal.h"
+
+/*
+ * Pages free above the reserves, and pages of files that nobody has used for a
+ * while. Machines that have run for long have few of the former and do well.
+ */
+static unsigned long avail_pages(void)
+{
+	const unsigned long free = global_zone_page_state(NR_FREE_PAGES);
+
+	return free - min(free, totalreserve_pages) +
+	       global_node_page_state(NR_INACTIVE_FILE);
+}
+
+/* Only reclaim leaves a value where a page of a regular file was. */
+static bool evicted_recently(struct address_space *mapping, pgoff_t index)
+{
+	void *entry = xa_load(&mapping->i_pages, index);
+	bool workingset;
+
+	return xa_is_value(entry) &&
+	       workingset_test_recent(entry, true, &workingset, false);
+}
+
+static bool window_has_page(struct address_space *mapping, pgoff_t index,
+			    unsigned int order)
+{
+	const loff_t size = (loff_t)PAGE_SIZE << order;
+	const loff_t start = round_down((loff_t)index << PAGE_SHIFT, size);
+
+	return filemap_range_has_page(mapping, start, start + size - 1);
+}
+
+/**
+ * exec_readahead - choose what to read for a fault on text
+ * @vma: a VM_EXEC mapping of a file
+ * @index: page of the file that a fault missed in the page cache
+ * @ra: readahead state of the file, with ra_pages not 0; takes start, size and
+ *      order
+ */
+void exec_readahead(struct vm_area_struct *vma, pgoff_t index,
+		    struct file_ra_state *ra)
+{
+	struct address_space *mapping = vma->vm_file->f_mapping;
+	const bool pmd = !(vma->vm_flags & VM_NOHUGEPAGE);
+	struct exec_fault f = {
+		.index = index,
+		.start = vma_start_pgoff(vma),
+		.end = vma_end_pgoff(vma),
+		.file_pages = DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE),
+		.skew = (vma->vm_start >> PAGE_SHIFT) - vma_start_pgoff(vma),
+		.ra_pages = ra->ra_pages,
+		.avail_pages = avail_pages(),
+		.max_order = mapping_max_folio_order(mapping),
+		.pmd_order = pmd ? text_pmd_order(vma->vm_mm) : 0,
+		.cont_order = text_cont_order(),
+		.base_order = exec_folio_order(),
+		.refault = evicted_recently(mapping, index),
+	};
+	struct exec_read read = exec_read(&f);
+
+	/* A folio cannot take the place of pages that are there: try a smaller one. */
+	while (read.order > f.base_order &&
+	       window_has_page(mapping, index, read.order)) {
+		f.max_order = read.order - 1;
+		read = exec_read(&f);
+	}
+	ra->start = read.start;
+	ra->size = read.size;
+	ra->order = read.order;
+}

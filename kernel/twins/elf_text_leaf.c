@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * fs/elf_text_leaf.h in user space: reads images from stdin, 64-bit numbers
+ * each: bytes of the page, of the PMD, of the contpte block, and four program
+ * headers of type, flags, address, offset and size in the file. Writes bytes of
+ * the leaf.
+ */
+#include <elf.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "kernel.h"
+
+struct elf_phdr {
+	uint64_t p_type, p_flags, p_vaddr, p_offset, p_filesz;
+};
+#include "../align/1-policy/files/fs/elf_text_leaf.h"
+
+#define NR 4
+
+int main(void)
+{
+	struct {
+		uint64_t page, pmd, cont;
+		struct elf_phdr phdrs[NR];
+	} in;
+
+	while (fread(&in, sizeof(in), 1, stdin) == 1) {
+		const uint64_t leaf = elf_text_leaf(in.phdrs, NR, in.page,
+						    in.pmd, in.cont);
+
+		if (fwrite(&leaf, sizeof(leaf), 1, stdout) != 1)
+			return 1;
+	}
+	return fflush(stdout) || ferror(stdin);
+}

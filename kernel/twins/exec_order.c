@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * mm/exec_order.h in user space: reads faults from stdin, twelve 64-bit numbers
+ * each in the order of struct exec_fault, and writes start, size and order of
+ * what is to be read.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "kernel.h"
+#include "../order/2-policy/files/mm/exec_order.h"
+
+int main(void)
+{
+	uint64_t in[12];
+
+	while (fread(in, sizeof(in), 1, stdin) == 1) {
+		const struct exec_fault f = {
+			in[0], in[1], in[2], in[3], in[4], in[5], in[6],
+			in[7], in[8], in[9], in[10], in[11],
+		};
+		const struct exec_read read = exec_read(&f);
+		const uint64_t out[] = { read.start, read.size, read.order };
+
+		if (fwrite(out, sizeof(out), 1, stdout) != 1)
+			return 1;
+	}
+	return fflush(stdout) || ferror(stdin);
+}
