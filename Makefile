@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb lab lab-fetch lab-slice lab-docs test-browser results
+.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb results-rmap lab lab-fetch lab-slice lab-docs test-browser results
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -83,5 +83,9 @@ package-test: package ## install it, upgrade a package under it, remove it, with
 	packaging/test.sh target/debian/*.deb
 
 .PHONY: package package-test
+
+results-rmap: ## exec throughput by the locks of files, predicted: docs/rmap.md
+	cargo run -q -p hugetext-rmap > target/rmap.md
+	mv target/rmap.md docs/rmap.md
 
 include kernel/kernel.mk

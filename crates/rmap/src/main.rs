@@ -37,7 +37,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32, 64, 112, 128, 192, 256, 384])]
     cores: Vec<u32>,
     /// Process starts of each core
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 20)]
     starts: u32,
     /// One JSON document instead of Markdown
     #[arg(long)]
