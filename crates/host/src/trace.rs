@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use libc::{c_int, c_uint, pid_t};
+use libc::{c_int, pid_t};
 
 /// What a watched process does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,13 @@ fn wait(pid: pid_t) -> io::Result<(pid_t, c_int)> {
     }
 }
 
-fn request(request: c_uint, pid: pid_t, data: usize) -> io::Result<()> {
+/// The C libraries disagree about the sign of a ptrace request.
+#[cfg(target_env = "musl")]
+type Request = c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
+fn request(request: Request, pid: pid_t, data: usize) -> io::Result<()> {
     // SAFETY: the requests used here take a number as data and write nothing.
     match unsafe { libc::ptrace(request, pid, 0usize, data) } {
         -1 => Err(io::Error::last_os_error()),
