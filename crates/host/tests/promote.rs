@@ -118,6 +118,7 @@ fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Ou
         match attempt() {
             Err(
                 error @ (SwapError::NoThread
+                | SwapError::FileChanged
                 | SwapError::DidNotStop { .. }
                 | SwapError::Moved { .. }),
             ) => eprintln!("again: {error}"),

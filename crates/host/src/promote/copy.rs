@@ -79,19 +79,18 @@ impl HugeCopy {
             exec: false,
         };
         let region = Region::of_file(&self.file, 0, self.len as usize, leaf, perms)?;
-        // An error tells of one window; how many succeeded is counted below.
-        let _ = region.advise(Advice::Collapse);
-        region.touch(leaf.bytes() as usize);
-        let pagemap = File::open("/proc/self/pagemap")?;
-        match pagemap::huge_spans(&pagemap, region.span()) {
-            Ok(spans) => Ok(spans.iter().map(Span::len).sum()),
-            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
-                let maps = crate::process::own_smaps()?;
-                let own = maps.iter().filter(|(span, _)| region.span().overlaps(span));
-                Ok(own.map(|(_, huge)| huge).sum())
+        // Pages just written may still be on their way to the LRU list, where they cannot be
+        // gathered: EAGAIN (madvise(2), MADV_COLLAPSE) says to try again.
+        let mut huge = 0;
+        for _ in 0..ATTEMPTS {
+            let _ = region.advise(Advice::Collapse);
+            region.touch(leaf.bytes() as usize);
+            huge = mapped_huge(&region)?;
+            if huge >= self.len {
+                break;
             }
-            Err(error) => Err(error),
         }
+        Ok(huge)
     }
 
     /// The memory file.
@@ -116,6 +115,23 @@ impl HugeCopy {
             dev: metadata.dev(),
             ino: metadata.ino(),
         })
+    }
+}
+
+/// How often gathering pages is tried.
+const ATTEMPTS: u32 = 8;
+
+/// Bytes of a region of this process that PMD leaves map.
+fn mapped_huge(region: &Region) -> io::Result<u64> {
+    let pagemap = File::open("/proc/self/pagemap")?;
+    match pagemap::huge_spans(&pagemap, region.span()) {
+        Ok(spans) => Ok(spans.iter().map(Span::len).sum()),
+        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+            let maps = crate::process::own_smaps()?;
+            let own = maps.iter().filter(|(span, _)| region.span().overlaps(span));
+            Ok(own.map(|(_, huge)| huge).sum())
+        }
+        Err(error) => Err(error),
     }
 }
 
