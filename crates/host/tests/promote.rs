@@ -185,6 +185,10 @@ fn a_busy_program_goes_there_and_back_and_notices_nothing() {
 impl Drop for Busy {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            eprintln!(
+                "the busy program had ended with {:?}",
+                self.child.try_wait()
+            );
             let _ = self.child.kill();
             let mut rest = String::new();
             let _ = self.output.read_to_string(&mut rest);
