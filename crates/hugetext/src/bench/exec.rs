@@ -39,8 +39,8 @@ const SPARE_ROUNDS: u32 = 3;
 pub(crate) struct Arguments {
     #[command(flatten)]
     rounds: Rounds,
-    /// Runs of each side in a round
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Runs of each side in a round; many, because kernels tell user from system time by samples
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     per_round: u32,
     /// The program whose text to warm, if it is not the command's own
     #[arg(long, value_name = "PATH", requires = "command")]
