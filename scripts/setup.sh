@@ -80,7 +80,10 @@ done
 case " $* " in
 *" lab "* | *" test "*)
     # What runs inside guests is static.
-    rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl 2>/dev/null
+    rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl || {
+        echo "cannot add Rust's musl targets; see the line above, or install rustup" >&2
+        exit 2
+    }
     ;;
 esac
 [ -n "$missing" ] || exit 0
