@@ -1,10 +1,10 @@
 //! Facts about this machine's kernel.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 
 use hugetext_leaf::{Geometry, Leaf, Version};
-use procfs::Current;
 use serde::Serialize;
 
 /// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
@@ -113,10 +113,19 @@ fn geometry(arch: &str, page: Leaf) -> Option<Geometry> {
     known.iter().copied().find(|geometry| geometry.page == page)
 }
 
-/// The model, as /proc/cpuinfo has it on x86; arm64 gives numbers only.
+/// The model, as /proc/cpuinfo has it on x86; arm64 gives numbers only. Only what the kernel says
+/// of the first processor is read: every command asks at its start, and machines have hundreds.
 fn processor() -> Option<String> {
-    let info = procfs::CpuInfo::current().ok()?;
-    info.model_name(0).map(str::to_owned)
+    let info = BufReader::new(File::open("/proc/cpuinfo").ok()?);
+    let first = info
+        .lines()
+        .map_while(Result::ok)
+        .take_while(|line| !line.is_empty());
+    let mut fields = first.filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == "model name").then(|| value.trim().to_owned())
+    });
+    fields.next()
 }
 
 fn memory() -> u64 {

@@ -1,7 +1,7 @@
 //! `hugetext learn`: which programs and libraries a command's time is in, by watching it once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::Verdict;
 use crate::failure::Failure;
 use crate::keep::list::List;
 use crate::output::Output;
-use crate::run::{Action, Policy, Step, cannot_run, resolve};
+use crate::run::{Action, Policy, Step, find};
 use crate::table::{bytes, figures};
 use crate::warm::Ground;
 
@@ -116,13 +116,9 @@ impl Tally {
 
 /// Answers `hugetext learn`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
-    let name = arguments
-        .command
-        .first()
-        .map_or(OsStr::new(""), OsString::as_os_str);
-    let program = match resolve::command(name) {
-        Ok(program) => program,
-        Err(error) => return Ok(cannot_run(Path::new(name), &error, output)),
+    let (name, program) = match find(&arguments.command, output) {
+        Ok(found) => found,
+        Err(verdict) => return Ok(verdict),
     };
     let ground = Ground::this()?;
     let mut command = Command::new(&program);

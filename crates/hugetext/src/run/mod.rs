@@ -89,13 +89,9 @@ struct Plan {
 
 /// Answers `hugetext run`; returns only if the command was not run.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
-    let name = arguments
-        .command
-        .first()
-        .map_or(OsStr::new(""), OsString::as_os_str);
-    let program = match resolve::command(name) {
-        Ok(program) => program,
-        Err(error) => return Ok(cannot_run(Path::new(name), &error, output)),
+    let program = match find(&arguments.command, output) {
+        Ok((_, program)) => program,
+        Err(verdict) => return Ok(verdict),
     };
     let mut problems = Vec::new();
     if arguments.dry_run {
@@ -180,8 +176,20 @@ fn changes_user(program: &Path) -> bool {
     guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))
 }
 
+/// A command line's first word and the program it names, or the verdict if there is none.
+pub(crate) fn find<'c>(
+    command: &'c [OsString],
+    output: &Output,
+) -> Result<(&'c OsStr, PathBuf), Verdict> {
+    let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
+    match resolve::command(name) {
+        Ok(program) => Ok((name, program)),
+        Err(error) => Err(cannot_run(Path::new(name), &error, output)),
+    }
+}
+
 /// Exit status 127 or 126, as shells and env(1) have it.
-pub(crate) fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
+fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
     let missing = error.kind() == io::ErrorKind::NotFound;
     let problem = match missing {
         true => "command not found".to_owned(),
