@@ -1,38 +1,63 @@
 //! A bound on how long a child may run.
 
 use std::io;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::os::fd::OwnedFd;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Kills a child when its time is up.
+/// A child of this process that has not been waited for yet.
 #[derive(Debug)]
-pub struct Deadline {
-    met: Sender<()>,
-    watch: JoinHandle<bool>,
+pub(crate) struct Running(OwnedFd);
+
+impl Running {
+    /// The child with this process id (pidfd_open(2), Linux 5.3).
+    pub(crate) fn child(pid: u32) -> io::Result<Running> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Running(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Kills the child if it does not end within `limit`: whether it was killed.
+    pub(crate) fn end_within(&self, limit: Duration) -> io::Result<bool> {
+        // A child that has ended just now was in time.
+        Ok(!self.ends_within(limit)? && pidfd_send_signal(&self.0, Signal::KILL).is_ok())
+    }
+
+    fn ends_within(&self, limit: Duration) -> io::Result<bool> {
+        let end = Instant::now().checked_add(limit);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.map(Timespec::try_from).transpose();
+            let left = left.map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], left.as_ref()) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
 }
+
+/// Kills a child when its time is up, beside whoever waits for the child.
+#[derive(Debug)]
+pub struct Deadline(JoinHandle<bool>);
 
 impl Deadline {
     /// Gives the child with this process id `limit` from now. The child must not have been waited
     /// for yet.
     pub fn new(pid: u32, limit: Duration) -> io::Result<Deadline> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let child = pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::empty())?;
-        let (met, wait) = mpsc::channel();
-        let watch = thread::spawn(move || {
-            let late = wait.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-            // Fails if the child has ended just now: then it was in time.
-            late && pidfd_send_signal(&child, Signal::KILL).is_ok()
-        });
-        Ok(Deadline { met, watch })
+        let child = Running::child(pid)?;
+        let watch = move || child.end_within(limit).unwrap_or(false);
+        Ok(Deadline(thread::spawn(watch)))
     }
 
-    /// Ends the watch once the child was waited for: whether it was killed for its time.
+    /// Once the child has ended: whether it was killed for its time.
     pub fn missed(self) -> bool {
-        drop(self.met);
-        self.watch.join().unwrap_or(false)
+        self.0.join().unwrap_or(false)
     }
 }
 

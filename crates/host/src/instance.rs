@@ -4,6 +4,9 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
+/// The signal of a stop at a system call (PTRACE_O_TRACESYSGOOD).
+const SYSTEM_CALL: libc::c_int = libc::SIGTRAP | 0x80;
+
 /// A command that runs under ptrace(2) without address space randomisation.
 #[derive(Debug)]
 pub struct Instance {
@@ -11,8 +14,9 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Starts `command`. The calling thread becomes its tracer, and [`Instance::at_exit`] must be
-    /// called on that thread; if it ends before, the kernel kills the command.
+    /// Starts `command`, up to its first instruction. The calling thread becomes its tracer, and
+    /// [`Instance::at_exit`] must be called on that thread; if it ends before, the kernel kills the
+    /// command.
     pub fn start(command: &mut Command) -> io::Result<Instance> {
         // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
         unsafe { command.pre_exec(prepare) };
@@ -22,9 +26,9 @@ impl Instance {
         // The stop after exec. Nothing else can come before it, but the end.
         let status = instance.wait()?;
         if libc::WIFSTOPPED(status) {
-            let options = libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL;
+            let options =
+                libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
             instance.request(libc::PTRACE_SETOPTIONS as _, options as usize)?;
-            instance.request(libc::PTRACE_CONT as _, 0)?;
         }
         Ok(instance)
     }
@@ -37,9 +41,42 @@ impl Instance {
     /// Lets the command run, has `look` look at the process when it begins to exit, and waits for
     /// it. `None` if it was gone before it could be looked at (killed while it was stopped).
     pub fn at_exit<T>(self, look: impl FnOnce(i32) -> T) -> io::Result<(Option<T>, ExitStatus)> {
+        self.run(libc::PTRACE_CONT as _, || {}, look)
+    }
+
+    /// As [`Instance::at_exit`], and counts the calls of mmap(2) that ask for a file. It stops at
+    /// every system call, so this is no run to be timed.
+    pub fn at_exit_with_mmaps<T>(
+        self,
+        look: impl FnOnce(i32) -> T,
+    ) -> io::Result<(Option<(T, u64)>, ExitStatus)> {
+        let pid = self.pid;
+        let mut mmaps = 0;
+        let (seen, status) = self.run(
+            libc::PTRACE_SYSCALL as _,
+            || mmaps += u64::from(enters_mmap_of_file(pid)),
+            look,
+        )?;
+        Ok((seen.map(|seen| (seen, mmaps)), status))
+    }
+
+    /// `resume` is the request that lets the command go on; with PTRACE_SYSCALL, `called` runs
+    /// before and after each system call.
+    fn run<T>(
+        self,
+        resume: libc::c_uint,
+        mut called: impl FnMut(),
+        look: impl FnOnce(i32) -> T,
+    ) -> io::Result<(Option<T>, ExitStatus)> {
         let mut look = Some(look);
         let mut seen = None;
+        let mut signal = 0;
         loop {
+            match self.request(resume, signal) {
+                // Killed while it was stopped; the wait tells.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                other => other?,
+            }
             let status = self.wait()?;
             if !libc::WIFSTOPPED(status) {
                 return Ok((seen, ExitStatus::from_raw(status)));
@@ -49,15 +86,14 @@ impl Instance {
                 seen = Some(look(self.pid));
             }
             // A trap is ptrace's own (the stop of an exec); other signals are the command's.
-            let signal = match libc::WSTOPSIG(status) {
+            signal = match libc::WSTOPSIG(status) {
                 libc::SIGTRAP => 0,
+                SYSTEM_CALL => {
+                    called();
+                    0
+                }
                 signal => signal as usize,
             };
-            match self.request(libc::PTRACE_CONT as _, signal) {
-                // Killed while it was stopped; the wait above tells.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                other => other?,
-            }
         }
     }
 
@@ -81,6 +117,31 @@ impl Instance {
             _ => Ok(()),
         }
     }
+}
+
+/// `struct ptrace_syscall_info` at the entry of a call (ptrace(2), Linux 5.3).
+#[repr(C)]
+#[derive(Default)]
+struct Call {
+    /// PTRACE_SYSCALL_INFO_ENTRY is 1.
+    at: u8,
+    padding: [u8; 3],
+    architecture: u32,
+    instruction: u64,
+    stack: u64,
+    number: u64,
+    arguments: [u64; 6],
+}
+
+/// Whether the process stands before an mmap(2) whose fifth argument, the file, is not -1.
+fn enters_mmap_of_file(pid: libc::pid_t) -> bool {
+    const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
+    let mut call = Call::default();
+    // SAFETY: the kernel writes at most as many bytes to `call` as the third argument says.
+    let filled =
+        unsafe { libc::ptrace(GET_SYSCALL_INFO as _, pid, size_of::<Call>(), &raw mut call) };
+    let [.., file, _] = call.arguments;
+    filled > 0 && call.at == 1 && call.number == libc::SYS_mmap as u64 && file as i32 >= 0
 }
 
 fn prepare() -> io::Result<()> {
@@ -133,6 +194,18 @@ mod tests {
             Some(seen),
             "addresses are not random"
         );
+    }
+
+    #[test]
+    fn counts_the_files_that_are_mapped() {
+        let Some(instance) = instance("exit 3") else {
+            return;
+        };
+        let (seen, status) = instance.at_exit_with_mmaps(|pid| pid).unwrap();
+        assert_eq!(status.code(), Some(3));
+        // libc, or libc and more, each in at least one call.
+        let (_, mmaps) = seen.unwrap();
+        assert!((1..1000).contains(&mmaps), "{mmaps}");
     }
 
     #[test]

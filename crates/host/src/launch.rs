@@ -5,10 +5,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
+
+use crate::deadline::Running;
 
 /// What a finished command used, its waited-for children included (getrusage(2)).
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -31,12 +30,11 @@ pub struct Usage {
 /// [`io::ErrorKind::TimedOut`].
 pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage, ExitStatus)> {
     let start = Instant::now();
-    let child = command.spawn()?;
+    let mut child = command.spawn()?;
     let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
-    let in_time = ends_within(pid, limit);
-    if !matches!(in_time, Ok(true)) {
-        // SAFETY: the child was not waited for, so the pid is still its own.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
+    let late = Running::child(child.id()).and_then(|running| running.end_within(limit));
+    if late.is_err() {
+        let _ = child.kill();
     }
     let mut status = 0;
     // SAFETY: rusage is a plain C struct for which all-zero bytes are a value.
@@ -50,7 +48,7 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
         }
     }
     let wall = start.elapsed();
-    if !in_time? {
+    if late? {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let usage = Usage {
@@ -82,23 +80,6 @@ pub fn processor_time() -> Duration {
 fn duration(value: libc::timeval) -> Duration {
     Duration::from_secs(value.tv_sec.unsigned_abs())
         + Duration::from_micros(value.tv_usec.unsigned_abs())
-}
-
-/// Waits until the process ends, for at most `limit`: whether it did (pidfd_open(2), Linux 5.3).
-fn ends_within(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
-    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-    let child = pidfd_open(pid, PidfdFlags::empty())?;
-    let end = Instant::now() + limit;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        let mut polled = [PollFd::new(&child, PollFlags::IN)];
-        match poll(&mut polled, Some(&left)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
 }
 
 #[cfg(test)]

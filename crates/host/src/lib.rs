@@ -20,6 +20,7 @@ mod pagemap;
 mod process;
 mod promote;
 mod region;
+mod rights;
 mod store;
 mod stubs;
 mod trace;
@@ -36,7 +37,9 @@ pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
 pub use machine::{Machine, ThpMode, glibc_version};
 pub use mapping::FileMapping;
-pub use namespace::{Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs};
+pub use namespace::{
+    Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs, uncover,
+};
 pub use output::{ReplaceError, Replacement, unnamed_file};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
 pub use process::{
@@ -48,6 +51,7 @@ pub use promote::{
     revert,
 };
 pub use region::{Advice, Region, advise_process};
+pub use rights::{Written, anonymous_folios};
 pub use store::{
     Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Store, StoreError, WriteError, may_stand_in,
 };

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
-    move_mount, open_tree,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, move_mount, open_tree, unmount,
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::Serialize;
@@ -83,6 +83,11 @@ impl Mountable {
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         Ok(move_mount(&tree, c"", &target.0, c"", flags)?)
     }
+}
+
+/// Takes away what [`Mountable::mount_over`] put at `path`; who uses it still, keeps it.
+pub fn uncover(path: &Path) -> io::Result<()> {
+    Ok(unmount(path, UnmountFlags::DETACH)?)
 }
 
 /// Sets MOUNT_ATTR_RDONLY; unlike a remount it leaves the other attributes, which may be locked.

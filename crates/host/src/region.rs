@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
@@ -119,6 +120,14 @@ impl Region {
         check(unsafe { libc::madvise(self.start.as_ptr(), self.len, advice.value()) })
     }
 
+    /// Advises a part, whose ends are multiples of the base page.
+    pub(crate) fn advise_part(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
+        let part = self.part(part.start as u64, part.len() as u64);
+        let (start, len) = part.ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: as above; the part lies inside the region.
+        check(unsafe { libc::madvise(start, len, advice.value()) })
+    }
+
     /// Sets the access rights of `len` bytes from `offset` into the region. Touching memory without
     /// the right to is SIGSEGV, so the caller restores what it touches.
     pub fn protect(&self, offset: usize, len: usize, perms: Perms) -> io::Result<()> {
@@ -139,7 +148,12 @@ impl Region {
 
     /// Writes a byte that is not zero into every `step` bytes; the region must be writable.
     pub fn dirty(&self, step: usize) {
-        for offset in (0..self.len).step_by(step.max(1)) {
+        self.dirty_part(0..self.len, step);
+    }
+
+    /// As [`Region::dirty`], for the bytes of a part.
+    pub(crate) fn dirty_part(&self, part: Range<usize>, step: usize) {
+        for offset in (part.start..part.end.min(self.len)).step_by(step.max(1)) {
             // SAFETY: offset is inside the region; no reference into it is ever made.
             unsafe { self.start.cast::<u8>().byte_add(offset).write_volatile(1) };
         }

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -64,9 +64,10 @@ fn exec_puts_the_same_file_into_both_states() {
     let Some((directory, program)) = program() else {
         return;
     };
-    let run = ["exec", "--json", "--rounds", "2", "--per-round", "2", "--"];
+    let run = ["exec", "--json", "--rounds", "2", "--per-round", "2"];
+    let place = ["--directory", path(directory.path()), "--"];
     let compile = [path(&program), "-quiet", "-o", "/dev/null", "/dev/null"];
-    let arguments = [&run[..], &compile].concat();
+    let arguments = [&run[..], &place, &compile].concat();
     let Some(benchmarks) = benchmarks(&arguments) else {
         return;
     };
@@ -82,6 +83,129 @@ fn exec_puts_the_same_file_into_both_states() {
     assert_eq!(huge[0]["median"], 0.0);
     assert!(huge[1]["median"].as_f64() > Some(0.0));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    if benchmark["sides"].as_array().unwrap().len() < 4 {
+        println!("skipped: {}", benchmark["notes"]);
+        return;
+    }
+    assert_eq!(benchmark["sides"][2]["name"], "fixed");
+    assert_eq!(benchmark["sides"][3]["name"], "merged");
+    assert!(huge[3]["median"].as_f64() > huge[1]["median"].as_f64());
+    let mappings = measure(benchmark, "file mappings at exit");
+    assert!(mappings[3]["median"].as_f64() < mappings[0]["median"].as_f64());
+    let mmaps = measure(benchmark, "mmap calls for files");
+    assert!(mmaps[0]["median"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_copy_that_stands_in_is_run_by_whoever_starts_the_program() {
+    let Some((directory, program)) = program() else {
+        return;
+    };
+    let run = ["exec", "--json", "--rounds", "1", "--per-round", "1"];
+    let place = ["--directory", path(directory.path()), "--copy", "--program"];
+    let script = format!("{} -quiet -o /dev/null /dev/null", path(&program));
+    let command = [path(&program), "--", "sh", "-c", &script];
+    let Some(benchmarks) = benchmarks(&[&run[..], &place, &command].concat()) else {
+        return;
+    };
+    assert_eq!(benchmarks[0]["sides"][0]["name"], "small folios");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn ctrl_c_ends_a_benchmark_and_its_files() {
+    let Some((_directory, program)) = program() else {
+        return;
+    };
+    let compile = [
+        "--",
+        path(&program),
+        "-quiet",
+        "-o",
+        "/dev/null",
+        "/dev/null",
+    ];
+    let many = ["--rounds", "100000"];
+    for (benchmark, named, rest) in [
+        ("exec", true, &compile[..]),
+        ("rmap", true, &["--per-round", "1"]),
+        ("cold", false, &["--size", "8"]),
+        ("mprotect", false, &["--size", "8", "--loops", "1"]),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let directory = ["--directory", path(place.path())];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+            .arg("bench")
+            .args([&[benchmark][..], &many, &directory, rest].concat())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if named {
+            // Its files are there, or it has ended because this machine cannot do it.
+            while fs::read_dir(place.path()).unwrap().count() == 0
+                && child.try_wait().unwrap().is_none()
+            {
+                std::thread::yield_now();
+            }
+        }
+        let kill = format!("kill -INT {}", child.id());
+        let killed = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        if killed.success() && output.status.code().is_some() {
+            assert!(text.lines().count() == 1, "{benchmark}: {text}");
+            assert!(text.contains("interrupted"), "{benchmark}: {text}");
+        }
+        let left = fs::read_dir(place.path()).unwrap().count();
+        assert_eq!(left, 0, "{benchmark}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_seen_before_the_first_byte() {
+    let script = "mount -t tmpfs -o size=1m none \"$1\" || exit 77
+        for benchmark in exec cold random mprotect rmap; do
+            \"$0\" bench $benchmark --directory \"$1\" && exit 1
+            [ $? -eq 2 ] || exit 1
+        done
+        [ -z \"$(ls -A \"$1\")\" ]";
+    let place = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .args([env!("CARGO_BIN_EXE_hugetext"), path(place.path())])
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: no unshare");
+        return;
+    };
+    let text = stderr(&output);
+    if output.status.code() == Some(77) || text.starts_with("unshare: ") {
+        println!("skipped: no tmpfs in a namespace: {text}");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert!(
+        text.lines().all(|line| line.contains("too little")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_benchmark_does_not_outlast_its_time() {
+    for benchmark in [&["cold", "--size", "8"][..], &["mprotect", "--size", "8"]] {
+        let output = bench(&[benchmark, &["--timeout", "0"]].concat());
+        if output.status.code() == Some(1) {
+            println!("skipped: {}", stderr(&output));
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2));
+        let text = stderr(&output);
+        assert!(
+            text.contains("--timeout") && text.lines().count() == 1,
+            "{text}"
+        );
+    }
 }
 
 #[test]

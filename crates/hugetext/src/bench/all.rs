@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::calls::{self, Kind};
 use super::comparison::Comparison;
+use super::interrupt::Interrupt;
 use super::{Stop, exec, mprotect, rmap};
 use crate::output::Output;
 
@@ -17,17 +18,22 @@ pub(crate) struct Arguments {
 
 /// Answers `hugetext bench all`. A benchmark whose answer is no is told of and left out; if all
 /// are, so is the answer.
-pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparison>, Stop> {
+pub(super) fn run(
+    arguments: &Arguments,
+    interrupt: &Interrupt,
+    output: &Output,
+) -> Result<Vec<Comparison>, Stop> {
     let quick = arguments.quick;
     let outcomes = [
-        exec::run(&exec::Arguments::usual(quick), output),
+        exec::run(&exec::Arguments::usual(quick), interrupt, output),
         calls::run(
             &calls::Arguments::usual(quick),
             &[Kind::Cold, Kind::Random],
+            interrupt,
             output,
         ),
-        mprotect::run(&mprotect::Arguments::usual(quick), output),
-        rmap::run(&rmap::Arguments::usual(quick), output),
+        mprotect::run(&mprotect::Arguments::usual(quick), interrupt, output),
+        rmap::run(&rmap::Arguments::usual(quick), interrupt, output),
     ];
     let mut comparisons = Vec::new();
     let mut no = None;

@@ -8,14 +8,15 @@ use std::time::Instant;
 
 use clap::Args;
 use hugetext_host::{
-    FileMapping, FileWindows, Machine, StubFile, WindowState, detached_huge_tmpfs, free_bytes,
-    huge_spans,
+    FileMapping, FileWindows, Machine, StubFile, WindowState, detached_huge_tmpfs, huge_spans,
 };
 use hugetext_leaf::{Leaf, Span};
 use indicatif::ProgressBar;
 
 use super::Stop;
 use super::comparison::{Comparison, Measure, Side, Unit};
+use super::disk::{directory, has_room};
+use super::interrupt::{Bounds, Interrupt};
 use super::rounds::Rounds;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
@@ -40,6 +41,9 @@ pub(crate) struct Arguments {
     /// for temporary files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
+    /// Give up when it takes longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
 }
 
 impl Arguments {
@@ -50,6 +54,7 @@ impl Arguments {
             size: if quick { 16 } else { 512 },
             calls: if quick { 10_000 } else { 1_000_000 },
             directory: None,
+            timeout: 600,
         }
     }
 }
@@ -67,14 +72,16 @@ pub(super) enum Kind {
 pub(super) fn run(
     arguments: &Arguments,
     kinds: &[Kind],
+    interrupt: &Interrupt,
     output: &Output,
 ) -> Result<Vec<Comparison>, Stop> {
+    let bounds = interrupt.within(arguments.timeout);
     let ground = Ground::this()?;
     let bar = output.progress("rounds", u64::from(arguments.rounds.rounds));
     bar.set_message("writing the files");
-    let files = Files::make(arguments, &ground)?;
+    let files = Files::make(arguments, &ground, &bounds)?;
     bar.set_message("");
-    let times = measure(arguments, kinds, &files, &bar);
+    let times = measure(arguments, kinds, &files, &bounds, &bar);
     bar.finish_and_clear();
     let times = times?;
     let comparison = |kind: &Kind| comparison(*kind, arguments, &files, &times);
@@ -100,11 +107,8 @@ struct Files {
 }
 
 impl Files {
-    fn make(arguments: &Arguments, ground: &Ground) -> Result<Files, Stop> {
-        let path = arguments
-            .directory
-            .clone()
-            .unwrap_or_else(std::env::temp_dir);
+    fn make(arguments: &Arguments, ground: &Ground, bounds: &Bounds) -> Result<Files, Stop> {
+        let path = directory(arguments.directory.as_ref());
         let leaf = ground.leaf();
         let len = leaf.align_up(arguments.size << 20);
         let directory = File::open(&path).map_err(|error| Failure::io(&path, &error))?;
@@ -115,7 +119,10 @@ impl Files {
             leaf,
         };
         place.has_room()?;
-        let huge = |name, residue| place.in_state(WindowState::Huge, name, residue);
+        let huge = |name, residue| {
+            bounds.check()?;
+            place.in_state(WindowState::Huge, name, residue)
+        };
         let mut files = Files {
             sides: vec![
                 place.in_state(WindowState::Small, "small folios", 0)?,
@@ -154,18 +161,15 @@ struct Place<'p> {
 impl Place<'_> {
     /// Checks before the first write that disk and memory hold what is to be made.
     fn has_room(&self) -> Result<(), Failure> {
-        let disk = free_bytes(self.directory).map_err(|error| Failure::io(self.path, &error))?;
         let needed = self.len.saturating_mul(3);
-        let (what, free) = if disk < needed {
-            ("disk", disk)
-        } else if Machine::this().memory / 2 < needed {
-            ("memory", Machine::this().memory)
-        } else {
+        has_room(self.path, needed)?;
+        let memory = Machine::this().memory;
+        if needed <= memory / 2 {
             return Ok(());
-        };
-        let (free, needed) = (bytes(free), bytes(needed));
-        let problem = format!("{free} of {what} is too little for files of {needed}");
-        Err(Failure::at(self.path, problem).remedy("lower --size, or name another --directory"))
+        }
+        let (memory, needed) = (bytes(memory), bytes(needed));
+        let problem = format!("{memory} of memory is too little for files of {needed}");
+        Err(Failure::at(self.path, problem).remedy("lower --size"))
     }
 
     /// A file whose page cache is in a state and kept there.
@@ -221,6 +225,7 @@ fn measure(
     arguments: &Arguments,
     kinds: &[Kind],
     files: &Files,
+    bounds: &Bounds,
     bar: &ProgressBar,
 ) -> Result<Vec<Times>, Failure> {
     let pages = u32::try_from(files.len / files.page.bytes()).unwrap_or(u32::MAX);
@@ -238,6 +243,7 @@ fn measure(
             let (Some(side), Some(times)) = (files.sides.get(index), times.get_mut(index)) else {
                 continue;
             };
+            bounds.check()?;
             let failed = |error| Failure::new(side.name, plain(&error));
             let stubs = side.file.map(files.leaf, side.residue).map_err(failed)?;
             let cold = seconds(|| stubs.call(0..pages));

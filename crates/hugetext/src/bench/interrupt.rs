@@ -1,7 +1,8 @@
-//! Ctrl-C while named temporary files exist: the work ends, and the files go with it.
+//! Ctrl-C and time limits: the work ends, and named temporary files go with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -28,6 +29,36 @@ impl Interrupt {
         match self.0.load(Ordering::Relaxed) {
             true => Err(Failure::new("bench", "interrupted")),
             false => Ok(()),
+        }
+    }
+
+    /// From now on, at most `seconds`.
+    pub(super) fn within(&self, seconds: u64) -> Bounds<'_> {
+        Bounds {
+            interrupt: self,
+            seconds,
+            end: Instant::now().checked_add(Duration::from_secs(seconds)),
+        }
+    }
+}
+
+/// How long a benchmark may go on.
+pub(super) struct Bounds<'i> {
+    interrupt: &'i Interrupt,
+    seconds: u64,
+    end: Option<Instant>,
+}
+
+impl Bounds<'_> {
+    /// An error once a signal came or the time is up.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.interrupt.check()?;
+        match self.end {
+            Some(end) if Instant::now() >= end => {
+                let problem = format!("not done after {} s", self.seconds);
+                Err(Failure::new("bench", problem).remedy("raise --timeout, or measure less"))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod all;
 mod calls;
 mod comparison;
+mod disk;
 mod exec;
 mod interrupt;
 mod mprotect;
@@ -21,7 +22,8 @@ use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
 use calls::Kind;
-pub(crate) use comparison::{Comparison, Measure, Unit};
+pub(crate) use comparison::{Comparison, Measure, Side, Unit};
+use interrupt::Interrupt;
 pub(crate) use show::{amount, ratio};
 
 /// Measure what program text on huge pages is worth
@@ -78,15 +80,19 @@ impl From<Failure> for Stop {
 
 /// Answers `hugetext bench`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
-    let outcome = match &arguments.benchmark {
-        Benchmark::Exec(arguments) => exec::run(arguments, output),
-        Benchmark::Cold(arguments) => calls::run(arguments, &[Kind::Cold], output),
-        Benchmark::Random(arguments) => calls::run(arguments, &[Kind::Random], output),
-        Benchmark::Mprotect(arguments) => mprotect::run(arguments, output),
-        Benchmark::Rmap(arguments) => rmap::run(arguments, output),
-        Benchmark::All(arguments) => all::run(arguments, output),
+    if let Benchmark::Tlb(arguments) = &arguments.benchmark {
         // It compares layouts, not sides, and has a report of its own.
-        Benchmark::Tlb(arguments) => return tlb::run(arguments, output),
+        return tlb::run(arguments, output);
+    }
+    let stop = Interrupt::watch()?;
+    let outcome = match &arguments.benchmark {
+        Benchmark::Exec(arguments) => exec::run(arguments, &stop, output),
+        Benchmark::Cold(arguments) => calls::run(arguments, &[Kind::Cold], &stop, output),
+        Benchmark::Random(arguments) => calls::run(arguments, &[Kind::Random], &stop, output),
+        Benchmark::Mprotect(arguments) => mprotect::run(arguments, &stop, output),
+        Benchmark::Rmap(arguments) => rmap::run(arguments, &stop, output),
+        Benchmark::All(arguments) => all::run(arguments, &stop, output),
+        Benchmark::Tlb(_) => Ok(Vec::new()),
     };
     match outcome {
         Ok(benchmarks) => {

@@ -6,14 +6,15 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::Args;
-use hugetext_host::{Advice, Region, free_bytes, huge_spans, unnamed_file};
+use hugetext_host::{Region, Written, anonymous_folios, huge_spans, unnamed_file};
 use hugetext_leaf::{Leaf, Perms, Span};
 
 use super::Stop;
 use super::comparison::{Comparison, Measure, Side, Unit};
+use super::disk::{directory, has_room};
+use super::interrupt::Interrupt;
 use super::rounds::Rounds;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
@@ -35,6 +36,9 @@ pub(crate) struct Arguments {
     /// Where to make the files, which have no name [default: the directory for temporary files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
+    /// Give up when it takes longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
 }
 
 impl Arguments {
@@ -45,15 +49,14 @@ impl Arguments {
             size: if quick { 16 } else { 1024 },
             loops: if quick { 2 } else { 40 },
             directory: None,
+            timeout: 600,
         }
     }
 }
 
-const READ: Perms = Perms {
-    read: true,
-    write: false,
-    exec: false,
-};
+/// The folios of the thread's T2.
+const BLOCK: Leaf = Leaf::K64;
+const FOLIOS_HIDDEN: &str = "folio sizes show to root alone";
 const READ_WRITE: Perms = Perms {
     read: true,
     write: true,
@@ -63,17 +66,22 @@ const READ_WRITE: Perms = Perms {
 /// Memory whose rights are changed.
 struct Subject {
     side: Side,
-    region: Region,
-    len: usize,
+    memory: Written,
 }
 
 /// Answers `hugetext bench mprotect`.
-pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparison>, Stop> {
+pub(super) fn run(
+    arguments: &Arguments,
+    interrupt: &Interrupt,
+    output: &Output,
+) -> Result<Vec<Comparison>, Stop> {
+    let bounds = interrupt.within(arguments.timeout);
     let ground = Ground::this()?;
     let (leaf, page) = (ground.leaf(), ground.page());
     let mut notes =
         vec!["only the mprotect calls are timed; no page is written between them".to_owned()];
-    let memory = memory(leaf.align_up(arguments.size << 20), leaf, page, &mut notes)?;
+    let len = leaf.align_up(arguments.size << 20) as usize;
+    let memory = memory(len, leaf, page, &mut notes).map_err(|error| failed(&error))?;
     let files = files(arguments, leaf, page)?;
     let steps = u64::from(arguments.rounds) * 2;
     let bar = output.progress("rounds", steps);
@@ -88,14 +96,16 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparis
         };
         for order in rounds.orders(subjects.len()) {
             for index in order {
+                bounds.check()?;
                 if let (Some(subject), Some(times)) = (subjects.get(index), times.get_mut(index)) {
-                    let time = subject.toggle(arguments.loops);
-                    times.push(time.map_err(|error| failed(&error))?);
+                    let time = subject.memory.toggle(arguments.loops);
+                    times.push(time.map_err(|error| failed(&error))?.as_secs_f64());
                 }
             }
             bar.inc(1);
         }
-        let len = subjects.first().map_or(0, |subject| subject.len as u64);
+        let first = subjects.first();
+        let len = first.map_or(0, |subject| subject.memory.region().span().len());
         let name = "all changes";
         comparisons.push(Comparison {
             benchmark: "mprotect".to_owned(),
@@ -116,97 +126,85 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparis
     Ok(comparisons)
 }
 
-impl Subject {
-    /// Seconds that `loops` changes to read-only and back take.
-    fn toggle(&self, loops: u32) -> io::Result<f64> {
-        let start = Instant::now();
-        for _ in 0..loops {
-            self.region.protect(0, self.len, READ)?;
-            self.region.protect(0, self.len, READ_WRITE)?;
-        }
-        Ok(start.elapsed().as_secs_f64())
-    }
-}
-
 fn failed(error: &io::Error) -> Failure {
     Failure::new("memory", plain(error))
 }
 
-/// Base pages, and huge pages mapped by PTEs, as the kernel makes them.
-fn memory(
-    len: u64,
-    leaf: Leaf,
-    page: Leaf,
-    notes: &mut Vec<String>,
-) -> Result<Vec<Subject>, Failure> {
-    let base = anonymous(len, leaf, page, &[Advice::NoHugePage]).map_err(|error| failed(&error))?;
+/// Base pages, huge pages mapped by PTEs, and 64K folios where the system is set to give them.
+fn memory(len: usize, leaf: Leaf, page: Leaf, notes: &mut Vec<String>) -> io::Result<Vec<Subject>> {
     let mut subjects = vec![Subject {
         side: Side {
             name: "base pages".to_owned(),
             state: format!("{page} pages, MADV_NOHUGEPAGE"),
         },
-        region: base,
-        len: len as usize,
+        memory: Written::in_base_pages(len, page, leaf)?,
     }];
-    let huge = anonymous(len, leaf, page, &[Advice::HugePage]).map_err(|error| failed(&error))?;
-    let before = huge_bytes(huge.span()).map_err(|error| failed(&error))?;
-    // A change of one page's rights splits the mapping; the folio stays whole.
-    for window in (0..len).step_by(leaf.bytes() as usize) {
-        let (offset, first) = (window as usize, page.bytes() as usize);
-        let split = huge.protect(offset, first, READ);
-        split
-            .and_then(|()| huge.protect(offset, first, READ_WRITE))
-            .map_err(|error| failed(&error))?;
+    match split(len, page, leaf)? {
+        Ok(subject) => subjects.push(subject),
+        Err(reason) => notes.push(format!("huge pages mapped by PTEs left out: {reason}")),
     }
-    let after = huge_bytes(huge.span()).map_err(|error| failed(&error))?;
-    if before < len / 10 * 9 || after > 0 {
-        notes.push(format!(
-            "huge pages mapped by PTEs left out: of {}, {} were huge and {} could not be split",
-            bytes(len),
-            bytes(before),
-            bytes(after)
-        ));
-    } else {
-        subjects.push(Subject {
-            side: Side {
-                name: format!("{leaf} folios by PTEs"),
-                state: format!("{} were mapped huge, then split", bytes(before)),
-            },
-            region: huge,
-            len: len as usize,
-        });
+    match blocks(len, page, leaf)? {
+        Ok(subject) => subjects.push(subject),
+        Err(reason) => notes.push(format!("{BLOCK} folios left out here: {reason}")),
     }
     Ok(subjects)
 }
 
-fn anonymous(len: u64, leaf: Leaf, page: Leaf, advices: &[Advice]) -> io::Result<Region> {
-    let region = Region::anonymous(usize::try_from(len).map_err(io::Error::other)?, leaf)?;
-    for advice in advices {
-        region.advise(*advice)?;
+/// The thread's T1, or why not.
+fn split(len: usize, page: Leaf, leaf: Leaf) -> io::Result<Result<Subject, String>> {
+    let memory = Written::in_huge_pages(len, page, leaf)?;
+    let before = huge_bytes(memory.region().span())?;
+    memory.split_leaves()?;
+    let after = huge_bytes(memory.region().span())?;
+    let whole = len as u64;
+    if before < whole / 10 * 9 || after > 0 {
+        return Ok(Err(format!(
+            "of {}, {} were huge and {} could not be split",
+            bytes(whole),
+            bytes(before),
+            bytes(after)
+        )));
     }
-    region.dirty(page.bytes() as usize);
-    Ok(region)
+    let side = Side {
+        name: format!("{leaf} folios by PTEs"),
+        state: format!("{} were mapped huge, then split", bytes(before)),
+    };
+    Ok(Ok(Subject { side, memory }))
+}
+
+/// The thread's T2, or why not.
+fn blocks(len: usize, page: Leaf, leaf: Leaf) -> io::Result<Result<Subject, String>> {
+    match anonymous_folios(BLOCK).as_deref() {
+        None => return Ok(Err("this kernel has no setting for them".to_owned())),
+        Some("never") => {
+            let path = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
+            return Ok(Err(format!("{path} is never")));
+        }
+        Some(_) => {}
+    }
+    let memory = Written::in_folios(len, BLOCK, page, leaf)?;
+    let state = match in_folios(memory.region().span(), BLOCK) {
+        Some(found) if found < len as u64 / 10 * 9 => {
+            return Ok(Err(format!("the kernel gave {}", bytes(found))));
+        }
+        Some(found) => format!("{} in folios of {BLOCK}", bytes(found)),
+        None => FOLIOS_HIDDEN.to_owned(),
+    };
+    let side = Side {
+        name: format!("{BLOCK} folios"),
+        state,
+    };
+    Ok(Ok(Subject { side, memory }))
 }
 
 /// The same over the page cache, where the size of the writes decides that of the folios.
 fn files(arguments: &Arguments, leaf: Leaf, page: Leaf) -> Result<Vec<Subject>, Failure> {
-    let path = arguments
-        .directory
-        .clone()
-        .unwrap_or_else(std::env::temp_dir);
+    let path = directory(arguments.directory.as_ref());
     let failed = |error: io::Error| Failure::io(&path, &error);
     let directory = File::open(&path).map_err(failed)?;
     let len = leaf.align_up((arguments.size << 20) / 4);
-    let free = free_bytes(&directory).map_err(failed)?;
-    if free < len.saturating_mul(2) {
-        let problem = format!(
-            "{} free is too little for two files of {}",
-            bytes(free),
-            bytes(len)
-        );
-        return Err(Failure::at(&path, problem).remedy("lower --size, or name another --directory"));
-    }
-    let sizes = [("base pages", page), ("64K folios", Leaf::K64)];
+    has_room(&path, len.saturating_mul(2))?;
+    let sizes = [("base pages", page), ("64K folios", BLOCK)];
     let subjects = sizes.map(|(name, piece)| {
         let mut file = unnamed_file(&directory)?;
         let buffer = vec![1; piece.bytes() as usize];
@@ -214,14 +212,17 @@ fn files(arguments: &Arguments, leaf: Leaf, page: Leaf) -> Result<Vec<Subject>, 
             file.write_all(&buffer)?;
         }
         let region = Region::of_file(&file, 0, len as usize, leaf, READ_WRITE)?;
-        region.touch(page.bytes() as usize);
+        let memory = Written::of_file(region, page, leaf);
+        let found = match in_folios(memory.region().span(), piece) {
+            Some(found) => format!("{} in folios of {piece}", bytes(found)),
+            None => FOLIOS_HIDDEN.to_owned(),
+        };
         Ok(Subject {
             side: Side {
                 name: name.to_owned(),
-                state: folios(region.span(), piece),
+                state: format!("written in pieces of {piece}; {found}"),
             },
-            region,
-            len: len as usize,
+            memory,
         })
     });
     subjects
@@ -230,17 +231,12 @@ fn files(arguments: &Arguments, leaf: Leaf, page: Leaf) -> Result<Vec<Subject>, 
         .map_err(failed)
 }
 
-/// How the file was written, and what the page map says of it where it may be read.
-fn folios(addresses: Span, piece: Leaf) -> String {
-    let found = || {
-        let pagemap = File::open("/proc/self/pagemap").ok()?;
-        let sizes = hugetext_host::folio_sizes(&pagemap, addresses).ok()?;
-        let exact = sizes.iter().filter(|(_, folio)| *folio == piece.bytes());
-        let exact: u64 = exact.map(|(pages, _)| pages.len()).sum();
-        Some(format!("{} in folios of {piece}", bytes(exact)))
-    };
-    let found = found().unwrap_or_else(|| "folio sizes need root".to_owned());
-    format!("written in pieces of {piece}; {found}")
+/// Bytes in folios of that size; `None` where the page map may not be read.
+fn in_folios(addresses: Span, size: Leaf) -> Option<u64> {
+    let pagemap = File::open("/proc/self/pagemap").ok()?;
+    let sizes = hugetext_host::folio_sizes(&pagemap, addresses).ok()?;
+    let exact = sizes.iter().filter(|(_, folio)| *folio == size.bytes());
+    Some(exact.map(|(pages, _)| pages.len()).sum())
 }
 
 fn huge_bytes(addresses: Span) -> io::Result<u64> {

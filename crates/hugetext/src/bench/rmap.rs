@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,6 +23,7 @@ use hugetext_loader::{Environment, Object, Role, closure};
 
 use super::Stop;
 use super::comparison::{Comparison, Measure, Side, Unit};
+use super::disk::{directory, has_room};
 use super::interrupt::Interrupt;
 use super::rounds::Rounds;
 use crate::failure::{Failure, plain};
@@ -48,6 +50,9 @@ pub(crate) struct Arguments {
     /// files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
+    /// Kill a start that takes longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
 }
 
 impl Arguments {
@@ -59,12 +64,16 @@ impl Arguments {
             workers: None,
             program: PathBuf::from("/bin/true"),
             directory: None,
+            timeout: 60,
         }
     }
 }
 
-/// A start that takes longer has gone wrong.
-const LIMIT: Duration = Duration::from_secs(60);
+impl Arguments {
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+}
 
 /// One way to lay out the program's files.
 struct Layout {
@@ -74,16 +83,16 @@ struct Layout {
 }
 
 /// Answers `hugetext bench rmap`.
-pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparison>, Stop> {
+pub(super) fn run(
+    arguments: &Arguments,
+    interrupt: &Interrupt,
+    output: &Output,
+) -> Result<Vec<Comparison>, Stop> {
     let machine = Machine::this();
     let most = arguments
         .workers
         .map_or(machine.cpus, |workers| workers as usize);
-    let interrupt = Interrupt::watch()?;
-    let place = arguments
-        .directory
-        .clone()
-        .unwrap_or_else(std::env::temp_dir);
+    let place = directory(arguments.directory.as_ref());
     let directory = tempfile::Builder::new()
         .prefix("hugetext-")
         .tempdir_in(&place);
@@ -101,7 +110,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Vec<Comparis
             };
             for (workers, rates) in counts.iter().zip(&mut rates) {
                 interrupt.check()?;
-                let rate = layout.storm(*workers, arguments.per_round)?;
+                let rate = layout.storm(*workers, arguments, interrupt)?;
                 if let Some(rates) = rates.get_mut(index) {
                     rates.push(rate);
                 }
@@ -124,7 +133,13 @@ fn worker_counts(most: usize) -> Vec<usize> {
 
 impl Layout {
     /// Starts a second by `workers` at once.
-    fn storm(&self, workers: usize, starts: u32) -> Result<f64, Failure> {
+    fn storm(
+        &self,
+        workers: usize,
+        arguments: &Arguments,
+        interrupt: &Interrupt,
+    ) -> Result<f64, Failure> {
+        let starts = arguments.per_round;
         let ready = Barrier::new(workers + 1);
         thread::scope(|scope| {
             let threads: Vec<_> = (0..workers)
@@ -133,7 +148,11 @@ impl Layout {
                     let ready = &ready;
                     scope.spawn(move || {
                         ready.wait();
-                        (0..starts).try_for_each(|_| start(words))
+                        (0..starts).try_for_each(|_| {
+                            let ended = start(words, arguments.limit());
+                            // Ctrl-C ends the program too.
+                            interrupt.check().and(ended)
+                        })
                     })
                 })
                 .collect();
@@ -148,10 +167,10 @@ impl Layout {
     }
 
     /// Mappings of files that one start makes; `None` where ptrace is not permitted.
-    fn mappings(&self) -> Option<f64> {
+    fn mappings(&self, limit: Duration) -> Option<f64> {
         let mut command = command(self.groups.first())?;
         let instance = Instance::start(&mut command).ok()?;
-        let deadline = Deadline::new(u32::try_from(instance.pid()).ok()?, LIMIT).ok()?;
+        let deadline = Deadline::new(u32::try_from(instance.pid()).ok()?, limit).ok()?;
         let seen = instance.at_exit(|pid| file_mappings(pid).ok()).ok()?.0;
         deadline.missed();
         seen.flatten().map(|count| count as f64)
@@ -169,15 +188,19 @@ fn command(words: Option<&Vec<OsString>>) -> Option<Command> {
     Some(command)
 }
 
-fn start(words: Option<&Vec<OsString>>) -> Result<(), Failure> {
+fn start(words: Option<&Vec<OsString>>, limit: Duration) -> Result<(), Failure> {
     let Some(mut command) = command(words) else {
         return Ok(());
     };
     let name = command.get_program().to_owned();
     let failed = |problem: String| Failure::at(Path::new(&name), problem);
-    match run_measured(&mut command, LIMIT) {
+    match run_measured(&mut command, limit) {
         Ok((_, status)) if status.success() => Ok(()),
         Ok((_, status)) => Err(failed(format!("the program failed: {status}"))),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            let problem = format!("still running after {} s", limit.as_secs());
+            Err(failed(problem).remedy("raise --timeout"))
+        }
         Err(error) => Err(failed(plain(&error))),
     }
 }
@@ -214,7 +237,9 @@ fn comparison(
                 .ok_or_else(|| Failure::new("rmap", "no round was measured"))?,
         );
     }
-    let mappings = layouts.iter().map(|layout| Some(vec![layout.mappings()?]));
+    let mappings = layouts
+        .iter()
+        .map(|layout| Some(vec![layout.mappings(arguments.limit())?]));
     if let Some(mappings) = mappings.collect::<Option<Vec<_>>>() {
         measures.extend(Measure::new("file mappings", Unit::Count, mappings));
     }
@@ -269,6 +294,11 @@ fn layouts(
     directories.dedup();
     let search = std::env::join_paths(directories).map_err(|error| Failure::at(program, error))?;
     let stock = through(loader, search, program);
+
+    let sizes = files.iter().map(|file| fs::metadata(&file.path));
+    let sizes: Vec<u64> = sizes.flatten().map(|metadata| metadata.len()).collect();
+    let copies = workers as u64 + 2;
+    has_room(directory, sizes.iter().sum::<u64>().saturating_mul(copies))?;
 
     let merged = directory.join("merged");
     let mut merges = 0;

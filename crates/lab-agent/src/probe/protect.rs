@@ -3,11 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use hugetext_host::{Advice, Region};
+use hugetext_host::Written;
 use hugetext_lab_agent::Mprotect;
-use hugetext_leaf::{Leaf, Perms};
+use hugetext_leaf::Leaf;
 
 use super::memory::{Geometry, Pages};
 
@@ -15,83 +14,52 @@ use super::memory::{Geometry, Pages};
 const BYTES: usize = 64 << 20;
 const ROUNDS: u32 = 5;
 
-const READ: Perms = Perms {
-    read: true,
-    write: false,
-    exec: false,
-};
-const READ_WRITE: Perms = Perms {
-    read: true,
-    write: true,
-    exec: false,
-};
-
 pub(super) fn probe(geometry: &Geometry) -> io::Result<Mprotect> {
+    let base = Written::in_base_pages(BYTES, geometry.page, geometry.pmd)?;
     Ok(Mprotect {
         bytes: BYTES as u64,
         rounds: ROUNDS,
         pte_mapped_ns: pte_mapped(geometry)?,
         folio_64k_ns: folios_of_64k(geometry)?,
-        base_ns: base_pages(geometry)?,
+        base_ns: nanoseconds(&base)?,
     })
 }
 
 /// T1: huge folios whose PMD leaf was split by protecting a page of each.
 fn pte_mapped(geometry: &Geometry) -> io::Result<u64> {
-    let region = Region::anonymous(BYTES, geometry.pmd)?;
-    region.advise(Advice::HugePage)?;
-    let page = geometry.page.bytes() as usize;
-    region.dirty(page);
-    let huge = Pages::of("self", region.span(), geometry.page)?.in_blocks(geometry.pmd);
+    let memory = Written::in_huge_pages(BYTES, geometry.page, geometry.pmd)?;
+    let huge = in_folios(&memory, geometry, geometry.pmd)?;
     if huge < BYTES as u64 {
         return Err(io::Error::other(format!(
             "only {huge} of {BYTES} bytes in huge folios"
         )));
     }
-    for window in (0..BYTES).step_by(geometry.pmd.bytes() as usize) {
-        region.protect(window, page, READ)?;
-        region.protect(window, page, READ_WRITE)?;
-    }
-    rounds(&region)
+    memory.split_leaves()?;
+    nanoseconds(&memory)
 }
 
 /// T2: folios of 64 KiB, where the kernel can be told to make them (Linux 6.8).
 fn folios_of_64k(geometry: &Geometry) -> io::Result<Option<u64>> {
-    if geometry.page == Leaf::K64 {
-        return Ok(None);
-    }
     let sizes = Path::new("/sys/kernel/mm/transparent_hugepage");
-    let of = |leaf: Leaf| sizes.join(format!("hugepages-{}kB/enabled", leaf.bytes() >> 10));
-    let set = |path: PathBuf, word: &str| fs::write(path, word);
-    if !of(Leaf::K64).exists() {
+    let setting: PathBuf = sizes.join("hugepages-64kB/enabled");
+    if geometry.page == Leaf::K64 || !setting.exists() {
         return Ok(None);
     }
-    set(of(Leaf::K64), "always")?;
-    set(of(geometry.pmd), "never")?;
-    let region = Region::anonymous(BYTES, geometry.pmd)?;
-    region.dirty(geometry.page.bytes() as usize);
-    set(of(Leaf::K64), "never")?;
-    set(of(geometry.pmd), "inherit")?;
-    let pages = Pages::of("self", region.span(), geometry.page)?;
-    match pages.in_blocks(Leaf::K64) {
-        bytes if bytes * 10 >= BYTES as u64 * 9 => rounds(&region).map(Some),
+    fs::write(&setting, "madvise")?;
+    let memory = Written::in_folios(BYTES, Leaf::K64, geometry.page, geometry.pmd)?;
+    fs::write(&setting, "never")?;
+    match in_folios(&memory, geometry, Leaf::K64)? {
+        bytes if bytes * 10 >= BYTES as u64 * 9 => nanoseconds(&memory).map(Some),
         _ => Ok(None),
     }
 }
 
-/// T3.
-fn base_pages(geometry: &Geometry) -> io::Result<u64> {
-    let region = Region::anonymous(BYTES, geometry.pmd)?;
-    region.advise(Advice::NoHugePage)?;
-    region.dirty(geometry.page.bytes() as usize);
-    rounds(&region)
+/// Bytes of it that lie in folios of a size, at least.
+fn in_folios(memory: &Written, geometry: &Geometry, size: Leaf) -> io::Result<u64> {
+    let pages = Pages::of("self", memory.region().span(), geometry.page)?;
+    Ok(pages.in_blocks(size))
 }
 
-fn rounds(region: &Region) -> io::Result<u64> {
-    let start = Instant::now();
-    for _ in 0..ROUNDS {
-        region.protect(0, BYTES, READ)?;
-        region.protect(0, BYTES, READ_WRITE)?;
-    }
-    Ok(start.elapsed().as_nanos() as u64)
+fn nanoseconds(memory: &Written) -> io::Result<u64> {
+    Ok(memory.toggle(ROUNDS)?.as_nanos() as u64)
 }
