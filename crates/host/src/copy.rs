@@ -6,22 +6,21 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use hugetext_leaf::Leaf;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use rustix::ioctl::{self, Setter, opcode};
 
-/// Bytes read and written at a time, and what writes are aligned to in the new file: a PMD leaf of
-/// most machines, so that each write of text can fill one folio of the page cache.
-const CHUNK: u64 = 2 << 20;
-
-/// Copies ranges of one file into another. Extents are shared where the filesystem can (xfs,
-/// btrfs), holes stay holes, and the rest goes through one buffer of 2 MiB.
+/// Copies ranges of one file into another, through one buffer. Holes stay holes.
 #[derive(Debug)]
 pub struct Copier<'a> {
     old: &'a File,
     new: &'a File,
     /// Bytes of a filesystem block, while extents can be shared.
     shares: Option<u64>,
+    /// Bytes read and written at a time, and what writes are aligned to in the new file, so that
+    /// each can fill one folio of the page cache.
+    chunk: u64,
     buffer: Vec<u8>,
     shared: u64,
 }
@@ -36,16 +35,27 @@ struct CloneRange {
 }
 
 impl<'a> Copier<'a> {
-    /// Copies from `old` to `new`, which has its final length already.
+    /// Copies from `old` to `new`, which has its final length already. Extents are shared where
+    /// the filesystem can (xfs, btrfs); the rest is written by PMD leaves of most machines.
     pub fn new(old: &'a File, new: &'a File) -> io::Result<Copier<'a>> {
         let block = old.metadata()?.blksize();
         Ok(Copier {
+            shares: block.is_power_of_two().then_some(block),
+            ..Copier::in_folios(old, new, Leaf::M2)
+        })
+    }
+
+    /// The same, but everything is written, so that all of it ends up in the page cache in folios
+    /// of `leaf` where the filesystem makes them.
+    pub fn in_folios(old: &'a File, new: &'a File, leaf: Leaf) -> Copier<'a> {
+        Copier {
             old,
             new,
-            shares: block.is_power_of_two().then_some(block),
+            shares: None,
+            chunk: leaf.bytes(),
             buffer: Vec::new(),
             shared: 0,
-        })
+        }
     }
 
     /// Bytes shared with the old file so far, instead of copied.
@@ -119,11 +129,11 @@ impl<'a> Copier<'a> {
     }
 
     fn copy_chunks(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
-        self.buffer.resize(CHUNK as usize, 0);
+        self.buffer.resize(self.chunk as usize, 0);
         let mut done = 0;
         while done < from.end - from.start {
             let left = from.end - from.start - done;
-            let to_boundary = CHUNK - (to + done) % CHUNK;
+            let to_boundary = self.chunk - (to + done) % self.chunk;
             let len = left.min(to_boundary) as usize;
             let chunk = self.buffer.get_mut(..len).unwrap_or_default();
             self.old.read_exact_at(chunk, from.start + done)?;

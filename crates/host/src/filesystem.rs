@@ -22,6 +22,9 @@ pub struct MountedOn {
     pub mount_point: PathBuf,
     /// Whether the mount forbids execution.
     pub noexec: bool,
+    /// Of an overlay: its layers as its mount names them, topmost first.
+    #[serde(skip)]
+    pub layers: Vec<PathBuf>,
 }
 
 /// Opens a file for reading; a FIFO without waiting for its writer.
@@ -82,6 +85,41 @@ impl Mounts {
             )
         })
     }
+
+    /// The filesystem whose page cache holds the pages of `file`, opened at `path`: its own, but
+    /// for a file on an overlay that of the first layer that has it. Layers are looked for by the
+    /// names that the mount gives, which need not lead there from this namespace, as in a
+    /// container: then, and where layers lie on overlays themselves, the answer is the overlay.
+    pub fn page_cache(&self, file: &File, path: &Path) -> io::Result<Filesystem> {
+        let mount = self.of(file)?;
+        if mount.filesystem != Filesystem::Overlay {
+            return Ok(mount.filesystem);
+        }
+        let below = || -> Option<Filesystem> {
+            let path = path.canonicalize().ok()?;
+            let inside = path.strip_prefix(&mount.mount_point).ok()?;
+            let metadata = file.metadata().ok()?;
+            mount.layers.iter().find_map(|layer| {
+                let below = open_without_waiting(&layer.join(inside)).ok()?;
+                let same = below.metadata().ok()?;
+                let alike = same.file_type() == metadata.file_type()
+                    && (metadata.is_dir() || same.len() == metadata.len());
+                let mount = self.of(&below).ok().filter(|_| alike)?;
+                (mount.filesystem != Filesystem::Overlay).then_some(mount.filesystem)
+            })
+        };
+        Ok(below().unwrap_or(Filesystem::Overlay))
+    }
+}
+
+/// The layers in the options of an overlay, topmost first. A layer whose name has a colon in it is
+/// not found.
+fn layers(options: &HashMap<String, Option<String>>) -> Vec<PathBuf> {
+    let named = ["upperdir", "lowerdir", "lowerdir+"].map(|name| options.get(name));
+    let names = named.into_iter().flatten().flatten();
+    names
+        .flat_map(|names| names.split(':').map(PathBuf::from))
+        .collect()
 }
 
 fn describe(mount: MountInfo) -> MountedOn {
@@ -96,6 +134,10 @@ fn describe(mount: MountInfo) -> MountedOn {
     MountedOn {
         filesystem,
         name: mount.fs_type,
+        layers: match filesystem {
+            Filesystem::Overlay => layers(&mount.super_options),
+            _ => Vec::new(),
+        },
         noexec: mount.mount_options.contains_key("noexec"),
         mount_point: mount.mount_point,
     }
@@ -114,6 +156,14 @@ pub(crate) fn io_error(error: procfs::ProcError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_are_named_topmost_first() {
+        let option = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
+        let options = [option("lowerdir", "/b:/c"), option("upperdir", "/a")];
+        let found = layers(&options.into_iter().collect());
+        assert_eq!(found, ["/a", "/b", "/c"].map(PathBuf::from));
+    }
 
     #[test]
     fn names_the_filesystem_of_proc() {

@@ -8,6 +8,9 @@ use rustix::mm::Advice;
 
 use crate::region::Region;
 
+/// How often a collapse is tried before EAGAIN is its answer.
+const COLLAPSE_TRIES: u32 = 5;
+
 /// A shared read-only mapping of a range of a file, placed so that address and file offset are
 /// congruent modulo a leaf: a view of the page cache. Unmapped when dropped.
 #[derive(Debug)]
@@ -73,9 +76,13 @@ impl FileMapping {
         unsafe { rustix::mm::madvise(start, len, Advice::LinuxHugepage) }.map_err(io::Error::from)
     }
 
-    /// Gathers `range` into huge folios now (MADV_COLLAPSE, Linux 6.1).
+    /// Gathers `range` into huge folios now (MADV_COLLAPSE, Linux 6.1). Tried again where the kernel
+    /// says that somebody else was at these pages just then, as khugepaged may be.
     pub fn collapse(&self, range: Span) -> io::Result<()> {
-        self.advise(range, crate::region::MADV_COLLAPSE)
+        let collapse = || self.advise(range, crate::region::MADV_COLLAPSE);
+        let busy = |result: &io::Result<()>| matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        let mut tries = (0..COLLAPSE_TRIES).map(|_| collapse());
+        tries.find(|result| !busy(result)).unwrap_or_else(collapse)
     }
 
     fn advise(&self, range: Span, advice: libc::c_int) -> io::Result<()> {

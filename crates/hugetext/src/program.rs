@@ -82,7 +82,15 @@ impl Program {
         Failure::at(&self.path, problem).remedy("name them with --geometry")
     }
 
-    /// The filesystem it lies on.
+    /// The filesystem whose page cache holds it: that of [`Program::filesystem`], but not on an
+    /// overlay, if the layer below can be seen.
+    pub(crate) fn page_cache(&self, mounts: &Mounts) -> Result<Filesystem, Failure> {
+        mounts
+            .page_cache(&self.file, &self.path)
+            .map_err(|error| Failure::io(&self.path, &error))
+    }
+
+    /// The filesystem it lies on, which places its mappings.
     pub(crate) fn filesystem(&self, mounts: &Mounts) -> Result<Filesystem, Failure> {
         let mount = mounts
             .of(&self.file)

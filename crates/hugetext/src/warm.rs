@@ -3,19 +3,17 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
 use hugetext_host::{
-    CacheState, FileWindows, Holder, Machine, Mounts, Replacement, WindowState, holders,
+    CacheState, Copier, FileWindows, Holder, Machine, Mounts, Replacement, WindowState, holders,
 };
 use hugetext_leaf::{
-    Bias, Cause, Filesystem, Leaf, Span, Topic, Version, large_folio_obstacle, reach, rule,
-    windows_in_file,
+    Bias, Cause, Leaf, Span, Topic, Version, large_folio_obstacle, reach, rule, windows_in_file,
 };
 use hugetext_loader::{Environment, closure};
 use serde::Serialize;
@@ -97,6 +95,11 @@ impl Warmed {
         self.windows > 0 && self.huge == self.windows
     }
 
+    /// Whether a smaller leaf has nothing to add: windows of this one are huge, or could be.
+    fn settles(&self) -> bool {
+        self.huge > 0 || (self.windows > 0 && self.causes.is_empty())
+    }
+
     /// What the rungs that were tried said, and why none can do it here.
     pub(crate) fn obstacle(&self) -> String {
         let said = self.tried.iter().map(|tried| {
@@ -158,6 +161,14 @@ impl Ground {
     /// The base page.
     pub(crate) fn page(&self) -> Leaf {
         self.machine.page
+    }
+
+    /// The leaves to warm for, largest first.
+    fn leaves(&self) -> Vec<Leaf> {
+        match self.machine.geometry {
+            Some(geometry) => geometry.leaves().map(|(_, leaf)| leaf).collect(),
+            None => vec![self.leaf],
+        }
     }
 
     /// What is known of a program's load bias here.
@@ -273,11 +284,39 @@ pub(crate) fn windows(program: &Program, ground: &Ground) -> Result<Vec<Span>, F
     Ok(windows_in_file(segments, page, ground.leaf, bias))
 }
 
-/// Climbs the ladder for one program until every window is huge.
+/// Warms one program for the largest leaf that its text can fill and its filesystem can hold.
 pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<Warmed, Failure> {
+    let mut first: Option<Warmed> = None;
+    for leaf in ground.leaves() {
+        let warmed = match (warm_for(leaf, program, ground, climb), first.take()) {
+            (Ok(warmed), _) if warmed.settles() => return Ok(warmed),
+            // Which folios lie behind blocks of PTEs is root's to see.
+            (Err(failure), None) => return Err(failure),
+            (Ok(warmed), None) => warmed,
+            (smaller, Some(larger)) => match smaller {
+                Ok(smaller) if larger.windows == 0 && smaller.windows > 0 => smaller,
+                _ => larger,
+            },
+        };
+        first = Some(warmed);
+    }
+    first.ok_or_else(|| {
+        Failure::at(
+            &program.path,
+            "this machine has no leaf above the base page",
+        )
+    })
+}
+
+/// Climbs the ladder for one program until every window of `leaf` is huge.
+fn warm_for(
+    leaf: Leaf,
+    program: &Program,
+    ground: &Ground,
+    climb: Climb,
+) -> Result<Warmed, Failure> {
     let start = Instant::now();
-    let leaf = ground.leaf;
-    let filesystem = program.filesystem(&ground.mounts)?;
+    let pages = program.page_cache(&ground.mounts)?;
     let (page, bias) = (ground.page(), ground.bias(program)?);
     let ranges = windows_in_file(&program.image.segments, page, leaf, bias);
     let mut cache = Cache::look(program, &ranges, leaf)?;
@@ -296,7 +335,9 @@ pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<W
     if warmed.windows == 0 {
         warmed.causes = layout_causes(program, page, leaf, bias);
     } else if !climb.check && !cache.is_warm() {
-        for rung in ladder(filesystem, ground.kernel, climb) {
+        // MADV_COLLAPSE knows PMD leaves only.
+        let collapse = leaf == ground.leaf && rule(Topic::Collapse, pages, ground.kernel).is_some();
+        for rung in ladder(collapse, climb.replace) {
             let outcome = cache.climb_on(rung, program, &ranges, &mut warmed)?;
             if cache.is_warm() {
                 break;
@@ -307,7 +348,7 @@ pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<W
         if !cache.is_warm() {
             warmed
                 .causes
-                .extend(large_folio_obstacle(filesystem, ground.kernel, ground.leaf));
+                .extend(large_folio_obstacle(pages, ground.kernel, leaf));
             warmed.holders = holders(&program.file).unwrap_or_default();
         }
     }
@@ -316,16 +357,13 @@ pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<W
 }
 
 /// The rungs worth trying, cheapest first.
-fn ladder(filesystem: Filesystem, kernel: Version, climb: Climb) -> Vec<Rung> {
-    let mut rungs = Vec::new();
-    if rule(Topic::Collapse, filesystem, kernel).is_some() {
-        rungs.push(Rung::Collapse);
-    }
-    rungs.push(Rung::Reread);
-    if climb.replace {
-        rungs.push(Rung::Replace);
-    }
-    rungs
+fn ladder(collapse: bool, replace: bool) -> impl Iterator<Item = Rung> {
+    let rungs = [
+        collapse.then_some(Rung::Collapse),
+        Some(Rung::Reread),
+        replace.then_some(Rung::Replace),
+    ];
+    rungs.into_iter().flatten()
 }
 
 fn layout_causes(program: &Program, page: Leaf, leaf: Leaf, bias: Bias) -> Vec<Cause> {
@@ -423,24 +461,13 @@ fn replace(program: &Program, leaf: Leaf) -> io::Result<()> {
     }
     let path = std::fs::canonicalize(&program.path)?;
     let replacement = Replacement::new(&path).map_err(io::Error::other)?;
-    copy_by_windows(&program.file, replacement.file(), leaf)?;
+    let len = program.file.metadata()?.len();
+    replacement.file().set_len(len)?;
+    Copier::in_folios(&program.file, replacement.file(), leaf).copy(0..len, 0)?;
     replacement
         .copy_metadata(&program.file)
         .map_err(io::Error::other)?;
     replacement.commit().map(drop).map_err(io::Error::other)
-}
-
-fn copy_by_windows(from: &File, mut to: &File, leaf: Leaf) -> io::Result<()> {
-    let mut buffer = vec![0; usize::try_from(leaf.bytes()).map_err(io::Error::other)?];
-    let len = from.metadata()?.len();
-    for start in (0..len).step_by(buffer.len()) {
-        let wanted =
-            usize::try_from(len - start).map_or(buffer.len(), |left| left.min(buffer.len()));
-        let chunk = buffer.get_mut(..wanted).unwrap_or_default();
-        from.read_exact_at(chunk, start)?;
-        to.write_all(chunk)?;
-    }
-    Ok(())
 }
 
 fn show(file: &Warmed, arguments: &Arguments) -> String {

@@ -70,7 +70,9 @@ pub enum Filesystem {
     F2fs,
     /// erofs.
     Erofs,
-    /// overlayfs: pages belong to the lower or upper file's filesystem, the mapping does not.
+    /// overlayfs. Its pages are those of the filesystem that the file really lies on, so rules
+    /// about the page cache are to be asked for that one; mappings are placed by overlayfs itself,
+    /// which aligns none (measured over ext4: both, on every kernel).
     Overlay,
     /// tmpfs mounted with huge=always.
     HugeTmpfs,

@@ -120,6 +120,14 @@ impl fmt::Display for Cause {
             Cause::Head { bytes } => write!(f, "{} KiB before the first window", bytes >> 10),
             Cause::Tail { bytes } => write!(f, "{} KiB after the last window", bytes >> 10),
             Cause::Writable => write!(f, "writable"),
+            Cause::Filesystem {
+                filesystem: Filesystem::Overlay,
+            } => {
+                write!(
+                    f,
+                    "overlayfs: it depends on the filesystem below, which cannot be seen from here"
+                )
+            }
             Cause::Filesystem { filesystem } => {
                 write!(
                     f,

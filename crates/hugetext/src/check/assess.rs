@@ -20,6 +20,8 @@ pub(crate) struct Assessment {
     pub(crate) machine: Machine,
     pub(crate) geometry: Geometry,
     pub(crate) filesystem: Filesystem,
+    /// The one whose page cache holds it: another only on an overlay.
+    pub(crate) page_cache: Filesystem,
     /// Bytes of text.
     pub(crate) text: u64,
     pub(crate) segments: Vec<Segment>,
@@ -71,8 +73,14 @@ pub(crate) struct CacheCount {
 }
 
 impl Assessment {
-    /// Assesses a program for a geometry and a loader, from its headers alone.
-    pub(crate) fn of(program: &Program, geometry: &Geometry, loader: &Loader) -> Assessment {
+    /// Assesses a program for a geometry, a loader and the filesystem of its pages, from its
+    /// headers alone.
+    pub(crate) fn of(
+        program: &Program,
+        geometry: &Geometry,
+        loader: &Loader,
+        page_cache: Filesystem,
+    ) -> Assessment {
         let image = &program.image;
         let text = image.text_len();
         let leaf = worthwhile_leaf(geometry, text);
@@ -83,10 +91,11 @@ impl Assessment {
             machine: image.machine,
             geometry: *geometry,
             filesystem: loader.filesystem,
+            page_cache,
             text,
             segments: image.segments.clone(),
             bias,
-            causes: large_folio_obstacle(loader.filesystem, loader.kernel, leaf)
+            causes: large_folio_obstacle(page_cache, loader.kernel, leaf)
                 .into_iter()
                 .collect(),
             leaf,

@@ -235,7 +235,8 @@ fn check_one(
 ) -> Result<Assessment, Failure> {
     let filesystem = program.filesystem(&question.mounts)?;
     let loader = program.loader(question.kernel, filesystem);
-    let mut assessment = Assessment::of(program, geometry, &loader);
+    let page_cache = program.page_cache(&question.mounts)?;
+    let mut assessment = Assessment::of(program, geometry, &loader, page_cache);
     if question.look_closely {
         // A file whose sections cannot be read only does not tell its linker.
         assessment.linker = Linker::recognise(&program.file, &program.image).unwrap_or(None);

@@ -139,7 +139,8 @@ impl Map {
             .geometry(None, machine.geometry)
             .ok_or_else(|| program.unknown_geometry())?;
         let loader = program.loader(ground.kernel(), program.filesystem(ground.mounts())?);
-        let found = Assessment::of(&program, &geometry, &loader);
+        let page_cache = program.page_cache(ground.mounts())?;
+        let found = Assessment::of(&program, &geometry, &loader, page_cache);
         let cached = cached(&program, ground)?;
         let segments = &program.image.segments;
         let longest = segments.iter().map(|segment| segment.file().len()).max();

@@ -68,9 +68,11 @@ fn root(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// Whether text in the store can be on huge pages, and be executed.
 fn serves(store: &Store, ground: &Ground) -> Result<(), Failure> {
     let root = store.root();
-    let mount = File::open(root).and_then(|file| ground.mounts.of(&file).cloned());
-    let mount = mount.map_err(|error| Failure::io(root, &error))?;
-    if let Some(cause) = large_folio_obstacle(mount.filesystem, ground.kernel, ground.leaf) {
+    let failed = |error| Failure::io(root, &error);
+    let directory = File::open(root).map_err(failed)?;
+    let mount = ground.mounts.of(&directory).map_err(failed)?;
+    let pages = ground.mounts.page_cache(&directory, root).map_err(failed)?;
+    if let Some(cause) = large_folio_obstacle(pages, ground.kernel, ground.leaf) {
         return Err(Failure::at(root, cause).remedy("try --backend store"));
     }
     if mount.noexec {

@@ -128,7 +128,7 @@ impl Step {
         let program = Program::open(&path)?;
         let metadata = program.file.metadata();
         let metadata = metadata.map_err(|error| Failure::io(&path, &error))?;
-        let filesystem = program.filesystem(&ground.mounts)?;
+        let pages = program.page_cache(&ground.mounts)?;
         let image = &program.image;
         let now = reach(
             &image.segments,
@@ -143,7 +143,7 @@ impl Step {
         let facts = Facts {
             now: now.reached,
             fixed,
-            holds_huge: large_folio_obstacle(filesystem, ground.kernel, ground.leaf).is_none(),
+            holds_huge: large_folio_obstacle(pages, ground.kernel, ground.leaf).is_none(),
             may_stand_in: may_stand_in(&metadata) && unguarded(&program),
             store: policy.store,
             prefer_store: policy.prefer_store,
