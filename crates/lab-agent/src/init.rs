@@ -1,11 +1,13 @@
 //! Everything before the first probe: pseudo filesystems, modules, disks, the line to the lab.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use hugetext_lab_agent::{Hello, PORT, Place};
+use hugetext_lab_agent::{Hello, MODULES, PORT, PROGRAMS, Place};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 
 /// Why the guest could not start.
@@ -16,7 +18,7 @@ pub(crate) enum InitError {
     Io(#[from] io::Error),
     /// A pseudo filesystem could not be mounted.
     #[error("{0}: {1}")]
-    Mount(&'static str, rustix::io::Errno),
+    Mount(&'static str, Errno),
     /// No virtio-serial port has the lab's name: the kernel lacks CONFIG_VIRTIO_CONSOLE.
     #[error("no virtio-serial port named '{PORT}': the kernel needs CONFIG_VIRTIO_CONSOLE")]
     NoPort,
@@ -42,19 +44,43 @@ pub(crate) fn mount_pseudo() -> Result<(), InitError> {
     Ok(())
 }
 
-/// Loads modules in the given order. EEXIST is none: built in or loaded already.
+/// Loads modules in the given order, then whatever else lies in [`MODULES`], in an order that is
+/// found by trying.
 pub(crate) fn load_modules(paths: &[String]) -> Vec<Missing> {
-    let load = |path: &String| -> io::Result<()> {
+    let mut missing: Vec<Missing> = paths.iter().filter_map(|path| load(path).err()).collect();
+    let others = fs::read_dir(MODULES).into_iter().flatten().flatten();
+    let mut left: Vec<String> = others
+        .map(|entry| entry.path().to_string_lossy().into_owned())
+        .filter(|path| path.ends_with(".ko") && !paths.contains(path))
+        .collect();
+    loop {
+        let before = left.len();
+        let failed: Vec<Missing> = left.iter().filter_map(|path| load(path).err()).collect();
+        left = failed.iter().map(|(path, _)| path.clone()).collect();
+        if left.len() == before || left.is_empty() {
+            missing.extend(failed);
+            return missing;
+        }
+    }
+}
+
+/// EEXIST is no error: built in or loaded already.
+fn load(path: &String) -> Result<(), Missing> {
+    let load = || -> io::Result<()> {
         let file = File::open(path)?;
         match rustix::system::finit_module(&file, c"", 0) {
-            Err(errno) if errno != rustix::io::Errno::EXIST => Err(errno.into()),
+            Err(errno) if errno != Errno::EXIST => Err(errno.into()),
             _ => Ok(()),
         }
     };
-    paths
-        .iter()
-        .filter_map(|path| Some((path.clone(), load(path).err()?.to_string())))
-        .collect()
+    load().map_err(|error| (path.clone(), error.to_string()))
+}
+
+/// The shell's tools, by their names in /bin.
+pub(crate) fn install_tools() {
+    let mut busybox = Command::new(Path::new(PROGRAMS).join("busybox"));
+    // A guest without tools shows when it misses one.
+    let _ = busybox.args(["--install", "-s", "/bin"]).status();
 }
 
 /// Mounts each place at /mnt/NAME.
@@ -63,29 +89,69 @@ pub(crate) fn mount_places(places: &[Place]) -> Vec<Missing> {
         let at = Path::new("/mnt").join(&place.name);
         fs::create_dir_all(&at)?;
         if place.fstype == "overlay" {
+            // Not their parent: it is there if the filesystem below is mounted, and only then.
             for layer in place.options.split(',').filter_map(|o| o.split_once('=')) {
-                fs::create_dir_all(layer.1)?;
+                fs::create_dir(layer.1)?;
             }
         }
-        let options = CString::new(place.options.as_str())?;
-        let (source, fstype) = (place.source.as_str(), place.fstype.as_str());
-        let flags = MountFlags::empty();
-        match mount(source, &at, fstype, flags, options.as_c_str()) {
-            Err(rustix::io::Errno::ROFS | rustix::io::Errno::ACCESS) => {
-                mount(source, &at, fstype, MountFlags::RDONLY, options.as_c_str())
+        let sources = match place.disk {
+            true => disks()?,
+            false => vec![PathBuf::from(&place.name)],
+        };
+        let mut outcome = Err(io::ErrorKind::NotFound.into());
+        for source in sources {
+            outcome = mount_one(&source, &at, place);
+            if outcome.is_ok() {
+                return outcome;
             }
-            other => other,
         }
-        .map_err(|errno| {
-            // Without the mount the directory would be one of the initramfs.
-            let _ = fs::remove_dir(&at);
-            errno.into()
-        })
+        // Without the mount the directory would be one of the initramfs.
+        let _ = fs::remove_dir(&at);
+        outcome
     };
     places
         .iter()
         .filter_map(|place| Some((place.name.clone(), attempt(place).err()?.to_string())))
         .collect()
+}
+
+fn mount_one(source: &Path, at: &Path, place: &Place) -> io::Result<()> {
+    let options = CString::new(place.options.as_str())?;
+    let attempt = |flags| mount(source, at, place.fstype.as_str(), flags, options.as_c_str());
+    Ok(match attempt(MountFlags::empty()) {
+        Err(Errno::ROFS | Errno::ACCESS) => attempt(MountFlags::RDONLY),
+        other => other,
+    }?)
+}
+
+/// The devices of the guest's disks.
+fn disks() -> io::Result<Vec<PathBuf>> {
+    let names = fs::read_dir("/sys/block")?
+        .flatten()
+        .map(|entry| entry.file_name());
+    let disk = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("vd") || name.starts_with("nvme")
+    };
+    let mut disks: Vec<PathBuf> = names
+        .filter(disk)
+        .map(|name| Path::new("/dev").join(name))
+        .collect();
+    disks.sort();
+    Ok(disks)
+}
+
+/// Connects a command to the terminal behind the console: only that, not the console itself, can be
+/// the controlling terminal that job control and interrupts need.
+pub(crate) fn on_terminal(command: &mut Command) -> &mut Command {
+    let active = fs::read_to_string("/sys/class/tty/console/active").unwrap_or_default();
+    let name = active.split_whitespace().next_back().unwrap_or("console");
+    let device = Path::new("/dev").join(name);
+    let open = || OpenOptions::new().read(true).write(true).open(&device);
+    if let (Ok(stdin), Ok(stdout), Ok(stderr)) = (open(), open(), open()) {
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
+    }
+    command
 }
 
 /// The virtio-serial port that the lab reads.

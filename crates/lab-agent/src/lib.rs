@@ -5,12 +5,14 @@ mod outcome;
 use serde::{Deserialize, Serialize};
 
 pub use outcome::{
-    Compile, Folios, HugePages, Locks, Mprotect, Outcome, Placed, Pressure, Rung, RungName, Text,
-    Warmed,
+    Attempt, Compile, Folios, HugePages, Locks, Mprotect, Outcome, Placed, Pressure, Promoted,
+    Rung, RungName, Text, Warmed,
 };
 
 /// Where the guest finds its job, in the initramfs.
 pub const JOB: &str = "/lab/job.json";
+/// Where kernel modules lie, in the initramfs.
+pub const MODULES: &str = "/lab/modules";
 /// The directory of guest programs, in the initramfs.
 pub const PROGRAMS: &str = "/lab/programs";
 /// A file of a few PMD windows that the lab puts on filesystems that guests cannot write to.
@@ -21,12 +23,14 @@ pub const PORT: &str = "lab";
 /// What a guest is to do. It ends with [`Event::Done`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Job {
-    /// Paths of kernel modules, each after those it needs.
+    /// Paths of kernel modules, each after those it needs. Others in [`MODULES`] follow them.
     pub modules: Vec<String>,
     /// What to mount before the cells run.
     pub places: Vec<Place>,
     /// What to measure, in this order.
     pub cells: Vec<Cell>,
+    /// A command to run then, if it has words.
+    pub command: Vec<String>,
     /// Gives the console to a shell instead of ending.
     pub shell: bool,
 }
@@ -38,8 +42,9 @@ pub struct Place {
     pub name: String,
     /// Filesystem type for mount(2).
     pub fstype: String,
-    /// Source for mount(2): a device, or any word where none is needed.
-    pub source: String,
+    /// Whether it lies on one of the guest's disks. Which one shows when it is mounted: the names
+    /// of NVMe namespaces follow the order in which they were found.
+    pub disk: bool,
     /// Options for mount(2).
     pub options: String,
 }
@@ -90,6 +95,10 @@ pub enum Probe {
     Programs,
     /// What the command's own `warm` does with a real program.
     Warm,
+    /// What the command's own `promote` does to a busy program, by each backend.
+    Promote,
+    /// The same by a copy, there and back, many times.
+    PromoteRounds,
     /// What memory pressure does to a warm file.
     Pressure,
     /// What mprotect() costs over base pages and over PTE-mapped large folios.
@@ -125,8 +134,21 @@ pub enum Event {
         /// What was found.
         outcome: Outcome,
     },
-    /// All cells ended.
+    /// The command ended.
+    Command(Finished),
+    /// Everything ended.
     Done,
+}
+
+/// What a command left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Its exit code; none if a signal ended it or it could not be started.
+    pub exit: Option<i32>,
+    /// What it printed.
+    pub printed: String,
+    /// What it printed as errors, or why it could not be started.
+    pub said: String,
 }
 
 /// The guest's kernel as it describes itself.

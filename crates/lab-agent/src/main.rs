@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
 
-use hugetext_lab_agent::{Event, JOB, Job};
+use hugetext_lab_agent::{Event, Finished, JOB, Job, PROGRAMS};
 
 fn main() -> ExitCode {
     let result = run();
@@ -37,11 +37,40 @@ fn run() -> Result<(), init::InitError> {
         let outcome = probe::run(&cell);
         lab.say(&Event::Result { cell, outcome })?;
     }
+    if job.shell || !job.command.is_empty() {
+        init::install_tools();
+    }
+    if let [program, arguments @ ..] = job.command.as_slice() {
+        lab.say(&Event::Command(finish(in_path(program).args(arguments))))?;
+    }
     lab.say(&Event::Done)?;
     if job.shell {
-        let _ = Command::new("/bin/sh").status();
+        let _ = init::on_terminal(in_path("setsid").args(["-c", "sh"])).status();
     }
     Ok(())
+}
+
+/// A program of the guest by its name; it finds others the same way.
+fn in_path(program: &str) -> Command {
+    let mut command = Command::new("/bin/env");
+    command.arg(format!("PATH={PROGRAMS}:/bin")).arg(program);
+    command
+}
+
+fn finish(command: &mut Command) -> Finished {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match command.output() {
+        Ok(output) => Finished {
+            exit: output.status.code(),
+            printed: text(&output.stdout),
+            said: text(&output.stderr),
+        },
+        Err(error) => Finished {
+            exit: None,
+            printed: String::new(),
+            said: error.to_string(),
+        },
+    }
 }
 
 /// The line to the lab.

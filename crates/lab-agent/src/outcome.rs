@@ -18,6 +18,8 @@ pub enum Outcome {
     Programs(Vec<Text>),
     /// Of [`crate::Probe::Warm`].
     Warm(Warmed),
+    /// Of [`crate::Probe::Promote`] and [`crate::Probe::PromoteRounds`].
+    Promoted(Promoted),
     /// Of [`crate::Probe::Pressure`].
     Pressure(Pressure),
     /// Of [`crate::Probe::Mprotect`].
@@ -127,6 +129,32 @@ pub struct Warmed {
     pub cold: HugePages,
     /// Plain start after.
     pub warm: HugePages,
+}
+
+/// What `hugetext promote` did to a running program that checks all it does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promoted {
+    /// Bytes of the text that it executes in every round.
+    pub text: u64,
+    /// Gathering the file's own pages; not tried where many rounds were asked for.
+    pub collapse: Option<Attempt>,
+    /// Mapping a copy: as it was after the last round.
+    pub remap: Attempt,
+    /// Times that it was promoted by a copy and mapped back.
+    pub rounds: u32,
+    /// What went wrong in the program or on the way back; none if nothing did.
+    pub wrong: Option<String>,
+}
+
+/// One run of `hugetext promote`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its exit code; none if a signal ended it.
+    pub exit: Option<i32>,
+    /// Bytes of executable mappings on PMD leaves afterwards.
+    pub huge: u64,
+    /// Why text was left as it was, as far as it said so.
+    pub said: String,
 }
 
 /// What memory pressure did to two files of the same size that nobody had mapped.

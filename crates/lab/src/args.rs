@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use hugetext_lab_agent::{Cell, Probe, Thp};
 
-use crate::boot::{Kernel, Options};
+use crate::boot::{Kernel, Options, Work};
 use crate::error::{LabError, Result};
 use crate::image::Fs;
 use crate::kernel::{Flavour, KernelId};
@@ -80,9 +80,17 @@ pub(crate) struct BootArgs {
     /// Architecture and page size of --kernel: amd64, arm64 or arm64-16k.
     #[arg(long, default_value = "amd64")]
     flavour: Flavour,
-    /// Append an initramfs archive, such as one with modules; may be repeated.
+    /// Append an initramfs archive; may be repeated. Modules in its /lab/modules are loaded.
     #[arg(long, value_name = "FILE")]
     initrd_add: Vec<PathBuf>,
+    /// More words for the kernel's command line.
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    append: String,
     /// Give the console to a shell.
     #[arg(long)]
     pub(crate) shell: bool,
@@ -107,6 +115,10 @@ pub(crate) struct BootArgs {
     /// What to measure on each filesystem under each mode.
     #[arg(long, value_delimiter = ',', value_parser = probe)]
     probe: Vec<Probe>,
+    /// A command to run in the guest, such as `-- hugetext check /lab/programs/cc1`; exit 1 if it
+    /// fails.
+    #[arg(last = true)]
+    command: Vec<String>,
 }
 
 impl BootArgs {
@@ -122,17 +134,33 @@ impl BootArgs {
     }
 
     pub(crate) fn options(&self) -> Options {
+        let mut filesystems = self.fs.clone();
+        if filesystems.contains(&Fs::Overlay) {
+            // What it lies over, mounted before it.
+            filesystems.push(Fs::Ext4);
+        }
+        filesystems.sort();
+        filesystems.dedup();
         Options {
-            filesystems: self.fs.clone(),
+            filesystems,
             cpus: self.smp,
             memory: self.memory,
             icount: self.icount,
             patience: Duration::from_secs(self.timeout),
             more: self.initrd_add.clone(),
+            append: self.append.clone(),
         }
     }
 
-    pub(crate) fn cells(&self) -> Vec<Cell> {
+    pub(crate) fn work(&self) -> Work {
+        Work {
+            cells: self.cells(),
+            command: self.command.clone(),
+            shell: self.shell,
+        }
+    }
+
+    fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for fs in &self.fs {
             for thp in &self.thp {

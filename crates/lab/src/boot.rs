@@ -55,6 +55,18 @@ pub(crate) struct Options {
     pub(crate) patience: Duration,
     /// More initramfs archives.
     pub(crate) more: Vec<PathBuf>,
+    /// More words for the kernel's command line.
+    pub(crate) append: String,
+}
+
+/// What a guest is to do.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Work {
+    pub(crate) cells: Vec<Cell>,
+    /// A command to run after them, if it has words.
+    pub(crate) command: Vec<String>,
+    /// Whether the terminal then has a shell.
+    pub(crate) shell: bool,
 }
 
 impl Default for Options {
@@ -66,6 +78,7 @@ impl Default for Options {
             icount: false,
             patience: Duration::from_secs(120),
             more: Vec::new(),
+            append: String::new(),
         }
     }
 }
@@ -106,19 +119,19 @@ impl Lab {
         Ok(new)
     }
 
-    /// Boots `kernel`, runs `cells` and returns what it said, also if it died in between.
-    pub(crate) fn boot(
-        &self,
-        kernel: &Kernel,
-        options: &Options,
-        cells: Vec<Cell>,
-    ) -> Result<Said> {
+    /// Boots `kernel`, has it do `work` and returns what it said, also if it died in between.
+    pub(crate) fn boot(&self, kernel: &Kernel, options: &Options, work: Work) -> Result<Said> {
         let directory = self.run_directory()?;
-        let mut machine = self.prepare(kernel, options, cells, directory.path(), false)?;
-        let end = if options.icount { "-icount" } else { "" };
-        let console = kernel.name().replace('/', "_") + end + ".log";
-        machine.console = Some(self.cache.consoles().join(console));
+        let mut machine = self.prepare(kernel, options, work, directory.path())?;
+        machine.console = Some(self.console(kernel, options));
         watch::watch(&machine, options.patience)
+    }
+
+    /// Where the console of `kernel` is kept.
+    fn console(&self, kernel: &Kernel, options: &Options) -> PathBuf {
+        let end = if options.icount { "-icount" } else { "" };
+        let name = kernel.name().replace('/', "_") + end + ".log";
+        self.cache.consoles().join(name)
     }
 
     /// As [`Lab::boot`], but a guest that dies or says nothing is an error.
@@ -126,26 +139,23 @@ impl Lab {
         &self,
         kernel: &Kernel,
         options: &Options,
-        cells: Vec<Cell>,
+        work: Work,
     ) -> Result<Said> {
-        let said = self.boot(kernel, options, cells)?;
+        let said = self.boot(kernel, options, work)?;
         match &said.died {
             None => Ok(said),
             Some(what) => Err(LabError::Guest {
                 kernel: kernel.name(),
                 what: what.clone(),
-                console: self
-                    .cache
-                    .consoles()
-                    .join(kernel.name().replace('/', "_") + ".log"),
+                console: self.console(kernel, options),
             }),
         }
     }
 
     /// Gives a shell in a guest to this terminal.
-    pub(crate) fn shell(&self, kernel: &Kernel, options: &Options) -> Result<()> {
+    pub(crate) fn shell(&self, kernel: &Kernel, options: &Options, work: Work) -> Result<()> {
         let directory = self.run_directory()?;
-        let machine = self.prepare(kernel, options, Vec::new(), directory.path(), true)?;
+        let machine = self.prepare(kernel, options, work, directory.path())?;
         watch::interact(&machine)
     }
 
@@ -158,9 +168,8 @@ impl Lab {
         &self,
         kernel: &Kernel,
         options: &Options,
-        cells: Vec<Cell>,
+        work: Work,
         directory: &Path,
-        shell: bool,
     ) -> Result<Machine> {
         let arch = kernel.flavour().arch();
         // Before anything is built for it.
@@ -188,10 +197,9 @@ impl Lab {
         };
 
         let built = self.built(arch)?;
+        let places = options.filesystems.iter().map(|fs| fs.place()).collect();
         let mut disks = Vec::new();
-        let mut places = Vec::new();
         for fs in &options.filesystems {
-            places.push(fs.place(Machine::device(nvme, disks.len())));
             if fs.on_disk() {
                 let disk = directory.join(fs.name());
                 fs.make(&disk, directory, kernel.flavour(), &programs, &built)?;
@@ -205,8 +213,9 @@ impl Lab {
         let job = Job {
             modules: modules.iter().map(|name| format!("/lab/{name}")).collect(),
             places,
-            cells,
-            shell,
+            cells: work.cells,
+            command: work.command,
+            shell: work.shell,
         };
         let initrd = directory.join("initramfs");
         let contents = Contents {
@@ -227,6 +236,7 @@ impl Lab {
             cpus: options.cpus,
             memory: options.memory,
             icount: options.icount,
+            append: options.append.clone(),
             console: None,
         })
     }

@@ -50,11 +50,6 @@ impl Cache {
         self.root.join("consoles")
     }
 
-    /// What was built for guests of `arch`.
-    pub(crate) fn built(&self, arch: Arch) -> PathBuf {
-        self.root.join("built").join(arch.debian())
-    }
-
     /// The kernels that were fetched.
     pub(crate) fn kernels(&self) -> Vec<KernelId> {
         let entries = fs::read_dir(self.root.join("kernels"))

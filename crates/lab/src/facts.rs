@@ -94,10 +94,11 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
         let Outcome::Rungs(rungs) = outcome else {
             continue;
         };
-        // Overlayfs maps files of other filesystems: nothing here is its own.
-        if fs == Filesystem::Overlay {
-            continue;
-        }
+        // What an overlay maps are files of the filesystem below it, here ext4.
+        let fs = match fs {
+            Filesystem::Overlay => Filesystem::Ext4,
+            other => other,
+        };
         let any = rungs.iter().any(|rung| rung.found.pmd > 0);
         let in_memory = matches!(fs, Filesystem::Tmpfs | Filesystem::HugeTmpfs);
         if fs != Filesystem::Tmpfs {

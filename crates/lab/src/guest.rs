@@ -18,42 +18,55 @@ const LARGE_ALIGN: u64 = 2 << 20;
 /// Built files of one architecture: name in the guest's program directory, and path here.
 pub(crate) type Built = Vec<(String, PathBuf)>;
 
+/// Where it all goes: below the target directory of this checkout, as the cache may be shared with
+/// others that build something else.
+const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/lab");
+
 /// Builds everything that guests of `arch` run. `programs` holds the packaged libraries.
 pub(crate) fn build(cache: &Cache, arch: Arch) -> Result<Built> {
-    let directory = cache.built(arch);
+    let mut built = rust_programs(arch)?;
+    let directory = Path::new(DIRECTORY).join(arch.debian());
     fs::create_dir_all(&directory).at(&directory)?;
-    let mut built = rust_programs(&directory, arch)?;
     for program in synthetic(arch) {
         let path = directory.join(&program.name);
-        tool::run(&mut program.compile(arch, &directory, &cache.programs(arch)))?;
+        // Another lab may be reading the one that is there.
+        let new = directory.join(format!("{}.{}", program.name, std::process::id()));
+        tool::run(&mut program.compile(arch, &new, &cache.programs(arch)))?;
+        fs::rename(&new, &path).at(&path)?;
         built.push((program.name, path));
     }
     Ok(built)
 }
 
-/// The agent and the command, for musl: they run on any guest without libraries.
-fn rust_programs(directory: &Path, arch: Arch) -> Result<Built> {
+/// The agent, the command, and a program to promote, for musl: they run on any guest without
+/// libraries.
+fn rust_programs(arch: Arch) -> Result<Built> {
     let target = format!("{}-unknown-linux-musl", arch.machine());
-    let target_directory = directory.join("target");
     let packages = ["hugetext-lab-agent", "hugetext"];
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo
         .args(["build", "--release", "--locked", "--target", &target])
         .args(packages.iter().flat_map(|package| ["-p", package]))
-        .arg("--target-dir")
-        .arg(&target_directory)
+        // With --example, what else is wanted must be said.
+        .args(["--bins", "-p", "hugetext-host", "--example", "busy"])
+        .args(["--target-dir", DIRECTORY])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_PROFILE_RELEASE_STRIP", "true")
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
     tool::run(&mut cargo)?;
-    let binaries = target_directory.join(&target).join("release");
+    let binaries = Path::new(DIRECTORY).join(&target).join("release");
     let built = packages.map(|name| (name.to_owned(), binaries.join(name)));
-    Ok(built.into_iter().collect())
+    let busy = ("busy".to_owned(), binaries.join("examples/busy"));
+    Ok(built.into_iter().chain([busy]).collect())
 }
+
+/// The assembly that they are made of.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
 /// A program made of assembly by the machine's or the cross compiler.
 struct Synthetic {
     name: String,
+    /// File name of its assembly.
     source: &'static str,
     text: u64,
     large_align: bool,
@@ -79,7 +92,7 @@ fn synthetic(arch: Arch) -> Vec<Synthetic> {
     };
     let program = |name: &str, text, large_align, flags| Synthetic {
         name: name.to_owned(),
-        source: include_str!("../guest/program.S"),
+        source: "program.S",
         text,
         large_align,
         flags,
@@ -107,7 +120,7 @@ fn synthetic(arch: Arch) -> Vec<Synthetic> {
         ));
         all.push(Synthetic {
             name: library.clone(),
-            source: include_str!("../guest/library.S"),
+            source: "library.S",
             text: TEXT,
             large_align: large,
             flags: words(&format!("-shared -Wl,-soname,{library}")),
@@ -127,15 +140,14 @@ fn synthetic(arch: Arch) -> Vec<Synthetic> {
 }
 
 impl Synthetic {
-    fn compile(&self, arch: Arch, directory: &Path, programs: &Path) -> Command {
-        let source = directory.join(format!("{}.S", self.name));
-        // A failure to write shows as the compiler's complaint about its input.
-        let _ = fs::write(&source, self.source);
+    /// To `new`, which lies beside the libraries it links.
+    fn compile(&self, arch: Arch, new: &Path, programs: &Path) -> Command {
         let mut gcc = Command::new(format!("{}-linux-gnu-gcc", arch.machine()));
-        gcc.current_dir(directory)
-            .args(["-nostdlib", "-nostartfiles", "-o", &self.name])
+        gcc.current_dir(new.parent().unwrap_or(new))
+            .args(["-nostdlib", "-nostartfiles", "-o"])
+            .arg(new)
             .arg(format!("-DTEXT={}", self.text))
-            .arg(&source)
+            .arg(Path::new(SOURCES).join(self.source))
             .arg("-L")
             .arg(programs)
             // One segment from offset 0: its windows are those of the file.

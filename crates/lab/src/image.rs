@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use hugetext_lab_agent::{JOB, Job, PROGRAMS, Place, READ_ONLY_FILE};
+use hugetext_lab_agent::{JOB, Job, MODULES, PROGRAMS, Place, READ_ONLY_FILE};
 
 use crate::cache::Unit;
 use crate::cpio::Archive;
@@ -14,9 +14,6 @@ use crate::error::{At, Result};
 use crate::guest::Built;
 use crate::kernel::{Arch, Flavour};
 use crate::tool;
-
-/// Where modules lie in the initramfs.
-pub(crate) const MODULES: &str = "/lab/modules";
 
 /// What goes into an initramfs.
 pub(crate) struct Contents<'a> {
@@ -130,23 +127,21 @@ impl Fs {
         !matches!(self, Fs::Overlay | Fs::HugeTmpfs | Fs::Tmpfs)
     }
 
-    /// How guests mount it, `device` being its disk if it has one.
-    pub(crate) fn place(self, device: String) -> Place {
-        let (fstype, source, options) = match self {
+    /// How guests mount it.
+    pub(crate) fn place(self) -> Place {
+        let (fstype, options) = match self {
             // Over ext4, which is mounted before.
             Fs::Overlay => (
                 "overlay",
-                "overlay".to_owned(),
                 "lowerdir=/mnt/ext4/lower,upperdir=/mnt/ext4/upper,workdir=/mnt/ext4/work",
             ),
-            Fs::HugeTmpfs => ("tmpfs", "tmpfs".to_owned(), "huge=always"),
-            Fs::Tmpfs => ("tmpfs", "tmpfs".to_owned(), ""),
-            _ => (self.name(), device, ""),
+            Fs::HugeTmpfs => ("tmpfs", "huge=always"),
+            _ => (self.name(), ""),
         };
         Place {
             name: self.name().to_owned(),
             fstype: fstype.to_owned(),
-            source,
+            disk: self.on_disk(),
             options: options.to_owned(),
         }
     }
@@ -204,7 +199,7 @@ fn read_only_files(
     fs::create_dir(&files).at(&files)?;
     let windows = files.join(READ_ONLY_FILE);
     let bytes = match flavour {
-        Flavour::Amd64 | Flavour::Arm64 => 8 << 20,
+        Flavour::Amd64 | Flavour::Amd64Generic | Flavour::Arm64 => 8 << 20,
         Flavour::Arm64_16k => 64 << 20,
     };
     fs::write(&windows, vec![0xcc; bytes]).at(&windows)?;

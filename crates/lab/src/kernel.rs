@@ -38,16 +38,23 @@ impl Arch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Flavour {
     Amd64,
+    /// With every filesystem, for those that the one above lacks.
+    Amd64Generic,
     Arm64,
     Arm64_16k,
 }
 
 impl Flavour {
-    pub(crate) const ALL: [Flavour; 3] = [Flavour::Amd64, Flavour::Arm64, Flavour::Arm64_16k];
+    pub(crate) const ALL: [Flavour; 4] = [
+        Flavour::Amd64,
+        Flavour::Amd64Generic,
+        Flavour::Arm64,
+        Flavour::Arm64_16k,
+    ];
 
     pub(crate) fn arch(self) -> Arch {
         match self {
-            Flavour::Amd64 => Arch::Amd64,
+            Flavour::Amd64 | Flavour::Amd64Generic => Arch::Amd64,
             Flavour::Arm64 | Flavour::Arm64_16k => Arch::Arm64,
         }
     }
@@ -57,6 +64,7 @@ impl Flavour {
     fn suffix(self) -> &'static str {
         match self {
             Flavour::Amd64 => "-cloud-amd64",
+            Flavour::Amd64Generic => "-amd64",
             Flavour::Arm64 => "-cloud-arm64",
             Flavour::Arm64_16k => "-arm64-16k",
         }
@@ -65,6 +73,7 @@ impl Flavour {
     fn name(self) -> &'static str {
         match self {
             Flavour::Amd64 => "amd64",
+            Flavour::Amd64Generic => "amd64-generic",
             Flavour::Arm64 => "arm64",
             Flavour::Arm64_16k => "arm64-16k",
         }
@@ -78,7 +87,8 @@ impl FromStr for Flavour {
         let found = Flavour::ALL
             .into_iter()
             .find(|flavour| flavour.name() == name);
-        found.ok_or_else(|| format!("unknown flavour '{name}'; known are amd64, arm64, arm64-16k"))
+        let known = || Flavour::ALL.map(Flavour::name).join(", ");
+        found.ok_or_else(|| format!("unknown flavour '{name}'; known are {}", known()))
     }
 }
 
@@ -137,6 +147,7 @@ pub(crate) fn wanted(flavour: Flavour) -> Vec<KernelId> {
             (7, 2),
             (7, 3),
         ],
+        Flavour::Amd64Generic => &[(6, 12), (7, 3)],
         Flavour::Arm64 => &[(6, 1), (6, 12), (6, 16), (6, 18), (7, 2), (7, 3)],
         // Debian builds 16K pages since 6.12.
         Flavour::Arm64_16k => &[(6, 12), (6, 18), (7, 2), (7, 3)],
@@ -222,7 +233,9 @@ impl<'a> Release<'a> {
             .split(|c: char| !c.is_ascii_digit())
             .filter_map(|number| number.parse().ok())
             .collect();
-        (order.len() > 2 && !name.contains("-rt")).then_some(())?;
+        // Others of these names' flavours end the same way: `6.12.1-rt-amd64`.
+        let other = name.ends_with("-rt") || name.ends_with("-cloud");
+        (order.len() > 2 && !other).then_some(())?;
         Some(Release {
             name,
             version: name.parse().ok()?,
@@ -284,6 +297,7 @@ mod tests {
             "newer than wanted, so added"
         );
         assert!(missing.contains(&"6.12-amd64".parse().unwrap()));
+        assert_eq!(select(&names, Flavour::Amd64Generic).0, []);
     }
 
     #[test]

@@ -61,11 +61,12 @@ fn run(args: &Args) -> Result<bool> {
             let lab = Lab::new(cache)?;
             let kernel = boot.kernel()?;
             if boot.shell {
-                lab.shell(&kernel, &boot.options())?;
+                lab.shell(&kernel, &boot.options(), boot.work())?;
                 return Ok(true);
             }
-            let said = lab.boot_to_end(&kernel, &boot.options(), boot.cells())?;
+            let said = lab.boot_to_end(&kernel, &boot.options(), boot.work())?;
             println!("{}", said.to_json());
+            return Ok(said.succeeded());
         }
         Mode::Matrix(matrix) => return measure(cache, matrix),
         Mode::Docs { record, check } => return write_docs(record, *check),

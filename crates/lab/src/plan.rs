@@ -34,7 +34,10 @@ pub(crate) fn boots(kernels: &[KernelId], extent: Extent) -> Vec<Planned> {
         Extent::Slice => kernels.iter().copied().map(slice_boot).collect(),
         Extent::Whole => kernels
             .iter()
-            .flat_map(|id| [whole(*id), timed(*id)])
+            .flat_map(|id| {
+                let timed = (id.flavour != Flavour::Amd64Generic).then(|| timed(*id));
+                std::iter::once(whole(*id)).chain(timed)
+            })
             .collect(),
     };
     boots.sort_by_key(|boot| std::cmp::Reverse(boot.cells.len()));
@@ -55,26 +58,35 @@ fn slice_boot(kernel: KernelId) -> Planned {
     }
 }
 
-/// Everything about page cache, placement and locks.
+/// Everything about page cache, placement, promotion and locks.
 fn whole(kernel: KernelId) -> Planned {
-    let mut filesystems = Fs::ALL.to_vec();
-    if kernel.flavour != Flavour::Arm64_16k {
-        // The cloud flavours are built without it.
-        filesystems.retain(|fs| *fs != Fs::F2fs);
-    }
+    let filesystems: Vec<Fs> = match kernel.flavour {
+        // There for what the cloud flavour is built without.
+        Flavour::Amd64Generic => vec![Fs::F2fs],
+        // f2fs wants blocks of the size of a page, which mkfs.f2fs makes since 1.16 only.
+        _ => Fs::ALL.into_iter().filter(|fs| *fs != Fs::F2fs).collect(),
+    };
     let mut cells = Vec::new();
     for fs in &filesystems {
         for thp in [Thp::Always, Thp::Madvise, Thp::Never] {
             cells.push(cell(*fs, thp, Probe::Rungs));
         }
-        for probe in [Probe::Placement, Probe::Programs, Probe::Warm] {
+        for probe in [
+            Probe::Placement,
+            Probe::Programs,
+            Probe::Warm,
+            Probe::Promote,
+        ] {
             cells.push(cell(*fs, Thp::Madvise, probe));
         }
     }
-    for fs in [Fs::Ext4, Fs::Xfs] {
-        cells.push(cell(fs, Thp::Madvise, Probe::Pressure));
+    if filesystems.contains(&Fs::Ext4) {
+        cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::Locks));
+        cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::PromoteRounds));
+        for fs in [Fs::Ext4, Fs::Xfs] {
+            cells.push(cell(fs, Thp::Madvise, Probe::Pressure));
+        }
     }
-    cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::Locks));
     Planned {
         kernel,
         filesystems,
@@ -83,14 +95,19 @@ fn whole(kernel: KernelId) -> Planned {
     }
 }
 
-/// Everything that is a time.
+/// Everything that is a time. ext4 is built into every kernel, xfs has held huge folios for longer.
 fn timed(kernel: KernelId) -> Planned {
+    let cells = [
+        (Fs::Ext4, Probe::Mprotect),
+        (Fs::Ext4, Probe::Compile),
+        (Fs::Xfs, Probe::Compile),
+    ];
     Planned {
         kernel,
-        filesystems: vec![Fs::Xfs],
+        filesystems: vec![Fs::Ext4, Fs::Xfs],
         icount: true,
-        cells: [Probe::Mprotect, Probe::Compile]
-            .map(|probe| cell(Fs::Xfs, Thp::Madvise, probe))
+        cells: cells
+            .map(|(fs, probe)| cell(fs, Thp::Madvise, probe))
             .to_vec(),
     }
 }

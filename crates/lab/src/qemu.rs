@@ -21,6 +21,8 @@ pub(crate) struct Machine {
     pub(crate) memory: u32,
     /// One guest instruction is one nanosecond, so that times are the same in every run.
     pub(crate) icount: bool,
+    /// More words for the kernel's command line.
+    pub(crate) append: String,
     /// Where the console is kept; none connects it to the terminal.
     pub(crate) console: Option<PathBuf>,
 }
@@ -74,7 +76,8 @@ impl Machine {
         add(&[
             "-append",
             &format!(
-                "console={terminal} panic=-1 oops=panic loglevel=5 mitigations=off no_timer_check"
+                "console={terminal} panic=-1 oops=panic loglevel=5 mitigations=off no_timer_check {}",
+                self.append
             ),
         ]);
         let (console, port) = match &self.console {
@@ -111,14 +114,6 @@ impl Machine {
         }
         line
     }
-
-    /// The guest's name of disk `number`.
-    pub(crate) fn device(nvme: bool, number: usize) -> String {
-        match nvme {
-            true => format!("/dev/nvme0n{}", number + 1),
-            false => format!("/dev/vd{}", char::from(b'a'.saturating_add(number as u8))),
-        }
-    }
 }
 
 /// An option with a path in it, in which QEMU wants commas doubled.
@@ -141,6 +136,7 @@ mod tests {
             cpus: 2,
             memory: 512,
             icount: true,
+            append: String::new(),
             console: Some("/c".into()),
         }
     }
@@ -171,7 +167,5 @@ mod tests {
             ..machine()
         };
         assert!(words(&machine).contains(&"nvme-ns,drive=disk0,bus=nvme,nsid=1".to_owned()));
-        assert_eq!(Machine::device(true, 0), "/dev/nvme0n1");
-        assert_eq!(Machine::device(false, 1), "/dev/vdb");
     }
 }

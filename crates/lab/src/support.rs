@@ -172,7 +172,7 @@ const NOT_MEASURED: &str = "
 
 fn title(flavour: Flavour) -> &'static str {
     match flavour {
-        Flavour::Amd64 => "x86-64, huge is 2M",
+        Flavour::Amd64 | Flavour::Amd64Generic => "x86-64, huge is 2M",
         Flavour::Arm64 => "arm64, 4K pages, huge is 2M",
         Flavour::Arm64_16k => "arm64, 16K pages, huge is 32M",
     }

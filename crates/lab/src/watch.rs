@@ -1,7 +1,7 @@
 //! Starts a guest, reads what it says, and ends it: when it is done, when it dies, when it hangs.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use hugetext_host::die_with_parent;
-use hugetext_lab_agent::{Cell, Event, Hello, Outcome};
+use hugetext_lab_agent::{Cell, Event, Finished, Hello, Outcome};
 
 use crate::error::{LabError, Result};
 use crate::qemu::{Machine, program};
@@ -22,6 +22,10 @@ pub(crate) struct Said {
     /// Modules and places that did not come up, and why.
     pub(crate) missing: Vec<(String, String)>,
     pub(crate) results: Vec<(Cell, Outcome)>,
+    /// What became of the command, if there was one.
+    pub(crate) command: Option<Finished>,
+    /// Where the kernel's messages are kept.
+    pub(crate) console: Option<PathBuf>,
     /// The cell that began and did not end.
     pub(crate) open: Option<Cell>,
     /// Why the guest ended before it was done; `None` if it was.
@@ -31,6 +35,13 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// Whether the command, if there was one, succeeded.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.command
+            .as_ref()
+            .is_none_or(|command| command.exit == Some(0))
+    }
+
     /// One document.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
@@ -62,7 +73,10 @@ pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
             }
         });
     }
-    let mut said = Said::default();
+    let mut said = Said {
+        console: machine.console.clone(),
+        ..Said::default()
+    };
     said.died = loop {
         match lines.recv_timeout(patience) {
             Ok(line) => match serde_json::from_str(&line) {
@@ -73,6 +87,7 @@ pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
                     said.open = None;
                     said.results.push((cell, outcome));
                 }
+                Ok(Event::Command(finished)) => said.command = Some(finished),
                 Ok(Event::Done) => break None,
                 Err(_) => break Some(format!("it said what the lab does not understand: {line}")),
             },

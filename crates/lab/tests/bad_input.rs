@@ -32,7 +32,7 @@ fn copy_of_cache(directory: &Path, own: &[&str]) -> Option<String> {
     if name.is_none() {
         println!("skipped: no kernel in the cache; 'make lab-fetch' fetches them");
     }
-    for part in ["kernels", "programs", "built", "archive"] {
+    for part in ["kernels", "programs", "archive"] {
         if !own.contains(&part) {
             let target = fs::canonicalize(cache().join(part)).ok()?;
             symlink(target, directory.join(part)).unwrap();

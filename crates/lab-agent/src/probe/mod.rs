@@ -7,6 +7,7 @@ mod placement;
 mod pressure;
 mod process;
 mod programs;
+mod promote;
 mod protect;
 mod rungs;
 
@@ -32,6 +33,8 @@ fn attempt(cell: &Cell) -> io::Result<Outcome> {
         Probe::Placement => Outcome::Placement(placement::probe(at, geometry)?),
         Probe::Programs => Outcome::Programs(programs::probe(at, geometry)?),
         Probe::Warm => Outcome::Warm(programs::warm_command(at, geometry)?),
+        Probe::Promote => Outcome::Promoted(promote::probe(at)?),
+        Probe::PromoteRounds => Outcome::Promoted(promote::rounds(at)?),
         Probe::Compile => Outcome::Compile(programs::compile(at, geometry)?),
         Probe::Pressure => Outcome::Pressure(pressure::probe(at, geometry)?),
         Probe::Mprotect => Outcome::Mprotect(protect::probe(geometry)?),

@@ -109,18 +109,23 @@ pub(super) fn climb(name: RungName, path: &Path, geometry: &Geometry) -> io::Res
     Ok(())
 }
 
-/// Gets the file into folios of the largest leaf that it can fill, by the first rung that does.
-/// Returns that rung.
+/// Gets the file into folios of the largest leaf that it can fill, by the first rung that does, in
+/// the order in which `hugetext warm` tries them. Returns that rung.
 pub(super) fn warm(path: &Path, geometry: &Geometry) -> io::Result<Option<RungName>> {
-    if geometry.leaf_for(fs::metadata(path)?.len()).is_none() {
+    let Some(leaf) = geometry.leaf_for(fs::metadata(path)?.len()) else {
         return Ok(None);
-    }
-    for name in [RungName::Write, RungName::Readahead, RungName::Collapse] {
+    };
+    for name in [RungName::Collapse, RungName::Readahead, RungName::Write] {
         files::drop_cache(path)?;
         // A refusal shows in what is found.
         let _ = climb(name, path, geometry);
         let (found, _) = own_huge_pages(map(path, geometry)?.addresses(), geometry)?;
-        if found.pmd > 0 || found.contpte > 0 {
+        let enough = if leaf == geometry.pmd {
+            found.pmd
+        } else {
+            found.contpte
+        };
+        if enough > 0 {
             return Ok(Some(name));
         }
     }

@@ -1,0 +1,180 @@
+//! What `hugetext promote` does to a program that sleeps, polls, forks, takes signals and executes all
+//! its text in every thread, and checks every answer (the example `busy` of hugetext-host).
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use hugetext_lab_agent::{Attempt, PROGRAMS, Promoted};
+use procfs::process::{MMPermissions, Process};
+
+const PROGRAM: &str = "busy";
+const THREADS: &str = "6";
+/// Bytes of text that the program executes in every round.
+const TEXT: u64 = 8 << 20;
+/// Times there and back, where many are asked for.
+const ROUNDS: u32 = 50;
+
+/// Once by each backend.
+pub(super) fn probe(directory: &Path) -> io::Result<Promoted> {
+    let program = place(directory)?;
+    let mut busy = Busy::start(&program)?;
+    let collapse = promote(&busy, &["--backend", "collapse"])?;
+    let well = busy.is_well();
+    drop(busy);
+    // Collapsed pages would stay huge, and leave nothing to do: another inode.
+    std::fs::remove_file(&program)?;
+    let found = there_and_back(&place(directory)?, 1)?;
+    Ok(Promoted {
+        collapse: Some(collapse),
+        wrong: well.err().map(|error| error.to_string()).or(found.wrong),
+        ..found
+    })
+}
+
+/// Many times by a copy.
+pub(super) fn rounds(directory: &Path) -> io::Result<Promoted> {
+    there_and_back(&place(directory)?, ROUNDS)
+}
+
+/// The program, laid out by `hugetext fix` so that its text can be collapsed.
+fn place(directory: &Path) -> io::Result<PathBuf> {
+    let program = directory.join(PROGRAM);
+    let mut fix = hugetext("fix");
+    fix.arg(Path::new(PROGRAMS).join(PROGRAM))
+        .arg("-o")
+        .arg(&program);
+    let output = fix.output()?;
+    match output.status.success() {
+        true => Ok(program),
+        false => Err(io::Error::other(
+            String::from_utf8_lossy(&output.stderr).trim(),
+        )),
+    }
+}
+
+fn there_and_back(program: &Path, rounds: u32) -> io::Result<Promoted> {
+    let mut busy = Busy::start(program)?;
+    let mut found = Promoted {
+        text: TEXT,
+        collapse: None,
+        remap: promote(&busy, &["--backend", "remap"])?,
+        rounds: 0,
+        wrong: None,
+    };
+    while found.remap.exit == Some(0) && found.rounds < rounds {
+        if found.rounds > 0 {
+            found.remap = promote(&busy, &["--backend", "remap"])?;
+        }
+        let well = busy.is_well();
+        let back = promote(&busy, &["--revert"])?;
+        let wrong = match well {
+            Err(error) => Some(error.to_string()),
+            Ok(()) if back.exit != Some(0) => Some(back.said),
+            Ok(()) if back.huge > 0 => Some(format!("{} bytes were not mapped back", back.huge)),
+            Ok(()) => None,
+        };
+        if wrong.is_some() {
+            found.wrong = wrong;
+            return Ok(found);
+        }
+        found.rounds += 1;
+    }
+    found.wrong = busy.finish().err().map(|error| error.to_string());
+    Ok(found)
+}
+
+fn hugetext(subcommand: &str) -> Command {
+    let mut command = Command::new(Path::new(PROGRAMS).join("hugetext"));
+    command.arg(subcommand);
+    command
+}
+
+fn promote(busy: &Busy, arguments: &[&str]) -> io::Result<Attempt> {
+    let pid = busy.child.id();
+    let output = hugetext("promote")
+        .args(arguments)
+        .arg(pid.to_string())
+        .output()?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok(Attempt {
+        exit: output.status.code(),
+        huge: huge_text(pid)?,
+        said: String::from_utf8_lossy(&said).trim().to_owned(),
+    })
+}
+
+/// Bytes of the process's executable mappings that PMD leaves map, whatever lies behind them.
+fn huge_text(pid: u32) -> io::Result<u64> {
+    let maps = Process::new(pid as i32).and_then(|process| process.smaps());
+    let maps = maps.map_err(io::Error::other)?;
+    let fields = ["FilePmdMapped", "ShmemPmdMapped", "AnonHugePages"];
+    let bytes = maps
+        .iter()
+        .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
+        .flat_map(|map| fields.map(|field| map.extension.map.get(field).copied().unwrap_or(0)));
+    Ok(bytes.sum())
+}
+
+/// The running program, killed when this goes out of scope.
+struct Busy {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Busy {
+    fn start(program: &Path) -> io::Result<Busy> {
+        let mut command = Command::new(program);
+        command
+            .arg(THREADS)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let output = BufReader::new(output.ok_or(io::ErrorKind::BrokenPipe)?);
+        let mut busy = Busy {
+            child,
+            input,
+            output,
+        };
+        busy.expect("ready ")?;
+        Ok(busy)
+    }
+
+    fn expect(&mut self, word: &str) -> io::Result<()> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        match line.starts_with(word) {
+            true => Ok(()),
+            false => Err(io::Error::other(format!(
+                "the program said '{}'",
+                line.trim()
+            ))),
+        }
+    }
+
+    /// Every thread has done its rounds since, and found nothing wrong.
+    fn is_well(&mut self) -> io::Result<()> {
+        if let Some(input) = &mut self.input {
+            input.write_all(b"\n")?;
+        }
+        self.expect("ok ")
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.input = None;
+        self.expect("done ")?;
+        match self.child.wait()?.success() {
+            true => Ok(()),
+            false => Err(io::Error::other("the program failed at its end")),
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

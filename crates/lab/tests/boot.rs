@@ -1,0 +1,146 @@
+//! Guests as a developer of a kernel uses them: a kernel from elsewhere with what it has built in,
+//! modules from an added archive, a command, a shell. Each says so and passes where no kernel was
+//! fetched.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The cache of this checkout.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/lab")
+}
+
+/// A fetched kernel with everything but disks built in.
+fn kernel() -> Option<PathBuf> {
+    let kernel = cache().join("kernels/6.18-amd64");
+    if !kernel.join("manifest.json").exists() {
+        println!("skipped: 6.18-amd64 is not in the cache; 'make lab-fetch' fetches it");
+        return None;
+    }
+    Some(kernel)
+}
+
+fn boot(kernel: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext-lab"));
+    command.arg("--cache").arg(cache()).arg("boot");
+    command.arg("--kernel").arg(kernel.join("vmlinuz"));
+    command
+}
+
+fn document(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.stdout.is_empty(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_kernel_from_elsewhere_runs_a_command_without_modules() {
+    let Some(kernel) = kernel() else { return };
+    let mut boot = boot(&kernel);
+    boot.args(["--fs", "hugetmpfs", "--smp", "3", "--append", "lab.word=1"]);
+    let script = "nproc; cat /proc/modules /proc/cmdline; hugetext check /lab/programs/cc1";
+    let output = boot.args(["--", "sh", "-c", script]).output().unwrap();
+    let found = document(&output);
+    assert_eq!(output.status.code(), Some(0), "{found}");
+    let printed = found["command"]["printed"].as_str().unwrap();
+    assert!(printed.starts_with("3\n"), "{printed}");
+    assert!(printed.contains("lab.word=1") && printed.contains("cc1"));
+    assert_eq!(found["missing"].as_array().unwrap().len(), 0);
+    assert!(Path::new(found["console"].as_str().unwrap()).exists());
+}
+
+#[test]
+fn modules_of_an_added_archive_are_loaded_whatever_their_order() {
+    let Some(kernel) = kernel() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let modules = directory.path().join("lab/modules");
+    fs::create_dir_all(&modules).unwrap();
+    // Those that btrfs needs come after it by name.
+    for module in fs::read_dir(kernel.join("modules")).unwrap().flatten() {
+        fs::copy(module.path(), modules.join(module.file_name())).unwrap();
+    }
+    let archive = directory.path().join("more");
+    let pack = "find lab | cpio --quiet -o -H newc > more";
+    let packed = Command::new("sh")
+        .args(["-c", pack])
+        .current_dir(directory.path())
+        .status();
+    if !packed.unwrap().success() {
+        println!("skipped: no cpio on this machine");
+        return;
+    }
+    let mut boot = boot(&kernel);
+    boot.arg("--initrd-add").arg(&archive);
+    boot.args([
+        "--fs",
+        "btrfs",
+        "--",
+        "sh",
+        "-c",
+        "cat /proc/mounts; exit 7",
+    ]);
+    let output = boot.output().unwrap();
+    let found = document(&output);
+    assert!(
+        found["command"]["printed"]
+            .as_str()
+            .unwrap()
+            .contains(" /mnt/btrfs "),
+        "{found}"
+    );
+    assert_eq!(found["command"]["exit"], 7);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_shell_has_the_terminal_and_ends_the_guest() {
+    let Some(kernel) = kernel() else { return };
+    let mut boot = boot(&kernel);
+    boot.args(["--fs", "tmpfs", "--shell"]);
+    boot.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut lab = boot.stderr(Stdio::null()).spawn().unwrap();
+    // The serial port loses the first bytes that it gets before somebody has opened it.
+    let typed = "\n".repeat(40) + "hugetext --version | tr a-z A-Z; tty; exit\n";
+    lab.stdin
+        .as_mut()
+        .unwrap()
+        .write_all(typed.as_bytes())
+        .unwrap();
+    let output = lab.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    assert!(
+        shown.contains("HUGETEXT ") && shown.contains("/dev/ttyS0"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_is_no_kernel_is_one_line_and_two() {
+    let Some(kernel) = kernel() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("vmlinuz"), "not a kernel").unwrap();
+    let missing = directory.path().join("more");
+    for (kernel, add) in [(directory.path(), None), (&kernel, Some(&missing))] {
+        let mut boot = boot(kernel);
+        boot.args(["--fs", "tmpfs"]);
+        boot.args(add.map(|path| format!("--initrd-add={}", path.display())));
+        let output = boot.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.starts_with("hugetext-lab: ") && said.lines().count() == 1,
+            "{said}"
+        );
+        assert!(
+            said.contains(&*directory.path().to_string_lossy()),
+            "{said}"
+        );
+    }
+}
