@@ -11,6 +11,7 @@ packages() {
     test)
         packages build lab
         echo qemu-user  # runs programs with the TLB plugin
+        echo gdb valgrind # what they run is not to be promoted
         ;;
     lab)
         packages build

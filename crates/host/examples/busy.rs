@@ -2,13 +2,13 @@
 //! computes in every thread it is told to have, checks every answer the kernel or its own text gives,
 //! and says what went wrong. It runs until its standard input ends.
 //!
-//! `busy THREADS [seccomp]` prints `ready`, then for every line of input `ok ROUNDS` once all threads have
+//! `busy THREADS [seccomp|sealed]` prints `ready`, then for every line of input `ok ROUNDS` once all threads have
 //! done a full round since, and at the end `done ROUNDS`; or `wrong: WHAT` and ends with status 1.
 //! The text it executes in every round is [`LEN`] bytes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::io::BufRead;
 use std::mem::zeroed;
 use std::ptr::null_mut;
@@ -361,9 +361,23 @@ fn filter() {
     }
 }
 
+/// Seals the generated text; only says so where the kernel cannot (mseal(2), Linux 6.10).
+fn seal() {
+    const MSEAL: c_long = 462;
+    let start = (&raw const busy_functions).addr();
+    // SAFETY: sealing changes no content, and nothing here unmaps text.
+    let sealed = unsafe { libc::syscall(MSEAL, start, LEN, 0) == 0 };
+    if !sealed {
+        println!("unsealed");
+        std::process::exit(0);
+    }
+}
+
 fn main() {
-    if std::env::args().nth(2).as_deref() == Some("seccomp") {
-        filter();
+    match std::env::args().nth(2).as_deref() {
+        Some("seccomp") => filter(),
+        Some("sealed") => seal(),
+        _ => {}
     }
     let threads: usize = std::env::args()
         .nth(1)

@@ -48,15 +48,37 @@ struct ScanArguments {
     return_mask: u64,
 }
 
+const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGE_IS_HUGE: u64 = 1 << 6;
 /// _IOWR('f', 16, struct pm_scan_arg)
 const PAGEMAP_SCAN: u64 = (3 << 30) | (96 << 16) | ((b'f' as u64) << 8) | 16;
 const REGIONS: usize = 512;
 
+/// Which pages PAGEMAP_SCAN looks for; each a set of PAGE_IS_ bits.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// Pages in all of these categories,
+    all: u64,
+    /// in none of these,
+    none: u64,
+    /// and in at least one of these, if there are any.
+    any: u64,
+}
+
 /// The parts of `addresses` that the process behind `pagemap` (its /proc/PID/pagemap) maps by PMD
 /// leaves (PAGEMAP_SCAN, Linux 6.7). Needs no privilege beyond opening the file.
 pub fn huge_spans(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
+    let wanted = Wanted {
+        all: PAGE_IS_PRESENT | PAGE_IS_HUGE,
+        none: 0,
+        any: 0,
+    };
+    scan(pagemap, addresses, wanted)
+}
+
+fn scan(pagemap: &File, addresses: Span, wanted: Wanted) -> io::Result<Vec<Span>> {
     let mut spans = Vec::new();
     let mut at = addresses.start;
     while at < addresses.end {
@@ -67,8 +89,11 @@ pub fn huge_spans(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
             end: addresses.end,
             regions: regions.as_mut_ptr() as u64,
             regions_len: REGIONS as u64,
-            category_mask: PAGE_IS_PRESENT | PAGE_IS_HUGE,
-            return_mask: PAGE_IS_HUGE,
+            category_inverted: wanted.none,
+            category_mask: wanted.all | wanted.none,
+            category_anyof_mask: wanted.any,
+            // Something that all pages found have, so that neighbours are one region.
+            return_mask: wanted.all | wanted.none,
             ..ScanArguments::default()
         };
         // SAFETY: the argument block and the region array it points to have the kernel's layout
@@ -102,6 +127,21 @@ const SWAPPED: u64 = 1 << 62;
 /// file: each was written to and became anonymous (bit 61 of the page map is clear for a page that
 /// is present or swapped out; Documentation/admin-guide/mm/pagemap.rst).
 pub(crate) fn changed_pages(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
+    let wanted = Wanted {
+        all: 0,
+        none: PAGE_IS_FILE,
+        any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+    };
+    match scan(pagemap, addresses, wanted) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+            changed_pages_one_by_one(pagemap, addresses)
+        }
+        outcome => outcome,
+    }
+}
+
+/// Before PAGEMAP_SCAN.
+fn changed_pages_one_by_one(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
     let page = rustix::param::page_size() as u64;
     let entries = read_words(pagemap, addresses.start / page, addresses.len() / page)?;
     let changed = entries

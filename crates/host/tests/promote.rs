@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hugetext_host::{
     Copies, Machine, Mappings, Outcome, Refusal, SwapError, Target, promote, revert,
 };
-use hugetext_leaf::{Backend, FileId, Leaf, Perms, Promotion, Reason, Span, promotion};
+use hugetext_leaf::{Backend, FileId, Leaf, Obstacle, Perms, Promotion, Reason, Span, promotion};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -28,6 +28,13 @@ impl Busy {
     }
 
     fn run(command: &mut Command) -> Busy {
+        let (busy, line) = Busy::spawn(command);
+        assert!(line.starts_with("ready "), "{line}");
+        busy
+    }
+
+    /// Starts it, with the first line it says.
+    fn spawn(command: &mut Command) -> (Busy, String) {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -40,8 +47,8 @@ impl Busy {
             input,
             output,
         };
-        assert!(busy.line().starts_with("ready "));
-        busy
+        let line = busy.line();
+        (busy, line)
     }
 
     fn line(&mut self) -> String {
@@ -337,6 +344,91 @@ fn refusals_name_their_reason() {
     let filtered = Busy::run(Command::new(program()).args(["1", "seccomp"]));
     assert!(matches!(filtered.target(), Err(Refusal::Seccomp)));
     filtered.finish();
+}
+
+#[test]
+fn sealed_text_is_left() {
+    let Some(leaf) = leaf() else { return };
+    let (busy, line) = Busy::spawn(Command::new(program()).args(["2", "sealed"]));
+    if line.starts_with("unsealed") {
+        eprintln!("skipped: no mseal in this kernel");
+        return;
+    }
+    let plan = plan(&busy.target().unwrap().mappings().unwrap(), leaf);
+    let sealed = Reason::Mapping(Obstacle::Sealed);
+    assert!(plan.left.iter().any(|left| left.reason == sealed));
+    assert!(plan.runs.is_empty(), "{:?}", plan.runs);
+    busy.finish();
+}
+
+/// A 32-bit x86 program that waits for a signal, in the smallest ELF file that loads.
+#[cfg(target_arch = "x86_64")]
+fn foreign_program() -> tempfile::NamedTempFile {
+    const BASE: u32 = 0x0001_0000;
+    const HEADERS: u32 = 52 + 32;
+    // pause(): mov eax, 29; int 0x80; jmp back.
+    let code = [0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7];
+    let halves = |values: &[u16]| {
+        values
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    let words = |values: &[u32]| {
+        values
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    let len = HEADERS + code.len() as u32;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    file.extend(halves(&[2, 3])); // ET_EXEC, EM_386
+    file.extend(words(&[1, BASE + HEADERS, 52, 0, 0]));
+    file.extend(halves(&[52, 32, 1, 40, 0, 0]));
+    file.extend(words(&[1, 0, BASE, BASE, len, len, 5, 4096]));
+    file.extend(code);
+    let mut program = tempfile::NamedTempFile::new().unwrap();
+    program.write_all(&file).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    program.as_file().set_permissions(executable).unwrap();
+    program
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_32_bit_program_is_refused() {
+    let program = foreign_program().into_temp_path();
+    let Ok(mut child) = Command::new(&program).spawn() else {
+        eprintln!("skipped: no 32-bit programs here");
+        return;
+    };
+    let refused = Target::open(child.id() as i32);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(refused, Err(Refusal::Foreign)), "{refused:?}");
+}
+
+/// Needs root, who can become somebody who may not trace root's processes.
+#[test]
+fn what_to_grant_is_said_to_who_may_not_trace() {
+    if !hugetext_host::is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let busy = Busy::start(1);
+    let pid = busy.child.id() as i32;
+    let refused = std::thread::spawn(move || {
+        // Of this thread alone, as the system call has it.
+        nix::sys::prctl::set_no_new_privs().unwrap();
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
+        Target::open(pid)
+    });
+    let refused = refused.join().unwrap();
+    assert!(
+        matches!(&refused, Err(Refusal::Forbidden { remedy }) if remedy.contains("CAP_SYS_PTRACE")),
+        "{refused:?}"
+    );
+    busy.finish();
 }
 
 #[test]

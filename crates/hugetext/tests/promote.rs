@@ -73,6 +73,29 @@ fn what_is_not_there_is_one_line_and_two() {
 }
 
 #[test]
+fn a_translated_program_is_a_no_with_the_reason() {
+    let valgrind = Command::new("valgrind")
+        .args(["-q", "sleep", "1000"])
+        .spawn();
+    let Ok(valgrind) = valgrind else {
+        println!("skipped: no valgrind");
+        return;
+    };
+    let valgrind = Sleeper(valgrind);
+    // It executes its tool of that architecture in place of itself.
+    let exe = format!("/proc/{}/exe", valgrind.pid());
+    let is_tool = || std::fs::read_link(&exe).is_ok_and(|exe| exe.starts_with("/usr/libexec"));
+    if !(0..100_000).any(|_| is_tool()) {
+        println!("skipped: valgrind keeps its tools elsewhere");
+        return;
+    }
+    let output = promote(&[&valgrind.pid()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("run by valgrind"), "{text}");
+}
+
+#[test]
 fn a_traced_process_is_a_no_with_the_reason() {
     let gdb = Command::new("gdb")
         .args([

@@ -55,8 +55,8 @@ pub enum SwapError {
         /// The page.
         at: u64,
     },
-    /// A file was written to while it was compared.
-    #[error("the program file was written to meanwhile; try again")]
+    /// The inode of a file changed while it was compared: written to, linked, renamed or given away.
+    #[error("the program file or its attributes changed meanwhile; try again")]
     FileChanged,
     /// It may not have that many more open files.
     #[error("it may not open enough more files (RLIMIT_NOFILE)")]

@@ -1,4 +1,4 @@
-//! The ptrace requests that nix does not wrap. All unsafe code of promotion is here.
+//! The ptrace requests that nix does not wrap, and what else of promotion is unsafe.
 //!
 //! Invariants: each request is made by the thread that seized `tid` (the kernel answers ESRCH to
 //! any other), and each that transfers data names a live local of exactly the size that the kernel
@@ -94,6 +94,15 @@ pub(super) fn set_syscall(tid: i32, mut number: i32) -> io::Result<()> {
             (&raw const vector).cast::<c_void>(),
         )
     })
+}
+
+/// Lets the calling thread, and those it makes, run before all that are not realtime ones.
+pub(super) fn run_before_others() -> io::Result<()> {
+    // SAFETY: the structure is plain data, for which zeroes are a value on every C library.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
+    // SAFETY: 0 is the calling thread, and the kernel reads one live struct sched_param.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }.into())
 }
 
 /// A request whose address argument is the size of its data.

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::SwapError;
 use super::call::{CallError, Caller, bits};
 use super::pass::pass_files;
+use super::raw;
 use super::registers::SYSCALL;
 use super::stop::Stopped;
 use super::target::{Refusal, Target, prot};
@@ -103,7 +104,15 @@ pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     let before = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|error| SwapError::Trace(error.into()))?;
-    // A thread of its own, since its end is what lets the process go.
+    let outcome = std::thread::scope(|scope| scope.spawn(|| hurried(target, change)).join());
+    let _ = before.thread_set_mask();
+    outcome.unwrap_or_else(|_| Err(SwapError::Trace(io::Error::other("the tracer panicked"))))
+}
+
+/// Runs a session in a thread of its own, since its end is what lets the process go, and waits for
+/// that.
+fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
+    hurry();
     let tracer = AtomicI32::new(0);
     let session = || {
         tracer.store(
@@ -114,15 +123,12 @@ pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     };
     let outcome = std::thread::scope(|scope| scope.spawn(session).join());
     wait_for_end(tracer.load(Ordering::Acquire));
-    let _ = before.thread_set_mask();
-    match outcome {
-        Ok(session) => session.map(|session| Pause {
-            total: session.since.elapsed(),
-            stopping: session.stopping,
-            threads: session.threads,
-        }),
-        Err(_) => Err(SwapError::Trace(io::Error::other("the tracer panicked"))),
-    }
+    let session = outcome.map_err(|_| SwapError::Trace(io::Error::other("the tracer panicked")))?;
+    session.map(|session| Pause {
+        total: session.since.elapsed(),
+        stopping: session.stopping,
+        threads: session.threads,
+    })
 }
 
 /// Waits until a thread of this process is gone. It can be joined a moment before the kernel detaches
@@ -145,7 +151,6 @@ struct Session {
 }
 
 fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
-    hurry();
     let stopped = Stopped::stop(target)?;
     let stopping = stopped.since.elapsed();
     let threads = stopped.threads();
@@ -162,10 +167,12 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     })
 }
 
-/// Shortens the time others wait for this thread, where that is permitted: while a process is
-/// stopped, nothing is more urgent.
+/// Shortens the time others wait for this thread and its children, which end soon, where that is
+/// permitted: while a process is stopped, nothing is more urgent.
 fn hurry() {
-    let _ = rustix::process::setpriority_process(None, -20);
+    if raw::run_before_others().is_err() {
+        let _ = rustix::process::setpriority_process(None, -20);
+    }
     if let Some(nanosecond) = NonZeroU64::new(1) {
         let _ = rustix::thread::set_current_timer_slack(Some(nanosecond));
     }
