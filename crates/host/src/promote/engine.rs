@@ -36,7 +36,17 @@ pub struct Outcome {
     pub pauses: Vec<Pause>,
 }
 
-/// One mapping to replace: its steps name files by position in `files`.
+impl Outcome {
+    /// Adds to what was done; parts of one mapping are told as one.
+    fn finish(&mut self, text: Span) {
+        match self.done.last_mut() {
+            Some(last) if last.end == text.start => last.end = text.end,
+            _ => self.done.push(text),
+        }
+    }
+}
+
+/// One mapping, or part of one, to replace: its steps name files by position in `files`.
 struct Piece<'f> {
     text: Span,
     files: [&'f File; 2],
@@ -72,21 +82,19 @@ pub fn promote(
             Err(error) => outcome.left.push((run.text, error.to_string())),
         }
     }
-    let pieces: Result<Vec<Piece<'_>>, SwapError> = prepared
-        .iter()
-        .map(|(run, program, time, copy)| {
-            let id = copy.id().map_err(SwapError::Trace)?;
-            Ok(Piece {
-                text: run.text,
-                files: [program, copy.file()],
-                compared: Some((0, *time)),
-                steps: promotion_steps(mappings, run, id),
-                program,
-                offset: run.offset,
-            })
-        })
-        .collect();
-    make(target, &pieces?, &mut outcome)?;
+    let mut pieces = Vec::new();
+    for (run, program, time, copy) in &prepared {
+        let id = copy.id().map_err(SwapError::Trace)?;
+        pieces.extend(parts(run.windows).map(|part| Piece {
+            text: run.text.intersect(&part),
+            files: [program, copy.file()],
+            compared: Some((0, *time)),
+            steps: promotion_steps(mappings, run, part, id),
+            program,
+            offset: run.offset + (run.text.intersect(&part).start - run.text.start),
+        }));
+    }
+    make(target, &pieces, &mut outcome)?;
     Ok(outcome)
 }
 
@@ -101,34 +109,35 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError
             let time = FileTime::of(&program)?;
             let (text, offset) = text_part(vma.addresses, vma.offset, &name);
             compare(target, text, &program, offset)?;
-            Ok((program, copy, time, text, offset))
+            Ok((program, copy, time))
         });
         match opened {
-            Ok((program, copy, time, text, offset)) => {
-                let now = Content::File {
-                    file: 1,
-                    id,
-                    offset: vma.offset,
-                    perms: vma.perms,
-                    bti: vma.bti,
-                };
-                let steps = reversion_steps(vma.addresses, now, &name);
-                prepared.push((program, copy, time, text, offset, steps));
-            }
+            Ok((program, copy, time)) => prepared.push((vma, name, id, program, copy, time)),
             Err(error) => outcome.left.push((vma.addresses, error.to_string())),
         }
     }
-    let pieces: Vec<Piece<'_>> = prepared
-        .iter()
-        .map(|(program, copy, time, text, offset, steps)| Piece {
-            text: *text,
-            files: [program, copy],
-            compared: Some((0, *time)),
-            steps: steps.clone(),
-            program,
-            offset: *offset,
-        })
-        .collect();
+    let mut pieces = Vec::new();
+    for (vma, name, id, program, copy, time) in &prepared {
+        pieces.extend(parts(vma.addresses).map(|part| {
+            let in_copy = vma.offset + (part.start - vma.addresses.start);
+            let now = Content::File {
+                file: 1,
+                id: *id,
+                offset: in_copy,
+                perms: vma.perms,
+                bti: vma.bti,
+            };
+            let (text, offset) = text_part(part, in_copy, name);
+            Piece {
+                text,
+                files: [program, copy],
+                compared: Some((0, *time)),
+                steps: reversion_steps(part, now, name),
+                program,
+                offset,
+            }
+        }));
+    }
     make(target, &pieces, &mut outcome)?;
     Ok(outcome)
 }
@@ -213,8 +222,20 @@ fn text_part(addresses: Span, offset: u64, name: &CopyName) -> (Span, u64) {
         .unwrap_or((Span::new(addresses.start, addresses.start), 0))
 }
 
-/// The program is file 0 and the copy file 1 of the steps.
-fn promotion_steps(mappings: &Mappings, run: &Run, copy: FileId) -> Vec<Step> {
+/// How much text is swapped in one stop, bytes, so that no pause grows with the program: the kernel
+/// walks the page table of old mappings twice, to see that no page was changed and to unmap, which
+/// takes some 50 us for a MiB of base pages. No less than a window of any leaf that promotion knows.
+const AT_ONCE: u64 = 32 << 20;
+
+/// Cuts addresses where stops may end; windows stay whole.
+fn parts(addresses: Span) -> impl Iterator<Item = Span> {
+    let first = addresses.start - addresses.start % AT_ONCE;
+    let starts = (first..addresses.end).step_by(AT_ONCE as usize);
+    starts.map(move |start| Span::new(start, start + AT_ONCE).intersect(&addresses))
+}
+
+/// The changes for one part of a run. The program is file 0 and the copy file 1 of the steps.
+fn promotion_steps(mappings: &Mappings, run: &Run, part: Span, copy: FileId) -> Vec<Step> {
     let file = |file, id, offset, perms| Content::File {
         file,
         id,
@@ -226,7 +247,7 @@ fn promotion_steps(mappings: &Mappings, run: &Run, copy: FileId) -> Vec<Step> {
     let pad = |span: Span, pad: Option<Pad>| {
         let hole =
             |vma: &hugetext_leaf::ProcessVma| vma.offset + (span.start - vma.addresses.start);
-        let before = match pad? {
+        let before = match pad.filter(|_| !span.is_empty())? {
             Pad::Free => Content::Nothing,
             Pad::Hole => {
                 let (vma, _) = mappings.at(span.start)?;
@@ -239,13 +260,15 @@ fn promotion_steps(mappings: &Mappings, run: &Run, copy: FileId) -> Vec<Step> {
             after: in_copy(span.start),
         })
     };
+    let addresses = run.text.intersect(&part);
+    let offset = run.offset + (addresses.start - run.text.start);
     let text = Step {
-        addresses: run.text,
-        before: file(0, run.file, run.offset, run.perms),
-        after: in_copy(run.text.start),
+        addresses,
+        before: file(0, run.file, offset, run.perms),
+        after: in_copy(addresses.start),
     };
-    let head = pad(Span::new(run.windows.start, run.text.start), run.head);
-    let tail = pad(Span::new(run.text.end, run.windows.end), run.tail);
+    let head = pad(Span::new(part.start, addresses.start), run.head);
+    let tail = pad(Span::new(addresses.end, part.end), run.tail);
     head.into_iter().chain(tail).chain([text]).collect()
 }
 
@@ -290,15 +313,31 @@ fn reversion_steps(addresses: Span, now: Content, name: &CopyName) -> Vec<Step> 
     parts.into_iter().map(step).collect()
 }
 
-/// Swaps all pieces, a stop for as many as files can be passed at once, and verifies every byte. A
-/// piece that does not read as its file is swapped back.
+/// The pieces that are swapped in one stop.
+fn batches<'p, 'f>(pieces: &'p [Piece<'f>]) -> impl Iterator<Item = &'p [Piece<'f>]> {
+    let mut rest = pieces;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |piece: &&Piece<'_>| {
+            bytes += piece.text.len();
+            bytes <= AT_ONCE
+        };
+        let count = rest.iter().take(MAX_FILES / 2).take_while(fits).count();
+        let (batch, others) = rest.split_at_checked(count.max(1))?;
+        rest = others;
+        Some(batch)
+    })
+}
+
+/// Swaps all pieces in as many stops as it takes and verifies every byte after each. A piece that
+/// does not read as its file is swapped back.
 fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<(), SwapError> {
-    for batch in pieces.chunks(MAX_FILES / 2) {
+    for batch in batches(pieces) {
         let change = change_of(batch);
         outcome.pauses.push(swap(target, &change)?);
         for piece in batch {
             match compare(target, piece.text, piece.program, piece.offset) {
-                Ok(()) => outcome.done.push(piece.text),
+                Ok(()) => outcome.finish(piece.text),
                 // Gone, with nothing left to verify or to harm.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
                     return Err(Refusal::Gone.into());
@@ -350,4 +389,21 @@ fn change_of<'f>(pieces: &[Piece<'f>]) -> Change<'f> {
         }));
     }
     change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_the_addresses_and_cut_no_window() {
+        let mib = |start: u64, end: u64| Span::new(start << 20, end << 20);
+        let of = |addresses| parts(addresses).collect::<Vec<Span>>();
+        assert_eq!(of(mib(34, 36)), [mib(34, 36)]);
+        assert_eq!(
+            of(mib(30, 98)),
+            [mib(30, 32), mib(32, 64), mib(64, 96), mib(96, 98)]
+        );
+        assert!(AT_ONCE.is_multiple_of(Leaf::M2.bytes()) && AT_ONCE >= Leaf::M32.bytes());
+    }
 }

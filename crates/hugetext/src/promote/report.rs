@@ -189,9 +189,13 @@ impl Report {
         }
         if let Some(pause) = process.longest_pause() {
             let milliseconds = pause.total.as_secs_f64() * 1e3;
+            let times = match process.pauses.len() {
+                1 => "for".to_owned(),
+                stops => format!("{stops} times for at most"),
+            };
             write!(
                 text,
-                "; {} threads stood still for {milliseconds:.1} ms",
+                "; {} threads stood still {times} {milliseconds:.1} ms",
                 pause.threads
             )?;
         }
