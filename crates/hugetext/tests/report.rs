@@ -48,6 +48,33 @@ fn a_report_stands_alone_and_shows_every_subject() {
 }
 
 #[test]
+fn modelled_misses_are_plotted_too() {
+    let own = env!("CARGO_BIN_EXE_hugetext");
+    let bench = hugetext(&[
+        "bench",
+        "tlb",
+        "--json",
+        "--core",
+        "zen4",
+        "--",
+        own,
+        "--version",
+    ]);
+    if !bench.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&bench.stderr));
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (results, page) = (directory.path().join("tlb"), directory.path().join("page"));
+    fs::write(&results, &bench.stdout).unwrap();
+    let written = hugetext(&["report", "-o", path(&page), "--bench", path(&results)]);
+    assert_eq!(written.status.code(), Some(0));
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("zen4, L1 misses per 1000 instructions"));
+    assert!(text.contains("64k-folios"));
+}
+
+#[test]
 fn what_cannot_be_read_is_said_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let page = directory.path().join("report.html");

@@ -62,12 +62,14 @@ pub struct Shape {
     pub last: u64,
     /// What to add to a guest address to get the address in this process.
     pub guest_base: u64,
+    /// The bytes of its last instruction.
+    pub ending: Vec<u8>,
 }
 
 /// The shape of a block, if it has any instruction.
 ///
 /// # Safety
-/// `block` is valid: the argument of a translation callback, during that call.
+/// `block` is valid: the argument of a translation callback, during that call, in user mode.
 pub unsafe fn shape(block: *const TranslationBlock) -> Option<Shape> {
     // SAFETY: the block is valid, and so are its instructions below their count.
     unsafe {
@@ -75,12 +77,15 @@ pub unsafe fn shape(block: *const TranslationBlock) -> Option<Shape> {
         let first = qemu_plugin_tb_get_insn(block, 0);
         let last = qemu_plugin_tb_get_insn(block, instructions.checked_sub(1)?);
         let start = qemu_plugin_insn_vaddr(first);
-        let size = qemu_plugin_insn_size(last).max(1) as u64;
+        let size = qemu_plugin_insn_size(last).max(1);
         Some(Shape {
             instructions,
             start,
-            last: qemu_plugin_insn_vaddr(last).wrapping_add(size - 1),
+            last: qemu_plugin_insn_vaddr(last).wrapping_add(size as u64 - 1),
             guest_base: (qemu_plugin_insn_haddr(first) as u64).wrapping_sub(start),
+            // In user mode the guest's memory is this process's own, in one piece, and the
+            // instruction was read from there a moment ago.
+            ending: std::slice::from_raw_parts(qemu_plugin_insn_haddr(last).cast(), size).to_vec(),
         })
     }
 }

@@ -16,23 +16,35 @@ use crate::wire::{ANONYMOUS, Kind, MAX_PAYLOAD, PAGE_SHIFT, header};
 const THREADS: usize = 4096;
 /// Pages a thread gathers before it writes.
 const RUN: usize = MAX_PAYLOAD / 4;
-/// Bits of a page number, and of an instruction count, in a [`Block`]'s word.
+/// Bits in a [`Block`]'s word: of a page number, of an instruction count (QEMU ends a block after
+/// 512), and of [`Block::repeat`].
 const PAGE_BITS: u32 = 24;
-const COUNT_BITS: u32 = 16;
+const COUNT_BITS: u32 = 10;
+const REPEAT_BITS: u32 = 6;
 
 /// What the execution of a translation block means: its instructions, and its pages in order.
 #[derive(Clone, Copy)]
 pub struct Block {
     instructions: u64,
+    /// Not 0 if it ends with a repeated string instruction, one value for each place of that in 32
+    /// bytes. QEMU jumps back to the instruction for each turn, so that a block of this one
+    /// instruction after a block that ended with it is another turn; the processor executes, and
+    /// counts, one instruction.
+    repeat: u32,
     first: u32,
     second: u32,
 }
 
+const SECOND: u32 = FIRST + PAGE_BITS;
+const FIRST: u32 = REPEAT + REPEAT_BITS;
+const REPEAT: u32 = COUNT_BITS;
+
 impl Block {
     /// Packed into 64 bits.
     pub fn word(self) -> u64 {
-        u64::from(self.second) << (COUNT_BITS + PAGE_BITS)
-            | u64::from(self.first) << COUNT_BITS
+        u64::from(self.second) << SECOND
+            | u64::from(self.first) << FIRST
+            | u64::from(self.repeat) << REPEAT
             | self.instructions
     }
 
@@ -40,10 +52,35 @@ impl Block {
     pub fn from_word(word: u64) -> Block {
         Block {
             instructions: word & ((1 << COUNT_BITS) - 1),
-            first: (word >> COUNT_BITS) as u32 & ((1 << PAGE_BITS) - 1),
-            second: (word >> (COUNT_BITS + PAGE_BITS)) as u32,
+            repeat: (word >> REPEAT) as u32 & ((1 << REPEAT_BITS) - 1),
+            first: (word >> FIRST) as u32 & ((1 << PAGE_BITS) - 1),
+            second: (word >> SECOND) as u32,
         }
     }
+}
+
+/// What [`Block::repeat`] is for a block that ends with these bytes, the last of them at `last`.
+fn repeat(ending: &[u8], last: u64) -> u32 {
+    match is_repeated_string(ending) {
+        true => 1 | (last as u32 & 31) << 1,
+        false => 0,
+    }
+}
+
+/// Whether an x86-64 instruction is INS, OUTS, MOVS, LODS, STOS, CMPS or SCAS with a REP prefix.
+fn is_repeated_string(instruction: &[u8]) -> bool {
+    let legacy = |byte: &&u8| {
+        let segments = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65];
+        segments.contains(*byte) || matches!(**byte, 0x66 | 0x67 | 0xf2 | 0xf3)
+    };
+    let prefixes = instruction.iter().take_while(legacy).count();
+    let (prefixes, rest) = instruction.split_at(prefixes);
+    let opcode = match rest {
+        [0x40..=0x4f, opcode, ..] | [opcode, ..] => *opcode,
+        [] => return false,
+    };
+    prefixes.iter().any(|byte| matches!(byte, 0xf2 | 0xf3))
+        && matches!(opcode, 0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf)
 }
 
 /// One thread's part, touched by that thread only (see [`Recorder::executed`]).
@@ -51,6 +88,7 @@ struct Thread {
     number: u32,
     instructions: u64,
     last: u32,
+    repeat: u32,
     run: Vec<u32>,
 }
 
@@ -82,6 +120,8 @@ pub struct Recorder {
     threads: Box<[AtomicPtr<UnsafeCell<Thread>>]>,
     /// Set when the guest's mappings may have changed.
     stale: AtomicBool,
+    /// Whether the guest has repeated string instructions.
+    repeats: bool,
     /// Numbers of the guest's system calls that change mappings.
     mapping_calls: [i64; 4],
 }
@@ -107,6 +147,7 @@ impl Recorder {
             shared: Mutex::new(shared),
             threads: (0..THREADS).map(|_| AtomicPtr::default()).collect(),
             stale: AtomicBool::new(true),
+            repeats: target == "x86_64",
             mapping_calls: mapping_calls(target),
         })
     }
@@ -129,6 +170,11 @@ impl Recorder {
         };
         Block {
             instructions: (shape.instructions as u64).min((1 << COUNT_BITS) - 1),
+            repeat: if self.repeats {
+                repeat(&shape.ending, shape.last)
+            } else {
+                0
+            },
             first,
             second,
         }
@@ -150,6 +196,11 @@ impl Recorder {
         // SAFETY: a pointer that is not null came from Box::into_raw and is freed by its own thread
         // only (thread_ended), or never; nobody else looks at it while this thread runs.
         let thread = unsafe { &mut *(*cell).get() };
+        let turn = block.repeat != 0 && block.instructions == 1;
+        if turn && block.repeat == thread.repeat && block.second == thread.last {
+            return;
+        }
+        thread.repeat = block.repeat;
         thread.instructions += block.instructions;
         if block.first != thread.last {
             self.push(thread, block.first);
@@ -177,6 +228,7 @@ impl Recorder {
             number,
             instructions: 0,
             last: u32::MAX,
+            repeat: 0,
             run: Vec::with_capacity(RUN),
         };
         let cell = Box::into_raw(Box::new(UnsafeCell::new(thread)));

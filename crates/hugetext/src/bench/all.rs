@@ -1,14 +1,15 @@
-//! `hugetext bench all`: every benchmark that compares sides, one after the other.
+//! `hugetext bench all`: every benchmark, one after the other.
 
 use clap::Args;
 
 use super::calls::{self, Kind};
 use super::comparison::Comparison;
 use super::interrupt::Interrupt;
-use super::{Stop, exec, mprotect, rmap};
+use super::{Stop, exec, mprotect, rmap, tlb};
+use crate::failure::Failure;
 use crate::output::Output;
 
-/// Run every benchmark here but tlb; its emulator makes it minutes long
+/// Run every benchmark, tlb with an empty compile by cc1
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Smaller sizes and fewer rounds: to see that everything works, not to believe the figures
@@ -47,8 +48,24 @@ pub(super) fn run(
             Err(error) => return Err(error),
         }
     }
+    interrupt.check()?;
+    comparisons.extend(misses(output)?);
     match no {
         Some(failure) if comparisons.is_empty() => Err(Stop::No(failure)),
         _ => Ok(comparisons),
     }
+}
+
+/// The misses of an empty compile, if there are an emulator and a compiler.
+fn misses(output: &Output) -> Result<Option<Comparison>, Failure> {
+    let Some(compiler) = exec::compiler() else {
+        return Ok(None);
+    };
+    if let Err(missing) = tlb::is_possible() {
+        output.warn(missing);
+        return Ok(None);
+    }
+    let mut command = vec![compiler.to_string_lossy().into_owned()];
+    command.extend(exec::EMPTY_COMPILE.map(str::to_owned));
+    tlb::compare(&tlb::Arguments::usual(command), output).map(Some)
 }

@@ -59,6 +59,8 @@ pub(crate) enum Unit {
     PerSecond,
     /// How many times as much.
     Factor,
+    /// Of a thousand instructions.
+    PerThousand,
 }
 
 impl Measure {

@@ -100,6 +100,7 @@ pub(crate) fn amount(value: f64, unit: Unit) -> String {
         Unit::Count => format!("{value:.0}"),
         Unit::PerSecond => format!("{value:.0}/s"),
         Unit::Factor => format!("{value:.2}"),
+        Unit::PerThousand => format!("{value:.3}"),
         Unit::Bytes => bytes(value as u64),
     }
 }

@@ -76,6 +76,8 @@ fn plot(comparison: &Comparison, measure: &Measure) -> Plot {
             first: index == 0,
             median: text(estimate.median),
             interval: match measure.unit {
+                // Counted once, the same every time.
+                _ if value.rounds.len() < 2 => String::new(),
                 Unit::Bytes => String::new(),
                 _ => format!("{} to {}", text(estimate.low), text(estimate.high)),
             },

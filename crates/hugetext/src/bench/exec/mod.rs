@@ -108,6 +108,9 @@ pub(super) fn run(
     measured.collect()
 }
 
+/// Arguments with which cc1 compiles nothing.
+pub(super) const EMPTY_COMPILE: [&str; 4] = ["-quiet", "-o", "/dev/null", "/dev/null"];
+
 /// A command and the program it runs.
 struct Job {
     title: String,
@@ -141,8 +144,7 @@ impl Job {
     }
 
     fn compile(program: PathBuf) -> Job {
-        let arguments = ["-quiet", "-o", "/dev/null", "/dev/null"];
-        let arguments = arguments.map(OsString::from);
+        let arguments = EMPTY_COMPILE.map(OsString::from);
         Job {
             title: format!("an empty compile by {}", program.display()),
             command: std::iter::once(program.clone().into_os_string())
@@ -163,7 +165,7 @@ impl Job {
 }
 
 /// The program that the C compiler runs to compile.
-fn compiler() -> Option<PathBuf> {
+pub(super) fn compiler() -> Option<PathBuf> {
     let output = Command::new("cc")
         .arg("-print-prog-name=cc1")
         .output()

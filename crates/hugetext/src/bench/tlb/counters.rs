@@ -41,6 +41,10 @@ impl Counters {
             operation: CacheOp::READ,
             result: CacheResult::MISS,
         };
+        Counters::of(Builder::new(Hardware::INSTRUCTIONS), Builder::new(itlb))
+    }
+
+    fn of(instructions: Builder<'_>, misses: Builder<'_>) -> Result<Counters, Counted> {
         let open = |mut builder: Builder<'_>| {
             builder
                 .inherit(true)
@@ -49,8 +53,8 @@ impl Counters {
                 .map_err(missing)
         };
         Ok(Counters {
-            instructions: open(Builder::new(Hardware::INSTRUCTIONS))?,
-            misses: open(Builder::new(itlb))?,
+            instructions: open(instructions)?,
+            misses: open(misses)?,
         })
     }
 
@@ -66,7 +70,55 @@ impl Counters {
     }
 }
 
+impl Counted {
+    /// Whether the event counts page walks, which is what misses in both levels lead to. So it does
+    /// on x86 (arch/x86/events/amd/core.c: event 0x85; intel/core.c: 0x85, umask 1, walks), while
+    /// arm64 counts refills of the first level (L1I_TLB_REFILL, drivers/perf/arm_pmuv3.c).
+    pub(super) fn are_walks() -> bool {
+        cfg!(target_arch = "x86_64")
+    }
+}
+
 fn missing(error: io::Error) -> Counted {
     let reason = format!("perf_event_open: {}", plain(&error));
     Counted::Missing { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use perf_event::events::Software;
+
+    use super::*;
+
+    #[test]
+    fn counts_what_children_do_from_their_exec_on() {
+        // Every kernel has these; the processor's own counters take the same way.
+        let opened = Counters::of(
+            Builder::new(Software::PAGE_FAULTS_MIN),
+            Builder::new(Software::TASK_CLOCK),
+        );
+        let counters = match opened {
+            Ok(counters) => counters,
+            Err(missing) => {
+                println!("skipped: {missing:?}");
+                return;
+            }
+        };
+        // Faults of this process do not count: it executes nothing any more.
+        std::hint::black_box(vec![1u8; 8 << 20]);
+        for _ in 0..2 {
+            assert!(Command::new("true").status().unwrap().success());
+        }
+        let Counted::Available {
+            instructions: faults,
+            itlb_misses: nanoseconds,
+        } = counters.read()
+        else {
+            panic!("opened, but cannot be read");
+        };
+        assert!((20..1500).contains(&faults), "{faults}");
+        assert!(nanoseconds > 0);
+    }
 }

@@ -22,7 +22,8 @@ use hugetext_tlb::{Core, Emulator, EmulatorError, StreamError, Totals, replay};
 use self::counters::{Counted, Counters};
 use self::grid::Grid;
 use self::layouts::Live;
-use self::report::{Report, Run};
+use self::report::{Document, Report, Run};
+use super::Comparison;
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
@@ -75,8 +76,43 @@ struct Native {
     hardware: Counted,
 }
 
+impl Arguments {
+    /// What is counted when nothing is said.
+    pub(super) fn usual(command: Vec<String>) -> Arguments {
+        Arguments {
+            cores: Vec::new(),
+            variables: Vec::new(),
+            timeout: 600,
+            command,
+        }
+    }
+}
+
 /// Answers `hugetext bench tlb`.
-pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let report = count(arguments, output)?;
+    let document = Document {
+        summary: hugetext_host::Machine::this().to_string(),
+        benchmarks: vec![report.comparison()],
+        report,
+    };
+    let shows = |document: &Document| document.report.show(output.verbose());
+    output.result("bench tlb", &document, shows)?;
+    Ok(Verdict::Done)
+}
+
+/// The counts as a comparison of layouts.
+pub(super) fn compare(arguments: &Arguments, output: &Output) -> Result<Comparison, Failure> {
+    Ok(count(arguments, output)?.comparison())
+}
+
+/// Whether there is an emulator for this machine's own programs, or why not.
+pub(super) fn is_possible() -> Result<(), Failure> {
+    let found = Emulator::find(std::env::consts::ARCH);
+    found.map(drop).map_err(|error| emulator_failure(&error))
+}
+
+fn count(arguments: &Arguments, output: &Output) -> Result<Report, Failure> {
     let subject = Subject::new(arguments)?;
     let emulator = subject.emulator()?;
     let bar = output.progress("running", 0);
@@ -85,8 +121,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     bar.set_prefix("emulating");
     let report = subject.emulate(&emulator, native)?;
     bar.finish_and_clear();
-    output.result("bench tlb", &report, |report| report.show(output.verbose()))?;
-    Ok(Verdict::Done)
+    Ok(report)
 }
 
 impl<'a> Subject<'a> {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::counters::Counted;
 use super::layouts::Layout;
+use crate::bench::{Comparison, Measure, Side, Unit};
 use crate::table::{bytes, figures, percent};
 
 /// The whole answer. Everything but `run` is the same for the same binaries, input and page cache.
@@ -43,6 +44,16 @@ pub(super) struct Text {
     pub(super) text: u64,
     /// Those of them in PMD leaves.
     pub(super) pmd_mapped: u64,
+}
+
+/// The answer with what a page of HTML shows of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Document {
+    #[serde(flatten)]
+    pub(super) report: Report,
+    /// The machine in a line.
+    pub(super) summary: String,
+    pub(super) benchmarks: Vec<Comparison>,
 }
 
 /// One core's figures.
@@ -112,6 +123,7 @@ impl Report {
         for core in &self.cores {
             rows.extend(core.rows());
         }
+        rows.extend(self.hardware.row());
         let header = [
             "core",
             "layout",
@@ -131,6 +143,40 @@ impl Report {
         text
     }
 
+    /// The same as a comparison of layouts. What is counted is the same every time, so there is
+    /// one round.
+    pub(super) fn comparison(&self) -> Comparison {
+        let sides = self.layouts.iter().map(|layout| Side {
+            name: layout.layout.name().to_owned(),
+            state: layout.describe(),
+        });
+        let measures = self.cores.iter().flat_map(|core| {
+            let measure = |level, of: fn(&Figures) -> f64| {
+                let sides = core.layouts.iter().map(|figures| vec![of(figures)]);
+                Measure::new(
+                    format!("{}, {level} per 1000 instructions", core.core),
+                    Unit::PerThousand,
+                    sides.collect(),
+                )
+            };
+            [
+                measure("L1 misses", |figures| figures.l1_mpki),
+                measure("L2 misses", |figures| figures.l2_mpki),
+            ]
+        });
+        Comparison {
+            benchmark: "tlb".to_owned(),
+            title: format!(
+                "instruction-TLB misses of {}, {:.1} million instructions, modelled",
+                self.argv.join(" "),
+                self.instructions as f64 / 1e6
+            ),
+            sides: sides.collect(),
+            measures: measures.flatten().collect(),
+            notes: self.notes().lines().map(str::to_owned).collect(),
+        }
+    }
+
     fn summary(&self) -> String {
         let mut text = String::new();
         let millions = self.instructions as f64 / 1e6;
@@ -147,20 +193,15 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "QEMU {} and {} models: {:.0} million instructions per second of processor time",
+            "QEMU {} and {} models: {:.0} million instructions per second, {:.0} per second of \
+             processor time",
             self.emulator,
             self.cores.len() * self.layouts.len(),
+            millions / self.run.seconds,
             millions / self.run.processor_seconds,
         );
         for layout in &self.layouts {
-            let _ = writeln!(
-                text,
-                "{:>10}: {}; {} of {} in PMD leaves",
-                layout.layout.name(),
-                layout.meaning,
-                percent(layout.pmd_mapped, layout.text),
-                bytes(layout.text),
-            );
+            let _ = writeln!(text, "{:>10}: {}", layout.layout.name(), layout.describe());
         }
         text.push('\n');
         text
@@ -188,9 +229,8 @@ impl Report {
                 itlb_misses,
             } => writeln!(
                 text,
-                "hardware counters, native run: {itlb_misses} iTLB misses in {instructions} \
-                 instructions, {:.3} per 1000",
-                1000.0 * *itlb_misses as f64 / (*instructions).max(1) as f64,
+                "hardware counters: {itlb_misses} iTLB misses in {instructions} instructions of the \
+                 native run, in user mode",
             ),
         };
         let shared: Vec<&str> = self
@@ -227,6 +267,38 @@ impl Report {
     }
 }
 
+impl Text {
+    fn describe(&self) -> String {
+        format!(
+            "{}; {} of {} in PMD leaves",
+            self.meaning,
+            percent(self.pmd_mapped, self.text),
+            bytes(self.text)
+        )
+    }
+}
+
+impl Counted {
+    /// Beside the models' `today`, in the columns of the level that the processor counts.
+    fn row(&self) -> Option<Vec<String>> {
+        let Counted::Available {
+            instructions,
+            itlb_misses,
+        } = self
+        else {
+            return None;
+        };
+        let mpki = 1000.0 * *itlb_misses as f64 / (*instructions).max(1) as f64;
+        let counted = [itlb_misses.to_string(), format!("{mpki:.3}"), String::new()];
+        let other = || std::iter::repeat_n("-".to_owned(), 3);
+        let name = ["hardware".to_owned(), "today".to_owned()].into_iter();
+        Some(match Counted::are_walks() {
+            true => name.chain(other()).chain(counted).collect(),
+            false => name.chain(counted).chain(other()).collect(),
+        })
+    }
+}
+
 impl CoreReport {
     fn rows(&self) -> Vec<Vec<String>> {
         let base = self.layouts.first();
@@ -255,5 +327,24 @@ fn change(before: u64, after: u64) -> String {
     match before {
         0 => "-".to_owned(),
         _ => format!("{:+.1}%", 100.0 * (after as f64 / before as f64 - 1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_stands_beside_the_level_it_counts() {
+        let counted = Counted::Available {
+            instructions: 2_000_000,
+            itlb_misses: 3000,
+        };
+        let row = counted.row().unwrap();
+        let at = if Counted::are_walks() { 5 } else { 2 };
+        assert_eq!((row[at].as_str(), row[at + 1].as_str()), ("3000", "1.500"));
+        assert_eq!(row.len(), 8);
+        let reason = "none".to_owned();
+        assert!(Counted::Missing { reason }.row().is_none());
     }
 }
