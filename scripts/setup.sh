@@ -51,10 +51,11 @@ packages() {
         echo gcc-x86-64-linux-gnu
         ;;
     browser)
-        packages build
+        packages bench
         echo chromium           # opens the report
         echo fonts-dejavu-core  # its text, in screenshots
-        echo nodejs npm         # playwright-core drives it, axe-core checks it
+        # playwright-core drives it, axe-core checks it; Node.js often comes from elsewhere.
+        command -v npm >/dev/null || echo nodejs npm
         ;;
     results)
         packages build

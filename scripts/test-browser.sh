@@ -8,11 +8,24 @@ mkdir -p "$work"
 cp "$here"/package.json "$here"/report.mjs "$work"
 (cd "$work" && npm install --no-package-lock --no-audit --no-fund --silent)
 
-"$hugetext" bench mprotect --rounds 3 --size 64 --json >"$work/bench.json"
-program=$(cc -print-prog-name=cc1)
-sleep 1000 &
+# A warm program, of which a process runs: cc1 waits for its input.
+program=$work/cc1
+cp "$(cc -print-prog-name=cc1)" "$program"
+"$hugetext" warm "$program" || echo "not warm here"
+mkfifo "$work/input" 2>/dev/null || true
+"$program" -quiet -o /dev/null - <"$work/input" &
 process=$!
-trap 'kill $process' EXIT
-"$hugetext" report -o "$work/report.html" --bench "$work/bench.json" "$program" /bin/true "$process"
+trap 'kill $process; rm -f "$work/input" "$program"' EXIT
+exec 3>"$work/input"
+echo 'int one;' >&3
+
+"$hugetext" bench exec --rounds 5 --per-round 5 --json >"$work/exec.json" || true
+"$hugetext" bench mprotect --rounds 3 --size 64 --json >"$work/mprotect.json"
+"$hugetext" bench tlb --json -- "$program" -quiet -o /dev/null /dev/null >"$work/tlb.json"
+set --
+for result in exec mprotect tlb; do
+    if [ -s "$work/$result.json" ]; then set -- "$@" --bench "$work/$result.json"; fi
+done
+"$hugetext" report -o "$work/report.html" "$@" "$program" /bin/true $$ "$process"
 (cd "$work" && node report.mjs report.html screenshots)
 echo "screenshots: target/browser/screenshots"

@@ -37,8 +37,13 @@ for (const colorScheme of ["light", "dark"]) {
     );
     if (overflow > 0) problems.push(`${where}: ${overflow} px wider than the window`);
     await page.screenshot({ path: `${screenshots}/${colorScheme}-${width}.png`, fullPage: true });
-    // The tables too: what a screen reader gets beside each drawing.
+    // The tables too: what a tap on a drawing shows, and a screen reader gets beside it.
     for (const summary of await page.locator("summary").all()) await summary.click();
+    const wider = await page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
+    if (wider > 0) problems.push(`${where}: ${wider} px wider than the window with all open`);
+    await page.screenshot({ path: `${screenshots}/${colorScheme}-${width}-open.png`, fullPage: true });
     const { violations } = await new AxeBuilder({ page }).analyze();
     for (const { id, help, nodes } of violations) {
       problems.push(`${where}: axe ${id}: ${help}: ${nodes.map((node) => node.html).join(" ")}`);

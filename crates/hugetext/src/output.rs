@@ -129,3 +129,34 @@ impl Output {
         bar.with_style(style).with_prefix(what)
     }
 }
+
+/// The command line of this run, as one could give it to a shell again.
+pub(crate) fn command_line() -> String {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| quoted(&word.to_string_lossy()));
+    let words: Vec<String> = std::iter::once("hugetext".to_owned())
+        .chain(words)
+        .collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_shell_would_change_are_quoted() {
+        assert_eq!(quoted("--rounds=3"), "--rounds=3");
+        assert_eq!(quoted("sh -c"), "'sh -c'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

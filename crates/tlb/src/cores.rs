@@ -1,7 +1,9 @@
 //! Processor cores whose instruction TLBs are modelled, each number with its source.
 //!
-//! Vendors publish sizes and associativities, and little else. Not public for any of these cores,
-//! and therefore assumed for all: true LRU replacement, sets chosen by the lowest bits of the entry
+//! Vendors publish sizes and associativities, in manuals and by CPUID, and little else. CPUID is quoted
+//! from the dumps of many processors at <https://github.com/InstLatx64/InstLatx64> (commit 087af2c),
+//! which name each file by vendor and family. Not public for any of these cores, and therefore
+//! assumed for all: true LRU replacement, sets chosen by the lowest bits of the entry
 //! number without hashing, both levels filled on a miss, no prefetch of translations. Second levels
 //! that are shared with data are given to instructions alone, so their misses are a lower bound.
 
@@ -38,7 +40,8 @@ pub struct Source {
     pub what: &'static str,
     /// The document, or why the assumption.
     pub from: &'static str,
-    /// Whether the vendor says so in public; else it is an assumption of this model.
+    /// Whether the vendor says so in public, in a manual or by CPUID, and it was looked up there;
+    /// else it is an assumption of this model.
     pub published: bool,
 }
 
@@ -73,8 +76,13 @@ const ZEN_L1: &[Shape] = &[Shape {
 }];
 const ZEN_COALESCING: Source = assumed(
     "four contiguous 4K pages in an aligned 16K become one entry in both levels",
-    "AMD describes coalescing of 4K translations since family 17h; that it holds for both \
-     instruction TLBs, and asks for nothing but contiguity, is taken for granted here",
+    "the kernel list speaks of coalescing by 16K or 32K on AMD (replies to the patch that added \
+     exec_folio_order()); where it applies and what it asks for is not public",
+);
+const ZEN_WAYS: Source = assumed(
+    "L2: 8 ways, one array for all sizes",
+    "CPUID 8000_0006h says 4 ways for 4K and 2 for 2M, which one plain array cannot have; with 4 ways \
+     for all, the misses of both levels stay within a few percent (docs/tlb-results.md)",
 );
 
 /// AMD Zen 4.
@@ -91,18 +99,18 @@ pub const ZEN4: Core = Core {
     coalesces: Some(Leaf::K16),
     sources: &[
         published(
-            "L1: 64 entries, fully associative, every page size",
-            "Software Optimization Guide for the AMD Zen 4 Microarchitecture (57647), 2.7 Memory \
-             Address Translation; CPUID 8000_0005h",
+            "L1: 64 entries, fully associative, for 4K and for 2M",
+            "CPUID 8000_0005h of 0A60F12 (Raphael) and 0A10F11 (Genoa): EAX and EBX FF48FF40h",
         ),
         published(
-            "L2: 512 entries, 4K and 2M",
-            "the same section; CPUID 8000_0006h",
+            "L2: 512 entries for 4K and for 2M",
+            "CPUID 8000_0006h of the same: EAX 5C002200h, EBX 6C004200h; Chips and Cheese count 512 too",
         ),
         assumed(
-            "L2: 8 ways, one array for all sizes",
-            "as the guides of families 17h and 19h have it; CPUID gives the ways of each size apart",
+            "L1 and L2: the entries for 4K and 2M are the same ones",
+            "CPUID states each size by itself",
         ),
+        ZEN_WAYS,
         ZEN_COALESCING,
     ],
 };
@@ -121,19 +129,19 @@ pub const ZEN5: Core = Core {
     coalesces: Some(Leaf::K16),
     sources: &[
         published(
-            "L1: 64 entries, fully associative, every page size",
-            "Software Optimization Guide for the AMD Zen5 Microarchitecture (58455), 2.7 Memory \
-             Address Translation; CPUID 8000_0005h of a family 1Ah processor: 64, fully associative",
+            "L1: 64 entries, fully associative, for 4K and for 2M",
+            "CPUID 8000_0005h of 0B40F40 (Granite Ridge) and 0B00F21 (Turin): EAX and EBX FF60FF40h",
         ),
         published(
-            "L2: 2048 entries, 4K and 2M",
-            "the same section; CPUID 8000_0006h of a family 1Ah processor: 64 in units of 32",
+            "L2: 2048 entries for 4K and for 2M",
+            "CPUID 8000_0006h of the same: EAX 40802040h, EBX 60804040h: 64 each, in units of 32, as \
+             8000_0021h EAX bit 14 says",
         ),
         assumed(
-            "L2: 8 ways, one array for all sizes",
-            "as Zen 4; CPUID of a family 1Ah processor says 4 ways for 4K and 2 for 2M, which fits \
-             a skewed array that this model does not have",
+            "L1 and L2: the entries for 4K and 2M are the same ones",
+            "CPUID states each size by itself",
         ),
+        ZEN_WAYS,
         ZEN_COALESCING,
     ],
 };
@@ -163,17 +171,17 @@ pub const GOLDEN_COVE: Core = Core {
     coalesces: None,
     sources: &[
         published(
-            "L1: 256 entries for 4K, 32 for 2M/4M",
-            "Intel 64 and IA-32 Architectures Optimization Reference Manual (248966), Golden Cove \
-             microarchitecture, front end",
+            "L1: 256 entries for 4K, 32 for 2M/4M, 8 ways each",
+            "CPUID leaf 18h of 0806F8 (Sapphire Rapids) and 090672 (Alder Lake): subleaves 1 and 2",
         ),
         published(
-            "L2: 2048 entries, shared with data",
-            "the same manual, Golden Cove, memory subsystem; CPUID leaf 18h",
+            "L2: 2048 entries, 16 ways for 4K, shared with data",
+            "subleaves 7 and 8 of the same: two arrays of 128 sets of 8 ways, both for 4K",
         ),
         assumed(
-            "L1: 8 ways; L2: 16 ways, one array for 4K and 2M",
-            "as CPUID leaf 18h reports for the cores before it",
+            "L2: 16 ways also for 2M",
+            "by CPUID 2M goes into one of the two arrays, 1024 entries of 8 ways, and 1G into the \
+             other; no program here fills either with 2M pages",
         ),
     ],
 };
@@ -195,18 +203,19 @@ pub const NEOVERSE_V2: Core = Core {
     }],
     coalesces: None,
     sources: &[
-        published(
+        assumed(
             "L1: 48 entries, fully associative; 4K, 16K, 64K and 2M",
-            "Arm Neoverse V2 Core Technical Reference Manual (102375), Memory management",
+            "so it is in Cortex-A76, of the same line (Technical Reference Manual 100798, A5.2.1); the \
+             manual of Neoverse V2 (102375) was not at hand",
         ),
-        published(
+        assumed(
             "L2: 2048 entries, 8 ways, shared with data",
-            "the same chapter",
+            "as reviews of the core have it; the manual was not at hand",
         ),
         assumed(
             "no coalescing beyond the contiguous bit",
-            "its L2 may hold four contiguous pages in an entry, as Cortex-A76 does (TRM 100798, \
-             A6.6); the conditions are not public",
+            "its L2 may hold four contiguous pages in an entry, as Cortex-A76 does (100798, A6.6); the \
+             conditions are not public",
         ),
     ],
 };
@@ -229,15 +238,15 @@ pub const CORTEX_A53: Core = Core {
     coalesces: None,
     sources: &[
         published(
-            "L1: 10 entries (micro TLB)",
-            "ARM Cortex-A53 MPCore Processor Technical Reference Manual (DDI 0500), 5.2.1",
+            "L1: 10 entries, fully associative (instruction micro TLB)",
+            "ARM Cortex-A53 MPCore Processor Technical Reference Manual (DDI 0500), 5.1 and 5.2.1",
         ),
         published(
             "L2: 512 entries, 4 ways, every block size but 1G, shared with data",
             "the same manual, 5.2.2",
         ),
         assumed(
-            "the micro TLB is fully associative and holds 4K, 64K and 2M",
+            "the micro TLB holds 4K, 64K and 2M",
             "the manual does not name its sizes",
         ),
     ],
@@ -260,13 +269,14 @@ pub const CORTEX_A72: Core = Core {
     }],
     coalesces: None,
     sources: &[
-        published(
+        assumed(
             "L1: 48 entries, fully associative; 4K, 64K and 1M, so a 2M block is held in halves",
-            "ARM Cortex-A72 MPCore Processor Technical Reference Manual (100095), 5.2.1",
+            "so it is in Cortex-A57, the core before it (DDI 0488, 5.2.1); that section of Cortex-A72's \
+             own manual was not at hand",
         ),
         published(
             "L2: 1024 entries, 4 ways; 4K, 64K and 2M among others, shared with data",
-            "the same manual, 5.2.3",
+            "ARM Cortex-A72 MPCore Processor Technical Reference Manual (100095), 5.2.3",
         ),
     ],
 };

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, command_line};
 use calls::Kind;
 pub(crate) use comparison::{Comparison, Measure, Side, Unit};
 use interrupt::Interrupt;
@@ -52,6 +52,8 @@ struct Report {
     machine: Machine,
     /// The machine in a line.
     summary: String,
+    /// What was run.
+    invocation: String,
     benchmarks: Vec<Comparison>,
 }
 
@@ -60,6 +62,8 @@ struct Report {
 pub(crate) struct BenchmarkFile {
     /// The machine it was measured on, in a line.
     pub(crate) summary: String,
+    /// What was run.
+    pub(crate) invocation: String,
     pub(crate) benchmarks: Vec<Comparison>,
 }
 
@@ -99,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             let machine = Machine::this();
             let report = Report {
                 summary: machine.to_string(),
+                invocation: command_line(),
                 machine,
                 benchmarks,
             };

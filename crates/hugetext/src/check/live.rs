@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_elf::Image;
 use hugetext_host::{Machine, TextMapping, is_thp_disabled, text_mappings};
-use hugetext_leaf::{Bias, Cause, Leaf, TextReach, reach};
+use hugetext_leaf::{Bias, Cause, Leaf, Span, TextReach, reach};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -41,6 +41,17 @@ pub(crate) struct LiveText {
     /// Bytes of it in windows.
     pub(crate) reached: u64,
     pub(crate) causes: Vec<Cause>,
+}
+
+impl LiveText {
+    /// Its windows; empty if no leaf can map any of it.
+    pub(crate) fn windows(&self, leaf: Leaf) -> Span {
+        let Span { start, end } = self.mapping.addresses;
+        match self.reached {
+            0 => Span::new(start, start),
+            _ => Span::new(leaf.align_up(start), leaf.align_down(end)),
+        }
+    }
 }
 
 /// Checks running processes; those that cannot be looked at are errors, the others still done.

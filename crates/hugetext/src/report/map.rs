@@ -1,73 +1,19 @@
-//! Text drawn to scale: which part of each mapping or segment which leaves map, and why.
+//! The text of programs and processes: which part of each mapping or segment which leaves map.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 
 use hugetext_host::{FileWindows, Machine, WindowState, folio_sizes, huge_spans};
-use hugetext_leaf::{Cause, Leaf, Span};
+use hugetext_leaf::{Leaf, Span};
 use serde::Serialize;
 
+use super::strip::{Kind, Strip, Text, scale};
 use crate::check::{Assessment, LiveText, live_texts};
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::table::{bytes, percent};
 use crate::warm::{self, Ground};
-
-/// Steps along the width of a drawing; finer detail is not drawn.
-const STEPS: u64 = 1000;
-
-/// What a piece of text is mapped or cached by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
-    /// A PMD leaf, or a folio of its order.
-    Huge,
-    /// A folio above the base page, mapped by PTEs.
-    Large,
-    /// Base pages, or folios whose size may not be seen.
-    Base,
-    /// Not in memory.
-    Absent,
-    /// No window: no leaf can map it, whatever is in memory.
-    Outside,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Huge => "huge",
-            Kind::Large => "larger folios, by base pages",
-            Kind::Base => "small folios",
-            Kind::Absent => "not in memory",
-            Kind::Outside => "in no window",
-        }
-    }
-}
-
-/// A run of one kind, along a drawing of [`STEPS`] width.
-#[derive(Debug, Serialize)]
-pub(super) struct Piece {
-    x: u64,
-    width: u64,
-    kind: Kind,
-    /// What hovering tells.
-    title: String,
-}
-
-/// A mapping or segment.
-#[derive(Debug, Serialize)]
-pub(super) struct Strip {
-    pub(super) name: String,
-    pub(super) place: String,
-    pub(super) size: String,
-    /// Its width in a drawing where the largest strip has [`STEPS`].
-    pub(super) scale: u64,
-    pub(super) pieces: Vec<Piece>,
-    /// Bytes of each kind, as text, in the order of the legend.
-    pub(super) amounts: Vec<String>,
-    pub(super) causes: Vec<String>,
-}
 
 /// A program or process.
 #[derive(Debug, Serialize)]
@@ -88,7 +34,7 @@ pub(super) struct Map {
 pub(super) struct Folios {
     pub(super) folio: String,
     pub(super) bytes: String,
-    /// Of [`STEPS`], the largest being all.
+    /// Of 1000, the largest being all.
     pub(super) width: u64,
 }
 
@@ -105,17 +51,19 @@ impl Map {
         for text in &texts {
             drawn.push(runs_of_process(text, &pagemap, &mut folios));
         }
-        let longest = texts.iter().map(|text| text.mapping.addresses.len()).max();
+        let lengths = texts.iter().map(|text| text.mapping.addresses.len());
+        let longest = lengths.max().unwrap_or(0);
         let strips = texts.iter().zip(drawn).map(|(text, runs)| {
-            let span = text.mapping.addresses;
             let path = text.mapping.path.as_deref().unwrap_or(Path::new("?"));
-            strip(
-                path.display().to_string(),
-                span,
-                &runs,
-                &text.causes,
-                longest,
-            )
+            let drawn = Text {
+                name: path.display().to_string(),
+                whole: text.mapping.addresses,
+                runs: &runs,
+                windows: text.windows(leaf),
+                leaf,
+                causes: &text.causes,
+            };
+            drawn.strip(longest)
         });
         let sum = |of: fn(&LiveText) -> u64| texts.iter().map(of).sum::<u64>();
         let text = sum(|text| text.mapping.addresses.len());
@@ -143,7 +91,9 @@ impl Map {
         let found = Assessment::of(&program, &geometry, &loader, page_cache);
         let cached = cached(&program, ground)?;
         let segments = &program.image.segments;
-        let longest = segments.iter().map(|segment| segment.file().len()).max();
+        let lengths = segments.iter().map(|segment| segment.file().len());
+        let longest = lengths.max().unwrap_or(0);
+        let windows = warm::windows(&program, ground)?;
         let reaches = found.layout();
         let strips = segments.iter().enumerate().filter(|(_, s)| s.filesz > 0);
         let strips = strips.map(|(index, segment)| {
@@ -151,8 +101,16 @@ impl Map {
                 reaches.and_then(|reach| reach.segments.iter().find(|s| s.segment == index));
             let causes = reach.map(|reach| reach.causes.clone()).unwrap_or_default();
             let runs = cut(segment.file(), &cached);
-            let name = format!("{} at {:#x}", segment.perms, segment.vaddr);
-            strip(name, segment.file(), &runs, &causes, longest)
+            let own = windows.iter().map(|range| range.intersect(&segment.file()));
+            let drawn = Text {
+                name: format!("{} at {:#x}", segment.perms, segment.vaddr),
+                whole: segment.file(),
+                runs: &runs,
+                windows: own.max_by_key(Span::len).unwrap_or(Span::new(0, 0)),
+                leaf: ground.leaf(),
+                causes: &causes,
+            };
+            drawn.strip(longest)
         });
         let huge: u64 = segments
             .iter()
@@ -260,86 +218,6 @@ fn runs_of_process(
     cut(whole, &runs).into_iter().map(absent).collect()
 }
 
-fn strip(
-    name: String,
-    whole: Span,
-    runs: &[(Span, Kind)],
-    causes: &[Cause],
-    longest: Option<u64>,
-) -> Strip {
-    let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-    let kinds = [
-        Kind::Huge,
-        Kind::Large,
-        Kind::Base,
-        Kind::Absent,
-        Kind::Outside,
-    ];
-    let amounts = kinds.map(|kind| {
-        let own = runs.iter().filter(|(_, own)| *own == kind);
-        bytes(own.map(|(span, _)| span.len()).sum())
-    });
-    Strip {
-        name,
-        place: format!("{:#x}", whole.start),
-        size: bytes(whole.len()),
-        scale: scale(whole.len(), longest.unwrap_or(0)).max(4),
-        pieces: pieces(whole, runs, &causes),
-        amounts: amounts.to_vec(),
-        causes,
-    }
-}
-
-/// The drawing: each step shows what most of it is.
-fn pieces(whole: Span, runs: &[(Span, Kind)], causes: &[String]) -> Vec<Piece> {
-    let edge = |step: u64| whole.start + whole.len().saturating_mul(step) / STEPS;
-    let mut drawn: Vec<(u64, u64, Kind)> = Vec::new();
-    let mut first = 0;
-    for step in 0..STEPS {
-        let cell = Span::new(edge(step), edge(step + 1));
-        // Runs ascend, so those that end before this step are done with.
-        while runs
-            .get(first)
-            .is_some_and(|(span, _)| span.end <= cell.start)
-        {
-            first += 1;
-        }
-        let mut amounts: BTreeMap<Kind, u64> = BTreeMap::new();
-        let here = runs
-            .iter()
-            .skip(first)
-            .take_while(|(span, _)| span.start < cell.end);
-        for (span, kind) in here {
-            *amounts.entry(*kind).or_default() += span.intersect(&cell).len();
-        }
-        let Some((kind, _)) = amounts.into_iter().max_by_key(|(_, amount)| *amount) else {
-            continue;
-        };
-        match drawn.last_mut() {
-            Some((_, end, last)) if *last == kind => *end = step + 1,
-            _ => drawn.push((step, step + 1, kind)),
-        }
-    }
-    let reason = causes.join("; ");
-    drawn
-        .into_iter()
-        .map(|(start, end, kind)| {
-            let (from, to) = (edge(start), edge(end));
-            let why = match kind {
-                Kind::Huge => String::new(),
-                _ if reason.is_empty() => String::new(),
-                _ => format!(": {reason}"),
-            };
-            Piece {
-                x: start,
-                width: end - start,
-                kind,
-                title: format!("{from:#x} to {to:#x}, {}{why}", kind.name()),
-            }
-        })
-        .collect()
-}
-
 fn distribution(folios: &BTreeMap<u64, u64>) -> Vec<Folios> {
     let most = folios.values().copied().max().unwrap_or(0);
     folios
@@ -350,10 +228,6 @@ fn distribution(folios: &BTreeMap<u64, u64>) -> Vec<Folios> {
             width: scale(*amount, most).max(1),
         })
         .collect()
-}
-
-fn scale(value: u64, most: u64) -> u64 {
-    value.saturating_mul(STEPS) / most.max(1)
 }
 
 #[cfg(test)]
@@ -373,27 +247,5 @@ mod tests {
             (Span::new(200, 250), Kind::Base),
         ];
         assert_eq!(runs, expected);
-    }
-
-    #[test]
-    fn a_drawing_has_bounded_pieces_in_order() {
-        let runs: Vec<(Span, Kind)> = (0..50_000u64)
-            .map(|page| {
-                let kind = if page % 2 == 0 {
-                    Kind::Base
-                } else {
-                    Kind::Large
-                };
-                (Span::new(page * 4096, (page + 1) * 4096), kind)
-            })
-            .collect();
-        let drawn = pieces(Span::new(0, 50_000 * 4096), &runs, &[]);
-        assert!(drawn.len() as u64 <= STEPS);
-        let mut at = 0;
-        for piece in drawn {
-            assert_eq!(piece.x, at);
-            at += piece.width;
-        }
-        assert_eq!(at, STEPS);
     }
 }

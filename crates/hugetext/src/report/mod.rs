@@ -4,6 +4,7 @@
 mod map;
 mod page;
 mod plot;
+mod strip;
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -18,7 +19,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::bench::BenchmarkFile;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, command_line};
 use crate::warm::Ground;
 use map::Map;
 use page::Page;
@@ -97,16 +98,6 @@ fn read_benchmarks(path: &Path) -> Result<BenchmarkFile, Failure> {
         )
         .remedy("make one with hugetext bench all --json")
     })
-}
-
-/// The command line of this report, to run it again.
-fn command_line() -> String {
-    let words = std::env::args_os().skip(1);
-    let words = words.map(|word| word.to_string_lossy().into_owned());
-    std::iter::once("hugetext".to_owned())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 fn render(page: &Page) -> Result<String, Failure> {

@@ -47,9 +47,7 @@ impl Page {
             ("Transparent huge pages", machine.thp.to_string()),
         ];
         let mut commands = vec![command];
-        if !benchmarks.is_empty() {
-            commands.push("hugetext bench all --json".to_owned());
-        }
+        commands.extend(benchmarks.iter().map(|file| file.invocation.clone()));
         let benchmarks = benchmarks.iter().map(|file| {
             let shown = file.benchmarks.iter().map(Benchmark::new).collect();
             (file.summary.clone(), shown)

@@ -26,7 +26,7 @@ use self::report::{Document, Report, Run};
 use super::Comparison;
 use crate::Verdict;
 use crate::failure::{Failure, plain};
-use crate::output::Output;
+use crate::output::{Output, command_line};
 use crate::program::Program;
 
 /// Count the instruction-TLB misses of a command under several page layouts
@@ -93,6 +93,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let report = count(arguments, output)?;
     let document = Document {
         summary: hugetext_host::Machine::this().to_string(),
+        invocation: command_line(),
         benchmarks: vec![report.comparison()],
         report,
     };

@@ -53,6 +53,8 @@ pub(super) struct Document {
     pub(super) report: Report,
     /// The machine in a line.
     pub(super) summary: String,
+    /// What was run.
+    pub(super) invocation: String,
     pub(super) benchmarks: Vec<Comparison>,
 }
 

@@ -1,0 +1,314 @@
+//! One mapping or segment drawn to scale, and why each window of it is or is not huge.
+
+use std::collections::BTreeMap;
+
+use hugetext_leaf::{Cause, Leaf, Span};
+use serde::Serialize;
+
+use crate::table::bytes;
+
+/// Steps along the width of a drawing; finer detail is not drawn.
+const STEPS: u64 = 1000;
+/// Parts of a strip that are listed; more are only counted.
+const LISTED: usize = 100;
+
+/// What a piece of text is mapped or cached by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    /// A PMD leaf, or a folio of its order.
+    Huge,
+    /// A folio above the base page, mapped by PTEs.
+    Large,
+    /// Base pages, or folios whose size may not be seen.
+    Base,
+    /// Not in memory.
+    Absent,
+    /// No window: no leaf can map it, whatever is in memory.
+    Outside,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind::Huge,
+    Kind::Large,
+    Kind::Base,
+    Kind::Absent,
+    Kind::Outside,
+];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Huge => "huge",
+            Kind::Large => "larger folios, by base pages",
+            Kind::Base => "small folios",
+            Kind::Absent => "not in memory",
+            Kind::Outside => "in no window",
+        }
+    }
+
+    /// What keeps a window of this kind from being huge.
+    fn remedy(self) -> &'static str {
+        match self {
+            Kind::Huge | Kind::Outside => "",
+            Kind::Large => "its folios are smaller than the leaf; hugetext warm makes them huge",
+            Kind::Base => "hugetext warm makes them huge",
+            Kind::Absent => "hugetext warm reads it in as huge folios",
+        }
+    }
+}
+
+/// A mapping or segment.
+#[derive(Debug, Serialize)]
+pub(super) struct Strip {
+    name: String,
+    place: String,
+    size: String,
+    /// Its width in a drawing where the largest strip has [`STEPS`].
+    scale: u64,
+    pieces: Vec<Piece>,
+    /// Bytes of each kind, as text, in the order of the legend.
+    amounts: Vec<String>,
+    causes: Vec<String>,
+    parts: Vec<Part>,
+    /// Parts that are not listed.
+    more: usize,
+}
+
+/// A run of one kind, along a drawing of [`STEPS`] width.
+#[derive(Debug, Serialize)]
+struct Piece {
+    x: u64,
+    width: u64,
+    kind: Kind,
+    /// What a pointer over it tells.
+    title: String,
+}
+
+/// Neighbouring windows of one kind, or what lies before and after all windows.
+#[derive(Debug, Serialize)]
+struct Part {
+    from: String,
+    to: String,
+    size: String,
+    kind: Kind,
+    what: &'static str,
+    why: String,
+}
+
+/// What is known of a mapping or segment.
+pub(super) struct Text<'t> {
+    pub(super) name: String,
+    pub(super) whole: Span,
+    /// What each byte is of, ascending.
+    pub(super) runs: &'t [(Span, Kind)],
+    /// Its windows, one behind the other; empty if there is none.
+    pub(super) windows: Span,
+    pub(super) leaf: Leaf,
+    /// Why there are no more windows, and why these are not huge.
+    pub(super) causes: &'t [Cause],
+}
+
+impl Text<'_> {
+    /// The drawing, beside others of which the longest has `longest` bytes.
+    pub(super) fn strip(&self, longest: u64) -> Strip {
+        let causes = self.causes.iter().map(ToString::to_string);
+        let mut parts = self.parts();
+        let more = parts.len().saturating_sub(LISTED);
+        parts.truncate(LISTED);
+        let amounts = KINDS.map(|kind| {
+            let own = self.runs.iter().filter(|(_, own)| *own == kind);
+            bytes(own.map(|(span, _)| span.len()).sum())
+        });
+        Strip {
+            name: self.name.clone(),
+            place: format!("{:#x}", self.whole.start),
+            size: bytes(self.whole.len()),
+            scale: scale(self.whole.len(), longest).max(4),
+            pieces: self.pieces(),
+            amounts: amounts.to_vec(),
+            causes: causes.collect(),
+            parts,
+            more,
+        }
+    }
+
+    /// Why a place of this kind is not huge.
+    fn why(&self, kind: Kind, at: u64) -> String {
+        match kind {
+            Kind::Huge => String::new(),
+            _ if self.windows.contains(at) => kind.remedy().to_owned(),
+            _ => {
+                let causes = self
+                    .causes
+                    .iter()
+                    .filter(|cause| **cause != Cause::SmallFolios);
+                let causes: Vec<String> = causes.map(ToString::to_string).collect();
+                match causes.as_slice() {
+                    [] => "no window lies wholly inside".to_owned(),
+                    known => known.join("; "),
+                }
+            }
+        }
+    }
+
+    /// The drawing: each step shows what most of it is.
+    fn pieces(&self) -> Vec<Piece> {
+        let edge = |step: u64| self.whole.start + self.whole.len().saturating_mul(step) / STEPS;
+        let cells = (0..STEPS).map(|step| Span::new(edge(step), edge(step + 1)));
+        let mut drawn: Vec<(u64, u64, Kind)> = Vec::new();
+        for (step, kind) in (0..STEPS).zip(majorities(self.runs, cells)) {
+            let Some(kind) = kind else { continue };
+            // A piece ends where the windows begin or end, since the reason changes there.
+            let at_edge = [self.windows.start, self.windows.end].contains(&edge(step));
+            match drawn.last_mut() {
+                Some((_, end, last)) if *last == kind && *end == step && !at_edge => *end += 1,
+                _ => drawn.push((step, step + 1, kind)),
+            }
+        }
+        let piece = |(start, end, kind): (u64, u64, Kind)| {
+            let (from, to) = (edge(start), edge(end));
+            let mut title = format!("{from:#x} to {to:#x}, {}", kind.name());
+            let why = self.why(kind, from + (to - from) / 2);
+            if !why.is_empty() {
+                title = format!("{title}: {why}");
+            }
+            Piece {
+                x: start,
+                width: end - start,
+                kind,
+                title,
+            }
+        };
+        drawn.into_iter().map(piece).collect()
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let Span { start, end } = match self.windows.is_empty() {
+            true => Span::new(self.whole.end, self.whole.end),
+            false => self.windows,
+        };
+        let windows = (start..end).step_by(self.leaf.bytes() as usize);
+        let windows = windows.map(|at| Span::new(at, (at + self.leaf.bytes()).min(end)));
+        let spans: Vec<Span> = std::iter::once(Span::new(self.whole.start, start))
+            .chain(windows)
+            .chain([Span::new(end, self.whole.end)])
+            .filter(|span| !span.is_empty())
+            .collect();
+        let mut merged: Vec<(Span, Kind)> = Vec::new();
+        for (span, kind) in spans
+            .iter()
+            .zip(majorities(self.runs, spans.iter().copied()))
+        {
+            let kind = kind.unwrap_or(Kind::Absent);
+            let inside = self.windows.contains(span.start);
+            match merged.last_mut() {
+                Some((last, same))
+                    if *same == kind && inside == self.windows.contains(last.start) =>
+                {
+                    last.end = span.end;
+                }
+                _ => merged.push((*span, kind)),
+            }
+        }
+        let part = |(span, kind): (Span, Kind)| Part {
+            from: format!("{:#x}", span.start),
+            to: format!("{:#x}", span.end),
+            size: bytes(span.len()),
+            kind,
+            what: kind.name(),
+            why: self.why(kind, span.start),
+        };
+        merged.into_iter().map(part).collect()
+    }
+}
+
+/// What most of each cell is; cells and runs ascend.
+fn majorities(
+    runs: &[(Span, Kind)],
+    cells: impl Iterator<Item = Span>,
+) -> impl Iterator<Item = Option<Kind>> {
+    let mut first = 0;
+    cells.map(move |cell| {
+        while runs
+            .get(first)
+            .is_some_and(|(span, _)| span.end <= cell.start)
+        {
+            first += 1;
+        }
+        let mut amounts: BTreeMap<Kind, u64> = BTreeMap::new();
+        let here = runs
+            .iter()
+            .skip(first)
+            .take_while(|(span, _)| span.start < cell.end);
+        for (span, kind) in here {
+            *amounts.entry(*kind).or_default() += span.intersect(&cell).len();
+        }
+        let most = amounts.into_iter().max_by_key(|(_, amount)| *amount);
+        most.filter(|(_, amount)| *amount > 0).map(|(kind, _)| kind)
+    })
+}
+
+/// `value` of [`STEPS`], `most` being all.
+pub(super) fn scale(value: u64, most: u64) -> u64 {
+    value.saturating_mul(STEPS) / most.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M: u64 = 1 << 20;
+
+    fn text(runs: &[(Span, Kind)], windows: Span) -> Text<'_> {
+        Text {
+            name: "text".to_owned(),
+            whole: Span::new(0, runs.last().unwrap().0.end),
+            runs,
+            windows,
+            leaf: Leaf::M2,
+            causes: &[Cause::SmallFolios],
+        }
+    }
+
+    #[test]
+    fn a_drawing_has_bounded_pieces_in_order() {
+        let page = |page: u64| {
+            let kind = if page.is_multiple_of(2) {
+                Kind::Base
+            } else {
+                Kind::Large
+            };
+            (Span::new(page * 4096, (page + 1) * 4096), kind)
+        };
+        let runs: Vec<(Span, Kind)> = (0..50_000).map(page).collect();
+        let drawn = text(&runs, Span::new(0, 0)).pieces();
+        assert!(drawn.len() as u64 <= STEPS);
+        let mut at = 0;
+        for piece in drawn {
+            assert_eq!(piece.x, at);
+            at += piece.width;
+        }
+        assert_eq!(at, STEPS);
+    }
+
+    #[test]
+    fn each_window_has_its_reason() {
+        let runs = [
+            (Span::new(0, M), Kind::Absent),
+            (Span::new(M, 2 * M), Kind::Base),
+            (Span::new(2 * M, 4 * M), Kind::Huge),
+            (Span::new(4 * M, 8 * M), Kind::Base),
+            (Span::new(8 * M, 9 * M), Kind::Base),
+        ];
+        let parts = text(&runs, Span::new(2 * M, 8 * M)).parts();
+        let told: Vec<(Kind, &str)> = parts.iter().map(|p| (p.kind, p.why.as_str())).collect();
+        let none = "no window lies wholly inside";
+        assert_eq!(told.len(), 4);
+        assert_eq!(told[0].1, none);
+        assert_eq!(told[1], (Kind::Huge, ""));
+        assert_eq!(told[2], (Kind::Base, "hugetext warm makes them huge"));
+        assert_eq!(told[3], (Kind::Base, none));
+        assert_eq!(parts[2].size, "4 MiB");
+    }
+}
