@@ -1,5 +1,6 @@
 #!/bin/sh
 # Prints docs/results.md: scripts/results.sh HUGETEXT
+# QUIETLY is put in front of each measurement: a command that waits until the machine is idle.
 set -eu
 
 hugetext=${1:?usage: $0 HUGETEXT}
@@ -7,7 +8,7 @@ hugetext=${1:?usage: $0 HUGETEXT}
 # Runs one benchmark. Where this machine's answer is no, that is the result.
 measure() {
     printf '\n```\n$ hugetext bench %s\n' "$*"
-    "$hugetext" bench "$@" 2>&1 || [ $? -eq 1 ]
+    ${QUIETLY:-} "$hugetext" bench "$@" 2>&1 || [ $? -eq 1 ]
     printf '```\n'
 }
 
@@ -29,7 +30,8 @@ On the list, whole kernel builds: WANG Rui, "binfmt_elf: Align eligible read-onl
 PMD_SIZE for THP", v4, March 2026. On a Ryzen 9 7950X with a GCC 15 whose text came onto huge pages,
 a build took 61.97 s instead of 64.66 s (-4.2 %) and 5.4 % fewer cycles. Below, the compiler starts,
 compiles nothing and exits: page faults and cold TLBs weigh more than in a build, and work less. So
-the two bound the effect from two sides and cannot be compared as such.
+the two bound the effect from two sides and cannot be compared as such. \`warmed\` is the compiler as it
+is; \`fixed\` and \`merged\` are copies that \`hugetext fix\` wrote, mounted over its path.
 TEXT
 measure exec
 cat <<'TEXT'
@@ -65,8 +67,10 @@ On the list: Dev Jain, "Optimize mprotect() for large folios", v4, 30 June 2025;
 
 The ratios can be compared: below 1, the kernel changes rights by the folio; well above 1 on arm64 with
 contpte, it does not. The times cannot: there each loop also wrote the memory, here only the calls
-are timed. 64K folios of anonymous memory need a system setting that is off by default, so T2 is
-measured on the page cache of a file, mapped privately, beside base pages of the same.
+are timed. 64K folios of anonymous memory need a system setting that is off by default
+(hugepages-64kB/enabled); where it is off, T2 stands on the page cache of a file, mapped privately,
+beside base pages of the same. In a guest where the setting is on, T2 is measured as on the list:
+[support.md](support.md).
 TEXT
 measure mprotect
 cat <<'TEXT'

@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Large,
     /// Base pages, or folios whose size may not be seen.
     Base,
-    /// Not in memory.
+    /// Not in memory; of a process, not touched by it.
     Absent,
     /// No window: no leaf can map it, whatever is in memory.
     Outside,
@@ -42,7 +42,7 @@ impl Kind {
             Kind::Huge => "huge",
             Kind::Large => "larger folios, by base pages",
             Kind::Base => "small folios",
-            Kind::Absent => "not in memory",
+            Kind::Absent => "not there",
             Kind::Outside => "in no window",
         }
     }
@@ -53,7 +53,9 @@ impl Kind {
             Kind::Huge | Kind::Outside => "",
             Kind::Large => "its folios are smaller than the leaf; hugetext warm makes them huge",
             Kind::Base => "hugetext warm makes them huge",
-            Kind::Absent => "hugetext warm reads it in as huge folios",
+            Kind::Absent => {
+                "nothing has touched it; unless it is warm by then, it comes in small folios"
+            }
         }
     }
 }
@@ -89,7 +91,6 @@ struct Piece {
 #[derive(Debug, Serialize)]
 struct Part {
     from: String,
-    to: String,
     size: String,
     kind: Kind,
     what: &'static str,
@@ -213,7 +214,6 @@ impl Text<'_> {
         }
         let part = |(span, kind): (Span, Kind)| Part {
             from: format!("{:#x}", span.start),
-            to: format!("{:#x}", span.end),
             size: bytes(span.len()),
             kind,
             what: kind.name(),
