@@ -140,10 +140,13 @@ impl Text<'_> {
             Kind::Huge => String::new(),
             _ if self.windows.contains(at) => kind.remedy().to_owned(),
             _ => {
-                let causes = self
-                    .causes
-                    .iter()
-                    .filter(|cause| **cause != Cause::SmallFolios);
+                let applies = |cause: &&Cause| match cause {
+                    Cause::Head { .. } => at < self.windows.start,
+                    Cause::Tail { .. } => at >= self.windows.end,
+                    Cause::SmallFolios => false,
+                    _ => true,
+                };
+                let causes = self.causes.iter().filter(applies);
                 let causes: Vec<String> = causes.map(ToString::to_string).collect();
                 match causes.as_slice() {
                     [] => "no window lies wholly inside".to_owned(),
