@@ -3,8 +3,9 @@
 use object::elf;
 use serde::Serialize;
 
-use crate::image::{Image, ImageError, read_range};
-use crate::source::ReadAt;
+use crate::error::ImageError;
+use crate::image::Image;
+use crate::source::{ReadAt, read_range};
 
 /// The names in PT_INTERP and PT_DYNAMIC, as bytes: paths need not be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

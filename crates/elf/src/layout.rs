@@ -1,7 +1,9 @@
-//! Where the bytes of a file go: which PT_LOADs share a mapping, and how far each moves.
+//! Where the bytes of a file go: how far each PT_LOAD moves.
 
 use hugetext_leaf::{Leaf, Segment, Span};
 use serde::Serialize;
+
+use crate::group::Group;
 
 /// A range of the old file and where it begins in the new one. The distance is a multiple of the
 /// alignment of the segments inside.
@@ -75,74 +77,6 @@ impl Moves {
     pub(crate) fn into_vec(self) -> Vec<Move> {
         self.0
     }
-}
-
-/// Consecutive PT_LOADs, `first..=last`, that become one mapping. One alone is the usual case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) first: usize,
-    pub(crate) last: usize,
-}
-
-impl Group {
-    pub(crate) fn each_alone(segments: &[Segment]) -> Vec<Group> {
-        (0..segments.len())
-            .map(|index| Group {
-                first: index,
-                last: index,
-            })
-            .collect()
-    }
-
-    /// Groups of read-only neighbours. Neighbours with a whole window of nothing
-    /// between them are not joined; where the file has another order than memory, none are.
-    pub(crate) fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
-        let mut groups = Group::each_alone(segments);
-        if !segments.is_sorted_by_key(|segment| segment.offset) {
-            return groups;
-        }
-        groups.dedup_by(|after, before| {
-            let pair = (segments.get(before.last), segments.get(after.first));
-            let joined = matches!(pair, (Some(a), Some(b)) if joins(a, b, leaf));
-            if joined {
-                before.last = after.last;
-            }
-            joined
-        });
-        groups
-    }
-
-    pub(crate) fn members<'a>(&self, segments: &'a [Segment]) -> &'a [Segment] {
-        segments.get(self.first..=self.last).unwrap_or_default()
-    }
-
-    /// Addresses from the first byte of the first member to the last file byte of the last.
-    pub(crate) fn addresses(&self, segments: &[Segment]) -> Span {
-        let members = self.members(segments);
-        let start = members.first().map_or(0, |segment| segment.vaddr);
-        let end = members
-            .last()
-            .map_or(0, |segment| segment.file_backed().end);
-        Span::new(start, end)
-    }
-}
-
-/// Whether `after` can be mapped together with `before`: neither is writable, both or none can be
-/// read, the file keeps its order, and what lies between them in memory can be a hole of the file. Bytes of the file that
-/// lie between them stay behind `before`, where bss would have to be zero.
-fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
-    let only_hole = leaf.align_up(before.memory().end) < leaf.align_down(after.vaddr);
-    let no_bss = before.memsz == before.filesz || before.file().end == after.offset;
-    let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
-    !before.perms.write
-        && !after.perms.write
-        && before.perms.read == after.perms.read
-        && before.filesz > 0
-        && after.filesz > 0
-        && before.file().end <= after.offset
-        && delta(before) <= delta(after)
-        && !only_hole
-        && no_bss
 }
 
 /// What placing the groups yields.

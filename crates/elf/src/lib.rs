@@ -3,21 +3,33 @@
 //! Works on bytes and offsets alone; it neither maps nor runs anything. Only headers are read
 //! unless a rewrite asks for more.
 
+mod assemble;
+mod decide;
 mod dynamic;
+mod error;
+mod group;
+mod headers;
 mod image;
 mod layout;
 mod linker;
+mod machine;
+mod options;
 mod plan;
 mod rewrite;
 mod sections;
 mod source;
 mod verify;
 
+pub use decide::{plan, plan_auto};
 pub use dynamic::Dependencies;
-pub use image::{Image, ImageError, Machine, ProgramHeader, Table};
+pub use error::ImageError;
+pub use headers::{ProgramHeader, Table};
+pub use image::Image;
 pub use layout::Move;
 pub use linker::Linker;
-pub use plan::{Cost, Options, Plan, Refusal, Strategy, Warning, plan, plan_auto};
+pub use machine::Machine;
+pub use options::{Options, Strategy};
+pub use plan::{Cost, Plan, Refusal, Warning};
 pub use rewrite::{Operation, RewriteError, rewrite};
 pub use source::ReadAt;
-pub use verify::{Difference, PermissionChange, Verified, verify};
+pub use verify::{Difference, PermissionChange, Verified, verify, verify_unshared};

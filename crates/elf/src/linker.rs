@@ -5,9 +5,10 @@ use std::fmt;
 use hugetext_leaf::Leaf;
 use serde::{Serialize, Serializer};
 
-use crate::image::{Image, ImageError, read_range};
-use crate::sections::{Section, for_each_section};
-use crate::source::ReadAt;
+use crate::error::ImageError;
+use crate::image::Image;
+use crate::sections::{Names, Section, for_each_section};
+use crate::source::{ReadAt, read_range};
 
 /// A linker that leaves a mark in what it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +34,9 @@ impl Linker {
         source: &(impl ReadAt + ?Sized),
         image: &Image,
     ) -> Result<Option<Linker>, ImageError> {
-        let Some(names) = section_names(source, image)? else {
+        let table = &image.section_table;
+        let names = Names::read(source, table, image.section_names, image.file_len)?;
+        let Some(names) = names else {
             return Ok(None);
         };
         let (mut comment, mut gold, mut go) = (None, false, false);
@@ -42,7 +45,7 @@ impl Linker {
             &image.section_table,
             image.file_len,
             |_, section, raw| {
-                match name_at(&names, raw.sh_name.get(object::LittleEndian)) {
+                match names.of(raw) {
                     b".comment" => comment = Some(section),
                     b".note.gnu.gold-version" => gold = true,
                     b".note.go.buildid" => go = true,
@@ -110,29 +113,7 @@ impl Serialize for Linker {
     }
 }
 
-/// The content of the section that holds section names.
-fn section_names(
-    source: &(impl ReadAt + ?Sized),
-    image: &Image,
-) -> Result<Option<Vec<u8>>, ImageError> {
-    let mut found = None;
-    for_each_section(
-        source,
-        &image.section_table,
-        image.file_len,
-        |index, section, _| {
-            if index == image.section_names && index != 0 {
-                found = Some(section);
-            }
-            Ok(())
-        },
-    )?;
-    found
-        .map(|section| content(source, image, &section))
-        .transpose()
-}
-
-/// The first 64 KiB of a section; names and marks are shorter.
+/// The first 64 KiB of a section; marks are shorter.
 fn content(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
@@ -140,12 +121,6 @@ fn content(
 ) -> Result<Vec<u8>, ImageError> {
     let len = section.file_size().min(1 << 16);
     read_range(source, section.offset, len, image.file_len, "a section")
-}
-
-fn name_at(names: &[u8], at: u32) -> &[u8] {
-    let from = usize::try_from(at).ok().and_then(|at| names.get(at..));
-    from.and_then(|name| name.split(|byte| *byte == 0).next())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@ use object::pod::{bytes_of, from_bytes};
 use object::{LittleEndian as LE, U32, U64};
 use serde::Serialize;
 
-use crate::image::{Image, ImageError, ProgramHeader, read_range};
+use crate::error::ImageError;
+use crate::headers::ProgramHeader;
+use crate::image::Image;
 use crate::layout::Move;
 use crate::plan::Plan;
-use crate::sections::{SECTION_HEADER, Section, for_each_section};
-use crate::source::ReadAt;
+use crate::sections::{Names, SECTION_HEADER, Section, for_each_section};
+use crate::source::{ReadAt, read_range};
 
 /// One step that turns an empty file into the new one. In order: later ones overwrite earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,6 +52,16 @@ pub enum RewriteError {
     /// Bytes of the file that no header names would become part of a merged segment.
     #[error("unknown data at offset {0:#x}, between segments to be merged")]
     BetweenSegments(u64),
+    /// A section that is not loaded holds data of the program's own, which finds it in its file.
+    #[error(
+        "section {name} ({bytes} bytes) is data that the program reads from its own file, perhaps by offset, and would move"
+    )]
+    Payload {
+        /// Its name.
+        name: String,
+        /// Its size.
+        bytes: u64,
+    },
     /// The number of program headers changes and is not held by the ELF header (PN_XNUM).
     #[error("more program headers than the ELF header can count")]
     ProgramHeaderCount,
@@ -169,8 +181,11 @@ fn section_headers(
     image: &Image,
     plan: &Plan,
 ) -> Result<Vec<Operation>, RewriteError> {
+    let table = &image.section_table;
+    let names = Names::read(source, table, image.section_names, image.file_len)?;
     let mut writes: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut torn = None;
+    let mut payload = None;
     for_each_section(
         source,
         &image.section_table,
@@ -182,6 +197,13 @@ fn section_headers(
             };
             if shift == 0 {
                 return Ok(());
+            }
+            let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
+            if is_payload(&section, name) {
+                payload = Some(RewriteError::Payload {
+                    name: String::from_utf8_lossy(name).into_owned(),
+                    bytes: section.size,
+                });
             }
             let mut raw: SectionHeader64<LE> = *raw;
             raw.sh_offset.set(LE, section.offset.saturating_add(shift));
@@ -198,10 +220,24 @@ fn section_headers(
     if let Some(index) = torn {
         return Err(RewriteError::TornSection(index));
     }
+    if let Some(payload) = payload {
+        return Err(payload);
+    }
     let writes = writes.into_iter();
     Ok(writes
         .map(|(at, bytes)| Operation::Write { at, bytes })
         .collect())
+}
+
+/// Whether a program carries the section for itself (PyInstaller's `pydata`, Godot's `pck`): it is
+/// not loaded, and no toolchain made it. Names that begin with a dot are reserved for the system
+/// (gABI, special sections).
+fn is_payload(section: &Section, name: &[u8]) -> bool {
+    let is_named = name.first().is_some_and(|first| *first != b'.');
+    is_named
+        && section.sh_type == elf::SHT_PROGBITS.0
+        && section.size > 0
+        && !section.is_allocated()
 }
 
 /// How far a section moves; `None` if its bytes do not stay together.

@@ -4,8 +4,9 @@ use object::LittleEndian as LE;
 use object::elf::{self, SectionHeader64};
 use object::pod::slice_from_bytes;
 
-use crate::image::{ImageError, Table, read_range};
-use crate::source::ReadAt;
+use crate::error::ImageError;
+use crate::headers::Table;
+use crate::source::{ReadAt, read_range};
 
 /// Bytes of one section header (gABI, section header; checked by the reader of the table).
 pub(crate) const SECTION_HEADER: u64 = size_of::<SectionHeader64<LE>>() as u64;
@@ -89,5 +90,38 @@ impl From<&SectionHeader64<LE>> for Section {
             offset: header.sh_offset.get(LE),
             size: header.sh_size.get(LE),
         }
+    }
+}
+
+/// The names of sections.
+pub(crate) struct Names(Vec<u8>);
+
+impl Names {
+    /// Reads the section that holds them, which is that of `index`; `None` if there is none. Names
+    /// beyond its first 64 KiB read as empty.
+    pub(crate) fn read(
+        source: &(impl ReadAt + ?Sized),
+        table: &Table,
+        index: u64,
+        file_len: u64,
+    ) -> Result<Option<Names>, ImageError> {
+        if index == 0 || index >= table.count {
+            return Ok(None);
+        }
+        let batch = read_batch(source, table, file_len, index)?;
+        let Some(section) = batch.first().map(Section::from) else {
+            return Ok(None);
+        };
+        let len = section.file_size().min(1 << 16);
+        let names = read_range(source, section.offset, len, file_len, "the section names")?;
+        Ok(Some(Names(names)))
+    }
+
+    /// The name of a section, without its NUL.
+    pub(crate) fn of(&self, header: &SectionHeader64<LE>) -> &[u8] {
+        let at = usize::try_from(header.sh_name.get(LE)).ok();
+        at.and_then(|at| self.0.get(at..))
+            .and_then(|name| name.split(|byte| *byte == 0).next())
+            .unwrap_or_default()
     }
 }

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::error::ImageError;
+
 /// Positioned reads, so that headers can be read without the file around them.
 pub trait ReadAt {
     /// Length in bytes.
@@ -51,5 +53,30 @@ impl ReadAt for Vec<u8> {
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.as_slice().read_exact_at(offset, buffer)
+    }
+}
+
+/// Reads `len` bytes at `offset`; refuses a range beyond the end of the file before it allocates.
+pub(crate) fn read_range(
+    source: &(impl ReadAt + ?Sized),
+    offset: u64,
+    len: u64,
+    file_len: u64,
+    what: &'static str,
+) -> Result<Vec<u8>, ImageError> {
+    let inside = offset.checked_add(len).is_some_and(|end| end <= file_len);
+    let len = usize::try_from(len).ok().filter(|_| inside);
+    let mut buffer = vec![0; len.ok_or(ImageError::Truncated(what))?];
+    source
+        .read_exact_at(offset, &mut buffer)
+        .map_err(truncated(what))?;
+    Ok(buffer)
+}
+
+/// An error of reading `what`, where the end of the source means that the file is too short.
+pub(crate) fn truncated(what: &'static str) -> impl Fn(io::Error) -> ImageError {
+    move |error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => ImageError::Truncated(what),
+        _ => ImageError::Read(error),
     }
 }

@@ -13,7 +13,8 @@ use std::io;
 use hugetext_leaf::{Leaf, Perms, Span};
 use serde::Serialize;
 
-use crate::image::{Image, ImageError};
+use crate::error::ImageError;
+use crate::image::Image;
 use crate::source::ReadAt;
 use bytes::Comparer;
 
@@ -130,9 +131,20 @@ pub fn verify(
     old: &(impl ReadAt + ?Sized),
     new: &(impl ReadAt + ?Sized),
 ) -> Result<Verified, Difference> {
+    verify_unshared(old, new, |_, _| 0)
+}
+
+/// As [`verify`], and reads no bytes that `shared` knows to be the same: called with an offset of
+/// the old file and one of the new, it tells how many bytes from there on both files have in
+/// common, and 0 where it does not know. A filesystem that shares blocks between files can tell.
+pub fn verify_unshared(
+    old: &(impl ReadAt + ?Sized),
+    new: &(impl ReadAt + ?Sized),
+    shared: impl Fn(u64, u64) -> u64,
+) -> Result<Verified, Difference> {
     let old_image = Image::read(old).map_err(Difference::Old)?;
     let new_image = Image::read(new).map_err(Difference::New)?;
-    let mut comparer = Comparer::new(old, &old_image, new, &new_image);
+    let mut comparer = Comparer::new(old, &old_image, new, &new_image, &shared);
     headers::file_header(&mut comparer)?;
     headers::program_headers(&mut comparer)?;
     headers::loads(&old_image, &new_image)?;

@@ -2,9 +2,11 @@
 
 #![allow(clippy::expect_used, reason = "test code outside of test functions")]
 
+mod apply;
 mod generate;
 
-use generate::{Program, apply, program};
+use apply::apply;
+use generate::{Program, program};
 use hugetext_elf::{Image, Options, Plan, RewriteError, Strategy, plan, rewrite, verify};
 use hugetext_leaf::Leaf;
 use proptest::prelude::*;

@@ -3,7 +3,11 @@
 
 #![no_main]
 
-use hugetext_elf::{Dependencies, Image, Operation, Options, Strategy, plan, rewrite, verify};
+#[path = "../../tests/apply/mod.rs"]
+mod apply;
+
+use apply::apply;
+use hugetext_elf::{Dependencies, Image, Options, Strategy, plan, rewrite, verify};
 use hugetext_leaf::Leaf;
 use libfuzzer_sys::fuzz_target;
 
@@ -52,21 +56,4 @@ fn leaf(choice: u8) -> Leaf {
         1 => Leaf::M2,
         _ => Leaf::from_bytes(8192).unwrap_or(Leaf::K16),
     }
-}
-
-fn apply(old: &[u8], operations: &[Operation]) -> Vec<u8> {
-    let mut new = Vec::new();
-    for operation in operations {
-        match operation {
-            Operation::SetLen { len } => new.resize(*len as usize, 0),
-            Operation::Copy { from, to } => {
-                let bytes = &old[from.start as usize..from.end as usize];
-                new[*to as usize..][..bytes.len()].copy_from_slice(bytes);
-            }
-            Operation::Write { at, bytes } => {
-                new[*at as usize..][..bytes.len()].copy_from_slice(bytes);
-            }
-        }
-    }
-    new
 }

@@ -2,7 +2,9 @@
 
 use hugetext_leaf::Span;
 
-use crate::image::{Image, ImageError, Table};
+use crate::error::ImageError;
+use crate::headers::Table;
+use crate::image::Image;
 use crate::source::ReadAt;
 use crate::verify::Difference;
 
@@ -12,12 +14,17 @@ const CHUNK: usize = 1 << 18;
 /// Bytes of the ELF64 file header.
 const FILE_HEADER: u64 = 64;
 
+/// How many bytes from an offset of the old file on are known, without reading them, to be those
+/// from an offset of the new file on; 0 where that is not known.
+pub(super) type Shared<'a> = dyn Fn(u64, u64) -> u64 + 'a;
+
 /// Two files, and room to compare them in.
 pub(super) struct Comparer<'a, O: ?Sized, N: ?Sized> {
     pub(super) old: &'a O,
     pub(super) old_image: &'a Image,
     pub(super) new: &'a N,
     pub(super) new_image: &'a Image,
+    shared: &'a Shared<'a>,
     old_buffer: Vec<u8>,
     new_buffer: Vec<u8>,
     /// Header tables by their place in the old and in the new file. They differ by purpose, and
@@ -31,6 +38,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         old_image: &'a Image,
         new: &'a N,
         new_image: &'a Image,
+        shared: &'a Shared<'a>,
     ) -> Comparer<'a, O, N> {
         let span = |table: &Table| Span::new(table.offset, table.end());
         Comparer {
@@ -38,6 +46,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
             old_image,
             new,
             new_image,
+            shared,
             old_buffer: vec![0; CHUNK],
             new_buffer: vec![0; CHUNK],
             tables: [
@@ -88,14 +97,23 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
     }
 
     fn same_bytes(&mut self, what: &'static str, old: Span, new: u64) -> Result<(), Difference> {
-        for (at, len) in chunks(old.len()) {
-            let from = new.checked_add(at).ok_or(beyond())?;
-            let (a, b) = self.read_both(old.start + at, from, len)?;
+        let mut done = 0;
+        while done < old.len() {
+            let (at, left) = (old.start + done, old.len() - done);
+            let from = new.checked_add(done).ok_or(beyond())?;
+            let known = (self.shared)(at, from).min(left);
+            if known > 0 {
+                done += known;
+                continue;
+            }
+            let len = left.min(CHUNK as u64);
+            let (a, b) = self.read_both(at, from, len as usize)?;
             if a != b {
                 let first = a.iter().zip(b).position(|(a, b)| a != b);
-                let offset = old.start + at + first.unwrap_or(0) as u64;
+                let offset = at + first.unwrap_or(0) as u64;
                 return Err(Difference::Bytes { what, offset });
             }
+            done += len;
         }
         Ok(())
     }

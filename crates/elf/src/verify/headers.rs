@@ -7,8 +7,10 @@ use object::pod::from_bytes;
 
 use super::bytes::Comparer;
 use super::{Difference, SMALLEST_PAGE};
-use crate::image::{Image, ImageError, ProgramHeader, read_range};
-use crate::source::ReadAt;
+use crate::error::ImageError;
+use crate::headers::ProgramHeader;
+use crate::image::Image;
+use crate::source::{ReadAt, read_range};
 
 /// Everything in the ELF header but e_phoff, e_shoff and e_phnum.
 pub(super) fn file_header<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>

@@ -1,6 +1,5 @@
-//! ELF files made up from numbers, and files carried out in memory.
+//! ELF files made up from numbers.
 
-use hugetext_elf::Operation;
 use proptest::prelude::*;
 
 /// A PT_LOAD to lay out after the one before it.
@@ -190,22 +189,4 @@ fn put_section(file: &mut Vec<u8>, sh_type: u32, flags: u64, place: [u64; 3]) {
     put64(file, &place);
     put32(file, &[0, 0]);
     put64(file, &[1, 0]);
-}
-
-/// Carries operations out in memory.
-pub(crate) fn apply(old: &[u8], operations: &[Operation]) -> Vec<u8> {
-    let mut new = Vec::new();
-    for operation in operations {
-        match operation {
-            Operation::SetLen { len } => new.resize(*len as usize, 0),
-            Operation::Copy { from, to } => {
-                let bytes = &old[from.start as usize..from.end as usize];
-                new[*to as usize..][..bytes.len()].copy_from_slice(bytes);
-            }
-            Operation::Write { at, bytes } => {
-                new[*at as usize..][..bytes.len()].copy_from_slice(bytes);
-            }
-        }
-    }
-    new
 }

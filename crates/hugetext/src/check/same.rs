@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Difference, PermissionChange, verify};
+use hugetext_elf::{Difference, PermissionChange, verify_unshared};
+use hugetext_host::SharedExtents;
 use hugetext_leaf::Span;
 use serde::Serialize;
 
@@ -39,7 +40,10 @@ pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Fa
         permissions: Vec::new(),
         added: Vec::new(),
     };
-    match verify(&before.file, &after.file) {
+    let extents =
+        SharedExtents::of(&before.file, &after.file).map_err(|error| Failure::io(new, &error))?;
+    let shared = |old, new| extents.shared(old, new);
+    match verify_unshared(&before.file, &after.file, shared) {
         Ok(verified) => {
             report.same = true;
             report.permissions = verified.permissions;

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use hugetext_elf::{
-    Operation, Options, Plan, Strategy, Verified, plan, plan_auto, rewrite, verify,
+    Operation, Options, Plan, Refusal, Strategy, Verified, plan, plan_auto, rewrite,
+    verify_unshared,
 };
-use hugetext_host::{Copier, Machine};
+use hugetext_host::{Copier, Machine, SharedExtents};
 use hugetext_leaf::{Geometry, Leaf, reach};
 use serde::Serialize;
 
@@ -140,8 +141,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     );
     let plan = match decided {
         Ok(plan) => plan,
+        Err(refusal) if refusal.forbids() => return Err(Failure::at(&program.path, refusal)),
         Err(refusal) => {
-            report.outcome = Outcome::Refused(refusal);
+            report.outcome = Outcome::Refused(refusal.to_string());
             output.result("fix", &report, show::text)?;
             return Ok(Verdict::No);
         }
@@ -163,13 +165,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(Verdict::Done)
 }
 
-/// The plan for a program, or in words why there is none.
-pub(crate) fn decide(
+/// The plan for a program, or why there is none.
+fn decide(
     program: &Program,
     choice: Choice,
     geometry: &Geometry,
     extend_tail: bool,
-) -> Result<Plan, String> {
+) -> Result<Plan, Refusal> {
     let image = &program.image;
     let strategy = match choice {
         Choice::Align => Strategy::Align,
@@ -180,11 +182,10 @@ pub(crate) fn decide(
         extend_tail,
         ..Options::for_image(image, geometry, strategy)
     };
-    let plan = match choice {
+    match choice {
         Choice::Auto => plan_auto(image, &options),
         _ => plan(image, strategy, &options),
-    };
-    plan.map_err(|refusal| refusal.to_string())
+    }
 }
 
 /// Text within reach as the file is.
@@ -223,7 +224,10 @@ pub(crate) fn carry_out(program: &Program, plan: &Plan, new: &File) -> Result<Ve
     let at = |problem: &dyn std::fmt::Display| Failure::at(&program.path, problem);
     let operations = rewrite(&program.file, &program.image, plan).map_err(|error| at(&error))?;
     perform(&operations, &program.file, new).map_err(|error| Failure::io(&program.path, &error))?;
-    verify(&program.file, new).map_err(|difference| {
+    let extents = SharedExtents::of(&program.file, new)
+        .map_err(|error| Failure::io(&program.path, &error))?;
+    let shared = |old, new| extents.shared(old, new);
+    verify_unshared(&program.file, new, shared).map_err(|difference| {
         at(&format_args!(
             "the result would not be the same program: {difference}"
         ))

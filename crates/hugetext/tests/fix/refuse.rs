@@ -8,8 +8,8 @@ use std::process::Command;
 
 use crate::sample::{error_line, hugetext, link, path, sample, text};
 
-/// Exit status 1 and the reason on stdout.
-fn refused(arguments: &[&str], reason: &str) {
+/// Exit status 1 and the reason on stdout: nothing would be gained.
+fn declined(arguments: &[&str], reason: &str) {
     let output = hugetext(arguments);
     let said = text(&output.stdout);
     assert_eq!(
@@ -21,6 +21,22 @@ fn refused(arguments: &[&str], reason: &str) {
     assert!(said.contains(reason), "{said}");
 }
 
+/// One line, exit status 2, the file untouched and nothing beside it.
+fn refused(program: &Path, reason: &str) {
+    let (before, names) = (fs::read(program).unwrap(), names_beside(program));
+    let line = error_line(&hugetext(&["fix", path(program), "--in-place"]));
+    assert!(line.contains(reason), "{line}");
+    assert!(fs::read(program).unwrap() == before, "the file changed");
+    assert_eq!(names_beside(program), names);
+}
+
+fn names_beside(program: &Path) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(program.parent().unwrap()).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn data_after_the_image_forbids_moving_it() {
     let directory = tempfile::tempdir().unwrap();
@@ -30,10 +46,23 @@ fn data_after_the_image_forbids_moving_it() {
     };
     let mut file = fs::File::options().append(true).open(&program).unwrap();
     file.write_all(b"a file system image").unwrap();
-    refused(
-        &["fix", path(&program), "--in-place"],
-        "19 bytes follow the ELF image",
-    );
+    refused(&program, "19 bytes follow the ELF image");
+}
+
+/// PyInstaller and Godot put their archives into sections that are not loaded.
+#[test]
+fn sections_of_the_programs_own_forbid_moving_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(plain) = link(&directory, "lld", &["-fuse-ld=lld"]) else {
+        println!("skipped: no lld on this machine");
+        return;
+    };
+    let program = directory.path().join("with-archive");
+    let section = format!("pydata={}", path(&plain));
+    let added = ["--add-section", &section, path(&plain), path(&program)];
+    if crate::sample::tool("objcopy", &added).is_some() {
+        refused(&program, "section pydata");
+    }
 }
 
 #[test]
@@ -57,12 +86,12 @@ fn text_relocations_are_refused() {
         );
         return;
     }
-    refused(&["fix", path(&out), "--in-place"], "text relocations");
+    refused(&out, "text relocations");
 }
 
 #[test]
 fn small_text_is_not_padded_for() {
-    refused(
+    declined(
         &["fix", "/bin/cat", "--dry-run", "--geometry", "x86-64"],
         "no text segment",
     );

@@ -3,7 +3,9 @@
 use hugetext_leaf::{Bias, Cause, Perms, reach};
 
 use super::*;
-use crate::image::{Machine, Table};
+use crate::headers::Table;
+use crate::machine::Machine;
+use crate::plan::Warning;
 
 const R: Perms = perms(false, false);
 const RX: Perms = perms(false, true);

@@ -1,0 +1,254 @@
+//! Decisions written down as new headers, with what they cost.
+
+use hugetext_leaf::{LIMIT, Leaf, ObjectKind, Segment, Span, vmas};
+use object::elf;
+
+use crate::group::Group;
+use crate::headers::ProgramHeader;
+use crate::image::Image;
+use crate::layout::{Moves, Placement};
+use crate::options::{Options, Strategy};
+use crate::plan::{Cost, Plan, Refusal, Warning};
+
+/// Writes the decisions down as new headers.
+pub(crate) fn assemble(
+    image: &Image,
+    strategy: Strategy,
+    options: &Options,
+    groups: &[Group],
+    placement: Placement,
+) -> Result<Plan, Refusal> {
+    let Placement { moves, shifts } = placement;
+    let segments = new_segments(image, groups, &shifts, options)?;
+    let worth: Vec<&Segment> = segments
+        .iter()
+        .filter(|s| s.is_text() && s.align >= options.leaf.bytes())
+        .collect();
+    if worth.is_empty() {
+        return Err(incongruent(image, groups, options));
+    }
+    let program_table = Span::new(image.program_table.offset, image.program_table.end());
+    if !moves.keeps_whole(program_table) {
+        return Err(Refusal::Torn {
+            what: "the program header table",
+        });
+    }
+    let section_table = Span::new(image.section_table.offset, image.section_table.end());
+    if !moves.keeps_whole(section_table) {
+        return Err(Refusal::Torn {
+            what: "the section header table",
+        });
+    }
+    let describes = image.headers.iter().filter(|h| h.p_type != elf::PT_LOAD.0);
+    for header in describes {
+        let end = header.offset.saturating_add(header.filesz);
+        if !moves.keeps_whole(Span::new(header.offset, end)) {
+            return Err(Refusal::Torn {
+                what: "a program header",
+            });
+        }
+    }
+    let headers = new_headers(image, groups, &segments, &shifts, &moves);
+    let file_len = image
+        .file_len
+        .checked_add(moves.last_shift())
+        .filter(|len| *len <= LIMIT)
+        .ok_or(Refusal::TooLong)?;
+    let moved = |offset: u64| offset.saturating_add(moves.shift_at(offset));
+    Ok(Plan {
+        strategy,
+        leaf: options.leaf,
+        program_table: moved(image.program_table.offset),
+        section_table: match image.section_table.offset {
+            0 => 0,
+            offset => moved(offset),
+        },
+        file_len,
+        cost: cost(image, options, groups, &segments, &moves),
+        warnings: warnings(image, groups, &shifts, &moves),
+        segments,
+        headers,
+        shifts,
+        moves: moves.into_vec(),
+    })
+}
+
+fn incongruent(image: &Image, groups: &[Group], options: &Options) -> Refusal {
+    let leaf = options.leaf;
+    let segments = &image.segments;
+    let worth = groups
+        .iter()
+        .filter(|group| group.is_worth_it(segments, options))
+        .filter_map(|group| group.members(segments).first())
+        .max_by_key(|segment| segment.filesz);
+    let Some(worth) = worth else {
+        return Refusal::Small { leaf };
+    };
+    if worth.offset == 0 {
+        return Refusal::Pinned {
+            vaddr: worth.vaddr,
+            leaf,
+        };
+    }
+    Refusal::Incongruent {
+        by: leaf.offset_in(worth.vaddr.wrapping_sub(worth.offset)),
+        leaf,
+    }
+}
+
+fn new_segments(
+    image: &Image,
+    groups: &[Group],
+    shifts: &[u64],
+    options: &Options,
+) -> Result<Vec<Segment>, Refusal> {
+    let new = groups.iter().map(|group| {
+        let members = group.members(&image.segments);
+        let (Some(first), Some(last)) = (members.first(), members.last()) else {
+            return Err(Refusal::NoText);
+        };
+        let shift = shifts.get(group.first).copied().unwrap_or(0);
+        let extension = group.extension(&image.segments, options);
+        let offset = first.offset.saturating_add(shift);
+        let congruent = options.leaf.is_aligned(first.vaddr.wrapping_sub(offset));
+        let align = if congruent && group.is_worth_it(&image.segments, options) {
+            first.align.max(options.leaf.bytes())
+        } else {
+            first.align
+        };
+        let mut perms = first.perms;
+        for member in members {
+            perms.read |= member.perms.read;
+            perms.exec |= member.perms.exec;
+        }
+        let filesz = last.file_backed().end - first.vaddr + extension;
+        let memsz = last.memory().end - first.vaddr + extension;
+        Segment::new(first.vaddr, offset, filesz, memsz, align, perms).map_err(|_| Refusal::TooLong)
+    });
+    new.collect()
+}
+
+/// The old program headers with each PT_LOAD replaced by that of its group, where it is the
+/// group's first, and the others following the bytes they name.
+fn new_headers(
+    image: &Image,
+    groups: &[Group],
+    segments: &[Segment],
+    shifts: &[u64],
+    moves: &Moves,
+) -> Vec<ProgramHeader> {
+    let mut load = 0;
+    let mut headers = Vec::with_capacity(image.headers.len());
+    for header in &image.headers {
+        if header.p_type != elf::PT_LOAD.0 {
+            let shift = shift_of(header, image, shifts, moves);
+            let offset = header.offset.saturating_add(shift);
+            headers.push(ProgramHeader { offset, ..*header });
+            continue;
+        }
+        let group = groups.iter().position(|group| group.first == load);
+        if let Some(segment) = group.and_then(|group| segments.get(group)) {
+            headers.push(ProgramHeader {
+                flags: header.flags | if segment.perms.exec { elf::PF_X.0 } else { 0 },
+                offset: segment.offset,
+                filesz: segment.filesz,
+                memsz: segment.memsz,
+                align: segment.align,
+                ..*header
+            });
+        }
+        load += 1;
+    }
+    shrink_pt_phdr(&mut headers, image);
+    headers
+}
+
+/// PT_PHDR names the table itself, which is shorter after a merge (gABI, PT_PHDR).
+fn shrink_pt_phdr(headers: &mut [ProgramHeader], image: &Image) {
+    let removed = image.headers.len().saturating_sub(headers.len()) as u64;
+    let bytes = removed.saturating_mul(image.program_table.entry_size);
+    for header in headers.iter_mut().filter(|h| h.p_type == elf::PT_PHDR.0) {
+        if header.filesz == image.program_table.len() && header.memsz == header.filesz {
+            header.filesz = header.filesz.saturating_sub(bytes);
+            header.memsz = header.filesz;
+        }
+    }
+}
+
+/// How far a header other than PT_LOAD moves: with its bytes, or, if it has none, with the segment
+/// of its address. Headers that name nothing (PT_GNU_STACK) stay.
+fn shift_of(header: &ProgramHeader, image: &Image, shifts: &[u64], moves: &Moves) -> u64 {
+    let by_bytes = moves.shift_at(header.offset);
+    if header.filesz > 0 {
+        return by_bytes;
+    }
+    if header.offset == 0 {
+        return 0;
+    }
+    let holder = image.holder_of(header.vaddr, header.offset);
+    let shift = holder.and_then(|index| shifts.get(index));
+    shift.copied().unwrap_or(by_bytes)
+}
+
+fn cost(
+    image: &Image,
+    options: &Options,
+    groups: &[Group],
+    segments: &[Segment],
+    moves: &Moves,
+) -> Cost {
+    let page = options.page;
+    let pieces = moves.clone().into_vec();
+    let divided = pieces
+        .iter()
+        .filter(|piece| !page.is_aligned(piece.from.start))
+        .count() as u64;
+    // What the new mappings hold beyond the old pages is zeros.
+    let mapped = |segments: &[Segment]| -> u64 {
+        let text = vmas(segments, page).into_iter();
+        text.filter(|vma| vma.perms.exec)
+            .map(|vma| vma.addresses.len())
+            .sum()
+    };
+    let grouped: u64 = groups
+        .iter()
+        .filter(|group| group.members(&image.segments).iter().any(Segment::is_text))
+        .flat_map(|group| group.members(&image.segments))
+        .map(|segment| segment.filesz)
+        .sum();
+    let is_executable = image.kind == ObjectKind::Executable;
+    let align = |segments: &[Segment]| {
+        let largest = segments.iter().map(|s| s.align.max(1)).max().unwrap_or(1);
+        Leaf::from_bytes(largest).map_or(0, |leaf| leaf.max(page).shift())
+    };
+    Cost {
+        apparent: moves.last_shift(),
+        disk: divided.saturating_mul(page.bytes()),
+        memory: mapped(segments).saturating_sub(grouped),
+        aslr_bits: if is_executable {
+            0
+        } else {
+            align(segments).saturating_sub(align(&image.segments))
+        },
+    }
+}
+
+fn warnings(image: &Image, groups: &[Group], shifts: &[u64], moves: &Moves) -> Vec<Warning> {
+    let segments = &image.segments;
+    let merged = groups.iter().filter(|group| group.first < group.last);
+    let read_only = merged.flat_map(|group| {
+        let members = group.members(segments).iter();
+        members.filter(|member| !member.perms.exec)
+    });
+    let mut warnings: Vec<Warning> = read_only
+        .map(|member| Warning::BecomesExecutable {
+            addresses: member.memory(),
+        })
+        .collect();
+    let first = shifts.first().copied().unwrap_or(0);
+    if image.kind != ObjectKind::SharedObject && moves.shift_at(image.program_table.offset) != first
+    {
+        warnings.push(Warning::ProgramHeadersMove);
+    }
+    warnings
+}

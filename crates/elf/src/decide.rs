@@ -1,0 +1,183 @@
+//! What to change in a file so that leaves can map its text: decided from its headers alone.
+
+use hugetext_leaf::{Geometry, Leaf, ObjectKind, Segment, Span};
+use object::elf;
+
+use crate::assemble::assemble;
+use crate::group::Group;
+use crate::headers::ProgramHeader;
+use crate::image::Image;
+use crate::layout::{ELF_HEADER, Moves, Placement, place};
+use crate::options::{Options, Strategy};
+use crate::plan::{Plan, Refusal};
+
+impl Options {
+    /// The largest leaf of `geometry` up to 32 MiB (larger ones the kernel does not align images
+    /// to) of which text of `image` holds a window under `strategy`; the smallest leaf if there
+    /// is none, so that a plan can say so.
+    pub fn for_image(image: &Image, geometry: &Geometry, strategy: Strategy) -> Options {
+        let with = |leaf| Options {
+            leaf,
+            page: geometry.page,
+            extend_tail: false,
+        };
+        let leaves = || {
+            geometry
+                .leaves()
+                .map(|(_, leaf)| leaf)
+                .filter(|leaf| *leaf <= Leaf::M32)
+        };
+        let fits = |leaf: &Leaf| {
+            let options = with(*leaf);
+            Group::of(&image.segments, strategy, &options)
+                .iter()
+                .any(|group| group.is_worth_it(&image.segments, &options))
+        };
+        let leaf = leaves().find(fits).or_else(|| leaves().last());
+        with(leaf.unwrap_or(geometry.pmd))
+    }
+}
+
+/// Decides how to make text of `image` reachable for `options.leaf` by `strategy` at most.
+pub fn plan(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan, Refusal> {
+    check(image, options)?;
+    match strategy {
+        Strategy::Align => align(image, options),
+        Strategy::Shift => shift(image, options),
+        Strategy::Merge => rearrange(image, Strategy::Merge, options),
+    }
+}
+
+/// The weakest strategy that reaches most: `Shift` where it may and `Align` where it may not.
+/// Never merges, because that changes permissions.
+pub fn plan_auto(image: &Image, options: &Options) -> Result<Plan, Refusal> {
+    plan(image, Strategy::Shift, options)
+        .or_else(|refusal| plan(image, Strategy::Align, options).map_err(|_| refusal))
+}
+
+/// What stands in the way of every strategy.
+fn check(image: &Image, options: &Options) -> Result<(), Refusal> {
+    let leaf = options.leaf;
+    if !image.segments.iter().any(Segment::is_text) {
+        return Err(Refusal::NoText);
+    }
+    let flags = image.dynamic_value(elf::DT_FLAGS).unwrap_or(0);
+    if flags & elf::DF_TEXTREL.0 != 0 || image.dynamic_value(elf::DT_TEXTREL).is_some() {
+        return Err(Refusal::TextRelocations);
+    }
+    let ends = |header: &ProgramHeader| header.offset.checked_add(header.filesz);
+    let beyond = |header: &ProgramHeader| ends(header).is_none_or(|end| end > image.file_len);
+    if image.headers.iter().any(|h| h.filesz > 0 && beyond(h)) {
+        return Err(Refusal::BeyondEnd);
+    }
+    let tables = [&image.program_table, &image.section_table];
+    let [programs, sections] = tables.map(|table| Span::new(table.offset, table.end()));
+    let header = Span::new(0, ELF_HEADER);
+    if programs.overlaps(&sections) || programs.overlaps(&header) || sections.overlaps(&header) {
+        return Err(Refusal::TablesOverlap);
+    }
+    let unmappable = image
+        .segments
+        .iter()
+        .find(|s| s.filesz > 0 && !options.page.is_aligned(s.vaddr.wrapping_sub(s.offset)));
+    if let Some(Segment { vaddr, .. }) = unmappable {
+        return Err(Refusal::Page {
+            vaddr: *vaddr,
+            page: options.page,
+        });
+    }
+    let first = image.segments.first().map_or(0, |first| first.vaddr);
+    if image.kind != ObjectKind::Executable && !leaf.is_aligned(options.page.align_down(first)) {
+        return Err(Refusal::FirstAddress { vaddr: first, leaf });
+    }
+    Ok(())
+}
+
+fn align(image: &Image, options: &Options) -> Result<Plan, Refusal> {
+    let options = &Options {
+        extend_tail: false,
+        ..*options
+    };
+    let groups = Group::of(&image.segments, Strategy::Align, options);
+    require_worth(image, &groups, options)?;
+    let placement = Placement {
+        moves: Moves::none(image.file_len),
+        shifts: vec![0; image.segments.len()],
+    };
+    assemble(image, Strategy::Align, options, &groups, placement)
+}
+
+/// `Shift` where everything is congruent already is `Align`.
+fn shift(image: &Image, options: &Options) -> Result<Plan, Refusal> {
+    let plan = rearrange(image, Strategy::Shift, options)?;
+    let strategy = if plan.moves.len() == 1 {
+        Strategy::Align
+    } else {
+        Strategy::Shift
+    };
+    Ok(Plan { strategy, ..plan })
+}
+
+fn rearrange(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan, Refusal> {
+    let segments = &image.segments;
+    let groups = Group::of(segments, strategy, options);
+    require_worth(image, &groups, options)?;
+    let demand = |group: &Group| group.demand(segments, options);
+    let extend = |group: &Group| group.extension(segments, options);
+    let placement = place(
+        segments,
+        &groups,
+        image.file_len,
+        demand,
+        extend,
+        options.page,
+    );
+    if placement.moves.last_shift() > 0 {
+        if image.appended > 0 {
+            return Err(Refusal::AppendedData {
+                bytes: image.appended,
+            });
+        }
+        check_file_order(segments)?;
+    }
+    assemble(image, strategy, options, &groups, placement)
+}
+
+fn require_worth(image: &Image, groups: &[Group], options: &Options) -> Result<(), Refusal> {
+    let segments = &image.segments;
+    if groups
+        .iter()
+        .any(|group| group.is_worth_it(segments, options))
+    {
+        return Ok(());
+    }
+    let writable = segments
+        .iter()
+        .any(|s| s.is_text() && s.perms.write && s.filesz >= options.leaf.bytes());
+    Err(if writable {
+        Refusal::Writable
+    } else {
+        Refusal::Small { leaf: options.leaf }
+    })
+}
+
+fn check_file_order(segments: &[Segment]) -> Result<(), Refusal> {
+    let mut spans: Vec<(Span, u64)> = segments
+        .iter()
+        .filter(|segment| segment.filesz > 0)
+        .map(|segment| (segment.file(), segment.vaddr))
+        .collect();
+    spans.sort();
+    let clash = spans.windows(2).find_map(|pair| match pair {
+        [(a, first), (b, second)] if a.overlaps(b) => Some(Refusal::FileOverlap {
+            first: *first,
+            second: *second,
+        }),
+        _ => None,
+    });
+    clash.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+//! Which PT_LOADs share a mapping, and what each mapping needs for leaves to map its text.
+
+use hugetext_leaf::{LIMIT, Leaf, Segment, Span};
+
+use crate::options::{Options, Strategy};
+
+/// Consecutive PT_LOADs, `first..=last`, that become one mapping. One alone is the usual case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+}
+
+impl Group {
+    /// The mappings that `strategy` makes of PT_LOADs; merges only where text gains from it.
+    pub(crate) fn of(segments: &[Segment], strategy: Strategy, options: &Options) -> Vec<Group> {
+        let alone = Group::each_alone(segments);
+        if strategy != Strategy::Merge {
+            return alone;
+        }
+        let merged = Group::merged(segments, options.leaf);
+        let gains: Vec<Group> = merged
+            .into_iter()
+            .filter(|group| group.is_worth_it(segments, options))
+            .collect();
+        let joined = |one: &Group| {
+            let mut gains = gains.iter();
+            gains.any(|group| group.first <= one.first && one.last <= group.last)
+        };
+        let mut groups: Vec<Group> = alone.into_iter().filter(|one| !joined(one)).collect();
+        groups.extend(&gains);
+        groups.sort_by_key(|group| group.first);
+        groups
+    }
+
+    fn each_alone(segments: &[Segment]) -> Vec<Group> {
+        (0..segments.len())
+            .map(|index| Group {
+                first: index,
+                last: index,
+            })
+            .collect()
+    }
+
+    /// Groups of read-only neighbours. Neighbours with a whole window of nothing
+    /// between them are not joined; where the file has another order than memory, none are.
+    fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
+        let mut groups = Group::each_alone(segments);
+        if !segments.is_sorted_by_key(|segment| segment.offset) {
+            return groups;
+        }
+        groups.dedup_by(|after, before| {
+            let pair = (segments.get(before.last), segments.get(after.first));
+            let joined = matches!(pair, (Some(a), Some(b)) if joins(a, b, leaf));
+            if joined {
+                before.last = after.last;
+            }
+            joined
+        });
+        groups
+    }
+
+    pub(crate) fn members<'a>(&self, segments: &'a [Segment]) -> &'a [Segment] {
+        segments.get(self.first..=self.last).unwrap_or_default()
+    }
+
+    /// Addresses from the first byte of the first member to the last file byte of the last.
+    pub(crate) fn addresses(&self, segments: &[Segment]) -> Span {
+        let members = self.members(segments);
+        let start = members.first().map_or(0, |segment| segment.vaddr);
+        let end = members
+            .last()
+            .map_or(0, |segment| segment.file_backed().end);
+        Span::new(start, end)
+    }
+
+    /// Whether text of the group lies in a whole window of its mapping.
+    pub(crate) fn is_worth_it(&self, segments: &[Segment], options: &Options) -> bool {
+        let addresses = self.addresses(segments);
+        let end = addresses
+            .end
+            .saturating_add(self.extension(segments, options));
+        let windows = Span::new(
+            options
+                .leaf
+                .align_up(options.page.align_down(addresses.start)),
+            options.leaf.align_down(options.page.align_up(end)),
+        );
+        self.members(segments)
+            .iter()
+            .any(|s| s.is_text() && !s.perms.write && s.file_backed().overlaps(&windows))
+    }
+
+    /// The modulus to which address and offset of a group must be congruent: the leaf where it is
+    /// worth it; elsewhere what the loader asked for before.
+    pub(crate) fn demand(&self, segments: &[Segment], options: &Options) -> Leaf {
+        let Some(first) = self.members(segments).first() else {
+            return options.page;
+        };
+        let delta = first.vaddr.wrapping_sub(first.offset);
+        let asked = Leaf::from_bytes(first.align.max(1)).map(|align| align.max(options.page));
+        let kept = [
+            asked,
+            Some(options.page),
+            Some(Leaf::K4),
+            Leaf::from_bytes(1),
+        ];
+        let own = kept
+            .into_iter()
+            .flatten()
+            .find(|align| align.is_aligned(delta))
+            .unwrap_or(options.page);
+        if self.is_worth_it(segments, options) {
+            own.max(options.leaf)
+        } else {
+            own
+        }
+    }
+
+    /// Bytes from the end of the group to the end of its last window, where no other segment is there.
+    /// What is smaller than a leaf is not padded for.
+    pub(crate) fn extension(&self, segments: &[Segment], options: &Options) -> u64 {
+        let leaf = options.leaf;
+        let members = self.members(segments);
+        let extends = options.extend_tail
+            && members.iter().any(Segment::is_text)
+            && members.iter().all(|member| !member.perms.write)
+            && members.last().is_some_and(|last| last.memsz == last.filesz);
+        let addresses = self.addresses(segments);
+        let window = leaf.align_up(addresses.end);
+        let next = segments.get(self.last.saturating_add(1));
+        let free = next.is_none_or(|next| window <= options.page.align_down(next.vaddr));
+        if extends && free && addresses.len() >= leaf.bytes() && window <= LIMIT {
+            window - addresses.end
+        } else {
+            0
+        }
+    }
+}
+
+/// Whether `after` can be mapped together with `before`: neither is writable, both or none can be
+/// read, the file keeps its order, and what lies between them in memory can be a hole of the file. Bytes of the file that
+/// lie between them stay behind `before`, where bss would have to be zero.
+fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
+    let only_hole = leaf.align_up(before.memory().end) < leaf.align_down(after.vaddr);
+    let no_bss = before.memsz == before.filesz || before.file().end == after.offset;
+    let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
+    !before.perms.write
+        && !after.perms.write
+        && before.perms.read == after.perms.read
+        && before.filesz > 0
+        && after.filesz > 0
+        && before.file().end <= after.offset
+        && delta(before) <= delta(after)
+        && !only_hole
+        && no_bss
+}

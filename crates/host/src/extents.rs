@@ -1,0 +1,223 @@
+//! Which bytes two files share on disk, and so need not be read to be known the same.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::fstatfs;
+use rustix::io::Errno;
+use rustix::ioctl::{self, Getter, Updater, opcode};
+
+/// Blocks of two files that are the same blocks. What a write has made unlike is not among them:
+/// the filesystem gave it other blocks then (copy on write).
+#[derive(Debug)]
+pub struct SharedExtents {
+    old: Vec<Extent>,
+    new: Vec<Extent>,
+}
+
+impl SharedExtents {
+    /// Writes back what is dirty of both files and asks where their blocks are. Holds for the
+    /// content as it is then. Empty where the filesystem is none that is known to answer reliably,
+    /// or not the same for both.
+    pub fn of(old: &File, new: &File) -> io::Result<SharedExtents> {
+        let same = old.metadata()?.dev() == new.metadata()?.dev();
+        if !same || !has_one_block_space(old)? || !has_one_block_space(new)? {
+            return Ok(SharedExtents {
+                old: Vec::new(),
+                new: Vec::new(),
+            });
+        }
+        Ok(SharedExtents {
+            old: extents(old)?,
+            new: extents(new)?,
+        })
+    }
+
+    /// How many bytes from the offset `old` of the old file on are the very blocks that the new
+    /// file has from its offset `new` on. At least so many: ask again for what follows.
+    pub fn shared(&self, old: u64, new: u64) -> u64 {
+        match (block_at(&self.old, old), block_at(&self.new, new)) {
+            (Some(a), Some(b)) if a.0 == b.0 => a.1.min(b.1),
+            _ => 0,
+        }
+    }
+}
+
+/// A range of a file and where its bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    len: u64,
+}
+
+/// Where the byte at `offset` is, and how many follow it there.
+fn block_at(extents: &[Extent], offset: u64) -> Option<(u64, u64)> {
+    let next = extents.partition_point(|extent| extent.logical <= offset);
+    let extent = extents.get(next.checked_sub(1)?)?;
+    let into = offset - extent.logical;
+    let left = extent.len.checked_sub(into).filter(|left| *left > 0)?;
+    Some((extent.physical.checked_add(into)?, left))
+}
+
+/// f_type of statfs(2): XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC (linux/magic.h).
+const COPY_ON_WRITE: [u64; 2] = [0x5846_5342, 0x9123_683e];
+
+/// FS_XFLAG_REALTIME (linux/fs.h): data on xfs' realtime device, whose blocks are numbered apart.
+const REALTIME: u32 = 1;
+
+/// Whether equal block numbers mean equal blocks, for all files of this kind on the filesystem.
+fn has_one_block_space(file: &File) -> io::Result<bool> {
+    // The sign and width of f_type differ by architecture; magic numbers have 32 bits.
+    let f_type = fstatfs(file)?.f_type as u64 & 0xffff_ffff;
+    if !COPY_ON_WRITE.contains(&f_type) {
+        return Ok(false);
+    }
+    // SAFETY: FS_IOC_FSGETXATTR fills one `struct fsxattr`, which is what the opcode's type says.
+    let attributes = unsafe {
+        let get = Getter::<{ opcode::read::<FsXattr>(b'X', 31) }, FsXattr>::new();
+        ioctl::ioctl(file, get)
+    };
+    match attributes {
+        Ok(attributes) => Ok(attributes.flags & REALTIME == 0),
+        Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::INVAL) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `struct fsxattr` (linux/fs.h).
+#[repr(C)]
+struct FsXattr {
+    flags: u32,
+    rest: [u32; 6],
+}
+
+/// Extents asked for at a time.
+const BATCH: usize = 256;
+/// Extents remembered of a file, so that one in shreds does not fill memory; what lies beyond is
+/// not known to be shared.
+const MOST: usize = 1 << 19;
+
+/// FIEMAP_FLAG_SYNC, and the flags of an extent (linux/fiemap.h).
+const SYNC: u32 = 1;
+const LAST: u32 = 1;
+const MERGED: u32 = 0x1000;
+const SHARED: u32 = 0x2000;
+
+/// `struct fiemap` (linux/fiemap.h) without its extents.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Header {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+}
+
+/// `struct fiemap_extent` (linux/fiemap.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    reserved_too: [u32; 3],
+}
+
+#[repr(C)]
+struct Request {
+    header: Header,
+    entries: [Entry; BATCH],
+}
+
+/// The extents of a file that lie plainly on disk: written, neither compressed nor inline, at a
+/// known place. Ascending.
+fn extents(file: &File) -> io::Result<Vec<Extent>> {
+    let mut found: Vec<Extent> = Vec::new();
+    let mut start = 0;
+    let mut request = Box::new(Request {
+        header: Header::default(),
+        entries: [Entry::default(); BATCH],
+    });
+    while found.len() < MOST {
+        request.header = Header {
+            start,
+            length: u64::MAX - start,
+            flags: SYNC,
+            count: BATCH as u32,
+            ..Header::default()
+        };
+        // SAFETY: FS_IOC_FIEMAP reads the header and fills at most `count` entries after it, for
+        // which `Request` has room; the opcode names the size of the header alone.
+        let result = unsafe {
+            let map = Updater::<{ opcode::read_write::<Header>(b'f', 11) }, _>::new(&mut *request);
+            ioctl::ioctl(file, map)
+        };
+        match result {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::BADR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        let mapped = request.header.mapped as usize;
+        let entries = request.entries.get(..mapped).unwrap_or_default();
+        let plain = |entry: &&Entry| entry.flags & !(LAST | MERGED | SHARED) == 0;
+        found.extend(entries.iter().filter(plain).map(|entry| Extent {
+            logical: entry.logical,
+            physical: entry.physical,
+            len: entry.length,
+        }));
+        let next = entries.last().filter(|last| last.flags & LAST == 0);
+        match next.and_then(|last| last.logical.checked_add(last.length)) {
+            Some(end) if end > start => start = end,
+            _ => break,
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(logical: u64, physical: u64, len: u64) -> Extent {
+        Extent {
+            logical,
+            physical,
+            len,
+        }
+    }
+
+    #[test]
+    fn blocks_are_shared_where_both_files_have_the_same() {
+        let shared = SharedExtents {
+            old: vec![extent(0, 1000, 100), extent(100, 5000, 50)],
+            new: vec![
+                extent(0, 9000, 10),
+                extent(20, 1020, 80),
+                extent(300, 5000, 99),
+            ],
+        };
+        assert_eq!(shared.shared(0, 0), 0, "other blocks");
+        assert_eq!(shared.shared(20, 20), 80);
+        assert_eq!(shared.shared(30, 30), 70);
+        assert_eq!(shared.shared(30, 31), 0, "the same blocks at another place");
+        assert_eq!(shared.shared(10, 10), 0, "a hole");
+        assert_eq!(shared.shared(100, 300), 50);
+        assert_eq!(shared.shared(150, 350), 0, "beyond the end");
+    }
+
+    #[test]
+    fn nothing_is_known_of_files_apart() {
+        let (a, b) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        a.set_len(10_000).unwrap();
+        let shared = SharedExtents::of(&a, &b).unwrap();
+        assert_eq!(shared.shared(0, 0), 0);
+        let proc = File::open("/proc/self/status").unwrap();
+        assert!(SharedExtents::of(&a, &proc).is_ok());
+    }
+}
