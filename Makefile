@@ -66,6 +66,7 @@ test-all: ## also the tests that take long: every program of the machine through
 
 fuzz: ## reading, planning, rewriting and verifying any bytes, for half an hour
 	scripts/setup.sh fuzz
+	cargo run -q -p hugetext-elf --example seeds -- crates/elf/fuzz/corpus/fix
 	cd crates/elf/fuzz && cargo +nightly fuzz run fix -- -max_total_time=1800 -max_len=50000
 
 results-tlb: build ## instruction-TLB misses of real programs: docs/tlb-results.md

@@ -36,13 +36,14 @@ pub(crate) struct Program {
 
 const PAGE: u64 = 4096;
 
-pub(crate) fn program() -> impl Strategy<Value = Program> {
+/// Programs whose segments have up to `most` bytes each.
+pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
     let flags = prop_oneof![Just(4u32), Just(5), Just(6), Just(4), Just(5), Just(7)];
     let load = (
         0u64..20,
         0u64..5000,
         0u64..3,
-        1u64..200_000,
+        1..most,
         0u64..3,
         flags,
         12u32..17,

@@ -6,10 +6,11 @@ __asm__(".pushsection .text\n.skip 6000000\n.popsection");
 static const char words[300000] = "read-only data";
 static int counter = 3;
 static int cleared[50000];
+static __thread int own = 1;
 
 int answer(int given)
 {
-	return given + counter + cleared[given];
+	return own * given + counter + cleared[given];
 }
 
 int main(int argc, char **argv)

@@ -44,9 +44,19 @@ pub(crate) fn error_line(output: &Output) -> String {
 /// Links the sample program with the C compiler's driver; `None` where the options are unknown to
 /// it or its linker.
 pub(crate) fn link(directory: &TempDir, name: &str, options: &[&str]) -> Option<PathBuf> {
+    link_by("cc", directory, name, options)
+}
+
+/// As [`link`], with the driver of another C compiler.
+pub(crate) fn link_by(
+    compiler: &str,
+    directory: &TempDir,
+    name: &str,
+    options: &[&str],
+) -> Option<PathBuf> {
     let out = directory.path().join(name);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/sample.c");
-    let linked = Command::new("cc")
+    let linked = Command::new(compiler)
         .args(["-g", "-o", path(&out), source])
         .args(options)
         .output()

@@ -1,0 +1,257 @@
+//! Files that are not as a linker's defaults make them: all of it survives a fix.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::sample::{hugetext, link, link_by, path, run, text, tool};
+use crate::tools::without_places;
+
+/// Runs a tool of which only success matters; whether it succeeded.
+fn done(name: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(name).args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Fixes `old` by each strategy for two geometries. Each result runs as before, is the same to
+/// readelf and nm, and has its lines where they were.
+fn survives(old: &Path) {
+    let said = run(old);
+    for strategy in ["shift", "merge"] {
+        for geometry in ["x86-64", "arm64-4k"] {
+            let new = old.with_extension(format!("{strategy}-{geometry}"));
+            fix(old, &new, strategy, geometry);
+            let what = format!("{} by {strategy} for {geometry}", old.display());
+            assert_eq!(run(&new), said, "{what}");
+            for option in ["-sW", "-rW", "-nW", "-dW", "-VW"] {
+                let read = |file: &Path| {
+                    let read = without_places(&tool("readelf", &[option, path(file)])?);
+                    Some(read.replace(path(&new), "FILE").replace(path(old), "FILE"))
+                };
+                assert_eq!(read(old), read(&new), "readelf {option} of {what}");
+            }
+            assert_eq!(line_of_answer(old), line_of_answer(&new), "{what}");
+        }
+    }
+}
+
+fn fix(old: &Path, new: &Path, strategy: &str, geometry: &str) {
+    let output = hugetext(&[
+        "fix",
+        path(old),
+        "--strategy",
+        strategy,
+        "--geometry",
+        geometry,
+        "-o",
+        path(new),
+    ]);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let same = hugetext(&["check", "--same", path(old), path(new)]);
+    assert!(same.status.success(), "{}", text(&same.stdout));
+}
+
+/// What gdb finds of a function, by symbols and debug information.
+fn line_of_answer(file: &Path) -> Option<String> {
+    let output = Command::new("gdb")
+        .args(["-batch", "-nx", "-ex", "info line answer", path(file)])
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: no gdb on this machine");
+        return None;
+    };
+    let answer = text(&output.stdout) + &text(&output.stderr);
+    Some(answer.replace(path(file), "FILE"))
+}
+
+/// The sample linked with these options by lld, whose layout needs a shift.
+fn by_lld(directory: &TempDir, name: &str, options: &[&str]) -> Option<PathBuf> {
+    let program = link(directory, name, &[&["-fuse-ld=lld"], options].concat());
+    if program.is_none() {
+        println!("skipped: cannot link with lld and {options:?}");
+    }
+    program
+}
+
+#[test]
+fn kinds_of_programs() {
+    let directory = tempfile::tempdir().unwrap();
+    let kinds: [(&str, &str, &[&str]); 8] = [
+        ("cc", "pie", &["-fuse-ld=lld"]),
+        ("cc", "no-pie", &["-fuse-ld=lld", "-no-pie"]),
+        ("cc", "static-pie", &["-fuse-ld=lld", "-static-pie"]),
+        ("cc", "static", &["-static"]),
+        ("cc", "relr", &["-Wl,-z,pack-relative-relocs"]),
+        ("musl-gcc", "musl", &["-fuse-ld=lld"]),
+        ("musl-gcc", "musl-static", &["-static"]),
+        ("cc", "cet", &["-fuse-ld=lld", "-fcf-protection=full"]),
+    ];
+    for (compiler, name, options) in kinds {
+        match link_by(compiler, &directory, name, options) {
+            Some(program) => survives(&program),
+            None => println!("skipped: {compiler} cannot make {name} here"),
+        }
+    }
+}
+
+#[test]
+fn debug_information_of_every_form() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, option) in [
+        ("compressed", "-gz=zlib"),
+        ("split", "-gsplit-dwarf"),
+        ("dwarf-4", "-gdwarf-4"),
+    ] {
+        let Some(program) = by_lld(&directory, name, &[option]) else {
+            return;
+        };
+        if let Some(line) = line_of_answer(&program) {
+            assert!(line.contains("sample.c"), "{line}");
+        }
+        survives(&program);
+    }
+}
+
+#[test]
+fn debug_information_in_a_file_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = by_lld(&directory, "linked", &[]) else {
+        return;
+    };
+    let debug = directory.path().join("linked.debug");
+    let kept = done(
+        "objcopy",
+        &["--only-keep-debug", path(&program), path(&debug)],
+    );
+    if !kept || !done("strip", &["--strip-all", path(&program)]) {
+        println!("skipped: no binutils on this machine");
+        return;
+    }
+    let link = format!("--add-gnu-debuglink={}", path(&debug));
+    assert!(done("objcopy", &[&link, path(&program)]));
+    if let Some(line) = line_of_answer(&program) {
+        assert!(line.contains("sample.c"), "{line}");
+    }
+    survives(&program);
+}
+
+#[test]
+fn stripped_of_symbols_and_of_section_headers() {
+    let directory = tempfile::tempdir().unwrap();
+    if let Some(program) = by_lld(&directory, "stripped", &["-s"]) {
+        survives(&program);
+        let bare = directory.path().join("bare");
+        match done(
+            "llvm-objcopy",
+            &["--strip-sections", path(&program), path(&bare)],
+        ) {
+            true => survives(&bare),
+            false => println!("skipped: no llvm-objcopy on this machine"),
+        }
+    }
+}
+
+#[test]
+fn header_tables_at_the_end_as_patchelf_leaves_them() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, option) in [("pie", "-pie"), ("no-pie", "-no-pie")] {
+        let Some(program) = by_lld(&directory, name, &[option]) else {
+            return;
+        };
+        let rpath = "/a/path/that/is/long/enough/to/need/room/elsewhere".repeat(8);
+        let interpreter = tool("patchelf", &["--print-interpreter", path(&program)]);
+        let Some(interpreter) = interpreter else {
+            return;
+        };
+        let interpreter = interpreter.trim_end().replace("/lib", "/lib/../lib");
+        let set = ["--set-rpath", &rpath, "--set-interpreter", &interpreter];
+        tool("patchelf", &[&set[..], &[path(&program)]].concat());
+        survives(&program);
+    }
+}
+
+/// BOLT puts the program headers and its new text behind everything else.
+#[test]
+fn output_of_bolt() {
+    // Debian names it by its version.
+    let names = ["llvm-bolt", "llvm-bolt-22", "llvm-bolt-19", "llvm-bolt-16"];
+    let bolt = names.into_iter().find(|name| done(name, &["--version"]));
+    let Some(bolt) = bolt else {
+        println!("skipped: no llvm-bolt on this machine");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    for linker in ["bfd", "lld"] {
+        let linker_option = format!("-fuse-ld={linker}");
+        let options = [&linker_option, "-Wl,--emit-relocs"];
+        let Some(program) = link(&directory, linker, &options) else {
+            println!("skipped: cannot link with {linker}");
+            continue;
+        };
+        let new = directory.path().join(format!("{linker}-bolted"));
+        let options = [path(&program), "-o", path(&new), "--update-debug-sections"];
+        assert!(done(bolt, &options), "llvm-bolt fails on {linker}");
+        survives(&new);
+    }
+}
+
+/// Read-only zeros without file bytes lie between read-only data and text.
+#[test]
+fn bss_among_read_only_neighbours() {
+    let directory = tempfile::tempdir().unwrap();
+    let zeros = directory.path().join("zeros.s");
+    fs::write(
+        &zeros,
+        ".section .zeros,\"a\",@nobits\n.globl zeros\nzeros: .skip 100000\n\
+         .section .note.GNU-stack,\"\",@progbits\n",
+    )
+    .unwrap();
+    if let Some(program) = by_lld(&directory, "bss", &[path(&zeros)]) {
+        survives(&program);
+    }
+}
+
+/// A shared object whose addresses do not begin at 0, as prelink left them.
+#[test]
+fn prelinked_shared_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let main = directory.path().join("main.c");
+    fs::write(
+        &main,
+        "#include <dlfcn.h>\n#include <stdio.h>\n\
+         int main(int argc, char **argv) {\n\
+         void *so = dlopen(argv[1], RTLD_NOW);\n\
+         int (*answer)(int) = so ? (int (*)(int))dlsym(so, \"answer\") : 0;\n\
+         if (!answer) { fprintf(stderr, \"%s\\n\", dlerror()); return 1; }\n\
+         printf(\"%d\\n\", answer(argc)); return 0; }\n",
+    )
+    .unwrap();
+    let program = directory.path().join("main");
+    assert!(done("cc", &[path(&main), "-o", path(&program), "-ldl"]));
+    let loaded = |library: &Path| tool(path(&program), &[path(library)]).unwrap();
+    for (name, base) in [("zero", "0x0"), ("prelinked", "0x3000000000")] {
+        let at = format!("-Wl,-Ttext-segment={base}");
+        let options = ["-shared", "-fPIC", &at];
+        let Some(library) = link(&directory, name, &options) else {
+            println!("skipped: cannot link a shared object at {base}");
+            continue;
+        };
+        let said = loaded(&library);
+        for strategy in ["shift", "merge"] {
+            let new = library.with_extension(strategy);
+            fix(&library, &new, strategy, "x86-64");
+            assert_eq!(loaded(&new), said, "{name} by {strategy}");
+        }
+    }
+    // Loaders align the first address, so no window of this one can be reached.
+    let at = "-Wl,-Ttext-segment=0x3000001000";
+    if let Some(library) = link(&directory, "odd", &["-shared", "-fPIC", at]) {
+        let output = hugetext(&["fix", path(&library), "--dry-run", "--geometry", "x86-64"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stdout);
+        assert!(said.contains("the image begins at 0x3000001000"), "{said}");
+    }
+}
