@@ -4,10 +4,10 @@ use hugetext_leaf::{Geometry, Leaf, ObjectKind, Segment, Span};
 use object::elf;
 
 use crate::assemble::assemble;
-use crate::group::Group;
+use crate::group::{ELF_HEADER, Group};
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::layout::{ELF_HEADER, Moves, Placement, place};
+use crate::layout::{Moves, Placement, place};
 use crate::options::{Options, Strategy};
 use crate::plan::{Plan, Refusal};
 

@@ -4,6 +4,9 @@ use hugetext_leaf::{LIMIT, Leaf, Segment, Span};
 
 use crate::options::{Options, Strategy};
 
+/// Bytes of the ELF64 file header.
+pub(crate) const ELF_HEADER: u64 = 64;
+
 /// Consecutive PT_LOADs, `first..=last`, that become one mapping. One alone is the usual case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Group {
@@ -51,7 +54,9 @@ impl Group {
         }
         groups.dedup_by(|after, before| {
             let pair = (segments.get(before.last), segments.get(after.first));
-            let joined = matches!(pair, (Some(a), Some(b)) if joins(a, b, leaf));
+            let first = segments.get(before.first);
+            let joined = matches!(pair, (Some(a), Some(b)) if joins(a, b, leaf))
+                && !first.is_some_and(|first| is_stuck(first, leaf));
             if joined {
                 before.last = after.last;
             }
@@ -136,6 +141,13 @@ impl Group {
             0
         }
     }
+}
+
+/// Whether the segment holds the ELF header, which cannot leave offset 0, at an address that is not
+/// congruent to it: what shares its mapping is out of reach for good.
+fn is_stuck(segment: &Segment, leaf: Leaf) -> bool {
+    let is_pinned = segment.offset < ELF_HEADER && segment.filesz > 0;
+    is_pinned && !leaf.is_aligned(segment.vaddr.wrapping_sub(segment.offset))
 }
 
 /// Whether `after` can be mapped together with `before`: neither is writable, both or none can be

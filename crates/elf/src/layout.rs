@@ -3,7 +3,7 @@
 use hugetext_leaf::{Leaf, Segment, Span};
 use serde::Serialize;
 
-use crate::group::Group;
+use crate::group::{ELF_HEADER, Group};
 
 /// A range of the old file and where it begins in the new one. The distance is a multiple of the
 /// alignment of the segments inside.
@@ -140,6 +140,3 @@ pub(crate) fn place(
     }
     Placement { moves, shifts }
 }
-
-/// Bytes of the ELF64 file header.
-pub(crate) const ELF_HEADER: u64 = 64;

@@ -24,8 +24,8 @@ pub(crate) struct Load {
 /// A whole file.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
-    /// ET_EXEC rather than ET_DYN.
-    pub(crate) fixed: bool,
+    /// Address of the first segment of an ET_EXEC; none for ET_DYN.
+    pub(crate) base: Option<u64>,
     /// PT_LOADs in order.
     pub(crate) loads: Vec<Load>,
     /// Bytes of a section that is not loaded.
@@ -57,16 +57,15 @@ pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
         flags,
         align,
     });
+    let base = prop_oneof![Just(None), Just(Some(0x40_0000)), Just(Some(0x1_1000))];
     let loads = proptest::collection::vec(load, 1..6);
-    (any::<bool>(), loads, 0u64..9000, any::<bool>()).prop_map(
-        |(fixed, loads, comment, sections)| Program {
-            fixed,
-            loads,
-            // Without a header that names it, it would count as appended data.
-            comment: if sections { comment } else { 0 },
-            sections,
-        },
-    )
+    (base, loads, 0u64..9000, any::<bool>()).prop_map(|(base, loads, comment, sections)| Program {
+        base,
+        loads,
+        // Without a header that names it, it would count as appended data.
+        comment: if sections { comment } else { 0 },
+        sections,
+    })
 }
 
 impl Program {
@@ -90,7 +89,7 @@ impl Program {
             (0, 0)
         };
         let mut start = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        put16(&mut start, &[if self.fixed { 2 } else { 3 }, 62]);
+        put16(&mut start, &[if self.base.is_some() { 2 } else { 3 }, 62]);
         put32(&mut start, &[1]);
         put64(
             &mut start,
@@ -125,7 +124,7 @@ impl Program {
     }
 
     fn place(&self) -> Vec<Placed> {
-        let base = if self.fixed { 0x40_0000 } else { 0 };
+        let base = self.base.unwrap_or(0);
         let mut placed: Vec<Placed> = Vec::new();
         for load in &self.loads {
             let align = 1 << load.align;

@@ -218,19 +218,9 @@ fn bss_among_read_only_neighbours() {
 #[test]
 fn prelinked_shared_objects() {
     let directory = tempfile::tempdir().unwrap();
-    let main = directory.path().join("main.c");
-    fs::write(
-        &main,
-        "#include <dlfcn.h>\n#include <stdio.h>\n\
-         int main(int argc, char **argv) {\n\
-         void *so = dlopen(argv[1], RTLD_NOW);\n\
-         int (*answer)(int) = so ? (int (*)(int))dlsym(so, \"answer\") : 0;\n\
-         if (!answer) { fprintf(stderr, \"%s\\n\", dlerror()); return 1; }\n\
-         printf(\"%d\\n\", answer(argc)); return 0; }\n",
-    )
-    .unwrap();
+    let main = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/open.c");
     let program = directory.path().join("main");
-    assert!(done("cc", &[path(&main), "-o", path(&program), "-ldl"]));
+    assert!(done("cc", &[main, "-o", path(&program), "-ldl"]));
     let loaded = |library: &Path| tool(path(&program), &[path(library)]).unwrap();
     for (name, base) in [("zero", "0x0"), ("prelinked", "0x3000000000")] {
         let at = format!("-Wl,-Ttext-segment={base}");

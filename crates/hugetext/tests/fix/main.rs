@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod cross;
 mod layouts;
 mod linkers;
 mod machine;

@@ -1,12 +1,18 @@
-/* A program with enough text and read-only data to lay out: 6 MB of code that is never run. */
+/* A program with enough text and read-only data to lay out: code that is never run. */
 #include <stdio.h>
 
-__asm__(".pushsection .text\n.skip 6000000\n.popsection");
+#ifndef TEXT
+#define TEXT "6000000"
+#endif
+__asm__(".pushsection .text\n.skip " TEXT "\n.popsection");
 
 static const char words[300000] = "read-only data";
 static int counter = 3;
 static int cleared[50000];
-static __thread int own = 1;
+#ifndef THREAD
+#define THREAD __thread
+#endif
+static THREAD int own = 1;
 
 int answer(int given)
 {

@@ -1,0 +1,254 @@
+//! Programs of other architectures: linked here, fixed, and run by QEMU as before.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::sample::{hugetext, path, text};
+
+/// An architecture that Debian has a cross compiler and a C library for.
+struct Target {
+    name: &'static str,
+    qemu: &'static str,
+    /// Compiler options.
+    options: &'static [&'static str],
+}
+
+const TARGETS: [Target; 2] = [
+    Target {
+        name: "aarch64-linux-gnu",
+        qemu: "qemu-aarch64",
+        options: &[],
+    },
+    Target {
+        name: "riscv64-linux-gnu",
+        qemu: "qemu-riscv64",
+        // GNU ld 2.40 marks PIEs with thread-local data by DT_TEXTREL though they have none.
+        options: &["-DTHREAD="],
+    },
+];
+
+/// Leaves of 64K and 2M, and of 2M and 32M; a leaf is chosen by the size of the text.
+const GEOMETRIES: [&str; 2] = ["arm64-4k", "arm64-16k"];
+
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/sample.c");
+const OPEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/open.c");
+const BARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/bare.c");
+
+fn compile(compiler: &str, source: &str, out: &Path, options: &[&str]) -> bool {
+    let output = Command::new(compiler)
+        .args([source, "-o", path(out)])
+        .args(options)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => {
+            println!("skipped: {compiler} {options:?}: {}", text(&output.stderr));
+            false
+        }
+        Err(_) => {
+            println!("skipped: no {compiler} on this machine");
+            false
+        }
+    }
+}
+
+/// Where compilers find the lld that comes with Rust, which knows all of these architectures.
+fn lld() -> String {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = sysroot.map_or_else(|_| String::new(), |output| text(&output.stdout));
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    format!("-B{}/lib/rustlib/{host}/bin/gcc-ld", sysroot.trim_end())
+}
+
+impl Target {
+    fn compile(&self, source: &str, out: &Path, options: &[&str]) -> bool {
+        let lld = lld();
+        let options = [self.options, options, &[&lld]].concat();
+        compile(&format!("{}-gcc", self.name), source, out, &options)
+    }
+
+    /// What a program prints; its interpreter and libraries are the target's.
+    fn run(&self, program: &Path, arguments: &[&str]) -> Option<String> {
+        run(
+            self.qemu,
+            &["-L", &format!("/usr/{}", self.name)],
+            program,
+            arguments,
+        )
+    }
+}
+
+fn run(qemu: &str, options: &[&str], program: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(qemu)
+        .args(options)
+        .arg(program)
+        .args(arguments)
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: no {qemu} on this machine");
+        return None;
+    };
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", program.display());
+    Some(text(&output.stdout))
+}
+
+/// The program fixed, and the leaf it was fixed for; `None` if it was linked for smaller pages.
+fn fix(old: &Path, strategy: &str, geometry: &str) -> Option<(PathBuf, u64)> {
+    let new = old.with_extension(format!("{strategy}-{geometry}"));
+    let options = ["--strategy", strategy, "--geometry", geometry];
+    let arguments = [
+        &["--json", "fix", path(old)],
+        &options[..],
+        &["-o", path(&new)],
+    ];
+    let output = hugetext(&arguments.concat());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    if let Some(reason) = report["refused"].as_str() {
+        let expected = reason.starts_with("linked for pages smaller");
+        assert!(expected, "{}: {reason}", old.display());
+        return None;
+    }
+    let leaf = report["plan"]["plan"]["leaf"].as_u64().unwrap();
+    assert!(report["plan"]["reached_after"].as_u64().unwrap() > 0);
+    let same = hugetext(&["check", "--same", path(old), path(&new)]);
+    assert!(same.status.success(), "{}", text(&same.stdout));
+    Some((new, leaf))
+}
+
+/// Whether something could be compiled and run for this target.
+fn kinds_survive(target: &Target, directory: &TempDir) -> bool {
+    let kinds: [(&str, &[&str]); 5] = [
+        ("pie", &["-pie", "-fPIE"]),
+        ("pie-lld", &["-pie", "-fPIE", "-fuse-ld=lld"]),
+        ("no-pie-lld", &["-no-pie", "-fuse-ld=lld"]),
+        ("static-lld", &["-static", "-fuse-ld=lld"]),
+        ("static-pie", &["-static-pie", "-fPIE"]),
+    ];
+    let mut any = false;
+    for (kind, options) in kinds {
+        let program = directory.path().join(format!("{}-{kind}", target.name));
+        if !target.compile(SAMPLE, &program, options) {
+            continue;
+        }
+        let Some(said) = target.run(&program, &[]) else {
+            return false;
+        };
+        assert!(said.starts_with("read-only data"), "{said}");
+        for geometry in GEOMETRIES {
+            for strategy in ["shift", "merge"] {
+                if let Some((new, leaf)) = fix(&program, strategy, geometry) {
+                    assert_eq!(leaf, 2 << 20, "{kind}");
+                    let what = format!("{kind} by {strategy} for {geometry}");
+                    assert_eq!(target.run(&new, &[]).as_ref(), Some(&said), "{what}");
+                    any = true;
+                }
+            }
+        }
+    }
+    any
+}
+
+#[test]
+fn programs_of_other_architectures_run_as_before() {
+    for target in &TARGETS {
+        let directory = tempfile::tempdir().unwrap();
+        if kinds_survive(target, &directory) {
+            println!("{}: fixed and run", target.name);
+        }
+    }
+}
+
+/// Small text is laid out for 64K, large text for 32M where pages have 16K.
+#[test]
+fn the_leaf_follows_the_text_on_other_architectures() {
+    for target in &TARGETS {
+        let directory = tempfile::tempdir().unwrap();
+        for (bytes, geometry, expected) in [
+            ("300000", "arm64-4k", 64 << 10),
+            ("70000000", "arm64-16k", 32 << 20),
+        ] {
+            let program = directory.path().join(bytes);
+            let text = format!("-DTEXT=\"{bytes}\"");
+            let options = ["-fuse-ld=lld", "-Wl,-z,max-page-size=65536", &text];
+            if !target.compile(SAMPLE, &program, &options) {
+                continue;
+            }
+            let Some(said) = target.run(&program, &[]) else {
+                continue;
+            };
+            let (new, leaf) = fix(&program, "shift", geometry).unwrap();
+            assert_eq!(leaf, expected);
+            assert_eq!(target.run(&new, &[]), Some(said));
+        }
+    }
+}
+
+#[test]
+fn shared_objects_of_other_architectures_load_as_before() {
+    for target in &TARGETS {
+        let directory = tempfile::tempdir().unwrap();
+        let (main, library) = (
+            directory.path().join("main"),
+            directory.path().join("library"),
+        );
+        let shared = ["-shared", "-fPIC", "-fuse-ld=lld"];
+        if !target.compile(OPEN, &main, &[]) || !target.compile(SAMPLE, &library, &shared) {
+            continue;
+        }
+        let Some(said) = target.run(&main, &[path(&library)]) else {
+            continue;
+        };
+        for strategy in ["shift", "merge"] {
+            let (new, _) = fix(&library, strategy, "arm64-4k").unwrap();
+            assert_eq!(target.run(&main, &[path(&new)]).as_ref(), Some(&said));
+        }
+    }
+}
+
+/// Debian 12 has no C library for loongarch64, so the program does without; a shared object can
+/// be fixed and verified but there is nothing to load it.
+#[test]
+fn loongarch64_by_the_same_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let kinds: [(&str, &[&str]); 3] = [
+        ("static", &["-static"]),
+        ("static-pie", &["-static-pie", "-fPIE"]),
+        ("shared", &["-shared", "-fPIC"]),
+    ];
+    for (kind, options) in kinds {
+        let program = directory.path().join(kind);
+        let bare = [
+            "--target=loongarch64-linux-gnu",
+            "-nostdlib",
+            "-ffreestanding",
+        ];
+        let lld = lld();
+        let options = [&bare[..], &[&lld, "-fuse-ld=lld"], options].concat();
+        if !compile("clang-19", BARE, &program, &options) {
+            continue;
+        }
+        let said = match kind {
+            "shared" => None,
+            _ => run("qemu-loongarch64", &[], &program, &[]),
+        };
+        for (strategy, geometry) in [
+            ("shift", "arm64-4k"),
+            ("merge", "arm64-4k"),
+            ("shift", "arm64-16k"),
+        ] {
+            let (new, _) = fix(&program, strategy, geometry).unwrap();
+            if said.is_some() {
+                assert_eq!(said.as_deref(), Some("read-only data\n"));
+                assert_eq!(
+                    run("qemu-loongarch64", &[], &new, &[]),
+                    said,
+                    "{kind} {strategy}"
+                );
+            }
+        }
+    }
+}
