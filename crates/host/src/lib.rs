@@ -24,6 +24,7 @@ mod region;
 mod rights;
 mod store;
 mod stubs;
+mod temporary;
 mod trace;
 mod watcher;
 

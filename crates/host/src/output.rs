@@ -7,9 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown, fgetxattr,
-    flistxattr, fsetxattr, futimens, linkat, openat, renameat, unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown,
+    fgetxattr, flistxattr, fsetxattr, futimens, linkat, openat, renameat,
 };
+use rustix::io::Errno;
+
+use crate::temporary::Temporary;
 
 /// Why a file could not be replaced.
 #[derive(Debug, thiserror::Error)]
@@ -43,11 +46,14 @@ pub fn unnamed_file(directory: impl AsFd) -> io::Result<File> {
     Ok(openat(directory, ".", flags, mode)?.into())
 }
 
-/// A new file without a name, in the directory of its destination. Nothing is left behind if the
-/// program ends before [`Replacement::commit`], however it ends: the file is an O_TMPFILE.
+/// A new file in the directory of its destination, without a name where the filesystem has such
+/// files (O_TMPFILE): then nothing is left behind if the program ends before
+/// [`Replacement::commit`], however it ends. Elsewhere it has a name that goes with the program,
+/// except by SIGKILL.
 #[derive(Debug)]
 pub struct Replacement {
     file: File,
+    named: Option<Temporary>,
     directory: File,
     destination: PathBuf,
 }
@@ -59,16 +65,26 @@ impl Replacement {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let create = |source: rustix::io::Errno| ReplaceError::Create {
+        let create = |source: io::Error| ReplaceError::Create {
             directory: parent.to_owned(),
-            source: source.into(),
+            source,
         };
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(parent, flags, Mode::empty()).map_err(create)?;
+        let directory = rustix::fs::open(parent, flags, Mode::empty());
+        let directory = directory.map_err(|error| create(error.into()))?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = openat(&directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(create)?;
+        let (file, named) = match openat(&directory, ".", flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => (file.into(), None),
+            // open(2), O_TMPFILE: the filesystem has none, or the kernel does not know the flag.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOSYS) => {
+                let (file, named) = Temporary::create(parent, directory.as_fd()).map_err(create)?;
+                (file, Some(named))
+            }
+            Err(error) => return Err(create(error.into())),
+        };
         Ok(Replacement {
-            file: file.into(),
+            file,
+            named,
             directory: directory.into(),
             destination: destination.to_owned(),
         })
@@ -135,28 +151,34 @@ impl Replacement {
     /// Makes the content durable and puts the file at its destination, over whatever is there.
     pub fn commit(self) -> Result<File, ReplaceError> {
         self.file.sync_all().map_err(ReplaceError::Rename)?;
-        let name = self.destination.file_name().ok_or_else(|| {
-            ReplaceError::Rename(io::Error::new(io::ErrorKind::InvalidInput, "no file name"))
-        })?;
-        // linkat() cannot replace, so the file gets a name of its own for the moment between.
-        let temporary = format!(".hugetext-{}-{}", std::process::id(), self.file.as_raw_fd());
-        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let renamed = linkat(
-            rustix::fs::CWD,
-            own.as_str(),
-            &self.directory,
-            temporary.as_str(),
-            AtFlags::SYMLINK_FOLLOW,
-        )
-        .and_then(|()| {
-            renameat(&self.directory, temporary.as_str(), &self.directory, name).inspect_err(|_| {
-                // The rename's own error is the one to report.
-                let _ = unlinkat(&self.directory, temporary.as_str(), AtFlags::empty());
-            })
-        })
-        .and_then(|()| rustix::fs::fsync(&self.directory));
-        renamed.map_err(|error| ReplaceError::Rename(error.into()))?;
+        self.put_into_place().map_err(ReplaceError::Rename)?;
+        rustix::fs::fsync(&self.directory).map_err(|error| ReplaceError::Rename(error.into()))?;
         Ok(self.file)
+    }
+
+    /// All by the directory that was opened first, whatever its path means by now.
+    fn put_into_place(&self) -> io::Result<()> {
+        let name = self.destination.file_name();
+        let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
+        let rename = |from: &Temporary| {
+            Ok(renameat(
+                &self.directory,
+                from.name(),
+                &self.directory,
+                name,
+            )?)
+        };
+        if let Some(named) = &self.named {
+            return rename(named);
+        }
+        // linkat() cannot replace, so the file gets a name of its own for the moment between.
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let parent = self.destination.parent().unwrap_or(Path::new("."));
+        let ((), named) = Temporary::take(parent, |name| {
+            let follow = AtFlags::SYMLINK_FOLLOW;
+            Ok(linkat(CWD, own.as_str(), &self.directory, name, follow)?)
+        })?;
+        rename(&named)
     }
 }
 
