@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, fgetxattr, statx};
+use rustix::io::Errno;
 
 /// Something that ties a file to its exact content or to its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +36,11 @@ impl Guard {
             .filter(|(attribute, _)| stat.stx_attributes.contains(*attribute))
             .map(|(_, guard)| guard)
             .collect();
-        let mut none: [u8; 0] = [];
-        let mut has = |name: &str| fgetxattr(file, name, &mut none[..]).is_ok_and(|len| len > 0);
+        // Without room for it rustix tells no size, whether there is a value or not.
+        let has = |name: &str| {
+            let found = fgetxattr(file, name, &mut [0_u8; 1][..]);
+            matches!(found, Ok(_) | Err(Errno::RANGE))
+        };
         if has("security.ima") || has("security.evm") {
             guards.push(Guard::Signed);
         }
@@ -44,5 +48,29 @@ impl Guard {
             guards.push(Guard::Privileged);
         }
         Ok(guards)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::fs::{XattrFlags, fsetxattr};
+
+    use super::*;
+
+    #[test]
+    fn what_is_guarded_is_known() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(Guard::of(&file).unwrap(), []);
+        file.set_permissions(Permissions::from_mode(0o4755))
+            .unwrap();
+        assert_eq!(Guard::of(&file).unwrap(), [Guard::Privileged]);
+        // Only a privileged user may set it, and not on every filesystem.
+        match fsetxattr(&file, "security.ima", &[3, 1], XattrFlags::empty()) {
+            Ok(()) => assert!(Guard::of(&file).unwrap().contains(&Guard::Signed)),
+            Err(error) => println!("skipped: cannot set security.ima: {error}"),
+        }
     }
 }

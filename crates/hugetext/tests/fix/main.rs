@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod cross;
+mod filesystems;
 mod layouts;
 mod linkers;
 mod machine;

@@ -142,6 +142,8 @@ fn capabilities_and_extended_attributes_are_kept() {
         return;
     }
     let before = tool("getcap", &[path(&program)]).unwrap();
+    let line = error_line(&hugetext(&["fix", path(&program), "--in-place"]));
+    assert!(line.contains("--privileged"), "{line}");
     let output = hugetext(&["fix", path(&program), "--in-place", "--privileged"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(tool("getcap", &[path(&program)]).unwrap(), before);
