@@ -191,10 +191,12 @@ image() { # CONFIG FRAGMENT…
         KBUILD_BUILD_TIMESTAMP=2026-11-20 KBUILD_BUILD_USER=hugetext KBUILD_BUILD_HOST=hugetext)
     "${make[@]}" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig > "$objects/config.log" 2>&1 ||
         die "configuration failed: $objects/config.log"
-    # A set that is not applied has no options; every other wanted one must hold.
+    # A set that is not applied has no options; every other wanted one must hold, and of two lines
+    # about one option the later.
     local lost
-    lost=$(grep -E '^CONFIG_' "$objects/wanted" | grep -vxFf "$objects/.config" |
-        grep -vE '_KUNIT' || true)
+    lost=$(sed -E 's/^# (CONFIG_[A-Z0-9_]+) is not set$/\1=n/' "$objects/wanted" |
+        awk -F= '/^CONFIG_/ { last[$1] = $0 } END { for (option in last) print last[option] }' |
+        grep -v '=n$' | grep -vxFf "$objects/.config" | grep -vE '_KUNIT' || true)
     [ -z "$lost" ] || die "$release does not take: $(echo "$lost" | tr '\n' ' ')"
     "${make[@]}" -j"${KERNEL_JOBS:-$(nproc)}" "$(basename "$file")" > "$objects/build.log" 2>&1 ||
         die "the build failed: $(grep -m 3 -E 'error|Error' "$objects/build.log") ($objects/build.log)"

@@ -44,6 +44,12 @@ packages() {
         echo coccinelle # applies the semantic patches
         echo perl       # checkpatch
         ;;
+    test-kernel)
+        packages kernel
+        echo qemu-system-x86 qemu-system-arm # the guests
+        echo e2fsprogs binutils jq # their disk, its programs, the record
+        echo mold lld   # started there, beside cc1 and git
+        ;;
     kernel-arm64)
         echo gcc-aarch64-linux-gnu
         ;;

@@ -15,7 +15,7 @@ symbol ret, off;
  ...
  	if (ret)
  		return ret;
-
++
 +	if (filp && text_cont_order()) {
 +		ret = __thp_get_unmapped_area(filp, addr, len, off, flags,
 +					      PAGE_SIZE << text_cont_order(),
@@ -23,6 +23,6 @@ symbol ret, off;
 +		if (ret)
 +			return ret;
 +	}
-+
+
  	return mm_get_unmapped_area_vmaflags(...);
  }

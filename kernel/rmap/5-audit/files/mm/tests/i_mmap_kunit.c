@@ -219,6 +219,7 @@ static struct kunit_suite i_mmap_test_suite = {
 	.exit = i_mmap_test_exit,
 	.test_cases = i_mmap_test_cases,
 };
+
 kunit_test_suite(i_mmap_test_suite);
 
 MODULE_DESCRIPTION("KUnit tests for shards of the reverse map");

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Init of a guest. Starts each program of /programs, a line of words each, from
+ * the first disk with a cold page cache, under each THP mode; then all of /many
+ * one after the other and holds them. Prints as JSON what was mapped when a
+ * program ended and what that cost.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROOT "/disk"
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+#define FAULT_AROUND "/sys/kernel/debug/fault_around_bytes"
+#define MANY_MAX 64
+
+/* What a process has of its text, in bytes. */
+struct text {
+	unsigned long size;	/* executable mappings of files */
+	unsigned long present;	/* mapped now */
+	unsigned long pmd;	/* by PMDs */
+	unsigned long cont;	/* in blocks that contiguous PTEs or a PMD could map */
+};
+
+/* Bytes of the block that a TLB entry between page and PMD maps, else of the PMD. */
+static unsigned long block;
+
+static void die(const char *what)
+{
+	printf("guest: %s: %s\n", what, strerror(errno));
+	fflush(stdout);
+	reboot(RB_POWER_OFF);
+	for (;;)
+		pause();
+}
+
+static void put(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY);
+
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		die(path);
+	close(fd);
+}
+
+/* Number @field of the line of @path that begins with @key; 0 if there is none. */
+static unsigned long number(const char *path, const char *key, int field)
+{
+	char line[512], *rest;
+	unsigned long value = 0;
+	FILE *file = fopen(path, "r");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, key, strlen(key)))
+			continue;
+		rest = line + strlen(key);
+		for (int i = 0; i <= field; i++)
+			value = strtoul(rest, &rest, 10);
+		break;
+	}
+	if (file)
+		fclose(file);
+	return value;
+}
+
+static unsigned long bytes_read(void)
+{
+	return number("/sys/block/vda/stat", "", 2) * 512;
+}
+
+/*
+ * Bytes of [start, end) that lie in aligned blocks of which every page is
+ * present, in frames that are in line and aligned alike: what contpte asks for.
+ */
+static unsigned long in_blocks(int pagemap, unsigned long start, unsigned long end)
+{
+	const unsigned long page = sysconf(_SC_PAGESIZE), n = block / page;
+	const uint64_t frame = (1UL << 55) - 1;
+	unsigned long bytes = 0;
+	uint64_t *entries = malloc(n * sizeof(*entries));
+
+	for (unsigned long at = (start + block - 1) & -block; at + block <= end; at += block) {
+		unsigned long i = 0;
+
+		if (pread(pagemap, entries, n * 8, at / page * 8) != (ssize_t)(n * 8))
+			break;
+		while (i < n && (entries[i] >> 63) &&
+		       (entries[i] & frame) == (entries[0] & frame) + i)
+			i++;
+		if (i == n && (entries[0] & frame) % n == 0)
+			bytes += block;
+	}
+	free(entries);
+	return bytes;
+}
+
+static void add_text_of(struct text *text, pid_t pid)
+{
+	char path[64], line[512];
+	bool exec = false;
+	int pagemap;
+	FILE *smaps;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	pagemap = open(path, O_RDONLY);
+	snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
+	smaps = fopen(path, "r");
+	if (!smaps || pagemap < 0)
+		die(path);
+	while (fgets(line, sizeof(line), smaps)) {
+		unsigned long start, end, kb;
+		char perms[5], file[256] = "";
+
+		if (sscanf(line, "%lx-%lx %4s %*x %*s %*u %255s", &start, &end, perms, file) >= 3) {
+			exec = perms[2] == 'x' && file[0] == '/';
+			if (exec) {
+				text->size += end - start;
+				text->cont += in_blocks(pagemap, start, end);
+			}
+		} else if (exec && sscanf(line, "Rss: %lu kB", &kb) == 1) {
+			text->present += kb << 10;
+		} else if (exec && sscanf(line, "FilePmdMapped: %lu kB", &kb) == 1) {
+			text->pmd += kb << 10;
+		}
+	}
+	fclose(smaps);
+	close(pagemap);
+}
+
+/* Until the last thread of a program is gone, or at once if nothing is mounted. */
+static void unmount(const char *path)
+{
+	for (int i = 0; umount(path); i++) {
+		if (errno == EINVAL || errno == ENOENT)
+			return;
+		if (errno != EBUSY || i == 100)
+			die(path);
+		usleep(10000);
+	}
+}
+
+/* A new mount has nothing in the page cache, not even of directories. */
+static void mount_cold(void)
+{
+	unmount(ROOT "/tmp");
+	unmount(ROOT "/dev");
+	unmount(ROOT);
+	put("/proc/sys/vm/drop_caches", "3");
+	if (mount("/dev/vda", ROOT, "ext4", MS_RDONLY, "") ||
+	    mount("tmp", ROOT "/tmp", "tmpfs", 0, "") ||
+	    mount("dev", ROOT "/dev", "devtmpfs", 0, ""))
+		die("mount of the disk");
+}
+
+/*
+ * Runs a command until it is about to end, or was killed by a signal: then its
+ * mappings are all there, and it waits. Returns 0 if there is nothing to see.
+ */
+static pid_t run_to_end(char *command, int *status)
+{
+	char *argv[32] = {}, *rest = command;
+	pid_t pid;
+
+	for (int n = 0; n < 31 && rest; n++)
+		argv[n] = strsep(&rest, " ");
+	pid = fork();
+	if (!pid) {
+		int null = open("/dev/null", O_RDWR);
+
+		if (chroot(ROOT) || chdir("/"))
+			_exit(126);
+		dup2(null, 0);
+		dup2(null, 1);
+		dup2(null, 2);
+		ptrace(PTRACE_TRACEME);
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEEXIT);
+	while (waitpid(pid, status, 0) == pid && WIFSTOPPED(*status)) {
+		const int sig = WSTOPSIG(*status);
+
+		if (*status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8))
+			return pid;
+		ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL);
+		ptrace(PTRACE_CONT, pid, 0, sig == SIGTRAP ? 0 : sig);
+	}
+	return 0;
+}
+
+static void print_text(const struct text *text)
+{
+	printf("\"text\":%lu,\"present\":%lu,\"pmd\":%lu,\"cont\":%lu,",
+	       text->size, text->present, text->pmd, text->cont);
+}
+
+static void start(const char *thp, char *command)
+{
+	const char *name;
+	struct text text = {};
+	struct rusage usage = {};
+	unsigned long before, cached;
+	int status = 0;
+	pid_t pid;
+
+	mount_cold();
+	before = bytes_read();
+	cached = number("/proc/meminfo", "Cached:", 0);
+	pid = run_to_end(command, &status);
+	name = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
+	if (pid) {
+		add_text_of(&text, pid);
+		ptrace(PTRACE_CONT, pid, 0, 0);
+		wait4(pid, &status, 0, &usage);
+	}
+	printf("record {\"kind\":\"start\",\"thp\":\"%s\",\"program\":\"%s\",\"status\":%d,",
+	       thp, name, status);
+	print_text(&text);
+	printf("\"minor\":%ld,\"major\":%ld,\"read\":%lu,\"cached\":%lu,\"cpu_us\":%ld}\n",
+	       usage.ru_minflt, usage.ru_majflt, bytes_read() - before,
+	       (number("/proc/meminfo", "Cached:", 0) - cached) << 10,
+	       (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000L +
+	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	fflush(stdout);
+}
+
+static void many(const char *thp, FILE *list)
+{
+	const unsigned long pages = sysconf(_SC_PAGESIZE);
+	struct text text = {};
+	pid_t pids[MANY_MAX];
+	char line[1024];
+	unsigned long before, major, minor, free, cached, refaults;
+	int status, n = 0, failed = 0;
+
+	mount_cold();
+	before = bytes_read();
+	free = number("/proc/meminfo", "MemFree:", 0);
+	cached = number("/proc/meminfo", "Cached:", 0);
+	major = number("/proc/vmstat", "pgmajfault ", 0);
+	minor = number("/proc/vmstat", "pgfault ", 0);
+	refaults = number("/proc/vmstat", "workingset_refault_file ", 0);
+	rewind(list);
+	while (n < MANY_MAX && fgets(line, sizeof(line), list)) {
+		line[strcspn(line, "\n")] = 0;
+		pids[n] = run_to_end(line, &status);
+		if (pids[n])
+			n++;
+		else
+			failed++;
+	}
+	free -= number("/proc/meminfo", "MemFree:", 0);
+	cached = number("/proc/meminfo", "Cached:", 0) - cached;
+	major = number("/proc/vmstat", "pgmajfault ", 0) - major;
+	minor = number("/proc/vmstat", "pgfault ", 0) - minor;
+	refaults = number("/proc/vmstat", "workingset_refault_file ", 0) - refaults;
+	before = bytes_read() - before;
+	for (int i = 0; i < n; i++)
+		add_text_of(&text, pids[i]);
+	printf("record {\"kind\":\"many\",\"thp\":\"%s\",\"programs\":%d,\"failed\":%d,",
+	       thp, n, failed);
+	print_text(&text);
+	printf("\"used\":%ld,\"cached\":%ld,\"minor\":%lu,\"major\":%lu,\"refaults\":%lu,\"read\":%lu}\n",
+	       (long)free * 1024, (long)cached * 1024, minor, major, refaults * pages, before);
+	fflush(stdout);
+	while (n--) {
+		ptrace(PTRACE_CONT, pids[n], 0, 0);
+		waitpid(pids[n], &status, 0);
+	}
+}
+
+static void start_each(const char *thp)
+{
+	char line[1024];
+	FILE *list = fopen("/programs", "r");
+
+	if (!list)
+		die("/programs");
+	put(THP "enabled", thp);
+	while (fgets(line, sizeof(line), list)) {
+		line[strcspn(line, "\n")] = 0;
+		start(thp, line);
+	}
+	fclose(list);
+}
+
+static void start_many(const char *thp)
+{
+	FILE *list = fopen("/many", "r");
+
+	if (!list)
+		die("/many");
+	put(THP "enabled", thp);
+	many(thp, list);
+	fclose(list);
+}
+
+int main(void)
+{
+	char page[32];
+
+	mkdir(ROOT, 0755);
+	mkdir("/proc", 0755);
+	mkdir("/sys", 0755);
+	if (mount("proc", "/proc", "proc", 0, "") || mount("sysfs", "/sys", "sysfs", 0, "") ||
+	    mount("dev", "/dev", "devtmpfs", 0, "") ||
+	    mount("debug", "/sys/kernel/debug", "debugfs", 0, ""))
+		die("mount");
+	/* That of a solid-state disk: for a virtio disk Linux sets many times as much. */
+	put("/sys/block/vda/queue/read_ahead_kb", "128");
+	block = number(THP "hpage_pmd_size", "", 0);
+	/* 64K with pages of 4K would say nothing of PMDs there; larger PMDs have blocks of 2M. */
+	if (block > 2 << 20)
+		block = 2 << 20;
+	start_each("always");
+	start_each("madvise");
+	start_many("always");
+	start_many("madvise");
+	/* Without THP and fault-around, only what is executed gets mapped. */
+	snprintf(page, sizeof(page), "%ld", sysconf(_SC_PAGESIZE));
+	put(FAULT_AROUND, page);
+	start_each("never");
+	printf("guest: done\n");
+	fflush(stdout);
+	sync();
+	reboot(RB_POWER_OFF);
+	for (;;)
+		pause();
+}

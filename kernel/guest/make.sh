@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Makes what guests run: an initramfs and a disk of programs. Prints the folder, with both in it.
+#
+#   kernel/guest/make.sh x86_64|arm64
+#
+# It is made once, so that every kernel starts the same files, and again when this folder changed.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+arch=$1
+out=${KERNEL_CACHE:-$here/../../.cache/kernel}/guest/$arch
+lab=${LAB_CACHE:-$here/../../.cache/lab}/programs/arm64 # packaged programs, by `hugetext-lab fetch`
+if [ "$out/disk" -nt "${BASH_SOURCE[0]}" ] && [ "$out/disk" -nt "$here/init.c" ]; then
+    echo "$out"
+    exit
+fi
+rm -rf "$out"
+root=$out/root initramfs=$out/initramfs
+mkdir -p "$root"/{programs,source,tmp,dev} "$initramfs/dev"
+case $arch in
+x86_64) cc=cc ;;
+arm64) cc=aarch64-linux-gnu-gcc ;;
+esac
+
+copy() { # PROGRAM of this machine, with the libraries it names, under the same paths
+    local file
+    for file in "$1" $(ldd "$1" | grep -o '/[^ ]*'); do
+        [ -e "$root$file" ] || install -D "$file" "$root$file"
+    done
+}
+
+start() { # PROGRAM ARGUMENT…
+    echo "$*" >> "$initramfs/programs"
+}
+
+walker() { # NAME TEXT [-shared]: starts with TEXT bytes of text, of the program or of a library
+    if [ "${3:-}" ]; then
+        "$cc" -shared -nostdlib -Wl,-soname,"lib$1.so" -DTEXT="$2" "$here/text.S" \
+            -o "$root/programs/lib$1.so"
+        "$cc" -O1 -fPIC "$here/walk.c" "$root/programs/lib$1.so" -Wl,-rpath,/programs -o "$root/programs/$1"
+    else
+        "$cc" -O1 -pie -fPIC -DTEXT="$2" "$here/walk.c" "$here/text.S" -o "$root/programs/$1"
+    fi
+}
+
+# Programs of Debian of every size: of the 200 largest that are PIE, each fourth.
+assorted() {
+    local file
+    find /usr/bin -type f -size +16k -printf '%s %p\n' | sort -rn | while read -r _ file; do
+        if readelf -h "$file" 2> /dev/null | grep -q 'Type: *DYN' &&
+            readelf -lW "$file" | grep -q INTERP && ! ldd "$file" | grep -q 'not found'; then
+            echo "$file"
+        fi
+    done | head -n 200 | awk 'NR % 4 == 1'
+}
+
+printf 'int main(void) { return 0; }\n' > "$root/source/empty.c"
+"$cc" -c "$root/source/empty.c" -o "$root/source/empty.o"
+walker pie-24m $((24 << 20))
+walker library-24m $((24 << 20)) -shared
+walker library-800k $((800 << 10)) -shared
+if [ "$arch" = x86_64 ]; then
+    cc1=$(cc -print-prog-name=cc1)
+    for program in "$cc1" /usr/bin/mold /usr/bin/ld.lld /usr/bin/git /usr/bin/true; do
+        copy "$program"
+    done
+    start "$cc1" -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s                          # not PIE
+    start /usr/bin/mold --no-fork --thread-count=1 -e main -o /tmp/out /source/empty.o # PIE
+    start /usr/bin/ld.lld --threads=1 -e main -o /tmp/out /source/empty.o        # libLLVM
+    start /usr/bin/git --version
+    start /usr/bin/true
+    for program in $(assorted); do
+        copy "$program"
+        echo "$program --version" >> "$initramfs/many"
+    done
+else
+    cp -r /usr/aarch64-linux-gnu/lib "$root/lib"
+    rm -f "$root"/lib/*.a "$root"/lib/*.o
+    cp "$lab"/*.so* "$root/lib"
+    cp "$lab"/cc1 "$root/programs"
+    start /programs/cc1 -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s
+    # As many programs of as many sizes as Debian's largest, of which none but these are at hand.
+    for number in $(seq 50); do
+        walker "program-$number" $((number * number << 12))
+        echo "/programs/program-$number" >> "$initramfs/many"
+    done
+fi
+start /programs/pie-24m
+start /programs/library-24m
+start /programs/library-800k
+"$cc" -static -O1 -Wall "$here/init.c" -o "$initramfs/init"
+(cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
+truncate -s 2G "$out/disk.new"
+mke2fs -q -t ext4 -d "$root" "$out/disk.new"
+rm -rf "$root"
+mv "$out/disk.new" "$out/disk"
+echo "$out"
