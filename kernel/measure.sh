@@ -2,33 +2,43 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Boots kernels without and with the sets and records what starting programs costs in each.
 #
-#   kernel/measure.sh run CONFIG…   both kernels of each configuration, into docs/kernel.jsonl
-#   kernel/measure.sh report        docs/kernel.md, from the record
+#   kernel/measure.sh run CONFIG…              both kernels of each configuration, built if need be
+#   kernel/measure.sh boot CONFIG SETS IMAGE   one kernel that is built; SETS is "none" or their names
+#   kernel/measure.sh report                   docs/kernel.md from the record, docs/kernel.jsonl
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 record=$here/../docs/kernel.jsonl
 
+boot() { # CONFIG SETS IMAGE
+    local memory package qemu new kept
+    new=$(mktemp) kept=$(mktemp)
+    package=$(cat "$("$here/build.sh" source | tail -n 1)/.unpacked")
+    qemu=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')
+    for memory in 1024 256; do
+        "$here/boot.sh" "${1%%-[0-9]*}" "$3" "$memory" | tee "$3.console-$memory" |
+            jq -c -R --arg config "$1" --arg sets "$2" --argjson memory "$memory" --arg qemu "$qemu" \
+                --arg package "${package%_all}" --arg date "$(date -u +%F)" \
+                'rtrimstr("\r") | select(startswith("record ")) | ltrimstr("record ") | fromjson
+                 | {config: $config, sets: $sets, memory: $memory, package: $package,
+                    date: $date, qemu: $qemu} + .' >> "$new"
+    done
+    touch "$record"
+    (
+        flock 9
+        jq -c --arg config "$1" --arg sets "$2" 'select(.config != $config or .sets != $sets)' \
+            "$record" > "$kept"
+        cat "$kept" "$new" > "$record"
+    ) 9< "$record"
+    rm "$kept" "$new"
+}
+
 run() { # CONFIG
-    local sets image memory package new kept
-    new=$(mktemp)
+    local sets image
     for sets in none "$(xargs < "$here/sets")"; do
         image=$(KERNEL_SETS=$sets "$here/build.sh" image "$1" kunit | tail -n 1)
-        package=$(cat "$(KERNEL_SETS=$sets "$here/build.sh" source | tail -n 1)/.unpacked")
-        for memory in 1024 256; do
-            "$here/boot.sh" "${1%%-[0-9]*}" "$image" "$memory" | tee /dev/stderr |
-                jq -c -R --arg config "$1" --arg sets "$sets" --argjson memory "$memory" \
-                    --arg package "${package%_all}" --arg date "$(date -u +%F)" \
-                    --arg qemu "$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')" \
-                    'rtrimstr("\r") | select(startswith("record ")) | ltrimstr("record ") | fromjson
-                     | {config: $config, sets: $sets, memory: $memory, package: $package,
-                        date: $date, qemu: $qemu} + .' >> "$new"
-        done
+        boot "$1" "$sets" "$image"
     done
-    kept=$(mktemp)
-    jq -c --arg config "$1" 'select(.config != $config)' "$record" > "$kept" 2> /dev/null || true
-    cat "$kept" "$new" > "$record"
-    rm "$kept" "$new"
 }
 
 case ${1:-} in
@@ -36,6 +46,7 @@ run)
     shift
     for config in "$@"; do run "$config"; done
     ;;
+boot) boot "$2" "$3" "$4" ;;
 report) jq -r -s -f "$here/report.jq" "$record" > "$here/../docs/kernel.md" ;;
-*) sed -n '5,6p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '5,7p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -205,8 +205,10 @@ static void print_text(const struct text *text)
 	       text->size, text->present, text->pmd, text->cont);
 }
 
-static void start(const char *thp, char *command)
+/* @kind is "start" for a cold page cache and "again" for that which the start left. */
+static void start(const char *kind, const char *thp, const char *line)
 {
+	char *command = strdup(line);
 	const char *name;
 	struct text text = {};
 	struct rusage usage = {};
@@ -214,7 +216,8 @@ static void start(const char *thp, char *command)
 	int status = 0;
 	pid_t pid;
 
-	mount_cold();
+	if (!strcmp(kind, "start"))
+		mount_cold();
 	before = bytes_read();
 	cached = number("/proc/meminfo", "Cached:", 0);
 	pid = run_to_end(command, &status);
@@ -224,15 +227,16 @@ static void start(const char *thp, char *command)
 		ptrace(PTRACE_CONT, pid, 0, 0);
 		wait4(pid, &status, 0, &usage);
 	}
-	printf("record {\"kind\":\"start\",\"thp\":\"%s\",\"program\":\"%s\",\"status\":%d,",
-	       thp, name, status);
+	printf("record {\"kind\":\"%s\",\"thp\":\"%s\",\"program\":\"%s\",\"status\":%d,",
+	       kind, thp, name, status);
 	print_text(&text);
-	printf("\"minor\":%ld,\"major\":%ld,\"read\":%lu,\"cached\":%lu,\"cpu_us\":%ld}\n",
+	printf("\"minor\":%ld,\"major\":%ld,\"read\":%lu,\"cached\":%ld,\"cpu_us\":%ld}\n",
 	       usage.ru_minflt, usage.ru_majflt, bytes_read() - before,
-	       (number("/proc/meminfo", "Cached:", 0) - cached) << 10,
+	       (long)(number("/proc/meminfo", "Cached:", 0) - cached) * 1024,
 	       (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000L +
 	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 	fflush(stdout);
+	free(command);
 }
 
 static void many(const char *thp, FILE *list)
@@ -290,7 +294,8 @@ static void start_each(const char *thp)
 	put(THP "enabled", thp);
 	while (fgets(line, sizeof(line), list)) {
 		line[strcspn(line, "\n")] = 0;
-		start(thp, line);
+		start("start", thp, line);
+		start("again", thp, line);
 	}
 	fclose(list);
 }

@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 arch=$1
 out=${KERNEL_CACHE:-$here/../../.cache/kernel}/guest/$arch
 lab=${LAB_CACHE:-$here/../../.cache/lab}/programs/arm64 # packaged programs, by `hugetext-lab fetch`
-if [ "$out/disk" -nt "${BASH_SOURCE[0]}" ] && [ "$out/disk" -nt "$here/init.c" ]; then
+if [ -e "$out/disk" ] && [ -z "$(find "$here" -newer "$out/disk")" ]; then
     echo "$out"
     exit
 fi
@@ -42,6 +42,16 @@ walker() { # NAME TEXT [-shared]: starts with TEXT bytes of text, of the program
     else
         "$cc" -O1 -pie -fPIC -DTEXT="$2" "$here/walk.c" "$here/text.S" -o "$root/programs/$1"
     fi
+}
+
+# SIZE bytes of return instructions.
+stubs() {
+    local ret
+    case $arch in
+    x86_64) ret='\xc3' ;;
+    arm64) ret='\xc0\x03\x5f\xd6' ;;
+    esac
+    perl -e "print \"$ret\" x ($1 / length \"$ret\")"
 }
 
 # Programs of Debian of every size: of the 200 largest that are PIE, each fourth.
@@ -89,9 +99,12 @@ fi
 start /programs/pie-24m
 start /programs/library-24m
 start /programs/library-800k
+"$cc" -O1 -Wall "$here/sweep.c" -o "$root/programs/sweep"
+stubs $((512 << 20)) > "$root/programs/stubs-512m"
+start /programs/sweep /programs/stubs-512m
 "$cc" -static -O1 -Wall "$here/init.c" -o "$initramfs/init"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
-truncate -s 2G "$out/disk.new"
+truncate -s 3G "$out/disk.new"
 mke2fs -q -t ext4 -d "$root" "$out/disk.new"
 rm -rf "$root"
 mv "$out/disk.new" "$out/disk"
