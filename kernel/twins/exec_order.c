@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * mm/exec_order.h in user space: reads faults from stdin, twelve 64-bit numbers
+ * mm/exec_order.h in user space: reads faults from stdin, thirteen 64-bit numbers
  * each in the order of struct exec_fault, and writes start, size and order of
  * what is to be read.
  */
@@ -13,12 +13,12 @@
 
 int main(void)
 {
-	uint64_t in[12];
+	uint64_t in[13];
 
 	while (fread(in, sizeof(in), 1, stdin) == 1) {
 		const struct exec_fault f = {
 			in[0], in[1], in[2], in[3], in[4], in[5], in[6],
-			in[7], in[8], in[9], in[10], in[11],
+			in[7], in[8], in[9], in[10], in[11], in[12],
 		};
 		const struct exec_read read = exec_read(&f);
 		const uint64_t out[] = { read.start, read.size, read.order };

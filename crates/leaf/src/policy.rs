@@ -35,6 +35,8 @@ pub struct ExecFault {
     pub avail_pages: u64,
     /// The largest folio order of the page cache of the file.
     pub max_order: u32,
+    /// The largest order of an aligned window around `index` without a page in the page cache.
+    pub free_order: u32,
     /// The order of the PMD; 0 if it should not map text.
     pub pmd_order: u32,
     /// The order of the contpte block; 0 if there is none.
@@ -59,12 +61,21 @@ pub struct ExecRead {
 impl ExecFault {
     /// What to read: folios of the largest leaf that mapping, file, device and memory allow, else
     /// of the architecture's order; from the start of the folio to where the device likes to stop,
-    /// inside the mapping.
+    /// inside the mapping and not into a window that can be a larger leaf.
     pub fn read(&self) -> ExecRead {
         let order = self.order();
-        let align_up = |page: u64| page.next_multiple_of(1 << order);
-        let start = self.window(order).max(self.start);
-        let end = align_up(start.saturating_add(self.ra_pages)).min(self.end);
+        let start = window(self.index, order).max(self.start);
+        let liked = start
+            .saturating_add(self.ra_pages)
+            .next_multiple_of(1 << order);
+        let next_leaf = |leaf: u32| window(self.index, leaf) + (1 << leaf);
+        let end = [self.pmd_order, self.cont_order]
+            .into_iter()
+            .filter(|leaf| *leaf > order && self.fits(next_leaf(*leaf), *leaf))
+            .map(next_leaf)
+            .chain([liked, self.end])
+            .min()
+            .unwrap_or(self.end);
         ExecRead {
             start,
             size: end.saturating_sub(start),
@@ -73,32 +84,32 @@ impl ExecFault {
     }
 
     fn order(&self) -> u32 {
-        let fits = |order: &u32| *order > self.base_order && self.fits(*order);
         [self.pmd_order, self.cont_order]
             .into_iter()
-            .find(fits)
+            .find(|order| *order <= self.free_order && self.fits(self.index, *order))
             .unwrap_or(self.base_order)
     }
 
-    /// The first page of the window of `order` around the fault.
-    fn window(&self, order: u32) -> u64 {
-        self.index >> order << order
-    }
-
-    fn fits(&self, order: u32) -> bool {
+    /// Whether a leaf could map the window of `order` around `index`.
+    fn fits(&self, index: u64, order: u32) -> bool {
         let pages = 1u64 << order;
-        let window = self.window(order);
+        let first = window(index, order);
         let shift = if self.refault {
             REFAULT_SHIFT
         } else {
             MEMORY_SHIFT
         };
         let congruent = self.skew.is_multiple_of(pages);
-        let whole = self.start <= window && window + pages <= self.end.min(self.file_pages);
+        let whole = self.start <= first && first + pages <= self.end.min(self.file_pages);
         let welcome =
             pages / RA_FACTOR <= self.ra_pages && pages <= self.avail_pages.unbounded_shr(shift);
-        order <= self.max_order && congruent && whole && welcome
+        (self.base_order + 1..=self.max_order).contains(&order) && congruent && whole && welcome
     }
+}
+
+/// The first page of the window of `order` around a page.
+fn window(page: u64, order: u32) -> u64 {
+    page >> order << order
 }
 
 /// The leaf that an ET_DYN image gains from having its load bias aligned to: the first of `leaves`

@@ -106,6 +106,7 @@ fn fault(numbers: &mut Numbers) -> ExecFault {
         ra_pages: 1 + numbers.wide(12) * 2,
         avail_pages: numbers.wide(24) << 4,
         max_order: 13u32.saturating_sub(numbers.wide(4) as u32),
+        free_order: 13u32.saturating_sub(numbers.wide(4) as u32),
         pmd_order,
         cont_order,
         base_order: numbers.pick(&[0, 0, 2, 4]),
@@ -113,7 +114,7 @@ fn fault(numbers: &mut Numbers) -> ExecFault {
     }
 }
 
-fn words(fault: &ExecFault) -> [u64; 12] {
+fn words(fault: &ExecFault) -> [u64; 13] {
     [
         fault.index,
         fault.start,
@@ -123,6 +124,7 @@ fn words(fault: &ExecFault) -> [u64; 12] {
         fault.ra_pages,
         fault.avail_pages,
         fault.max_order.into(),
+        fault.free_order.into(),
         fault.pmd_order.into(),
         fault.cont_order.into(),
         fault.base_order.into(),
@@ -175,6 +177,7 @@ fn an_800k_library_is_never_read_by_2m() {
             ra_pages: 8,
             avail_pages: 1 << 20,
             max_order: 11,
+            free_order: 11,
             pmd_order: 11,
             cont_order: 7,
             base_order: 2,

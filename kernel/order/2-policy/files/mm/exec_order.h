@@ -36,6 +36,8 @@
  * @ra_pages: pages of readahead that are set for the device; not 0
  * @avail_pages: pages that are free or cheap to reclaim
  * @max_order: largest folio order of the page cache of the file
+ * @free_order: largest order of an aligned window around @index of which no
+ *              page is in the page cache
  * @pmd_order: order of the PMD, 0 if it should not map text
  * @cont_order: order of a block of contiguous PTEs, 0 if there is none
  * @base_order: order that the architecture asks for in any case
@@ -50,6 +52,7 @@ struct exec_fault {
 	unsigned long ra_pages;
 	unsigned long avail_pages;
 	unsigned int max_order;
+	unsigned int free_order;
 	unsigned int pmd_order;
 	unsigned int cont_order;
 	unsigned int base_order;
@@ -68,20 +71,22 @@ struct exec_read {
 	unsigned int order;
 };
 
-static inline bool exec_leaf_fits(const struct exec_fault *f, unsigned int order)
+/* Whether a leaf could map the window of @order around @index. */
+static inline bool exec_leaf_fits(const struct exec_fault *f, unsigned long index,
+				  unsigned int order)
 {
 	const unsigned long pages = 1UL << order;
-	const unsigned long first = round_down(f->index, pages);
+	const unsigned long first = round_down(index, pages);
 	const unsigned int shift = f->refault ? EXEC_LEAF_REFAULT_SHIFT :
 						EXEC_LEAF_MEMORY_SHIFT;
 
-	if (!order || order > f->max_order)
+	if (order <= f->base_order || order > f->max_order)
 		return false;
 	/* Address and offset must agree for the leaf to map the folio. */
 	if (f->skew & (pages - 1))
 		return false;
 	/* The VMA and the file must hold the whole window. */
-	if (first < f->start || f->end - first < pages)
+	if (first < f->start || first >= f->end || f->end - first < pages)
 		return false;
 	if (f->file_pages < first || f->file_pages - first < pages)
 		return false;
@@ -94,15 +99,35 @@ static inline bool exec_leaf_fits(const struct exec_fault *f, unsigned int order
  * exec_read_order - order of the folios to read text in
  * @f: the fault
  *
+ * A folio cannot take the place of pages that are in the page cache, so the
+ * window must have none.
+ *
  * Return: the order of the largest leaf that fits, else f->base_order.
  */
 static inline unsigned int exec_read_order(const struct exec_fault *f)
 {
-	if (f->pmd_order > f->base_order && exec_leaf_fits(f, f->pmd_order))
+	if (f->pmd_order <= f->free_order &&
+	    exec_leaf_fits(f, f->index, f->pmd_order))
 		return f->pmd_order;
-	if (f->cont_order > f->base_order && exec_leaf_fits(f, f->cont_order))
+	if (f->cont_order <= f->free_order &&
+	    exec_leaf_fits(f, f->index, f->cont_order))
 		return f->cont_order;
 	return f->base_order;
+}
+
+/*
+ * Where a read of @order that would go on to @end should stop: small folios
+ * must not spoil the next window if that can be a leaf.
+ */
+static inline unsigned long exec_read_stop(const struct exec_fault *f,
+					   unsigned int order,
+					   unsigned int leaf, unsigned long end)
+{
+	const unsigned long next = round_down(f->index, 1UL << leaf) + (1UL << leaf);
+
+	if (leaf > order && next < end && exec_leaf_fits(f, next, leaf))
+		return next;
+	return end;
 }
 
 /**
@@ -111,8 +136,8 @@ static inline unsigned int exec_read_order(const struct exec_fault *f)
  *
  * Folios are aligned to their order in the file, so reading starts there if
  * the VMA does not start later, and goes on for as long as the device likes to
- * read, up to the end of a folio or of the VMA. Padding between segments is
- * not read.
+ * read, up to the end of a folio, to a window for a larger one, or to the end
+ * of the VMA. Padding between segments is not read.
  */
 static inline struct exec_read exec_read(const struct exec_fault *f)
 {
@@ -122,6 +147,8 @@ static inline struct exec_read exec_read(const struct exec_fault *f)
 
 	read.start = max(round_down(f->index, pages), f->start);
 	end = min(round_up(read.start + f->ra_pages, pages), f->end);
+	end = exec_read_stop(f, read.order, f->pmd_order, end);
+	end = exec_read_stop(f, read.order, f->cont_order, end);
 	read.size = end - read.start;
 	return read;
 }

@@ -62,6 +62,7 @@ void exec_readahead(struct vm_area_struct *vma, pgoff_t index,
 		.ra_pages = ra->ra_pages,
 		.avail_pages = avail_pages(),
 		.max_order = mapping_max_folio_order(mapping),
+		.free_order = MAX_PAGECACHE_ORDER,
 		.pmd_order = pmd ? text_pmd_order(vma->vm_mm) : 0,
 		.cont_order = text_cont_order(),
 		.base_order = exec_folio_order(),
@@ -69,10 +70,10 @@ void exec_readahead(struct vm_area_struct *vma, pgoff_t index,
 	};
 	struct exec_read read = exec_read(&f);
 
-	/* A folio cannot take the place of pages that are there: try a smaller one. */
+	/* Looked at only for a leaf that fits otherwise. */
 	while (read.order > f.base_order &&
 	       window_has_page(mapping, index, read.order)) {
-		f.max_order = read.order - 1;
+		f.free_order = read.order - 1;
 		read = exec_read(&f);
 	}
 	ra->start = read.start;

@@ -13,6 +13,7 @@ static const struct exec_fault x86_64 = {
 	.ra_pages = 32,
 	.avail_pages = 1UL << 20,
 	.max_order = 9,
+	.free_order = 64,
 	.pmd_order = 9,
 };
 
@@ -24,6 +25,7 @@ static const struct exec_fault arm64_4k = {
 	.ra_pages = 32,
 	.avail_pages = 1UL << 20,
 	.max_order = 9,
+	.free_order = 64,
 	.pmd_order = 9,
 	.cont_order = 4,
 	.base_order = 4,
@@ -36,6 +38,7 @@ static const struct exec_fault arm64_16k = {
 	.ra_pages = 8,
 	.avail_pages = 1UL << 18,
 	.max_order = 11,
+	.free_order = 64,
 	.pmd_order = 11,
 	.cont_order = 7,
 	.base_order = 2,
@@ -48,6 +51,7 @@ static const struct exec_fault arm64_64k = {
 	.ra_pages = 2,
 	.avail_pages = 1UL << 16,
 	.max_order = 13,
+	.free_order = 64,
 	.cont_order = 5,
 };
 
@@ -103,7 +107,7 @@ static void only_whole_windows_of_the_mapping_count(struct kunit *test)
 	f.index = 1;
 	expect_read(test, &f, 1, 32, 0);
 	f.index = 511;
-	expect_read(test, &f, 511, 32, 0);
+	expect_read(test, &f, 511, 1, 0);
 	f.index = 512;
 	expect_read(test, &f, 512, 512, 9);
 
@@ -137,6 +141,41 @@ static void incongruent_text_is_not_read_by_leaves_it_cannot_have(struct kunit *
 	f.ra_pages = 128;
 	f.skew = 128;
 	expect_read(test, &f, 896, 128, 7);
+}
+
+static void small_reads_stop_at_the_next_window(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	/* The first window is not whole; the second can be a leaf. */
+	f.start = 1;
+	f.index = 500;
+	expect_read(test, &f, 500, 12, 0);
+	/* The window has pages already; the next may have none. */
+	f.index = 1020;
+	f.free_order = 8;
+	expect_read(test, &f, 1020, 4, 0);
+	/* The next window is not whole either. */
+	f.end = 1535;
+	expect_read(test, &f, 1020, 32, 0);
+
+	/* A smaller leaf in front of a larger one stops there, too. */
+	f = arm64_16k;
+	f.ra_pages = 256;
+	f.start = 1;
+	f.index = 1920;
+	expect_read(test, &f, 1920, 128, 7);
+}
+
+static void pages_in_the_window_leave_smaller_leaves(struct kunit *test)
+{
+	struct exec_fault f = arm64_16k;
+
+	f.ra_pages = 128;
+	f.free_order = 10;
+	expect_read(test, &f, 896, 128, 7);
+	f.free_order = 6;
+	expect_read(test, &f, 1000, 24, 2);
 }
 
 static void pressure_takes_leaves_away(struct kunit *test)
@@ -182,6 +221,8 @@ static struct kunit_case exec_order_cases[] = {
 	KUNIT_CASE(small_text_is_read_as_before),
 	KUNIT_CASE(only_whole_windows_of_the_mapping_count),
 	KUNIT_CASE(incongruent_text_is_not_read_by_leaves_it_cannot_have),
+	KUNIT_CASE(small_reads_stop_at_the_next_window),
+	KUNIT_CASE(pages_in_the_window_leave_smaller_leaves),
 	KUNIT_CASE(pressure_takes_leaves_away),
 	KUNIT_CASE(file_and_device_bound_the_order),
 	{}
