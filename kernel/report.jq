@@ -19,11 +19,11 @@ def starts($executed):
        | row);
 
 def many:
-    ["memory", "THP", "programs", "by PMD", "in blocks", "minor faults", "major faults", "read", "read again", "page cache", "memory used"] as $head
+    ["memory", "THP", "programs", "by PMD", "in blocks", "minor faults", "major faults", "read", "read again", "page cache", "anonymous"] as $head
     | ($head | row), ($head | map("---") | row),
       (pairs([.memory, .thp]) | sort_by([-.[0].memory, .[0].thp])[]
        | [.[0].memory, .[0].thp, change(.programs), change(.pmd | mib), change(.cont | mib), change(.minor),
-          change(.major), change(.read | mib), change(.refaults | mib), change(.cached | mib), change(.used | mib)]
+          change(.major), change(.read | mib), change(.refaults | mib), change(.cached | mib), change(.anon | mib)]
        | row);
 
 "# Linux with the series

@@ -47,5 +47,5 @@ timeout "${KERNEL_PATIENCE:-900}" qemu-system-x86_64 -machine q35 -cpu max -acce
     -append "console=ttyS0 panic=-1 oops=panic no_timer_check quiet" \
     -drive "file=$work/disk,format=raw,if=virtio" < /dev/null > "$work/console" ||
     { tail "$work/console" >&2; exit 1; }
-tr -d '\r' < "$work/console" | grep -E '^test|BUG:|WARNING:|Oops'
+tr -d '\r' < "$work/console" | grep -E '^test [a-z]+: (ok|not ok|# Totals|Bail)|BUG:|WARNING:|Oops'
 grep -q '^guest: done' "$work/console"

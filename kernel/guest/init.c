@@ -245,12 +245,12 @@ static void many(const char *thp, FILE *list)
 	struct text text = {};
 	pid_t pids[MANY_MAX];
 	char line[1024];
-	unsigned long before, major, minor, free, cached, refaults;
+	unsigned long before, major, minor, anon, cached, refaults;
 	int status, n = 0, failed = 0;
 
 	mount_cold();
 	before = bytes_read();
-	free = number("/proc/meminfo", "MemFree:", 0);
+	anon = number("/proc/meminfo", "AnonPages:", 0);
 	cached = number("/proc/meminfo", "Cached:", 0);
 	major = number("/proc/vmstat", "pgmajfault ", 0);
 	minor = number("/proc/vmstat", "pgfault ", 0);
@@ -264,7 +264,7 @@ static void many(const char *thp, FILE *list)
 		else
 			failed++;
 	}
-	free -= number("/proc/meminfo", "MemFree:", 0);
+	anon = number("/proc/meminfo", "AnonPages:", 0) - anon;
 	cached = number("/proc/meminfo", "Cached:", 0) - cached;
 	major = number("/proc/vmstat", "pgmajfault ", 0) - major;
 	minor = number("/proc/vmstat", "pgfault ", 0) - minor;
@@ -275,8 +275,8 @@ static void many(const char *thp, FILE *list)
 	printf("record {\"kind\":\"many\",\"thp\":\"%s\",\"programs\":%d,\"failed\":%d,",
 	       thp, n, failed);
 	print_text(&text);
-	printf("\"used\":%ld,\"cached\":%ld,\"minor\":%lu,\"major\":%lu,\"refaults\":%lu,\"read\":%lu}\n",
-	       (long)free * 1024, (long)cached * 1024, minor, major, refaults * pages, before);
+	printf("\"anon\":%ld,\"cached\":%ld,\"minor\":%lu,\"major\":%lu,\"refaults\":%lu,\"read\":%lu}\n",
+	       (long)anon * 1024, (long)cached * 1024, minor, major, refaults * pages, before);
 	fflush(stdout);
 	while (n--) {
 		ptrace(PTRACE_CONT, pids[n], 0, 0);
