@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench bench-fix linkers test-all fuzz results-tlb results-rmap lab lab-fetch lab-slice lab-docs test-browser results
+.PHONY: build demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-rmap lab lab-fetch lab-slice lab-docs test-browser results
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -73,6 +73,18 @@ results-tlb: build ## instruction-TLB misses of real programs: docs/tlb-results.
 	scripts/setup.sh bench
 	scripts/results-tlb.sh $(HUGETEXT) > target/tlb-results.md
 	mv target/tlb-results.md docs/tlb-results.md
+
+results-promote: build ## running programs promoted and put back: docs/promote-results.md
+	scripts/setup.sh results-promote
+	scripts/promote.sh $(HUGETEXT) > target/promote-results.md
+	mv target/promote-results.md docs/promote-results.md
+
+promote-rounds: ## a busy program promoted and put back a thousand times, checking all it does
+	HUGETEXT_ROUNDS=1000 HUGETEXT_THREADS=12 cargo test -p hugetext-host --test promote -- a_busy --nocapture
+
+targets: ## real programs under `hugetext run`: docs/run-targets.md
+	scripts/setup.sh targets
+	HUGETEXT_DOCS=$(CURDIR)/docs/run-targets.md cargo test --release -p hugetext --test run -- --ignored --nocapture real_programs
 
 package: build ## target/debian/*.deb; takes cargo-deb
 	rm -rf target/package target/debian

@@ -63,6 +63,14 @@ packages() {
         # playwright-core drives it, axe-core checks it; Node.js often comes from elsewhere.
         command -v npm >/dev/null || echo nodejs npm
         ;;
+    results-promote)
+        packages build
+        echo nodejs postgresql # what is promoted; Java and Go too if they are there
+        ;;
+    targets)
+        packages build
+        echo nodejs python3 git qemu-system-x86 # what is run; Java too if it is there
+        ;;
     results)
         packages build
         ;;

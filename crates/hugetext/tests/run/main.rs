@@ -13,4 +13,5 @@ mod keep;
 mod learn;
 mod limits;
 mod subject;
+mod targets;
 mod upkeep;

@@ -1,0 +1,369 @@
+//! Real programs under `hugetext run`: they answer as they do without, and their text is on huge
+//! pages. With `HUGETEXT_DOCS` it writes docs/run-targets.md.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::subject::{HUGETEXT, NOBODY, is_root, text};
+
+/// Timed starts of each, with and without in turn.
+const ROUNDS: usize = 5;
+/// A process that looks the same that often in a row waits for input.
+const STEADY: usize = 60;
+/// How long a process may take to start, or to come and go.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// A program that reads its standard input to the end and then answers.
+struct Target {
+    command: Vec<String>,
+    /// What the command is called in the table.
+    shown: String,
+    /// The program whose text counts, by the start of its file's name.
+    worker: &'static str,
+    /// Programs that are not the command itself and do its work.
+    also: Vec<String>,
+    input: &'static str,
+    directory: PathBuf,
+    /// Whether it refuses to run as root.
+    unprivileged: bool,
+}
+
+impl Target {
+    fn new(directory: &Path, worker: &'static str, command: &[&str]) -> Target {
+        Target {
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            shown: command.join(" "),
+            worker,
+            also: Vec::new(),
+            input: "a line\n",
+            directory: directory.to_owned(),
+            unprivileged: false,
+        }
+    }
+
+    fn plain(&self) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        self.placed(command)
+    }
+
+    fn through(&self, store: &Path, options: &[&str]) -> Command {
+        let mut command = Command::new(HUGETEXT);
+        command.args(["run", "--quiet", "--store"]).arg(store);
+        for also in &self.also {
+            command.arg("--also").arg(also);
+        }
+        command.args(options).arg("--").args(&self.command);
+        self.placed(command)
+    }
+
+    fn placed(&self, mut command: Command) -> Command {
+        if self.unprivileged && is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.current_dir(&self.directory);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn answer(&self, mut child: Child) -> Output {
+        // What does not read all of it says so in its answer.
+        let _ = child.stdin.take().unwrap().write_all(self.input.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+
+    /// The answer, and text on huge pages of all text of the worker while it waits for input.
+    fn seen(&self, mut command: Command) -> (String, Text) {
+        let child = command.spawn().unwrap();
+        let seen = look(child.id(), self.worker);
+        (comparable(&self.answer(child)), seen)
+    }
+
+    fn timed(&self, mut command: Command) -> Duration {
+        let begun = Instant::now();
+        let child = command.spawn().unwrap();
+        self.answer(child);
+        begun.elapsed()
+    }
+
+    /// The files that run would make ready.
+    fn files(&self, store: &Path) -> Vec<String> {
+        let mut command = self.through(store, &["--dry-run", "--json"]);
+        let plan: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        let files = plan["files"].as_array().unwrap().iter();
+        let touched = files.filter(|file| file["action"] != "leave");
+        touched
+            .filter_map(|file| Some(file["path"].as_str()?.to_owned()))
+            .collect()
+    }
+}
+
+/// Bytes of text a process has in memory, and of those by PMD leaves.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Text {
+    mapped: u64,
+    huge: u64,
+}
+
+/// Status, output and complaints, without what differs from run to run.
+fn comparable(output: &Output) -> String {
+    let said = text(&output.stdout) + &text(&output.stderr);
+    let steady = said.lines().filter(|line| !line.contains("Finished `"));
+    let lines: Vec<&str> = steady.collect();
+    format!("{:?}\n{}", output.status.code(), lines.join("\n"))
+}
+
+/// What the worker among the descendants of `child` maps once it no longer changes, for then it
+/// waits for input.
+fn look(child: u32, worker: &str) -> Text {
+    let begun = Instant::now();
+    let (mut last, mut same) = (Text::default(), 0);
+    while same < STEADY && begun.elapsed() < PATIENCE {
+        let found = descendants(child).into_iter().find(|pid| {
+            let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+            let name = exe.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(worker)
+        });
+        let now = found.map_or(Text::default(), text_of);
+        same = if now == last && now.mapped > 0 {
+            same + 1
+        } else {
+            0
+        };
+        if now.mapped > 0 {
+            last = now;
+        }
+    }
+    last
+}
+
+fn descendants(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    let mut all = vec![pid];
+    for child in children.split_whitespace() {
+        all.extend(child.parse().map(descendants).unwrap_or_default());
+    }
+    all
+}
+
+fn text_of(pid: u32) -> Text {
+    let output = Command::new(HUGETEXT)
+        .args(["stat", "--json", &pid.to_string()])
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let total = &report["processes"][0]["total"];
+    Text {
+        mapped: total["rss"].as_u64().unwrap_or(0),
+        huge: total["pmd_mapped"].as_u64().unwrap_or(0),
+    }
+}
+
+/// Puts files back into small folios, for a start as it is without hugetext.
+fn cool(files: &[String]) {
+    for file in files {
+        let drop = format!("if={file}");
+        let _ = Command::new("dd")
+            .args([&drop, "iflag=nocache", "count=0", "status=none"])
+            .status();
+        let _ = fs::read(file);
+    }
+}
+
+fn said(command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).output();
+    output.map_or(String::new(), |output| {
+        text(&output.stdout).trim().to_owned()
+    })
+}
+
+fn targets(directory: &Path) -> Vec<Target> {
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "Cat.java",
+        "public class Cat { public static void main(String[] a) throws Exception { System.in.transferTo(System.out); } }",
+    );
+    write(
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"2\"\n",
+    );
+    for (name, dependency) in [("one", ""), ("two", "one = { path = \"../one\" }\n")] {
+        let head =
+            format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+        write(
+            &format!("{name}/Cargo.toml"),
+            &format!("{head}[dependencies]\n{dependency}"),
+        );
+        write(&format!("{name}/src/lib.rs"), "pub fn one() -> u32 { 1 }\n");
+    }
+    said(&format!(
+        "cd '{}' && git init -q repo && git -C repo -c user.name=a -c user.email=b commit -q --allow-empty -m first",
+        directory.display()
+    ));
+    let of = |worker, command: &[&str]| Target::new(directory, worker, command);
+    let sysroot = said("rustc --print sysroot");
+    let rustc = format!("{sysroot}/bin/rustc");
+    let cargo = format!("{sysroot}/bin/cargo");
+    vec![
+        Target {
+            also: vec![said("gcc -print-prog-name=cc1")],
+            input: "int main(void) { return 0; }\n",
+            ..of("cc1", &["gcc", "-xc", "-O2", "-S", "-o", "-", "-"])
+        },
+        Target {
+            also: vec![rustc.clone()],
+            input: "pub fn one() -> u32 { 1 }\n",
+            ..of(
+                "rustc",
+                &["rustc", "--crate-type=lib", "--emit=metadata", "-"],
+            )
+        },
+        Target {
+            also: vec![rustc, cargo],
+            shown: "cargo build (two crates)".to_owned(),
+            ..of(
+                "rustc",
+                &["sh", "-c", "rm -rf target && cargo build --offline"],
+            )
+        },
+        of(
+            "node",
+            &["node", "-e", "process.stdin.pipe(process.stdout)"],
+        ),
+        // It opens this one by itself.
+        Target {
+            also: vec![said(
+                "realpath \"$(dirname \"$(readlink -f \"$(command -v java)\")\")/../lib/server/libjvm.so\"",
+            )],
+            ..of("java", &["java", "-Xshare:auto", "Cat.java"])
+        },
+        // What is on PATH may be a script that looks for it.
+        Target {
+            also: vec![said("python3 -c 'import sys; print(sys.executable)'")],
+            shown: "python3".to_owned(),
+            ..of(
+                "python3",
+                &[
+                    "python3",
+                    "-c",
+                    "import sys; print(sys.stdin.read(), sys.executable)",
+                ],
+            )
+        },
+        Target {
+            input: "HEAD\n",
+            ..of("git", &["git", "-C", "repo", "cat-file", "--batch"])
+        },
+        Target {
+            input: "info version\nquit\n",
+            shown: "qemu-system-x86_64".to_owned(),
+            ..of(
+                "qemu-system-x86",
+                &[
+                    "qemu-system-x86_64",
+                    "-S",
+                    "-display",
+                    "none",
+                    "-nodefaults",
+                    "-monitor",
+                    "stdio",
+                ],
+            )
+        },
+    ]
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times
+        .get(times.len() / 2)
+        .map_or(0.0, |time| time.as_secs_f64() * 1e3)
+}
+
+/// The line of the table for a target that is installed.
+fn line(target: &Target, store: &Path) -> String {
+    let files = target.files(store);
+    cool(&files);
+    let (expected, before) = target.seen(target.plain());
+    let (answer, _) = target.seen(target.through(store, &[]));
+    assert_eq!(answer, expected, "{}", target.shown);
+    let (answer, with) = target.seen(target.through(store, &[]));
+    assert_eq!(answer, expected, "{}", target.shown);
+    assert!(
+        with.huge >= before.huge,
+        "{}: {with:?} after {before:?}",
+        target.shown
+    );
+    let (mut plain, mut through) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        cool(&files);
+        plain.push(target.timed(target.plain()));
+        target.timed(target.through(store, &[]));
+        through.push(target.timed(target.through(store, &[])));
+    }
+    let mib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+    format!(
+        "| `{}` | {} | {} | {} | {:.0} | {:.0} |",
+        target.shown,
+        mib(before.mapped),
+        mib(before.huge),
+        mib(with.huge),
+        median(plain),
+        median(through),
+    )
+}
+
+#[test]
+#[ignore = "takes minutes, and the programs it names: make targets"]
+fn real_programs_answer_as_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = tempfile::tempdir().unwrap();
+    let mut table = String::new();
+    for target in targets(directory.path()) {
+        let name = &target.command[0];
+        if said(&format!("command -v {name}")).is_empty() {
+            println!("skipped: no {name}");
+            writeln!(
+                table,
+                "| `{}` | skipped: not installed | | | | |",
+                target.shown
+            )
+            .unwrap();
+            continue;
+        }
+        let line = line(&target, store.path());
+        println!("{line}");
+        writeln!(table, "{line}").unwrap();
+    }
+    if let Some(docs) = std::env::var_os("HUGETEXT_DOCS") {
+        fs::write(docs, format!("{HEAD}{table}")).unwrap();
+    }
+}
+
+const HEAD: &str = "\
+# Real programs under `hugetext run`
+
+Written by `make targets`. Each command reads its input, answers, and ends; its answer is the same
+with and without `hugetext run`. Text is that of the process that does the work (cc1, rustc) while
+it waits for input. Times are medians of whole runs in turn on a machine shared with others: without,
+with all files in small folios as a kernel reads them; with `run`, everything ready from an earlier
+run, the work of `run` itself included.
+
+| command | text in memory, MiB | on huge pages | with `run` | ms | with `run` |
+|---|---|---|---|---|---|
+";
