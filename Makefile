@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-rmap lab lab-fetch lab-slice lab-docs test-browser results
+.PHONY: build demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-rmap results-run lab lab-fetch lab-slice lab-docs test-browser results
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -85,6 +85,11 @@ promote-rounds: ## a busy program promoted and put back a thousand times, checki
 targets: ## real programs under `hugetext run`: docs/run-targets.md
 	scripts/setup.sh targets
 	HUGETEXT_DOCS=$(CURDIR)/docs/run-targets.md cargo test --release -p hugetext --test run -- --ignored --nocapture real_programs
+
+results-run: build ## starts behind run, memory of many processes and of keep: docs/run-results.md
+	scripts/setup.sh results
+	scripts/results-run.sh $(HUGETEXT) > target/run-results.md
+	mv target/run-results.md docs/run-results.md
 
 package: build ## target/debian/*.deb; takes cargo-deb
 	rm -rf target/package target/debian

@@ -20,7 +20,7 @@ measure() {
     name=$1 title=$2
     shift 2
     printf '\n## %s\n\n```\n' "$title"
-    (cd "$directory" && ${QUIETLY:-} "$hugetext" bench tlb "$@") >"$directory/$name"
+    (cd "$directory" && ${QUIETLY:-} taskset -c 0 "$hugetext" bench tlb "$@") >"$directory/$name"
     cat "$directory/$name"
     printf '```\n'
 }
@@ -32,7 +32,7 @@ cat <<TEXT
 
 Written by \`make results-tlb\`; how it counts, and what that is worth: [tlb.md](tlb.md).
 $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(gcc --version | head -n 1).
-The speed is of a machine that may have been busy with other work.
+All on one processor: QEMU and the models in turn. It may have been busy with other work too.
 
 ## What was counted elsewhere, in hardware
 

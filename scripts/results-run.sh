@@ -1,0 +1,138 @@
+#!/bin/sh
+# Prints docs/run-results.md: scripts/results-run.sh HUGETEXT
+# QUIETLY is put in front of each measurement: a command that waits until the machine is idle.
+set -eu
+
+hugetext=$(realpath "${1:?usage: $0 HUGETEXT}")
+scripts=$(dirname "$0")
+# Where page caches hold huge folios, as far as this machine has that.
+scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/run.XXXXXX")
+scratch=$(realpath "$scratch")
+children=
+clean() {
+    for child in $children; do kill "$child" 2>/dev/null || true; done
+    rm -rf "$scratch"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+store=$scratch/store
+run="$hugetext run -q --store $store"
+cc1=$(gcc -print-prog-name=cc1)
+
+cat <<TEXT
+# hugetext run and keep, measured
+
+Written by \`make results-run\` on $(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1).
+Wall times are medians of 21 rounds, in each of which both ways are started in turn; differences and
+ratios are taken within rounds.
+
+## Starts
+
+Each program starts, does next to nothing and ends, plainly and behind \`hugetext run\`, whose own work
+is part of the time: it looks at the program and its libraries, finds their copies in the store and
+mounts them. \`true\` has no text worth a window, so its row is what \`run\` costs by itself.
+
+Both ways find the page cache as \`run\` left it. Files that it warms in place are warm for the plain
+start too, so only copies and fixes can show a gain here; what warm text is worth against cold is in
+[results.md](results.md). \`gcc\` starts cc1 and rustup starts rustc, which \`run\` does
+not see without \`--also\` (\`hugetext learn\` names them); rustc's libraries need a fix.
+
+| | plain | run | difference | ratio |
+|---|---|---|---|---|
+TEXT
+printf 'int main(void) { return 0; }\n' >"$scratch/main.c"
+printf 'pub fn one() {}\n' >"$scratch/one.rs"
+commands=$scratch/commands
+offer() {
+    if command -v "$2" >/dev/null 2>&1; then
+        name=$1
+        shift
+        printf '%s\t%s\t%s\n' "$name" "$*" "${also:+--also $also}" >>"$commands"
+    fi
+}
+offer true true
+offer 'cc1, empty' "$cc1" -quiet -o /dev/null /dev/null
+offer 'gcc -c' gcc -c "$scratch/main.c" -o "$scratch/main.o"
+offer 'git version' git --version
+offer 'python3 -c pass' /usr/bin/python3 -c pass
+offer 'node --version' node --version
+offer 'java -version' java -version
+offer 'qemu-system-x86_64 --version' qemu-system-x86_64 --version
+offer 'postgres --version' "$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null | head -n 1)" --version
+also=$cc1
+offer 'gcc -c, with --also cc1' gcc -c "$scratch/main.c" -o "$scratch/main.o"
+also=
+set -- rustc --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/one.rs"
+offer 'rustc, metadata' "$@"
+also=$(rustc --print sysroot 2>/dev/null || true)/lib
+offer 'rustc, metadata, with --also its lib' "$@"
+${QUIETLY:-} "$scripts/interleave.pl" 21 "$run" <"$commands"
+
+# Bytes of a field of smaps over the text of cc1 in processes: text_bytes FIELD PID...
+text_bytes() {
+    field=$1
+    shift
+    for pid in "$@"; do cat "/proc/$pid/smaps"; done | awk -v field="$field:" '
+        /^[0-9a-f]+-[0-9a-f]+ / { text = $2 ~ /x/ && $6 ~ /cc1/ }
+        text && $1 == field { sum += $2 }
+        END { printf "%d", sum / 1024 }'
+}
+
+# A hundred compilers that wait for their input.
+mkfifo "$scratch/input"
+hundred() {
+    pids=
+    for _ in $(seq 100); do
+        "$@" "$cc1" -quiet -o /dev/null - <"$scratch/input" &
+        pids="$pids $!"
+    done
+    children="$children $pids"
+    exec 3>"$scratch/input"
+    # All have read nothing and sleep.
+    for pid in $pids; do
+        until [ "$(sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat")" = S ] &&
+            [ "$(basename "$(readlink "/proc/$pid/exe")")" = cc1 ]; do :; done
+    done
+}
+row() {
+    # shellcheck disable=SC2086 # a list of process ids
+    printf '| %s | %s MiB | %s MiB | %s MiB |\n' "$1" \
+        "$(text_bytes Rss $pids)" "$(text_bytes Pss $pids)" "$(text_bytes FilePmdMapped $pids)"
+    exec 3>&-
+    for pid in $pids; do wait "$pid" 2>/dev/null || true; done
+}
+size=$(readelf -lW "$cc1" | awk '$1 == "LOAD" && / R E / { print $5 }')
+cat <<TEXT
+
+## A hundred processes of one program
+
+The text of 100 instances of cc1 that run at once. Rss counts shared pages once for each process, Pss
+divides each page by the processes that map it: the sum of Pss is what all of them take together. The
+text is $((size >> 20)) MiB long.
+
+| | sum of Rss | sum of Pss | by huge leaves, sum |
+|---|---|---|---|
+TEXT
+hundred env
+row plain
+# shellcheck disable=SC2086 # a command and its options
+hundred $run --
+row 'hugetext run'
+
+cat <<TEXT
+
+## What keep holds
+
+\`hugetext keep daemon\` with cc1 on its list: locked memory is page cache that every instance shares.
+
+TEXT
+mkfifo "$scratch/told"
+"$hugetext" keep --lists "$scratch/keep.d" --store "$store" add "$cc1" >/dev/null
+"$hugetext" keep --lists "$scratch/keep.d" --store "$store" daemon >"$scratch/told" 2>&1 &
+daemon=$!
+children="$children $daemon"
+exec 4<"$scratch/told"
+read -r told <&4
+printf '```\n%s\n' "$told" | sed "s#$scratch#...#g"
+grep -E '^(VmLck|VmRSS|RssAnon)' "/proc/$daemon/status"
+printf '```\n'
