@@ -81,8 +81,7 @@ const ZEN_COALESCING: Source = assumed(
 );
 const ZEN_WAYS: Source = assumed(
     "L2: 8 ways, one array for all sizes",
-    "CPUID 8000_0006h says 4 ways for 4K and 2 for 2M, which one plain array cannot have; with 4 ways \
-     for all, the misses of both levels stay within a few percent (docs/tlb-results.md)",
+    "CPUID 8000_0006h says 4 ways for 4K and 2 for 2M, which one plain array cannot have",
 );
 
 /// AMD Zen 4.
