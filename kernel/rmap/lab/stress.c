@@ -28,12 +28,16 @@
 #define MADV_COLLAPSE 25
 #endif
 
-#define WORKERS		24	/* more than I_MMAP_MIN_CROWD: all files are split */
+#define WORKERS		24	/* more than I_MMAP_MIN_CROWD */
 #define MAX_FILES	4
 #define FILE_SIZE	(4UL << 20)
 #define PAGE		4096UL
 
 static const char *victim = "/bin/victim";
+static const char * const libraries[] = {
+	"/lib64/ld-linux-x86-64.so.2",
+	"/lib/x86_64-linux-gnu/libc.so.6",
+};
 static char library[] = "libm.so.6";
 
 static int files[MAX_FILES];
@@ -273,11 +277,31 @@ static const struct {
 
 #define NR_STEPS (sizeof(steps) / sizeof(steps[0]))
 
+/* Keep a page of every file: with all workers that is a crowd, which splits it. */
+static void join_crowd(void)
+{
+	int i;
+
+	for (i = 0; i < nr_files; i++) {
+		if (mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, files[i], 0) == MAP_FAILED)
+			die("mmap of a file");
+	}
+	for (i = 0; i < (int)(sizeof(libraries) / sizeof(libraries[0])); i++) {
+		const int fd = open(libraries[i], O_RDONLY);
+
+		if (fd < 0 ||
+		    mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+			die(libraries[i]);
+		close(fd);
+	}
+}
+
 static void work(unsigned int seed, time_t end)
 {
 	unsigned int total = 0, i, at;
 
 	srandom(seed);
+	join_crowd();
 	for (i = 0; i < NR_STEPS; i++)
 		total += steps[i].weight;
 	remap();
@@ -288,7 +312,21 @@ static void work(unsigned int seed, time_t end)
 		steps[i].run();
 		__atomic_add_fetch(&ran[i], 1, __ATOMIC_RELAXED);
 	}
+	/* Wait, with all that is mapped, for the audit. */
+	raise(SIGSTOP);
 	_exit(0);
+}
+
+/* What the kernel finds when it looks at every process and every file. */
+static void print_audit(void)
+{
+	FILE *audit = fopen("/sys/kernel/debug/i_mmap_audit", "r");
+	char line[256];
+
+	while (audit && fgets(line, sizeof(line), audit))
+		printf("audit %s", line);
+	if (audit)
+		fclose(audit);
 }
 
 static void make_file(const char *directory)
@@ -341,7 +379,8 @@ static int storm(unsigned int workers, unsigned int execs)
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = on_bus };
-	int i, status, failed = 0;
+	int i, status, stopped = 0, failed = 0;
+	pid_t pids[WORKERS];
 	time_t end;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -367,7 +406,18 @@ int main(int argc, char **argv)
 			die("fork");
 		if (pid == 0)
 			work(i + 1, end);
+		pids[i] = pid;
 	}
+	for (i = 0; i < WORKERS; i++) {
+		if (waitpid(pids[i], &status, WUNTRACED) == pids[i] && WIFSTOPPED(status))
+			stopped++;
+		else
+			failed++;
+	}
+	printf("stopped %d\n", stopped);
+	print_audit();
+	for (i = 0; i < WORKERS; i++)
+		kill(pids[i], SIGCONT);
 	while (wait(&status) > 0)
 		failed += !WIFEXITED(status) || WEXITSTATUS(status);
 	for (i = 0; i < (int)NR_STEPS; i++)

@@ -61,12 +61,13 @@ static void audit_mm(struct i_mmap_audit *audit, struct mm_struct *mm)
 
 static int audit_processes(struct i_mmap_audit *audit)
 {
-	DEFINE_XARRAY(mms);
+	struct xarray mms;
 	struct task_struct *task;
 	struct mm_struct *mm;
 	unsigned long index;
 	int err = 0;
 
+	xa_init(&mms);
 	rcu_read_lock();
 	for_each_process(task) {
 		struct task_struct *t = find_lock_task_mm(task);
