@@ -326,7 +326,7 @@ fn warm_for(
         windows: cache.total(),
         huge_before: cache.huge(),
         huge: cache.huge(),
-        rung: cache.is_warm().then_some(Rung::AlreadyHuge),
+        rung: (cache.total() > 0 && cache.is_warm()).then_some(Rung::AlreadyHuge),
         tried: Vec::new(),
         causes: Vec::new(),
         holders: Vec::new(),

@@ -94,7 +94,7 @@ pub(crate) struct BootArgs {
     /// Give the console to a shell.
     #[arg(long)]
     pub(crate) shell: bool,
-    /// Count instructions as time: the same figures in every run, on one host thread.
+    /// Count instructions as time, so that figures hardly differ from run to run; on one host thread.
     #[arg(long)]
     icount: bool,
     /// Processors of the guest.

@@ -113,7 +113,8 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
             );
         }
         // What is huge from the start proves nothing of collapse.
-        if fs == Filesystem::Tmpfs || (!in_memory && any) {
+        let from_the_start = got(rungs, RungName::Plain);
+        if fs == Filesystem::Tmpfs || (any && !from_the_start) {
             let filesystem = in_memory.then_some(fs);
             add(
                 Topic::Collapse,
@@ -154,6 +155,23 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
         }
     }
     facts
+}
+
+/// Where `hugetext warm` said that a program is warm, and a start of it then mapped nothing huge.
+pub(crate) fn false_claims(boots: &[Boot]) -> Vec<String> {
+    let of_boot = |boot: &Boot| {
+        let warmed = boot.outcomes(Probe::Warm).filter_map(|(cell, outcome)| {
+            let Outcome::Warm(found) = outcome else {
+                return None;
+            };
+            let huge = found.warm.pmd + found.warm.contpte;
+            let claim = "'hugetext warm' said done, and nothing was huge";
+            (found.exit == Some(0) && huge == 0)
+                .then(|| format!("{}: {claim} on {}", boot.kernel, cell.place))
+        });
+        warmed.collect::<Vec<_>>()
+    };
+    boots.iter().flat_map(of_boot).collect()
 }
 
 fn got(rungs: &[Rung], name: RungName) -> bool {

@@ -71,18 +71,17 @@ fn whole(kernel: KernelId) -> Planned {
         for thp in [Thp::Always, Thp::Madvise, Thp::Never] {
             cells.push(cell(*fs, thp, Probe::Rungs));
         }
-        for probe in [
-            Probe::Placement,
-            Probe::Programs,
-            Probe::Warm,
-            Probe::Promote,
-        ] {
+        for probe in [Probe::Placement, Probe::Programs, Probe::Warm] {
             cells.push(cell(*fs, Thp::Madvise, probe));
         }
     }
     if filesystems.contains(&Fs::Ext4) {
         cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::Locks));
         cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::PromoteRounds));
+        // One that has always held huge folios, one that came to, one that does not.
+        for fs in [Fs::Xfs, Fs::Ext4, Fs::Btrfs] {
+            cells.push(cell(fs, Thp::Madvise, Probe::Promote));
+        }
         for fs in [Fs::Ext4, Fs::Xfs] {
             cells.push(cell(fs, Thp::Madvise, Probe::Pressure));
         }

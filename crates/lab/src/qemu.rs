@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pub(crate) cpus: u32,
     /// In MiB.
     pub(crate) memory: u32,
-    /// One guest instruction is one nanosecond, so that times are the same in every run.
+    /// One guest instruction is one nanosecond, so that times do not depend on the host.
     pub(crate) icount: bool,
     /// More words for the kernel's command line.
     pub(crate) append: String,

@@ -8,17 +8,17 @@ use hugetext_leaf::{Filesystem, Leaf, Rule, Topic, Version};
 use crate::facts::{Fact, Findings, findings};
 
 /// A rule whose version, leaf and evidence come from the record as far as it was measured.
-struct Row {
-    topic: Topic,
-    filesystem: Option<Filesystem>,
-    since: Version,
-    largest: Leaf,
+pub(crate) struct Row {
+    pub(crate) topic: Topic,
+    pub(crate) filesystem: Option<Filesystem>,
+    pub(crate) since: Version,
+    pub(crate) largest: Leaf,
     source: String,
-    evidence: String,
+    pub(crate) evidence: String,
 }
 
-/// The text of leaf's rules.rs: the present rules and those that the facts add.
-pub(crate) fn render(present: &[Rule], facts: &[Fact]) -> String {
+/// The present rules as the facts have them, and those that the facts add.
+pub(crate) fn rows(present: &[Rule], facts: &[Fact]) -> Vec<Row> {
     let mut rows = Vec::new();
     for topic in Topic::ALL {
         let of_topic = present.iter().filter(|rule| rule.topic == topic);
@@ -41,6 +41,11 @@ pub(crate) fn render(present: &[Rule], facts: &[Fact]) -> String {
             ));
         }
     }
+    rows
+}
+
+/// The text of leaf's rules.rs.
+pub(crate) fn render(rows: &[Row]) -> String {
     let mut text = HEADER.to_owned();
     for row in rows {
         row.write(&mut text);
@@ -187,22 +192,22 @@ mod tests {
     #[test]
     fn a_known_version_stays_between_what_was_measured_and_is_moved_out_of_it() {
         let facts = [fact(12, Leaf::M2, false), fact(18, Leaf::M2, true)];
-        let text = render(&[known(16)], &facts);
+        let text = render(&rows(&[known(16)], &facts));
         assert!(text.contains("since: Version::new(6, 16)"), "{text}");
         assert!(text.contains("no on 6.12.1, yes on 6.18.1"));
-        let moved = render(&[known(10)], &facts);
+        let moved = render(&rows(&[known(10)], &facts));
         assert!(moved.contains("since: Version::new(6, 18)"), "{moved}");
     }
 
     #[test]
     fn a_leaf_that_never_held_bounds_the_rule() {
         let facts = [fact(18, Leaf::M2, true), fact(18, Leaf::M32, false)];
-        assert!(render(&[known(16)], &facts).contains("largest: Leaf::M2"));
+        assert!(render(&rows(&[known(16)], &facts)).contains("largest: Leaf::M2"));
     }
 
     #[test]
     fn what_the_newest_kernel_does_not_do_is_no_rule() {
-        assert!(!render(&[known(16)], &[fact(18, Leaf::M2, false)]).contains("Ext4"));
-        assert!(render(&[known(19)], &[fact(18, Leaf::M2, false)]).contains("no on 6.18.1"));
+        assert!(!render(&rows(&[known(16)], &[fact(18, Leaf::M2, false)])).contains("Ext4"));
+        assert!(render(&rows(&[known(19)], &[fact(18, Leaf::M2, false)])).contains("no on 6.18.1"));
     }
 }

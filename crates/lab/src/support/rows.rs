@@ -1,0 +1,429 @@
+//! The rows of docs/support.md, table by table. Pure.
+
+use hugetext_lab_agent::{
+    Attempt, Folios, HugePages, Locks, Outcome, Placed, Probe, Promoted, Rung, RungName, Thp,
+};
+use hugetext_leaf::{Leaf, Topic};
+
+use crate::image::Fs;
+use crate::kernel::{Flavour, KernelId};
+use crate::record::Boot;
+use crate::rules::Row;
+
+pub(super) fn title(flavour: Flavour) -> &'static str {
+    match flavour {
+        Flavour::Amd64 => "x86-64, huge is 2M",
+        Flavour::Amd64Generic => "x86-64, every filesystem",
+        Flavour::Arm64 => "arm64, 4K pages, huge is 2M",
+        Flavour::Arm64_16k => "arm64, 16K pages, huge is 32M",
+    }
+}
+
+pub(super) fn filesystem_header() -> Vec<&'static str> {
+    std::iter::once("kernel")
+        .chain(Fs::ALL.map(Fs::name))
+        .collect()
+}
+
+/// What a probe found for the kernel of `boot`: there, or on the other flavour of its version.
+fn on<'b>(boot: &'b Boot, stock: &[&'b Boot], fs: Fs, probe: Probe) -> Option<&'b Outcome> {
+    let other = KernelId {
+        flavour: match boot.kernel.flavour {
+            Flavour::Amd64 => Flavour::Amd64Generic,
+            flavour => flavour,
+        },
+        ..boot.kernel
+    };
+    let others = stock.iter().filter(|boot| boot.kernel == other);
+    std::iter::once(&boot)
+        .chain(others)
+        .find_map(|boot| boot.outcome(fs.name(), Thp::Madvise, probe))
+}
+
+pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
+    let gives = |fs: Fs| match on(boot, stock, fs, Probe::Rungs) {
+        Some(Outcome::Rungs(rungs)) => strongest(rungs),
+        _ => String::new(),
+    };
+    std::iter::once(release(boot))
+        .chain(Fs::ALL.map(gives))
+        .collect()
+}
+
+/// The strongest rung that worked, in the words of the introduction.
+fn strongest(rungs: &[Rung]) -> String {
+    let of = |name| {
+        rungs
+            .iter()
+            .find(|rung| rung.name == name && rung.error.is_none())
+    };
+    let share = |name| {
+        let rung: &Rung = of(name)?;
+        (rung.found.pmd > 0).then(|| match rung.found.pmd == rung.possible {
+            true => String::new(),
+            false => format!(" {} %", 100 * rung.found.pmd / rung.possible.max(1)),
+        })
+    };
+    let named = [
+        (RungName::Plain, "always huge"),
+        (RungName::Collapse, "collapse"),
+        (RungName::Readahead, "reread"),
+        (RungName::Write, "replace"),
+    ];
+    for (name, word) in named {
+        if let Some(share) = share(name) {
+            return format!("{word}{share}");
+        }
+    }
+    let block = rungs.iter().any(|rung| rung.found.contpte > 0);
+    let size = rungs
+        .iter()
+        .flat_map(|rung| rung.folios.keys())
+        .max()
+        .copied()
+        .unwrap_or(0);
+    match block {
+        true => format!("{}, or store", if size >= 2 << 20 { "2M" } else { "64K" }),
+        false => "store".to_owned(),
+    }
+}
+
+/// A rule, as a reader wants it.
+pub(super) fn rule(rule: &Row) -> Vec<String> {
+    let what = match rule.topic {
+        Topic::PieAlignment => "a PIE starts at a multiple of its largest p_align",
+        Topic::StaticPieAlignment => "a static PIE starts at a multiple of its largest p_align",
+        Topic::MmapAlignment => "mmap places shared objects of a window so that it can be huge",
+        Topic::LargeFolios => "the page cache holds huge folios",
+        Topic::HugeReadahead => "text mapped with MADV_HUGEPAGE is read into huge folios",
+        Topic::Collapse => "MADV_COLLAPSE works on text",
+        Topic::MprotectBatching => "mprotect() changes the entries of a folio in batches",
+    };
+    let place = match (rule.filesystem, rule.topic) {
+        (Some(filesystem), _) => filesystem.to_string(),
+        (None, Topic::HugeReadahead | Topic::Collapse) => "where huge folios are".to_owned(),
+        (None, _) => "everywhere".to_owned(),
+    };
+    vec![
+        what.to_owned(),
+        place,
+        rule.since.to_string(),
+        match rule.largest {
+            Leaf::M512 => "any".to_owned(),
+            leaf => leaf.to_string(),
+        },
+        rule.evidence.clone(),
+    ]
+}
+
+/// What could be done to running programs.
+pub(super) fn running(boot: &Boot) -> Vec<String> {
+    let rung = |name| {
+        list(boot, Probe::Rungs, |outcome| {
+            let Outcome::Rungs(rungs) = outcome else {
+                return None;
+            };
+            let rung = rungs.iter().find(|rung| rung.name == name)?;
+            Some(rung.error.is_none() && rung.found.pmd > 0)
+        })
+    };
+    let worked = |attempt: &Attempt| attempt.exit == Some(0) && attempt.huge > 0;
+    let promoted = |of: fn(&Promoted) -> Option<&Attempt>| {
+        list(boot, Probe::Promote, |outcome| match outcome {
+            Outcome::Promoted(found) => of(found).map(worked),
+            _ => None,
+        })
+    };
+    let rounds = match boot.outcomes(Probe::PromoteRounds).next() {
+        Some((_, Outcome::Promoted(found))) => match &found.wrong {
+            Some(wrong) => format!("{}, then {wrong}", found.rounds),
+            None => found.rounds.to_string(),
+        },
+        _ => String::new(),
+    };
+    vec![
+        boot.kernel.to_string(),
+        rung(RungName::CollapseInUse),
+        rung(RungName::CollapseRemote),
+        promoted(|found| found.collapse.as_ref()),
+        promoted(|found| Some(&found.remap)),
+        rounds,
+    ]
+}
+
+/// The filesystems on which something holds, of those on which `found` can tell.
+fn list(boot: &Boot, probe: Probe, found: impl Fn(&Outcome) -> Option<bool>) -> String {
+    let tell = |fs: Fs| Some((fs, found(boot.outcome(fs.name(), Thp::Madvise, probe)?)?));
+    let told: Vec<(Fs, bool)> = Fs::ALL
+        .into_iter()
+        .filter(|fs| *fs != Fs::HugeTmpfs)
+        .filter_map(tell)
+        .collect();
+    let holds: Vec<&str> = told
+        .iter()
+        .filter(|(_, holds)| *holds)
+        .map(|(fs, _)| fs.name())
+        .collect();
+    match (told.is_empty(), holds.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => "none".to_owned(),
+        (false, false) => holds.join(", "),
+    }
+}
+
+/// The usual folio of a file that was read in, and of the same warmed.
+pub(super) fn sizes(boot: &Boot) -> Vec<String> {
+    let usual = |folios: &Folios| {
+        folios
+            .iter()
+            .max_by_key(|(_, bytes)| **bytes)
+            .map(|(size, _)| *size)
+    };
+    let shown = |fs: Fs| {
+        let Some(Outcome::Rungs(rungs)) = boot.outcome(fs.name(), Thp::Madvise, Probe::Rungs)
+        else {
+            return String::new();
+        };
+        let plain = rungs.iter().find(|rung| rung.name == RungName::Plain);
+        let plain = plain.and_then(|rung| usual(&rung.folios)).unwrap_or(0);
+        let best = rungs
+            .iter()
+            .filter_map(|rung| usual(&rung.folios))
+            .max()
+            .unwrap_or(0);
+        match best > plain {
+            true => format!("{} → {}", size(plain), size(best)),
+            false => size(plain),
+        }
+    };
+    std::iter::once(boot.kernel.to_string())
+        .chain(Fs::ALL.map(shown))
+        .collect()
+}
+
+pub(super) fn placement(boot: &Boot) -> Vec<String> {
+    let on = |fs: Fs| match boot.outcome(fs.name(), Thp::Madvise, Probe::Placement) {
+        Some(Outcome::Placement(placed)) => Some(placed),
+        _ => None,
+    };
+    let all: Vec<(Fs, &Vec<Placed>)> = Fs::ALL
+        .into_iter()
+        .filter_map(|fs| Some((fs, on(fs)?)))
+        .collect();
+    // The least over all filesystems: what does not come from one of them.
+    let least = |kind: &str, loader: Option<&str>, large: bool| {
+        let of = |one: &&Placed| {
+            one.kind == kind && one.loader.as_deref() == loader && (one.p_align == 2 << 20) == large
+        };
+        let found = all.iter().flat_map(|(_, placed)| placed.iter().filter(of));
+        found
+            .map(|one| one.bias_align)
+            .min()
+            .map(size)
+            .unwrap_or_default()
+    };
+    let aligned = |placed: &[Placed]| {
+        let of = |one: &&Placed| one.kind == "so" && one.p_align != 2 << 20;
+        placed
+            .iter()
+            .filter(of)
+            .all(|one| one.bias_align >= 2 << 20)
+    };
+    let filesystems: Vec<&str> = all
+        .iter()
+        .filter(|(_, placed)| aligned(placed))
+        .map(|(fs, _)| fs.name())
+        .collect();
+    vec![
+        boot.kernel.to_string(),
+        least("pie", None, true),
+        least("static-pie", None, true),
+        least("so", Some("glibc"), true),
+        least("so", Some("musl"), true),
+        least("pie", None, false),
+        match filesystems.is_empty() {
+            true => "none".to_owned(),
+            false => filesystems.join(", "),
+        },
+    ]
+}
+
+pub(super) fn programs(boot: &Boot, stock: &[&Boot]) -> Vec<Vec<String>> {
+    let blocks = boot.hello.as_ref().is_some_and(|hello| hello.pmd > 2 << 20);
+    let huge = |found: &HugePages| if blocks { found.contpte } else { found.pmd };
+    let row = |file: &str| {
+        let of = |fs: Fs| match on(boot, stock, fs, Probe::Programs) {
+            Some(Outcome::Programs(texts)) => texts.iter().find(|text| text.file == file),
+            _ => None,
+        };
+        let shown = |fs: Fs| {
+            let Some(text) = of(fs) else {
+                return String::new();
+            };
+            let windows = if blocks { text.text } else { text.possible };
+            let cold = match huge(&text.cold) {
+                0 => String::new(),
+                cold => format!("{} → ", mib(cold)),
+            };
+            format!("{cold}{}/{}", mib(huge(&text.warm)), mib(windows))
+        };
+        let head = [boot.kernel.to_string(), file.to_owned()];
+        head.into_iter().chain(Fs::ALL.map(shown)).collect()
+    };
+    ["cc1", "libgccjit.so.0"].map(row).to_vec()
+}
+
+/// Whether the THP mode made a difference, and where.
+pub(super) fn modes(boots: &[Boot]) -> String {
+    let (mut compared, mut different) = (0, Vec::new());
+    for boot in boots {
+        for fs in Fs::ALL {
+            let of = |thp| match boot.outcome(fs.name(), thp, Probe::Rungs) {
+                Some(Outcome::Rungs(rungs)) => Some(strongest(rungs)),
+                _ => None,
+            };
+            let found = [of(Thp::Always), of(Thp::Madvise), of(Thp::Never)];
+            if let [Some(always), Some(madvise), Some(never)] = found {
+                compared += 1;
+                if always != madvise || madvise != never {
+                    different.push(format!(
+                        "{} on {}: always {always}, madvise {madvise}, never {never}",
+                        fs.name(),
+                        boot.kernel
+                    ));
+                }
+            }
+        }
+    }
+    match different.is_empty() {
+        true => format!("It made no difference on any of {compared} kernels and filesystems."),
+        false => format!(
+            "It made a difference on {} of {compared} kernels and filesystems: {}.",
+            different.len(),
+            different.join("; ")
+        ),
+    }
+}
+
+/// Which file lost more, in a sentence.
+pub(super) fn pressure_verdict(boots: &[&Boot]) -> String {
+    let found = boots.iter().flat_map(|boot| boot.outcomes(Probe::Pressure));
+    let (mut runs, mut huge, mut small, mut split) = (0, 0, 0, 0);
+    for (_, outcome) in found {
+        // Where nothing was huge, nothing can be compared.
+        if let Outcome::Pressure(found) = outcome
+            && found.huge_before > 0
+        {
+            runs += 1;
+            huge += u32::from(found.huge_resident < found.small_resident);
+            small += u32::from(found.small_resident < found.huge_resident);
+            split += u32::from(found.splits > 0);
+        }
+    }
+    format!(
+        "Of {runs} runs with a huge file, it lost more than the small one in {huge}, and less in \
+         {small}; folios were split in {split}."
+    )
+}
+
+pub(super) fn pressure(boot: &Boot) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (cell, outcome) in boot.outcomes(Probe::Pressure) {
+        let Outcome::Pressure(found) = outcome else {
+            continue;
+        };
+        rows.push(vec![
+            boot.kernel.to_string(),
+            cell.place.clone(),
+            mib(found.bytes),
+            mib(found.huge_before),
+            mib(found.huge_resident),
+            mib(found.small_resident),
+            found.splits.to_string(),
+        ]);
+    }
+    rows
+}
+
+pub(super) fn times(boot: &Boot) -> Vec<String> {
+    let mut row = vec![boot.kernel.to_string()];
+    let mprotect = boot
+        .outcomes(Probe::Mprotect)
+        .find_map(|(_, outcome)| match outcome {
+            Outcome::Mprotect(times) => Some(times),
+            _ => None,
+        });
+    // On xfs, if it is there: it has held huge folios for longer.
+    let compile = [Fs::Xfs, Fs::Ext4].into_iter().find_map(|fs| {
+        match boot.outcome(fs.name(), Thp::Madvise, Probe::Compile) {
+            Some(Outcome::Compile(found)) => Some((fs, found)),
+            _ => None,
+        }
+    });
+    match mprotect {
+        Some(times) => {
+            let ratio = |ns: u64| format!("{:.2}", ns as f64 / times.base_ns.max(1) as f64);
+            row.push(ratio(times.pte_mapped_ns));
+            row.push(times.folio_64k_ns.map(ratio).unwrap_or_default());
+        }
+        None => row.extend([String::new(), String::new()]),
+    }
+    match compile {
+        Some((fs, found)) => {
+            row.push(fs.name().to_owned());
+            let millions = |ns: u64| format!("{:.1} M", ns as f64 / 1e6);
+            row.push(millions(found.cold_ns));
+            let change = 100.0 * (found.warm_ns as f64 / found.cold_ns.max(1) as f64 - 1.0);
+            row.push(format!("{} ({change:+.1} %)", millions(found.warm_ns)));
+            row.push(format!("{} → {}", found.cold_faults, found.warm_faults));
+        }
+        None => row.extend([const { String::new() }; 4]),
+    }
+    row
+}
+
+fn measured_locks(boot: &Boot) -> impl Iterator<Item = &Locks> {
+    boot.outcomes(Probe::Locks)
+        .flat_map(|(_, outcome)| match outcome {
+            Outcome::Locks(layouts) => layouts.as_slice(),
+            _ => &[],
+        })
+}
+
+pub(super) fn lock_layouts<'b>(boots: &[&'b Boot]) -> Vec<&'b str> {
+    let longest = boots.iter().max_by_key(|boot| measured_locks(boot).count());
+    longest
+        .iter()
+        .flat_map(|boot| measured_locks(boot))
+        .map(|locks| locks.layout.as_str())
+        .collect()
+}
+
+pub(super) fn locks(boot: &Boot, layouts: &[&str]) -> Vec<String> {
+    let of = |layout: &&str| {
+        let found = measured_locks(boot).find(|locks| locks.layout == *layout);
+        let shown = found.map(|l| format!("{} + {} ({})", l.start, l.exit, l.mappings));
+        shown.unwrap_or_default()
+    };
+    std::iter::once(boot.kernel.to_string())
+        .chain(layouts.iter().map(of))
+        .collect()
+}
+
+fn release(boot: &Boot) -> String {
+    match &boot.hello {
+        Some(hello) => hello.release.clone(),
+        None => boot.kernel.to_string(),
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    (bytes >> 20).to_string()
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{}K", bytes >> 10),
+        _ => format!("{}M", bytes >> 20),
+    }
+}
