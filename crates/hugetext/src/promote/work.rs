@@ -1,18 +1,21 @@
 //! One process: decide, collapse, remap, look again.
 
+use std::io;
 use std::time::Instant;
 
 use hugetext_host::{
     Advice, Copies, Mappings, Outcome, Refusal, SwapError, Target, advise_process, promote, revert,
     text_mappings,
 };
-use hugetext_leaf::{Backend, Method, Promotion, Run, Span, promotion};
+use hugetext_leaf::{Backend, Leaf, Method, Promotion, Run, Span, promotion};
 
 use super::report::{Process, Text, Unchanged};
 use super::{Job, name_of};
 
 /// How often an attempt is repeated that failed for the moment.
 const ATTEMPTS: u32 = 5;
+/// The same for one window that is collapsed.
+const COLLAPSE_ATTEMPTS: u32 = 20;
 
 /// Does the job for one process.
 pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process, SwapError> {
@@ -51,16 +54,12 @@ fn forth(
         return Ok(());
     }
     let collapsible = with_method(&plan, Method::Collapse);
-    let error = collapse(target, &collapsible, &mut process.collapsed);
+    let failed = collapse(target, &collapsible, job.leaf, &mut process.collapsed);
     if job.backend == Backend::CollapseOnly {
         process.left_by(&mappings, &plan);
-        if let Some(error) = error {
-            for run in &collapsible {
-                let reason = format!("the kernel cannot collapse it ({error})");
-                process
-                    .left
-                    .push(Unchanged::new(&mappings, run.text, reason));
-            }
+        for (text, error) in failed {
+            let reason = format!("the kernel cannot collapse it ({error})");
+            process.left.push(Unchanged::new(&mappings, text, reason));
         }
         return Ok(());
     }
@@ -81,22 +80,52 @@ fn with_method(plan: &Promotion, method: Method) -> Vec<Run> {
     runs.copied().collect()
 }
 
-/// Collapses each run and maps it again by touching a byte of each window; the spans that
-/// succeeded are added to `done`, and the last error is returned.
-fn collapse(target: &Target, runs: &[Run], done: &mut Vec<Span>) -> Option<String> {
-    let mut last = None;
+/// Collapses each window and maps it again by touching a byte of it; the text that succeeded is
+/// added to `done`, the rest returned with the kernel's answers.
+fn collapse(
+    target: &Target,
+    runs: &[Run],
+    leaf: Leaf,
+    done: &mut Vec<Span>,
+) -> Vec<(Span, String)> {
+    let mut failed: Vec<(Span, String)> = Vec::new();
     for run in runs {
-        match advise_process(target.pidfd(), &[run.windows], Advice::Collapse) {
-            Ok(_) => {
-                done.push(run.text);
-                for window in (run.windows.start..run.windows.end).step_by(1 << 21) {
-                    let _ = target.read(window, &mut [0]);
+        for start in (run.windows.start..run.windows.end).step_by(leaf.bytes() as usize) {
+            let window = Span::new(start, start + leaf.bytes());
+            let text = window.intersect(&run.text);
+            match collapse_window(target, window) {
+                Ok(()) => {
+                    let _ = target.read(start, &mut [0]);
+                    join(done, text);
                 }
+                Err(error) => failed.push((text, crate::failure::plain(&error))),
             }
-            Err(error) => last = Some(crate::failure::plain(&error)),
         }
     }
-    last
+    failed
+}
+
+/// The kernel answers EAGAIN where it finds a page in use for the moment, by a fault or a fork of a
+/// busy program.
+fn collapse_window(target: &Target, window: Span) -> io::Result<()> {
+    let mut left = COLLAPSE_ATTEMPTS;
+    loop {
+        left -= 1;
+        match advise_process(target.pidfd(), &[window], Advice::Collapse) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && left > 0 => {
+                std::thread::yield_now();
+            }
+            outcome => return outcome.map(drop),
+        }
+    }
+}
+
+/// Adds a span behind others, as one with the last if it follows that.
+fn join(spans: &mut Vec<Span>, next: Span) {
+    match spans.last_mut() {
+        Some(last) if last.end == next.start => last.end = next.end,
+        _ => spans.push(next),
+    }
 }
 
 fn back(target: &Target, job: Job, process: &mut Process) -> Result<(), SwapError> {
