@@ -113,6 +113,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         topic: Topic::Collapse,
+        filesystem: Some(Filesystem::HugeTmpfs),
+        since: Version::new(6, 16),
+        largest: Leaf::M512,
+        source: "measured",
+        evidence: "yes on 6.16.12+deb13-cloud-amd64, the oldest measured",
+    },
+    Rule {
+        topic: Topic::Collapse,
         filesystem: None,
         since: Version::new(7, 2),
         largest: Leaf::M512,
