@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hugetext_host::{Entry, Store, StoreError, WriteError};
 
@@ -49,6 +50,19 @@ fn an_entry_has_the_rights_of_its_original_and_is_found_again() {
     assert_eq!((old.mode(), old.uid()), (new.mode(), new.uid()));
     assert_eq!(old.mtime_nsec(), new.mtime_nsec());
     assert!(store.verify().unwrap().is_empty());
+}
+
+#[test]
+fn who_finds_it_busy_does_not_wait_for_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("store");
+    let store = Store::create(&root).unwrap().with_patience(Duration::ZERO);
+    let path = original(directory.path(), "program", b"text");
+    let lock = File::create(root.join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert!(matches!(put(&store, &path), Err(StoreError::Busy(_))));
+    drop(lock);
+    put(&store, &path).unwrap();
 }
 
 #[test]

@@ -21,8 +21,10 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::output::{ReplaceError, Replacement};
@@ -57,6 +59,9 @@ pub enum StoreError {
         /// Bytes the store may take.
         limit: u64,
     },
+    /// Others have kept it locked for as long as this one is ready to wait.
+    #[error("the store {0} is busy: another process has been changing it for long")]
+    Busy(PathBuf),
     /// The original changed while it was copied.
     #[error("the file changed while it was read")]
     Changed,
@@ -95,12 +100,19 @@ struct Origin {
     content: String,
 }
 
+/// How long to wait for others who change the store: many times what the largest program takes to
+/// copy, and short enough for a command that would rather start without.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often to ask in that time.
+const NAP: Duration = Duration::from_millis(5);
+
 /// A store, its directory found safe when it was opened.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
     /// Owner of the directory: the caller or root.
     owner: u32,
+    patience: Duration,
 }
 
 impl Store {
@@ -112,7 +124,11 @@ impl Store {
             Err(error) => return Err(at(root)(error)),
         };
         let owner = trust::check_directory(&root)?;
-        Ok(Some(Store { root, owner }))
+        Ok(Some(Store {
+            root,
+            owner,
+            patience: PATIENCE,
+        }))
     }
 
     /// Opens the store at `root`; makes it if need be, for its owner alone to write, and readable by
@@ -139,7 +155,13 @@ impl Store {
         Ok(Store {
             root: root.to_owned(),
             owner: rustix::process::geteuid().as_raw(),
+            patience: PATIENCE,
         })
+    }
+
+    /// Waits that long for others who change it, instead of half a minute.
+    pub fn with_patience(self, patience: Duration) -> Store {
+        Store { patience, ..self }
     }
 
     /// Its directory, symbolic links resolved.
@@ -253,7 +275,8 @@ impl Store {
         }))
     }
 
-    /// Waits until nobody else adds or removes; ends when the file is dropped or the process dies.
+    /// Waits until nobody else adds or removes, but not for ever, since one of them may be stopped or
+    /// hang; ends when the file is dropped or the process dies.
     fn lock(&self) -> Result<File, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly(self.root.clone()));
@@ -262,8 +285,18 @@ impl Store {
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600);
         let file = file.open(&path).map_err(at(&path))?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| at(&path)(error.into()))?;
-        Ok(file)
+        let begun = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(file),
+                Err(Errno::WOULDBLOCK) if begun.elapsed() < self.patience => {
+                    std::thread::sleep(NAP);
+                }
+                Err(Errno::WOULDBLOCK) => return Err(StoreError::Busy(self.root.clone())),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(at(&path)(error.into())),
+            }
+        }
     }
 
     fn index(&self) -> PathBuf {
