@@ -4,7 +4,7 @@ mod rows;
 
 use std::fmt::Write;
 
-use hugetext_lab_agent::Outcome;
+use hugetext_lab_agent::{Outcome, Probe};
 
 use crate::kernel::Flavour;
 use crate::record::Boot;
@@ -24,7 +24,7 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     let main: Vec<&Boot> = stock
         .iter()
         .copied()
-        .filter(|boot| boot.kernel.flavour != Flavour::Amd64Generic)
+        .filter(|boot| main_flavour(boot))
         .collect();
     for flavour in Flavour::ALL {
         let mut of_flavour = main.iter().filter(|boot| boot.kernel.flavour == flavour);
@@ -247,6 +247,11 @@ wants a newer mkfs than Debian 12 has. Of Linux 6.19 to 7.1 Debian's archive has
 not their modules: what is built in was measured.
 ";
 
+/// Whether a boot is there for everything, not for the one filesystem that others lack.
+fn main_flavour(boot: &Boot) -> bool {
+    boot.kernel.flavour != Flavour::Amd64Generic
+}
+
 /// What a boot could not tell, and why.
 fn gaps(boot: &Boot) -> Vec<String> {
     let mut gaps: Vec<String> = boot.died.iter().cloned().collect();
@@ -259,6 +264,9 @@ fn gaps(boot: &Boot) -> Vec<String> {
     }
     let missing = by_reason.iter();
     gaps.extend(missing.map(|(why, things)| format!("{}: {why}", things.join(", "))));
+    if main_flavour(boot) && boot.outcomes(Probe::Promote).next().is_none() {
+        gaps.push("promotion: its results are older than that measurement".to_owned());
+    }
     let is_missing = |place: &str| boot.missing.iter().any(|(what, _)| what == place);
     for (cell, outcome) in &boot.results {
         if let Outcome::Failed(why) = outcome
