@@ -4,97 +4,127 @@
 set -eu
 
 hugetext=$(realpath "$1")
-file=${2:-$(find "$(rustc --print sysroot)/lib" -maxdepth 1 -name 'libLLVM*.so*' -size +100M | head -n 1)}
-[ -n "$file" ] || { echo "bench-fix: no library of more than 100 MB; name a file" >&2; exit 2; }
+source=${2:-$(find "$(rustc --print sysroot)/lib" -maxdepth 1 -name 'libLLVM*.so*' -size +100M | head -n 1)}
+[ -n "$source" ] || { echo "bench-fix: no library of more than 100 MB; name a file" >&2; exit 2; }
 rounds=${ROUNDS:-7}
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+disks=() # mounted by this script
+cleanup() {
+    for disk in "${disks[@]}"; do umount "$disk"; rm -rf "${disk%/on}"; done
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
 
 # The ways: a name, and a shell command that makes $out of $file.
-names=(
-    'cp'
-    'cp, then fsync'
-    'hugetext fix'
-    'hugetext fix --strategy merge'
-    'hugetext check --same'
-    'patchelf --page-size 2097152'
-    'llvm-objcopy'
-)
-commands=(
-    'cp --reflink=never "$file" "$out"'
-    'cp --reflink=never "$file" "$out" && sync "$out"'
-    '"$hugetext" -q fix "$file" -o "$out"'
-    '"$hugetext" -q fix --strategy merge "$file" -o "$out"'
-    '"$hugetext" -q check --same "$file" "$kept"'
-    'patchelf --page-size 2097152 --set-rpath /usr/lib/hugetext --output "$out" "$file"'
-    'llvm-objcopy "$file" "$out"'
+declare -A commands=(
+    ['cp']='cp --reflink=never "$file" "$out"'
+    ['cp, then fsync']='cp --reflink=never "$file" "$out" && sync "$out"'
+    ['cp --reflink']='cp --reflink=always "$file" "$out"'
+    ['hugetext fix']='"$hugetext" -q fix "$file" -o "$out"'
+    ['hugetext fix --strategy merge']='"$hugetext" -q fix --strategy merge "$file" -o "$out"'
+    ['hugetext check --same']='"$hugetext" -q check --same "$file" "$kept"'
+    ['patchelf --page-size 2097152']='patchelf --page-size 2097152 --set-rpath /usr/lib/hugetext --output "$out" "$file"'
+    ['llvm-objcopy']='llvm-objcopy "$file" "$out"'
 )
 
-kept=$scratch/kept
-"$hugetext" -q fix "$file" -o "$kept"
-export file hugetext kept
-for ((round = 0; round < rounds; round++)); do
-    for ((turn = 0; turn < ${#names[@]}; turn++)); do
-        # Another one begins each round: whoever does may find memory that was never used before.
-        way=$(((turn + round) % ${#names[@]}))
-        export out=$scratch/out
-        rm -f "$out"
-        sync "$scratch"
-        cat "$file" "$kept" >/dev/null
-        if ! /usr/bin/time -a -o "$scratch/$way" -f '%e %U %S %M' bash -c "exec 2>/dev/null; ${commands[way]}"; then
-            rm -f "$scratch/$way"
-            continue
-        fi
-        [ -e "$out" ] || continue
-        [ "$way" = 4 ] || stat -c '%b %s' "$out" >"$scratch/size-$way"
+# measure DIRECTORY WAY...: times each way on the filesystem of a directory, into $results/WAY
+measure() {
+    results=$1/results
+    mkdir -p "$results"
+    export file=$1/source kept=$1/kept out=$1/out hugetext
+    shift
+    cp --reflink=never "$source" "$file"
+    "$hugetext" -q fix "$file" -o "$kept"
+    ways=("$@")
+    for ((round = 0; round < rounds; round++)); do
+        for ((turn = 0; turn < ${#ways[@]}; turn++)); do
+            # Another one begins each round: whoever does may find memory that was never used before.
+            way=${ways[$(((turn + round) % ${#ways[@]}))]}
+            rm -f "$out"
+            sync -f "$file"
+            cat "$file" "$kept" >/dev/null
+            if ! /usr/bin/time -a -o "$results/$way" -f '%e %U %S %M' bash -c "exec 2>/dev/null; ${commands[$way]}"; then
+                rm -f "$results/$way"
+                continue
+            fi
+            [ ! -e "$out" ] || stat -c '%b %s' "$out" >"$results/size $way"
+        done
     done
-done
+}
 
 # median COLUMN WAY
 median() {
-    [ -s "$scratch/$2" ] || { echo 0; return; }
-    sort -n -k "$1,$1" "$scratch/$2" | awk -v c="$1" '{v[NR] = $c} END {print v[int((NR + 1) / 2)]}'
+    [ -s "$results/$2" ] || { echo 0; return; }
+    sort -n -k "$1,$1" "$results/$2" | awk -v c="$1" '{v[NR] = $c} END {print v[int((NR + 1) / 2)]}'
 }
 
-size=$(stat -c %s "$file")
-disk=$(($(stat -c %b "$file") * 512))
+cpu() { awk -v u="$(median 2 "$1")" -v s="$(median 3 "$1")" 'BEGIN {print u + s}'; }
+
+reach() {
+    "$hugetext" --json check --geometry x86-64 "$1" |
+        awk -F'[:,]' '/"text":/ {t = $2} /"reached":/ && !r {r = $2 + 1} END {printf "%.0f%%", t ? 100 * (r - 1) / t : 0}'
+}
+
+# What was measured last, a row for each way; ratios are to the first.
+table() {
+    echo "| | wall s | ratio | CPU s | ratio | peak RSS MB | disk beyond the input, KiB | reach of 2M leaves |"
+    echo "|---|---|---|---|---|---|---|---|"
+    wall0=$(median 1 "${ways[0]}")
+    cpu0=$(cpu "${ways[0]}")
+    disk=$(($(stat -c %b "$file") * 512))
+    for way in "${ways[@]}"; do
+        if [ ! -s "$results/$way" ]; then
+            echo "| $way | not on this machine, or it failed | | | | | | |"
+            continue
+        fi
+        more=- reached=-
+        if [ -s "$results/size $way" ]; then
+            read -r blocks _ <"$results/size $way"
+            more=$(((blocks * 512 - disk) / 1024))
+            rm -f "$out"
+            bash -c "${commands[$way]}" >/dev/null 2>&1 && reached=$(reach "$out")
+        fi
+        awk -v n="$way" -v w="$(median 1 "$way")" -v w0="$wall0" -v c="$(cpu "$way")" -v c0="$cpu0" \
+            -v m="$(median 4 "$way")" -v d="$more" -v r="$reached" \
+            'function ratio(a, b) {return b > 0 ? sprintf("%.2f", a / b) : "-"}
+             BEGIN {printf "| %s | %.2f | %s | %.2f | %s | %.1f | %s | %s |\n", n, w, ratio(w, w0), c, ratio(c, c0), m / 1024, d, r}'
+    done
+}
+
+measure "$scratch" 'cp' 'cp, then fsync' 'hugetext fix' 'hugetext fix --strategy merge' \
+    'hugetext check --same' 'patchelf --page-size 2097152' 'llvm-objcopy'
+size=$(stat -c %s "$source")
 cat <<EOF
 # What a fix costs
 
-Written by \`make bench-fix\`: \`$(basename "$file")\`, $((size / 1000000)) MB, read from a warm page cache and written
+Written by \`make bench-fix\`: \`$(basename "$source")\`, $((size / 1000000)) MB, read from a warm page cache and written
 to $(findmnt -n -o FSTYPE -T "$scratch"); medians of $rounds interleaved rounds on $(nproc) cores, Linux $(uname -r). Ratios are to \`cp\`.
 \`fix\` includes its verification, which reads both files, and the fsync of the new file; \`cp\`
 does neither. \`patchelf\` moves sections only where it must make room, and raises no alignment of
 text; \`llvm-objcopy\` lays the file out anew with the alignment it has. \`elfedit\` of binutils
 edits fields of the ELF header only and has no comparable job.
 
-| | wall s | ratio | CPU s | ratio | peak RSS MB | disk beyond the input, KiB | reach of 2M leaves |
-|---|---|---|---|---|---|---|---|
 EOF
-wall0=$(median 1 0)
-cpu() { awk -v u="$(median 2 "$1")" -v s="$(median 3 "$1")" 'BEGIN {print u + s}'; }
-cpu0=$(cpu 0)
-reach() {
-    "$hugetext" --json check --geometry x86-64 "$1" |
-        awk -F'[:,]' '/"text":/ {t = $2} /"reached":/ && !r {r = $2 + 1} END {printf "%.0f%%", t ? 100 * (r - 1) / t : 0}'
-}
-for ((way = 0; way < ${#names[@]}; way++)); do
-    if [ ! -s "$scratch/$way" ]; then
-        echo "| ${names[way]} | not on this machine, or it failed | | | | | | |"
-        continue
+table
+cat <<'EOF'
+
+## Where the filesystem shares blocks
+
+What does not move within a block is shared with the old file, and not read for the proof either:
+the filesystem tells which blocks both files have. `cp` is that without sharing, on the same
+filesystem: a loop device over memory, so that no disk is measured.
+EOF
+for filesystem in xfs btrfs; do
+    printf '\n### %s\n\n' "$filesystem"
+    place=$(mktemp -d -p /dev/shm)
+    mkdir "$place/on"
+    truncate -s 2G "$place/disk"
+    if reason=$( (mkfs.$filesystem "$place/disk" >/dev/null && mount -o loop "$place/disk" "$place/on") 2>&1); then
+        disks+=("$place/on")
+        measure "$place/on" 'cp' 'cp --reflink' 'hugetext fix' 'hugetext fix --strategy merge' 'hugetext check --same'
+        table
+    else
+        rm -rf "$place"
+        echo "Not measured: ${reason##*: }."
     fi
-    more=-
-    if [ -s "$scratch/size-$way" ]; then
-        read -r blocks _ <"$scratch/size-$way"
-        more=$(((blocks * 512 - disk) / 1024))
-    fi
-    reached=-
-    if [ "$way" != 4 ]; then
-        out=$scratch/out
-        rm -f "$out"
-        bash -c "export out=$out; ${commands[way]}" >/dev/null 2>&1 && reached=$(reach "$out")
-    fi
-    awk -v n="${names[way]}" -v w="$(median 1 "$way")" -v w0="$wall0" -v c="$(cpu "$way")" -v c0="$cpu0" \
-        -v m="$(median 4 "$way")" -v d="$more" -v r="$reached" \
-        'BEGIN {printf "| %s | %.2f | %.2f | %.2f | %.2f | %.1f | %s | %s |\n", n, w, w / w0, c, c / c0, m / 1024, d, r}'
 done

@@ -30,10 +30,16 @@ packages() {
         echo binutils lld mold             # every linker
         echo elfutils patchelf llvm gdb    # what must still work on a fixed file
         echo libcap2-bin attr              # what must stay with it
+        echo musl-tools bolt-16            # makers of other layouts
+        echo libc6-dev-arm64-cross         # programs of other architectures,
+        echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross clang-19 # linked by Rust's lld
+        echo xfsprogs btrfs-progs fsverity bindfs # filesystems and what they add
+        echo cmake make meson ninja-build golang-go # docs/link-time.md
         ;;
     bench-fix)
         packages build
         echo time patchelf llvm # what it is compared with, and by
+        echo xfsprogs btrfs-progs # filesystems that share blocks
         ;;
     fuzz)
         packages build

@@ -236,7 +236,11 @@ pub(crate) fn carry_out(program: &Program, plan: &Plan, new: &File) -> Result<Ve
 }
 
 fn perform(operations: &[Operation], old: &File, new: &File) -> std::io::Result<()> {
-    let mut copier = Copier::new(old, new)?;
+    let written = operations.iter().filter_map(|operation| match operation {
+        Operation::Write { at, bytes } => Some(*at..at.saturating_add(bytes.len() as u64)),
+        _ => None,
+    });
+    let mut copier = Copier::new(old, new)?.apart_from(written);
     for operation in operations {
         match operation {
             Operation::SetLen { len } => new.set_len(*len)?,

@@ -13,7 +13,7 @@ use crate::tools::without_places;
 const ROOTS: [&str; 4] = ["/usr", "/opt", "/home", "/root"];
 
 /// ELF64 little-endian executables and shared objects, each inode once, in the order of paths.
-fn programs() -> Vec<PathBuf> {
+pub(crate) fn programs() -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for entry in ROOTS.iter().flat_map(walkdir::WalkDir::new).flatten() {

@@ -13,3 +13,4 @@ mod refuse;
 mod replace;
 mod sample;
 mod tools;
+mod versions;

@@ -1,0 +1,85 @@
+//! Installed programs say the same of themselves before and after a fix, under their real paths.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::machine::programs;
+use crate::sample::{hugetext, path};
+
+/// What a program may do when it is only asked for its version: nothing outlives ten seconds, no
+/// input, no network, no home, no terminal. $1 is the program, $2 the file to see in its place.
+const ASKED: &str = r#"
+[ -z "$2" ] || mount --bind "$2" "$1" || exit 99
+export HOME=/nonexistent TERM=dumb DISPLAY=
+cd / && exec timeout -k 1 10 "$1" --version
+"#;
+
+/// Programs that do other things than print when asked for a version, or print the time.
+const UNKIND: [&str; 4] = ["reboot", "shutdown", "poweroff", "halt"];
+
+/// What is said, and how it ended; `None` where it cannot be asked.
+fn version(program: &Path, stand_in: Option<&Path>) -> Option<(Option<i32>, Vec<u8>)> {
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "--net", "sh", "-c", ASKED])
+        .args(["sh", path(program), stand_in.map_or("", path)])
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let code = output.status.code();
+    (code != Some(99)).then_some((code, output.stdout))
+}
+
+/// Programs on the paths where a shell finds them.
+fn commands() -> impl Iterator<Item = PathBuf> {
+    let in_path = |program: &PathBuf| {
+        let directory = program.parent().and_then(Path::file_name);
+        directory.is_some_and(|name| name == "bin" || name == "sbin")
+    };
+    let kind = |program: &PathBuf| {
+        let name = program.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| !UNKIND.iter().any(|unkind| name.contains(unkind)))
+    };
+    programs().into_iter().filter(in_path).filter(kind)
+}
+
+#[test]
+#[ignore = "runs every program of the machine; make test-all runs it"]
+fn every_command_tells_the_same_version() {
+    let directory = tempfile::tempdir().unwrap();
+    let new = directory.path().join("new");
+    let (mut same, mut silent, mut other) = (0, 0, Vec::new());
+    for program in commands() {
+        let merge = ["--strategy", "merge", "--geometry", "arm64-4k"];
+        let arguments = [
+            &["-q", "fix", path(&program)],
+            &merge[..],
+            &["-o", path(&new)],
+        ];
+        if !hugetext(&arguments.concat()).status.success() {
+            continue;
+        }
+        // Who answers neither twice alike nor at all says nothing about the fix.
+        let before = [version(&program, None), version(&program, None)];
+        let [Some((Some(0), first)), Some(second)] = &before else {
+            silent += 1;
+            continue;
+        };
+        if (Some(0), first) != (second.0, &second.1) || first.is_empty() {
+            silent += 1;
+            continue;
+        }
+        match version(&program, Some(&new)) {
+            None => {
+                println!("skipped: no private mounts here");
+                return;
+            }
+            Some(after) if (after.0, &after.1) == (Some(0), first) => same += 1,
+            Some(_) => other.push(program),
+        }
+        fs::remove_file(&new).unwrap();
+    }
+    println!("{same} tell the same version, {silent} tell none");
+    assert!(other.is_empty(), "{other:?}");
+    assert!(same > 0);
+}
