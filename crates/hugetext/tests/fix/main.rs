@@ -6,6 +6,7 @@
 mod cross;
 mod filesystems;
 mod layouts;
+mod link_time;
 mod linkers;
 mod machine;
 mod real;
