@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use crate::machine::programs;
 use crate::sample::{hugetext, path};
 
-/// What a program may do when it is only asked for its version: nothing outlives ten seconds, no
-/// input, no network, no home, no terminal. $1 is the program, $2 the file to see in its place.
+/// What a program may do that does not know the question: nothing outlives ten seconds or sees
+/// another process, and there is no input, no network, no home and no terminal. $1 is the program, $2 the file to see in its place.
 const ASKED: &str = r#"
 [ -z "$2" ] || mount --bind "$2" "$1" || exit 99
 export HOME=/nonexistent TERM=dumb DISPLAY=
@@ -21,8 +21,9 @@ const UNKIND: [&str; 4] = ["reboot", "shutdown", "poweroff", "halt"];
 /// What is said, and how it ended; `None` where it cannot be asked.
 fn version(program: &Path, stand_in: Option<&Path>) -> Option<(Option<i32>, Vec<u8>)> {
     let output = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "--net", "sh", "-c", ASKED])
-        .args(["sh", path(program), stand_in.map_or("", path)])
+        .args(["--map-root-user", "--mount", "--net", "--pid", "--fork"])
+        .args(["--mount-proc", "--kill-child", "sh", "-c", ASKED, "sh"])
+        .args([path(program), stand_in.map_or("", path)])
         .stdin(Stdio::null())
         .output()
         .ok()?;
