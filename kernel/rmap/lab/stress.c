@@ -239,9 +239,10 @@ static void step_compact(void)
 	write_to("/proc/sys/vm/compact_memory", "1");
 }
 
-/* Take most of the free memory for a moment, so that file pages must go. */
+/* Take half of the free memory for a moment, one worker at a time, so that file pages must go. */
 static void step_pressure(void)
 {
+	unsigned long *busy = ran + PAGE / sizeof(*ran) - 1;
 	const long pages = sysconf(_SC_AVPHYS_PAGES);
 	const size_t size = PAGE * (pages > 0 ? pages : 1) / 2;
 	char *hog = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -249,8 +250,11 @@ static void step_pressure(void)
 
 	if (hog == MAP_FAILED)
 		return;
-	madvise(hog, size, MADV_MERGEABLE);
-	memset(hog, 1, size);
+	if (!__atomic_exchange_n(busy, 1, __ATOMIC_ACQUIRE)) {
+		madvise(hog, size, MADV_MERGEABLE);
+		memset(hog, 1, size);
+		__atomic_store_n(busy, 0, __ATOMIC_RELEASE);
+	}
 	munmap(hog, size);
 }
 
