@@ -27,6 +27,9 @@ declare -A commands=(
     ['llvm-objcopy']='llvm-objcopy "$file" "$out"'
 )
 
+# Seconds of wall, user and system time, to the millisecond.
+TIMEFORMAT='%3R %3U %3S'
+
 # measure DIRECTORY WAY...: times each way on the filesystem of a directory, into $results/WAY
 measure() {
     results=$1/results
@@ -43,9 +46,13 @@ measure() {
             rm -f "$out"
             sync -f "$file"
             cat "$file" "$kept" >/dev/null
-            if ! /usr/bin/time -a -o "$results/$way" -f '%e %U %S %M' bash -c "exec 2>/dev/null; ${commands[$way]}"; then
+            if ! { time eval "${commands[$way]}" 2>/dev/null; } 2>>"$results/$way"; then
                 rm -f "$results/$way"
                 continue
+            fi
+            if [ $round = 0 ]; then
+                rm -f "$out"
+                /usr/bin/time -o "$results/memory $way" -f %M bash -c "exec 2>/dev/null; ${commands[$way]}"
             fi
             [ ! -e "$out" ] || stat -c '%b %s' "$out" >"$results/size $way"
         done
@@ -85,9 +92,9 @@ table() {
             bash -c "${commands[$way]}" >/dev/null 2>&1 && reached=$(reach "$out")
         fi
         awk -v n="$way" -v w="$(median 1 "$way")" -v w0="$wall0" -v c="$(cpu "$way")" -v c0="$cpu0" \
-            -v m="$(median 4 "$way")" -v d="$more" -v r="$reached" \
+            -v m="$(cat "$results/memory $way")" -v d="$more" -v r="$reached" \
             'function ratio(a, b) {return b > 0 ? sprintf("%.2f", a / b) : "-"}
-             BEGIN {printf "| %s | %.2f | %s | %.2f | %s | %.1f | %s | %s |\n", n, w, ratio(w, w0), c, ratio(c, c0), m / 1024, d, r}'
+             BEGIN {printf "| %s | %.3f | %s | %.3f | %s | %.1f | %s | %s |\n", n, w, ratio(w, w0), c, ratio(c, c0), m / 1024, d, r}'
     done
 }
 

@@ -1,9 +1,10 @@
 //! The matrix: what to measure on which kernel. Pure.
 
 use hugetext_lab_agent::{Cell, Probe, Thp};
+use hugetext_leaf::Version;
 
 use crate::image::Fs;
-use crate::kernel::{Flavour, KernelId};
+use crate::kernel::{Flavour, KernelId, wanted};
 
 /// One boot of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +78,9 @@ fn whole(kernel: KernelId) -> Planned {
     }
     if filesystems.contains(&Fs::Ext4) {
         cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::Locks));
-        cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::PromoteRounds));
+        if is_milestone(kernel) {
+            cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::PromoteRounds));
+        }
         // One that has always held huge folios, one that came to, one that does not.
         for fs in [Fs::Xfs, Fs::Ext4, Fs::Btrfs] {
             cells.push(cell(fs, Thp::Madvise, Probe::Promote));
@@ -92,6 +95,14 @@ fn whole(kernel: KernelId) -> Planned {
         icount: false,
         cells,
     }
+}
+
+/// Whether the long trials are made on it: the kernels of two Debian releases, and the newest. They
+/// take longer than all else, and what they try is the same code on every kernel.
+fn is_milestone(kernel: KernelId) -> bool {
+    let newest = wanted(kernel.flavour).last().copied();
+    let released = [Version::new(6, 1), Version::new(6, 12)];
+    released.contains(&kernel.version) || newest == Some(kernel)
 }
 
 /// Everything that is a time. ext4 is built into every kernel, xfs has held huge folios for longer.
@@ -122,7 +133,6 @@ fn cell(fs: Fs, thp: Thp, probe: Probe) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::wanted;
 
     #[test]
     fn the_slice_has_two_kernels_of_two_architectures_and_two_filesystems() {
