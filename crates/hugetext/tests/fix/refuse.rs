@@ -130,12 +130,13 @@ fn outputs_that_cannot_be() {
     let before = fs::read(&program).unwrap();
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&program, &link).unwrap();
+    let missing = directory.path().join("missing/out");
     let outputs = [
         (path(&program), "--in-place"),
         (path(&link), "--in-place"),
         (path(directory.path()), "no regular file"),
         ("/dev/null", "no regular file"),
-        ("/nonexistent/out", "/nonexistent"),
+        (path(&missing), "missing"),
         ("/proc/out", "/proc"),
     ];
     for (output, says) in outputs {

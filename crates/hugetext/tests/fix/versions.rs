@@ -8,10 +8,11 @@ use crate::machine::programs;
 use crate::sample::{hugetext, path};
 
 /// What a program may do that does not know the question: nothing outlives ten seconds or sees
-/// another process, and there is no input, no network, no home and no terminal. $1 is the program, $2 the file to see in its place.
+/// another process, what it writes to its home is gone with it, and there is no input, no network and no terminal. $1 is the program, $2 the file to see in its place.
 const ASKED: &str = r#"
 [ -z "$2" ] || mount --bind "$2" "$1" || exit 99
-export HOME=/nonexistent TERM=dumb DISPLAY=
+mount -t tmpfs none /mnt || exit 99
+export HOME=/mnt TERM=dumb DISPLAY=
 cd / && exec timeout -k 1 10 "$1" --version
 "#;
 
