@@ -7,6 +7,14 @@ work=$(mktemp -d)
 pids=
 trap 'for pid in $pids; do kill "$pid" 2>/dev/null; done; rm -rf "$work"' EXIT
 
+# The first line of a family of processes stands for all, with the longest pause of any.
+brief() {
+    awk '{
+        if (NR == 1) print
+        for (i = 2; i <= NF; i++) if ($i == "ms" && $(i - 1) + 0 > worst) worst = $(i - 1) + 0
+    } END {if (NR > 1) printf "  and %d more; none stood still for more than %.1f ms\n", NR - 1, worst}'
+}
+
 # promote NAME PID…: promotes and maps back; prints what the command said.
 promote() {
     name=$1
@@ -16,12 +24,12 @@ promote() {
     echo
     echo '```'
     for _ in 1 2 3; do
-        "$hugetext" promote "$@" 2>&1 | grep -v '^    left'
+        "$hugetext" promote "$@" 2>&1 | grep -v '^    left' | brief
         sleep 3
-        "$hugetext" promote --revert "$@" 2>&1 | grep -v '^    left'
+        "$hugetext" promote --revert "$@" 2>&1 | grep -v '^    left' | brief
         sleep 1
     done
-    "$hugetext" promote "$@" 2>&1 | grep -v '^    left'
+    "$hugetext" promote "$@" 2>&1 | grep -v '^    left' | brief
     sleep 3
 }
 

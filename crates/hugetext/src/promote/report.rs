@@ -193,11 +193,11 @@ impl Report {
                 1 => "for".to_owned(),
                 stops => format!("{stops} times for at most"),
             };
-            write!(
-                text,
-                "; {} threads stood still {times} {milliseconds:.1} ms",
-                pause.threads
-            )?;
+            let threads = match pause.threads {
+                1 => "its thread".to_owned(),
+                threads => format!("{threads} threads"),
+            };
+            write!(text, "; {threads} stood still {times} {milliseconds:.1} ms")?;
         }
         writeln!(text)?;
         let mut left: Vec<&Unchanged> = process.left.iter().collect();
