@@ -20,34 +20,12 @@ pub(crate) fn assemble(
 ) -> Result<Plan, Refusal> {
     let Placement { moves, shifts } = placement;
     let segments = new_segments(image, groups, &shifts, options)?;
-    let worth: Vec<&Segment> = segments
-        .iter()
-        .filter(|s| s.is_text() && s.align >= options.leaf.bytes())
-        .collect();
-    if worth.is_empty() {
+    let leaf = options.leaf.bytes();
+    if !segments.iter().any(|s| s.is_text() && s.align >= leaf) {
         return Err(incongruent(image, groups, options));
     }
-    let program_table = Span::new(image.program_table.offset, image.program_table.end());
-    if !moves.keeps_whole(program_table) {
-        return Err(Refusal::Torn {
-            what: "the program header table",
-        });
-    }
-    let section_table = Span::new(image.section_table.offset, image.section_table.end());
-    if !moves.keeps_whole(section_table) {
-        return Err(Refusal::Torn {
-            what: "the section header table",
-        });
-    }
-    let describes = image.headers.iter().filter(|h| h.p_type != elf::PT_LOAD.0);
-    for header in describes {
-        let end = header.offset.saturating_add(header.filesz);
-        if !moves.keeps_whole(Span::new(header.offset, end)) {
-            return Err(Refusal::Torn {
-                what: "a program header",
-            });
-        }
-    }
+    check_kept_whole(image, &moves)?;
+    let segments = without_idle_alignment(image, segments);
     let headers = new_headers(image, groups, &segments, &shifts, &moves);
     let file_len = image
         .file_len
@@ -71,6 +49,42 @@ pub(crate) fn assemble(
         shifts,
         moves: moves.into_vec(),
     })
+}
+
+/// Header tables, and what program headers other than PT_LOAD name, move by one distance each.
+fn check_kept_whole(image: &Image, moves: &Moves) -> Result<(), Refusal> {
+    let [programs, sections] = [&image.program_table, &image.section_table]
+        .map(|table| Span::new(table.offset, table.end()));
+    let describes = image.headers.iter().filter(|h| h.p_type != elf::PT_LOAD.0);
+    let described = describes.map(|header| {
+        let end = header.offset.saturating_add(header.filesz);
+        ("a program header", Span::new(header.offset, end))
+    });
+    let mut named = [
+        ("the program header table", programs),
+        ("the section header table", sections),
+    ]
+    .into_iter()
+    .chain(described);
+    let torn = named.find(|(_, span)| !moves.keeps_whole(*span));
+    torn.map_or(Ok(()), |(what, _)| Err(Refusal::Torn { what }))
+}
+
+/// Nothing places a program that has fixed addresses by its p_align, so raising that is no change
+/// worth a new file. Where other things change it is raised all the same: tools that lay the file
+/// out anew (strip) keep the layout by it.
+fn without_idle_alignment(image: &Image, new: Vec<Segment>) -> Vec<Segment> {
+    let old = &image.segments;
+    let realigned = |(old, new): (&Segment, &Segment)| {
+        let mut as_before = *new;
+        as_before.align = old.align;
+        as_before == *old
+    };
+    let only_realigned = new.len() == old.len() && old.iter().zip(&new).all(realigned);
+    match image.kind {
+        ObjectKind::Executable if only_realigned => old.clone(),
+        _ => new,
+    }
 }
 
 fn incongruent(image: &Image, groups: &[Group], options: &Options) -> Refusal {

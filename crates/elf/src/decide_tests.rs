@@ -124,6 +124,25 @@ fn congruent_text_needs_a_header_edit_only_and_then_nothing() {
 }
 
 #[test]
+fn congruent_text_at_fixed_addresses_needs_nothing() {
+    let loads = [
+        (4 * M, 0, 0x3000, 0x1000, R),
+        (4 * M + 0x3000, 0x3000, 9 * M, 0x1000, RX),
+    ];
+    let image = image(ObjectKind::Executable, &loads);
+    for strategy in [Strategy::Align, Strategy::Shift] {
+        let plan = plan(&image, strategy, &OPTIONS).unwrap();
+        assert!(plan.is_noop(&image), "{plan:?}");
+        assert_eq!(plan.reached(&image, Leaf::K4), 6 * M);
+    }
+    assert!(
+        !plan(&image, Strategy::Merge, &OPTIONS)
+            .unwrap()
+            .is_noop(&image)
+    );
+}
+
+#[test]
 fn merge_joins_read_only_neighbours_and_says_what_becomes_executable() {
     let image = lld();
     let plan = plan(&image, Strategy::Merge, &OPTIONS).unwrap();

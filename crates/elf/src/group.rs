@@ -45,8 +45,8 @@ impl Group {
             .collect()
     }
 
-    /// Groups of read-only neighbours. Neighbours with a whole window of nothing
-    /// between them are not joined; where the file has another order than memory, none are.
+    /// Groups of read-only neighbours. Neighbours with a whole window of nothing between them are
+    /// not joined; where the file has another order than memory, none are.
     fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
         let mut groups = Group::each_alone(segments);
         if !segments.is_sorted_by_key(|segment| segment.offset) {
@@ -122,8 +122,8 @@ impl Group {
         }
     }
 
-    /// Bytes from the end of the group to the end of its last window, where no other segment is there.
-    /// What is smaller than a leaf is not padded for.
+    /// Bytes from the end of the group to the end of its last window, where no other segment is
+    /// there. What is smaller than a leaf is not padded for.
     pub(crate) fn extension(&self, segments: &[Segment], options: &Options) -> u64 {
         let leaf = options.leaf;
         let members = self.members(segments);
@@ -151,8 +151,8 @@ fn is_stuck(segment: &Segment, leaf: Leaf) -> bool {
 }
 
 /// Whether `after` can be mapped together with `before`: neither is writable, both or none can be
-/// read, the file keeps its order, and what lies between them in memory can be a hole of the file. Bytes of the file that
-/// lie between them stay behind `before`, where bss would have to be zero.
+/// read, the file keeps its order, and what lies between them in memory can be a hole of the file.
+/// Bytes of the file that lie between them stay behind `before`, where bss would have to be zero.
 fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
     let only_hole = leaf.align_up(before.memory().end) < leaf.align_down(after.vaddr);
     let no_bss = before.memsz == before.filesz || before.file().end == after.offset;

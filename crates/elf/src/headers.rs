@@ -110,24 +110,7 @@ pub(crate) fn read_tables(
     header: &FileHeader64<LE>,
     file_len: u64,
 ) -> Result<(Table, Table, u64), ImageError> {
-    let section_offset = header.e_shoff.get(LE);
-    let entry_size = u64::from(header.e_shentsize.get(LE));
-    let first = if section_offset == 0 {
-        None
-    } else {
-        let size = size_of::<SectionHeader64<LE>>() as u64;
-        if entry_size != size {
-            return Err(ImageError::Malformed("section headers of unknown size"));
-        }
-        let bytes = read_range(
-            source,
-            section_offset,
-            size,
-            file_len,
-            "the section headers",
-        )?;
-        Some(parse::<SectionHeader64<LE>>(&bytes, "the section headers")?)
-    };
+    let first = read_first_section(source, header, file_len)?;
     let in_first = |field: fn(&SectionHeader64<LE>) -> u64, missing| {
         first
             .as_ref()
@@ -159,14 +142,35 @@ pub(crate) fn read_tables(
         entry_size: u64::from(header.e_phentsize.get(LE)),
     };
     let section_table = Table {
-        offset: section_offset,
+        offset: header.e_shoff.get(LE),
         count: section_count,
-        entry_size,
+        entry_size: u64::from(header.e_shentsize.get(LE)),
     };
     if section_table.end() > file_len {
-        return Err(ImageError::Truncated("the section headers"));
+        return Err(ImageError::Truncated(SECTIONS));
     }
     Ok((program_table, section_table, section_names))
+}
+
+/// What is read of the section header table, in errors.
+const SECTIONS: &str = "the section headers";
+
+/// Section header 0; `None` if the file has no section headers.
+fn read_first_section(
+    source: &(impl ReadAt + ?Sized),
+    header: &FileHeader64<LE>,
+    file_len: u64,
+) -> Result<Option<SectionHeader64<LE>>, ImageError> {
+    let offset = header.e_shoff.get(LE);
+    if offset == 0 {
+        return Ok(None);
+    }
+    let size = size_of::<SectionHeader64<LE>>() as u64;
+    if u64::from(header.e_shentsize.get(LE)) != size {
+        return Err(ImageError::Malformed("section headers of unknown size"));
+    }
+    let bytes = read_range(source, offset, size, file_len, SECTIONS)?;
+    parse(&bytes, SECTIONS).map(Some)
 }
 
 pub(crate) fn read_program_headers(

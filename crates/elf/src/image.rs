@@ -194,7 +194,7 @@ fn read_appended(
     if end < file_len {
         for_each_section(source, sections, file_len, |_, section, _| {
             end = end.max(named(section.offset, section.file_size()));
-            Ok(())
+            Ok::<_, ImageError>(())
         })?;
     }
     let appended = file_len.saturating_sub(end);

@@ -32,4 +32,4 @@ pub use options::{Options, Strategy};
 pub use plan::{Cost, Plan, Refusal, Warning};
 pub use rewrite::{Operation, RewriteError, rewrite};
 pub use source::ReadAt;
-pub use verify::{Difference, PermissionChange, Verified, verify, verify_unshared};
+pub use verify::{Difference, PermissionChange, Stretch, Verified, verify, verify_unshared};

@@ -40,20 +40,15 @@ impl Linker {
             return Ok(None);
         };
         let (mut comment, mut gold, mut go) = (None, false, false);
-        for_each_section(
-            source,
-            &image.section_table,
-            image.file_len,
-            |_, section, raw| {
-                match names.of(raw) {
-                    b".comment" => comment = Some(section),
-                    b".note.gnu.gold-version" => gold = true,
-                    b".note.go.buildid" => go = true,
-                    _ => {}
-                }
-                Ok(())
-            },
-        )?;
+        for_each_section(source, table, image.file_len, |_, section, raw| {
+            match names.of(raw) {
+                b".comment" => comment = Some(section),
+                b".note.gnu.gold-version" => gold = true,
+                b".note.go.buildid" => go = true,
+                _ => {}
+            }
+            Ok::<_, ImageError>(())
+        })?;
         let marks = match comment {
             Some(section) => content(source, image, &section)?,
             None => Vec::new(),

@@ -184,45 +184,29 @@ fn section_headers(
     let table = &image.section_table;
     let names = Names::read(source, table, image.section_names, image.file_len)?;
     let mut writes: Vec<(u64, Vec<u8>)> = Vec::new();
-    let mut torn = None;
-    let mut payload = None;
-    for_each_section(
-        source,
-        &image.section_table,
-        image.file_len,
-        |index, section, raw| {
-            let Some(shift) = section_shift(image, plan, &section) else {
-                torn = torn.or(Some(index));
-                return Ok(());
-            };
-            if shift == 0 {
-                return Ok(());
+    for_each_section(source, table, image.file_len, |index, section, raw| {
+        let shift = section_shift(image, plan, &section).ok_or(RewriteError::TornSection(index))?;
+        if shift == 0 {
+            return Ok(());
+        }
+        let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
+        if is_payload(&section, name) {
+            return Err(RewriteError::Payload {
+                name: String::from_utf8_lossy(name).into_owned(),
+                bytes: section.size,
+            });
+        }
+        let mut raw: SectionHeader64<LE> = *raw;
+        raw.sh_offset.set(LE, section.offset.saturating_add(shift));
+        let at = plan.section_table.saturating_add(index * SECTION_HEADER);
+        match writes.last_mut() {
+            Some((start, bytes)) if *start + bytes.len() as u64 == at => {
+                bytes.extend_from_slice(bytes_of(&raw));
             }
-            let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
-            if is_payload(&section, name) {
-                payload = Some(RewriteError::Payload {
-                    name: String::from_utf8_lossy(name).into_owned(),
-                    bytes: section.size,
-                });
-            }
-            let mut raw: SectionHeader64<LE> = *raw;
-            raw.sh_offset.set(LE, section.offset.saturating_add(shift));
-            let at = plan.section_table.saturating_add(index * SECTION_HEADER);
-            match writes.last_mut() {
-                Some((start, bytes)) if *start + bytes.len() as u64 == at => {
-                    bytes.extend_from_slice(bytes_of(&raw));
-                }
-                _ => writes.push((at, bytes_of(&raw).to_vec())),
-            }
-            Ok(())
-        },
-    )?;
-    if let Some(index) = torn {
-        return Err(RewriteError::TornSection(index));
-    }
-    if let Some(payload) = payload {
-        return Err(payload);
-    }
+            _ => writes.push((at, bytes_of(&raw).to_vec())),
+        }
+        Ok(())
+    })?;
     let writes = writes.into_iter();
     Ok(writes
         .map(|(at, bytes)| Operation::Write { at, bytes })

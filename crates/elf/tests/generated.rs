@@ -7,7 +7,9 @@ mod generate;
 
 use apply::apply;
 use generate::{Program, program};
-use hugetext_elf::{Image, Options, Plan, RewriteError, Strategy, plan, rewrite, verify};
+use hugetext_elf::{
+    Image, Options, Plan, RewriteError, Strategy, Stretch, plan, rewrite, verify, verify_unshared,
+};
 use hugetext_leaf::Leaf;
 use proptest::prelude::*;
 
@@ -36,6 +38,24 @@ fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, 
     };
     let new = apply(&old, &operations);
     Some((old, plan, new))
+}
+
+/// What a filesystem would tell that shares each block of two files that is alike.
+fn by_blocks(old: &[u8], new: &[u8]) -> impl Fn(u64, u64) -> Stretch {
+    const BLOCK: usize = 4096;
+    fn block(file: &[u8], at: usize) -> Option<&[u8]> {
+        file.chunks(BLOCK).nth(at / BLOCK)
+    }
+    move |at_old, at_new| {
+        let [at_old, at_new] = [at_old, at_new].map(|at| at as usize);
+        let [old_left, new_left] = [at_old, at_new].map(|at| BLOCK - at % BLOCK);
+        let (one, other) = (block(old, at_old), block(new, at_new));
+        if old_left == new_left && one.is_some() && one == other {
+            Stretch::Shared(old_left as u64)
+        } else {
+            Stretch::Unknown(old_left.min(new_left) as u64)
+        }
+    }
 }
 
 proptest! {
@@ -101,6 +121,18 @@ proptest! {
         if Image::read(&new).is_ok_and(|image| named(&image)) {
             let found = verify(&old, &new);
             prop_assert!(found.is_err(), "byte {at:#x} of {plan:#?}");
+            let found = verify_unshared(&old, &new, by_blocks(&old, &new));
+            prop_assert!(found.is_err(), "byte {at:#x} of {plan:#?}, by blocks");
+        }
+    }
+
+    #[test]
+    fn what_is_known_to_be_shared_changes_no_verdict(program in program(MOST)) {
+        for strategy in STRATEGIES {
+            if let Some((old, _, new)) = fix(&program, strategy, true) {
+                let found = verify_unshared(&old, &new, by_blocks(&old, &new));
+                prop_assert_eq!(found.unwrap(), verify(&old, &new).unwrap());
+            }
         }
     }
 }

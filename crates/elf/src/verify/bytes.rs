@@ -6,7 +6,7 @@ use crate::error::ImageError;
 use crate::headers::Table;
 use crate::image::Image;
 use crate::source::ReadAt;
-use crate::verify::Difference;
+use crate::verify::{Difference, Stretch};
 
 /// Bytes compared at a time.
 const CHUNK: usize = 1 << 18;
@@ -14,9 +14,8 @@ const CHUNK: usize = 1 << 18;
 /// Bytes of the ELF64 file header.
 const FILE_HEADER: u64 = 64;
 
-/// How many bytes from an offset of the old file on are known, without reading them, to be those
-/// from an offset of the new file on; 0 where that is not known.
-pub(super) type Shared<'a> = dyn Fn(u64, u64) -> u64 + 'a;
+/// What is known of the bytes from an offset of the old file and one of the new file on.
+pub(super) type Known<'a> = dyn Fn(u64, u64) -> Stretch + 'a;
 
 /// Two files, and room to compare them in.
 pub(super) struct Comparer<'a, O: ?Sized, N: ?Sized> {
@@ -24,7 +23,7 @@ pub(super) struct Comparer<'a, O: ?Sized, N: ?Sized> {
     pub(super) old_image: &'a Image,
     pub(super) new: &'a N,
     pub(super) new_image: &'a Image,
-    shared: &'a Shared<'a>,
+    known: &'a Known<'a>,
     old_buffer: Vec<u8>,
     new_buffer: Vec<u8>,
     /// Header tables by their place in the old and in the new file. They differ by purpose, and
@@ -38,7 +37,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         old_image: &'a Image,
         new: &'a N,
         new_image: &'a Image,
-        shared: &'a Shared<'a>,
+        known: &'a Known<'a>,
     ) -> Comparer<'a, O, N> {
         let span = |table: &Table| Span::new(table.offset, table.end());
         Comparer {
@@ -46,7 +45,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
             old_image,
             new,
             new_image,
-            shared,
+            known,
             old_buffer: vec![0; CHUNK],
             new_buffer: vec![0; CHUNK],
             tables: [
@@ -101,12 +100,14 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         while done < old.len() {
             let (at, left) = (old.start + done, old.len() - done);
             let from = new.checked_add(done).ok_or(beyond())?;
-            let known = (self.shared)(at, from).min(left);
-            if known > 0 {
-                done += known;
-                continue;
-            }
-            let len = left.min(CHUNK as u64);
+            let unknown = match (self.known)(at, from) {
+                Stretch::Shared(len) => {
+                    done = done.saturating_add(len);
+                    continue;
+                }
+                Stretch::Unknown(len) => len,
+            };
+            let len = left.min(unknown.clamp(1, CHUNK as u64));
             let (a, b) = self.read_both(at, from, len as usize)?;
             if a != b {
                 let first = a.iter().zip(b).position(|(a, b)| a != b);
