@@ -84,10 +84,7 @@ impl<'a> Copier<'a> {
         let end = to + (from.end - from.start);
         let old = |new: u64| from.start + (new - to);
         let mut at = to;
-        for index in 0..self.written.len() {
-            let Some(range) = self.written.get(index).cloned() else {
-                break;
-            };
+        for range in self.written.clone() {
             let apart = range.start.clamp(at, end)..range.end.clamp(at, end);
             if !apart.is_empty() {
                 self.share_or_copy(old(at)..old(apart.start), at)?;
@@ -162,7 +159,8 @@ impl<'a> Copier<'a> {
     }
 
     fn copy_chunks(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
-        self.buffer.resize(self.chunk as usize, 0);
+        let most = self.chunk.min(from.end - from.start) as usize;
+        self.buffer.resize(self.buffer.len().max(most), 0);
         let mut done = 0;
         while done < from.end - from.start {
             let left = from.end - from.start - done;

@@ -34,13 +34,12 @@ impl SharedExtents {
         })
     }
 
-    /// How many bytes from the offset `old` of the old file on are the very blocks that the new
-    /// file has from its offset `new` on. At least so many: ask again for what follows.
-    pub fn shared(&self, old: u64, new: u64) -> u64 {
-        match (block_at(&self.old, old), block_at(&self.new, new)) {
-            (Some(a), Some(b)) if a.0 == b.0 => a.1.min(b.1),
-            _ => 0,
-        }
+    /// Whether the byte at the offset `old` of the old file and that at `new` of the new file are in
+    /// the same block, and for how many bytes from there on the answer stays so: at least 1.
+    pub fn shared(&self, old: u64, new: u64) -> (bool, u64) {
+        let (old, new) = (run_at(&self.old, old), run_at(&self.new, new));
+        let shared = old.physical.is_some() && old.physical == new.physical;
+        (shared, old.len.min(new.len))
     }
 }
 
@@ -52,13 +51,31 @@ struct Extent {
     len: u64,
 }
 
-/// Where the byte at `offset` is, and how many follow it there.
-fn block_at(extents: &[Extent], offset: u64) -> Option<(u64, u64)> {
+/// Bytes of a file that lie next to each other.
+struct Run {
+    /// Where the first one is; `None` if that is not known, as in a hole.
+    physical: Option<u64>,
+    /// How many.
+    len: u64,
+}
+
+/// The run that begins at `offset`.
+fn run_at(extents: &[Extent], offset: u64) -> Run {
     let next = extents.partition_point(|extent| extent.logical <= offset);
-    let extent = extents.get(next.checked_sub(1)?)?;
-    let into = offset - extent.logical;
-    let left = extent.len.checked_sub(into).filter(|left| *left > 0)?;
-    Some((extent.physical.checked_add(into)?, left))
+    let before = next.checked_sub(1).and_then(|index| extents.get(index));
+    let inside = before.and_then(|extent| {
+        let into = offset - extent.logical;
+        let len = extent.len.checked_sub(into).filter(|left| *left > 0)?;
+        let physical = extent.physical.checked_add(into);
+        Some(Run { physical, len })
+    });
+    let nothing = || Run {
+        physical: None,
+        len: extents
+            .get(next)
+            .map_or(u64::MAX, |extent| extent.logical - offset),
+    };
+    inside.unwrap_or_else(nothing)
 }
 
 /// f_type of statfs(2): XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC (linux/magic.h).
@@ -202,13 +219,18 @@ mod tests {
                 extent(300, 5000, 99),
             ],
         };
-        assert_eq!(shared.shared(0, 0), 0, "other blocks");
-        assert_eq!(shared.shared(20, 20), 80);
-        assert_eq!(shared.shared(30, 30), 70);
-        assert_eq!(shared.shared(30, 31), 0, "the same blocks at another place");
-        assert_eq!(shared.shared(10, 10), 0, "a hole");
-        assert_eq!(shared.shared(100, 300), 50);
-        assert_eq!(shared.shared(150, 350), 0, "beyond the end");
+        assert_eq!(shared.shared(0, 0), (false, 10), "other blocks");
+        assert_eq!(shared.shared(20, 20), (true, 80));
+        assert_eq!(shared.shared(30, 30), (true, 70));
+        assert_eq!(
+            shared.shared(30, 31),
+            (false, 69),
+            "the same blocks elsewhere"
+        );
+        assert_eq!(shared.shared(10, 10), (false, 10), "a hole");
+        assert_eq!(shared.shared(100, 300), (true, 50));
+        assert_eq!(shared.shared(150, 350), (false, 49), "beyond the old end");
+        assert_eq!(shared.shared(150, 400), (false, u64::MAX), "beyond both");
     }
 
     #[test]
@@ -216,7 +238,7 @@ mod tests {
         let (a, b) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         a.set_len(10_000).unwrap();
         let shared = SharedExtents::of(&a, &b).unwrap();
-        assert_eq!(shared.shared(0, 0), 0);
+        assert_eq!(shared.shared(0, 0), (false, u64::MAX));
         let proc = File::open("/proc/self/status").unwrap();
         assert!(SharedExtents::of(&a, &proc).is_ok());
     }

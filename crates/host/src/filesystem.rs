@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::Filesystem;
-use procfs::process::{MountInfo, Process};
+use procfs::FromRead;
+use procfs::process::{MountInfo, MountInfos};
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use serde::Serialize;
 
@@ -65,9 +66,7 @@ pub struct Mounts(HashMap<u64, MountedOn>);
 impl Mounts {
     /// Reads /proc/self/mountinfo.
     pub fn read() -> io::Result<Mounts> {
-        let mounts = Process::myself()
-            .and_then(|process| process.mountinfo())
-            .map_err(io_error)?;
+        let mounts = MountInfos::from_file("/proc/self/mountinfo").map_err(io_error)?;
         let by_id = mounts.into_iter().filter_map(|mount| {
             let id = u64::try_from(mount.mnt_id).ok()?;
             Some((id, describe(mount)))

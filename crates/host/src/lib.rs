@@ -38,7 +38,7 @@ pub use filesystem::{MountedOn, Mounts, free_bytes, open_regular, open_without_w
 pub use guard::Guard;
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
-pub use machine::{Machine, ThpMode, glibc_version};
+pub use machine::{Machine, Paging, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use namespace::{
     Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs, uncover,
@@ -53,7 +53,7 @@ pub use promote::{
     Copies, CopyError, HugeCopy, Mappings, Outcome, Pause, Refusal, SwapError, Target, promote,
     revert,
 };
-pub use region::{Advice, Region, advise_process};
+pub use region::{Advice, Region, advise_process, while_busy};
 pub use rights::{Written, anonymous_folios};
 pub use store::{
     Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Store, StoreError, WriteError, may_stand_in,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::sync::OnceLock;
 
 use hugetext_leaf::{Geometry, Leaf, Version};
 use serde::Serialize;
@@ -32,7 +33,40 @@ impl fmt::Display for ThpMode {
     }
 }
 
-/// The kernel and page sizes of this machine.
+/// What decides about leaves on this machine; asked for in microseconds.
+#[derive(Debug, Clone)]
+pub struct Paging {
+    /// The release string of uname.
+    pub release: String,
+    /// The version in it; `None` if it does not begin with numbers.
+    pub kernel: Option<Version>,
+    /// The base page.
+    pub page: Leaf,
+    /// The PMD leaf; `None` without transparent huge pages.
+    pub pmd: Option<Leaf>,
+    /// The leaf sizes of this architecture and base page, if they are known.
+    pub geometry: Option<Geometry>,
+}
+
+impl Paging {
+    /// Asks the running kernel.
+    pub fn this() -> Paging {
+        let release = rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned();
+        let page = Leaf::from_bytes(rustix::param::page_size() as u64).unwrap_or(Leaf::K4);
+        Paging {
+            kernel: release.parse().ok(),
+            release,
+            page,
+            pmd: pmd_leaf(),
+            geometry: geometry(std::env::consts::ARCH, page),
+        }
+    }
+}
+
+/// The kernel and page sizes of this machine, and what else tells one from another.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
     /// The release string of uname.
@@ -78,19 +112,20 @@ impl fmt::Display for Machine {
 impl Machine {
     /// Asks the running kernel.
     pub fn this() -> Machine {
-        let release = rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned();
-        let page = Leaf::from_bytes(rustix::param::page_size() as u64).unwrap_or(Leaf::K4);
-        let arch = std::env::consts::ARCH;
-        Machine {
-            kernel: release.parse().ok(),
+        let Paging {
             release,
-            arch,
+            kernel,
             page,
-            pmd: pmd_leaf(),
-            geometry: geometry(arch, page),
+            pmd,
+            geometry,
+        } = Paging::this();
+        Machine {
+            release,
+            kernel,
+            arch: std::env::consts::ARCH,
+            page,
+            pmd,
+            geometry,
             thp: thp_mode(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             processor: processor(),
@@ -101,7 +136,9 @@ impl Machine {
 
 /// The PMD leaf; `None` without transparent huge pages.
 pub(crate) fn pmd_leaf() -> Option<Leaf> {
-    read_number(&format!("{THP}/hpage_pmd_size")).and_then(Leaf::from_bytes)
+    static LEAF: OnceLock<Option<Leaf>> = OnceLock::new();
+    let read = || read_number(&format!("{THP}/hpage_pmd_size")).and_then(Leaf::from_bytes);
+    *LEAF.get_or_init(read)
 }
 
 fn geometry(arch: &str, page: Leaf) -> Option<Geometry> {

@@ -6,10 +6,10 @@ use std::io;
 use hugetext_leaf::{Leaf, Perms, Span};
 use rustix::mm::Advice;
 
-use crate::region::Region;
+use crate::region::{Region, while_busy};
 
 /// How often a collapse is tried before EAGAIN is its answer.
-const COLLAPSE_TRIES: u32 = 5;
+const COLLAPSE_TRIES: u32 = 6;
 
 /// A shared read-only mapping of a range of a file, placed so that address and file offset are
 /// congruent modulo a leaf: a view of the page cache. Unmapped when dropped.
@@ -76,19 +76,23 @@ impl FileMapping {
         unsafe { rustix::mm::madvise(start, len, Advice::LinuxHugepage) }.map_err(io::Error::from)
     }
 
+    /// Has faults read only the page they need (MADV_RANDOM).
+    pub fn expect_random(&self) -> io::Result<()> {
+        self.advise(self.range, libc::MADV_RANDOM)
+    }
+
     /// Gathers `range` into huge folios now (MADV_COLLAPSE, Linux 6.1). Tried again where the kernel
     /// says that somebody else was at these pages just then, as khugepaged may be.
     pub fn collapse(&self, range: Span) -> io::Result<()> {
-        let collapse = || self.advise(range, crate::region::MADV_COLLAPSE);
-        let busy = |result: &io::Result<()>| matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        let mut tries = (0..COLLAPSE_TRIES).map(|_| collapse());
-        tries.find(|result| !busy(result)).unwrap_or_else(collapse)
+        while_busy(COLLAPSE_TRIES, || {
+            self.advise(range, crate::region::MADV_COLLAPSE)
+        })
     }
 
     fn advise(&self, range: Span, advice: libc::c_int) -> io::Result<()> {
         let (start, len) = self.part(range)?;
-        // SAFETY: the range lies inside the mapping owned by self; populating and collapsing
-        // change neither content nor protection.
+        // SAFETY: the range lies inside the mapping owned by self; none of the advices used here
+        // changes content or protection.
         match unsafe { libc::madvise(start, len, advice) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -102,14 +106,15 @@ impl FileMapping {
         unsafe { rustix::mm::mlock(start, len) }.map_err(io::Error::from)
     }
 
-    /// For each page of the mapping, whether the page cache holds it (mincore). The kernel tells
-    /// this only to those who own the file or may write it; others are told that all are held
+    /// For each page of `range`, whether the page cache holds it (mincore). The kernel tells this
+    /// only to those who own the file or may write it; others are told that all are held
     /// (mm/mincore.c, can_do_mincore()).
-    pub fn resident(&self) -> io::Result<Vec<bool>> {
+    pub fn resident(&self, range: Span) -> io::Result<Vec<bool>> {
         let page = rustix::param::page_size();
-        let (start, len) = self.part(self.range)?;
+        let (start, len) = self.part(range)?;
         let mut map = vec![0u8; len.div_ceil(page)];
-        // SAFETY: the range is the mapping owned by self, and the vector has one byte a page.
+        // SAFETY: the range lies inside the mapping owned by self, and the vector has one byte a
+        // page.
         match unsafe { libc::mincore(start, len, map.as_mut_ptr()) } {
             0 => Ok(map.into_iter().map(|byte| byte & 1 != 0).collect()),
             _ => Err(io::Error::last_os_error()),

@@ -41,9 +41,12 @@ pub enum ReplaceError {
 /// A file without a name in `directory`, open for reading and writing. Gone when the last process
 /// that has it open or mapped ends, however it ends (O_TMPFILE).
 pub fn unnamed_file(directory: impl AsFd) -> io::Result<File> {
+    Ok(open_unnamed(directory, Mode::RWXU)?)
+}
+
+fn open_unnamed(directory: impl AsFd, mode: Mode) -> Result<File, Errno> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR | Mode::XUSR;
-    Ok(openat(directory, ".", flags, mode)?.into())
+    openat(directory, ".", flags, mode).map(File::from)
 }
 
 /// A new file in the directory of its destination, without a name where the filesystem has such
@@ -72,9 +75,8 @@ impl Replacement {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty());
         let directory = directory.map_err(|error| create(error.into()))?;
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let (file, named) = match openat(&directory, ".", flags, Mode::RUSR | Mode::WUSR) {
-            Ok(file) => (file.into(), None),
+        let (file, named) = match open_unnamed(&directory, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => (file, None),
             // open(2), O_TMPFILE: the filesystem has none, or the kernel does not know the flag.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOSYS) => {
                 let (file, named) = Temporary::create(parent, directory.as_fd()).map_err(create)?;

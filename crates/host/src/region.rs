@@ -232,6 +232,18 @@ impl Drop for Region {
     }
 }
 
+/// Makes a call until its answer is not EAGAIN, `tries` times at most: so the kernel answers where it
+/// finds a page in use for the moment, by a fault or a fork of a busy program.
+pub fn while_busy<T>(tries: u32, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..tries {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            outcome => return outcome,
+        }
+    }
+    call()
+}
+
 /// process_madvise(2) over `spans` of the process behind `pidfd`: bytes advised. Needs CAP_SYS_NICE
 /// and the right to trace the process.
 pub fn advise_process(pidfd: impl AsFd, spans: &[Span], advice: Advice) -> io::Result<u64> {

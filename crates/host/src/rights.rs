@@ -34,14 +34,14 @@ impl Written {
     pub fn in_base_pages(len: usize, page: Leaf, pmd: Leaf) -> io::Result<Written> {
         let memory = Written::nothing(len, page, pmd)?;
         memory.region.advise(Advice::NoHugePage)?;
-        memory.write(0..len)
+        memory.write()
     }
 
     /// In huge pages, as far as the kernel gives them.
     pub fn in_huge_pages(len: usize, page: Leaf, pmd: Leaf) -> io::Result<Written> {
         let memory = Written::nothing(len, page, pmd)?;
         memory.region.advise(Advice::HugePage)?;
-        memory.write(0..len)
+        memory.write()
     }
 
     /// In folios of `block`, below the PMD leaf, as far as the kernel gives them (Linux 6.8, where
@@ -60,7 +60,7 @@ impl Written {
         }
         // One mapping again, whose windows are partly filled, so that no huge page fits.
         memory.region.advise(Advice::HugePage)?;
-        memory.write(0..len)
+        memory.write()
     }
 
     /// Not written but read: a file mapped privately, which shows the folios of the page cache.
@@ -74,8 +74,8 @@ impl Written {
         Ok(Written { region, page, pmd })
     }
 
-    fn write(self, part: Range<usize>) -> io::Result<Written> {
-        self.dirty(part);
+    fn write(self) -> io::Result<Written> {
+        self.dirty(0..self.len());
         Ok(self)
     }
 

@@ -32,15 +32,18 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 const TRIES: u32 = 8;
 
 impl Temporary {
-    /// A new file for reading and writing by its owner in `directory`, whose path is `path`.
-    pub(crate) fn create(path: &Path, directory: BorrowedFd<'_>) -> io::Result<(File, Temporary)> {
-        Temporary::take(path, |name| {
+    /// A new file for reading and writing by its owner in `directory`, opened as `opened`.
+    pub(crate) fn create(
+        directory: &Path,
+        opened: BorrowedFd<'_>,
+    ) -> io::Result<(File, Temporary)> {
+        Temporary::take(directory, |name| {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-            Ok(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+            Ok(openat(opened, name, flags, Mode::RUSR | Mode::WUSR)?.into())
         })
     }
 
-    /// A name in the directory of that path that `make` gives to something; `AlreadyExists` from it asks for
+    /// A name in `directory` that `make` gives to something; `AlreadyExists` from it asks for
     /// another name.
     pub(crate) fn take<T>(
         directory: &Path,

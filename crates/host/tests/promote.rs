@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -186,6 +187,61 @@ fn a_busy_program_goes_there_and_back_and_notices_nothing() {
     assert_eq!(at_first, layout(&target));
     assert_eq!(huge(&target), 0);
     busy.finish();
+}
+
+/// Names the process that `promotes_until_it_is_killed` works on.
+const VICTIM: &str = "HUGETEXT_VICTIM";
+
+#[test]
+#[ignore = "ends by SIGKILL only: run by the test below"]
+fn promotes_until_it_is_killed() {
+    let Ok(pid) = std::env::var(VICTIM) else {
+        return;
+    };
+    let (target, leaf) = (Target::open(pid.parse().unwrap()).unwrap(), leaf().unwrap());
+    let mut copies = Copies::default();
+    loop {
+        promote_all(&target, leaf, &mut copies).unwrap();
+        println!("there");
+        revert_all(&target);
+    }
+}
+
+#[test]
+fn a_killed_tracer_leaves_a_process_well_or_dead() {
+    if leaf().is_none() {
+        return;
+    }
+    for spins in (0..2_000_000).step_by(200_000) {
+        let mut busy = Busy::start(4);
+        let mut tracer = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "promotes_until_it_is_killed"])
+            .arg("--nocapture")
+            .env(VICTIM, busy.child.id().to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(tracer.stdout.take().unwrap());
+        let begun = said.lines().any(|line| line.unwrap().contains("there"));
+        // Somewhere on the way back.
+        (0..spins).for_each(|spin| {
+            std::hint::black_box(spin);
+        });
+        tracer.kill().unwrap();
+        tracer.wait().unwrap();
+        if !begun {
+            eprintln!("skipped: not allowed to promote");
+            return;
+        }
+        let asked = writeln!(busy.input.as_ref().unwrap());
+        if asked.is_ok() && busy.line().starts_with("ok ") {
+            busy.finish();
+        } else {
+            let status = busy.child.wait().unwrap();
+            assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+        }
+    }
 }
 
 /// What a program that ended too early said.
@@ -398,7 +454,14 @@ fn foreign_program() -> tempfile::NamedTempFile {
 #[test]
 fn a_32_bit_program_is_refused() {
     let program = foreign_program().into_temp_path();
-    let Ok(mut child) = Command::new(&program).spawn() else {
+    // A child that another test forks has the new file open until it executes.
+    let started = loop {
+        match Command::new(&program).spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            started => break started,
+        }
+    };
+    let Ok(mut child) = started else {
         eprintln!("skipped: no 32-bit programs here");
         return;
     };

@@ -53,6 +53,37 @@ fn an_entry_has_the_rights_of_its_original_and_is_found_again() {
 }
 
 #[test]
+fn an_entry_carries_the_security_label_of_its_original() {
+    // Where the page cache of programs is, rather than on a tmpfs, which may lack labels.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "program", b"text");
+    let label = |path: &Path| {
+        let mut value = vec![0; 256];
+        let len = rustix::fs::getxattr(path, "security.selinux", &mut value[..]).unwrap();
+        value.truncate(len);
+        value
+    };
+    let mut entries = Vec::new();
+    for context in [
+        "system_u:object_r:bin_t:s0\0",
+        "system_u:object_r:ssh_exec_t:s0\0",
+    ] {
+        // As root and without SELinux; with it, its policy says who may.
+        let flags = rustix::fs::XattrFlags::empty();
+        let set = rustix::fs::setxattr(&path, "security.selinux", context.as_bytes(), flags);
+        if let Err(error) = set {
+            println!("skipped: cannot label a file: {error}");
+            return;
+        }
+        let entry = put(&store, &path).unwrap();
+        assert_eq!(label(&entry.path), context.as_bytes());
+        entries.push(entry);
+    }
+    assert_ne!(entries[0], entries[1], "another label is another entry");
+}
+
+#[test]
 fn who_finds_it_busy_does_not_wait_for_ever() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("store");

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use hugetext_elf::{Dependencies, Image, ImageError, Machine};
 use serde::Serialize;
@@ -104,48 +105,105 @@ const MAX_OBJECTS: usize = 4096;
 /// Finds what the loader of `program` maps at its start, in a process with this environment and
 /// the working directory of the caller.
 pub fn closure(program: &Path, environment: &Environment) -> Result<Closure, ClosureError> {
-    let opened = Opened::open(program).map_err(|source| match source {
-        ImageError::Read(source) => ClosureError::Open {
-            path: program.to_owned(),
-            source,
-        },
-        source => ClosureError::Image {
-            path: program.to_owned(),
-            source,
-        },
-    })?;
-    let interpreter = opened.names.interpreter.as_deref().map(path);
-    let loader = interpreter.as_deref().map_or(Loader::None, loader_of);
-    let mut walk = Walk {
-        environment,
-        search: search(loader, interpreter.as_deref(), opened.image.machine),
-        machine: opened.image.machine,
-        musl: loader == Loader::Musl,
-        nodes: Vec::new(),
-        by_inode: HashMap::new(),
-        missing: Vec::new(),
-    };
-    // The kernel resolves the program's path before the loader sees it (AT_EXECFN is not used
-    // for $ORIGIN, /proc/self/exe is).
-    let origin = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
-    walk.add(opened, program, Role::Program, None, &origin);
-    if let Some(interpreter) = interpreter {
-        match Opened::open(&interpreter) {
-            Ok(opened) => {
-                walk.add(opened, &interpreter, Role::Interpreter, None, &interpreter);
-            }
-            Err(_) => walk.miss(&interpreter, 0),
+    Finder::new(environment).closure(program)
+}
+
+/// Finds the closures of many programs, in processes with this environment and the working directory
+/// of the caller, and opens each library once.
+#[derive(Debug)]
+pub struct Finder<'e> {
+    environment: &'e Environment,
+    searches: Vec<(Option<PathBuf>, Machine, Rc<Search>)>,
+    libraries: HashMap<PathBuf, Option<Rc<Opened>>>,
+}
+
+impl<'e> Finder<'e> {
+    /// Has found nothing yet.
+    pub fn new(environment: &'e Environment) -> Finder<'e> {
+        Finder {
+            environment,
+            searches: Vec::new(),
+            libraries: HashMap::new(),
         }
     }
-    if loader != Loader::Unknown {
-        walk.preload();
-        walk.follow();
+
+    /// As the function [`closure`].
+    pub fn closure(&mut self, program: &Path) -> Result<Closure, ClosureError> {
+        let opened = Opened::open(program).map_err(|source| match source {
+            ImageError::Read(source) => ClosureError::Open {
+                path: program.to_owned(),
+                source,
+            },
+            source => ClosureError::Image {
+                path: program.to_owned(),
+                source,
+            },
+        })?;
+        let interpreter = opened.names.interpreter.as_deref().map(path);
+        let loader = interpreter.as_deref().map_or(Loader::None, loader_of);
+        let machine = opened.image.machine;
+        let mut walk = Walk {
+            search: self.search(loader, interpreter.as_deref(), machine),
+            finder: self,
+            machine,
+            musl: loader == Loader::Musl,
+            nodes: Vec::new(),
+            by_inode: HashMap::new(),
+            missing: Vec::new(),
+        };
+        // The kernel resolves the program's path before the loader sees it (AT_EXECFN is not used
+        // for $ORIGIN, /proc/self/exe is).
+        let origin = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
+        walk.add(&opened, program, Role::Program, None, &origin);
+        if let Some(interpreter) = interpreter {
+            match walk.finder.library(&interpreter) {
+                Some(opened) => {
+                    walk.add(&opened, &interpreter, Role::Interpreter, None, &interpreter);
+                }
+                None => walk.miss(&interpreter, 0),
+            }
+        }
+        if loader != Loader::Unknown {
+            walk.preload();
+            walk.follow();
+        }
+        Ok(Closure {
+            loader,
+            objects: walk.nodes.into_iter().map(|node| node.object).collect(),
+            missing: walk.missing,
+        })
     }
-    Ok(Closure {
-        loader,
-        objects: walk.nodes.into_iter().map(|node| node.object).collect(),
-        missing: walk.missing,
-    })
+
+    /// The rules of a loader, which depend on the machine's configuration.
+    fn search(
+        &mut self,
+        loader: Loader,
+        interpreter: Option<&Path>,
+        machine: Machine,
+    ) -> Rc<Search> {
+        let known = self
+            .searches
+            .iter()
+            .find(|known| (known.0.as_deref(), known.1) == (interpreter, machine));
+        if let Some((_, _, search)) = known {
+            return Rc::clone(search);
+        }
+        let search = Rc::new(search(loader, interpreter, machine));
+        let interpreter = interpreter.map(Path::to_owned);
+        self.searches
+            .push((interpreter, machine, Rc::clone(&search)));
+        search
+    }
+
+    /// The library at `path`, if there is one that can be read.
+    fn library(&mut self, path: &Path) -> Option<Rc<Opened>> {
+        if let Some(known) = self.libraries.get(path) {
+            return known.clone();
+        }
+        let opened = Opened::open(path).ok().map(Rc::new);
+        self.libraries.insert(path.to_owned(), opened.clone());
+        opened
+    }
 }
 
 fn loader_of(interpreter: &Path) -> Loader {
@@ -181,6 +239,7 @@ fn search(loader: Loader, interpreter: Option<&Path>, machine: Machine) -> Searc
 }
 
 /// A file that was opened and is an ELF image.
+#[derive(Debug)]
 struct Opened {
     inode: (u64, u64),
     image: Image,
@@ -214,9 +273,9 @@ struct Node {
     parent: Option<usize>,
 }
 
-struct Walk<'e> {
-    environment: &'e Environment,
-    search: Search,
+struct Walk<'f, 'e> {
+    finder: &'f mut Finder<'e>,
+    search: Rc<Search>,
     machine: Machine,
     musl: bool,
     nodes: Vec<Node>,
@@ -224,7 +283,7 @@ struct Walk<'e> {
     missing: Vec<Missing>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     /// Visits the objects in load order; those found on the way are appended and visited too.
     fn follow(&mut self) {
         let mut index = 0;
@@ -238,7 +297,7 @@ impl Walk<'_> {
 
     /// LD_PRELOAD, and /etc/ld.so.preload in glibc.
     fn preload(&mut self) {
-        let listed = self.environment.preload.clone().unwrap_or_default();
+        let listed = self.finder.environment.preload.clone().unwrap_or_default();
         let global = match self.musl {
             true => Vec::new(),
             false => fs::read("/etc/ld.so.preload").unwrap_or_default(),
@@ -260,12 +319,12 @@ impl Walk<'_> {
         let candidates = self.candidates(name, by);
         let found = candidates.iter().find_map(|candidate| {
             // Files of another architecture are passed over, and so is what cannot be read.
-            let opened = Opened::open(candidate).ok()?;
+            let opened = self.finder.library(candidate)?;
             (opened.image.machine == self.machine).then_some((opened, candidate))
         });
         match found {
             Some((opened, found)) => {
-                let index = self.add(opened, found, role, Some(by), found);
+                let index = self.add(&opened, found, role, Some(by), found);
                 if let Some(node) = self.nodes.get_mut(index) {
                     node.answers_to.push(name.to_vec());
                 }
@@ -277,7 +336,9 @@ impl Walk<'_> {
     fn candidates(&self, name: &[u8], by: usize) -> Vec<PathBuf> {
         let chain = self.chain(by);
         if !name.contains(&b'/') {
-            return self.search.candidates(name, &chain, self.environment);
+            return self
+                .search
+                .candidates(name, &chain, self.finder.environment);
         }
         let origin = chain.first().map_or(Path::new("."), |asker| &asker.origin);
         vec![path(&self.search.tokens(origin).expand(name))]
@@ -295,7 +356,7 @@ impl Walk<'_> {
     /// is taken from.
     fn add(
         &mut self,
-        opened: Opened,
+        opened: &Opened,
         path: &Path,
         role: Role,
         parent: Option<usize>,
@@ -306,7 +367,7 @@ impl Walk<'_> {
             Entry::Vacant(place) => place,
         };
         let index = *place.insert(self.nodes.len());
-        let names = opened.names;
+        let names = opened.names.clone();
         let absolute = std::path::absolute(from).unwrap_or_else(|_| from.to_owned());
         // musl goes by the names asked for alone.
         let soname = names.soname.filter(|_| !self.musl);
@@ -315,7 +376,7 @@ impl Walk<'_> {
                 path: path.to_owned(),
                 role,
                 inode: opened.inode,
-                image: opened.image,
+                image: opened.image.clone(),
             },
             asker: Asker {
                 origin: absolute.parent().unwrap_or(Path::new("/")).to_owned(),

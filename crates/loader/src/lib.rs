@@ -10,6 +10,6 @@ mod ld_cache;
 mod search;
 mod tokens;
 
-pub use closure::{Closure, ClosureError, Loader, Missing, Object, Role, closure};
+pub use closure::{Closure, ClosureError, Finder, Loader, Missing, Object, Role, closure};
 pub use environment::Environment;
 pub use ld_cache::{LdCache, LdCacheError};

@@ -81,7 +81,13 @@ const ZEN_COALESCING: Source = assumed(
 );
 const ZEN_WAYS: Source = assumed(
     "L2: 8 ways, one array for all sizes",
-    "CPUID 8000_0006h says 4 ways for 4K and 2 for 2M, which one plain array cannot have",
+    "so it is in Zen 1 and 2, with 512 entries (Software Optimization Guide for Family 17h, 55723, \
+     as quoted at <https://www.7-cpu.com/cpu/Zen2.html>); CPUID 8000_0006h of this core says 4 ways \
+     for 4K and 2 for 2M, which one plain array cannot have",
+);
+const ZEN_SHARED: Source = assumed(
+    "L1 and L2: the entries for 4K and 2M are the same ones",
+    "so it is in Zen 1 and 2 (the same guide); CPUID states each size by itself",
 );
 
 /// AMD Zen 4.
@@ -105,10 +111,7 @@ pub const ZEN4: Core = Core {
             "L2: 512 entries for 4K and for 2M",
             "CPUID 8000_0006h of the same: EAX 5C002200h, EBX 6C004200h; Chips and Cheese count 512 too",
         ),
-        assumed(
-            "L1 and L2: the entries for 4K and 2M are the same ones",
-            "CPUID states each size by itself",
-        ),
+        ZEN_SHARED,
         ZEN_WAYS,
         ZEN_COALESCING,
     ],
@@ -136,10 +139,7 @@ pub const ZEN5: Core = Core {
             "CPUID 8000_0006h of the same: EAX 40802040h, EBX 60804040h: 64 each, in units of 32, as \
              8000_0021h EAX bit 14 says",
         ),
-        assumed(
-            "L1 and L2: the entries for 4K and 2M are the same ones",
-            "CPUID states each size by itself",
-        ),
+        ZEN_SHARED,
         ZEN_WAYS,
         ZEN_COALESCING,
     ],
@@ -270,8 +270,8 @@ pub const CORTEX_A72: Core = Core {
     sources: &[
         assumed(
             "L1: 48 entries, fully associative; 4K, 64K and 1M, so a 2M block is held in halves",
-            "so it is in Cortex-A57, the core before it (DDI 0488, 5.2.1); that section of Cortex-A72's \
-             own manual was not at hand",
+            "so it is in Cortex-A57, the core before it (DDI 0488, 5.2.1), and so encyclopedias have it \
+             of Cortex-A72; that section of its own manual was not at hand",
         ),
         published(
             "L2: 1024 entries, 4 ways; 4K, 64K and 2M among others, shared with data",

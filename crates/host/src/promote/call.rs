@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use super::SwapError;
 use super::raw;
 use super::registers::{self, Registers};
-use super::stop::{Event, Stopped};
+use super::stop::{Event, OPTIONS, Stopped};
 use super::target::Target;
 
 /// Every signal blocked; the kernel leaves out SIGKILL and SIGSTOP by itself.
@@ -25,6 +25,9 @@ const ALL_SIGNALS: u64 = u64::MAX;
 /// `saved` then makes the call again, from its instruction, under the number the kernel chose for
 /// the restart (restart_syscall where only that knows how much time is left). None of the calls
 /// made here touches the thread's restart block, which restart_syscall needs.
+///
+/// Should this process be killed in the meantime, the thread cannot be given back its registers, and
+/// the kernel kills it: better that than to go on with those of a call it never made.
 pub(super) struct Caller<'t> {
     target: &'t Target,
     tid: i32,
@@ -72,8 +75,7 @@ impl<'t> Caller<'t> {
             usable(tid) && !in_critical_section(target, *tid, registers::pc(regs))
         });
         let ((tid, regs), place) = outside.zip(gadget).ok_or(SwapError::NoThread)?;
-        let mask = raw::blocked_signals(*tid).map_err(SwapError::Trace)?;
-        raw::block_signals(*tid, ALL_SIGNALS).map_err(SwapError::Trace)?;
+        let mask = hold(*tid).map_err(SwapError::Trace)?;
         Ok(Caller {
             target,
             tid: *tid,
@@ -88,8 +90,7 @@ impl<'t> Caller<'t> {
         tid: i32,
         stopped: &Registers,
     ) -> Result<Caller<'t>, SwapError> {
-        let mask = raw::blocked_signals(tid).map_err(SwapError::Trace)?;
-        raw::block_signals(tid, ALL_SIGNALS).map_err(SwapError::Trace)?;
+        let mask = hold(tid).map_err(SwapError::Trace)?;
         // Should the run to the entry fail, dropping this leaves the thread as it was found.
         let mut caller = Caller {
             target,
@@ -186,7 +187,20 @@ impl Drop for Caller<'_> {
         #[cfg(target_arch = "aarch64")]
         let _ = raw::set_syscall(self.tid, -1);
         let _ = raw::block_signals(self.tid, self.mask);
+        let _ = ptrace::setoptions(Pid::from_raw(self.tid), OPTIONS);
     }
+}
+
+/// Blocks all signals of a thread and ties its life to this one's; the signals it blocked before.
+fn hold(tid: i32) -> io::Result<u64> {
+    let mask = raw::blocked_signals(tid)?;
+    raw::block_signals(tid, ALL_SIGNALS)?;
+    let options = OPTIONS | ptrace::Options::PTRACE_O_EXITKILL;
+    if let Err(error) = ptrace::setoptions(Pid::from_raw(tid), options) {
+        let _ = raw::block_signals(tid, mask);
+        return Err(error.into());
+    }
+    Ok(mask)
 }
 
 /// A C int as an argument register holds it.

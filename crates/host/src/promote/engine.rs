@@ -53,6 +53,8 @@ struct Piece<'f> {
     /// Whether the first of the files is the program, to which the text was compared.
     compared: Option<(usize, FileTime)>,
     steps: Vec<Step>,
+    /// Whether it may be mapped by base pages now.
+    small: bool,
     program: &'f File,
     offset: u64,
 }
@@ -90,6 +92,7 @@ pub fn promote(
             files: [program, copy.file()],
             compared: Some((0, *time)),
             steps: promotion_steps(mappings, run, part, id),
+            small: true,
             program,
             offset: run.offset + (run.text.intersect(&part).start - run.text.start),
         }));
@@ -133,6 +136,7 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError
                 files: [program, copy],
                 compared: Some((0, *time)),
                 steps: reversion_steps(part, now, name),
+                small: false,
                 program,
                 offset,
             }
@@ -222,10 +226,15 @@ fn text_part(addresses: Span, offset: u64, name: &CopyName) -> (Span, u64) {
         .unwrap_or((Span::new(addresses.start, addresses.start), 0))
 }
 
-/// How much text is swapped in one stop, bytes, so that no pause grows with the program: the kernel
-/// walks the page table of old mappings twice, to see that no page was changed and to unmap, which
-/// takes some 50 us for a MiB of base pages. No less than a window of any leaf that promotion knows.
+/// How much text is changed by one call, bytes, and swapped in one stop where a process has one
+/// thread, so that no pause grows with the program: for a MiB of base pages it takes the kernel some
+/// 20 us to see that no page was changed, and 50 us to give up their page table. No less than a
+/// window of any leaf that promotion knows.
 const AT_ONCE: u64 = 32 << 20;
+
+/// The same for one stop where there are more threads: one of them gives up the page tables when the
+/// others have been let go, and several processors look for changed pages.
+const AT_ONCE_WITH_OTHERS: u64 = 128 << 20;
 
 /// Cuts addresses where stops may end; windows stay whole.
 fn parts(addresses: Span) -> impl Iterator<Item = Span> {
@@ -313,14 +322,14 @@ fn reversion_steps(addresses: Span, now: Content, name: &CopyName) -> Vec<Step> 
     parts.into_iter().map(step).collect()
 }
 
-/// The pieces that are swapped in one stop.
-fn batches<'p, 'f>(pieces: &'p [Piece<'f>]) -> impl Iterator<Item = &'p [Piece<'f>]> {
+/// The pieces that are swapped in one stop: at most `most` bytes, or one piece.
+fn batches<'p, 'f>(pieces: &'p [Piece<'f>], most: u64) -> impl Iterator<Item = &'p [Piece<'f>]> {
     let mut rest = pieces;
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |piece: &&Piece<'_>| {
             bytes += piece.text.len();
-            bytes <= AT_ONCE
+            bytes <= most
         };
         let count = rest.iter().take(MAX_FILES / 2).take_while(fits).count();
         let (batch, others) = rest.split_at_checked(count.max(1))?;
@@ -332,7 +341,11 @@ fn batches<'p, 'f>(pieces: &'p [Piece<'f>]) -> impl Iterator<Item = &'p [Piece<'
 /// Swaps all pieces in as many stops as it takes and verifies every byte after each. A piece that
 /// does not read as its file is swapped back.
 fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<(), SwapError> {
-    for batch in batches(pieces) {
+    let most = match target.threads().map_err(Refusal::from)?.len() {
+        0 | 1 => AT_ONCE,
+        _ => AT_ONCE_WITH_OTHERS,
+    };
+    for batch in batches(pieces, most) {
         let change = change_of(batch);
         outcome.pauses.push(swap(target, &change)?);
         for piece in batch {
@@ -345,6 +358,7 @@ fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<
                 Err(error) => {
                     let mut back = change_of(std::slice::from_ref(piece));
                     back.compared.clear();
+                    back.from_small_pages = false;
                     back.steps.reverse();
                     for step in &mut back.steps {
                         std::mem::swap(&mut step.before, &mut step.after);
@@ -366,6 +380,7 @@ fn change_of<'f>(pieces: &[Piece<'f>]) -> Change<'f> {
         change.files.extend(piece.files);
         let compared = piece.compared.map(|(file, time)| (first + file, time));
         change.compared.extend(compared);
+        change.from_small_pages |= piece.small;
         let renumber = |content: Content| match content {
             Content::File {
                 file,

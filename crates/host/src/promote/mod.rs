@@ -9,6 +9,7 @@
 //! one call replaces each run, so that whoever executes there (a process that shares the memory and
 //! is not stopped) notices nothing; no file is written to; no state is kept outside the process.
 
+mod aside;
 mod call;
 mod copy;
 mod engine;

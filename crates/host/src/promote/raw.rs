@@ -96,13 +96,44 @@ pub(super) fn set_syscall(tid: i32, mut number: i32) -> io::Result<()> {
     })
 }
 
-/// Lets the calling thread, and those it makes, run before all that are not realtime ones.
-pub(super) fn run_before_others() -> io::Result<()> {
-    // SAFETY: the structure is plain data, for which zeroes are a value on every C library.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = 1;
-    // SAFETY: 0 is the calling thread, and the kernel reads one live struct sched_param.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }.into())
+/// How a thread is scheduled (struct sched_attr, include/uapi/linux/sched/types.h, its first version).
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Scheduling {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Lets a thread (0 is the calling one), and those it makes from now on, run before all that are not
+/// realtime ones; how it was scheduled before.
+pub(super) fn run_before_others(tid: i32) -> io::Result<Scheduling> {
+    let mut before = Scheduling::default();
+    let size = size_of::<Scheduling>();
+    // SAFETY: the kernel writes at most `size` bytes to a live local that is as long.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut before, size, 0) };
+    check(result)?;
+    schedule(
+        tid,
+        Scheduling {
+            size: size as u32,
+            policy: libc::SCHED_FIFO.unsigned_abs(),
+            priority: 1,
+            ..Scheduling::default()
+        },
+    )?;
+    Ok(before)
+}
+
+/// Schedules a thread as it was before.
+pub(super) fn schedule(tid: i32, how: Scheduling) -> io::Result<()> {
+    // SAFETY: the kernel reads a live local, whose size is in it.
+    check(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const how, 0) })
 }
 
 /// A request whose address argument is the size of its data.

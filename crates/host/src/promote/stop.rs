@@ -16,6 +16,8 @@ use super::target::{Refusal, Status, Target};
 /// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT asks for, and
 /// group-stop.
 const EVENT_STOP: i32 = 128;
+/// How threads are traced: stops at system calls are told from signals.
+pub(super) const OPTIONS: ptrace::Options = ptrace::Options::PTRACE_O_TRACESYSGOOD;
 /// How long threads may take to stop. They do as soon as they get a processor, so that this passes
 /// only where processes have to wait that long for one. Giving up is the worse choice: a call that
 /// was interrupted and gave up is made anew only in a stop.
@@ -34,10 +36,11 @@ const NAP: Duration = Duration::from_micros(20);
 /// may run.
 ///
 /// All ptrace requests are tied to the OS thread that made this value, and its end is what lets the
-/// process go: the kernel then detaches everything in one go under the lock of the task list
-/// (kernel/ptrace.c, exit_ptrace()), whatever the reason for the end. One by one would leave
-/// moments in which a signal that the process ignores, queued because its thread is still traced,
-/// wakes one that is not (kernel/signal.c, sig_ignored() and complete_signal()).
+/// process go, or what [`Stopped::leave`] left of it: the kernel then detaches everything in one go
+/// under the lock of the task list (kernel/ptrace.c, exit_ptrace()), whatever the reason for the end.
+/// One by one would leave moments in which a signal that the process ignores, queued because its
+/// thread is still traced, wakes one that is not (kernel/signal.c, sig_ignored() and
+/// complete_signal()).
 pub(super) struct Stopped<'t> {
     pub(super) target: &'t Target,
     stopped: Vec<i32>,
@@ -126,8 +129,7 @@ impl<'t> Stopped<'t> {
     fn seize(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
         let mut seized = Vec::with_capacity(threads.len());
         for tid in threads {
-            let options = ptrace::Options::PTRACE_O_TRACESYSGOOD;
-            match ptrace::seize(NixPid::from_raw(tid), options) {
+            match ptrace::seize(NixPid::from_raw(tid), OPTIONS) {
                 Ok(()) => seized.push(tid),
                 Err(nix::Error::ESRCH) => {
                     self.ended.insert(tid);
@@ -207,10 +209,32 @@ impl<'t> Stopped<'t> {
         self.stopped.len() + self.asleep.len()
     }
 
-    /// The threads that can be made to call, with their registers.
+    /// Whether all threads but `tid` can be let go before it: not if that is the first one, for which
+    /// signals to the process are taken to be while they are queued (kernel/signal.c,
+    /// sig_ignored()), nor if one cannot be detached from where it sleeps.
+    pub(super) fn can_leave(&self, tid: i32) -> bool {
+        tid != self.target.pid() && self.asleep.is_empty() && self.stopped.len() > 1
+    }
+
+    /// Lets all threads but `tid` go. The first one of the process goes first: from then on signals
+    /// that the process ignores are dropped, as ever.
+    pub(super) fn leave(&mut self, tid: i32) {
+        let first = self.target.pid();
+        self.stopped.sort_by_key(|thread| *thread != first);
+        for thread in self.stopped.iter().filter(|thread| **thread != tid) {
+            // One that cannot be detached from has been killed.
+            let _ = ptrace::detach(NixPid::from_raw(*thread), None);
+        }
+        self.stopped.retain(|thread| *thread == tid);
+    }
+
+    /// The threads that can be made to call, with their registers; the first one of the process last,
+    /// since the others cannot be let go before it.
     pub(super) fn registers(&self) -> Vec<(i32, Registers)> {
         let read = |tid: &i32| Some((*tid, ptrace::getregs(NixPid::from_raw(*tid)).ok()?));
-        self.stopped.iter().filter_map(read).collect()
+        let mut threads: Vec<i32> = self.stopped.clone();
+        threads.sort_by_key(|thread| *thread == self.target.pid());
+        threads.iter().filter_map(read).collect()
     }
 
     /// Makes a call anew that gave up with EINTR because of the stop and not for a signal, which is

@@ -14,6 +14,7 @@ use procfs::process::{MMPermissions, MemoryMap, MemoryMaps};
 use serde::Serialize;
 
 use super::SwapError;
+use super::aside::Aside;
 use super::call::{CallError, Caller, bits};
 use super::pass::pass_files;
 use super::raw;
@@ -56,6 +57,12 @@ pub(super) struct Step {
     pub after: Content,
 }
 
+impl Step {
+    fn replaces_text(&self) -> bool {
+        matches!(self.before, Content::File { perms, .. } if perms.exec)
+    }
+}
+
 /// Changes that are made together or not at all.
 #[derive(Debug, Default)]
 pub(super) struct Change<'f> {
@@ -66,6 +73,8 @@ pub(super) struct Change<'f> {
     /// Of `files`, those whose content was compared with something before, with the time of their
     /// last change then.
     pub compared: Vec<(usize, FileTime)>,
+    /// Whether what is replaced may be in base pages, whose page tables take long to give up.
+    pub from_small_pages: bool,
 }
 
 /// At most this many files go to a process at once (SCM_MAX_FD, include/net/scm.h).
@@ -89,8 +98,11 @@ impl FileTime {
 /// What a change cost the process.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Pause {
-    /// From the first thread interrupted to the last one let go.
+    /// From the first thread interrupted until all were let go, or all but one.
     pub total: Duration,
+    /// Until the last one was, which made the calls, and may have given up old page tables while the
+    /// others ran.
+    pub last: Duration,
     /// Of that, until all threads had stopped.
     pub stopping: Duration,
     /// Threads stopped.
@@ -125,7 +137,8 @@ fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     wait_for_end(tracer.load(Ordering::Acquire));
     let session = outcome.map_err(|_| SwapError::Trace(io::Error::other("the tracer panicked")))?;
     session.map(|session| Pause {
-        total: session.since.elapsed(),
+        total: session.others.unwrap_or_else(|| session.since.elapsed()),
+        last: session.since.elapsed(),
         stopping: session.stopping,
         threads: session.threads,
     })
@@ -147,30 +160,65 @@ fn wait_for_end(thread: i32) {
 struct Session {
     since: Instant,
     stopping: Duration,
+    /// When all threads but one were let go, if that was before the end.
+    others: Option<Duration>,
     threads: usize,
 }
 
 fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
-    let stopped = Stopped::stop(target)?;
+    let mut stopped = Stopped::stop(target)?;
     let stopping = stopped.since.elapsed();
     let threads = stopped.threads();
     let maps = read_maps(target)?;
     change.check_before(target, &maps)?;
     let gadget = find_gadget(target, &maps);
     let mut caller = Caller::borrow(&stopped, gadget)?;
-    change.make(&mut caller)?;
+    let mut others = None;
+    // Among others that run it would get its share only, and hold its own work up for long.
+    let hurried = match change.from_small_pages && stopped.can_leave(caller.tid()) {
+        true => Hurried::thread(caller.tid()),
+        false => None,
+    };
+    if let Some(aside) = change.make(&mut caller, hurried.is_some())? {
+        stopped.leave(caller.tid());
+        others = Some(stopped.since.elapsed());
+        aside.give_up(&mut caller);
+    }
+    drop(hurried);
     drop(caller);
     Ok(Session {
         since: stopped.since,
         stopping,
+        others,
         threads,
     })
+}
+
+/// A thread of the process that runs before others for a moment.
+struct Hurried {
+    tid: i32,
+    before: raw::Scheduling,
+}
+
+impl Hurried {
+    /// `None` where that is not permitted.
+    fn thread(tid: i32) -> Option<Hurried> {
+        let before = raw::run_before_others(tid).ok()?;
+        Some(Hurried { tid, before })
+    }
+}
+
+impl Drop for Hurried {
+    fn drop(&mut self) {
+        // A thread that cannot be scheduled has been killed.
+        let _ = raw::schedule(self.tid, self.before);
+    }
 }
 
 /// Shortens the time others wait for this thread and its children, which end soon, where that is
 /// permitted: while a process is stopped, nothing is more urgent.
 fn hurry() {
-    if raw::run_before_others().is_err() {
+    if raw::run_before_others(0).is_err() {
         let _ = rustix::process::setpriority_process(None, -20);
     }
     if let Some(nanosecond) = NonZeroU64::new(1) {
@@ -187,16 +235,10 @@ impl Change<'_> {
                     at: step.addresses.start,
                 });
             }
-            if let Content::File { perms, .. } = step.before
-                && perms.exec
-            {
-                let changed = target
-                    .changed_pages(step.addresses)
-                    .map_err(Refusal::from)?;
-                if let Some(page) = changed.first() {
-                    return Err(SwapError::Changed { at: page.start });
-                }
-            }
+        }
+        let text: Vec<Span> = self.text().collect();
+        if let Some(page) = first_changed(target, &text).map_err(Refusal::from)? {
+            return Err(SwapError::Changed { at: page.start });
         }
         for (index, time) in &self.compared {
             let file = self.files.get(*index).ok_or(SwapError::FileChanged)?;
@@ -207,12 +249,23 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn make(&self, caller: &mut Caller<'_>) -> Result<(), SwapError> {
+    /// Where text is mapped that is to be replaced.
+    fn text(&self) -> impl Iterator<Item = Span> {
+        let steps = self.steps.iter().filter(|step| step.replaces_text());
+        steps.map(|step| step.addresses)
+    }
+
+    /// Makes the change. What is left to give up afterwards, if anything; only `with_aside`.
+    fn make(&self, caller: &mut Caller<'_>, with_aside: bool) -> Result<Option<Aside>, SwapError> {
         let page = rustix::param::page_size() as u64;
         let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
         let passed = pass_files(caller, scratch, &self.files);
+        let mut aside = match with_aside && passed.is_ok() {
+            true => Aside::reserve(caller, self.text()).map_err(SwapError::call("mmap"))?,
+            false => None,
+        };
         let outcome = match &passed {
-            Ok(fds) => self.take_steps(caller, fds),
+            Ok(fds) => self.take_steps(caller, fds, aside.as_mut()),
             Err(_) => Ok(()),
         };
         for fd in passed.iter().flatten() {
@@ -220,11 +273,26 @@ impl Change<'_> {
         }
         let _ = caller.call(libc::SYS_munmap, [scratch, page, 0, 0, 0, 0]);
         passed?;
-        outcome
+        match (outcome, aside) {
+            (Ok(()), Some(aside)) => {
+                aside.keep_from_children(caller);
+                Ok(Some(aside))
+            }
+            (Err(error), Some(aside)) => {
+                aside.give_up(caller);
+                Err(error)
+            }
+            (outcome, None) => outcome.map(|()| None),
+        }
     }
 
     /// Takes all steps and checks the result, or undoes those taken, last one first.
-    fn take_steps(&self, caller: &mut Caller<'_>, fds: &[u64]) -> Result<(), SwapError> {
+    fn take_steps(
+        &self,
+        caller: &mut Caller<'_>,
+        fds: &[u64],
+        mut aside: Option<&mut Aside>,
+    ) -> Result<(), SwapError> {
         let mut taken = 0;
         let failure = loop {
             let Some(step) = self.steps.get(taken) else {
@@ -233,6 +301,12 @@ impl Change<'_> {
                     Err(error) => break error,
                 }
             };
+            if let Some(aside) = &mut aside
+                && step.replaces_text()
+                && let Err(error) = aside.take(caller, step.addresses)
+            {
+                break SwapError::call("mremap")(error);
+            }
             match step
                 .after
                 .establish(caller, fds, step.addresses, &step.before)
@@ -335,6 +409,27 @@ impl Content {
 }
 
 const NO_FILE: u64 = u64::MAX;
+
+/// The first page of `text` that is not its file's any more. Every thread of the process waits for the
+/// answer, so all processors look.
+fn first_changed(target: &Target, text: &[Span]) -> io::Result<Option<Span>> {
+    let look = |span: &Span| Ok(target.changed_pages(*span)?.into_iter().next());
+    let Some((first, rest)) = text.split_first() else {
+        return Ok(None);
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = rest
+            .iter()
+            .map(|span| scope.spawn(move || look(span)))
+            .collect();
+        let mut found = look(first)?;
+        for other in others {
+            let panicked = |_| Err(io::Error::other("a thread panicked"));
+            found = found.or(other.join().unwrap_or_else(panicked)?);
+        }
+        Ok(found)
+    })
+}
 
 /// Whether `maps` shows `content` over all of `addresses`.
 fn shows(maps: &[MemoryMap], addresses: Span, content: &Content) -> bool {

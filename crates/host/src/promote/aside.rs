@@ -1,0 +1,69 @@
+//! Setting the page tables of old mappings aside, so that only one thread waits while they are given
+//! up: that takes 50 us for a MiB of base pages, and moving whole tables takes next to nothing.
+
+use hugetext_leaf::{Leaf, Span};
+
+use super::call::{CallError, Caller, bits};
+
+/// Addresses that nobody uses, to which page tables are moved.
+///
+/// The mapping that they come from stays where it is, without pages (MREMAP_DONTUNMAP, Linux 5.13 for
+/// files): who shares the memory and runs meanwhile, as a vfork child may, finds the file's pages
+/// there. So nothing may be moved that is not the file's.
+pub(super) struct Aside {
+    room: Span,
+    free: u64,
+}
+
+/// Tables are moved whole where both addresses agree modulo what one of them maps, on every page
+/// size that promotion knows.
+const TABLE: Leaf = Leaf::M32;
+
+impl Aside {
+    /// Room for mappings at `places`; none if the process may have no more addresses.
+    pub(super) fn reserve(
+        caller: &mut Caller<'_>,
+        places: impl Iterator<Item = Span>,
+    ) -> Result<Option<Aside>, CallError> {
+        let len = places
+            .map(|place| place.len() + 2 * TABLE.bytes())
+            .sum::<u64>();
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        match caller.call(libc::SYS_mmap, [0, len, 0, bits(kind), u64::MAX, 0]) {
+            Ok(start) => Ok(Some(Aside {
+                room: Span::new(start, start.saturating_add(len)),
+                free: start,
+            })),
+            Err(CallError::Refused(_)) => Ok(None),
+            Err(lost) => Err(lost),
+        }
+    }
+
+    /// Moves the page tables of a mapping here. Where the kernel refuses they stay where they are,
+    /// which only takes longer.
+    pub(super) fn take(&mut self, caller: &mut Caller<'_>, old: Span) -> Result<(), CallError> {
+        let new = TABLE.align_up(self.free) + TABLE.offset_in(old.start);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        let len = old.len();
+        match caller.call(libc::SYS_mremap, [old.start, len, len, bits(flags), new, 0]) {
+            Ok(_) => self.free = new + len,
+            Err(CallError::Refused(_)) => {}
+            Err(lost) => return Err(lost),
+        }
+        Ok(())
+    }
+
+    /// Keeps it out of children that are forked before it is given up.
+    pub(super) fn keep_from_children(&self, caller: &mut Caller<'_>) {
+        let advice = bits(libc::MADV_DONTFORK);
+        let arguments = [self.room.start, self.room.len(), advice, 0, 0, 0];
+        let _ = caller.call(libc::SYS_madvise, arguments);
+    }
+
+    /// Gives up all that was moved.
+    pub(super) fn give_up(self, caller: &mut Caller<'_>) {
+        // What remains of it in the worst case is addresses.
+        let arguments = [self.room.start, self.room.len(), 0, 0, 0, 0];
+        let _ = caller.call(libc::SYS_munmap, arguments);
+    }
+}
