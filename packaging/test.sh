@@ -49,6 +49,16 @@ inside dpkg -i /packages/hugetext.deb >/dev/null
 inside hugetext --version
 [ -e "$work/root/usr/share/man/man1/hugetext-run.1.gz" ] || fail "no man page"
 [ -e "$work/root/usr/share/bash-completion/completions/hugetext" ] || fail "no completion"
+if inside sh -c 'command -v systemd-analyze' >/dev/null; then
+    units=/usr/lib/systemd/system
+    inside systemd-analyze verify "$units/hugetext-keep.service" "$units/run-hugetext.mount" || fail "a unit"
+    # An exposure of 2.0 at most; what it calls OK goes up to 4.9.
+    inside systemd-analyze security --offline=true --threshold=20 --no-pager "$units/hugetext-keep.service" \
+        >"$work/exposure" || fail "$(cat "$work/exposure")"
+    tail -n 1 "$work/exposure"
+else
+    echo "skipped: no systemd-analyze, so units are not verified"
+fi
 inside dpkg -i /packages/subject-1.deb >/dev/null
 inside hugetext keep add --package hugetext-subject
 inside hugetext keep apply

@@ -135,3 +135,11 @@ for filesystem in xfs btrfs; do
         echo "Not measured: ${reason##*: }."
     fi
 done
+cat <<'EOF'
+
+## Tools that keep the old file
+
+A fix keeps the build id and changes file offsets. gdb and addr2line go by addresses and notice
+nothing. perf goes by offsets, in the copies of files that it keeps by build id (`~/.debug`): after a
+fix of a program that was profiled before, `perf buildid-cache -u FILE` gives it the new one.
+EOF

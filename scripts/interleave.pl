@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # Starts commands in turn and prints a row for each pair: interleave.pl ROUNDS PREFIX < COMMANDS
 # Each line of input is a name, a tab, a command, and maybe a tab and options. The command is started
-# plainly and behind PREFIX, the options and --, in turns, and the medians of the wall time are printed, and of difference and ratio round by round.
+# plainly and behind PREFIX, the options and --, in turns, and the medians of the wall time are printed,
+# and of difference and ratio round by round.
 use strict;
 use warnings;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);

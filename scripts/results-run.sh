@@ -67,7 +67,56 @@ set -- rustc --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/
 offer 'rustc, metadata' "$@"
 also=$(rustc --print sysroot 2>/dev/null || true)/lib
 offer 'rustc, metadata, with --also its lib' "$@"
+mkdir -p "$scratch/crates/one/src" "$scratch/crates/two/src"
+printf '[workspace]\nmembers = ["one", "two"]\nresolver = "2"\n' >"$scratch/crates/Cargo.toml"
+for name in one two; do
+    printf '[package]\nname = "%s"\nversion = "0.1.0"\nedition = "2021"\n' $name >"$scratch/crates/$name/Cargo.toml"
+    printf 'pub fn one() -> u32 { 1 }\n' >"$scratch/crates/$name/src/lib.rs"
+done
+cat >"$scratch/build.sh" <<'END'
+cd "$1"
+rm -rf target
+cargo build --quiet --offline
+END
+offer 'cargo build of two crates, with --also rustc'"'"'s lib' sh "$scratch/build.sh" "$scratch/crates"
+also=
 ${QUIETLY:-} "$scripts/interleave.pl" 21 "$run" <"$commands"
+
+if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null; then
+    cat <<TEXT
+
+## rustc against the page cache it usually finds
+
+Most text of rustc is in two libraries that are incongruent with their files. Here the plain side has
+them in the small folios of page faults, as a machine without hugetext; the other side starts behind
+\`hugetext run\`, which shows fixed copies. rustc is a copy of the toolchain that nobody else runs.
+In the second row ten compilations follow one another inside one \`run\`, as in a build.
+
+| | plain | run | difference | ratio |
+|---|---|---|---|---|
+TEXT
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    mkdir -p "$scratch/rust/bin" "$scratch/rust/lib/rustlib"
+    cp "$sysroot/bin/rustc" "$scratch/rust/bin"
+    cp "$sysroot"/lib/*.so* "$scratch/rust/lib"
+    cp -r "$sysroot/lib/rustlib/$host" "$scratch/rust/lib/rustlib"
+    sync
+    cat >"$scratch/ten.sh" <<'END'
+for _ in 1 2 3 4 5 6 7 8 9 10; do "$@"; done
+END
+    set -- "$scratch/rust/bin/rustc" --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/one.rs"
+    : >"$commands"
+    also=$scratch/rust/lib
+    offer 'rustc, metadata' "$@"
+    offer 'ten times' sh "$scratch/ten.sh" "$@"
+    # Makes the copies, so that nothing but their text is warmed afterwards.
+    $run --also "$also" -- "$scratch/rust/bin/rustc" --version >/dev/null
+    "$scripts/small-folios.py" "$also"/*.so*
+    ${QUIETLY:-} "$scripts/interleave.pl" 21 "$run" <"$commands"
+    also=
+else
+    printf '\nrustc against small folios: skipped, no rustc or no python3\n'
+fi
 
 # Bytes of a field of smaps over the text of cc1 in processes: text_bytes FIELD PID...
 text_bytes() {

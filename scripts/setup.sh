@@ -28,7 +28,7 @@ packages() {
     linkers)
         packages test
         echo binutils lld mold             # every linker
-        echo elfutils patchelf llvm gdb    # what must still work on a fixed file
+        echo elfutils patchelf llvm gdb linux-perf # what must still work on a fixed file
         echo libcap2-bin attr              # what must stay with it
         echo musl-tools bolt-16            # makers of other layouts
         echo libc6-dev-arm64-cross         # programs of other architectures,
@@ -50,10 +50,15 @@ packages() {
         echo coccinelle # applies the semantic patches
         echo perl       # checkpatch
         ;;
-    test-kernel)
+    test-kernel-ci)
         packages kernel
-        echo qemu-system-x86 qemu-system-arm # the guests
-        echo e2fsprogs binutils jq # their disk, its programs, the record
+        echo qemu-system-x86 # the guest
+        echo e2fsprogs jq    # its disk, and what it says
+        ;;
+    test-kernel)
+        packages test-kernel-ci
+        echo qemu-system-arm # the other guests
+        echo binutils   # readelf, to choose programs
         echo mold lld   # started there, beside cc1 and git
         ;;
     kernel-arm64)
@@ -75,10 +80,11 @@ packages() {
         ;;
     targets)
         packages build
-        echo nodejs python3 git qemu-system-x86 # what is run; Java too if it is there
+        echo nodejs python3 git qemu-system-x86 postgresql # what is run; Java too if it is there
         ;;
     results)
         packages build
+        echo python3    # brings files into small folios
         ;;
     bench)
         packages build

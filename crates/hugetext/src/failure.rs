@@ -43,6 +43,14 @@ impl Failure {
         }
     }
 
+    /// An I/O error that ended the rewriting of a file: of reading it, or of writing the new one.
+    pub(crate) fn rewrite(path: &Path, error: &io::Error) -> Failure {
+        Failure {
+            problem: format!("cannot be rewritten: {}", plain(error)),
+            ..Failure::io(path, error)
+        }
+    }
+
     /// An error of the image reader.
     pub(crate) fn image(path: &Path, error: &ImageError) -> Failure {
         match error {

@@ -1,5 +1,6 @@
 //! A program file opened and read: the first step of every subcommand that takes a path.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
     pub(crate) image: Image,
+    musl: OnceCell<bool>,
 }
 
 /// Why a path is no program that can be read.
@@ -55,6 +57,7 @@ impl Program {
             path: path.to_owned(),
             file,
             image,
+            musl: OnceCell::new(),
         })
     }
 
@@ -100,16 +103,21 @@ impl Program {
 
     /// What loads it: `kernel`, the rules of its filesystem, and its dynamic loader.
     pub(crate) fn loader(&self, kernel: Version, filesystem: Filesystem) -> Loader {
-        // A loader that cannot be told from the file is taken to be the machine's glibc.
-        let musl = Dependencies::read(&self.file, &self.image)
-            .ok()
-            .and_then(|names| names.interpreter)
-            .is_some_and(|path| path.windows(7).any(|part| part == b"ld-musl"));
+        let musl = *self.musl.get_or_init(|| self.names_musl());
         let new_enough = hugetext_host::glibc_version().is_none_or(|version| version >= (2, 35));
         Loader {
             kernel,
             filesystem,
             dl_honours_align: new_enough && !musl,
         }
+    }
+
+    /// Whether its loader is musl's. One that cannot be told from the file is taken to be the
+    /// machine's glibc.
+    fn names_musl(&self) -> bool {
+        Dependencies::read(&self.file, &self.image)
+            .ok()
+            .and_then(|names| names.interpreter)
+            .is_some_and(|path| path.windows(7).any(|part| part == b"ld-musl"))
     }
 }

@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use clap::Args;
 use hugetext_host::{
-    CacheState, Copier, FileWindows, Holder, Machine, Mounts, Replacement, WindowState, holders,
+    CacheState, Copier, FileWindows, Holder, Mounts, Paging, Replacement, WindowState, holders,
 };
 use hugetext_leaf::{
     Bias, Cause, Leaf, Span, Topic, Version, large_folio_obstacle, reach, rule, windows_in_file,
 };
-use hugetext_loader::{Environment, closure};
+use hugetext_loader::{Environment, Finder};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -118,7 +118,7 @@ struct Report {
 
 /// What the ladder stands on.
 pub(crate) struct Ground {
-    machine: Machine,
+    paging: Paging,
     pub(crate) kernel: Version,
     /// The PMD leaf.
     pub(crate) leaf: Leaf,
@@ -128,44 +128,33 @@ pub(crate) struct Ground {
 impl Ground {
     /// Asks this machine; an error where no huge page can be had at all.
     pub(crate) fn this() -> Result<Ground, Failure> {
-        let machine = Machine::this();
-        let missing = |what| Failure::new(&machine.release, what);
+        Ground::of(Paging::this())
+    }
+
+    /// As [`Ground::this`], of this machine as it was asked before.
+    pub(crate) fn of(paging: Paging) -> Result<Ground, Failure> {
+        let missing = |what| Failure::new(&paging.release, what);
         Ok(Ground {
-            kernel: machine
+            kernel: paging
                 .kernel
                 .ok_or_else(|| missing("cannot read this kernel's version"))?,
-            leaf: machine
+            leaf: paging
                 .pmd
                 .ok_or_else(|| missing("this kernel has no transparent huge pages"))?,
             mounts: Mounts::read()
                 .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
-            machine,
+            paging,
         })
-    }
-
-    /// The kernel.
-    pub(crate) fn kernel(&self) -> Version {
-        self.kernel
-    }
-
-    /// The mounts.
-    pub(crate) fn mounts(&self) -> &Mounts {
-        &self.mounts
-    }
-
-    /// The leaf to warm for.
-    pub(crate) fn leaf(&self) -> Leaf {
-        self.leaf
     }
 
     /// The base page.
     pub(crate) fn page(&self) -> Leaf {
-        self.machine.page
+        self.paging.page
     }
 
     /// The leaves to warm for, largest first.
     fn leaves(&self) -> Vec<Leaf> {
-        match self.machine.geometry {
+        match self.paging.geometry {
             Some(geometry) => geometry.leaves().map(|(_, leaf)| leaf).collect(),
             None => vec![self.leaf],
         }
@@ -174,7 +163,7 @@ impl Ground {
     /// What is known of a program's load bias here.
     pub(crate) fn bias(&self, program: &Program) -> Result<Bias, Failure> {
         let filesystem = program.filesystem(&self.mounts)?;
-        Ok(match self.machine.geometry {
+        Ok(match self.paging.geometry {
             Some(geometry) => program.loader(self.kernel, filesystem).bias(
                 program.image.kind,
                 &program.image.segments,
@@ -237,12 +226,13 @@ fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
         return wanted;
     }
     let environment = Environment::current();
+    let mut finder = Finder::new(&environment);
     let mut seen = HashSet::new();
     // A path that is no program is reported when its turn comes.
     let closures = arguments
         .paths
         .iter()
-        .filter_map(|path| closure(path, &environment).ok());
+        .filter_map(|path| finder.closure(path).ok());
     for closure in closures {
         for missing in &closure.missing {
             let (needed_by, name) = (missing.needed_by.display(), missing.name.display());
@@ -268,6 +258,14 @@ pub(crate) struct Climb {
 }
 
 impl Climb {
+    /// No rung: only a look.
+    pub(crate) fn look() -> Climb {
+        Climb {
+            check: true,
+            replace: false,
+        }
+    }
+
     /// The rungs that change no file.
     pub(crate) fn in_place() -> Climb {
         Climb {

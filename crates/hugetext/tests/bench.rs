@@ -51,7 +51,10 @@ fn program() -> Option<(TempDir, PathBuf)> {
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("program");
-    fs::copy(compiler.trim_end(), &path).unwrap();
+    // By another process: a child that another test forks would inherit the open file (ETXTBSY).
+    let mut copy = Command::new("cp");
+    let copied = copy.arg(compiler.trim_end()).arg(&path).status();
+    assert!(copied.unwrap().success());
     Some((directory, path))
 }
 
@@ -112,6 +115,13 @@ fn a_copy_that_stands_in_is_run_by_whoever_starts_the_program() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
+/// Whether the process has a handler for SIGINT, from its mask of caught signals (proc(5)).
+fn catches_interrupts(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << 1 != 0)
+}
+
 #[test]
 fn ctrl_c_ends_a_benchmark_and_its_files() {
     let Some((_directory, program)) = program() else {
@@ -140,13 +150,13 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        if named {
-            // Its files are there, or it has ended because this machine cannot do it.
-            while fs::read_dir(place.path()).unwrap().count() == 0
-                && child.try_wait().unwrap().is_none()
-            {
-                std::thread::yield_now();
-            }
+        // Unless it has ended because this machine cannot do it, its files are there; and it heeds the
+        // signal, which whoever runs the tests may have left ignored.
+        while (!catches_interrupts(child.id())
+            || named && fs::read_dir(place.path()).unwrap().count() == 0)
+            && child.try_wait().unwrap().is_none()
+        {
+            std::thread::yield_now();
         }
         let kill = format!("kill -INT {}", child.id());
         let killed = Command::new("sh").args(["-c", &kill]).status().unwrap();

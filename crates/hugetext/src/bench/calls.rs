@@ -109,7 +109,7 @@ struct Files {
 impl Files {
     fn make(arguments: &Arguments, ground: &Ground, bounds: &Bounds) -> Result<Files, Stop> {
         let path = directory(arguments.directory.as_ref());
-        let leaf = ground.leaf();
+        let leaf = ground.leaf;
         let len = leaf.align_up(arguments.size << 20);
         let directory = File::open(&path).map_err(|error| Failure::io(&path, &error))?;
         let place = Place {

@@ -77,7 +77,7 @@ pub(super) fn run(
 ) -> Result<Vec<Comparison>, Stop> {
     let bounds = interrupt.within(arguments.timeout);
     let ground = Ground::this()?;
-    let (leaf, page) = (ground.leaf(), ground.page());
+    let (leaf, page) = (ground.leaf, ground.page());
     let mut notes =
         vec!["only the mprotect calls are timed; no page is written between them".to_owned()];
     let len = leaf.align_up(arguments.size << 20) as usize;

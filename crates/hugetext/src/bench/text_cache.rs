@@ -37,7 +37,7 @@ impl Text {
     pub(super) fn of(program: Program, ground: &Ground) -> Result<Text, Failure> {
         Ok(Text {
             windows: warm::windows(&program, ground)?,
-            leaf: ground.leaf(),
+            leaf: ground.leaf,
             program,
         })
     }

@@ -77,6 +77,18 @@ struct Summary {
     after_fix: u64,
 }
 
+impl Summary {
+    fn of(files: &[Assessment]) -> Summary {
+        Summary {
+            files: files.len(),
+            text: files.iter().map(|file| file.text).sum(),
+            reached: files.iter().map(Assessment::reached).sum(),
+            after_fix: files.iter().map(Assessment::after_fix).sum(),
+            ..Summary::default()
+        }
+    }
+}
+
 /// Answers `hugetext check`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     if !arguments.pid.is_empty() {
@@ -111,17 +123,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     });
     let mut files: Vec<Assessment> = assessed.collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    let summary = Summary {
-        files: files.len(),
-        errors,
-        unknown_architecture,
-        text: files.iter().map(|file| file.text).sum(),
-        reached: files.iter().map(Assessment::reached).sum(),
-        after_fix: files.iter().map(Assessment::after_fix).sum(),
-    };
     let report = Report {
         kernel,
-        summary,
+        summary: Summary {
+            errors,
+            unknown_architecture,
+            ..Summary::of(&files)
+        },
         files,
     };
     output.result("check", &report, |report| {

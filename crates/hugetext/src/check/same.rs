@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::Verdict;
 use crate::failure::Failure;
+use crate::fix::known_by;
 use crate::output::Output;
 use crate::program::Program;
 use crate::table::bytes;
@@ -42,8 +43,7 @@ pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Fa
     };
     let extents =
         SharedExtents::of(&before.file, &after.file).map_err(|error| Failure::io(new, &error))?;
-    let shared = |old, new| extents.shared(old, new);
-    match verify_unshared(&before.file, &after.file, shared) {
+    match verify_unshared(&before.file, &after.file, known_by(&extents)) {
         Ok(verified) => {
             report.same = true;
             report.permissions = verified.permissions;

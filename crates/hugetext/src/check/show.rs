@@ -7,7 +7,7 @@ use hugetext_elf::Strategy;
 use hugetext_leaf::ObjectKind;
 
 use super::Report;
-use super::assess::Assessment;
+use super::assess::{Assessment, CacheCount};
 use crate::table::{bytes, figures, percent};
 
 /// How many of the worst offenders a summary names.
@@ -55,43 +55,47 @@ fn one(file: &Assessment, verbose: bool) -> String {
     for cause in &file.causes {
         line(format_args!("  {cause}"));
     }
+    text.push_str(&remedy(file));
+    if let Some(cache) = &file.cache {
+        text.push_str(&page_cache(cache));
+    }
+    text.push_str(&segments(file, verbose));
+    text
+}
+
+/// What a fix would do, if it brings something, and what would have made it needless.
+fn remedy(file: &Assessment) -> String {
     let weakest = file
         .possible
         .iter()
         .find(|p| p.reached > 0 && p.reached == file.after_fix());
-    if let Some(fix) = weakest.filter(|_| file.after_fix() > file.reached()) {
-        let name = strategy_name(fix.strategy);
-        let cost = match fix.aslr_bits {
-            0 => String::new(),
-            bits => format!(", costs {bits} bits of address randomness"),
+    let Some(fix) = weakest.filter(|_| file.after_fix() > file.reached()) else {
+        return String::new();
+    };
+    let cost = match fix.aslr_bits {
+        0 => String::new(),
+        bits => format!(", costs {bits} bits of address randomness"),
+    };
+    let mut text = format!("  fix: {}{cost}\n", strategy_name(fix.strategy));
+    if let Some(linker) = &file.linker {
+        let at_link_time = match linker.options(file.leaf) {
+            Some(options) => format!("; {options} would have done it at link time"),
+            None => String::new(),
         };
-        line(format_args!("  fix: {name}{cost}"));
-        if let Some(linker) = &file.linker {
-            let at_link_time = match linker.options(file.leaf) {
-                Some(options) => format!("; {options} would have done it at link time"),
-                None => String::new(),
-            };
-            line(format_args!("  linked by {linker}{at_link_time}"));
-        }
+        let _ = writeln!(text, "  linked by {linker}{at_link_time}");
     }
-    if let Some(cache) = file.cache {
-        let what = match (cache.huge, cache.small) {
-            (0, 0) => "not in memory".to_owned(),
-            (huge, 0) if huge == cache.total() => "warm".to_owned(),
-            (_, 0) => "partly in memory".to_owned(),
-            _ => format!(
-                "holds {} in small folios; hugetext warm mends that",
-                cache.small
-            ),
-        };
-        line(format_args!(
-            "  page cache: {} of {} windows huge; {what}",
-            cache.huge,
-            cache.total()
-        ));
-    }
-    text.push_str(&segments(file, verbose));
     text
+}
+
+fn page_cache(cache: &CacheCount) -> String {
+    let what = match (cache.huge, cache.small) {
+        (0, 0) => "not in memory".to_owned(),
+        (huge, 0) if huge == cache.total() => "warm".to_owned(),
+        (_, 0) => "partly in memory".to_owned(),
+        (_, small) => format!("holds {small} in small folios; hugetext warm mends that"),
+    };
+    let (huge, total) = (cache.huge, cache.total());
+    format!("  page cache: {huge} of {total} windows huge; {what}\n")
 }
 
 /// The text segments, and with `verbose` all of them.

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use hugetext_elf::{
-    Operation, Options, Plan, Refusal, Strategy, Verified, plan, plan_auto, rewrite,
+    Difference, Operation, Options, Plan, Strategy, Stretch, Verified, plan, plan_auto, rewrite,
     verify_unshared,
 };
-use hugetext_host::{Copier, Machine, SharedExtents};
+use hugetext_host::{Copier, Paging, SharedExtents};
 use hugetext_leaf::{Geometry, Leaf, reach};
 use serde::Serialize;
 
@@ -76,26 +76,31 @@ pub(crate) enum Choice {
     Merge,
 }
 
+impl Choice {
+    /// The strongest strategy that may be used.
+    fn at_most(self) -> Strategy {
+        match self {
+            Choice::Align => Strategy::Align,
+            Choice::Auto | Choice::Shift => Strategy::Shift,
+            Choice::Merge => Strategy::Merge,
+        }
+    }
+}
+
 /// What a fix did, or would do.
 #[derive(Debug, Serialize)]
 struct Report {
     path: PathBuf,
     geometry: Geometry,
-    /// Where the new file is; absent if none was written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<PathBuf>,
     /// Bytes of text.
     text: u64,
     /// Of these, within reach before; holds for this kernel and loader.
     reached_before: u64,
     #[serde(flatten)]
     outcome: Outcome,
-    /// What verification found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verified: Option<Verified>,
-    /// The page cache of the new file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache: Option<Warmed>,
+    /// Absent if none was written.
+    #[serde(flatten)]
+    written: Option<Written>,
     /// What a user should know.
     notes: Vec<String>,
 }
@@ -114,90 +119,76 @@ enum Outcome {
     Refused(String),
 }
 
+/// The new file.
+#[derive(Debug, Serialize)]
+struct Written {
+    /// Where it is.
+    output: PathBuf,
+    /// What verification found.
+    verified: Verified,
+    /// What the page cache holds of it, if it was laid out for this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<Warmed>,
+}
+
 /// Answers `hugetext fix`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let program = Program::open(&arguments.file)?;
+    let image = &program.image;
     let destination = Destination::of(&program, arguments)?;
-    let machine = Machine::this();
+    let paging = Paging::this();
     let geometry = program
-        .geometry(arguments.geometry, machine.geometry)
+        .geometry(arguments.geometry, paging.geometry)
         .ok_or_else(|| program.unknown_geometry())?;
-    let mut report = Report {
-        path: arguments.file.clone(),
-        geometry,
-        output: None,
-        text: program.image.text_len(),
-        reached_before: 0,
-        outcome: Outcome::Refused(String::new()),
-        verified: None,
-        cache: None,
-        notes: destination.notes(),
+    let options = Options {
+        extend_tail: arguments.extend_tail,
+        ..Options::for_image(image, &geometry, arguments.strategy.at_most())
     };
-    let decided = decide(
-        &program,
-        arguments.strategy,
-        &geometry,
-        arguments.extend_tail,
-    );
-    let plan = match decided {
-        Ok(plan) => plan,
+    let reached_before = reached_now(&program, &paging, &geometry, options.leaf)?;
+    let decided = match arguments.strategy {
+        Choice::Auto => plan_auto(image, &options),
+        strategy => plan(image, strategy.at_most(), &options),
+    };
+    let (verdict, outcome, written) = match decided {
         Err(refusal) if refusal.forbids() => return Err(Failure::at(&program.path, refusal)),
-        Err(refusal) => {
-            report.outcome = Outcome::Refused(refusal.to_string());
-            output.result("fix", &report, show::text)?;
-            return Ok(Verdict::No);
+        Err(refusal) => (Verdict::No, Outcome::Refused(refusal.to_string()), None),
+        Ok(plan) => {
+            let done_already = plan.is_noop(image);
+            let written = match destination.is_written(done_already) {
+                true => Some(write(&program, &plan, &destination, &paging, &geometry)?),
+                false => None,
+            };
+            let outcome = Outcome::Plan {
+                reached_after: plan.reached(image, geometry.page),
+                done_already,
+                plan: Box::new(plan),
+            };
+            (Verdict::Done, outcome, written)
         }
     };
-    report.reached_before = reached_now(&program, &machine, &geometry, plan.leaf)?;
-    let done_already = plan.is_noop(&program.image);
-    if destination.is_written(done_already) {
-        let (path, verified) = write(&program, &plan, &destination)?;
-        report.cache = measure(&path, &machine, &geometry);
-        report.verified = Some(verified);
-        report.output = Some(path);
-    }
-    report.outcome = Outcome::Plan {
-        reached_after: plan.reached(&program.image, geometry.page),
-        done_already,
-        plan: Box::new(plan),
+    let report = Report {
+        path: arguments.file.clone(),
+        geometry,
+        text: image.text_len(),
+        reached_before,
+        outcome,
+        written,
+        notes: destination.notes(),
     };
     output.result("fix", &report, show::text)?;
-    Ok(Verdict::Done)
-}
-
-/// The plan for a program, or why there is none.
-fn decide(
-    program: &Program,
-    choice: Choice,
-    geometry: &Geometry,
-    extend_tail: bool,
-) -> Result<Plan, Refusal> {
-    let image = &program.image;
-    let strategy = match choice {
-        Choice::Align => Strategy::Align,
-        Choice::Auto | Choice::Shift => Strategy::Shift,
-        Choice::Merge => Strategy::Merge,
-    };
-    let options = Options {
-        extend_tail,
-        ..Options::for_image(image, geometry, strategy)
-    };
-    match choice {
-        Choice::Auto => plan_auto(image, &options),
-        _ => plan(image, strategy, &options),
-    }
+    Ok(verdict)
 }
 
 /// Text within reach as the file is.
 fn reached_now(
     program: &Program,
-    machine: &Machine,
+    paging: &Paging,
     geometry: &Geometry,
     leaf: Leaf,
 ) -> Result<u64, Failure> {
     let mounts = hugetext_host::Mounts::read()
         .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?;
-    let Some(kernel) = machine.kernel else {
+    let Some(kernel) = paging.kernel else {
         return Ok(0);
     };
     let loader = program.loader(kernel, program.filesystem(&mounts)?);
@@ -206,33 +197,48 @@ fn reached_now(
     Ok(reach(segments, geometry.page, leaf, bias).reached)
 }
 
-/// Writes the new file, proves it, and only then makes it visible. Returns its path.
+/// Writes the new file, proves it, and only then makes it visible.
 fn write(
     program: &Program,
     plan: &Plan,
     destination: &Destination,
-) -> Result<(PathBuf, Verified), Failure> {
-    let path = destination.path(program)?;
-    let replacement = destination::create(&path)?;
+    paging: &Paging,
+    geometry: &Geometry,
+) -> Result<Written, Failure> {
+    let output = destination.path(program)?;
+    let replacement = destination::create(&output)?;
     let verified = carry_out(program, plan, replacement.file())?;
-    destination.put_into_place(program, replacement, &path)?;
-    Ok((path, verified))
+    destination.put_into_place(program, replacement, &output)?;
+    Ok(Written {
+        cache: measure(&output, paging, geometry),
+        output,
+        verified,
+    })
 }
 
 /// Fills the empty file `new` according to a plan for `program`, and verifies it.
 pub(crate) fn carry_out(program: &Program, plan: &Plan, new: &File) -> Result<Verified, Failure> {
-    let at = |problem: &dyn std::fmt::Display| Failure::at(&program.path, problem);
-    let operations = rewrite(&program.file, &program.image, plan).map_err(|error| at(&error))?;
-    perform(&operations, &program.file, new).map_err(|error| Failure::io(&program.path, &error))?;
-    let extents = SharedExtents::of(&program.file, new)
-        .map_err(|error| Failure::io(&program.path, &error))?;
-    let shared = |old, new| extents.shared(old, new);
-    verify_unshared(&program.file, new, shared).map_err(|difference| {
-        at(&format_args!(
-            "the result would not be the same program: {difference}"
-        ))
-        .remedy("nothing was changed")
+    let path = &program.path;
+    let operations =
+        rewrite(&program.file, &program.image, plan).map_err(|error| Failure::at(path, error))?;
+    perform(&operations, &program.file, new).map_err(|error| Failure::rewrite(path, &error))?;
+    let extents = SharedExtents::of(&program.file, new).map_err(|e| Failure::io(path, &e))?;
+    let verified = verify_unshared(&program.file, new, known_by(&extents));
+    verified.map_err(|difference| match difference {
+        Difference::Read(error) => Failure::io(path, &error),
+        difference => {
+            let problem = format!("the result would not be the same program: {difference}");
+            Failure::at(path, problem).remedy("nothing was changed")
+        }
     })
+}
+
+/// What the blocks of two files tell about their bytes.
+pub(crate) fn known_by(extents: &SharedExtents) -> impl Fn(u64, u64) -> Stretch {
+    |old, new| match extents.shared(old, new) {
+        (true, len) => Stretch::Shared(len),
+        (false, len) => Stretch::Unknown(len),
+    }
 }
 
 fn perform(operations: &[Operation], old: &File, new: &File) -> std::io::Result<()> {
@@ -251,16 +257,12 @@ fn perform(operations: &[Operation], old: &File, new: &File) -> std::io::Result<
     Ok(())
 }
 
-/// What the page cache holds of the new file, if it was laid out for this machine.
-fn measure(path: &Path, machine: &Machine, geometry: &Geometry) -> Option<Warmed> {
-    if machine.geometry.as_ref() != Some(geometry) {
+/// What the page cache holds of the file at `path`, if it was laid out for this machine.
+fn measure(path: &Path, paging: &Paging, geometry: &Geometry) -> Option<Warmed> {
+    if paging.geometry.as_ref() != Some(geometry) {
         return None;
     }
-    let look = warm::Climb {
-        check: true,
-        replace: false,
-    };
-    let ground = warm::Ground::this().ok()?;
+    let ground = warm::Ground::of(paging.clone()).ok()?;
     let program = Program::open(path).ok()?;
-    warm::warm(&program, &ground, look).ok()
+    warm::warm(&program, &ground, warm::Climb::look()).ok()
 }

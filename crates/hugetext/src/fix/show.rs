@@ -4,32 +4,27 @@ use std::fmt::Write;
 
 use hugetext_elf::{Plan, Strategy, Warning};
 
-use super::{Outcome, Report};
+use super::{Outcome, Report, Written};
 use crate::table::{bytes, percent};
 
 /// What was done, or would be.
 pub(super) fn text(report: &Report) -> String {
-    let mut text = String::new();
-    let mut line = |content: std::fmt::Arguments<'_>| {
-        let _ = writeln!(text, "{content}");
-    };
     let path = report.path.display();
     let (plan, after, done_already) = match &report.outcome {
-        Outcome::Refused(reason) => {
-            line(format_args!("{path}: refused: {reason}"));
-            return text;
-        }
+        Outcome::Refused(reason) => return format!("{path}: refused: {reason}"),
         Outcome::Plan {
             plan,
             reached_after,
             done_already,
         } => (plan, *reached_after, *done_already),
     };
+    let mut text = String::new();
+    let mut line = |content: std::fmt::Arguments<'_>| {
+        let _ = writeln!(text, "{content}");
+    };
     let size = bytes(report.text);
-    let (before, after) = (
-        percent(report.reached_before, report.text),
-        percent(after, report.text),
-    );
+    let before = percent(report.reached_before, report.text);
+    let after = percent(after, report.text);
     let (strategy, leaf) = (strategy_name(plan.strategy), plan.leaf);
     if done_already {
         line(format_args!(
@@ -47,25 +42,29 @@ pub(super) fn text(report: &Report) -> String {
     for note in &report.notes {
         line(format_args!("  {note}"));
     }
-    match (&report.output, &report.verified) {
-        (Some(output), Some(verified)) => {
-            let found = match (verified.permissions.is_empty(), verified.added.is_empty()) {
-                (true, true) => "the same program",
-                (false, _) => "the same program but for the added execution rights",
-                (true, false) => "the same program and zeros after its text",
-            };
-            line(format_args!("  verified: {found}"));
-            line(format_args!("  written to {}", output.display()));
-        }
-        _ if done_already => {}
-        _ => text.push_str(&layout(plan)),
+    match &report.written {
+        Some(new) => text.push_str(&written(new)),
+        None if done_already => {}
+        None => text.push_str(&layout(plan)),
     }
-    if let Some(cache) = &report.cache {
-        let _ = writeln!(
-            text,
-            "  page cache: {} of {} windows huge",
-            cache.huge, cache.windows
-        );
+    text
+}
+
+/// The new file.
+fn written(new: &Written) -> String {
+    let verified = &new.verified;
+    let found = match (verified.permissions.is_empty(), verified.added.is_empty()) {
+        (true, true) => "the same program",
+        (false, _) => "the same program but for the added execution rights",
+        (true, false) => "the same program and zeros after its text",
+    };
+    let mut text = format!(
+        "  verified: {found}\n  written to {}\n",
+        new.output.display()
+    );
+    if let Some(cache) = &new.cache {
+        let (huge, windows) = (cache.huge, cache.windows);
+        let _ = writeln!(text, "  page cache: {huge} of {windows} windows huge");
     }
     text
 }

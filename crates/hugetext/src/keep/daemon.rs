@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_host::{FileMapping, FileWindows, Watcher};
-use hugetext_leaf::windows_in_file;
 
 use super::{Options, apply, directories};
 use crate::Verdict;
@@ -15,7 +14,7 @@ use crate::output::Output;
 use crate::program::Program;
 use crate::size::Size;
 use crate::table::bytes;
-use crate::warm::Ground;
+use crate::warm::{Ground, windows};
 
 /// An upgrade replaces many files; it is over when none has changed for this long.
 const QUIET: Duration = Duration::from_secs(1);
@@ -114,8 +113,7 @@ impl Round {
 
     fn pin(&mut self, path: &Path, ground: &Ground, budget: Size) -> Result<(), Failure> {
         let program = Program::open(path)?;
-        let bias = ground.bias(&program)?;
-        let ranges = windows_in_file(&program.image.segments, ground.page(), ground.leaf, bias);
+        let ranges = windows(&program, ground)?;
         let len: u64 = ranges.iter().map(|range| range.len()).sum();
         if self.locked.saturating_add(len) > budget.bytes() {
             self.over += len;

@@ -186,9 +186,9 @@ fn apply(options: &Options) -> Result<Applied, Failure> {
     problems.extend(missing);
     let ground = Ground::this()?;
     let environment = Environment::default();
-    let mut targets = Targets::new(ground.leaf, false);
+    let mut targets = Targets::new(ground.leaf, false, &environment);
     for name in &names {
-        targets.add_named(name, &environment);
+        targets.add_named(name);
     }
     problems.append(&mut targets.problems);
     let mut stores = Vec::new();

@@ -124,6 +124,25 @@ impl Process {
     pub(super) fn longest_pause(&self) -> Option<&Pause> {
         self.pauses.iter().max_by_key(|pause| pause.total)
     }
+
+    /// What the longest pause does not tell: the sum of several, and of the thread that waited longer
+    /// than the others.
+    fn in_all(&self) -> String {
+        let sum = |of: fn(&Pause) -> Duration| self.pauses.iter().map(of).sum::<Duration>();
+        let shown = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+        let (all, last) = (sum(|pause| pause.total), sum(|pause| pause.last));
+        let mut parts = Vec::new();
+        if self.pauses.len() > 1 {
+            parts.push(format!("{} in all", shown(all)));
+        }
+        if last.saturating_sub(all) >= Duration::from_micros(100) {
+            parts.push(format!("one thread {}", shown(last)));
+        }
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", parts.join(", ")),
+        }
+    }
 }
 
 impl Report {
@@ -198,6 +217,7 @@ impl Report {
                 threads => format!("{threads} threads"),
             };
             write!(text, "; {threads} stood still {times} {milliseconds:.1} ms")?;
+            write!(text, "{}", process.in_all())?;
         }
         writeln!(text)?;
         let mut left: Vec<&Unchanged> = process.left.iter().collect();

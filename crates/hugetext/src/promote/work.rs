@@ -1,11 +1,10 @@
 //! One process: decide, collapse, remap, look again.
 
-use std::io;
 use std::time::Instant;
 
 use hugetext_host::{
     Advice, Copies, Mappings, Outcome, Refusal, SwapError, Target, advise_process, promote, revert,
-    text_mappings,
+    text_mappings, while_busy,
 };
 use hugetext_leaf::{Backend, Leaf, Method, Promotion, Run, Span, promotion};
 
@@ -93,8 +92,9 @@ fn collapse(
         for start in (run.windows.start..run.windows.end).step_by(leaf.bytes() as usize) {
             let window = Span::new(start, start + leaf.bytes());
             let text = window.intersect(&run.text);
-            match collapse_window(target, window) {
-                Ok(()) => {
+            let advise = || advise_process(target.pidfd(), &[window], Advice::Collapse);
+            match while_busy(COLLAPSE_ATTEMPTS, advise) {
+                Ok(_) => {
                     let _ = target.read(start, &mut [0]);
                     join(done, text);
                 }
@@ -103,21 +103,6 @@ fn collapse(
         }
     }
     failed
-}
-
-/// The kernel answers EAGAIN where it finds a page in use for the moment, by a fault or a fork of a
-/// busy program.
-fn collapse_window(target: &Target, window: Span) -> io::Result<()> {
-    let mut left = COLLAPSE_ATTEMPTS;
-    loop {
-        left -= 1;
-        match advise_process(target.pidfd(), &[window], Advice::Collapse) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && left > 0 => {
-                std::thread::yield_now();
-            }
-            outcome => return outcome.map(drop),
-        }
-    }
 }
 
 /// Adds a span behind others, as one with the last if it follows that.

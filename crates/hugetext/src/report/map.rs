@@ -86,8 +86,8 @@ impl Map {
         let geometry = program
             .geometry(None, machine.geometry)
             .ok_or_else(|| program.unknown_geometry())?;
-        let loader = program.loader(ground.kernel(), program.filesystem(ground.mounts())?);
-        let page_cache = program.page_cache(ground.mounts())?;
+        let loader = program.loader(ground.kernel, program.filesystem(&ground.mounts)?);
+        let page_cache = program.page_cache(&ground.mounts)?;
         let found = Assessment::of(&program, &geometry, &loader, page_cache);
         let cached = cached(&program, ground)?;
         let segments = &program.image.segments;
@@ -107,7 +107,7 @@ impl Map {
                 whole: segment.file(),
                 runs: &runs,
                 windows: own.max_by_key(Span::len).unwrap_or(Span::new(0, 0)),
-                leaf: ground.leaf(),
+                leaf: ground.leaf,
                 causes: &causes,
             };
             drawn.strip(longest)
@@ -140,7 +140,7 @@ impl Map {
 
 /// The windows of a file and what the page cache holds of each.
 fn cached(program: &Program, ground: &Ground) -> Result<Vec<(Span, Kind)>, Failure> {
-    let leaf = ground.leaf();
+    let leaf = ground.leaf;
     let mut cached = Vec::new();
     for range in warm::windows(program, ground)? {
         let state = FileWindows::new(&program.file, range, leaf)

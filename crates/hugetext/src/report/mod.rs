@@ -84,7 +84,7 @@ struct Written<'p> {
 fn look(subject: &Path, machine: &Machine, ground: &Ground) -> Result<Map, Failure> {
     let pid = subject.to_str().and_then(|text| text.parse().ok());
     match pid {
-        Some(pid) if !subject.exists() => Map::of_process(pid, machine, ground.leaf()),
+        Some(pid) if !subject.exists() => Map::of_process(pid, machine, ground.leaf),
         _ => Map::of_file(subject, machine, ground),
     }
 }

@@ -1,5 +1,6 @@
 //! Making ready what the steps ask for, and showing it in the place of the originals.
 
+use std::cell::OnceCell;
 use std::path::Path;
 
 use hugetext_host::{
@@ -21,12 +22,23 @@ pub(crate) fn make_ready(
     problems: &mut Vec<String>,
 ) {
     let mut note = |failure: Failure| problems.push(failure.to_string());
+    let place = OnceCell::new();
     for step in steps.iter_mut().filter(|step| step.action == Action::Warm) {
-        match step.warm(ground) {
-            // Others map it in small folios, which cannot be dropped while they do.
-            Ok(false) if options.backend != Backend::None && step.may_stand_in => {
+        let may_stand_in = options.backend != Backend::None && step.may_stand_in;
+        match step.is_warm(ground) {
+            Ok(true) => continue,
+            // Made when others mapped it in small folios, which cannot be dropped while they do. To
+            // try that again would take longer than most starts.
+            Ok(false)
+                if may_stand_in && step.has_copy(place.get_or_init(|| choose(options, ground))) =>
+            {
                 step.action = Action::Copy;
+                continue;
             }
+            _ => {}
+        }
+        match step.warm(ground) {
+            Ok(false) if may_stand_in => step.action = Action::Copy,
             Ok(_) => {}
             Err(failure) => note(failure),
         }
@@ -35,7 +47,10 @@ pub(crate) fn make_ready(
     if steps.is_empty() {
         return;
     }
-    let shown = choose(options, ground).and_then(|place| match place {
+    let place = place
+        .into_inner()
+        .unwrap_or_else(|| choose(options, ground));
+    let shown = place.and_then(|place| match place {
         Place::Stores(stores) => {
             let ready = stand_ins(&steps, &stores, ground, &mut note);
             enter()?;

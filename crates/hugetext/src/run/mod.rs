@@ -142,12 +142,12 @@ fn decide(
 ) -> Result<Decided, Failure> {
     let ground = Ground::this()?;
     let environment = Environment::current();
-    let mut targets = Targets::new(ground.leaf, options.merge);
+    let mut targets = Targets::new(ground.leaf, options.merge, &environment);
     for program in resolve::programs(program) {
-        targets.add_program(&program, &environment);
+        targets.add_program(&program);
     }
     for name in &options.also {
-        targets.add_named(name, &environment);
+        targets.add_named(name);
     }
     problems.append(&mut targets.problems);
     let policy = Policy {

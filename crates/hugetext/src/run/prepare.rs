@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::fix::carry_out;
 use crate::program::Program;
+use crate::run::place::Place;
 use crate::warm::{Climb, Ground, warm};
 
 /// Entries made by an older rewriter are not used any more when this changes.
@@ -171,9 +172,23 @@ impl Step {
         matches!(self.action, Action::Copy | Action::Fix)
     }
 
+    /// Whether all of the file itself is warm, as far as one look tells.
+    pub(crate) fn is_warm(&self, ground: &Ground) -> Result<bool, Failure> {
+        Ok(warm(&self.program, ground, Climb::look())?.is_warm())
+    }
+
+    /// Whether an equal copy lies in a store.
+    pub(crate) fn has_copy(&self, place: &Result<Place, Failure>) -> bool {
+        let stores = match place {
+            Ok(Place::Stores(stores)) => stores.as_slice(),
+            _ => &[],
+        };
+        self.find(stores, &copy_recipe()).is_some()
+    }
+
     /// Warms the file itself; whether all of it is warm then. Fails only where it cannot be read.
     pub(crate) fn warm(&self, ground: &Ground) -> Result<bool, Failure> {
-        Ok(warm(&self.program, ground, CLIMB)?.is_warm())
+        Ok(warm(&self.program, ground, Climb::in_place())?.is_warm())
     }
 
     /// The warm file that is to take its place, from the first of `stores` that has it; the last
@@ -181,11 +196,7 @@ impl Step {
     pub(crate) fn stand_in(&self, stores: &[Store], ground: &Ground) -> Result<Entry, Failure> {
         let recipe = self.recipe();
         let fail = |error| Failure::at(&self.path, error);
-        // An entry that is not to be trusted is as good as none, except where one is to be made.
-        let found = stores
-            .iter()
-            .find_map(|store| store.find(&self.program.file, &recipe).ok().flatten());
-        let entry = match (found, stores.last()) {
+        let entry = match (self.find(stores, &recipe), stores.last()) {
             (Some(entry), _) => entry,
             (None, Some(store)) => store
                 .fill(&self.program.file, &self.path, &recipe, |new| {
@@ -194,8 +205,18 @@ impl Step {
                 .map_err(fail)?,
             (None, None) => return Err(Failure::at(&self.path, "no place for a copy")),
         };
-        warm(&Program::open(&entry.path)?, ground, CLIMB)?;
+        // In place: an entry that others run keeps its inode.
+        warm(&Program::open(&entry.path)?, ground, Climb::in_place())?;
         Ok(entry)
+    }
+
+    /// The entry that a recipe made of it. One that is not to be trusted is as good as none, except
+    /// where one is to be made.
+    fn find(&self, stores: &[Store], recipe: &str) -> Option<Entry> {
+        let mut found = stores
+            .iter()
+            .map(|store| store.find(&self.program.file, recipe));
+        found.find_map(|entry| entry.ok().flatten())
     }
 
     /// Names what the entry is made by.
@@ -209,7 +230,7 @@ impl Step {
                 };
                 format!("{strategy}-{}-{FORMAT}", plan.leaf.bytes())
             }
-            _ => format!("copy-{FORMAT}"),
+            _ => copy_recipe(),
         }
     }
 
@@ -227,11 +248,9 @@ impl Step {
     }
 }
 
-/// In the store nothing is replaced: an entry that others run keeps its inode.
-const CLIMB: Climb = Climb {
-    check: false,
-    replace: false,
-};
+fn copy_recipe() -> String {
+    format!("copy-{FORMAT}")
+}
 
 /// Whether neither signatures nor capabilities hang on the very file, which a copy would not have.
 fn unguarded(program: &Program) -> bool {

@@ -5,14 +5,14 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::Leaf;
-use hugetext_loader::{ClosureError, Environment, Loader, closure};
+use hugetext_loader::{Closure, ClosureError, Environment, Finder, Loader};
 use walkdir::WalkDir;
 
 use crate::run::resolve;
 
 /// The files to prepare, and what could not be followed.
 #[derive(Debug)]
-pub(crate) struct Targets {
+pub(crate) struct Targets<'e> {
     /// Programs, then the libraries they need, that are long enough to hold a window of text; each
     /// inode once.
     pub(crate) files: Vec<PathBuf>,
@@ -21,82 +21,88 @@ pub(crate) struct Targets {
     /// What the user may want to know, one line each.
     pub(crate) problems: Vec<String>,
     seen: HashSet<(u64, u64)>,
+    finder: Finder<'e>,
     leaf: Leaf,
     merge: bool,
 }
 
-impl Targets {
-    /// None yet. A window of `leaf` has to fit the text of a file; with `merge`, the file.
-    pub(crate) fn new(leaf: Leaf, merge: bool) -> Targets {
+impl<'e> Targets<'e> {
+    /// None yet. A window of `leaf` has to fit the text of a file; with `merge`, the file. Libraries
+    /// are those that a program finds in `environment`.
+    pub(crate) fn new(leaf: Leaf, merge: bool, environment: &'e Environment) -> Targets<'e> {
         Targets {
             files: Vec::new(),
             small: 0,
             problems: Vec::new(),
             seen: HashSet::new(),
+            finder: Finder::new(environment),
             leaf,
             merge,
         }
     }
 
     /// A program with what its loader maps at its start.
-    pub(crate) fn add_program(&mut self, path: &Path, environment: &Environment) {
-        match closure(path, environment) {
-            Ok(closure) => {
-                if closure.loader == Loader::Unknown {
-                    let path = path.display();
-                    self.problems.push(format!(
-                        "{path}: unknown loader, so its libraries stay as they are"
-                    ));
-                }
-                for object in closure.objects {
-                    let image = &object.image;
-                    let len = if self.merge {
-                        image.file_len
-                    } else {
-                        image.text_len()
-                    };
-                    match (self.seen.insert(object.inode), len >= self.leaf.bytes()) {
-                        (true, true) => self.files.push(object.path),
-                        (true, false) => self.small += 1,
-                        (false, _) => {}
-                    }
-                }
-            }
+    pub(crate) fn add_program(&mut self, path: &Path) {
+        match self.finder.closure(path) {
+            Ok(closure) => self.add(path, closure),
             Err(error) => self.problems.push(error.to_string()),
         }
     }
 
+    fn add(&mut self, path: &Path, closure: Closure) {
+        if closure.loader == Loader::Unknown {
+            let path = path.display();
+            self.problems.push(format!(
+                "{path}: unknown loader, so its libraries stay as they are"
+            ));
+        }
+        for object in closure.objects {
+            let image = &object.image;
+            let len = if self.merge {
+                image.file_len
+            } else {
+                image.text_len()
+            };
+            match (self.seen.insert(object.inode), len >= self.leaf.bytes()) {
+                (true, true) => self.files.push(object.path),
+                (true, false) => self.small += 1,
+                (false, _) => {}
+            }
+        }
+    }
+
     /// What `--also` names: a path, a glob, a directory to search, or a command on PATH.
-    pub(crate) fn add_named(&mut self, name: &str, environment: &Environment) {
+    pub(crate) fn add_named(&mut self, name: &str) {
         let (paths, exact) = expand(name);
         if paths.is_empty() {
             self.problems.push(format!("{name}: nothing by this name"));
         }
         for path in paths {
             if path.is_dir() {
-                self.add_directory(&path, environment);
+                self.add_directory(&path);
             } else if exact {
                 for program in resolve::programs(&path) {
-                    self.add_program(&program, environment);
+                    self.add_program(&program);
                 }
             } else {
-                self.add_if_program(&path, environment);
+                self.add_if_program(&path);
             }
         }
     }
 
     /// Every program and library in a directory; other files are passed over.
-    fn add_directory(&mut self, directory: &Path, environment: &Environment) {
+    fn add_directory(&mut self, directory: &Path) {
         let files = WalkDir::new(directory).into_iter().filter_map(Result::ok);
         for entry in files.filter(|entry| entry.file_type().is_file()) {
-            self.add_if_program(entry.path(), environment);
+            self.add_if_program(entry.path());
         }
     }
 
-    fn add_if_program(&mut self, path: &Path, environment: &Environment) {
-        match closure(path, environment) {
+    fn add_if_program(&mut self, path: &Path) {
+        match self.finder.closure(path) {
+            Ok(closure) => self.add(path, closure),
             Err(ClosureError::Image { source, .. }) if source.is_no_program() => {}
-            _ => self.add_program(path, environment),
+            Err(error) => self.problems.push(error.to_string()),
         }
     }
 }

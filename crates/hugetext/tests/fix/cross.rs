@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::sample::{hugetext, path, text};
+use crate::sample::{hugetext, json, path, text};
 
 /// An architecture that Debian has a cross compiler and a C library for.
 struct Target {
@@ -99,14 +99,7 @@ fn run(qemu: &str, options: &[&str], program: &Path, arguments: &[&str]) -> Opti
 fn fix(old: &Path, strategy: &str, geometry: &str) -> Option<(PathBuf, u64)> {
     let new = old.with_extension(format!("{strategy}-{geometry}"));
     let options = ["--strategy", strategy, "--geometry", geometry];
-    let arguments = [
-        &["--json", "fix", path(old)],
-        &options[..],
-        &["-o", path(&new)],
-    ];
-    let output = hugetext(&arguments.concat());
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let report = json(&[&["fix", path(old), "-o", path(&new)], &options[..]].concat());
     if let Some(reason) = report["refused"].as_str() {
         let expected = reason.starts_with("linked for pages smaller");
         assert!(expected, "{}: {reason}", old.display());

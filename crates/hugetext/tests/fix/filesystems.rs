@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::sample::{error_line, hugetext, link, path, run, sample, text};
+use crate::sample::{error_line, hugetext, link, path, run, sample, start, text};
 
 const HUGETEXT: &str = env!("CARGO_BIN_EXE_hugetext");
 
@@ -75,16 +75,27 @@ fn shared_blocks_are_not_copied_and_changes_to_them_are_seen() {
     }
 }
 
+/// The new file is made in the directory that it is for, so no rename crosses filesystems, whether
+/// the path leads there by a mount or by a symbolic link.
 #[test]
 fn another_filesystem_may_hold_the_output() {
     let directory = tempfile::tempdir().unwrap();
     let program = sample(&directory);
-    let script = r#"mount -t tmpfs none "$2" || exit 99; "$1" fix "$3" -o "$2/new" && "$2/new""#;
+    let script = r#"
+        mount -t tmpfs none "$2" && mkdir "$2/far" && mount -t tmpfs none "$2/far" || exit 99
+        ln -s "$2/far" "$2/link" && "$1" -q fix "$3" -o "$2/link/new" && "$2/far/new" || exit 1
+        cp "$3" "$2/far/old" && ln -s far/old "$2/old" && "$1" -q fix "$2/old" --in-place || exit 1
+        "$2/old" && ls -A "$2" "$2/far" | tr '\n' ' '
+    "#;
     let place = tempfile::tempdir().unwrap();
     if let Some(output) = in_namespace(script, &place, &program) {
         let said = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        assert!(said.contains(&run(&program)), "{said}");
+        assert_eq!(said.matches(&run(&program)).count(), 2, "{said}");
+        assert!(
+            said.contains(": far link old ") && said.ends_with(": new old "),
+            "{said}"
+        );
     }
 }
 
@@ -121,11 +132,7 @@ fn an_output_that_is_being_run_is_replaced() {
     let program = sample(&directory);
     let busy = directory.path().join("busy");
     fs::copy("/bin/cat", &busy).unwrap();
-    let mut child = Command::new(&busy)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = start(&busy);
     // Writing into it would be ETXTBSY.
     let output = hugetext(&["fix", path(&program), "-o", path(&busy)]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -38,18 +38,8 @@ fn survives(old: &Path) {
 }
 
 fn fix(old: &Path, new: &Path, strategy: &str, geometry: &str) {
-    let output = hugetext(&[
-        "fix",
-        path(old),
-        "--strategy",
-        strategy,
-        "--geometry",
-        geometry,
-        "-o",
-        path(new),
-    ]);
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let options = ["--strategy", strategy, "--geometry", geometry];
+    crate::sample::fix(old, new, &options);
     let same = hugetext(&["check", "--same", path(old), path(new)]);
     assert!(same.status.success(), "{}", text(&same.stdout));
 }

@@ -74,39 +74,36 @@ fn cargo() {
     }
 }
 
-#[test]
-fn cmake() {
+/// The sample program, built by a file of that name: how it begins, and the snippet under a heading.
+fn sample_is_built_by(name: &str, project: &str, heading: &str, tools: &[&str], script: &str) {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     fs::write(place.join("program.c"), SAMPLE).unwrap();
-    let project = "cmake_minimum_required(VERSION 3.13)\nproject(program C)\n\
-                   add_executable(program program.c)\n";
-    fs::write(
-        place.join("CMakeLists.txt"),
-        project.to_owned() + &snippet("CMake"),
-    )
-    .unwrap();
-    let script = "cmake -S . -B build; cmake --build build";
-    if built(place, &["cmake", "make"], script) {
+    fs::write(place.join(name), project.to_owned() + &snippet(heading)).unwrap();
+    if built(place, tools, script) {
         assert!(is_aligned(&place.join("build/program")) > 0);
     }
 }
 
 #[test]
+fn cmake() {
+    let project = "cmake_minimum_required(VERSION 3.13)\nproject(program C)\n\
+                   add_executable(program program.c)\n";
+    let script = "cmake -S . -B build; cmake --build build";
+    sample_is_built_by(
+        "CMakeLists.txt",
+        project,
+        "CMake",
+        &["cmake", "make"],
+        script,
+    );
+}
+
+#[test]
 fn meson() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    fs::write(place.join("program.c"), SAMPLE).unwrap();
     let project = "project('program', 'c')\nsources = ['program.c']\n";
-    fs::write(
-        place.join("meson.build"),
-        project.to_owned() + &snippet("Meson"),
-    )
-    .unwrap();
     let script = "meson setup build; meson compile -C build";
-    if built(place, &["meson", "ninja"], script) {
-        assert!(is_aligned(&place.join("build/program")) > 0);
-    }
+    sample_is_built_by("meson.build", project, "Meson", &["meson", "ninja"], script);
 }
 
 #[test]

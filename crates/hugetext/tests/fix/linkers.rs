@@ -4,8 +4,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::sample::{hugetext, json, link, path, run, text};
 
 const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
@@ -67,8 +65,7 @@ const HEADER: &str = "\
 Written by `make linkers`: one program of 6 MB of text, linked by every linker of Debian 12 with
 every combination of the options that decide its layout, and what leaves of 2 MiB can map of its
 text: as it is, after `hugetext fix` (`align` or `shift`), and after `fix --strategy merge`.
-An empty column: the linker has
-no such option. docs/link-time.md says how to give these options in each build system.
+An empty column: the linker has no such option. docs/link-time.md says how to give these options in each build system.
 
 | linker | code | read-only data | max-page-size | PT_LOADs | file | now | fix | after fix | merged |
 |---|---|---|---|---|---|---|---|---|---|
@@ -107,18 +104,8 @@ fn row(program: &Path) -> String {
 /// The strategy that was used, and the text that it brings within reach.
 fn fix(program: &Path, strategy: &str, said: &str) -> (String, u64) {
     let new = program.with_extension(strategy);
-    let arguments = [
-        "--json",
-        "fix",
-        path(program),
-        "--strategy",
-        strategy,
-        "-o",
-        path(&new),
-    ];
-    let output = hugetext(&arguments);
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let (from, to) = (path(program), path(&new));
+    let report = json(&["fix", from, "--strategy", strategy, "-o", to]);
     if let Some(reason) = report["refused"].as_str() {
         return (
             reason.to_owned(),

@@ -5,6 +5,7 @@
 
 mod cross;
 mod filesystems;
+mod headers;
 mod layouts;
 mod link_time;
 mod linkers;
@@ -13,5 +14,6 @@ mod real;
 mod refuse;
 mod replace;
 mod sample;
+mod self_readers;
 mod tools;
 mod versions;

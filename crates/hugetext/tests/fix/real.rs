@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::sample::{hugetext, path, text};
+use crate::sample::{fix, path, text};
 
 /// Mounts each second file of the pairs over the first, up to `--`, then runs the rest.
 const OVERLAID: &str = r#"
@@ -24,13 +24,7 @@ fn run_with(
     let mut pairs = Vec::new();
     for (index, old) in files.iter().enumerate() {
         let new = directory.path().join(format!("{strategy}-{index}"));
-        let output = hugetext(&["fix", path(old), "--strategy", strategy, "-o", path(&new)]);
-        assert!(
-            output.status.success(),
-            "{}{}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        fix(old, &new, &["--strategy", strategy]);
         pairs.extend([old.clone(), new]);
     }
     let output = Command::new("unshare")

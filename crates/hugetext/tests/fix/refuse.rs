@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::headers::{self, Header, PT_LOAD};
 use crate::sample::{error_line, hugetext, link, path, sample, text};
 
 /// Exit status 1 and the reason on stdout: nothing would be gained.
@@ -62,6 +63,42 @@ fn sections_of_the_programs_own_forbid_moving_them() {
     let added = ["--add-section", &section, path(&plain), path(&program)];
     if crate::sample::tool("objcopy", &added).is_some() {
         refused(&program, "section pydata");
+    }
+}
+
+/// Files whose PT_LOADs are not as the ELF standard wants them, or share bytes, as none of a linker.
+#[test]
+fn segments_that_overlap_or_are_not_in_order() {
+    type Edit = fn(&mut Header, &mut Header);
+    let edits: [(Edit, &str); 4] = [
+        (
+            |first, second| first.memsz = second.vaddr - first.vaddr + 1,
+            "overlap",
+        ),
+        (std::mem::swap, "overlap"),
+        // lld leaves a page between their addresses.
+        (
+            |_, second| {
+                second.vaddr -= 0x1000;
+                second.offset -= 0x1000;
+                second.filesz += 0x1000;
+                second.memsz += 0x1000;
+            },
+            "share bytes of the file",
+        ),
+        (|_, second| second.filesz = 1 << 40, "memory"),
+    ];
+    for (edit, reason) in edits {
+        let directory = tempfile::tempdir().unwrap();
+        let Some(program) = link(&directory, "lld", &["-fuse-ld=lld"]) else {
+            println!("skipped: no lld on this machine");
+            return;
+        };
+        headers::edit(&program, |_, headers| {
+            let mut loads = headers.iter_mut().filter(|header| header.p_type == PT_LOAD);
+            edit(loads.next().unwrap(), loads.next().unwrap());
+        });
+        refused(&program, reason);
     }
 }
 

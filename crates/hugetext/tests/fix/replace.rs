@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use crate::sample::{error_line, hugetext, json, path, run, sample, text, tool};
+use crate::sample::{error_line, hugetext, json, link, path, run, sample, start, text, tool};
 
 #[test]
 fn in_place_keeps_the_program_its_metadata_and_a_backup() {
@@ -85,11 +85,7 @@ fn a_running_program_is_replaced_and_runs_on() {
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("cat");
     fs::copy("/bin/cat", &copy).unwrap();
-    let mut child = Command::new(&copy)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = start(&copy);
     // Leaves of 64K, so that a small program has something to fix.
     let output = hugetext(&[
         "fix",
@@ -104,6 +100,24 @@ fn a_running_program_is_replaced_and_runs_on() {
     assert_ne!(output.status.code(), Some(2), "{}", text(&output.stderr));
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"still here").unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"still here");
+}
+
+/// Its address does not follow p_align, so raising that is worth no new file.
+#[test]
+fn a_congruent_program_at_a_fixed_address_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ["-no-pie", "-fuse-ld=bfd"];
+    let Some(program) = link(&directory, "fixed", &options) else {
+        println!("skipped: no GNU ld on this machine");
+        return;
+    };
+    let inode = fs::metadata(&program).unwrap().ino();
+    let report = json(&["fix", path(&program), "--in-place", "--geometry", "x86-64"]);
+    assert_eq!(report["plan"]["done_already"], true, "{report}");
+    let reached = report["reached_before"].as_u64().unwrap();
+    assert!(reached > 0);
+    assert_eq!(report["plan"]["reached_after"], reached);
+    assert_eq!(fs::metadata(&program).unwrap().ino(), inode);
 }
 
 #[test]

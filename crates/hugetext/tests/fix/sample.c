@@ -19,9 +19,18 @@ int answer(int given)
 	return own * given + counter + cleared[given];
 }
 
+/* Something for a profiler to find. */
+__attribute__((noinline)) static void spin(void)
+{
+	for (volatile long turn = 0; turn < 200000000; turn++)
+		;
+}
+
 int main(int argc, char **argv)
 {
 	(void)argv;
+	if (argc > 1)
+		spin();
 	printf("%s %d\n", words, answer(argc));
 	return 0;
 }

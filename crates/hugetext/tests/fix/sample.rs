@@ -1,7 +1,8 @@
 //! Programs to fix, and the command to fix them with.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -12,6 +13,13 @@ pub(crate) fn hugetext<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Output {
         .args(arguments)
         .output()
         .unwrap()
+}
+
+/// The program fixed, which must succeed.
+pub(crate) fn fix(old: &Path, new: &Path, options: &[&str]) {
+    let output = hugetext(&[&["fix", path(old), "-o", path(new)], options].concat());
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }
 
 /// Its JSON answer.
@@ -71,9 +79,22 @@ pub(crate) fn sample(directory: &TempDir) -> PathBuf {
     link(directory, "sample", &[]).unwrap()
 }
 
+/// Starts a program that these tests may just have written: as long as a child that another thread
+/// forked has not executed, it has the file open for writing, and the kernel answers ETXTBSY.
+pub(crate) fn start(program: &Path) -> Child {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            started => return started.unwrap(),
+        }
+    }
+}
+
 /// What a program prints.
 pub(crate) fn run(program: &Path) -> String {
-    let output = Command::new(program).output().unwrap();
+    let output = start(program).wait_with_output().unwrap();
     assert!(
         output.status.success(),
         "{}: {}",

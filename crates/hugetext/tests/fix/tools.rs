@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::sample::{hugetext, json, link, path, run, tool};
+use crate::sample::{fix, json, link, path, run, text, tool};
 
 /// The sample linked by lld, whose layout needs a shift, or else by the default linker; and fixed.
 fn fixed(directory: &TempDir, strategy: &str) -> (PathBuf, PathBuf) {
@@ -14,8 +14,7 @@ fn fixed(directory: &TempDir, strategy: &str) -> (PathBuf, PathBuf) {
         .or_else(|| link(directory, "old", &[]))
         .unwrap();
     let new = directory.path().join("new");
-    let output = hugetext(&["fix", path(&old), "--strategy", strategy, "-o", path(&new)]);
-    assert!(output.status.success(), "{output:?}");
+    fix(&old, &new, &["--strategy", strategy]);
     (old, new)
 }
 
@@ -64,6 +63,54 @@ fn symbolizers_answer_the_same() {
             };
             assert_eq!(read(&old), read(&new), "readelf {option}");
         }
+    }
+}
+
+/// perf finds symbols by file offset, which a fix changes, and in the copies of files that it keeps
+/// by build id, which a fix does not change: of these it has to be told.
+#[test]
+fn profilers_name_the_same_functions() {
+    for strategy in ["shift", "merge"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (old, new) = fixed(&directory, strategy);
+        let data = directory.path().join("perf.data");
+        let perf = |arguments: &[&str]| {
+            let home = ("HOME", directory.path());
+            Command::new("perf")
+                .env(home.0, home.1)
+                .args(arguments)
+                .output()
+        };
+        // A clock of the kernel's: virtual machines have no counters.
+        let record = ["record", "-q", "-e", "cpu-clock:u", "-o", path(&data)];
+        let busiest = || {
+            let recorded = perf(&[&record[..], &[path(&old), "spin"]].concat());
+            if !recorded.is_ok_and(|output| output.status.success()) {
+                return None;
+            }
+            let report = ["report", "-q", "--stdio", "-s", "sym", "-i", path(&data)];
+            let said = text(&perf(&report).unwrap().stdout);
+            said.lines()
+                .find(|line| !line.is_empty())
+                .map(str::to_owned)
+        };
+        let Some(before) = busiest() else {
+            println!("skipped: no perf on this machine, or it may not measure");
+            return;
+        };
+        assert!(before.trim_end().ends_with("[.] spin"), "{before}");
+        fs::rename(&new, &old).unwrap();
+        assert!(
+            perf(&["buildid-cache", "-u", path(&old)])
+                .unwrap()
+                .status
+                .success()
+        );
+        let after = busiest().unwrap();
+        assert!(
+            after.trim_end().ends_with("[.] spin"),
+            "{strategy}: {after}"
+        );
     }
 }
 

@@ -19,15 +19,70 @@ done
 for n in 1 2; do c$n/subject </dev/null 2>&1 >/dev/null; done
 "#;
 
+/// A store on an overlay, whose upper layer is then hidden as it is from inside a container.
+const STORE_ON_OVERLAY: &str = r#"
+set -e
+cd "$1"
+mkdir lower up work root
+mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/up,workdir=$1/work" root || { echo no overlay; exit 0; }
+run() { "$2" run --backend cache --store root/store -- "$1/subject" </dev/null 2>&1 >/dev/null; }
+run "$@"
+mount -t tmpfs none up
+run "$@"
+"#;
+
+#[test]
+fn a_store_lies_on_an_overlay_only_where_its_layers_are_seen() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let Some(said) = in_a_mount_namespace(STORE_ON_OVERLAY, &subject) else {
+        return;
+    };
+    let lines: Vec<&str> = said.lines().collect();
+    let huge = |line: &str| line.strip_prefix("huge=")?.parse::<u64>().ok();
+    assert!(huge(lines[0]) >= Some(6 << 20), "{said}");
+    assert!(
+        lines[1].contains("warning") && lines[1].contains("--backend store"),
+        "{said}"
+    );
+    assert!(huge(lines[2]).is_some(), "it runs all the same: {said}");
+}
+
+/// What a script says as root, given the subject's directory and the command; `None` where this
+/// machine forbids it, with the reason printed.
+fn in_a_mount_namespace(script: &str, subject: &Subject) -> Option<String> {
+    if !is_root() {
+        println!("skipped: overlay mounts take root");
+        return None;
+    }
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            script,
+            "sh",
+        ])
+        .args([subject.directory(), Path::new(HUGETEXT)])
+        .output()
+        .unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    let forbidden = ["no overlay", "cannot hold", "unshare:"];
+    if forbidden.iter().any(|reason| said.contains(reason)) {
+        println!("skipped: {said}");
+        return None;
+    }
+    Some(said)
+}
+
 #[test]
 fn containers_share_what_is_warm_on_the_host() {
     let Some(subject) = Subject::build() else {
         return;
     };
-    if !is_root() {
-        println!("skipped: overlay mounts take root");
-        return;
-    }
     let image = subject.directory().join("image");
     fs::create_dir(&image).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/subject.c");
@@ -36,24 +91,9 @@ fn containers_share_what_is_warm_on_the_host() {
         .args([&image.join("subject"), Path::new(source)])
         .status();
     assert!(built.unwrap().success());
-    let output = Command::new("unshare")
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            TWO_CONTAINERS,
-            "sh",
-        ])
-        .args([subject.directory(), Path::new(HUGETEXT)])
-        .output()
-        .unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    if said.contains("no overlay") || said.contains("cannot hold") || said.contains("unshare:") {
-        println!("skipped: {said}");
+    let Some(said) = in_a_mount_namespace(TWO_CONTAINERS, &subject) else {
         return;
-    }
+    };
     let figures: Vec<u64> = said
         .lines()
         .filter_map(|line| line.strip_prefix("huge=")?.parse().ok())

@@ -1,10 +1,9 @@
 //! What the command sees of having been run by hugetext: nothing.
 
-use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
-use crate::subject::{Subject, huge, is_excused, text, with_input};
+use crate::subject::{Subject, executable, huge, is_excused, text, with_input};
 
 /// All but one of the subject's windows: its bulk is 8 MiB and begins anywhere.
 const MOST: u64 = 6 << 20;
@@ -92,13 +91,8 @@ fn children_gain_too_and_programs_find_their_neighbours() {
         return;
     };
     let script = subject.directory().join("script");
-    fs::write(
-        &script,
-        format!("#!/bin/sh\n{} </dev/null\n", subject.program.display()),
-    )
-    .unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, mode).unwrap();
+    let content = format!("#!/bin/sh\n{} </dev/null\n", subject.program.display());
+    executable(&script, &content);
     let mut run = subject.run();
     let output = with_input(
         run.arg("--also")

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::subject::{HUGETEXT, Subject, is_root, text, with_input};
+use crate::subject::{HUGETEXT, Subject, executable, is_root, text, with_input};
 
 fn spawn(subject: &Subject) -> Child {
     let mut run = subject.run();
@@ -60,8 +60,7 @@ fn what_cannot_run_is_said_as_shells_say_it() {
     assert_eq!(status("/etc").status.code(), Some(126));
     let Some(subject) = subject else { return };
     let broken = subject.directory().join("broken");
-    fs::write(&broken, b"\x7fELF is all that is right about it").unwrap();
-    fs::set_permissions(&broken, Permissions::from_mode(0o755)).unwrap();
+    executable(&broken, "\x7fELF is all that is right about it");
     let output = subject.run().arg("--").arg(&broken).output().unwrap();
     assert_ne!(output.status.code(), Some(0));
 }
@@ -70,8 +69,7 @@ fn what_cannot_run_is_said_as_shells_say_it() {
 fn scripts_without_an_interpreter_line_run() {
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("script");
-    fs::write(&script, "echo \"$1 ran\"\n").unwrap();
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    executable(&script, "echo \"$1 ran\"\n");
     let output = Command::new(HUGETEXT)
         .arg("run")
         .arg(&script)

@@ -69,6 +69,18 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
+/// Makes an executable file. Another process writes it: while this one has it open, a child that
+/// another test forks has it open too, and to run it then is ETXTBSY.
+pub(crate) fn executable(path: &Path, content: &str) {
+    let mut install = Command::new("install");
+    install.args(["-m", "755", "/dev/stdin"]).arg(path);
+    let mut child = install.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(content.as_bytes()).unwrap();
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
 /// Runs with a line on standard input.
 pub(crate) fn with_input(command: &mut Command) -> Output {
     let pipes = command

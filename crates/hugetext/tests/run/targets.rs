@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -13,8 +14,6 @@ use serde_json::Value;
 
 use crate::subject::{HUGETEXT, NOBODY, is_root, text};
 
-/// Timed starts of each, with and without in turn.
-const ROUNDS: usize = 5;
 /// A process that looks the same that often in a row waits for input.
 const STEADY: usize = 60;
 /// How long a process may take to start, or to come and go.
@@ -32,7 +31,9 @@ struct Target {
     also: Vec<String>,
     input: &'static str,
     directory: PathBuf,
-    /// Whether it refuses to run as root.
+    /// What must be installed.
+    needs: String,
+    /// Whether it is run by a user who owns nothing, where the test is run by root.
     unprivileged: bool,
 }
 
@@ -45,6 +46,7 @@ impl Target {
             also: Vec::new(),
             input: "a line\n",
             directory: directory.to_owned(),
+            needs: command[0].to_owned(),
             unprivileged: false,
         }
     }
@@ -57,6 +59,10 @@ impl Target {
 
     fn through(&self, store: &Path, options: &[&str]) -> Command {
         let mut command = Command::new(HUGETEXT);
+        let store = match self.unprivileged {
+            true => self.directory.join("store"),
+            false => store.to_owned(),
+        };
         command.args(["run", "--quiet", "--store"]).arg(store);
         for also in &self.also {
             command.arg("--also").arg(also);
@@ -66,10 +72,10 @@ impl Target {
     }
 
     fn placed(&self, mut command: Command) -> Command {
+        command.current_dir(&self.directory);
         if self.unprivileged && is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.current_dir(&self.directory);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -91,13 +97,6 @@ impl Target {
             worker => look(child.id(), worker),
         };
         (comparable(&self.answer(child)), seen)
-    }
-
-    fn timed(&self, mut command: Command) -> Duration {
-        let begun = Instant::now();
-        let child = command.spawn().unwrap();
-        self.answer(child);
-        begun.elapsed()
     }
 
     /// The files that run would make ready.
@@ -192,6 +191,29 @@ fn said(command: &str) -> String {
     })
 }
 
+/// Starts a server, has it answer standard input, and stops it; the argument is where its programs
+/// are.
+const DATABASE: &str = r#"
+"$1/postgres" -D data -k "$PWD" -c listen_addresses= >log 2>&1 &
+until "$1/pg_isready" -q -h "$PWD"; do kill -0 $! || exit; done
+"$1/psql" -h "$PWD" -U test -d postgres -At
+kill -INT $!
+wait $!
+"#;
+
+/// An empty database that belongs to the user who is to run it.
+fn make_database(directory: &Path, programs: &str) {
+    fs::create_dir(directory).unwrap();
+    let mut command = Command::new(format!("{programs}/initdb"));
+    command.args(["-U", "test", "-A", "trust", "--no-sync", "data"]);
+    if is_root() {
+        chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    // Where it is not installed, the target is skipped.
+    let _ = command.current_dir(directory).output();
+}
+
 fn targets(directory: &Path) -> Vec<Target> {
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
@@ -223,6 +245,9 @@ fn targets(directory: &Path) -> Vec<Target> {
     let sysroot = said("rustc --print sysroot");
     let rustc = format!("{sysroot}/bin/rustc");
     let cargo = format!("{sysroot}/bin/cargo");
+    let postgres = said("ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1");
+    write("database.sh", DATABASE);
+    make_database(&directory.join("database"), &postgres);
     vec![
         Target {
             also: vec![said("gcc -print-prog-name=cc1")],
@@ -271,6 +296,15 @@ fn targets(directory: &Path) -> Vec<Target> {
             ..of("git", &["git", "-C", "repo", "cat-file", "--batch"])
         },
         Target {
+            also: vec![format!("{postgres}/postgres")],
+            shown: "postgres, and psql".to_owned(),
+            input: "select count(*), sum(i) from generate_series(1, 100000) i;\n",
+            directory: directory.join("database"),
+            needs: format!("{postgres}/postgres"),
+            unprivileged: true,
+            ..of("postgres", &["sh", "../database.sh", &postgres])
+        },
+        Target {
             input: "info version\nquit\n",
             shown: "qemu-system-x86_64".to_owned(),
             ..of(
@@ -289,13 +323,6 @@ fn targets(directory: &Path) -> Vec<Target> {
     ]
 }
 
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort();
-    times
-        .get(times.len() / 2)
-        .map_or(0.0, |time| time.as_secs_f64() * 1e3)
-}
-
 /// The line of the table for a target that is installed.
 fn line(target: &Target, store: &Path) -> String {
     let files = target.files(store);
@@ -310,25 +337,16 @@ fn line(target: &Target, store: &Path) -> String {
         "{}: {with:?} after {before:?}",
         target.shown
     );
-    let (mut plain, mut through) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        cool(&files);
-        plain.push(target.timed(target.plain()));
-        target.timed(target.through(store, &[]));
-        through.push(target.timed(target.through(store, &[])));
-    }
     let mib = |bytes: u64| match target.worker {
         "" => "-".to_owned(),
         _ => format!("{:.1}", bytes as f64 / f64::from(1 << 20)),
     };
     format!(
-        "| `{}` | {} | {} | {} | {:.0} | {:.0} |",
+        "| `{}` | {} | {} | {} |",
         target.shown,
         mib(before.mapped),
         mib(before.huge),
         mib(with.huge),
-        median(plain),
-        median(through),
     )
 }
 
@@ -336,18 +354,14 @@ fn line(target: &Target, store: &Path) -> String {
 #[ignore = "takes minutes, and the programs it names: make targets"]
 fn real_programs_answer_as_without() {
     let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let store = tempfile::tempdir().unwrap();
     let mut table = String::new();
     for target in targets(directory.path()) {
-        let name = &target.command[0];
+        let name = &target.needs;
         if said(&format!("command -v {name}")).is_empty() {
             println!("skipped: no {name}");
-            writeln!(
-                table,
-                "| `{}` | skipped: not installed | | | | |",
-                target.shown
-            )
-            .unwrap();
+            writeln!(table, "| `{}` | skipped: not installed | | |", target.shown).unwrap();
             continue;
         }
         let line = line(&target, store.path());
@@ -363,11 +377,13 @@ const HEAD: &str = "\
 # Real programs under `hugetext run`
 
 Written by `make targets`. Each command reads its input, answers, and ends; its answer is the same
-with and without `hugetext run`. Text is that of the process that does the work (cc1, rustc) while
-it waits for input. Times are medians of whole runs in turn on a machine shared with others: without,
-with all files in small folios as a kernel reads them; with `run`, everything ready from an earlier
-run, the work of `run` itself included.
+with and without `hugetext run`. Text is that of the process that does the work (cc1, rustc, the
+server) while it waits for input: without, with all files in small folios as a kernel reads them; with
+`run`, everything ready from an earlier run. A file that others run just then stays as it is; rustc's
+libraries often do, and their hottest text is congruent without a fix. postgres is a server that is
+started, asked and stopped by a user who is not root. What starts take is in
+[run-results.md](run-results.md).
 
-| command | text in memory, MiB | on huge pages | with `run` | ms | with `run` |
-|---|---|---|---|---|---|
+| command | text in memory, MiB | on huge pages | with `run` |
+|---|---|---|---|
 ";

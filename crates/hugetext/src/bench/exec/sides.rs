@@ -255,13 +255,13 @@ fn options(leaf: Leaf, ground: &Ground) -> Options {
 }
 
 fn fixed(program: &Program, ground: &Ground) -> Result<Plan, Refusal> {
-    plan_auto(&program.image, &options(ground.leaf(), ground))
+    plan_auto(&program.image, &options(ground.leaf, ground))
 }
 
 /// Fewer mappings are worth something even where there is no window.
 fn merged(program: &Program, ground: &Ground) -> Result<Plan, Refusal> {
     let to = |leaf| plan(&program.image, Strategy::Merge, &options(leaf, ground));
-    to(ground.leaf()).or_else(|_| to(ground.page()))
+    to(ground.leaf).or_else(|_| to(ground.page()))
 }
 
 /// A verified rewritten copy, and what was done to it.

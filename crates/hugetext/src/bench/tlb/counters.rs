@@ -3,7 +3,7 @@
 use std::io;
 
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware};
-use perf_event::{Builder, Counter};
+use perf_event::{Builder, CountAndTime, Counter};
 use serde::Serialize;
 
 use crate::failure::plain;
@@ -60,14 +60,30 @@ impl Counters {
 
     /// The sums over the children that have ended.
     pub(super) fn read(mut self) -> Counted {
-        match (self.instructions.read(), self.misses.read()) {
-            (Ok(instructions), Ok(itlb_misses)) => Counted::Available {
+        let read = |counter: &mut Counter| counter.read_count_and_time().map(of_whole_time);
+        match (read(&mut self.instructions), read(&mut self.misses)) {
+            (Ok(Some(instructions)), Ok(Some(itlb_misses))) => Counted::Available {
                 instructions,
                 itlb_misses,
             },
             (Err(error), _) | (_, Err(error)) => missing(error),
+            (Ok(_), Ok(_)) => Counted::Missing {
+                reason: "others held the processor's counters all the time".to_owned(),
+            },
         }
     }
+}
+
+/// The count for all the time that it was asked for. A processor has few counters, and the kernel
+/// lets them take turns: what was counted stands for the rest (perf_event_open(2), `time_running`).
+/// `None` if it never had its turn.
+fn of_whole_time(counted: CountAndTime) -> Option<u64> {
+    let (enabled, running) = (counted.time_enabled, counted.time_running);
+    if running == enabled {
+        return Some(counted.count);
+    }
+    let scaled = u128::from(counted.count) * u128::from(enabled);
+    u64::try_from(scaled.checked_div(u128::from(running))?).ok()
 }
 
 impl Counted {
@@ -91,6 +107,22 @@ mod tests {
     use perf_event::events::Software;
 
     use super::*;
+
+    #[test]
+    fn a_counter_that_took_turns_stands_for_the_whole_time() {
+        let of = |count, time_enabled, time_running| {
+            of_whole_time(CountAndTime {
+                count,
+                time_enabled,
+                time_running,
+            })
+        };
+        assert_eq!(of(700, 10, 10), Some(700));
+        assert_eq!(of(700, 10, 4), Some(1750));
+        assert_eq!(of(0, 10, 0), None);
+        assert_eq!(of(0, 0, 0), Some(0));
+        assert_eq!(of(u64::MAX, 10, 1), None);
+    }
 
     #[test]
     fn counts_what_children_do_from_their_exec_on() {

@@ -1,0 +1,154 @@
+//! Programs that carry data in their own file: what would move under them is refused, and what they
+//! find in memory or by the headers stays where they look.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::headers::{PT_NOTE, append_load, edit};
+use crate::sample::{error_line, fix, hugetext, path, run, text, tool};
+
+/// What a payload is; all are C strings.
+const PAYLOAD: &[u8] = b"a payload\0";
+
+/// A program that looks for payloads, whose text needs a shift if lld links it, and a new p_align
+/// only if the default linker does. `None` without lld.
+fn program(directory: &TempDir, lld: bool) -> Option<PathBuf> {
+    let out = directory.path().join(if lld { "shift" } else { "align" });
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/self_reader.c");
+    let linked = Command::new("cc")
+        .args(["-o", path(&out), source])
+        .args(lld.then_some("-fuse-ld=lld"))
+        .output()
+        .unwrap();
+    if !linked.status.success() {
+        println!("skipped: no lld on this machine: {}", text(&linked.stderr));
+        return None;
+    }
+    assert_eq!(run(&out), "", "it finds what is not there");
+    Some(out)
+}
+
+/// The program finds the same by `way` after a fix.
+fn is_kept(program: &Path, strategy: &str, way: &str) {
+    let said = run(program);
+    assert!(said.starts_with(&format!("{way}: ")), "{said}");
+    let new = program.with_extension("new");
+    fix(program, &new, &["--strategy", strategy]);
+    assert_eq!(run(&new), said, "{way}, {strategy}");
+}
+
+/// Data at the end is found while nothing has to move, and forbids what would move it.
+fn stays_at_the_end(add: impl Fn(&mut Vec<u8>), way: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(aligned) = program(&directory, false) else {
+        return;
+    };
+    edit(&aligned, |file, _| add(file));
+    is_kept(&aligned, "auto", way);
+    let Some(shifted) = program(&directory, true) else {
+        return;
+    };
+    edit(&shifted, |file, _| add(file));
+    for strategy in ["shift", "merge"] {
+        let arguments = ["fix", path(&shifted), "--strategy", strategy, "--in-place"];
+        let line = error_line(&hugetext(&arguments));
+        assert!(line.contains("follow the ELF image"), "{line}");
+    }
+    assert!(run(&shifted).starts_with(way));
+}
+
+/// AppImage, type 2: a magic number in the file header, and a squashfs where the ELF file ends.
+#[test]
+fn an_appimage() {
+    let add = |file: &mut Vec<u8>| {
+        file[8..11].copy_from_slice(b"AI\x02");
+        file.extend_from_slice(b"hsqs");
+        file.extend_from_slice(&[b'x'; 5000]);
+    };
+    stays_at_the_end(add, "end of the ELF file");
+}
+
+/// `deno compile` before 2.0 and `bun build --compile` before 1.3.12: the last bytes of the file
+/// tell where the data begins.
+#[test]
+fn data_found_from_the_end_of_the_file() {
+    let add = |file: &mut Vec<u8>| {
+        let start = file.len() as u64;
+        file.extend_from_slice(PAYLOAD);
+        file.extend_from_slice(b"d3n0l4nd");
+        file.extend_from_slice(&start.to_le_bytes());
+    };
+    stays_at_the_end(add, "trailer");
+}
+
+/// `bun build --compile` since 1.3.12: a PT_LOAD added at the end, its address in the data segment.
+#[test]
+fn data_in_a_segment_of_its_own_found_by_address() {
+    const PLACE: [u8; 8] = 0x1122_3344_5566_7788_u64.to_le_bytes();
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(&directory, true) else {
+        return;
+    };
+    edit(&program, |file, headers| {
+        let load = append_load(file, headers, PAYLOAD);
+        let bun = tool("readelf", &["-SW", path(&program)]).unwrap();
+        let section = bun.lines().find(|line| line.contains(" .bun ")).unwrap();
+        let mut words = section
+            .split_whitespace()
+            .skip_while(|word| *word != "PROGBITS");
+        let offset = usize::from_str_radix(words.nth(2).unwrap(), 16).unwrap();
+        assert_eq!(file[offset..offset + 8], PLACE);
+        file[offset..offset + 8].copy_from_slice(&load.vaddr.to_le_bytes());
+    });
+    for strategy in ["shift", "merge"] {
+        is_kept(&program, strategy, "address");
+    }
+}
+
+/// `deno compile` with libsui since 0.11, and what Node.js calls single executables: a note in a
+/// PT_LOAD added at the end, found by its PT_NOTE in memory.
+#[test]
+fn data_in_a_note_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(&directory, true) else {
+        return;
+    };
+    let mut note = Vec::new();
+    for word in [4, PAYLOAD.len() as u32, 1] {
+        note.extend_from_slice(&word.to_le_bytes());
+    }
+    note.extend_from_slice(b"SUI\0");
+    note.extend_from_slice(PAYLOAD);
+    edit(&program, |file, headers| {
+        let load = append_load(file, headers, &note);
+        let mut headers = headers.iter_mut();
+        let named = headers.find(|header| header.p_type == PT_NOTE).unwrap();
+        *named = load;
+        named.p_type = PT_NOTE;
+        named.align = 4;
+    });
+    for strategy in ["shift", "merge"] {
+        is_kept(&program, strategy, "note");
+    }
+}
+
+/// Racket: a section that is not loaded, with a name that is the system's by right, found by its
+/// header. (PyInstaller's and Godot's have names of their own and are refused.)
+#[test]
+fn data_in_a_section_found_by_its_header() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(&directory, true) else {
+        return;
+    };
+    let payload = directory.path().join("payload");
+    fs::write(&payload, PAYLOAD).unwrap();
+    let section = format!(".csboot1={}", path(&payload));
+    if tool("objcopy", &["--add-section", &section, path(&program)]).is_some() {
+        for strategy in ["shift", "merge"] {
+            is_kept(&program, strategy, "section");
+        }
+    }
+}
