@@ -17,6 +17,8 @@ pub const MODULES: &str = "/lab/modules";
 pub const PROGRAMS: &str = "/lab/programs";
 /// A file of a few PMD windows that the lab puts on filesystems that guests cannot write to.
 pub const READ_ONLY_FILE: &str = "windows";
+/// Times that [`Probe::PromoteRounds`] promotes one busy program and puts it back.
+pub const ROUNDS: u32 = 50;
 /// The name of the virtio-serial port that events are written to.
 pub const PORT: &str = "lab";
 

@@ -75,6 +75,14 @@ pub struct Rung {
     pub folios: Folios,
 }
 
+impl Rung {
+    /// Whether the kernel did what was asked. MADV_COLLAPSE answers EAGAIN also where somebody else
+    /// was at one of the pages just then: if all is huge after that, it did.
+    pub fn worked(&self) -> bool {
+        self.found.pmd > 0 && (self.error.is_none() || self.found.pmd == self.possible)
+    }
+}
+
 /// Where programs of one kind are placed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {

@@ -55,6 +55,10 @@ pub(crate) struct MatrixArgs {
     /// Only two kernels and two filesystems.
     #[arg(long)]
     slice: bool,
+    /// Instead promote a busy program and put it back so many times, on the kernels of two Debian
+    /// releases and the newest.
+    #[arg(long, value_name = "N", conflicts_with = "slice")]
+    rounds: Option<u32>,
     /// Put what was found into this record, in place of older results of the same kernels.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -62,9 +66,10 @@ pub(crate) struct MatrixArgs {
 
 impl MatrixArgs {
     pub(crate) fn extent(&self) -> Extent {
-        match self.slice {
-            true => Extent::Slice,
-            false => Extent::Whole,
+        match (self.rounds, self.slice) {
+            (Some(rounds), _) => Extent::Rounds(rounds),
+            (None, true) => Extent::Slice,
+            (None, false) => Extent::Whole,
         }
     }
 }

@@ -61,8 +61,10 @@ pub(crate) fn facts(boots: &[Boot]) -> Vec<Fact> {
     facts.sort_by_key(key);
     facts.dedup_by(|next, first| {
         let same = key(next) == key(first);
-        if same {
-            first.holds &= next.holds;
+        // Named is the kernel that does not.
+        if same && first.holds && !next.holds {
+            first.holds = false;
+            first.run.clone_from(&next.run);
         }
         same
     });
@@ -176,7 +178,7 @@ pub(crate) fn false_claims(boots: &[Boot]) -> Vec<String> {
 
 fn got(rungs: &[Rung], name: RungName) -> bool {
     let rung = rungs.iter().find(|rung| rung.name == name);
-    rung.is_some_and(|rung| rung.error.is_none() && rung.found.pmd > 0)
+    rung.is_some_and(Rung::worked)
 }
 
 /// The filesystem of a place.

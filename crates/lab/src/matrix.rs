@@ -7,12 +7,14 @@ use rayon::prelude::*;
 use crate::boot::{Kernel, Lab, Options, Work};
 use crate::cache::Unit;
 use crate::error::Result;
-use crate::plan::Planned;
+use crate::plan::{Planned, Purpose};
 use crate::record::Boot;
 
 /// Longest silence of a guest of the matrix: the longest cell takes seconds on a free machine, and
 /// minutes where ten others want its processor.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// The same where one cell is many rounds.
+const PATIENCE_FOR_ROUNDS: Duration = Duration::from_secs(1800);
 
 /// Runs every boot and hands each to `keep` as it ends. Guests that die are part of what is found,
 /// and said aloud.
@@ -37,8 +39,11 @@ fn run_one(lab: &Lab, planned: &Planned) -> Result<Boot> {
         filesystems: planned.filesystems.clone(),
         // One processor each: there are as many guests as processors.
         cpus: 1,
-        icount: planned.icount,
-        patience: PATIENCE,
+        icount: planned.purpose == Purpose::Times,
+        patience: match planned.purpose {
+            Purpose::Rounds => PATIENCE_FOR_ROUNDS,
+            Purpose::Behaviour | Purpose::Times => PATIENCE,
+        },
         ..Options::default()
     };
     let said = lab.boot(
@@ -51,9 +56,9 @@ fn run_one(lab: &Lab, planned: &Planned) -> Result<Boot> {
     )?;
     let unit = Unit::open(&lab.cache.kernel(planned.kernel))?;
     eprintln!(
-        "{}{}: {} of {} cells in {:.0} s{}",
+        "{} ({:?}): {} of {} cells in {:.0} s{}",
         planned.kernel,
-        if planned.icount { " (icount)" } else { "" },
+        planned.purpose,
         said.results.len(),
         planned.cells.len(),
         said.ran.as_secs_f64(),
@@ -67,7 +72,7 @@ fn run_one(lab: &Lab, planned: &Planned) -> Result<Boot> {
     }
     Ok(Boot {
         kernel: planned.kernel,
-        icount: planned.icount,
+        purpose: planned.purpose,
         packages: unit.map(|unit| unit.packages).unwrap_or_default(),
         hello: said.hello,
         missing: said.missing,

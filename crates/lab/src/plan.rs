@@ -1,7 +1,8 @@
 //! The matrix: what to measure on which kernel. Pure.
 
-use hugetext_lab_agent::{Cell, Probe, Thp};
+use hugetext_lab_agent::{Cell, Probe, ROUNDS, Thp};
 use hugetext_leaf::Version;
+use serde::{Deserialize, Serialize};
 
 use crate::image::Fs;
 use crate::kernel::{Flavour, KernelId, wanted};
@@ -10,23 +11,36 @@ use crate::kernel::{Flavour, KernelId, wanted};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) kernel: KernelId,
+    pub(crate) purpose: Purpose,
     pub(crate) filesystems: Vec<Fs>,
-    /// Whether time is counted in instructions.
-    pub(crate) icount: bool,
     pub(crate) cells: Vec<Cell>,
+}
+
+/// What a boot is for. The record holds one boot of a kernel for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Purpose {
+    /// What the kernel does with text.
+    Behaviour,
+    /// What that costs: time is counted in instructions.
+    Times,
+    /// Whether a program survives being promoted over and over.
+    Rounds,
 }
 
 /// The kernels of a slice: the newest, and on the other architecture one from before ext4 held large
 /// folios and mprotect() batched.
 pub(crate) const SLICE: [&str; 2] = ["7.3-amd64", "6.12-arm64"];
 
-/// How much of the matrix to run.
+/// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Everything.
+    /// Every kernel, filesystem and THP mode.
     Whole,
     /// Two kernels, two filesystems, both architectures: what every change is tested with.
     Slice,
+    /// A busy program promoted and put back so many times on each milestone: hours.
+    Rounds(u32),
 }
 
 /// The boots for the kernels at hand, those that take longest first.
@@ -40,6 +54,10 @@ pub(crate) fn boots(kernels: &[KernelId], extent: Extent) -> Vec<Planned> {
                 std::iter::once(whole(*id)).chain(timed)
             })
             .collect(),
+        Extent::Rounds(rounds) => {
+            let milestones = kernels.iter().copied().filter(|id| is_milestone(*id));
+            milestones.map(|id| promoted(id, rounds)).collect()
+        }
     };
     boots.sort_by_key(|boot| std::cmp::Reverse(boot.cells.len()));
     boots
@@ -53,8 +71,8 @@ fn slice_boot(kernel: KernelId) -> Planned {
         .collect();
     Planned {
         kernel,
+        purpose: Purpose::Behaviour,
         filesystems,
-        icount: false,
         cells,
     }
 }
@@ -78,9 +96,6 @@ fn whole(kernel: KernelId) -> Planned {
     }
     if filesystems.contains(&Fs::Ext4) {
         cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::Locks));
-        if is_milestone(kernel) {
-            cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::PromoteRounds));
-        }
         // One that has always held huge folios, one that came to, one that does not.
         for fs in [Fs::Xfs, Fs::Ext4, Fs::Btrfs] {
             cells.push(cell(fs, Thp::Madvise, Probe::Promote));
@@ -91,15 +106,31 @@ fn whole(kernel: KernelId) -> Planned {
     }
     Planned {
         kernel,
+        purpose: Purpose::Behaviour,
         filesystems,
-        icount: false,
         cells,
     }
 }
 
-/// Whether the long trials are made on it: the kernels of two Debian releases, and the newest. They
-/// take longer than all else, and what they try is the same code on every kernel.
+/// One program after the other, on a filesystem that every kernel has: were it one cell, a guest that
+/// hangs would not be noticed.
+fn promoted(kernel: KernelId, rounds: u32) -> Planned {
+    let programs = rounds.div_ceil(ROUNDS) as usize;
+    Planned {
+        kernel,
+        purpose: Purpose::Rounds,
+        filesystems: vec![Fs::Ext4],
+        cells: vec![cell(Fs::Ext4, Thp::Madvise, Probe::PromoteRounds); programs],
+    }
+}
+
+/// Whether the long trials are made on it: the kernels of two Debian releases, and the newest, where
+/// pages are small enough for the program to hold a window. They take longer than all else, and what
+/// they try is the same code on every kernel.
 fn is_milestone(kernel: KernelId) -> bool {
+    if !matches!(kernel.flavour, Flavour::Amd64 | Flavour::Arm64) {
+        return false;
+    }
     let newest = wanted(kernel.flavour).last().copied();
     let released = [Version::new(6, 1), Version::new(6, 12)];
     released.contains(&kernel.version) || newest == Some(kernel)
@@ -114,8 +145,8 @@ fn timed(kernel: KernelId) -> Planned {
     ];
     Planned {
         kernel,
+        purpose: Purpose::Times,
         filesystems: vec![Fs::Ext4, Fs::Xfs],
-        icount: true,
         cells: cells
             .map(|(fs, probe)| cell(fs, Thp::Madvise, probe))
             .to_vec(),
@@ -141,6 +172,14 @@ mod tests {
         assert_eq!(boots.len(), 2);
         assert_ne!(boots[0].kernel.flavour, boots[1].kernel.flavour);
         assert!(boots.iter().all(|boot| boot.filesystems.len() == 2));
+    }
+
+    #[test]
+    fn rounds_are_for_three_kernels_of_each_architecture_and_all_that_was_asked_for() {
+        let kernels: Vec<KernelId> = Flavour::ALL.into_iter().flat_map(wanted).collect();
+        let boots = boots(&kernels, Extent::Rounds(120));
+        assert_eq!(boots.len(), 6);
+        assert!(boots.iter().all(|boot| boot.cells.len() == 3));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a run of the matrix found, kept as one line of JSON for each boot.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,12 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{At, LabError, Result};
 use crate::kernel::KernelId;
+use crate::plan::Purpose;
 
 /// One boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Boot {
     pub(crate) kernel: KernelId,
-    pub(crate) icount: bool,
+    pub(crate) purpose: Purpose,
     /// The packages that the kernel came from.
     pub(crate) packages: Vec<String>,
     pub(crate) hello: Option<Hello>,
@@ -35,6 +37,25 @@ impl Boot {
         found.map(|(_, outcome)| outcome)
     }
 
+    /// How many rounds of promotion its programs lived through.
+    pub(crate) fn rounds(&self) -> Rounds {
+        let mut rounds = Rounds::default();
+        for (_, outcome) in self.outcomes(Probe::PromoteRounds) {
+            match outcome {
+                Outcome::Promoted(found) => {
+                    rounds.done += found.rounds;
+                    rounds.wrong.extend(found.wrong.clone());
+                    if found.rounds == 0 {
+                        rounds.wrong.push(found.remap.said.clone());
+                    }
+                }
+                Outcome::Failed(why) => rounds.wrong.push(why.clone()),
+                _ => {}
+            }
+        }
+        rounds
+    }
+
     /// Everything a probe found.
     pub(crate) fn outcomes(&self, probe: Probe) -> impl Iterator<Item = (&Cell, &Outcome)> {
         let of = move |(cell, _): &&(Cell, Outcome)| cell.probe == probe;
@@ -42,6 +63,23 @@ impl Boot {
             .iter()
             .filter(of)
             .map(|(cell, outcome)| (cell, outcome))
+    }
+}
+
+/// Times that programs were promoted and put back.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    pub(crate) done: u32,
+    /// What was not as before, in any of them.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Display for Rounds {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self.wrong.first() {
+            Some(first) => write!(out, "{}, {} wrong: {first}", self.done, self.wrong.len()),
+            None => write!(out, "{}", self.done),
+        }
     }
 }
 
@@ -57,13 +95,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Boot>> {
     text.lines().enumerate().map(parse).collect()
 }
 
-/// Puts `new` boots into the record at `path`, in place of older ones of the same kernels.
+/// Puts `new` boots into the record at `path`, in place of older ones of the same kernels and
+/// purposes.
 pub(crate) fn merge(path: &Path, new: Vec<Boot>) -> Result<()> {
     let mut boots = match path.exists() {
         true => read(path)?,
         false => Vec::new(),
     };
-    let key = |boot: &Boot| (boot.kernel, boot.icount);
+    let key = |boot: &Boot| (boot.kernel, boot.purpose);
     boots.retain(|boot| !new.iter().any(|new| key(new) == key(boot)));
     boots.extend(new);
     boots.sort_by_key(key);

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use hugetext_lab_agent::{Outcome, Probe};
 
 use crate::kernel::Flavour;
+use crate::plan::Purpose;
 use crate::record::Boot;
 use crate::rules::Row;
 
@@ -19,7 +20,7 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
         rules.iter().map(rows::rule),
     );
     line(&mut text, FILESYSTEMS);
-    let stock: Vec<&Boot> = boots.iter().filter(|boot| !boot.icount).collect();
+    let stock: Vec<&Boot> = of(boots, Purpose::Behaviour).collect();
     // Those are there for one filesystem only, which is shown with the others of their version.
     let main: Vec<&Boot> = stock
         .iter()
@@ -40,7 +41,10 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     table(
         &mut text,
         &RUNNING_HEADER,
-        main.iter().map(|boot| rows::running(boot)),
+        main.iter().map(|boot| {
+            let same = |other: &&Boot| other.kernel == boot.kernel;
+            rows::running(boot, of(boots, Purpose::Rounds).find(same))
+        }),
     );
     line(&mut text, PLACEMENT);
     table(
@@ -73,8 +77,8 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
         main.iter().flat_map(|boot| rows::pressure(boot)),
     );
     line(&mut text, TIMES);
-    let timed = boots.iter().filter(|boot| boot.icount);
-    table(&mut text, &TIMES_HEADER, timed.map(rows::times));
+    let timed = of(boots, Purpose::Times).map(rows::times);
+    table(&mut text, &TIMES_HEADER, timed);
     line(&mut text, LOCKS);
     let layouts = rows::lock_layouts(&main);
     let header: Vec<&str> = std::iter::once("kernel")
@@ -88,7 +92,7 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     line(&mut text, NOT_MEASURED);
     for boot in boots
         .iter()
-        .filter(|boot| !boot.icount || boot.died.is_some())
+        .filter(|boot| boot.purpose == Purpose::Behaviour || boot.died.is_some())
     {
         for what in gaps(boot) {
             line(&mut text, &format!("- {}: {what}", boot.kernel));
@@ -139,8 +143,9 @@ const RUNNING: &str = "
 Filesystems on which the text of a program was put on huge pages while it ran. MADV_COLLAPSE: by a
 process that maps the same file, and by process_madvise() on the program. `hugetext promote`: by each
 backend, on a program whose threads execute all their text, sleep, poll, fork, take signals and check
-every answer, tried on ext4, xfs and btrfs. Rounds: times that it was promoted by a copy and mapped
-back on ext4, with nothing wrong in the program then. (hugetmpfs is huge from the start and not counted.
+every answer, tried on ext4, xfs and btrfs. Rounds (`make lab-rounds`): times that such programs were
+promoted by a copy and mapped back on ext4, each 50 times in its life, and what went wrong if anything
+did. (hugetmpfs is huge from the start and not counted.
 On 16K pages the text of these programs is smaller than a window of 32M.)
 ";
 const RUNNING_HEADER: [&str; 6] = [
@@ -246,6 +251,11 @@ with the others of their version. On arm64 it was not: no cloud kernel has it, a
 wants a newer mkfs than Debian 12 has. Of Linux 6.19 to 7.1 Debian's archive has kept the kernels but
 not their modules: what is built in was measured.
 ";
+
+/// The boots that were there for `purpose`.
+fn of(boots: &[Boot], purpose: Purpose) -> impl Iterator<Item = &Boot> {
+    boots.iter().filter(move |boot| boot.purpose == purpose)
+}
 
 /// Whether a boot is there for everything, not for the one filesystem that others lack.
 fn main_flavour(boot: &Boot) -> bool {

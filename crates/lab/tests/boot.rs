@@ -26,9 +26,15 @@ fn kernel() -> Option<PathBuf> {
     Some(kernel)
 }
 
-fn boot(kernel: &Path) -> Command {
+fn lab_boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext-lab"));
     command.arg("--cache").arg(cache()).arg("boot");
+    command
+}
+
+/// As a kernel from elsewhere, without its modules.
+fn boot(kernel: &Path) -> Command {
+    let mut command = lab_boot();
     command.arg("--kernel").arg(kernel.join("vmlinuz"));
     command
 }
@@ -55,6 +61,58 @@ fn a_kernel_from_elsewhere_runs_a_command_without_modules() {
     assert!(Path::new(found["console"].as_str().unwrap()).exists());
 }
 
+/// An archive of what lies in `lab` below a directory; `None` without cpio.
+fn archive(directory: &Path) -> Option<PathBuf> {
+    let pack = "find lab | cpio --quiet -o -H newc > more";
+    let packed = Command::new("sh")
+        .args(["-c", pack])
+        .current_dir(directory)
+        .status();
+    if !packed.unwrap().success() {
+        println!("skipped: no cpio on this machine");
+        return None;
+    }
+    Some(directory.join("more"))
+}
+
+/// Here because kernels of developers' machines often lack fs-verity. btrfs needs no preparation.
+#[test]
+fn fix_refuses_files_sealed_by_verity() {
+    if kernel().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("lab")).unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seal.c");
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-static", "-o"])
+        .arg(directory.path().join("lab/seal"));
+    assert!(compile.arg(source).status().unwrap().success());
+    let Some(archive) = archive(directory.path()) else {
+        return;
+    };
+    let script = "cd /mnt/btrfs && cp /lab/programs/cc1 sealed && /lab/seal sealed || exit 99
+        for place in --in-place '-o new'; do hugetext fix sealed $place 2>&1; echo exit $?; done
+        echo left *";
+    let mut boot = lab_boot();
+    boot.args(["6.18-amd64", "--initrd-add"]).arg(archive);
+    boot.args(["--fs", "btrfs", "--", "sh", "-c", script]);
+    let found = document(&boot.output().unwrap());
+    let printed = found["command"]["printed"].as_str().unwrap();
+    if found["command"]["exit"] == 99 {
+        println!("skipped: this kernel has no fs-verity: {printed}");
+        return;
+    }
+    assert_eq!(
+        printed.matches("sealed: is protected by fs-verity").count(),
+        2,
+        "{printed}"
+    );
+    assert_eq!(printed.matches("exit 2").count(), 2, "{printed}");
+    assert!(printed.contains("left sealed"), "{printed}");
+}
+
 #[test]
 fn modules_of_an_added_archive_are_loaded_whatever_their_order() {
     let Some(kernel) = kernel() else { return };
@@ -65,18 +123,11 @@ fn modules_of_an_added_archive_are_loaded_whatever_their_order() {
     for module in fs::read_dir(kernel.join("modules")).unwrap().flatten() {
         fs::copy(module.path(), modules.join(module.file_name())).unwrap();
     }
-    let archive = directory.path().join("more");
-    let pack = "find lab | cpio --quiet -o -H newc > more";
-    let packed = Command::new("sh")
-        .args(["-c", pack])
-        .current_dir(directory.path())
-        .status();
-    if !packed.unwrap().success() {
-        println!("skipped: no cpio on this machine");
+    let Some(archive) = archive(directory.path()) else {
         return;
-    }
+    };
     let mut boot = boot(&kernel);
-    boot.arg("--initrd-add").arg(&archive);
+    boot.arg("--initrd-add").arg(archive);
     boot.args([
         "--fs",
         "btrfs",

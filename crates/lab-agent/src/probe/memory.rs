@@ -1,6 +1,6 @@
 //! How file mappings lie in memory: smaps, the page map and the flags of the pages behind it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -34,6 +34,13 @@ impl Geometry {
         let leaves = std::iter::once(self.pmd).chain(self.contpte);
         leaves.into_iter().find(|leaf| leaf.bytes() <= bytes)
     }
+}
+
+/// Keeps khugepaged from copying a window in the middle of what is timed: it works once for what it
+/// has got to do, and then not again.
+pub(super) fn quiet_khugepaged() -> io::Result<()> {
+    let pause = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
+    fs::write(pause, u32::MAX.to_string())
 }
 
 /// A file mapping of a process, as smaps has it.

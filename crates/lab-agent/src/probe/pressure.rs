@@ -35,7 +35,10 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Pressur
     let hog = Region::anonymous((hog as usize).next_multiple_of(page), geometry.page)?;
     hog.dirty(page);
 
-    let resident = |file: &Path| -> io::Result<Vec<bool>> { mapping(file, geometry)?.resident() };
+    let resident = |file: &Path| -> io::Result<Vec<bool>> {
+        let mapping = mapping(file, geometry)?;
+        mapping.resident(mapping.range())
+    };
     let held = |pages: &[bool]| pages.iter().filter(|held| **held).count() as u64 * page as u64;
     let (of_huge, of_small) = (resident(&huge)?, resident(&small)?);
     let window = geometry.pmd.bytes() as usize / page;

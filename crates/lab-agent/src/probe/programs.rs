@@ -10,7 +10,7 @@ use hugetext_host::run_measured;
 use hugetext_lab_agent::{Compile, HugePages, PROGRAMS, Text, Warmed};
 
 use super::files;
-use super::memory::Geometry;
+use super::memory::{Geometry, quiet_khugepaged};
 use super::process::Running;
 use super::rungs::{SMALL, warm};
 
@@ -61,6 +61,7 @@ pub(super) fn warm_command(directory: &Path, geometry: &Geometry) -> io::Result<
 /// One short compilation with text in small folios, one with warm text; each after one that is not
 /// counted.
 pub(super) fn compile(directory: &Path, geometry: &Geometry) -> io::Result<Compile> {
+    quiet_khugepaged()?;
     let cc1 = fresh(directory, COMPILER)?;
     let source = Path::new("/tmp/empty.c");
     fs::write(source, "int main(void) { return 0; }\n")?;

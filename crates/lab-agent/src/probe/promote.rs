@@ -5,15 +5,14 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use hugetext_lab_agent::{Attempt, PROGRAMS, Promoted};
+use hugetext_lab_agent::{Attempt, PROGRAMS, Promoted, ROUNDS};
 use procfs::process::{MMPermissions, Process};
+use rustix::process::{Pid, setpriority_process};
 
 const PROGRAM: &str = "busy";
 const THREADS: &str = "6";
 /// Bytes of text that the program executes in every round.
 const TEXT: u64 = 8 << 20;
-/// Times there and back, where many are asked for.
-const ROUNDS: u32 = 20;
 /// Rounds after which every thread is asked whether all is well: an emulated processor takes seconds
 /// for that. What goes wrong in between is not forgotten.
 const ASKED: u32 = 5;
@@ -99,10 +98,13 @@ fn hugetext(subcommand: &str) -> Command {
 
 fn promote(busy: &Busy, arguments: &[&str]) -> io::Result<Attempt> {
     let pid = busy.child.id();
-    let output = hugetext("promote")
-        .args(arguments)
-        .arg(pid.to_string())
-        .output()?;
+    let mut command = hugetext("promote");
+    command.args(arguments).arg(pid.to_string());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = command.spawn()?;
+    // Ahead of the busy threads: of one emulated processor it would get a seventh.
+    setpriority_process(Some(Pid::from_child(&running)), -20)?;
+    let output = running.wait_with_output()?;
     let said = [output.stdout, output.stderr].concat();
     Ok(Attempt {
         exit: output.status.code(),

@@ -8,13 +8,14 @@ use hugetext_host::Written;
 use hugetext_lab_agent::Mprotect;
 use hugetext_leaf::Leaf;
 
-use super::memory::{Geometry, Pages};
+use super::memory::{Geometry, Pages, quiet_khugepaged};
 
 /// Bytes protected in each round.
 const BYTES: usize = 64 << 20;
 const ROUNDS: u32 = 5;
 
 pub(super) fn probe(geometry: &Geometry) -> io::Result<Mprotect> {
+    quiet_khugepaged()?;
     let base = Written::in_base_pages(BYTES, geometry.page, geometry.pmd)?;
     Ok(Mprotect {
         bytes: BYTES as u64,
@@ -60,6 +61,11 @@ fn in_folios(memory: &Written, geometry: &Geometry, size: Leaf) -> io::Result<u6
     Ok(pages.in_blocks(size))
 }
 
+/// The least of three: what else runs in the guest only adds.
 fn nanoseconds(memory: &Written) -> io::Result<u64> {
-    Ok(memory.toggle(ROUNDS)?.as_nanos() as u64)
+    let mut least = u64::MAX;
+    for _ in 0..3 {
+        least = least.min(memory.toggle(ROUNDS)?.as_nanos() as u64);
+    }
+    Ok(least)
 }

@@ -52,17 +52,13 @@ pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
 
 /// The strongest rung that worked, in the words of the introduction.
 fn strongest(rungs: &[Rung]) -> String {
-    let of = |name| {
-        rungs
-            .iter()
-            .find(|rung| rung.name == name && rung.error.is_none())
-    };
     let share = |name| {
-        let rung: &Rung = of(name)?;
-        (rung.found.pmd > 0).then(|| match rung.found.pmd == rung.possible {
-            true => String::new(),
-            false => format!(" {} %", 100 * rung.found.pmd / rung.possible.max(1)),
-        })
+        let rung = rungs.iter().find(|rung| rung.name == name)?;
+        rung.worked()
+            .then(|| match rung.found.pmd == rung.possible {
+                true => String::new(),
+                false => format!(" {} %", 100 * rung.found.pmd / rung.possible.max(1)),
+            })
     };
     let named = [
         (RungName::Plain, "always huge"),
@@ -116,15 +112,15 @@ pub(super) fn rule(rule: &Row) -> Vec<String> {
     ]
 }
 
-/// What could be done to running programs.
-pub(super) fn running(boot: &Boot) -> Vec<String> {
+/// What could be done to running programs, and how often if there was a boot for that.
+pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
     let rung = |name| {
         list(boot, Probe::Rungs, |outcome| {
             let Outcome::Rungs(rungs) = outcome else {
                 return None;
             };
             let rung = rungs.iter().find(|rung| rung.name == name)?;
-            Some(rung.error.is_none() && rung.found.pmd > 0)
+            Some(rung.worked())
         })
     };
     let worked = |attempt: &Attempt| attempt.exit == Some(0) && attempt.huge > 0;
@@ -134,20 +130,15 @@ pub(super) fn running(boot: &Boot) -> Vec<String> {
             _ => None,
         })
     };
-    let rounds = match boot.outcomes(Probe::PromoteRounds).next() {
-        Some((_, Outcome::Promoted(found))) => match &found.wrong {
-            Some(wrong) => format!("{}, then {wrong}", found.rounds),
-            None => found.rounds.to_string(),
-        },
-        _ => String::new(),
-    };
     vec![
         boot.kernel.to_string(),
         rung(RungName::CollapseInUse),
         rung(RungName::CollapseRemote),
         promoted(|found| found.collapse.as_ref()),
         promoted(|found| Some(&found.remap)),
-        rounds,
+        rounds
+            .map(|boot| boot.rounds().to_string())
+            .unwrap_or_default(),
     ]
 }
 
