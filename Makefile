@@ -2,7 +2,7 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-rmap results-run lab lab-fetch lab-slice lab-docs test-browser results
+.PHONY: build demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-run lab lab-fetch lab-rounds lab-slice lab-docs test-browser results
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
@@ -33,6 +33,9 @@ lab-slice: ## two kernels, two filesystems: do the rules hold?
 
 lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
 	$(LAB) matrix --out docs/matrix.jsonl
+
+lab-rounds: lab-fetch ## promotion there and back a thousand times on six kernels, for hours
+	$(LAB) matrix --rounds 1000 --out docs/matrix.jsonl
 
 lab-docs: ## docs/support.md and the rules of leaf, from the record
 	$(LAB) docs
@@ -101,9 +104,5 @@ package-test: package ## install it, upgrade a package under it, remove it, with
 	packaging/test.sh target/debian/*.deb
 
 .PHONY: package package-test
-
-results-rmap: ## exec throughput by the locks of files, predicted: docs/rmap.md
-	cargo run -q -p hugetext-rmap > target/rmap.md
-	mv target/rmap.md docs/rmap.md
 
 include kernel/kernel.mk

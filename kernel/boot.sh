@@ -4,14 +4,15 @@
 # a cold page cache. Prints the guest's console; fails if a test failed, if a SUITE of KUnit did not
 # run, if the kernel complained, or if the guest did not end.
 #
-#   kernel/boot.sh x86_64|arm64 IMAGE MEMORY [SUITE…]
+#   kernel/boot.sh x86_64|arm64 IMAGE MEMORY all|walkers [SUITE…]
 #
-# MEMORY is in MiB. Time is counted in instructions: one is one nanosecond of the guest.
+# MEMORY is in MiB; kernel/guest/make.sh says which programs there are. Time is counted in
+# instructions: one is one nanosecond of the guest.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-arch=$1 kernel=$2 memory=$3
-shift 3
+arch=$1 kernel=$2 memory=$3 programs=$4
+shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -21,7 +22,7 @@ arm64) machine=(qemu-system-aarch64 -machine "virt,gic-version=3") console=ttyAM
 *) echo "kernel/boot.sh: no architecture $arch" >&2; exit 2 ;;
 esac
 
-guest=$("$here/guest/make.sh" "$arch")
+guest=$("$here/guest/make.sh" "$arch" "$programs")
 timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -cpu max -nodefaults -display none -no-reboot \
     -accel tcg,thread=single -icount shift=0,sleep=off -smp 1 -m "$memory" \
     -serial stdio -kernel "$kernel" -initrd "$guest/initrd" \

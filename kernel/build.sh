@@ -187,6 +187,8 @@ image() { # CONFIG FRAGMENT…
     for fragment in common "$@"; do
         cat "$here/config/$fragment.config" 2> /dev/null || die "no kernel/config/$fragment.config"
     done > "$objects/wanted"
+    # What a release calls by another name.
+    cat "$here/config/$release.config" >> "$objects/wanted" 2> /dev/null || true
     local make=(make -s -C "$linux" O="$objects" ARCH="$arch" CROSS_COMPILE="$cross"
         KBUILD_BUILD_TIMESTAMP=2026-11-20 KBUILD_BUILD_USER=hugetext KBUILD_BUILD_HOST=hugetext)
     "${make[@]}" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig > "$objects/config.log" 2>&1 ||

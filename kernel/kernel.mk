@@ -3,7 +3,7 @@
 KERNEL_CONFIG ?= x86_64
 KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k
 
-.PHONY: kernel test-kernel test-kernel-ci docs-kernel
+.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm docs-kernel test-rmap docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
@@ -15,9 +15,22 @@ test-kernel: lab-fetch ## what starting programs costs without and with the sets
 	$(MAKE) docs-kernel
 
 test-kernel-ci: ## build and boot the x86-64 kernel with every set and its KUnit tests
+	scripts/setup.sh test-kernel-ci
+	kernel/ci.sh
+
+test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, three times without and with the sets
 	scripts/setup.sh test-kernel
-	kernel/build.sh series
-	kernel/boot.sh x86_64 "$$(kernel/build.sh image x86_64 kunit | tail -n 1)" 1024 exec_order elf_text_leaf
+	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit | tail -n 1)" \
+		"$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel
 	kernel/measure.sh report
+
+test-rmap: lab-fetch ## exec storms, walks and the stress, without and with the set rmap; hours
+	scripts/setup.sh test-kernel
+	kernel/rmap/lab/measure.sh all
+	$(MAKE) docs-rmap
+
+docs-rmap: ## docs/rmap.md from the record of test-rmap
+	cargo run -q -p hugetext-rmap -- docs/rmap.jsonl > target/rmap.md
+	mv target/rmap.md docs/rmap.md

@@ -18,7 +18,7 @@ boot() { # CONFIG SETS IMAGE
     package=$(cat "$("$here/build.sh" source | tail -n 1)/.unpacked")
     qemu=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')
     for memory in 1024 256; do
-        "$here/boot.sh" "${1%%-[0-9]*}" "$3" "$memory" "${suites[@]}" | tee "$3.console-$memory" |
+        "$here/boot.sh" "${1%%-[0-9]*}" "$3" "$memory" all "${suites[@]}" | tee "$3.console-$memory" |
             jq -c -R --arg config "$1" --arg sets "$2" --argjson memory "$memory" --arg qemu "$qemu" \
                 --arg package "${package%_all}" --arg date "$(date -u +%F)" \
                 'rtrimstr("\r") | select(startswith("record ")) | ltrimstr("record ") | fromjson

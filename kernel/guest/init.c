@@ -74,6 +74,15 @@ static unsigned long number(const char *path, const char *key, int field)
 	return value;
 }
 
+/* Folios of a block's size that were split, by compaction for example. */
+static unsigned long splits(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), THP "hugepages-%lukB/stats/split", block >> 10);
+	return number(path, "", 0);
+}
+
 static unsigned long bytes_read(void)
 {
 	return number("/sys/block/vda/stat", "", 2) * 512;
@@ -212,7 +221,7 @@ static void start(const char *kind, const char *thp, const char *line)
 	const char *name;
 	struct text text = {};
 	struct rusage usage = {};
-	unsigned long before, cached;
+	unsigned long before, cached, split;
 	int status = 0;
 	pid_t pid;
 
@@ -220,6 +229,7 @@ static void start(const char *kind, const char *thp, const char *line)
 		mount_cold();
 	before = bytes_read();
 	cached = number("/proc/meminfo", "Cached:", 0);
+	split = splits();
 	pid = run_to_end(command, &status);
 	name = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
 	if (pid) {
@@ -230,8 +240,8 @@ static void start(const char *kind, const char *thp, const char *line)
 	printf("record {\"kind\":\"%s\",\"thp\":\"%s\",\"program\":\"%s\",\"status\":%d,",
 	       kind, thp, name, status);
 	print_text(&text);
-	printf("\"minor\":%ld,\"major\":%ld,\"read\":%lu,\"cached\":%ld,\"cpu_us\":%ld}\n",
-	       usage.ru_minflt, usage.ru_majflt, bytes_read() - before,
+	printf("\"minor\":%ld,\"major\":%ld,\"split\":%lu,\"read\":%lu,\"cached\":%ld,\"cpu_us\":%ld}\n",
+	       usage.ru_minflt, usage.ru_majflt, splits() - split, bytes_read() - before,
 	       (long)(number("/proc/meminfo", "Cached:", 0) - cached) * 1024,
 	       (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000L +
 	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes what guests run: an initramfs and a disk of programs. Prints the folder, with both in it.
 #
-#   kernel/guest/make.sh x86_64|arm64
+#   kernel/guest/make.sh x86_64|arm64 all|walkers
 #
-# It is made once, so that every kernel starts the same files, and again when this folder changed.
+# `walkers` leaves out all programs but those that are quickly made and started: enough to see that
+# text gets huge pages. It is made once, so that every kernel starts the same files, and again when
+# this folder changed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-arch=$1
-out=${KERNEL_CACHE:-$here/../../.cache/kernel}/guest/$arch
+arch=$1 programs=$2
+out=${KERNEL_CACHE:-$here/../../.cache/kernel}/guest/$arch-$programs
 lab=${LAB_CACHE:-$here/../../.cache/lab}/programs/arm64 # packaged programs, by `hugetext-lab fetch`
 if [ -e "$out/disk" ] && [ -z "$(find "$here" -newer "$out/disk")" ]; then
     echo "$out"
@@ -65,43 +67,73 @@ assorted() {
     done | head -n 200 | awk 'NR % 4 == 1'
 }
 
-printf 'int main(void) { return 0; }\n' > "$root/source/empty.c"
-"$cc" -c "$root/source/empty.c" -o "$root/source/empty.o"
-walker pie-24m $((24 << 20))
-walker library-24m $((24 << 20)) -shared
-walker library-800k $((800 << 10)) -shared
-if [ "$arch" = x86_64 ]; then
-    cc1=$(cc -print-prog-name=cc1)
-    for program in "$cc1" /usr/bin/mold /usr/bin/ld.lld /usr/bin/git /usr/bin/true; do
-        copy "$program"
-    done
-    start "$cc1" -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s                          # not PIE
-    start /usr/bin/mold --no-fork --thread-count=1 -e main -o /tmp/out /source/empty.o # PIE
-    start /usr/bin/ld.lld --threads=1 -e main -o /tmp/out /source/empty.o        # libLLVM
-    start /usr/bin/git --version
-    start /usr/bin/true
-    for program in $(assorted); do
-        copy "$program"
-        echo "$program --version" >> "$initramfs/many"
-    done
-else
-    cp -r /usr/aarch64-linux-gnu/lib "$root/lib"
-    rm -f "$root"/lib/*.a "$root"/lib/*.o
-    cp "$lab"/*.so* "$root/lib"
-    cp "$lab"/cc1 "$root/programs"
-    start /programs/cc1 -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s
-    # As many programs of as many sizes as Debian's largest, of which none but these are at hand.
-    for number in $(seq 50); do
-        walker "program-$number" $((number * number << 12))
-        echo "/programs/program-$number" >> "$initramfs/many"
-    done
-fi
-start /programs/pie-24m
-start /programs/library-24m
-start /programs/library-800k
-"$cc" -O1 -Wall "$here/sweep.c" -o "$root/programs/sweep"
-stubs $((512 << 20)) > "$root/programs/stubs-512m"
-start /programs/sweep /programs/stubs-512m
+# What the programs made here need.
+libraries() {
+    case $arch in
+    x86_64) copy /usr/bin/true ;;
+    arm64)
+        cp -r /usr/aarch64-linux-gnu/lib "$root/lib"
+        rm -f "$root"/lib/*.a "$root"/lib/*.o
+        ;;
+    esac
+}
+
+# What users run.
+packaged() {
+    local program cc1 number
+    printf 'int main(void) { return 0; }\n' > "$root/source/empty.c"
+    "$cc" -c "$root/source/empty.c" -o "$root/source/empty.o"
+    case $arch in
+    x86_64)
+        cc1=$(cc -print-prog-name=cc1)
+        for program in "$cc1" /usr/bin/mold /usr/bin/ld.lld /usr/bin/git; do
+            copy "$program"
+        done
+        start "$cc1" -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s                # not PIE
+        start /usr/bin/mold --no-fork --thread-count=1 -e main -o /tmp/out /source/empty.o # PIE
+        start /usr/bin/ld.lld --threads=1 -e main -o /tmp/out /source/empty.o              # libLLVM
+        start /usr/bin/git --version
+        start /usr/bin/true
+        for program in $(assorted); do
+            copy "$program"
+            echo "$program --version" >> "$initramfs/many"
+        done
+        ;;
+    arm64)
+        cp "$lab"/*.so* "$root/lib"
+        cp "$lab"/cc1 "$root/programs"
+        start /programs/cc1 -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s
+        # As many programs of as many sizes as Debian's largest, of which none but these are at hand.
+        for number in $(seq 50); do
+            walker "program-$number" $((number * number << 12))
+            echo "/programs/program-$number" >> "$initramfs/many"
+        done
+        ;;
+    esac
+}
+
+walkers() {
+    walker pie-24m $((24 << 20))
+    walker library-24m $((24 << 20)) -shared
+    walker library-800k $((800 << 10)) -shared
+    start /programs/pie-24m
+    start /programs/library-24m
+    start /programs/library-800k
+}
+
+sweep() {
+    "$cc" -O1 -Wall "$here/sweep.c" -o "$root/programs/sweep"
+    stubs $((512 << 20)) > "$root/programs/stubs-512m"
+    start /programs/sweep /programs/stubs-512m
+}
+
+touch "$initramfs/many"
+libraries
+case $programs in
+all) packaged; walkers; sweep ;;
+walkers) walkers ;;
+*) echo "kernel/guest/make.sh: no programs $programs" >&2; exit 2 ;;
+esac
 "$cc" -static -O1 -Wall "$here/init.c" -o "$initramfs/init"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
 truncate -s 3G "$out/disk.new"

@@ -1,18 +1,19 @@
 // The range and order for VM_EXEC come from the policy instead of being computed in place.
-@@
-@@
-#include "internal.h"
-+#include "exec_readahead.h"
-
-@@
+@range@
 identifier fn, vmf, ra, vma, start, end, ra_end;
 @@
  fn(struct vm_fault *vmf)
  {
  <...
  	struct vm_area_struct *vma = vmf->vma;
+(
 -	const unsigned long start = vma_start_pgoff(vma);
 -	const unsigned long end = vma_end_pgoff(vma);
+|
+// Linux 7.2
+-	unsigned long start = vma->vm_pgoff;
+-	unsigned long end = start + vma_pages(vma);
+)
 -	unsigned long ra_end;
 
 -	ra->order = exec_folio_order();
@@ -25,3 +26,9 @@ identifier fn, vmf, ra, vma, start, end, ra_end;
  	ra->async_size = 0;
  ...>
  }
+
+// Nothing at all where the first rule finds nothing, which the build then says.
+@depends on range@
+@@
+#include "internal.h"
++#include "exec_readahead.h"

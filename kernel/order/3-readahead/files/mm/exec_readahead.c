@@ -55,10 +55,10 @@ void exec_readahead(struct vm_area_struct *vma, pgoff_t index,
 	const bool pmd = !(vma->vm_flags & VM_NOHUGEPAGE);
 	struct exec_fault f = {
 		.index = index,
-		.start = vma_start_pgoff(vma),
-		.end = vma_end_pgoff(vma),
+		.start = vma->vm_pgoff,
+		.end = vma->vm_pgoff + vma_pages(vma),
 		.file_pages = DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE),
-		.skew = (vma->vm_start >> PAGE_SHIFT) - vma_start_pgoff(vma),
+		.skew = (vma->vm_start >> PAGE_SHIFT) - vma->vm_pgoff,
 		.ra_pages = ra->ra_pages,
 		.avail_pages = avail_pages(),
 		.max_order = mapping_max_folio_order(mapping),
