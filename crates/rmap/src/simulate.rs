@@ -115,7 +115,7 @@ impl Run {
             pieces_ns: workload.work_ns / route.len() as f64,
             route,
             hold: picoseconds(scheme.hold_ns(workload)),
-            transfer: picoseconds(workload.transfer_ns),
+            transfer: picoseconds(scheme.transfer_ns(workload)),
             random: fastrand::Rng::with_seed(seed),
         };
         for core in 0..cores {

@@ -18,8 +18,10 @@ pub struct Workload {
     pub tree_ns: f64,
     /// Everything else that a lock is held for, and taking it when its cache line is here.
     pub lock_ns: f64,
-    /// What it takes more when another core had the lock last: its cache line travels.
-    pub transfer_ns: f64,
+    /// What the lock takes more when another core had it last: its cache line travels.
+    pub lock_transfer_ns: f64,
+    /// What a change of the tree takes more when another core made the last one.
+    pub tree_transfer_ns: f64,
     /// The files, each with its lock.
     pub files: Vec<File>,
 }
@@ -51,6 +53,16 @@ impl Scheme {
         match self {
             Self::LockOnly => workload.lock_ns,
             Self::OneLock | Self::Shards(_) => workload.lock_ns + workload.tree_ns,
+        }
+    }
+
+    /// How much longer when another core had the lock last, in nanoseconds.
+    pub fn transfer_ns(self, workload: &Workload) -> f64 {
+        match self {
+            Self::LockOnly => workload.lock_transfer_ns,
+            Self::OneLock | Self::Shards(_) => {
+                workload.lock_transfer_ns + workload.tree_transfer_ns
+            }
         }
     }
 }

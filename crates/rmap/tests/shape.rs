@@ -13,7 +13,8 @@ fn workload(trips: &[u32]) -> Workload {
         work_ns: 200_000.0,
         tree_ns: 800.0,
         lock_ns: 300.0,
-        transfer_ns: 700.0,
+        lock_transfer_ns: 700.0,
+        tree_transfer_ns: 0.0,
         files: trips.iter().map(file).collect(),
     }
 }

@@ -5,7 +5,6 @@
  * truncating, dropping, collapsing and reclaiming them.
  *
  *	stress SECONDS DIRECTORY…	files are made in each DIRECTORY
- *	stress storm WORKERS EXECS	every worker runs "victim" EXECS times
  *
  * Prints how often each step ran. It fails only where a step that must work
  * did not: what goes wrong in the kernel, the kernel reports.
@@ -20,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,9 +40,12 @@ static const char * const libraries[] = {
 };
 static char library[] = "libm.so.6";
 
+enum { PROBE, PRESSURE };
+
 static int files[MAX_FILES];
 static int nr_files;
 static unsigned long *ran;	/* shared: how often each step ran */
+static int *alone;		/* shared: who does what one worker at a time may do */
 static char *map;		/* this worker's executable mapping */
 static int map_file;
 static sigjmp_buf bus;
@@ -110,7 +113,7 @@ static void step_exec(void)
 		if (draw(4))
 			execl(victim, victim, NULL);
 		else
-			execl(victim, victim, library, NULL);
+			execl(victim, victim, "open", library, NULL);
 		_exit(2);
 	}
 	reap(child);
@@ -121,7 +124,7 @@ static void step_exec_from_dynamic(void)
 	const pid_t child = fork();
 
 	if (child == 0) {
-		execl(victim, victim, "-", victim, library, NULL);
+		execl(victim, victim, "1", "open", library, NULL);
 		_exit(2);
 	}
 	reap(child);
@@ -239,23 +242,67 @@ static void step_compact(void)
 	write_to("/proc/sys/vm/compact_memory", "1");
 }
 
-/* Take half of the free memory for a moment, one worker at a time, so that file pages must go. */
+/* Pages of any file, of either node. */
+static void step_reclaim(void)
+{
+	write_to(draw(2) ? "/sys/devices/system/node/node0/reclaim" :
+			   "/sys/devices/system/node/node1/reclaim", "8M");
+}
+
+/* Break points come into every mapping of libc, and go. */
+static void step_probe(void)
+{
+	static const char enable[] = "/sys/kernel/tracing/events/rmap/enable";
+
+	if (__atomic_exchange_n(&alone[PROBE], 1, __ATOMIC_ACQUIRE))
+		return;
+	write_to(enable, "1");
+	step_exec();
+	write_to(enable, "0");
+	__atomic_store_n(&alone[PROBE], 0, __ATOMIC_RELEASE);
+}
+
+/* All pages of this worker, those that others map too, to the other node. */
+static void step_migrate(void)
+{
+	unsigned long from = 1 + draw(2), to = 3 - from;
+
+	syscall(SYS_migrate_pages, 0, 8 * sizeof(from), &from, &to);
+}
+
+/* Private pages in a mapping of a file, all of them equal: food for KSM. */
+static void step_merge(void)
+{
+	static char *food;
+	const size_t size = 64 * PAGE;
+
+	if (food)
+		munmap(food, size);
+	food = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+		    files[draw(nr_files)], 0);
+	if (food == MAP_FAILED)
+		die("mmap to merge");
+	madvise(food, size, MADV_MERGEABLE);
+	if (!sigsetjmp(bus, 1))
+		memset(food, 1, size);
+}
+
+/* Take half of the free memory for a moment, so that file pages must go. */
 static void step_pressure(void)
 {
-	unsigned long *busy = ran + PAGE / sizeof(*ran) - 1;
 	const long pages = sysconf(_SC_AVPHYS_PAGES);
 	const size_t size = PAGE * (pages > 0 ? pages : 1) / 2;
-	char *hog = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *hog;
 
-	if (hog == MAP_FAILED)
+	if (__atomic_exchange_n(&alone[PRESSURE], 1, __ATOMIC_ACQUIRE))
 		return;
-	if (!__atomic_exchange_n(busy, 1, __ATOMIC_ACQUIRE)) {
-		madvise(hog, size, MADV_MERGEABLE);
+	hog = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (hog != MAP_FAILED) {
 		memset(hog, 1, size);
-		__atomic_store_n(busy, 0, __ATOMIC_RELEASE);
+		munmap(hog, size);
 	}
-	munmap(hog, size);
+	__atomic_store_n(&alone[PRESSURE], 0, __ATOMIC_RELEASE);
 }
 
 static const struct {
@@ -276,6 +323,10 @@ static const struct {
 	{ "advise", step_advise, 12 },
 	{ "drop-caches", step_drop_caches, 2 },
 	{ "compact", step_compact, 1 },
+	{ "reclaim", step_reclaim, 4 },
+	{ "probe", step_probe, 2 },
+	{ "migrate", step_migrate, 2 },
+	{ "merge", step_merge, 4 },
 	{ "pressure", step_pressure, 1 },
 };
 
@@ -345,41 +396,6 @@ static void make_file(const char *directory)
 	files[nr_files++] = fd;
 }
 
-static int storm(unsigned int workers, unsigned int execs)
-{
-	struct timespec from, to;
-	unsigned int worker, i;
-
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	for (worker = 0; worker < workers; worker++) {
-		const pid_t pid = fork();
-
-		if (pid < 0)
-			die("fork");
-		if (pid)
-			continue;
-		/* A dynamic parent, as shells are, forks and executes. */
-		for (i = 0; i < execs; i++) {
-			const pid_t child = fork();
-
-			if (child == 0) {
-				execl(victim, victim, "-", victim, victim, NULL);
-				_exit(2);
-			}
-			reap(child);
-		}
-		_exit(0);
-	}
-	while (wait(NULL) > 0)
-		;
-	clock_gettime(CLOCK_MONOTONIC, &to);
-	printf("storm workers %u execs %u ms %lld\n", workers,
-	       workers * execs * 2,
-	       (to.tv_sec - from.tv_sec) * 1000LL +
-	       (to.tv_nsec - from.tv_nsec) / 1000000);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = on_bus };
@@ -388,8 +404,6 @@ int main(int argc, char **argv)
 	time_t end;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (argc == 4 && !strcmp(argv[1], "storm"))
-		return storm(atoi(argv[2]), atoi(argv[3]));
 	if (argc < 3 || argc - 2 > MAX_FILES) {
 		fprintf(stderr, "usage: stress SECONDS DIRECTORY... (at most 4)\n");
 		return 2;
@@ -402,6 +416,7 @@ int main(int argc, char **argv)
 		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (ran == MAP_FAILED)
 		die("mmap");
+	alone = (int *)(ran + NR_STEPS);
 	end = time(NULL) + atoi(argv[1]);
 	for (i = 0; i < WORKERS; i++) {
 		const pid_t pid = fork();

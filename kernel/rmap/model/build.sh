@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Builds and runs the model test of the reverse map's shards from a patched tree.
+# Builds and runs, from a patched tree, the model test of the reverse map's shards, or measures
+# what a trip to a file's lock takes here.
 #
 #   kernel/rmap/model/build.sh TREE [ROUNDS [STEPS]]
+#   kernel/rmap/model/build.sh TREE bench
 #
-# Once plain, with a thread that polls mapping_mapped() without a lock; once under
+# The test runs once plain, with a thread that polls mapping_mapped() without a lock; once under
 # ThreadSanitizer, without that thread, whose race is meant.
 set -euo pipefail
 
@@ -17,7 +19,7 @@ trap 'rm -rf "$work"' EXIT
 # The tree's sources below a folder where most headers that they name are empty.
 mkdir -p "$work/mm/model" "$work/include/linux"
 cp "$tree"/mm/{i_mmap.c,i_mmap.h,interval_tree.c} "$work/mm"
-cp "$here"/{model.c,shim.h} "$work/mm/model"
+cp "$here"/{model.c,bench.c,shim.h} "$work/mm/model"
 for header in cacheflush fs hugetlb_inline mm mm_types rmap sched slab; do
     : > "$work/include/linux/$header.h"
 done
@@ -27,16 +29,21 @@ echo 'void i_mmap_model_init(void); void i_mmap_model_init(void) { i_mmap_init()
     >> "$work/mm/i_mmap.c"
 cd "$work/mm"
 
-build() { # OUTPUT FLAGS…
-    local output=$1
-    shift
+build() { # OUTPUT SOURCE FLAGS…
+    local output=$1 source=$2
+    shift 2
     gcc -std=gnu11 -O1 -g -Wall -Wno-unused-function -Wno-sign-compare -pthread "$@" \
         -I"$work/include" -I"$tree/tools/include" -I"$tree/tools/lib" \
         -include model/shim.h -Dmodule_init=core_initcall \
-        -o "$output" model/model.c i_mmap.c interval_tree.c "$tree/tools/lib/rbtree.c"
+        -o "$output" "model/$source" i_mmap.c interval_tree.c "$tree/tools/lib/rbtree.c"
 }
 
-build plain -DPOLL=1
+if [ "${1:-}" = bench ]; then
+    build bench bench.c -O2 -D_GNU_SOURCE
+    ./bench
+    exit
+fi
+build plain model.c -DPOLL=1
 ./plain "$@"
-build tsan -DPOLL=0 -fsanitize=thread -Wno-tsan
+build tsan model.c -DPOLL=0 -fsanitize=thread -Wno-tsan
 TSAN_OPTIONS=halt_on_error=1 ./tsan "$@"

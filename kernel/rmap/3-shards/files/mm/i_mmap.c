@@ -82,7 +82,7 @@ static int __init i_mmap_init(void)
 }
 core_initcall(i_mmap_init);
 
-#ifdef CONFIG_I_MMAP_SHARDS_AUDIT
+#if defined(CONFIG_I_MMAP_SHARDS_AUDIT) || defined(CONFIG_LOCK_STAT)
 /* i_mmap_shards=N, to compare one kernel with itself; 1 splits no file. */
 static int __init i_mmap_set_shards(char *str)
 {

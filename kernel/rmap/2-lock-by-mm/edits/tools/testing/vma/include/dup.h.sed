@@ -1,2 +1,2 @@
 # The test's own address_space.
-s/^(	struct rb_root_cached	)i_mmap;$/\1i_mmap_root;\n	struct rw_semaphore	i_mmap_root_rwsem;/
+s/^(	struct rb_root_cached	)i_mmap;$/\1i_mmap_root;/

@@ -1,0 +1,215 @@
+//! docs/rmap.md: what was measured, and what follows for machines that are not at hand.
+
+use std::fmt::Write;
+
+use crate::prediction::Prediction;
+use crate::record::{Record, Side, Trips, What};
+
+const SIDES: [(Side, &str); 4] = [
+    (Side::Without, "without"),
+    (Side::Off, "option off"),
+    (Side::OneTree, "one tree"),
+    (Side::With, "with"),
+];
+
+/// How much less `after` is than `before`, for people.
+fn change(before: f64, after: f64) -> String {
+    if before == 0.0 {
+        return String::new();
+    }
+    format!("{:+.0} %", (after / before - 1.0) * 100.0)
+}
+
+/// The whole document.
+pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> String {
+    [
+        introduction(records),
+        storms(records),
+        instructions(records),
+        stress(records),
+        prediction.map_or_else(String::new, Prediction::section),
+    ]
+    .concat()
+}
+
+fn introduction(records: &[Record]) -> String {
+    let guest = records.iter().find(|record| !record.package.is_empty());
+    let origin = guest.map_or_else(String::new, |record| {
+        format!("{}, QEMU {}, {}.", record.package, record.qemu, record.date)
+    });
+    format!(
+        "# Exec storms and the lock of a file\n\n\
+         Written by `make docs-rmap` from [rmap.jsonl](rmap.jsonl), the record of `make test-rmap`;\n\
+         [kernel/rmap/README.md](../kernel/rmap/README.md) says what the set does. {origin}\n\n"
+    )
+}
+
+fn storms(records: &[Record]) -> String {
+    if !records.iter().any(|record| record.part == "storm") {
+        return String::new();
+    }
+    let mut text = String::from(
+        "## Trips to the locks\n\n\
+         Each of as many shells as the guest has processors starts a small program twenty times: fork,\n\
+         exec, exit. 32 more processes wait, because a system has them. LOCK_STAT counts how often the\n\
+         locks of the reverse map of files are taken, how often that waited, and how long. *One tree* is the\n\
+         kernel with the set, told not to split files.\n\n\
+         **The guest's processors share two, and are emulated.** At most two of them run at a time; one\n\
+         that is put aside while it holds a lock makes the others wait for as long as that lasts. So few\n\
+         trips meet another, and those that do wait too long. Compare the kernels, not the machine.\n\n\
+         | processors | kernel | trips per start | | contended per 1000 starts | | waited, µs per start | |\n\
+         |---:|---|---:|---:|---:|---:|---:|---:|\n",
+    );
+    let mut cpus: Vec<u32> = records
+        .iter()
+        .filter(|record| record.part == "storm")
+        .map(|record| record.cpus)
+        .collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    for cpus in cpus {
+        let mut first: Option<Trips> = None;
+        for (side, name) in SIDES {
+            let Some(trips) = Trips::of(records, "storm", side, cpus) else {
+                continue;
+            };
+            let cell = |amount: fn(Trips) -> f64, decimals: usize| {
+                let value = trips.per_start(amount(trips));
+                let change = first.map_or_else(String::new, |first| {
+                    change(first.per_start(amount(first)), value)
+                });
+                format!("{value:.decimals$} | {change}")
+            };
+            let _ = writeln!(
+                text,
+                "| {cpus} | {name} | {} | {} | {} |",
+                cell(|trips| trips.taken as f64, 1),
+                cell(|trips| trips.contended as f64 * 1000.0, 1),
+                cell(|trips| trips.waited_us, 1),
+            );
+            first.get_or_insert(trips);
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Instructions of one start or walk: what it is, and how many.
+fn counted(record: &Record) -> Option<(&'static str, f64)> {
+    let (name, count, ns) = match record.what {
+        What::Storm { count, ns } => ("a process start", count, ns),
+        What::RmapWalk { count, ns } => ("a walk over the mappings of a page", count, ns),
+        What::Truncate { count, ns } => ("truncating the last page, and back", count, ns),
+        What::HolePunch { count, ns } => ("punching a hole of a page", count, ns),
+        _ => return None,
+    };
+    (record.part == "count").then_some((name, ns as f64 / count.max(1) as f64))
+}
+
+fn instructions(records: &[Record]) -> String {
+    let mut text = String::from(
+        "## Counted in instructions\n\n\
+         QEMU counts instructions instead of time: one is one nanosecond, caches and other processors\n\
+         cost nothing, and the lock debugging of these kernels costs most where locks are many. The walks\n\
+         are over libc, mapped by a thousand processes that were started by exec and wait. A file\n\
+         has the shards that are named, as on a machine of as many processors.\n\n\
+         | | shards | without | one tree | with | |\n|---|---:|---:|---:|---:|---:|\n",
+    );
+    for record in records.iter().filter(|record| record.side == Side::With) {
+        let Some((name, after)) = counted(record) else {
+            continue;
+        };
+        let of = |side| {
+            records
+                .iter()
+                .filter(|other| other.side == side)
+                .find_map(|other| counted(other).filter(|found| found.0 == name))
+                .map(|(_, instructions)| instructions)
+        };
+        let (without, one_tree) = (of(Side::Without), of(Side::OneTree));
+        let cell =
+            |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.0}"));
+        let ratio = without.or(one_tree).map(|before| after / before);
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {} | {after:.0} | {} |",
+            record.shards,
+            cell(without),
+            cell(one_tree),
+            ratio.map_or_else(String::new, |ratio| format!("{ratio:.3} times")),
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn stress(records: &[Record]) -> String {
+    let sections = records.iter().filter_map(stress_section);
+    sections.take(1).collect()
+}
+
+/// None of a record of something else.
+fn stress_section(record: &Record) -> Option<String> {
+    let What::Stress {
+        seconds,
+        steps,
+        audit,
+        end,
+        vmstat,
+    } = &record.what
+    else {
+        return None;
+    };
+    let list = |table: &std::collections::BTreeMap<String, u64>| {
+        let cell = |(name, count): (&String, &u64)| format!("{} {count}", name.replace('_', " "));
+        table.iter().map(cell).collect::<Vec<_>>().join(", ")
+    };
+    Some(format!(
+        "## Stress\n\n\
+         A kernel with KASAN, PROVE_LOCKING and DEBUG_VM, {} processors, {seconds} seconds by the guest's clock,\n\
+         which goes on while a host pauses it, {}: no report, no worker failed. An emulated guest does far\n\
+         less in that time than a machine.\n\n\
+         - Steps: {}.\n- Audit with every worker stopped where it was: {}.\n\
+         - Audit after all of them had ended: {}.\n- Seen by the kernel: {}.\n\n",
+        record.cpus,
+        record.date,
+        list(steps),
+        list(audit),
+        list(end),
+        list(vmstat),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::parse;
+
+    /// Two kernels under the same storm: fewer trips of the second, and none contended.
+    const RECORD: &str = r#"{"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}
+{"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_rwsem-W","contentions":30,"wait_us":9.5,"acquisitions":4800,"hold_us":3.0}
+{"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}
+{"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_shard-W","contentions":0,"wait_us":0.0,"acquisitions":3000,"hold_us":3.0}
+{"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_root_rwsem-W","contentions":0,"wait_us":0.0,"acquisitions":300,"hold_us":3.0}"#;
+
+    #[test]
+    fn trips_are_those_of_the_last_storm() {
+        let twice = parse(&format!("{RECORD}\n{RECORD}")).expect("a record");
+        let trips = Trips::of(&twice, "storm", Side::With, 8).expect("a storm");
+        assert_eq!(trips.taken, 3300);
+    }
+
+    #[test]
+    fn a_storm_shows_what_changed_against_the_first_kernel() {
+        let records = parse(RECORD).expect("a record");
+        let text = document(&records, None);
+        assert!(
+            text.contains("| 8 | without | 48.0 |  | 300.0 |  | 0.1 |  |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| 8 | with | 33.0 | -31 % | 0.0 | -100 % | 0.0 | -100 % |"),
+            "{text}"
+        );
+    }
+}

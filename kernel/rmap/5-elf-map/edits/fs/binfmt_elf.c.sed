@@ -1,0 +1,42 @@
+# A new function, whose style spatch would not keep.
+0,/^ \* Map "eppnt->p_filesz" bytes from "filep" offset/{
+	/^ \* Map "eppnt->p_filesz" bytes from/i\
+ * An address with room for an image of @size bytes: @addr or, unless @type says\
+ * otherwise, another. Nothing is mapped there, because linking a file to its\
+ * mappings takes a lock that everyone wants who starts the same program, and\
+ * nobody else maps anything into an mm that is being executed.\
+ */\
+static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
+				   unsigned long size, unsigned long off,\
+				   int type)\
+{\
+	struct mm_struct *mm = current->mm;\
+	unsigned long flags = type;\
+\
+	/* Architectures know MAP_FIXED only. */\
+	if (type \& MAP_FIXED_NOREPLACE)\
+		flags |= MAP_FIXED;\
+	if (mmap_write_lock_killable(mm))\
+		return -EINTR;\
+	addr = get_unmapped_area(filep, addr, size, off >> PAGE_SHIFT, flags);\
+	if (!IS_ERR_VALUE(addr) \&\& (type \& MAP_FIXED_NOREPLACE) \&\&\
+	    find_vma_intersection(mm, addr, addr + size))\
+		addr = -EEXIST;\
+	mmap_write_unlock(mm);\
+	return addr;\
+}\
+\
+/*
+}
+/^	\* So we first map the 'big' image - and unmap the remainder at$/c\
+	* So we first find room for the 'big' image.
+/^	\* the end\. \(which unmap is needed for ELF images with holes\.\)$/d
+/^	if \(total_size\) \{$/,/^		map_addr = vm_mmap\(filep, addr, size, prot, type, off\);$/c\
+	map_addr = addr;\
+	if (total_size \&\& !(type \& MAP_FIXED)) {\
+		map_addr = elf_find_room(filep, addr, ELF_PAGEALIGN(total_size),\
+					 off, type);\
+		type |= MAP_FIXED_NOREPLACE;\
+	}\
+	if (!IS_ERR_VALUE(map_addr))\
+		map_addr = vm_mmap(filep, map_addr, size, prot, type, off);

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What starting processes and walking the mappings of a file cost. Prints
+ * records, one line of JSON each, times in nanoseconds.
+ *
+ *	measure crowd PROCESSES		start as many that wait, as every system has them
+ *	measure storm WORKERS STARTS	as many shells at once, each starts STARTS programs
+ *	measure walk LIBRARY		walk over its text, punch holes in it, truncate it;
+ *					who executes it must not run any more
+ */
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE		4096L
+#define MAX_PAGES	256	/* of a library, that are walked */
+
+static char victim[] = "/bin/victim";
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(2);
+}
+
+static long long now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return at.tv_sec * 1000000000LL + at.tv_nsec;
+}
+
+static void record(const char *what, long count, long long since)
+{
+	printf("record {\"what\": \"%s\", \"count\": %ld, \"ns\": %lld}\n",
+	       what, count, now() - since);
+}
+
+static int crowd(long processes)
+{
+	const long long since = now();
+	int ready[2], i;
+	char byte;
+
+	if (pipe(ready))
+		die("pipe");
+	for (i = 0; i < processes; i++) {
+		const pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (pid == 0) {
+			dup2(ready[1], STDOUT_FILENO);
+			execl(victim, victim, "wait", NULL);
+			_exit(2);
+		}
+	}
+	for (i = 0; i < processes; i++) {
+		if (read(ready[0], &byte, 1) != 1)
+			die("read");
+	}
+	record("crowd", processes, since);
+	return 0;
+}
+
+static int storm(long workers, const char *starts)
+{
+	const long long since = now();
+	int i, status, failed = 0;
+
+	for (i = 0; i < workers; i++) {
+		const pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (pid == 0) {
+			execl(victim, victim, starts, NULL);
+			_exit(2);
+		}
+	}
+	for (i = 0; i < workers; i++)
+		failed += wait(&status) < 0 || status;
+	if (failed)
+		return 2;
+	record("storm", workers * atol(starts), since);
+	return 0;
+}
+
+/* Every idle bit that is set costs a walk over all mappings of the page. */
+static void walk_text(int library, long pages)
+{
+	const int bitmap = open("/sys/kernel/mm/page_idle/bitmap", O_WRONLY);
+	const int pagemap = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t entry, bit, pfns[MAX_PAGES];
+	long long since;
+	long i;
+	char *text;
+
+	text = mmap(NULL, pages * PAGE, PROT_READ | PROT_EXEC,
+		    MAP_PRIVATE | MAP_POPULATE, library, 0);
+	if (bitmap < 0 || pagemap < 0 || text == MAP_FAILED)
+		die("walk");
+	for (i = 0; i < pages; i++) {
+		if (pread(pagemap, &entry, 8, ((uintptr_t)text / PAGE + i) * 8) != 8)
+			die("pagemap");
+		pfns[i] = entry & ((1ULL << 55) - 1);
+	}
+	since = now();
+	for (i = 0; i < pages; i++) {
+		bit = 1ULL << pfns[i] % 64;
+		if (pwrite(bitmap, &bit, 8, pfns[i] / 64 * 8) != 8)
+			die("bitmap");
+	}
+	record("rmap walk", pages, since);
+}
+
+static void truncate_end(int library, off_t size)
+{
+	const long times = 20;
+	const long long since = now();
+	long i;
+
+	for (i = 0; i < times; i++) {
+		if (ftruncate(library, size - PAGE) || ftruncate(library, size))
+			die("ftruncate");
+	}
+	record("truncate", times, since);
+}
+
+static void punch_text(int library, long pages)
+{
+	const long long since = now();
+	long i;
+
+	for (i = 0; i < pages; i++) {
+		if (fallocate(library, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			      i * PAGE, PAGE))
+			die("fallocate");
+	}
+	record("hole punch", pages, since);
+}
+
+static int walk(const char *path)
+{
+	const int library = open(path, O_RDWR);
+	struct stat stat;
+	long pages;
+
+	if (library < 0 || fstat(library, &stat))
+		die(path);
+	pages = stat.st_size / PAGE < MAX_PAGES ? stat.st_size / PAGE : MAX_PAGES;
+	walk_text(library, pages);
+	truncate_end(library, stat.st_size);
+	punch_text(library, pages);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 3 && !strcmp(argv[1], "crowd"))
+		return crowd(atol(argv[2]));
+	if (argc == 4 && !strcmp(argv[1], "storm"))
+		return storm(atol(argv[2]), argv[3]);
+	if (argc == 3 && !strcmp(argv[1], "walk"))
+		return walk(argv[2]);
+	fprintf(stderr, "usage: measure crowd PROCESSES | storm WORKERS STARTS | walk LIBRARY\n");
+	return 2;
+}

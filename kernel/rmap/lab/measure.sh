@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Boots kernels without and with the set, and records what starting programs and walking the mappings
+# of libc costs in each: docs/rmap.jsonl, of which `make docs-rmap` makes docs/rmap.md.
+#
+#   kernel/rmap/lab/measure.sh all                 every kernel and every part, built if need be
+#   kernel/rmap/lab/measure.sh storm SIDE IMAGE    trips to the locks in storms
+#   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
+#   kernel/rmap/lab/measure.sh stress SECONDS IMAGE the stress, if nothing is reported
+#   kernel/rmap/lab/measure.sh service TREE        what a trip takes on this machine
+#
+# SIDE is "without", "off" (the set applied, its option off), "one-tree" (on, but with SHARDS=1) or
+# "with". SHARDS is how many a file gets, CPUS are the guests of storms. What guests print goes to
+# IMAGE.console too.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+kernel=$here/../..
+record=$kernel/../docs/rmap.jsonl
+others=$(xargs < <(grep -vx rmap "$kernel/sets"))
+
+keep() { # PART SIDE COMMAND…: its lines, instead of those recorded of that part and side
+    local part=$1 side=$2 lines new=$record.new
+    shift 2
+    lines=$("$@")
+    touch "$record"
+    {
+        jq -c --arg part "$part" --arg side "$side" 'select(.part != $part or .side != $side)' "$record"
+        jq -c --arg part "$part" --arg side "$side" --arg date "$(date -u +%F)" \
+            '{part: $part, side: $side, date: $date} + .' <<< "$lines"
+    } > "$new"
+    mv "$new" "$record"
+}
+
+console() { # IMAGE CPUS SECONDS ARGUMENT…
+    "$here/run.sh" "$@" | tee -a "$1.console"
+}
+
+origin() { # IMAGE CPUS
+    local qemu package
+    qemu=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')
+    package=$(cat "$(dirname "$1")/../linux/.unpacked")
+    jq -n --argjson cpus "$2" --argjson shards "${SHARDS:-$2}" --arg qemu "$qemu" --arg package "${package%_all}" \
+        '{cpus: $cpus, shards: $shards, package: $package, qemu: $qemu}'
+}
+
+guest() { # CPUS IMAGE ARGUMENT…
+    local cpus=$1 image=$2
+    shift 2
+    console "$image" "$cpus" 900 "$@" ${SHARDS:+i_mmap_shards=$SHARDS} | jq -c -R --argjson origin "$(origin "$image" "$cpus")" \
+        'select(startswith("record ")) | ltrimstr("record ") | fromjson | $origin + .'
+}
+
+storm() { # IMAGE
+    local cpus
+    for cpus in ${CPUS:-1 2 4 8 16}; do
+        guest "$cpus" "$1" rmap.crowd=32 rmap.workers="$cpus" rmap.starts=20
+    done
+}
+
+count() { # IMAGE
+    local shards
+    export QEMU_TIME=instructions
+    for shards in ${SHARDS:-8 64}; do
+        SHARDS=$shards guest 1 "$1" rmap.crowd=96 rmap.workers=1 rmap.starts=100
+        SHARDS=$shards guest 8 "$1" rmap.crowd=1000 rmap.walk=1
+    done
+}
+
+stress() { # SECONDS IMAGE; the guest may be paused for as long as it runs
+    console "$2" 8 $(($1 * 2 + 900)) rmap.seconds="$1" numa=fake=2 sysctl.kernel.hung_task_timeout_secs=300 |
+        jq -c -R -n --argjson seconds "$1" --argjson origin "$(origin "$2" 8)" '
+            def table(kind): map(capture("^" + kind + " (?<key>\\S+) +(?<value>[0-9]+)$"))
+                | map({(.key): (.value | tonumber)}) | add;
+            [inputs] | $origin + {what: "stress", seconds: $seconds,
+                steps: table("step"), audit: table("audit"), end: table("end audit"), vmstat: table("vmstat")}'
+}
+
+service() { # TREE; over some minutes, since a hypervisor moves the two processors nearer and apart
+    for _ in {1..30}; do
+        "$here/../model/build.sh" "$1" bench
+        sleep 10
+    done | jq -c --arg cpu "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" '{cpu: $cpu} + .'
+}
+
+image() { # SETS FRAGMENT…
+    KERNEL_SETS=$1 "$kernel/build.sh" image x86_64 "${@:2}" | tail -n 1
+}
+
+all() {
+    keep service with service "$(KERNEL_SETS="$others rmap" "$kernel/build.sh" tree | tail -n 1)"
+    local image
+    image=$(image "$others" measure)
+    keep storm without storm "$image"
+    SHARDS=1 keep count without count "$image"
+    image=$(image "$others rmap" measure)
+    keep storm off storm "$image"
+    image=$(image "$others rmap" rmap measure)
+    SHARDS=1 keep storm one-tree storm "$image"
+    SHARDS=1 keep count one-tree count "$image"
+    keep storm with storm "$image"
+    keep count with count "$image"
+    keep stress with stress 1800 "$(image "$others rmap" kunit rmap stress debug)"
+}
+
+case ${1:-} in
+storm | count) keep "$1" "$2" "$1" "$3" ;;
+stress) keep stress with stress "$2" "$3" ;;
+service) keep service with service "$2" ;;
+all) all ;;
+*) sed -n '6,16p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+esac
