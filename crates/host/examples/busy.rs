@@ -2,8 +2,9 @@
 //! computes in every thread it is told to have, checks every answer the kernel or its own text gives,
 //! and says what went wrong. It runs until its standard input ends.
 //!
-//! `busy THREADS [seccomp|sealed]` prints `ready`, then for every line of input `ok ROUNDS` once all threads have
-//! done a full round since, and at the end `done ROUNDS`; or `wrong: WHAT` and ends with status 1.
+//! `busy THREADS [seccomp|sealed|abandoned]` prints `ready`, then for every line of input `ok ROUNDS`
+//! once all threads have done a full round since, and at the end `done ROUNDS`; or `wrong: WHAT` and
+//! ends with status 1.
 //! The text it executes in every round is [`LEN`] bytes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -62,6 +63,8 @@ unsafe extern "C" {
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Who stops it may be killed before it makes interrupted calls anew.
+static ABANDONED: AtomicBool = AtomicBool::new(false);
 static WRONG: AtomicBool = AtomicBool::new(false);
 /// Signals sent and taken.
 static SENT: AtomicU64 = AtomicU64::new(0);
@@ -147,8 +150,8 @@ fn epoll() {
         let epoll = libc::epoll_create1(libc::EPOLL_CLOEXEC);
         check(epoll >= 0, "epoll_create1");
         let mut event: libc::epoll_event = zeroed();
-        // Where only the kernel can make the call anew, it may give up (signal(7)).
-        if cfg!(target_arch = "x86_64") {
+        // Where only the kernel could make the call anew, it may give up (signal(7)).
+        if cfg!(target_arch = "x86_64") && !ABANDONED.load(Ordering::Relaxed) {
             waits("epoll_wait", || {
                 libc::epoll_wait(epoll, &raw mut event, 1, NAP_MS as c_int)
             });
@@ -377,6 +380,7 @@ fn main() {
     match std::env::args().nth(2).as_deref() {
         Some("seccomp") => filter(),
         Some("sealed") => seal(),
+        Some("abandoned") => ABANDONED.store(true, Ordering::Relaxed),
         _ => {}
     }
     let threads: usize = std::env::args()

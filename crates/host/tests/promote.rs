@@ -213,7 +213,7 @@ fn a_killed_tracer_leaves_a_process_well_or_dead() {
         return;
     }
     for spins in (0..2_000_000).step_by(200_000) {
-        let mut busy = Busy::start(4);
+        let mut busy = Busy::run(Command::new(program()).args(["4", "abandoned"]));
         let mut tracer = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "promotes_until_it_is_killed"])
             .arg("--nocapture")
@@ -235,11 +235,12 @@ fn a_killed_tracer_leaves_a_process_well_or_dead() {
             return;
         }
         let asked = writeln!(busy.input.as_ref().unwrap());
-        if asked.is_ok() && busy.line().starts_with("ok ") {
+        let said = busy.line();
+        if asked.is_ok() && said.starts_with("ok ") {
             busy.finish();
         } else {
             let status = busy.child.wait().unwrap();
-            assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+            assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}: {said}");
         }
     }
 }
