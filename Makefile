@@ -34,7 +34,7 @@ lab-slice: ## two kernels, two filesystems: do the rules hold?
 lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
 	$(LAB) matrix --out docs/matrix.jsonl
 
-lab-rounds: lab-fetch ## promotion there and back a thousand times on six kernels, for hours
+lab-rounds: lab-fetch ## promotion there and back a thousand times on six kernels, for an hour or two
 	$(LAB) matrix --rounds 1000 --out docs/matrix.jsonl
 
 lab-docs: ## docs/support.md and the rules of leaf, from the record

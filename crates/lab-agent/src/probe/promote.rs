@@ -15,7 +15,7 @@ const THREADS: &str = "6";
 const TEXT: u64 = 8 << 20;
 /// Rounds after which every thread is asked whether all is well: an emulated processor takes seconds
 /// for that. What goes wrong in between is not forgotten.
-const ASKED: u32 = 5;
+const ASKED: u32 = 25;
 
 /// Once by each backend.
 pub(super) fn probe(directory: &Path) -> io::Result<Promoted> {
