@@ -18,10 +18,11 @@ test-kernel-ci: ## build and boot the x86-64 kernel with every set and its KUnit
 	scripts/setup.sh test-kernel-ci
 	kernel/ci.sh
 
-test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, three times without and with the sets
+test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages: docs/kernel-selftests.txt
 	scripts/setup.sh test-kernel
 	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit | tail -n 1)" \
-		"$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
+		"$$(kernel/build.sh image x86_64 kunit rmap | tail -n 1)" > target/kernel-selftests.txt
+	mv target/kernel-selftests.txt docs/kernel-selftests.txt
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel
 	kernel/measure.sh report
