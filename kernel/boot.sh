@@ -7,7 +7,7 @@
 #   kernel/boot.sh x86_64|arm64 IMAGE MEMORY all|walkers [SUITE…]
 #
 # MEMORY is in MiB; kernel/guest/make.sh says which programs there are. Time is counted in
-# instructions: one is one nanosecond of the guest.
+# instructions: one is one nanosecond of the guest, which has KERNEL_CPUS processors (1).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -24,7 +24,7 @@ esac
 
 guest=$("$here/guest/make.sh" "$arch" "$programs")
 timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -cpu max -nodefaults -display none -no-reboot \
-    -accel tcg,thread=single -icount shift=0,sleep=off -smp 1 -m "$memory" \
+    -accel tcg,thread=single -icount shift=0,sleep=off -smp "${KERNEL_CPUS:-1}" -m "$memory" \
     -serial stdio -kernel "$kernel" -initrd "$guest/initrd" \
     -append "console=$console panic=-1 oops=panic no_timer_check" \
     -drive "file=$guest/disk,format=raw,if=virtio,readonly=on" < /dev/null | tee "$work/console"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots kernels without and with the sets and records what starting programs costs in each.
+# Boots kernels without and with the sets and records what starting programs costs in each; but rmap,
+# of which rmap/lab/measure.sh has figures of its own.
 #
 #   kernel/measure.sh run CONFIG…              both kernels of each configuration, built if need be
 #   kernel/measure.sh boot CONFIG SETS IMAGE   one kernel that is built; SETS is "none" or their names
@@ -37,7 +38,7 @@ boot() { # CONFIG SETS IMAGE
 
 run() { # CONFIG
     local sets image
-    for sets in none "$(xargs < "$here/sets")"; do
+    for sets in none "$(xargs < <(grep -vx rmap "$here/sets"))"; do
         image=$(KERNEL_SETS=$sets "$here/build.sh" image "$1" kunit | tail -n 1)
         boot "$1" "$sets" "$image"
     done
@@ -50,5 +51,5 @@ run)
     ;;
 boot) boot "$2" "$3" "$4" ;;
 report) jq -r -s -f "$here/report.jq" "$record" > "$here/../docs/kernel.md" ;;
-*) sed -n '5,7p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,8p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

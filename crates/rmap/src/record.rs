@@ -54,6 +54,7 @@ pub(crate) enum What {
     /// A class of locks during the storm before it, readers and writers apart.
     Lock {
         contentions: u64,
+        longest_wait_us: f64,
         wait_us: f64,
         acquisitions: u64,
         hold_us: f64,
@@ -64,6 +65,11 @@ pub(crate) enum What {
         ns: u64,
     },
     Truncate {
+        count: u64,
+        ns: u64,
+    },
+    #[serde(rename = "truncate half")]
+    TruncateHalf {
         count: u64,
         ns: u64,
     },
@@ -87,19 +93,21 @@ pub(crate) enum What {
     },
 }
 
-/// One storm, and its trips to the `i_mmap` locks.
+/// Storms alike, and their trips to the `i_mmap` locks.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Trips {
+    pub(crate) storms: u64,
     starts: u64,
     pub(crate) ns: u64,
     pub(crate) taken: u64,
     pub(crate) contended: u64,
     pub(crate) waited_us: f64,
+    pub(crate) longest_wait_us: f64,
     pub(crate) held_us: f64,
 }
 
 impl Trips {
-    /// Of the last storm of a part on `cpus` processors of one side.
+    /// Of all storms of a part on `cpus` processors of one side.
     pub(crate) fn of(records: &[Record], part: &str, side: Side, cpus: u32) -> Option<Self> {
         let mut trips = Self::default();
         for record in records {
@@ -108,14 +116,13 @@ impl Trips {
             }
             match record.what {
                 What::Storm { count, ns } => {
-                    trips = Self {
-                        starts: count,
-                        ns,
-                        ..Self::default()
-                    }
+                    trips.storms += 1;
+                    trips.starts += count;
+                    trips.ns += ns;
                 }
                 What::Lock {
                     contentions,
+                    longest_wait_us,
                     wait_us,
                     acquisitions,
                     hold_us,
@@ -123,6 +130,7 @@ impl Trips {
                     trips.taken += acquisitions;
                     trips.contended += contentions;
                     trips.waited_us += wait_us;
+                    trips.longest_wait_us = trips.longest_wait_us.max(longest_wait_us);
                     trips.held_us += hold_us;
                 }
                 _ => {}

@@ -12,7 +12,7 @@ const SIDES: [(Side, &str); 4] = [
     (Side::With, "with"),
 ];
 
-/// How much less `after` is than `before`, for people.
+/// How much less or more `after` is than `before`, for people.
 fn change(before: f64, after: f64) -> String {
     if before == 0.0 {
         return String::new();
@@ -33,7 +33,8 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
 }
 
 fn introduction(records: &[Record]) -> String {
-    let guest = records.iter().find(|record| !record.package.is_empty());
+    let guests = records.iter().filter(|record| !record.package.is_empty());
+    let guest = guests.max_by(|a, b| a.date.cmp(&b.date));
     let origin = guest.map_or_else(String::new, |record| {
         format!("{}, QEMU {}, {}.", record.package, record.qemu, record.date)
     });
@@ -50,15 +51,15 @@ fn storms(records: &[Record]) -> String {
     }
     let mut text = String::from(
         "## Trips to the locks\n\n\
-         Each of as many shells as the guest has processors starts a small program twenty times: fork,\n\
+         As many shells as the guest has processors start a small program 160 times together: fork,\n\
          exec, exit. 32 more processes wait, because a system has them. LOCK_STAT counts how often the\n\
          locks of the reverse map of files are taken, how often that waited, and how long. *One tree* is the\n\
-         kernel with the set, told not to split files.\n\n\
+         kernel with the set, told not to split files. Where there are several storms, of all of them.\n\n\
          **The guest's processors share two, and are emulated.** At most two of them run at a time; one\n\
          that is put aside while it holds a lock makes the others wait for as long as that lasts. So few\n\
          trips meet another, and those that do wait too long. Compare the kernels, not the machine.\n\n\
-         | processors | kernel | trips per start | | contended per 1000 starts | | waited, µs per start | |\n\
-         |---:|---|---:|---:|---:|---:|---:|---:|\n",
+         | processors | kernel | storms | trips per start | | contended per 1000 starts | | waited, µs per start | | longest, ms |\n\
+         |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     let mut cpus: Vec<u32> = records
         .iter()
@@ -82,13 +83,37 @@ fn storms(records: &[Record]) -> String {
             };
             let _ = writeln!(
                 text,
-                "| {cpus} | {name} | {} | {} | {} |",
+                "| {cpus} | {name} | {} | {} | {} | {} | {:.1} |",
+                trips.storms,
                 cell(|trips| trips.taken as f64, 1),
                 cell(|trips| trips.contended as f64 * 1000.0, 1),
                 cell(|trips| trips.waited_us, 1),
+                trips.longest_wait_us / 1000.0,
             );
             first.get_or_insert(trips);
         }
+    }
+    text.push('\n');
+    text + &alone(records)
+}
+
+/// Trips of a storm of one worker, which meet no other, counted in instructions.
+fn alone(records: &[Record]) -> String {
+    let mut text = String::from(
+        "Of a hundred starts on one processor, time counted in instructions, one a nanosecond (*option off*:\n\
+         the set is applied, CONFIG_I_MMAP_SHARDS is not set):\n\n\
+         | kernel | trips per start | | held, ns per trip |\n|---|---:|---:|---:|\n",
+    );
+    let mut first = None;
+    for (side, name) in SIDES {
+        let Some(trips) = Trips::of(records, "trips", side, 1) else {
+            continue;
+        };
+        let taken = trips.per_start(trips.taken as f64);
+        let change = first.map_or_else(String::new, |first| change(first, taken));
+        let held = trips.held_us * 1000.0 / trips.taken.max(1) as f64;
+        let _ = writeln!(text, "| {name} | {taken:.1} | {change} | {held:.0} |");
+        first.get_or_insert(taken);
     }
     text.push('\n');
     text
@@ -100,6 +125,7 @@ fn counted(record: &Record) -> Option<(&'static str, f64)> {
         What::Storm { count, ns } => ("a process start", count, ns),
         What::RmapWalk { count, ns } => ("a walk over the mappings of a page", count, ns),
         What::Truncate { count, ns } => ("truncating the last page, and back", count, ns),
+        What::TruncateHalf { count, ns } => ("truncating half of it, and back", count, ns),
         What::HolePunch { count, ns } => ("punching a hole of a page", count, ns),
         _ => return None,
     };
@@ -110,9 +136,9 @@ fn instructions(records: &[Record]) -> String {
     let mut text = String::from(
         "## Counted in instructions\n\n\
          QEMU counts instructions instead of time: one is one nanosecond, caches and other processors\n\
-         cost nothing, and the lock debugging of these kernels costs most where locks are many. The walks\n\
-         are over libc, mapped by a thousand processes that were started by exec and wait. A file\n\
-         has the shards that are named, as on a machine of as many processors.\n\n\
+         cost nothing. These kernels debug no locks. The walks are over libc, mapped by a thousand processes\n\
+         that were started by exec and wait. A file has the shards that are named, as on a machine of as\n\
+         many processors.\n\n\
          | | shards | without | one tree | with | |\n|---|---:|---:|---:|---:|---:|\n",
     );
     for record in records.iter().filter(|record| record.side == Side::With) {
@@ -187,16 +213,17 @@ mod tests {
 
     /// Two kernels under the same storm: fewer trips of the second, and none contended.
     const RECORD: &str = r#"{"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}
-{"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_rwsem-W","contentions":30,"wait_us":9.5,"acquisitions":4800,"hold_us":3.0}
+{"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_rwsem-W","contentions":30,"longest_wait_us":4.5,"wait_us":9.5,"acquisitions":4800,"hold_us":3.0}
 {"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}
-{"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_shard-W","contentions":0,"wait_us":0.0,"acquisitions":3000,"hold_us":3.0}
-{"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_root_rwsem-W","contentions":0,"wait_us":0.0,"acquisitions":300,"hold_us":3.0}"#;
+{"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_shard-W","contentions":0,"longest_wait_us":0.0,"wait_us":0.0,"acquisitions":3000,"hold_us":3.0}
+{"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_root_rwsem-W","contentions":0,"longest_wait_us":0.0,"wait_us":0.0,"acquisitions":300,"hold_us":3.0}"#;
 
     #[test]
-    fn trips_are_those_of_the_last_storm() {
+    fn trips_are_those_of_every_storm() {
         let twice = parse(&format!("{RECORD}\n{RECORD}")).expect("a record");
         let trips = Trips::of(&twice, "storm", Side::With, 8).expect("a storm");
-        assert_eq!(trips.taken, 3300);
+        assert_eq!((trips.storms, trips.taken), (2, 6600));
+        assert_eq!(trips.per_start(trips.taken as f64), 33.0);
     }
 
     #[test]
@@ -204,11 +231,11 @@ mod tests {
         let records = parse(RECORD).expect("a record");
         let text = document(&records, None);
         assert!(
-            text.contains("| 8 | without | 48.0 |  | 300.0 |  | 0.1 |  |"),
+            text.contains("| 8 | without | 1 | 48.0 |  | 300.0 |  | 0.1 |  | 0.0 |"),
             "{text}"
         );
         assert!(
-            text.contains("| 8 | with | 33.0 | -31 % | 0.0 | -100 % | 0.0 | -100 % |"),
+            text.contains("| 8 | with | 1 | 33.0 | -31 % | 0.0 | -100 % | 0.0 | -100 % | 0.0 |"),
             "{text}"
         );
     }

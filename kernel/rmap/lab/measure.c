@@ -5,7 +5,7 @@
  *
  *	measure crowd PROCESSES		start as many that wait, as every system has them
  *	measure storm WORKERS STARTS	as many shells at once, each starts STARTS programs
- *	measure walk LIBRARY		walk over its text, punch holes in it, truncate it;
+ *	measure walk LIBRARY		walk over its text, truncate it, punch holes in it;
  *					who executes it must not run any more
  */
 
@@ -150,6 +150,16 @@ static void punch_text(int library, long pages)
 	record("hole punch", pages, since);
 }
 
+/* What the crowd has mapped of the second half is in every process. */
+static void truncate_text(int library, off_t size)
+{
+	const long long since = now();
+
+	if (ftruncate(library, size / 2 / PAGE * PAGE) || ftruncate(library, size))
+		die("ftruncate");
+	record("truncate half", 1, since);
+}
+
 static int walk(const char *path)
 {
 	const int library = open(path, O_RDWR);
@@ -162,6 +172,7 @@ static int walk(const char *path)
 	walk_text(library, pages);
 	truncate_end(library, stat.st_size);
 	punch_text(library, pages);
+	truncate_text(library, stat.st_size);
 	return 0;
 }
 

@@ -4,14 +4,16 @@
 # of libc costs in each: docs/rmap.jsonl, of which `make docs-rmap` makes docs/rmap.md.
 #
 #   kernel/rmap/lab/measure.sh all                 every kernel and every part, built if need be
-#   kernel/rmap/lab/measure.sh storm SIDE IMAGE    trips to the locks in storms
+#   kernel/rmap/lab/measure.sh storm SIDE IMAGE    which trips to the locks meet others, in storms
+#   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks and what they hold them for
 #   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
 #   kernel/rmap/lab/measure.sh stress SECONDS IMAGE the stress, if nothing is reported
 #   kernel/rmap/lab/measure.sh service TREE        what a trip takes on this machine
 #
 # SIDE is "without", "off" (the set applied, its option off), "one-tree" (on, but with SHARDS=1) or
 # "with". SHARDS is how many a file gets, CPUS are the guests of storms. What guests print goes to
-# IMAGE.console too.
+# IMAGE.console too. storm and trips want LOCK_STAT; count wants none, since locks that are watched
+# cost many times as much.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -47,22 +49,28 @@ origin() { # IMAGE CPUS
 guest() { # CPUS IMAGE ARGUMENT…
     local cpus=$1 image=$2
     shift 2
-    console "$image" "$cpus" 900 "$@" ${SHARDS:+i_mmap_shards=$SHARDS} | jq -c -R --argjson origin "$(origin "$image" "$cpus")" \
+    console "$image" "$cpus" 900 kunit.enable=0 "$@" ${SHARDS:+i_mmap_shards=$SHARDS} | jq -c -R --argjson origin "$(origin "$image" "$cpus")" \
         'select(startswith("record ")) | ltrimstr("record ") | fromjson | $origin + .'
 }
 
-storm() { # IMAGE
-    local cpus
+storm() { # IMAGE; as many starts in every guest, the target's eight processors in rounds
+    local cpus rounds
     for cpus in ${CPUS:-1 2 4 8 16}; do
-        guest "$cpus" "$1" rmap.crowd=32 rmap.workers="$cpus" rmap.starts=20
+        rounds=1
+        [ "$cpus" != 8 ] || rounds=3
+        guest "$cpus" "$1" rmap.crowd=32 rmap.workers="$cpus" rmap.starts=$((160 / cpus)) rmap.rounds=$rounds
     done
+}
+
+trips() { # IMAGE
+    QEMU_TIME=instructions guest 1 "$1" rmap.crowd=32 rmap.workers=1 rmap.starts=100 rmap.rounds=1
 }
 
 count() { # IMAGE
     local shards
     export QEMU_TIME=instructions
-    for shards in ${SHARDS:-8 64}; do
-        SHARDS=$shards guest 1 "$1" rmap.crowd=96 rmap.workers=1 rmap.starts=100
+    SHARDS=${SHARDS:-8} guest 1 "$1" rmap.crowd=96 rmap.workers=1 rmap.starts=100
+    for shards in ${SHARDS:-8 32}; do
         SHARDS=$shards guest 8 "$1" rmap.crowd=1000 rmap.walk=1
     done
 }
@@ -88,25 +96,28 @@ image() { # SETS FRAGMENT…
 }
 
 all() {
-    keep service with service "$(KERNEL_SETS="$others rmap" "$kernel/build.sh" tree | tail -n 1)"
-    local image
-    image=$(image "$others" measure)
-    keep storm without storm "$image"
-    SHARDS=1 keep count without count "$image"
-    image=$(image "$others rmap" measure)
-    keep storm off storm "$image"
-    image=$(image "$others rmap" rmap measure)
-    SHARDS=1 keep storm one-tree storm "$image"
-    SHARDS=1 keep count one-tree count "$image"
-    keep storm with storm "$image"
-    keep count with count "$image"
-    keep stress with stress 1800 "$(image "$others rmap" kunit rmap stress debug)"
+    local both="$others rmap" without with
+    keep service with service "$(KERNEL_SETS=$both "$kernel/build.sh" tree | tail -n 1)"
+    without=$(image "$others" kunit)
+    with=$(image "$both" kunit rmap)
+    SHARDS=1 keep count without count "$without"
+    SHARDS=1 keep count one-tree count "$with"
+    keep count with count "$with"
+    without=$(image "$others" measure)
+    keep trips without trips "$without"
+    keep storm without storm "$without"
+    keep trips off trips "$(image "$both" measure)"
+    with=$(image "$both" rmap measure)
+    keep trips with trips "$with"
+    SHARDS=1 keep storm one-tree storm "$with"
+    keep storm with storm "$with"
+    keep stress with stress 1800 "$(image "$both" kunit rmap stress debug)"
 }
 
 case ${1:-} in
-storm | count) keep "$1" "$2" "$1" "$3" ;;
+storm | trips | count) keep "$1" "$2" "$1" "$3" ;;
 stress) keep stress with stress "$2" "$3" ;;
 service) keep service with service "$2" ;;
 all) all ;;
-*) sed -n '6,16p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,18p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

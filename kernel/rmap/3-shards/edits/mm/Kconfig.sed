@@ -7,7 +7,7 @@ config I_MMAP_SHARDS\
 	  dynamic loader, one lock and one tree of mappings for each of a number\
 	  of shards, so that starting and ending processes on many CPUs does not\
 	  serialize on them. Such a file takes one cache line for every CPU, at\
-	  most 4 KiB, until its inode is evicted; other files take a pointer.\
+	  most 2 KiB, until its inode is evicted; other files take a pointer.\
 \
 	  Say Y for machines with many CPUs that start processes often.\
 

@@ -53,8 +53,11 @@
 #include <linux/slab.h>
 #include "i_mmap.h"
 
-/* At 64 bytes each, the shards of a file fill one page at most. */
-#define I_MMAP_MAX_SHARDS	64U
+/*
+ * A walk takes them all, and one over few mappings pays for each; a lock that
+ * a dozen CPUs share is hardly ever waited for.
+ */
+#define I_MMAP_MAX_SHARDS	32U
 
 /* Fewer address spaces than this never fight much over one lock. */
 #define I_MMAP_MIN_CROWD	16U
@@ -82,7 +85,7 @@ static int __init i_mmap_init(void)
 }
 core_initcall(i_mmap_init);
 
-#if defined(CONFIG_I_MMAP_SHARDS_AUDIT) || defined(CONFIG_LOCK_STAT)
+#if defined(CONFIG_I_MMAP_SHARDS_KUNIT_TEST) || defined(CONFIG_LOCK_STAT)
 /* i_mmap_shards=N, to compare one kernel with itself; 1 splits no file. */
 static int __init i_mmap_set_shards(char *str)
 {

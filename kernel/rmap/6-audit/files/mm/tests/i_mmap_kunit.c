@@ -98,8 +98,8 @@ static void shard_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(1), 1);
 	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(2), 2);
 	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(6), 8);
-	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(64), 64);
-	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(384), 64);
+	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(32), 32);
+	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(384), 32);
 }
 
 static void few_do_not_crowd(struct kunit *test)
