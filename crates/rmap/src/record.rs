@@ -40,15 +40,19 @@ pub(crate) struct Record {
     pub(crate) what: What,
 }
 
-/// Times in nanoseconds if not named otherwise; `count` is how often it was done in them.
+/// What was done `count` times in `ns` nanoseconds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Timed {
+    pub(crate) count: u64,
+    pub(crate) ns: u64,
+}
+
+/// Times in nanoseconds if not named otherwise.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub(crate) enum What {
     /// Processes were started, each worker's after each other.
-    Storm {
-        count: u64,
-        ns: u64,
-    },
+    Storm(Timed),
     /// Processes were started that wait.
     Crowd {},
     /// A class of locks during the storm before it, readers and writers apart.
@@ -60,24 +64,12 @@ pub(crate) enum What {
         hold_us: f64,
     },
     #[serde(rename = "rmap walk")]
-    RmapWalk {
-        count: u64,
-        ns: u64,
-    },
-    Truncate {
-        count: u64,
-        ns: u64,
-    },
+    RmapWalk(Timed),
+    Truncate(Timed),
     #[serde(rename = "truncate half")]
-    TruncateHalf {
-        count: u64,
-        ns: u64,
-    },
+    TruncateHalf(Timed),
     #[serde(rename = "hole punch")]
-    HolePunch {
-        count: u64,
-        ns: u64,
-    },
+    HolePunch(Timed),
     /// The times of a trip to a lock, measured in user space.
     Service {
         tree_ns: f64,
@@ -115,7 +107,7 @@ impl Trips {
                 continue;
             }
             match record.what {
-                What::Storm { count, ns } => {
+                What::Storm(Timed { count, ns }) => {
                     trips.storms += 1;
                     trips.starts += count;
                     trips.ns += ns;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::prediction::Prediction;
-use crate::record::{Record, Side, Trips, What};
+use crate::record::{Record, Side, Timed, Trips, What};
 
 const SIDES: [(Side, &str); 4] = [
     (Side::Without, "without"),
@@ -121,12 +121,12 @@ fn alone(records: &[Record]) -> String {
 
 /// Instructions of one start or walk: what it is, and how many.
 fn counted(record: &Record) -> Option<(&'static str, f64)> {
-    let (name, count, ns) = match record.what {
-        What::Storm { count, ns } => ("a process start", count, ns),
-        What::RmapWalk { count, ns } => ("a walk over the mappings of a page", count, ns),
-        What::Truncate { count, ns } => ("truncating the last page, and back", count, ns),
-        What::TruncateHalf { count, ns } => ("truncating half of it, and back", count, ns),
-        What::HolePunch { count, ns } => ("punching a hole of a page", count, ns),
+    let (name, Timed { count, ns }) = match record.what {
+        What::Storm(timed) => ("a process start", timed),
+        What::RmapWalk(timed) => ("a walk over the mappings of a page", timed),
+        What::Truncate(timed) => ("truncating the last page, and back", timed),
+        What::TruncateHalf(timed) => ("truncating half of it, and back", timed),
+        What::HolePunch(timed) => ("punching a hole of a page", timed),
         _ => return None,
     };
     (record.part == "count").then_some((name, ns as f64 / count.max(1) as f64))
