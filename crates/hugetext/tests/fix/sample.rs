@@ -83,7 +83,8 @@ pub(crate) fn sample(directory: &TempDir) -> PathBuf {
 /// forked has not executed, it has the file open for writing, and the kernel answers ETXTBSY.
 pub(crate) fn start(program: &Path) -> Child {
     let mut command = Command::new(program);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     loop {
         match command.spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
