@@ -3,6 +3,7 @@
 # Turns the sets of kernel/ into a patched tree, a series for git am and a kernel.
 #
 #   kernel/build.sh source          fetch and unpack Debian's linux-source package
+#   kernel/build.sh package         the name and version of that package
 #   kernel/build.sh series          write the series, and check it with checkpatch
 #   kernel/build.sh tree            bring the unpacked tree to exactly the chosen sets
 #   kernel/build.sh image CONFIG…   build; CONFIG: x86_64, arm64-4k, arm64-16k or arm64-64k, then
@@ -211,8 +212,9 @@ image() { # CONFIG FRAGMENT…
 "$here/../scripts/setup.sh" kernel
 case ${1:-} in
 source) source_tree; echo "$linux" ;;
+package) source_tree; basename "$(cat "$linux/.unpacked")" _all ;;
 series) series; checkpatch; echo "$work/patches" ;;
 tree) tree; echo "$linux" ;;
 image) shift; [ $# -gt 0 ] || die "image of which configuration?"; image "$@" ;;
-*) sed -n '3,11p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '3,12p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

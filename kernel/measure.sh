@@ -16,12 +16,12 @@ boot() { # CONFIG SETS IMAGE
     local suites=(exec_order elf_text_leaf)
     [ "$2" != none ] || suites=()
     new=$(mktemp) kept=$(mktemp)
-    package=$(cat "$("$here/build.sh" source | tail -n 1)/.unpacked")
+    package=$("$here/build.sh" package | tail -n 1)
     qemu=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')
     for memory in 1024 256; do
         "$here/boot.sh" "${1%%-[0-9]*}" "$3" "$memory" all "${suites[@]}" | tee "$3.console-$memory" |
             jq -c -R --arg config "$1" --arg sets "$2" --argjson memory "$memory" --arg qemu "$qemu" \
-                --arg package "${package%_all}" --arg date "$(date -u +%F)" \
+                --arg package "$package" --arg date "$(date -u +%F)" \
                 'rtrimstr("\r") | select(startswith("record ")) | ltrimstr("record ") | fromjson
                  | {config: $config, sets: $sets, memory: $memory, package: $package,
                     date: $date, qemu: $qemu} + .' >> "$new"

@@ -103,10 +103,10 @@ tally() { # IMAGES
 
 header() { # IMAGE…
     local package
-    package=$(cat "$("$here/build.sh" source | tail -n 1)/.unpacked")
+    package=$("$here/build.sh" package | tail -n 1)
     echo "The kernel's own tests of huge pages: rounds passed, of $rounds, with each of"
     echo "$(basename -a "$@" | xargs | sed 's/ /, /g')."
-    echo "${package%_all}, $(qemu-system-x86_64 --version | head -n 1), $(date -u +%F)."
+    echo "$package, $(qemu-system-x86_64 --version | head -n 1), $(date -u +%F)."
     echo
 }
 

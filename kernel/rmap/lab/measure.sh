@@ -38,18 +38,18 @@ console() { # IMAGE CPUS SECONDS ARGUMENT…
     "$here/run.sh" "$@" | tee -a "$1.console"
 }
 
-origin() { # IMAGE CPUS
+origin() { # CPUS
     local qemu package
     qemu=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')
-    package=$(cat "$(dirname "$1")/../linux/.unpacked")
-    jq -n --argjson cpus "$2" --argjson shards "${SHARDS:-$2}" --arg qemu "$qemu" --arg package "${package%_all}" \
+    package=$("$kernel/build.sh" package | tail -n 1)
+    jq -n --argjson cpus "$1" --argjson shards "${SHARDS:-$1}" --arg qemu "$qemu" --arg package "$package" \
         '{cpus: $cpus, shards: $shards, package: $package, qemu: $qemu}'
 }
 
 guest() { # CPUS IMAGE ARGUMENT…
     local cpus=$1 image=$2
     shift 2
-    console "$image" "$cpus" 900 kunit.enable=0 "$@" ${SHARDS:+i_mmap_shards=$SHARDS} | jq -c -R --argjson origin "$(origin "$image" "$cpus")" \
+    console "$image" "$cpus" 900 kunit.enable=0 "$@" ${SHARDS:+i_mmap_shards=$SHARDS} | jq -c -R --argjson origin "$(origin "$cpus")" \
         'select(startswith("record ")) | ltrimstr("record ") | fromjson | $origin + .'
 }
 
@@ -77,7 +77,7 @@ count() { # IMAGE
 
 stress() { # SECONDS IMAGE; the guest may be paused for as long as it runs
     console "$2" 8 $(($1 * 2 + 900)) rmap.seconds="$1" numa=fake=2 sysctl.kernel.hung_task_timeout_secs=300 |
-        jq -c -R -n --argjson seconds "$1" --argjson origin "$(origin "$2" 8)" '
+        jq -c -R -n --argjson seconds "$1" --argjson origin "$(origin 8)" '
             def table(kind): map(capture("^" + kind + " (?<key>\\S+) +(?<value>[0-9]+)$"))
                 | map({(.key): (.value | tonumber)}) | add;
             [inputs] | $origin + {what: "stress", seconds: $seconds,
