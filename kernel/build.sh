@@ -7,7 +7,8 @@
 #   kernel/build.sh series          write the series, and check it with checkpatch
 #   kernel/build.sh tree            bring the unpacked tree to exactly the chosen sets
 #   kernel/build.sh image CONFIG…   build; CONFIG: x86_64, arm64-4k, arm64-16k or arm64-64k, then
-#                                   any further fragments of kernel/config (kunit, debug)
+#                                   any further fragments of kernel/config (kunit, debug); that
+#                                   of a set that is applied is among them by itself
 #
 # KERNEL_RELEASE  release of the source package                        (7.3)
 # KERNEL_SETS     sets to apply, in order; "none" for the tree as it is (every set of kernel/sets)
@@ -169,6 +170,13 @@ tree() {
     mv "$work/files" "$work/applied"
 }
 
+own_fragments() { # of the chosen sets: what options they have, on
+    local set
+    for set in $sets; do
+        if [ -e "$here/config/$set.config" ]; then echo "$set"; fi
+    done
+}
+
 image() { # CONFIG FRAGMENT…
     local arch cross='' file
     case $1 in
@@ -185,7 +193,7 @@ image() { # CONFIG FRAGMENT…
     name=$(IFS=-; echo "$*")
     objects=$work/build/$name
     mkdir -p "$objects" "$work/image"
-    for fragment in common "$@"; do
+    for fragment in common $(own_fragments) "$@"; do
         cat "$here/config/$fragment.config" 2> /dev/null || die "no kernel/config/$fragment.config"
     done > "$objects/wanted"
     # What a release calls by another name.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots kernels without and with the sets and records what starting programs costs in each; but rmap,
-# of which rmap/lab/measure.sh has figures of its own.
+# Boots kernels without and with order and align, and records what starting programs costs in each. Of
+# the other sets rmap/lab/measure.sh has figures.
 #
 #   kernel/measure.sh run CONFIG…              both kernels of each configuration, built if need be
 #   kernel/measure.sh boot CONFIG SETS IMAGE   one kernel that is built; SETS is "none" or their names
@@ -38,7 +38,7 @@ boot() { # CONFIG SETS IMAGE
 
 run() { # CONFIG
     local sets image
-    for sets in none "$(xargs < <(grep -vx rmap "$here/sets"))"; do
+    for sets in none "order align"; do
         image=$(KERNEL_SETS=$sets "$here/build.sh" image "$1" kunit | tail -n 1)
         boot "$1" "$sets" "$image"
     done

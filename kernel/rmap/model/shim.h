@@ -28,7 +28,7 @@ typedef unsigned long vm_flags_t;
 #define __ro_after_init
 #define ____cacheline_aligned_in_smp __attribute__((aligned(64)))
 #define core_initcall(fn)
-#define GFP_KERNEL 0
+#define GFP_KERNEL_ACCOUNT 0
 #define __GFP_NORETRY 0
 #define __GFP_NOWARN 0
 
@@ -37,6 +37,8 @@ typedef unsigned long vm_flags_t;
 #define max(a, b) ((a) > (b) ? (a) : (b))
 #endif
 
+#define BIT(n) (1UL << (n))
+#define hweight_long(word) ((unsigned int)__builtin_popcountl(word))
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
@@ -46,9 +48,9 @@ typedef unsigned long vm_flags_t;
 	((cond) ? (fprintf(stderr, "model: %s\n", #cond), abort(), 1) : 0)
 #define VM_WARN_ON_ONCE_VMA(cond, vma) ((void)WARN_ON_ONCE(cond))
 
-#define kvzalloc_objs(p, count, gfp) \
+#define kzalloc_objs(p, count, gfp) \
 	zeroed(__alignof__(p), sizeof(p) * (count))
-#define kvfree free
+#define kfree free
 
 static inline void *zeroed(size_t align, size_t size)
 {
@@ -103,7 +105,7 @@ struct inode {
 };
 
 struct mm_struct {
-	unsigned int i_mmap_shard;
+	unsigned int i_mmap_shard_nr;
 };
 
 struct vm_area_struct {

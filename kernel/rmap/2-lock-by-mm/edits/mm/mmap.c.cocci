@@ -1,15 +1,14 @@
 @@
-expression mapping;
+symbol mapping;
 @@
- dup_mmap(struct mm_struct *mm, ...)
+ fork_file_batch_link(struct fork_file_batch *fb)
  {
- <...
-(
--i_mmap_lock_write(mapping)
-+i_mmap_lock_write(mapping, mm)
-|
--i_mmap_unlock_write(mapping)
-+i_mmap_unlock_write(mapping, mm)
-)
- ...>
+ 	struct address_space *mapping = ...;
++	struct mm_struct *mm = fb->vmas[0].child->vm_mm;
+ 	...
+-	i_mmap_lock_write(mapping);
++	i_mmap_lock_write(mapping, mm);
+ 	...
+-	i_mmap_unlock_write(mapping);
++	i_mmap_unlock_write(mapping, mm);
  }

@@ -13,7 +13,7 @@ s/^(	rb_insert_augmented\(&vma->shared\.rb,) &mapping->i_mmap_root\.rb_root,$/\1
 	/^struct vm_area_struct \*$/,/^\/\* Anonymous interval tree/{
 		/^\/\* Anonymous interval tree/!d
 		i\
-/* For i_mmap_shard(): @vma changes trees while all of them are locked. */\
+/* For i_mmap_split(): @vma changes trees while all of them are locked. */\
 void mapping_rmap_tree_move(struct vm_area_struct *vma,\
 			    struct rb_root_cached *from,\
 			    struct rb_root_cached *to)\

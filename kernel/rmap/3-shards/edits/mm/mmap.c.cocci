@@ -5,20 +5,21 @@
 #include "internal.h"
 
 @@
-expression mm;
-symbol mapping, tmp;
+symbol child;
 @@
- dup_mmap(...)
+ fork_file_batch_link(struct fork_file_batch *fb)
  {
- <...
  	struct address_space *mapping = ...;
-+	bool crowded;
- 	...
- 	mapping_rmap_tree_insert_after(...);
- 	flush_dcache_mmap_unlock(mapping);
-+	crowded = i_mmap_crowded(mapping, tmp);
- 	i_mmap_unlock_write(mapping, mm);
-+	if (crowded)
-+		i_mmap_shard(mapping);
+ 	struct mm_struct *mm = ...;
++	bool crowded = false;
+ <...
+(
+ flush_dcache_mmap_unlock(mapping);
++crowded |= i_mmap_crowded(mapping, child);
+|
+ i_mmap_unlock_write(mapping, mm);
++if (crowded)
++	i_mmap_split(mapping);
+)
  ...>
  }

@@ -26,5 +26,5 @@ symbol file, mapping;
 +	crowded = i_mmap_crowded(mapping, vma);
 +	i_mmap_unlock_write(mapping, vma->vm_mm);
 +	if (crowded)
-+		i_mmap_shard(mapping);
++		i_mmap_split(mapping);
  }

@@ -10,7 +10,7 @@
  *
  * Which shard
  *
- * mm_struct::i_mmap_shard is drawn where an address space is created empty
+ * mm_struct::i_mmap_shard_nr is drawn where an address space is created empty
  * (exec) and copied where it is duplicated (fork). Hence all VMAs of an mm, and
  * of all mms forked from it, are in one tree, and two rules that rest on tree
  * order stay as they are:
@@ -59,7 +59,7 @@
  */
 #define I_MMAP_MAX_SHARDS	32U
 
-/* Fewer address spaces than this never fight much over one lock. */
+/* Fewer mappings than this are never fought over much. */
 #define I_MMAP_MIN_CROWD	16U
 
 /* 0 until i_mmap_init(): no file is split before that. */
@@ -108,31 +108,36 @@ early_param("i_mmap_shards", i_mmap_set_shards);
  */
 void i_mmap_draw_shard(struct mm_struct *mm)
 {
-	mm->i_mmap_shard = raw_smp_processor_id();
+	mm->i_mmap_shard_nr = raw_smp_processor_id();
 }
 
-static struct i_mmap_shard *i_mmap_shards(const struct address_space *mapping)
+static struct i_mmap_shard *i_mmap_load_shards(const struct address_space *mapping)
 {
-	/* Pairs with smp_store_release() in i_mmap_shard(). */
+	/* Pairs with smp_store_release() in i_mmap_split(). */
 	return smp_load_acquire(&mapping->i_mmap_shards);
+}
+
+static unsigned int i_mmap_shard_nr(const struct mm_struct *mm)
+{
+	return mm->i_mmap_shard_nr & (i_mmap_nr_shards - 1);
 }
 
 static struct i_mmap_shard *i_mmap_shard_of(struct i_mmap_shard *shards,
 					    const struct mm_struct *mm)
 {
-	return &shards[mm->i_mmap_shard & (i_mmap_nr_shards - 1)];
+	return &shards[i_mmap_shard_nr(mm)];
 }
 
 /* The number of trees: 1, or that of the shards. */
 unsigned int i_mmap_nr_trees(struct address_space *mapping)
 {
-	return i_mmap_shards(mapping) ? i_mmap_nr_shards : 1;
+	return i_mmap_load_shards(mapping) ? i_mmap_nr_shards : 1;
 }
 
 struct rb_root_cached *i_mmap_tree(struct address_space *mapping,
 				   unsigned int nr)
 {
-	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	struct i_mmap_shard *shards = i_mmap_load_shards(mapping);
 
 	return shards ? &shards[nr].root : &mapping->i_mmap_root;
 }
@@ -140,18 +145,18 @@ struct rb_root_cached *i_mmap_tree(struct address_space *mapping,
 unsigned int i_mmap_tree_nr(struct address_space *mapping,
 			    const struct mm_struct *mm)
 {
-	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	struct i_mmap_shard *shards = i_mmap_load_shards(mapping);
 
-	return shards ? i_mmap_shard_of(shards, mm) - shards : 0;
+	return shards ? i_mmap_shard_nr(mm) : 0;
 }
 
 void i_mmap_lock_write(struct address_space *mapping, struct mm_struct *mm)
 {
-	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	struct i_mmap_shard *shards = i_mmap_load_shards(mapping);
 
 	if (!shards) {
 		down_write(&mapping->i_mmap_root_rwsem);
-		shards = i_mmap_shards(mapping);
+		shards = i_mmap_load_shards(mapping);
 		if (!shards)
 			return;
 		up_write(&mapping->i_mmap_root_rwsem);
@@ -161,7 +166,7 @@ void i_mmap_lock_write(struct address_space *mapping, struct mm_struct *mm)
 
 void i_mmap_unlock_write(struct address_space *mapping, struct mm_struct *mm)
 {
-	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	struct i_mmap_shard *shards = i_mmap_load_shards(mapping);
 
 	if (shards)
 		up_write(&i_mmap_shard_of(shards, mm)->rwsem);
@@ -175,7 +180,7 @@ void i_mmap_lock_read(struct address_space *mapping)
 	unsigned int i;
 
 	down_read(&mapping->i_mmap_root_rwsem);
-	shards = i_mmap_shards(mapping);
+	shards = i_mmap_load_shards(mapping);
 	for (i = 0; shards && i < i_mmap_nr_shards; i++)
 		down_read_nest_lock(&shards[i].rwsem,
 				    &mapping->i_mmap_root_rwsem);
@@ -189,7 +194,7 @@ int i_mmap_trylock_read(struct address_space *mapping)
 	if (!down_read_trylock(&mapping->i_mmap_root_rwsem))
 		return 0;
 
-	shards = i_mmap_shards(mapping);
+	shards = i_mmap_load_shards(mapping);
 	for (i = 0; shards && i < i_mmap_nr_shards; i++) {
 		if (!down_read_trylock_nest_lock(&shards[i].rwsem,
 						 &mapping->i_mmap_root_rwsem))
@@ -206,7 +211,7 @@ undo:
 
 void i_mmap_unlock_read(struct address_space *mapping)
 {
-	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	struct i_mmap_shard *shards = i_mmap_load_shards(mapping);
 	unsigned int i;
 
 	for (i = 0; shards && i < i_mmap_nr_shards; i++)
@@ -229,7 +234,7 @@ void i_mmap_lock_write_all(struct address_space *mapping)
 	struct i_mmap_shard *shards;
 
 	down_write(&mapping->i_mmap_root_rwsem);
-	shards = i_mmap_shards(mapping);
+	shards = i_mmap_load_shards(mapping);
 	if (shards)
 		i_mmap_lock_shards(mapping, shards);
 }
@@ -238,7 +243,7 @@ int i_mmap_trylock_write_all(struct address_space *mapping)
 {
 	if (!down_write_trylock(&mapping->i_mmap_root_rwsem))
 		return 0;
-	if (likely(!i_mmap_shards(mapping)))
+	if (likely(!i_mmap_load_shards(mapping)))
 		return 1;
 	/* Only hugetlb asks, and its files are never split. */
 	up_write(&mapping->i_mmap_root_rwsem);
@@ -247,7 +252,7 @@ int i_mmap_trylock_write_all(struct address_space *mapping)
 
 void i_mmap_unlock_write_all(struct address_space *mapping)
 {
-	struct i_mmap_shard *shards = i_mmap_shards(mapping);
+	struct i_mmap_shard *shards = i_mmap_load_shards(mapping);
 	unsigned int i;
 
 	for (i = 0; shards && i < i_mmap_nr_shards; i++)
@@ -256,31 +261,11 @@ void i_mmap_unlock_write_all(struct address_space *mapping)
 }
 
 /*
- * The half of mapping_mapped() for files with shards; no lock is needed.
- * Called after i_mmap_root was seen empty: see i_mmap_shard() for the order.
- */
-bool i_mmap_shards_mapped(const struct address_space *mapping)
-{
-	struct i_mmap_shard *shards;
-	unsigned int i;
-
-	/* Pairs with smp_wmb() in i_mmap_shard(). */
-	smp_rmb();
-	shards = i_mmap_shards(mapping);
-	for (i = 0; shards && i < i_mmap_nr_shards; i++) {
-		if (!RB_EMPTY_ROOT(&shards[i].root.rb_root))
-			return true;
-	}
-	return false;
-}
-EXPORT_SYMBOL_GPL(i_mmap_shards_mapped);
-
-/*
  * Splitting is for files as users know them: the mapping must live and die
  * with an inode, which frees the shards. hugetlb holds the whole lock for
  * write and would gain nothing.
  */
-static bool i_mmap_may_shard(const struct address_space *mapping,
+static bool i_mmap_may_split(const struct address_space *mapping,
 			     const struct vm_area_struct *vma)
 {
 	return i_mmap_nr_shards > 1 && !mapping->i_mmap_shards &&
@@ -293,28 +278,31 @@ static bool i_mmap_may_shard(const struct address_space *mapping,
  * @mapping: The file, locked by i_mmap_lock_write().
  * @vma: A mapping of it, just linked.
  *
- * Counts executable mappings of the first page of @vma. An address space has
- * one, as a rule; VMAs that follow each other and belong to one mm count once.
- * Since files with a crowd are split, and the look is limited, this is short.
+ * Looks for executable mappings of the first page of @vma that would be in
+ * different shards: forks of one process, however many, would all go on
+ * waiting for each other, and one address space may map the page often. Since
+ * files with a crowd are split, and the look is limited, this is short.
  *
- * Return: True if the caller should call i_mmap_shard() after unlocking.
+ * Return: True if the caller should call i_mmap_split() after unlocking.
  */
 bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 {
-	const unsigned int crowd = max(i_mmap_nr_shards, I_MMAP_MIN_CROWD);
+	unsigned int looks = 2 * max(i_mmap_nr_shards, I_MMAP_MIN_CROWD);
 	const pgoff_t pgoff = vma_start_pgoff(vma);
-	const struct mm_struct *last = NULL;
-	unsigned int looks = 2 * crowd, found = 0;
 	struct vm_area_struct *other;
+	unsigned long shards = 0;
+	unsigned int found = 0;
 
-	if (!i_mmap_may_shard(mapping, vma))
+	if (!i_mmap_may_split(mapping, vma))
 		return false;
 
 	mapping_rmap_tree_foreach(other, mapping, pgoff, pgoff) {
-		if (other->vm_mm != last && (other->vm_flags & VM_EXEC))
+		if (other->vm_flags & VM_EXEC) {
 			found++;
-		last = other->vm_mm;
-		if (found >= crowd)
+			shards |= BIT(i_mmap_shard_nr(other->vm_mm));
+		}
+		if (found >= I_MMAP_MIN_CROWD &&
+		    hweight_long(shards) > i_mmap_nr_shards / 2)
 			return true;
 		if (!--looks)
 			break;
@@ -322,7 +310,11 @@ bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 	return false;
 }
 
-/* Move every VMA to its shard. In tree order, which equal keys keep. */
+/*
+ * Move every VMA to its shard. In tree order, which equal keys keep. There may
+ * be many: a file is crowded long before, but one that only a fork family
+ * executed has all of its mappings when others come.
+ */
 static void i_mmap_move_vmas(struct address_space *mapping,
 			     struct i_mmap_shard *shards)
 {
@@ -333,28 +325,23 @@ static void i_mmap_move_vmas(struct address_space *mapping,
 		vma = rb_entry(node, struct vm_area_struct, shared.rb);
 		mapping_rmap_tree_move(vma, &mapping->i_mmap_root,
 				       &i_mmap_shard_of(shards, vma->vm_mm)->root);
-		/*
-		 * Who sees i_mmap_root without its last VMA sees the shards,
-		 * and those before it in them.
-		 */
-		smp_wmb();
 	}
 }
 
 /**
- * i_mmap_shard() - Split the reverse map of a crowded file.
+ * i_mmap_split() - Split the reverse map of a crowded file.
  * @mapping: The file. The caller holds no lock of it, but maps it.
  *
  * Without memory nothing changes; the next crowded mapping tries again.
  */
-void i_mmap_shard(struct address_space *mapping)
+void i_mmap_split(struct address_space *mapping)
 {
 	static struct lock_class_key shard_key;
 	struct i_mmap_shard *shards;
 	unsigned int i;
 
-	shards = kvzalloc_objs(*shards, i_mmap_nr_shards,
-			       GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
+	shards = kzalloc_objs(*shards, i_mmap_nr_shards,
+			      GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
 	if (!shards)
 		return;
 
@@ -368,36 +355,37 @@ void i_mmap_shard(struct address_space *mapping)
 	down_write(&mapping->i_mmap_root_rwsem);
 	if (mapping->i_mmap_shards) {
 		up_write(&mapping->i_mmap_root_rwsem);
-		kvfree(shards);
+		kfree(shards);
 		return;
 	}
 
 	/*
 	 * Who sees the pointer waits for a shard: hold them all while VMAs
-	 * move. Publish first, so that mapping_mapped(), which takes no lock,
-	 * never finds i_mmap_root empty and no shards.
+	 * move. Publish first: who finds i_mmap_root empty sees the shards.
 	 */
 	i_mmap_lock_shards(mapping, shards);
 	flush_dcache_mmap_lock(mapping);
-	/* Pairs with smp_load_acquire() in i_mmap_shards(). */
+	/* Pairs with smp_load_acquire() in i_mmap_load_shards(). */
 	smp_store_release(&mapping->i_mmap_shards, shards);
+	/* Pairs with smp_rmb() in mapping_mapped(). */
+	smp_wmb();
 	i_mmap_move_vmas(mapping, shards);
 	flush_dcache_mmap_unlock(mapping);
 	i_mmap_unlock_write_all(mapping);
 }
 
 /**
- * i_mmap_free_shards() - Free what i_mmap_shard() made.
+ * i_mmap_free_shards() - Free what i_mmap_split() made.
  * @mapping: Of an inode that is being destroyed: not mapped, and not reachable
  *	     through a folio or a file, so nobody holds or wants its locks.
  */
 void i_mmap_free_shards(struct address_space *mapping)
 {
 	struct i_mmap_shard *shards = mapping->i_mmap_shards;
+	unsigned int i;
 
-	if (!shards)
-		return;
-	WARN_ON_ONCE(mapping_mapped(mapping));
+	for (i = 0; shards && i < i_mmap_nr_shards; i++)
+		WARN_ON_ONCE(!RB_EMPTY_ROOT(&shards[i].root.rb_root));
 	mapping->i_mmap_shards = NULL;
-	kvfree(shards);
+	kfree(shards);
 }

@@ -35,7 +35,7 @@ unsigned int i_mmap_tree_nr(struct address_space *mapping,
 			    const struct mm_struct *mm);
 
 bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma);
-void i_mmap_shard(struct address_space *mapping);
+void i_mmap_split(struct address_space *mapping);
 
 #else /* !CONFIG_I_MMAP_SHARDS */
 
@@ -66,7 +66,7 @@ static inline bool i_mmap_crowded(struct address_space *mapping,
 	return false;
 }
 
-static inline void i_mmap_shard(struct address_space *mapping)
+static inline void i_mmap_split(struct address_space *mapping)
 {
 }
 

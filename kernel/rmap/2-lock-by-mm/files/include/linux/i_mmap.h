@@ -62,11 +62,6 @@ static inline void i_mmap_unlock_write(struct address_space *mapping,
 	i_mmap_unlock_write_all(mapping);
 }
 
-static inline void i_mmap_assert_locked(struct address_space *mapping)
-{
-	lockdep_assert_held(&mapping->i_mmap_root_rwsem);
-}
-
 static inline void i_mmap_assert_write_all_locked(struct address_space *mapping)
 {
 	lockdep_assert_held_write(&mapping->i_mmap_root_rwsem);

@@ -1,5 +1,6 @@
-# Beside the other count that changes with the VMAs only.
-/^		int map_count;/a\
+# Behind mmap_lock, which is to stay where it is.
+/^		struct uprobes_state uprobes_state;/i\
 #ifdef CONFIG_I_MMAP_SHARDS\
-		unsigned int i_mmap_shard;	/* of every file it maps */\
+		/* Which shard of each file this maps; see mm/i_mmap.c */\
+		unsigned int i_mmap_shard_nr;\
 #endif

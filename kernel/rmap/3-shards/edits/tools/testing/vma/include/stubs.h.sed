@@ -5,7 +5,7 @@ static inline bool i_mmap_crowded(struct address_space *mapping,\
 	return false;\
 }\
 \
-static inline void i_mmap_shard(struct address_space *mapping)\
+static inline void i_mmap_split(struct address_space *mapping)\
 {\
 }\
 

@@ -16,6 +16,9 @@ static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 	/* Architectures know MAP_FIXED only. */\
 	if (type \& MAP_FIXED_NOREPLACE)\
 		flags |= MAP_FIXED;\
+	/* As mmap() does: some take a hint as it is. */\
+	else if (addr \&\& addr < mmap_min_addr)\
+		addr = PAGE_ALIGN(mmap_min_addr);\
 	if (mmap_write_lock_killable(mm))\
 		return -EINTR;\
 	addr = get_unmapped_area(filep, addr, size, off >> PAGE_SHIFT, flags);\

@@ -33,13 +33,10 @@ static void fork_file_batch_add(struct fork_file_batch *fb,\
 \
 static void fork_file_batch_link(struct fork_file_batch *fb)\
 {\
-	struct mm_struct *mm = fb->vmas[0].child->vm_mm;\
-	struct address_space *mapping;\
-	bool crowded = false;\
+	struct address_space *mapping = fb->vmas[0].child->vm_file->f_mapping;\
 	int i;\
 \
-	mapping = fb->vmas[0].child->vm_file->f_mapping;\
-	i_mmap_lock_write(mapping, mm);\
+	i_mmap_lock_write(mapping);\
 	for (i = 0; i < fb->count; i++) {\
 		struct vm_area_struct *child = fb->vmas[i].child;\
 \
@@ -50,11 +47,8 @@ static void fork_file_batch_link(struct fork_file_batch *fb)\
 		mapping_rmap_tree_insert_after(child, fb->vmas[i].parent,\
 					       mapping);\
 		flush_dcache_mmap_unlock(mapping);\
-		crowded |= i_mmap_crowded(mapping, child);\
 	}\
-	i_mmap_unlock_write(mapping, mm);\
-	if (crowded)\
-		i_mmap_shard(mapping);\
+	i_mmap_unlock_write(mapping);\
 }\
 \
 /* Link the VMAs of @fb, then copy their page tables. Leaves it empty. */\

@@ -39,7 +39,7 @@ static int i_mmap_test_init(struct kunit *test)
 	address_space_init_once(&t->inode.i_data);
 	t->inode.i_data.host = &t->inode;
 	for (mm = 0; mm < NR_MMS; mm++) {
-		t->mms[mm].i_mmap_shard = mm;
+		t->mms[mm].i_mmap_shard_nr = mm;
 		for (segment = 0; segment < SEGMENTS; segment++)
 			segment_init(t, mm, segment);
 	}
@@ -51,7 +51,7 @@ static void i_mmap_test_exit(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
 
-	kvfree(t->inode.i_data.i_mmap_shards);
+	kfree(t->inode.i_data.i_mmap_shards);
 }
 
 static bool map_segments(struct i_mmap_test *t, int mm)
@@ -102,6 +102,14 @@ static void shard_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(384), 32);
 }
 
+/* What Kconfig promises of memory. */
+static void a_shard_is_a_cache_line(struct kunit *test)
+{
+	if (IS_ENABLED(CONFIG_DEBUG_LOCK_ALLOC) || IS_ENABLED(CONFIG_DEBUG_RWSEMS))
+		kunit_skip(test, "locks that are watched are larger");
+	KUNIT_EXPECT_EQ(test, sizeof(struct i_mmap_shard), max(SMP_CACHE_BYTES, 64));
+}
+
 static void few_do_not_crowd(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
@@ -114,6 +122,18 @@ static void few_do_not_crowd(struct kunit *test)
 		for (segment = 0; segment < SEGMENTS; segment++)
 			t->vmas[i][segment].vm_mm = &t->mms[0];
 		KUNIT_EXPECT_FALSE(test, map_segments(t, i));
+	}
+}
+
+/* Forks of one process would all have the same shard. */
+static void a_family_does_not_crowd(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+	int mm;
+
+	for (mm = 0; mm < NR_MMS; mm++) {
+		t->mms[mm].i_mmap_shard_nr = 3;
+		KUNIT_EXPECT_FALSE(test, map_segments(t, mm));
 	}
 }
 
@@ -132,7 +152,7 @@ static void splitting_keeps_every_vma(struct kunit *test)
 	for (mm = 0; mm < NR_MMS / 2; mm++)
 		crowded |= map_segments(t, mm);
 	KUNIT_EXPECT_TRUE(test, crowded);
-	i_mmap_shard(mapping);
+	i_mmap_split(mapping);
 	KUNIT_ASSERT_NOT_NULL(test, mapping->i_mmap_shards);
 	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&mapping->i_mmap_root.rb_root));
 	KUNIT_EXPECT_TRUE(test, mapping_mapped(mapping));
@@ -151,7 +171,6 @@ static void splitting_keeps_every_vma(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, seen[mm], mm % 2);
 	for (mm = 1; mm < NR_MMS; mm += 2)
 		unmap_segments(t, mm);
-	KUNIT_EXPECT_FALSE(test, mapping_mapped(mapping));
 }
 
 static void a_family_keeps_its_order(struct kunit *test)
@@ -165,7 +184,7 @@ static void a_family_keeps_its_order(struct kunit *test)
 		kunit_skip(test, "one CPU, nothing to split");
 	/* Parents before children: mm, then mm + 1 of the same shard. */
 	for (mm = 0; mm < NR_MMS; mm++) {
-		t->mms[mm].i_mmap_shard = 3;
+		t->mms[mm].i_mmap_shard_nr = 3;
 		if (!mm)
 			mapping_rmap_tree_insert(&t->vmas[mm][1], mapping);
 		else
@@ -173,7 +192,7 @@ static void a_family_keeps_its_order(struct kunit *test)
 						       &t->vmas[mm - 1][1],
 						       mapping);
 		if (mm == NR_MMS / 2)
-			i_mmap_shard(mapping);
+			i_mmap_split(mapping);
 	}
 	mapping_rmap_tree_foreach(vma, mapping, 4, 4) {
 		KUNIT_EXPECT_EQ(test, vma->vm_mm - t->mms, last + 1);
@@ -200,13 +219,15 @@ static void locks_exclude_walks(struct kunit *test)
 		i_mmap_lock_write_all(mapping);
 		KUNIT_EXPECT_FALSE(test, i_mmap_trylock_read(mapping));
 		i_mmap_unlock_write_all(mapping);
-		i_mmap_shard(mapping);
+		i_mmap_split(mapping);
 	}
 }
 
 static struct kunit_case i_mmap_test_cases[] = {
 	KUNIT_CASE(shard_counts),
+	KUNIT_CASE(a_shard_is_a_cache_line),
 	KUNIT_CASE(few_do_not_crowd),
+	KUNIT_CASE(a_family_does_not_crowd),
 	KUNIT_CASE(splitting_keeps_every_vma),
 	KUNIT_CASE(a_family_keeps_its_order),
 	KUNIT_CASE(locks_exclude_walks),
