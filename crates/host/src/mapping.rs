@@ -83,7 +83,12 @@ impl FileMapping {
 
     /// Gathers `range` into huge folios now (MADV_COLLAPSE, Linux 6.1). Tried again where the kernel
     /// says that somebody else was at these pages just then, as khugepaged may be.
+    ///
+    /// What is missing is read first: Linux 7.3 reads it with folios locked, and if the file is
+    /// truncated meanwhile, both wait for ever (kernel/collapse).
     pub fn collapse(&self, range: Span) -> io::Result<()> {
+        // What cannot be read is the collapse's to tell.
+        let _ = self.touch(range);
         while_busy(COLLAPSE_TRIES, || {
             self.advise(range, crate::region::MADV_COLLAPSE)
         })

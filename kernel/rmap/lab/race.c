@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Collapses the page cache of a file into huge folios while holes are punched
+ * into it.
+ *
+ *	race SECONDS FILE
+ *
+ * Prints as JSON how often both were done, and whether they halted: whether
+ * nothing was done for 20 seconds. Linux 7.3 then waits for ever (kernel/collapse).
+ */
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define PAGE		4096UL
+#define SIZE		(2UL << 20)	/* one huge folio */
+#define PATIENCE	20
+#define PUNCHERS	2
+
+enum { PUNCHED, TRIED, COLLAPSED, NR_COUNTS };
+
+static unsigned long *counts;	/* shared */
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(2);
+}
+
+static void count(int what)
+{
+	__atomic_add_fetch(&counts[what], 1, __ATOMIC_RELAXED);
+}
+
+static void punch(int fd, unsigned int seed)
+{
+	srandom(seed);
+	for (;;) {
+		if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			      PAGE * (random() % 512), PAGE * (1 + random() % 64)))
+			die("fallocate");
+		count(PUNCHED);
+	}
+}
+
+static void collapse(int fd)
+{
+	char *text = mmap(NULL, 2 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	text += -(unsigned long)text % SIZE;
+	text = mmap(text, SIZE, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (text == MAP_FAILED)
+		die("mmap");
+	for (;;) {
+		if (!madvise(text, SIZE, MADV_COLLAPSE))
+			count(COLLAPSED);
+		count(TRIED);
+		posix_fadvise(fd, 0, SIZE, POSIX_FADV_DONTNEED);
+	}
+}
+
+static void watch(int seconds)
+{
+	unsigned long before, now = 0;
+	int halted = 0;
+
+	while (seconds-- > 0 && halted < PATIENCE) {
+		before = now;
+		sleep(1);
+		now = counts[PUNCHED] + counts[TRIED];
+		halted = now == before ? halted + 1 : 0;
+	}
+	printf("record {\"what\": \"race\", \"punched\": %lu, \"tried\": %lu, \"collapsed\": %lu, \"halted\": %s}\n",
+	       counts[PUNCHED], counts[TRIED], counts[COLLAPSED],
+	       halted == PATIENCE ? "true" : "false");
+}
+
+int main(int argc, char **argv)
+{
+	static char data[SIZE];
+	pid_t pids[PUNCHERS + 1];
+	int fd, i;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: race SECONDS FILE\n");
+		return 2;
+	}
+	fd = open(argv[2], O_RDWR | O_CREAT, 0755);
+	memset(data, 1, SIZE);
+	if (fd < 0 || write(fd, data, SIZE) != SIZE || fsync(fd))
+		die(argv[2]);
+	counts = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (counts == MAP_FAILED)
+		die("mmap");
+	for (i = 0; i <= PUNCHERS; i++) {
+		pids[i] = fork();
+		if (pids[i] < 0)
+			die("fork");
+		if (!pids[i] && i < PUNCHERS)
+			punch(fd, i);
+		else if (!pids[i])
+			collapse(fd);
+	}
+	watch(atoi(argv[1]));
+	/* Who waits for ever does not die either. */
+	for (i = 0; i <= PUNCHERS; i++)
+		kill(pids[i], SIGKILL);
+	return 0;
+}
