@@ -5,6 +5,10 @@
  * truncating, dropping, collapsing and reclaiming them.
  *
  *	stress SECONDS DIRECTORY…	files are made in each DIRECTORY
+ *	stress worker NUMBER FILES	a worker of it; files and memory are inherited
+ *
+ * Workers are executed, not only forked, so that they do not all have the same
+ * shard of a file.
  *
  * Prints how often each step ran. It fails only where a step that must work
  * did not: what goes wrong in the kernel, the kernel reports.
@@ -32,6 +36,8 @@
 #define MAX_FILES	4
 #define FILE_SIZE	(4UL << 20)
 #define PAGE		4096UL
+#define FIRST_FILE	10	/* descriptors */
+#define SHARED		9
 
 static const char *victim = "/bin/victim";
 static const char * const libraries[] = {
@@ -40,12 +46,24 @@ static const char * const libraries[] = {
 };
 static char library[] = "libm.so.6";
 
-enum { PROBE, PRESSURE };
+#define DROP_CACHES	"/proc/sys/vm/drop_caches"
+#define COMPACT		"/proc/sys/vm/compact_memory"
+#define RECLAIM_0	"/sys/devices/system/node/node0/reclaim"
+#define RECLAIM_1	"/sys/devices/system/node/node1/reclaim"
+#define PROBES		"/sys/kernel/tracing/events/rmap/enable"
 
-static int files[MAX_FILES];
+/* What a kernel must have for the steps to do what they say. */
+static const char * const controls[] = {
+	DROP_CACHES, COMPACT, RECLAIM_0, RECLAIM_1, PROBES,
+};
+
+enum { PROBE, PRESSURE, NR_ALONE };
+
+static int files[MAX_FILES];	/* the same descriptors in every process, from FIRST_FILE */
 static int nr_files;
 static unsigned long *ran;	/* shared: how often each step ran */
 static int *alone;		/* shared: who does what one worker at a time may do */
+static int *over;		/* shared: workers come to their end */
 static char *map;		/* this worker's executable mapping */
 static int map_file;
 static sigjmp_buf bus;
@@ -234,31 +252,28 @@ static void step_advise(void)
 
 static void step_drop_caches(void)
 {
-	write_to("/proc/sys/vm/drop_caches", draw(8) ? "1" : "3");
+	write_to(DROP_CACHES, draw(8) ? "1" : "3");
 }
 
 static void step_compact(void)
 {
-	write_to("/proc/sys/vm/compact_memory", "1");
+	write_to(COMPACT, "1");
 }
 
 /* Pages of any file, of either node. */
 static void step_reclaim(void)
 {
-	write_to(draw(2) ? "/sys/devices/system/node/node0/reclaim" :
-			   "/sys/devices/system/node/node1/reclaim", "8M");
+	write_to(draw(2) ? RECLAIM_0 : RECLAIM_1, "8M");
 }
 
 /* Break points come into every mapping of libc, and go. */
 static void step_probe(void)
 {
-	static const char enable[] = "/sys/kernel/tracing/events/rmap/enable";
-
 	if (__atomic_exchange_n(&alone[PROBE], 1, __ATOMIC_ACQUIRE))
 		return;
-	write_to(enable, "1");
+	write_to(PROBES, "1");
 	step_exec();
-	write_to(enable, "0");
+	write_to(PROBES, "0");
 	__atomic_store_n(&alone[PROBE], 0, __ATOMIC_RELEASE);
 }
 
@@ -267,7 +282,8 @@ static void step_migrate(void)
 {
 	unsigned long from = 1 + draw(2), to = 3 - from;
 
-	syscall(SYS_migrate_pages, 0, 8 * sizeof(from), &from, &to);
+	if (syscall(SYS_migrate_pages, 0, 8 * sizeof(from), &from, &to) < 0 && errno == ENOSYS)
+		die("migrate_pages");
 }
 
 /* Private pages in a mapping of a file, all of them equal: food for KSM. */
@@ -351,16 +367,29 @@ static void join_crowd(void)
 	}
 }
 
-static void work(unsigned int seed, time_t end)
+/* What all processes see of each other. */
+static void share(void)
+{
+	ran = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED, 0);
+	if (ran == MAP_FAILED)
+		die("mmap");
+	alone = (int *)(ran + NR_STEPS);
+	over = alone + NR_ALONE;
+}
+
+static int work(unsigned int seed)
 {
 	unsigned int total = 0, i, at;
 
+	share();
+	for (i = 0; i < (unsigned int)nr_files; i++)
+		files[i] = FIRST_FILE + i;
 	srandom(seed);
 	join_crowd();
 	for (i = 0; i < NR_STEPS; i++)
 		total += steps[i].weight;
 	remap();
-	while (time(NULL) < end) {
+	while (!__atomic_load_n(over, __ATOMIC_ACQUIRE)) {
 		at = draw(total);
 		for (i = 0; at >= steps[i].weight; i++)
 			at -= steps[i].weight;
@@ -369,7 +398,17 @@ static void work(unsigned int seed, time_t end)
 	}
 	/* Wait, with all that is mapped, for the audit. */
 	raise(SIGSTOP);
-	_exit(0);
+	return 0;
+}
+
+static void start_worker(int number)
+{
+	char worker[16], count[16];
+
+	snprintf(worker, sizeof(worker), "%d", number);
+	snprintf(count, sizeof(count), "%d", nr_files);
+	execl("/proc/self/exe", "stress", "worker", worker, count, NULL);
+	die("exec of a worker");
 }
 
 /* What the kernel finds when it looks at every process and every file. */
@@ -384,6 +423,25 @@ static void print_audit(void)
 		fclose(audit);
 }
 
+/*
+ * Sleep until the workers have had @seconds. A guest is paused with its host,
+ * and its clock goes on: a second that takes longer counts as two at most.
+ */
+static void let_work(double seconds)
+{
+	struct timespec before, now;
+	double took;
+
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	while (seconds > 0) {
+		sleep(1);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		took = now.tv_sec - before.tv_sec + (now.tv_nsec - before.tv_nsec) / 1e9;
+		seconds -= took < 2 ? took : 2;
+		before = now;
+	}
+}
+
 static void make_file(const char *directory)
 {
 	char path[256];
@@ -391,42 +449,50 @@ static void make_file(const char *directory)
 
 	snprintf(path, sizeof(path), "%s/stressed-%d", directory, nr_files);
 	fd = open(path, O_RDWR | O_CREAT, 0755);
-	if (fd < 0 || ftruncate(fd, FILE_SIZE))
+	if (fd < 0 || ftruncate(fd, FILE_SIZE) ||
+	    dup2(fd, FIRST_FILE + nr_files) < 0 || close(fd))
 		die(path);
-	files[nr_files++] = fd;
+	nr_files++;
 }
 
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = on_bus };
-	int i, status, stopped = 0, failed = 0;
+	int i, shared, status, stopped = 0, failed = 0;
 	pid_t pids[WORKERS];
-	time_t end;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	sigaction(SIGBUS, &action, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	if (argc == 4 && !strcmp(argv[1], "worker")) {
+		nr_files = atoi(argv[3]);
+		return work(atoi(argv[2]));
+	}
 	if (argc < 3 || argc - 2 > MAX_FILES) {
 		fprintf(stderr, "usage: stress SECONDS DIRECTORY... (at most 4)\n");
 		return 2;
 	}
-	sigaction(SIGBUS, &action, NULL);
-	sigaction(SIGSEGV, &action, NULL);
+	for (i = 0; i < (int)(sizeof(controls) / sizeof(controls[0])); i++) {
+		if (access(controls[i], W_OK))
+			die(controls[i]);
+	}
 	for (i = 2; i < argc; i++)
 		make_file(argv[i]);
-	ran = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (ran == MAP_FAILED)
-		die("mmap");
-	alone = (int *)(ran + NR_STEPS);
-	end = time(NULL) + atoi(argv[1]);
+	shared = memfd_create("shared", 0);
+	if (shared < 0 || ftruncate(shared, PAGE) || dup2(shared, SHARED) < 0)
+		die("memfd");
+	share();
 	for (i = 0; i < WORKERS; i++) {
 		const pid_t pid = fork();
 
 		if (pid < 0)
 			die("fork");
 		if (pid == 0)
-			work(i + 1, end);
+			start_worker(i + 1);
 		pids[i] = pid;
 	}
+	let_work(atoi(argv[1]));
+	__atomic_store_n(over, 1, __ATOMIC_RELEASE);
 	for (i = 0; i < WORKERS; i++) {
 		if (waitpid(pids[i], &status, WUNTRACED) == pids[i] && WIFSTOPPED(status))
 			stopped++;
