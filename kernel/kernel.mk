@@ -3,7 +3,7 @@
 KERNEL_CONFIG ?= x86_64
 KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k
 
-.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm docs-kernel test-rmap docs-rmap
+.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm test-kernel-ltp docs-kernel test-rmap docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
@@ -21,8 +21,14 @@ test-kernel-ci: ## build and boot the x86-64 kernel with every set and its KUnit
 test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages: docs/kernel-selftests.txt
 	scripts/setup.sh test-kernel
 	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit | tail -n 1)" \
-		"$$(kernel/build.sh image x86_64 kunit rmap | tail -n 1)" > target/kernel-selftests.txt
+		"$$(kernel/build.sh image x86_64 kunit | tail -n 1)" > target/kernel-selftests.txt
 	mv target/kernel-selftests.txt docs/kernel-selftests.txt
+
+test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in LTP (/opt/ltp): docs/kernel-ltp.txt
+	scripts/setup.sh test-kernel
+	kernel/ltp.sh 1 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp | tail -n 1)" \
+		"$$(kernel/build.sh image x86_64 kunit ltp | tail -n 1)" > target/kernel-ltp.txt
+	mv target/kernel-ltp.txt docs/kernel-ltp.txt
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel
 	kernel/measure.sh report

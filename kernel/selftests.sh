@@ -20,10 +20,12 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 rounds=$1
 shift
-consoles=${KERNEL_CACHE:-$here/../.cache/kernel}/selftests
-mkdir -p "$consoles"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+title="The kernel's own tests of huge pages"
+consoles=${KERNEL_CACHE:-$here/../.cache/kernel}/selftests
+machine=(-accel tcg,thread=single -icount shift=0 -smp 2 -m 3072)
 
 make_initrd() {
     local tree root=$work/root test
@@ -61,61 +63,13 @@ END
     (cd "$root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
 }
 
-boot() { # IMAGE CONSOLE
+make_disk() {
     truncate -s 0 "$work/disk"
     truncate -s 512M "$work/disk"
     mke2fs -q -t ext4 "$work/disk"
-    timeout "${KERNEL_PATIENCE:-900}" qemu-system-x86_64 -machine q35 -cpu max \
-        -accel tcg,thread=single -icount shift=0 -nodefaults -display none -no-reboot \
-        -smp 2 -m 3072 -serial stdio -kernel "$1" -initrd "$work/initrd" \
-        -append "console=ttyS0 panic=-1 oops=panic no_timer_check quiet" \
-        -drive "file=$work/disk,format=raw,if=virtio" < /dev/null | tr -d '\r' > "$2" || true
-    if ! grep -q '^guest: done' "$2" || grep -qE '(BUG|WARNING|INFO|Oops):' "$2"; then
-        cat "$2" >&2
-        echo "kernel/selftests.sh: $1 complained, or did not come to the end" >&2
-        exit 1
-    fi
 }
 
-# Of lines "IMAGE ok|not ok NUMBER NAME", one for each case of each round.
-tally() { # IMAGES
-    awk -v images="$1" -v rounds="$rounds" '
-        { passed = $2 == "ok"; image = $1; sub(/^[0-9]+ (not )?ok /, "")
-          if (!($0 in seen)) { seen[$0]; cases[++n] = $0 }
-          count[$0, image] += passed }
-        END {
-            for (i = 1; i <= n; i++) {
-                always = never = 0
-                for (image = 1; image <= images; image++) {
-                    passed = count[cases[i], image] + 0
-                    printf "%d ", passed
-                    always += passed == rounds
-                    never += passed == 0
-                }
-                print cases[i]
-                same += always == images || never == images
-                differ += always && never
-            }
-            printf "%d cases: %d the same, %d differ, %d pass by chance\n", n, same, differ, n - same - differ
-            exit differ > 0
-        }'
-}
-
-header() { # IMAGE…
-    local package
-    package=$("$here/build.sh" package | tail -n 1)
-    echo "The kernel's own tests of huge pages: rounds passed, of $rounds, with each of"
-    echo "$(basename -a "$@" | xargs | sed 's/ /, /g')."
-    echo "$package, $(qemu-system-x86_64 --version | head -n 1), $(date -u +%F)."
-    echo
-}
-
+# shellcheck source=kernel/rounds.sh
+. "$here/rounds.sh"
 make_initrd
-header "$@"
-for ((round = 1; round <= rounds; round++)); do
-    for ((image = 1; image <= $#; image++)); do
-        console=$consoles/$(basename "${!image}")-$round
-        boot "${!image}" "$console"
-        sed -nE "s/^test ([a-z]+): ((not )?ok) /$image \2 \1 /p" "$console"
-    done
-done | tally $#
+compare "$@"

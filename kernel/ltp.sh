@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Runs the memory and the exec tests of an installed Linux Test Project in guests of QEMU. x86-64.
+#
+#   LTP=FOLDER kernel/ltp.sh ROUNDS IMAGE…
+#
+# FOLDER is LTP's prefix (/opt/ltp): what is built and installed there is run, if it needs no more than
+# the C library and libnuma. Images want the fragment ltp of kernel/config. Boots them in turn, ROUNDS
+# times each, and prints for each test how many rounds it passed in, a column for each image; a test
+# that says it cannot run counts as one of another name. It fails as kernel/selftests.sh does. A test is
+# ended after LTP_PATIENCE seconds (900). Consoles, with what failed tests say, are kept in
+# .cache/kernel/ltp.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ltp=${LTP:-/opt/ltp}
+rounds=${1:?ROUNDS}
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+title="LTP $(cat "$ltp/Version" 2> /dev/null), tests of memory and exec"
+consoles=${KERNEL_CACHE:-$here/../.cache/kernel}/ltp
+machine=(-accel "tcg,thread=multi" -smp 2 -m 3072)
+append="numa=fake=2 kunit.enable=0"
+: "${KERNEL_PATIENCE:=7200}"
+
+[ -d "$ltp/testcases/bin" ] || { echo "kernel/ltp.sh: no LTP in $ltp; set LTP" >&2; exit 2; }
+
+# Lines "GROUP NAME COMMAND" of what is to run.
+tests() {
+    # Left out: those that fill the memory of the machine until something is killed, and what is not
+    # of this group.
+    grep -vE '^(#|$|oom0|swapping01|mtest01|min_free_kbytes|kallsyms)' "$ltp/runtest/mm" |
+        # Twelve minutes of the same are one.
+        sed -E 's/^(mmapstress(09|10) .*-t) 0\.2/\1 0.017/; s/^/mm /'
+    grep -E '^(brk|sbrk|clone|exec|exit|fork|vfork|wait4|waitpid|mmap|mremap|munmap|msync|mprotect|madvise|process_madvise|mincore|mlock|munlock|remap_file_pages|truncate|ftruncate|fallocate|memfd_create|migrate_pages|move_pages|mbind|pkey)' \
+        "$ltp/runtest/syscalls" | sed 's/^/exec /'
+}
+
+make_root() { # what the disk holds: a small system
+    local root=$work/disk-root program
+    mkdir -p "$root"/{bin,sbin,usr/bin,etc,proc,sys,dev,tmp,lib64,lib/x86_64-linux-gnu,opt/ltp/testcases}
+    chmod 1777 "$root/tmp"
+    cp -r "$ltp/testcases/bin" "$root/opt/ltp/testcases/"
+    [ ! -d "$ltp/testcases/data" ] || cp -r "$ltp/testcases/data" "$root/opt/ltp/testcases/"
+    find "$root/opt/ltp" -type f -exec strip {} + 2> /dev/null || true
+    cp /lib64/ld-linux-x86-64.so.2 "$root/lib64"
+    for program in /sbin/mke2fs /bin/bash "$ltp"/testcases/bin/*; do
+        # Scripts have no libraries.
+        { ldd "$program" 2> /dev/null || true; } | sed -n 's/.*=> \([^ ]*\) .*/\1/p'
+    done | sort -u | xargs cp -t "$root/lib/x86_64-linux-gnu"
+    cp /bin/bash "$root/bin"
+    # Loaded when a thread ends.
+    cp "$(gcc -print-file-name=libgcc_s.so.1)" "$root/lib/x86_64-linux-gnu"
+    for program in mkfs.ext2 mkfs.ext3 mkfs.ext4; do cp /sbin/mke2fs "$root/sbin/$program"; done
+    cp "${BUSYBOX:-$here/../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
+    while read -r program; do
+        [ -e "$root/bin/$program" ] || ln -s busybox "$root/bin/$program"
+    done < <("$root/bin/busybox" --list)
+    printf 'root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\nbin:x:2:2:bin:/:/bin/sh\ndaemon:x:1:1:daemon:/:/bin/sh\n' \
+        > "$root/etc/passwd"
+    printf 'root:x:0:\nnogroup:x:65534:\nbin:x:2:\ndaemon:x:1:\nusers:x:100:\n' > "$root/etc/group"
+    tests > "$root/tests"
+    cat > "$root/run" << 'END'
+#!/bin/sh
+export PATH=/opt/ltp/testcases/bin:/bin:/sbin LTPROOT=/opt/ltp TMPDIR=/tmp TMP=/tmp LTP_COLORIZE_OUTPUT=n
+# An emulated processor takes its time.
+export LTP_TIMEOUT_MUL=10
+while read -r group name command; do
+    cd /tmp
+    # In a session of its own, so that what it leaves behind can be told from this.
+    setsid timeout -s KILL PATIENCE sh -c "$command" > /output 2>&1 < /dev/null
+    status=$?
+    kill -9 -1
+    case $status in
+    0) echo "test $group: ok $name" ;;
+    32) echo "test $group: ok $name, skipped" ;;
+    *)
+        tail -n 15 /output | sed 's/^/# /'
+        echo "test $group: not ok $name"
+        ;;
+    esac
+done < /tests
+END
+    sed -i "s/PATIENCE/${LTP_PATIENCE:-900}/" "$root/run"
+    chmod +x "$root/run"
+}
+
+make_initrd() {
+    local root=$work/root
+    mkdir -p "$root"/{bin,proc,sys,dev,disk}
+    cp "${BUSYBOX:-$here/../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
+    cat > "$root/init" << 'END'
+#!/bin/busybox sh
+busybox mount -t devtmpfs dev /dev
+until [ -b /dev/vda ]; do busybox usleep 1000; done
+busybox mount -t ext4 /dev/vda /disk || busybox reboot -f
+busybox mount -t proc proc /disk/proc
+busybox mount -t sysfs sys /disk/sys
+busybox mount -t debugfs debug /disk/sys/kernel/debug
+busybox mount -t devtmpfs dev /disk/dev
+busybox mkdir -p /disk/dev/shm /disk/dev/pts
+busybox mount -t tmpfs tmp /disk/dev/shm
+busybox mount -t devpts pts /disk/dev/pts
+busybox chroot /disk /run
+echo "guest: done"
+busybox reboot -f
+END
+    chmod +x "$root/init"
+    (cd "$root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
+}
+
+make_disk() {
+    truncate -s 0 "$work/disk"
+    truncate -s 4G "$work/disk"
+    mke2fs -q -t ext4 -d "$work/disk-root" "$work/disk"
+}
+
+# shellcheck source=kernel/rounds.sh
+. "$here/rounds.sh"
+make_root
+make_initrd
+compare "$@"

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Sourced by selftests.sh and ltp.sh: the same tests in guests of several kernels, and a table of what
+# passed. They set
+#   here        this folder
+#   title       what the tests are
+#   rounds      how often each image is booted
+#   consoles    where consoles are kept
+#   work        a folder with the guest's initrd
+#   machine     what QEMU is told about processors, time and memory
+# and define make_disk, which writes a new $work/disk. A guest prints "test NAME: ok …" or
+# "test NAME: not ok …" for each case, as TAP has it, and "guest: done" at its end.
+
+boot() { # IMAGE CONSOLE
+    make_disk
+    timeout "${KERNEL_PATIENCE:-900}" qemu-system-x86_64 -machine q35 -cpu max "${machine[@]}" \
+        -nodefaults -display none -no-reboot -serial stdio -kernel "$1" -initrd "$work/initrd" \
+        -append "console=ttyS0 panic=-1 oops=panic no_timer_check quiet ${append:-}" \
+        -drive "file=$work/disk,format=raw,if=virtio,cache=unsafe" < /dev/null | sed -u 's|\r||' > "$2" || true
+    if ! grep -q '^guest: done' "$2" || grep -qE '(BUG|WARNING|INFO|Oops):' "$2"; then
+        cat "$2" >&2
+        echo "$0: $1 complained, or did not come to the end" >&2
+        exit 1
+    fi
+}
+
+# Of lines "IMAGE ok|not ok NUMBER NAME", one for each case of each round.
+tally() { # IMAGES
+    awk -v images="$1" -v rounds="$rounds" '
+        { passed = $2 == "ok"; image = $1; sub(/^[0-9]+ (not )?ok /, "")
+          if (!($0 in seen)) { seen[$0]; cases[++n] = $0 }
+          count[$0, image] += passed }
+        END {
+            for (i = 1; i <= n; i++) {
+                always = never = 0
+                for (image = 1; image <= images; image++) {
+                    passed = count[cases[i], image] + 0
+                    printf "%d ", passed
+                    always += passed == rounds
+                    never += passed == 0
+                }
+                print cases[i]
+                same += always == images || never == images
+                differ += always && never
+            }
+            printf "%d cases: %d the same, %d differ, %d pass by chance\n", n, same, differ, n - same - differ
+            exit differ > 0
+        }'
+}
+
+header() { # IMAGE…
+    local package
+    package=$("$here/build.sh" package | tail -n 1)
+    echo "$title: rounds passed, of $rounds, with each of"
+    echo "$(basename -a "$@" | xargs | sed 's/ /, /g')."
+    echo "$package, $(qemu-system-x86_64 --version | head -n 1), $(date -u +%F)."
+    echo
+}
+
+compare() { # IMAGE…
+    local round image console
+    mkdir -p "$consoles"
+    header "$@"
+    for ((round = 1; round <= rounds; round++)); do
+        for ((image = 1; image <= $#; image++)); do
+            console=$consoles/$(basename "${!image}")-$round
+            boot "${!image}" "$console"
+            sed -nE "s/^test ([a-z]+): ((not )?ok) /$image \2 \1 /p" "$console"
+        done
+    done | tally $#
+}
