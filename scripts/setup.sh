@@ -61,6 +61,16 @@ packages() {
         echo binutils   # readelf, to choose programs
         echo mold lld   # started there, beside cc1 and git
         ;;
+    kernel-compile)
+        packages kernel
+        echo jq
+        # Every other architecture whose code the sets touch, or that Debian compiles for.
+        for architecture in aarch64-linux-gnu arm-linux-gnueabihf riscv64-linux-gnu hppa-linux-gnu \
+            powerpc64le-linux-gnu s390x-linux-gnu mips64el-linux-gnuabi64 sparc64-linux-gnu \
+            sh4-linux-gnu m68k-linux-gnu; do
+            echo "gcc-$architecture"
+        done
+        ;;
     kernel-arm64)
         echo gcc-aarch64-linux-gnu
         ;;

@@ -19,8 +19,6 @@ fn counted() -> f64 {
 const CORES: [u32; 12] = [1, 2, 4, 8, 16, 32, 64, 112, 128, 192, 256, 384];
 /// Process starts of each core.
 const STARTS: u32 = 20;
-/// A file has no more.
-const MAX_SHARDS: u32 = 32;
 
 /// What was measured, times in nanoseconds.
 #[derive(Serialize)]
@@ -38,6 +36,8 @@ struct Input {
     tree_ns: f64,
     lock_transfer_ns: f64,
     tree_transfer_ns: f64,
+    /// What a file is split into at most: the most that one was.
+    most_shards: u32,
 }
 
 #[derive(Serialize)]
@@ -62,6 +62,7 @@ impl Input {
         let start = one("count", Side::Without)?;
         let before = one("trips", Side::Without)?;
         let with = one("trips", Side::With)?;
+        let most_shards = records.iter().map(|record| record.shards).max()?;
         // Of several runs that with the two processors farthest apart, as most of a large machine
         // are.
         let farthest = |a: &Self, b: &Self| a.lock_transfer_ns.total_cmp(&b.lock_transfer_ns);
@@ -80,6 +81,7 @@ impl Input {
                 tree_ns,
                 lock_transfer_ns,
                 tree_transfer_ns,
+                most_shards,
             }),
             _ => None,
         };
@@ -103,7 +105,7 @@ impl Input {
 
     fn row(&self, cores: u32) -> Row {
         let run = |trips, scheme| simulate(&self.workload(trips), scheme, cores, STARTS, 1);
-        let shards = Scheme::Shards(MAX_SHARDS.min(cores.next_power_of_two()));
+        let shards = Scheme::Shards(self.most_shards.min(cores.next_power_of_two()));
         Row {
             one_lock: run(self.trips, Scheme::OneLock),
             lock_only: run(self.trips, Scheme::LockOnly),

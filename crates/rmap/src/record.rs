@@ -76,6 +76,36 @@ pub(crate) enum What {
         lock_transfer_ns: f64,
         tree_transfer_ns: f64,
     },
+    /// What the kernel allocates for every file or process of a kind, in bytes.
+    Object {
+        cache: String,
+        bytes: u64,
+        per_slab: u64,
+    },
+    /// How many of the files that name what the set changes were compiled, with its option or not.
+    Compiled {
+        name: String,
+        config: String,
+        compiler: String,
+        option: bool,
+        files: u64,
+    },
+    /// Those that no configuration compiled.
+    NotCompiled {
+        files: Vec<String>,
+    },
+    /// Of the functions of a kernel, those that are not the same with the set, its option off.
+    Off {
+        functions: u64,
+        differ: Vec<String>,
+    },
+    /// A file was collapsed while holes were punched into it, until both halted or the time was up.
+    Race {
+        punched: u64,
+        tried: u64,
+        collapsed: u64,
+        halted: bool,
+    },
     Stress {
         seconds: u64,
         steps: BTreeMap<String, u64>,

@@ -26,7 +26,11 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
         introduction(records),
         storms(records),
         instructions(records),
+        memory(records),
         stress(records),
+        race(records),
+        off(records),
+        compiled(records),
         prediction.map_or_else(String::new, Prediction::section),
     ]
     .concat()
@@ -41,7 +45,8 @@ fn introduction(records: &[Record]) -> String {
     format!(
         "# Exec storms and the lock of a file\n\n\
          Written by `make docs-rmap` from [rmap.jsonl](rmap.jsonl), the record of `make test-rmap`;\n\
-         [kernel/rmap/README.md](../kernel/rmap/README.md) says what the set does. {origin}\n\n"
+         [kernel/rmap/README.md](../kernel/rmap/README.md) says what the sets trips and rmap do, with which kernels\n\
+         are compared. {origin}\n\n"
     )
 }
 
@@ -54,7 +59,7 @@ fn storms(records: &[Record]) -> String {
          As many shells as the guest has processors start a small program 160 times together: fork,\n\
          exec, exit. 32 more processes wait, because a system has them. LOCK_STAT counts how often the\n\
          locks of the reverse map of files are taken, how often that waited, and how long. *One tree* is the\n\
-         kernel with the set, told not to split files. Where there are several storms, of all of them.\n\n\
+         kernel with both sets, told not to split files. Where there are several storms, of all of them.\n\n\
          **The guest's processors share two, and are emulated.** At most two of them run at a time; one\n\
          that is put aside while it holds a lock makes the others wait for as long as that lasts. So few\n\
          trips meet another, and those that do wait too long. Compare the kernels, not the machine.\n\n\
@@ -101,7 +106,7 @@ fn storms(records: &[Record]) -> String {
 fn alone(records: &[Record]) -> String {
     let mut text = String::from(
         "Of a hundred starts on one processor, time counted in instructions, one a nanosecond (*option off*:\n\
-         the set is applied, CONFIG_I_MMAP_SHARDS is not set):\n\n\
+         both sets are applied, CONFIG_I_MMAP_SHARDS is not set: what trips does by itself):\n\n\
          | kernel | trips per start | | held, ns per trip |\n|---|---:|---:|---:|\n",
     );
     let mut first = None;
@@ -169,6 +174,148 @@ fn instructions(records: &[Record]) -> String {
     text
 }
 
+/// What every file and process takes, and what a split file does.
+fn memory(records: &[Record]) -> String {
+    let objects = |side| {
+        let of_side = move |record: &&Record| record.side == side;
+        records
+            .iter()
+            .filter(of_side)
+            .filter_map(|record| match &record.what {
+                What::Object {
+                    cache,
+                    bytes,
+                    per_slab,
+                    ..
+                } => Some((cache, *bytes, *per_slab)),
+                _ => None,
+            })
+    };
+    let mut rows = String::new();
+    for (cache, bytes, per_slab) in objects(Side::Without) {
+        let Some((_, with, with_per_slab)) = objects(Side::With).find(|other| other.0 == cache)
+        else {
+            continue;
+        };
+        let _ = writeln!(
+            rows,
+            "| {cache} | {bytes} | {with} | {per_slab} | {with_per_slab} |"
+        );
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let most = records
+        .iter()
+        .map(|record| record.shards)
+        .max()
+        .unwrap_or(0);
+    format!(
+        "## Memory\n\n\
+         What the kernel allocates for every file and every process, in bytes, and how many a slab holds:\n\n\
+         | | without | with | a slab, without | with |\n|---|---:|---:|---:|---:|\n{rows}\n\
+         A file that is split takes a cache line more for each shard, of which it has {most} at most: {} bytes.\n\
+         A KUnit test holds a shard to that.\n\n",
+        most * 64
+    )
+}
+
+/// The deadlock that the stress found.
+fn race(records: &[Record]) -> String {
+    let mut rows = String::new();
+    for record in records {
+        let What::Race {
+            punched,
+            tried,
+            collapsed,
+            halted,
+        } = record.what
+        else {
+            continue;
+        };
+        let name = SIDES.iter().find(|(side, _)| *side == record.side);
+        let name = name.map_or("", |(_, name)| name);
+        let end = if halted { "halted for ever" } else { "went on" };
+        let _ = writeln!(
+            rows,
+            "| {name} | {punched} | {tried} | {collapsed} | {end} |"
+        );
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "## A deadlock of Linux 7.3\n\n\
+         The stress found it, and the set collapse mends it: MADV_COLLAPSE of a file on ext4 while holes are\n\
+         punched into it, for two minutes. *Without* is Linux 7.3 as it is.\n\n\
+         | | holes punched | collapses tried | done | |\n|---|---:|---:|---:|---|\n{rows}\n"
+    )
+}
+
+/// With the option off.
+fn off(records: &[Record]) -> String {
+    let section = |record: &Record| match &record.what {
+        What::Off { functions, differ } => Some(format!(
+            "## With the option off\n\n\
+             Of the {functions} functions of the x86-64 kernel of CI, {} are not the same, instruction by\n\
+             instruction, with rmap and its option off as without rmap{}\n\n",
+            differ.len(),
+            names(differ),
+        )),
+        _ => None,
+    };
+    records.iter().find_map(section).unwrap_or_default()
+}
+
+/// The end of a sentence that counted them.
+fn names(all: &[String]) -> String {
+    if all.is_empty() {
+        return ".".to_owned();
+    }
+    let quoted: Vec<String> = all.iter().map(|name| format!("`{name}`")).collect();
+    format!(": {}.", quoted.join(", "))
+}
+
+/// For which architectures it compiles.
+fn compiled(records: &[Record]) -> String {
+    let mut rows = String::new();
+    let mut rest = String::new();
+    for record in records {
+        match &record.what {
+            What::Compiled {
+                name,
+                config,
+                compiler,
+                option,
+                files,
+            } => {
+                let option = if *option { "on" } else { "not there" };
+                let _ = writeln!(
+                    rows,
+                    "| {name} | {config} | {compiler} | {option} | {files} |"
+                );
+            }
+            What::NotCompiled { files } => {
+                rest = format!(
+                    "By none of these was compiled, {} files{}\n\n",
+                    files.len(),
+                    names(files)
+                );
+            }
+            _ => {}
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "## Compiled\n\n\
+         The files that take the locks, go through the trees or know the fields, without a warning, beside\n\
+         the kernels that were booted. The option wants an MMU and several processors.\n\n\
+         | | configuration | gcc | option | files |\n|---|---|---:|---|---:|\n{rows}\n{rest}"
+    )
+}
+
 fn stress(records: &[Record]) -> String {
     let sections = records.iter().filter_map(stress_section);
     sections.take(1).collect()
@@ -192,9 +339,9 @@ fn stress_section(record: &Record) -> Option<String> {
     };
     Some(format!(
         "## Stress\n\n\
-         A kernel with KASAN, PROVE_LOCKING and DEBUG_VM, {} processors, {seconds} seconds by the guest's clock,\n\
-         which goes on while a host pauses it, {}: no report, no worker failed. An emulated guest does far\n\
-         less in that time than a machine.\n\n\
+         A kernel with KASAN, PROVE_LOCKING and DEBUG_VM, {} processors, {seconds} seconds of work,\n\
+         of which a pause of the host counts as two at most, {}: no report, no worker failed. An emulated\n\
+         guest does far less in that time than a machine.\n\n\
          - Steps: {}.\n- Audit with every worker stopped where it was: {}.\n\
          - Audit after all of them had ended: {}.\n- Seen by the kernel: {}.\n\n",
         record.cpus,

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots kernels without and with the set, and records what starting programs and walking the mappings
-# of libc costs in each: docs/rmap.jsonl, of which `make docs-rmap` makes docs/rmap.md.
+# Boots kernels without and with the sets trips and rmap, and records what starting programs and walking
+# the mappings of libc costs in each: docs/rmap.jsonl, of which `make docs-rmap` makes docs/rmap.md.
 #
 #   kernel/rmap/lab/measure.sh all                 every kernel and every part, built if need be
 #   kernel/rmap/lab/measure.sh storm SIDE IMAGE    which trips to the locks meet others, in storms
 #   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks and what they hold them for
 #   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
+#   kernel/rmap/lab/measure.sh memory SIDE IMAGE   what a file and a process take more
+#   kernel/rmap/lab/measure.sh race SIDE IMAGE     collapsing a file that holes are punched into
 #   kernel/rmap/lab/measure.sh stress SECONDS IMAGE the stress, if nothing is reported
 #   kernel/rmap/lab/measure.sh service TREE        what a trip takes on this machine
+#   kernel/rmap/lab/measure.sh off                 what is not the same with the option off
+#   kernel/rmap/lab/measure.sh compiled            what was compiled for other architectures
 #
-# SIDE is "without", "off" (the set applied, its option off), "one-tree" (on, but with SHARDS=1) or
+# SIDE is "without", "off" (both sets, the option of rmap off), "one-tree" (on, but with SHARDS=1) or
 # "with". SHARDS is how many a file gets, CPUS are the guests of storms. What guests print goes to
 # IMAGE.console too. storm and trips want LOCK_STAT; count wants none, since locks that are watched
 # cost many times as much.
@@ -19,7 +23,6 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
-others=$(xargs < <(grep -vx rmap "$kernel/sets"))
 
 keep() { # PART SIDE COMMAND…: its lines, instead of those recorded of that part and side
     local part=$1 side=$2 lines new=$record.new
@@ -69,10 +72,19 @@ trips() { # IMAGE
 count() { # IMAGE
     local shards
     export QEMU_TIME=instructions
-    SHARDS=${SHARDS:-8} guest 1 "$1" rmap.crowd=96 rmap.workers=1 rmap.starts=100
+    SHARDS=${SHARDS:-8} guest 8 "$1" rmap.crowd=96 rmap.workers=1 rmap.starts=100
     for shards in ${SHARDS:-8 32}; do
-        SHARDS=$shards guest 8 "$1" rmap.crowd=1000 rmap.walk=1
+        # The crowd draws its shards from the processors that it starts on.
+        SHARDS=$shards guest $((shards < 8 ? 8 : shards)) "$1" rmap.crowd=1000 rmap.walk=1
     done
+}
+
+memory() { # IMAGE
+    guest 2 "$1" rmap.memory=1
+}
+
+race() { # IMAGE
+    guest 3 "$1" rmap.race=120
 }
 
 stress() { # SECONDS IMAGE; the guest may be paused for as long as it runs
@@ -96,28 +108,36 @@ image() { # SETS FRAGMENT…
 }
 
 all() {
-    local both="$others rmap" without with
-    keep service with service "$(KERNEL_SETS=$both "$kernel/build.sh" tree | tail -n 1)"
-    without=$(image "$others" kunit)
-    with=$(image "$both" kunit rmap)
+    local before="order align collapse" after="order align collapse trips rmap" without with
+    keep off off "$here/off.sh"
+    keep compiled with "$here/compile.sh"
+    keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"
+    without=$(image "$before" kunit)
+    with=$(image "$after" kunit)
     SHARDS=1 keep count without count "$without"
     SHARDS=1 keep count one-tree count "$with"
     keep count with count "$with"
-    without=$(image "$others" measure)
+    keep memory without memory "$without"
+    keep memory with memory "$with"
+    keep race without race "$(image none kunit)"
+    keep race with race "$with"
+    without=$(image "$before" measure)
     keep trips without trips "$without"
     keep storm without storm "$without"
-    keep trips off trips "$(image "$both" measure)"
-    with=$(image "$both" rmap measure)
+    keep trips off trips "$(image "$after" rmap-off measure)"
+    with=$(image "$after" measure)
     keep trips with trips "$with"
     SHARDS=1 keep storm one-tree storm "$with"
     keep storm with storm "$with"
-    keep stress with stress 1800 "$(image "$both" kunit rmap stress debug)"
+    keep stress with stress 1800 "$(image "$after" kunit stress debug)"
 }
 
 case ${1:-} in
-storm | trips | count) keep "$1" "$2" "$1" "$3" ;;
+storm | trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
 stress) keep stress with stress "$2" "$3" ;;
 service) keep service with service "$2" ;;
+off) keep off off "$here/off.sh" ;;
+compiled) keep compiled with "$here/compile.sh" ;;
 all) all ;;
-*) sed -n '6,18p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,22p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -22,6 +22,7 @@ root=$work/root disk=$work/disk libraries=lib/x86_64-linux-gnu
 mkdir -p "$root"/{bin,proc,sys,dev} "$disk"/{bin,lib64,$libraries}
 gcc -O1 -static -o "$root/bin/stress" "$here/stress.c"
 gcc -O1 -static -o "$root/bin/measure" "$here/measure.c"
+gcc -O1 -static -o "$root/bin/race" "$here/race.c"
 gcc -O1 -o "$disk/bin/victim" "$here/victim.c"
 cp /lib64/ld-linux-x86-64.so.2 "$disk/lib64"
 cp /$libraries/lib{c,m}.so.6 "$disk/$libraries"
