@@ -21,6 +21,7 @@ trap 'rm -rf "$work"' EXIT
 title="LTP $(cat "$ltp/Version" 2> /dev/null), tests of memory and exec"
 consoles=${KERNEL_CACHE:-$here/../.cache/kernel}/ltp
 machine=(-accel "tcg,thread=multi" -smp 2 -m 3072)
+disk_size=4G disk_root=$work/disk-root
 append="numa=fake=2 kunit.enable=0"
 : "${KERNEL_PATIENCE:=7200}"
 
@@ -38,7 +39,7 @@ tests() {
 }
 
 make_root() { # what the disk holds: a small system
-    local root=$work/disk-root program
+    local root=$disk_root program
     mkdir -p "$root"/{bin,sbin,usr/bin,etc,proc,sys,dev,tmp,lib64,lib/x86_64-linux-gnu,opt/ltp/testcases}
     chmod 1777 "$root/tmp"
     cp -r "$ltp/testcases/bin" "$root/opt/ltp/testcases/"
@@ -86,11 +87,10 @@ END
     chmod +x "$root/run"
 }
 
-make_initrd() {
-    local root=$work/root
-    mkdir -p "$root"/{bin,proc,sys,dev,disk}
-    cp "${BUSYBOX:-$here/../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
-    cat > "$root/init" << 'END'
+# shellcheck source=kernel/rounds.sh
+. "$here/rounds.sh"
+make_root
+make_initrd << 'END'
 #!/bin/busybox sh
 busybox mount -t devtmpfs dev /dev
 until [ -b /dev/vda ]; do busybox usleep 1000; done
@@ -106,18 +106,4 @@ busybox chroot /disk /run
 echo "guest: done"
 busybox reboot -f
 END
-    chmod +x "$root/init"
-    (cd "$root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
-}
-
-make_disk() {
-    truncate -s 0 "$work/disk"
-    truncate -s 4G "$work/disk"
-    mke2fs -q -t ext4 -d "$work/disk-root" "$work/disk"
-}
-
-# shellcheck source=kernel/rounds.sh
-. "$here/rounds.sh"
-make_root
-make_initrd
 compare "$@"

@@ -5,13 +5,27 @@
 #   title       what the tests are
 #   rounds      how often each image is booted
 #   consoles    where consoles are kept
-#   work        a folder with the guest's initrd
+#   work        a folder, for the guest's initrd and disk
 #   machine     what QEMU is told about processors, time and memory
-# and define make_disk, which writes a new $work/disk. A guest prints "test NAME: ok …" or
+#   disk_size   of the disk, which is made anew for each boot
+# and, if they want to, disk_root, a folder with what the disk holds, and append, for the kernel. They
+# call make_initrd, then compare. A guest prints "test NAME: ok …" or
 # "test NAME: not ok …" for each case, as TAP has it, and "guest: done" at its end.
 
+# The initramfs of the folder $work/root, with busybox; its init comes on standard input.
+make_initrd() {
+    local root=$work/root
+    mkdir -p "$root"/{bin,proc,sys,dev,tmp,disk}
+    cp "${BUSYBOX:-$here/../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
+    cat > "$root/init"
+    chmod +x "$root/init"
+    (cd "$root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
+}
+
 boot() { # IMAGE CONSOLE
-    make_disk
+    rm -f "$work/disk"
+    truncate -s "$disk_size" "$work/disk"
+    mke2fs -q -t ext4 ${disk_root:+-d "$disk_root"} "$work/disk"
     timeout "${KERNEL_PATIENCE:-900}" qemu-system-x86_64 -machine q35 -cpu max "${machine[@]}" \
         -nodefaults -display none -no-reboot -serial stdio -kernel "$1" -initrd "$work/initrd" \
         -append "console=ttyS0 panic=-1 oops=panic no_timer_check quiet ${append:-}" \

@@ -26,18 +26,23 @@ trap 'rm -rf "$work"' EXIT
 title="The kernel's own tests of huge pages"
 consoles=${KERNEL_CACHE:-$here/../.cache/kernel}/selftests
 machine=(-accel tcg,thread=single -icount shift=0 -smp 2 -m 3072)
+disk_size=512M
 
-make_initrd() {
-    local tree root=$work/root test
+build_tests() {
+    local tree test
     tree=$("$here/build.sh" source | tail -n 1)
-    mkdir -p "$root"/{bin,proc,sys,dev,tmp,disk}
+    mkdir -p "$work/root/bin"
     for test in khugepaged split_huge_page_test mremap_test transhuge-stress; do
         (cd "$tree/tools/testing/selftests/mm" && gcc -O1 -w -static -D_GNU_SOURCE= -I"$tree" \
-            -I"$tree/tools/include/uapi" -I"$tree/tools/include" -I.. -o "$root/bin/$test" \
+            -I"$tree/tools/include/uapi" -I"$tree/tools/include" -I.. -o "$work/root/bin/$test" \
             $test.c vm_util.c hugepage_settings.c -lpthread -lrt -lm)
     done
-    cp "${BUSYBOX:-$here/../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
-    cat > "$root/init" << 'END'
+}
+
+# shellcheck source=kernel/rounds.sh
+. "$here/rounds.sh"
+build_tests
+make_initrd << 'END'
 #!/bin/busybox sh
 busybox mount -t proc proc /proc
 busybox mount -t sysfs sys /sys
@@ -59,17 +64,4 @@ run stress transhuge-stress -d 2 64
 echo "guest: done"
 busybox reboot -f
 END
-    chmod +x "$root/init"
-    (cd "$root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
-}
-
-make_disk() {
-    truncate -s 0 "$work/disk"
-    truncate -s 512M "$work/disk"
-    mke2fs -q -t ext4 "$work/disk"
-}
-
-# shellcheck source=kernel/rounds.sh
-. "$here/rounds.sh"
-make_initrd
 compare "$@"

@@ -64,10 +64,9 @@ packages() {
     kernel-compile)
         packages kernel
         echo jq
-        # Every other architecture whose code the sets touch, or that Debian compiles for.
-        for architecture in aarch64-linux-gnu arm-linux-gnueabihf riscv64-linux-gnu hppa-linux-gnu \
-            powerpc64le-linux-gnu s390x-linux-gnu mips64el-linux-gnuabi64 sparc64-linux-gnu \
-            sh4-linux-gnu m68k-linux-gnu; do
+        # The architectures of kernel/rmap/lab/compile.sh.
+        for architecture in arm-linux-gnueabihf riscv64-linux-gnu hppa-linux-gnu \
+            powerpc64le-linux-gnu s390x-linux-gnu sh4-linux-gnu; do
             echo "gcc-$architecture"
         done
         ;;
