@@ -81,6 +81,8 @@ fn with_method(plan: &Promotion, method: Method) -> Vec<Run> {
 
 /// Collapses each window and maps it again by touching a byte of it; the text that succeeded is
 /// added to `done`, the rest returned with the kernel's answers.
+///
+/// A window is read before, for the reason that [`hugetext_host::FileMapping::collapse`] has.
 fn collapse(
     target: &Target,
     runs: &[Run],
@@ -88,10 +90,12 @@ fn collapse(
     done: &mut Vec<Span>,
 ) -> Vec<(Span, String)> {
     let mut failed: Vec<(Span, String)> = Vec::new();
+    let mut bytes = vec![0; leaf.bytes() as usize];
     for run in runs {
         for start in (run.windows.start..run.windows.end).step_by(leaf.bytes() as usize) {
             let window = Span::new(start, start + leaf.bytes());
             let text = window.intersect(&run.text);
+            let _ = target.read(start, &mut bytes);
             let advise = || advise_process(target.pidfd(), &[window], Advice::Collapse);
             match while_busy(COLLAPSE_ATTEMPTS, advise) {
                 Ok(_) => {
