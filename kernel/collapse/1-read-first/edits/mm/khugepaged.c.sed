@@ -19,9 +19,16 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 		if (IS_ERR(folio)) {\
 			page_cache_sync_readahead(mapping, \&file->f_ra, file,\
 						  index, end - index);\
+			/* Help folio_isolate_lru(), on this CPU. */\
+			lru_add_drain();\
 			folio = filemap_get_folio(mapping, index);\
 			if (IS_ERR(folio))\
 				return SCAN_FAIL;\
+		}\
+		/* The collapse will fail there, whatever is behind. */\
+		if (folio_test_dirty(folio) || folio_test_writeback(folio)) {\
+			folio_put(folio);\
+			break;\
 		}\
 		/* Locked for reading: anybody else is not worth the wait. */\
 		if (!folio_test_uptodate(folio))\
@@ -30,8 +37,6 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 		folio_put(folio);\
 		cond_resched();\
 	}\
-	/* Help folio_isolate_lru(). */\
-	lru_add_drain();\
 	return SCAN_SUCCEED;\
 }\
 
@@ -47,7 +52,7 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 	/^			if \(!folio \|\| xa_is_value\(folio\)\) \{$/,/^			\} else if \(folio_test_dirty/c\
 			if (!folio || xa_is_value(folio)) {\
 				/* Truncated or reclaimed since it was read. */\
-				result = SCAN_FAIL;\
+				result = SCAN_PAGE_LOCK;\
 				goto xa_locked;\
 			} else if (folio_test_dirty(folio)) {
 }
