@@ -13,6 +13,8 @@ static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 	struct mm_struct *mm = current->mm;\
 	unsigned long flags = type;\
 \
+	if (!size)\
+		return -EINVAL;\
 	/* Architectures know MAP_FIXED only. */\
 	if (type \& MAP_FIXED_NOREPLACE)\
 		flags |= MAP_FIXED;\
@@ -43,3 +45,21 @@ static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 	}\
 	if (!IS_ERR_VALUE(map_addr))\
 		map_addr = vm_mmap(filep, map_addr, size, prot, type, off);
+/^		 \* we know we've already safely mapped the entire region with$/s/mapped the entire region/found room for all of it/
+/^			 \* \(total_size\), used for the initial mapping,$/,/^			 \* once the initial mapping is performed\.$/c\
+			 * (total_size), to find room for all of it before\
+			 * the first segment is mapped.
+s/^			 \* cause the holes between LOADs to be mapped,$/			 * look for room for the holes between LOADs, too,/
+s/^			 \* running the risk of having the mapping fail,$/			 * running the risk of finding none,/
+/^				if \(alignment > ELF_MIN_ALIGN\) \{$/,/^					vm_munmap\(load_bias, total_size\);$/{
+	/^					load_bias = elf_load\(bprm->file, 0, elf_ppnt,$/{
+		N
+		c\
+					load_bias = elf_find_room(bprm->file, 0,\
+								  ELF_PAGEALIGN(total_size),\
+								  elf_ppnt->p_offset -\
+								  ELF_PAGEOFFSET(vaddr),\
+								  elf_flags);
+	}
+	/^					vm_munmap\(/d
+}
