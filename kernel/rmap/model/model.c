@@ -79,7 +79,7 @@ static void link_process(struct process *p, struct process *parent)
 		else
 			mapping_rmap_tree_insert(&p->vmas[i], mapping);
 		p->linked[i] = 1;
-		crowded |= i_mmap_crowded(mapping, &p->vmas[i]);
+		crowded |= !parent && i_mmap_crowded(mapping, &p->vmas[i]);
 	}
 	i_mmap_unlock_write(mapping, &p->mm);
 	if (crowded) {

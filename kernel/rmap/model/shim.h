@@ -152,6 +152,7 @@ static inline bool is_vm_hugetlb_page(const struct vm_area_struct *vma)
 #define flush_dcache_mmap_unlock(mapping)
 
 unsigned int num_possible_cpus(void);
+#define num_online_cpus() num_possible_cpus()
 unsigned int raw_smp_processor_id(void);
 
 void mapping_rmap_tree_insert(struct vm_area_struct *vma,
@@ -168,14 +169,13 @@ struct vm_area_struct *
 mapping_rmap_tree_iter_first(struct address_space *mapping,
 			     pgoff_t pgoff_start, pgoff_t pgoff_last);
 struct vm_area_struct *
-mapping_rmap_tree_iter_next(struct address_space *mapping,
-			    struct vm_area_struct *vma,
-			    pgoff_t pgoff_start, pgoff_t pgoff_last);
+mapping_rmap_tree_next(struct address_space *mapping, struct vm_area_struct *vma,
+		       pgoff_t pgoff_start, pgoff_t pgoff_last);
 
 #define mapping_rmap_tree_foreach(vma, mapping, pgoff_start, pgoff_last)	 \
 	for (vma = mapping_rmap_tree_iter_first(mapping, pgoff_start, pgoff_last); \
-	     vma; vma = mapping_rmap_tree_iter_next(mapping, vma, pgoff_start,	 \
-						    pgoff_last))
+	     vma; vma = mapping_rmap_tree_next(mapping, vma, pgoff_start,	 \
+					       pgoff_last))
 
 #include <linux/i_mmap.h>
 

@@ -9,19 +9,9 @@ s/^(	__mapping_rmap_tree_(insert|remove)\(vma, )&mapping->i_mmap_root\);$/\1i_mm
 			    i_mmap_vma_tree(mapping, prev), vma);
 s/^(	rb_insert_augmented\(&vma->shared\.rb,) &mapping->i_mmap_root\.rb_root,$/\1\
 			    \&i_mmap_vma_tree(mapping, vma)->rb_root,/
-/^void mapping_rmap_tree_remove\(/,/^\/\* Anonymous interval tree/{
-	/^struct vm_area_struct \*$/,/^\/\* Anonymous interval tree/{
-		/^\/\* Anonymous interval tree/!d
-		i\
-/* For i_mmap_split(): @vma changes trees while all of them are locked. */\
-void mapping_rmap_tree_move(struct vm_area_struct *vma,\
-			    struct rb_root_cached *from,\
-			    struct rb_root_cached *to)\
-{\
-	__mapping_rmap_tree_remove(vma, from);\
-	__mapping_rmap_tree_insert(vma, to);\
-}\
-\
+/^struct vm_area_struct \*$/{
+	N
+	/\nmapping_rmap_tree_iter_first\(/i\
 /* The first match in tree number @nr or one behind it */\
 static struct vm_area_struct *\
 mapping_rmap_tree_first_from(struct address_space *mapping, unsigned int nr,\
@@ -37,27 +27,40 @@ mapping_rmap_tree_first_from(struct address_space *mapping, unsigned int nr,\
 	}\
 	return NULL;\
 }\
-\
+
+	/\nmapping_rmap_tree_iter_next\(/i\
+#ifdef CONFIG_I_MMAP_SHARDS\
 struct vm_area_struct *\
-mapping_rmap_tree_iter_first(struct address_space *mapping,\
-			     pgoff_t pgoff_start, pgoff_t pgoff_last)\
+mapping_rmap_tree_next(struct address_space *mapping,\
+		       struct vm_area_struct *vma,\
+		       pgoff_t pgoff_start, pgoff_t pgoff_last)\
 {\
-	return mapping_rmap_tree_first_from(mapping, 0, pgoff_start, pgoff_last);\
-}\
+	struct vm_area_struct *next;\
+	unsigned int nr;\
 \
-struct vm_area_struct *\
-mapping_rmap_tree_iter_next(struct address_space *mapping,\
-			    struct vm_area_struct *vma,\
-			    pgoff_t pgoff_start, pgoff_t pgoff_last)\
-{\
-	unsigned int nr = i_mmap_tree_nr(mapping, vma->vm_mm);\
-\
-	vma = __mapping_rmap_tree_iter_next(vma, pgoff_start, pgoff_last);\
-	if (vma)\
-		return vma;\
+	next = __mapping_rmap_tree_iter_next(vma, pgoff_start, pgoff_last);\
+	if (next)\
+		return next;\
+	nr = i_mmap_tree_nr(mapping, vma->vm_mm);\
 	return mapping_rmap_tree_first_from(mapping, nr + 1, pgoff_start,\
 					    pgoff_last);\
 }\
-
-	}
+\
+/* For i_mmap_split(): @vma changes trees while all of them are locked. */\
+void mapping_rmap_tree_move(struct vm_area_struct *vma,\
+			    struct rb_root_cached *from,\
+			    struct rb_root_cached *to)\
+{\
+	__mapping_rmap_tree_remove(vma, from);\
+	__mapping_rmap_tree_insert(vma, to);\
+}\
+#else
 }
+/^	return __mapping_rmap_tree_iter_first\(&mapping->i_mmap_root,$/{
+	N
+	s/.*/	return mapping_rmap_tree_first_from(mapping, 0,\
+					    pgoff_start, pgoff_last);/
+}
+/^\/\* Anonymous interval tree/i\
+#endif /* !CONFIG_I_MMAP_SHARDS */\
+

@@ -9,22 +9,16 @@ symbol file, mapping;
  	struct address_space *mapping;
 +	bool crowded;
  
--	if (file) {
--		mapping = file->f_mapping;
--		i_mmap_lock_write(mapping, vma->vm_mm);
--		__vma_link_file(vma, mapping);
+ 	if (file) {
+ 		mapping = file->f_mapping;
+ 		i_mmap_lock_write(mapping, vma->vm_mm);
+ 		__vma_link_file(vma, mapping);
 -		if (!hold_rmap_lock)
--			i_mmap_unlock_write(mapping, vma->vm_mm);
--	}
-+	if (!file)
-+		return;
-+	mapping = file->f_mapping;
-+	i_mmap_lock_write(mapping, vma->vm_mm);
-+	__vma_link_file(vma, mapping);
-+	if (hold_rmap_lock)
-+		return;
-+	crowded = i_mmap_crowded(mapping, vma);
-+	i_mmap_unlock_write(mapping, vma->vm_mm);
-+	if (crowded)
-+		i_mmap_split(mapping);
++		if (!hold_rmap_lock) {
++			crowded = i_mmap_crowded(mapping, vma);
+ 			i_mmap_unlock_write(mapping, vma->vm_mm);
++			if (crowded)
++				i_mmap_split(mapping);
++		}
+ 	}
  }

@@ -29,8 +29,10 @@
  * While i_mmap_shards is NULL, i_mmap_root_rwsem protects the one tree. Then:
  *
  *  - to change what one mm maps: its shard's rwsem for write, nothing else;
- *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. Walks are
- *    rarer than exec and cost much more than the locks;
+ *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. Where many
+ *    map a file, the walk costs much more than the locks;
+ *  - mm_take_all_locks(): i_mmap_root_rwsem for write. That keeps out walks and
+ *    the split; what its own mm maps is kept by mmap_lock;
  *  - the flush_dcache_mmap_lock() of architectures that walk under it covers
  *    every tree of a file, and is held for each change, as before.
  *
@@ -85,30 +87,31 @@ static int __init i_mmap_init(void)
 }
 core_initcall(i_mmap_init);
 
-#if defined(CONFIG_I_MMAP_SHARDS_KUNIT_TEST) || defined(CONFIG_LOCK_STAT)
-/* i_mmap_shards=N, to compare one kernel with itself; 1 splits no file. */
-static int __init i_mmap_set_shards(char *str)
+/**
+ * i_mmap_cpu_shard() - The shard of what a CPU starts.
+ * @cpu: Its number.
+ *
+ * The numbers of CPUs that are in use may have a factor in common, where
+ * threads of a core are off or work is bound to a node. So they are folded.
+ *
+ * Return: A number to be taken modulo the shards of a file. Of up to
+ * %I_MMAP_MAX_SHARDS CPUs that are a power of two apart, each has its own.
+ */
+unsigned int i_mmap_cpu_shard(unsigned int cpu)
 {
-	unsigned int wanted;
-
-	if (kstrtouint(str, 0, &wanted) || !wanted)
-		return -EINVAL;
-	i_mmap_nr_shards = i_mmap_shard_count(wanted);
-	return 0;
+	return cpu ^ cpu / I_MMAP_MAX_SHARDS;
 }
-early_param("i_mmap_shards", i_mmap_set_shards);
-#endif
 
 /**
  * i_mmap_draw_shard() - Give a new, empty address space its shard.
  * @mm: Has no VMAs yet.
  *
- * Address spaces created on different CPUs at the same time get different
- * shards; which CPU they run on later does not matter for correctness.
+ * CPUs that create address spaces at the same time mostly get different shards.
+ * Which CPU runs them later does not matter for correctness.
  */
 void i_mmap_draw_shard(struct mm_struct *mm)
 {
-	mm->i_mmap_shard_nr = raw_smp_processor_id();
+	mm->i_mmap_shard_nr = i_mmap_cpu_shard(raw_smp_processor_id());
 }
 
 static struct i_mmap_shard *i_mmap_load_shards(const struct address_space *mapping)
@@ -276,44 +279,48 @@ static bool i_mmap_may_split(const struct address_space *mapping,
 /**
  * i_mmap_crowded() - Do enough address spaces execute a file to split it?
  * @mapping: The file, locked by i_mmap_lock_write().
- * @vma: A mapping of it, just linked.
+ * @vma: A mapping of it, just linked by other than fork.
  *
- * Looks for executable mappings of the first page of @vma that would be in
- * different shards: forks of one process, however many, would all go on
- * waiting for each other, and one address space may map the page often. Since
- * files with a crowd are split, and the look is limited, this is short.
+ * Looks for executable mappings like @vma that would be in different shards:
+ * forks of one process, however many, would all go on waiting for each other,
+ * and one address space may map the page often. Looks back, from the newest,
+ * since forks stand behind their parent and others behind all of them: what
+ * has many children hides nobody. Since files with a crowd are split, and the
+ * look is limited, this is short.
  *
  * Return: True if the caller should call i_mmap_split() after unlocking.
  */
 bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 {
+	unsigned int wanted = min(i_mmap_nr_shards, num_online_cpus()) / 2;
 	unsigned int looks = 2 * max(i_mmap_nr_shards, I_MMAP_MIN_CROWD);
-	const pgoff_t pgoff = vma_start_pgoff(vma);
-	struct vm_area_struct *other;
+	struct rb_node *node = &vma->shared.rb;
 	unsigned long shards = 0;
 	unsigned int found = 0;
 
 	if (!i_mmap_may_split(mapping, vma))
 		return false;
 
-	mapping_rmap_tree_foreach(other, mapping, pgoff, pgoff) {
+	for (; node && looks--; node = rb_prev(node)) {
+		struct vm_area_struct *other;
+
+		other = rb_entry(node, struct vm_area_struct, shared.rb);
+		if (vma_start_pgoff(other) != vma_start_pgoff(vma))
+			break;
 		if (other->vm_flags & VM_EXEC) {
 			found++;
 			shards |= BIT(i_mmap_shard_nr(other->vm_mm));
 		}
 		if (found >= I_MMAP_MIN_CROWD &&
-		    hweight_long(shards) > i_mmap_nr_shards / 2)
+		    hweight_long(shards) >= max(wanted, 2U))
 			return true;
-		if (!--looks)
-			break;
 	}
 	return false;
 }
 
 /*
  * Move every VMA to its shard. In tree order, which equal keys keep. There may
- * be many: a file is crowded long before, but one that only a fork family
- * executed has all of its mappings when others come.
+ * be many: where only a fork family executed the file, until others came.
  */
 static void i_mmap_move_vmas(struct address_space *mapping,
 			     struct i_mmap_shard *shards)
@@ -367,7 +374,7 @@ void i_mmap_split(struct address_space *mapping)
 	flush_dcache_mmap_lock(mapping);
 	/* Pairs with smp_load_acquire() in i_mmap_load_shards(). */
 	smp_store_release(&mapping->i_mmap_shards, shards);
-	/* Pairs with smp_rmb() in mapping_mapped(). */
+	/* Pairs with smp_rmb() in i_mmap_is_split(). */
 	smp_wmb();
 	i_mmap_move_vmas(mapping, shards);
 	flush_dcache_mmap_unlock(mapping);

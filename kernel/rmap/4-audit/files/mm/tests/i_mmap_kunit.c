@@ -8,6 +8,7 @@
 #include "../i_mmap.h"
 
 #define NR_MMS		48
+#define FAMILY		32
 #define SEGMENTS	5
 
 struct i_mmap_test {
@@ -102,12 +103,26 @@ static void shard_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(384), 32);
 }
 
+/* Such as those of one thread a core, or of one node. */
+static void cpus_apart_have_shards_of_their_own(struct kunit *test)
+{
+	unsigned int apart, nr, used;
+
+	for (apart = 1; apart <= 16; apart *= 2) {
+		used = 0;
+		for (nr = 0; nr < 32; nr++)
+			used |= BIT(i_mmap_cpu_shard(nr * apart) % 32);
+		KUNIT_EXPECT_EQ(test, used, U32_MAX);
+	}
+}
+
 /* What Kconfig promises of memory. */
 static void a_shard_is_a_cache_line(struct kunit *test)
 {
-	if (IS_ENABLED(CONFIG_DEBUG_LOCK_ALLOC) || IS_ENABLED(CONFIG_DEBUG_RWSEMS))
+	if (IS_ENABLED(CONFIG_DEBUG_LOCK_ALLOC) || IS_ENABLED(CONFIG_DEBUG_RWSEMS) ||
+	    IS_ENABLED(CONFIG_DEBUG_SPINLOCK))
 		kunit_skip(test, "locks that are watched are larger");
-	KUNIT_EXPECT_EQ(test, sizeof(struct i_mmap_shard), max(SMP_CACHE_BYTES, 64));
+	KUNIT_EXPECT_LE(test, sizeof(struct i_mmap_shard), max(SMP_CACHE_BYTES, 64));
 }
 
 static void few_do_not_crowd(struct kunit *test)
@@ -135,6 +150,29 @@ static void a_family_does_not_crowd(struct kunit *test)
 		t->mms[mm].i_mmap_shard_nr = 3;
 		KUNIT_EXPECT_FALSE(test, map_segments(t, mm));
 	}
+}
+
+/* A server that was there before, with all of its children. */
+static void a_family_hides_nobody(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+	struct address_space *mapping = &t->inode.i_data;
+	bool crowded = false;
+	int mm;
+
+	if (num_possible_cpus() == 1)
+		kunit_skip(test, "one CPU, nothing to split");
+	for (mm = 0; mm < FAMILY; mm++) {
+		t->mms[mm].i_mmap_shard_nr = 3;
+		if (!mm)
+			mapping_rmap_tree_insert(&t->vmas[mm][1], mapping);
+		else
+			mapping_rmap_tree_insert_after(&t->vmas[mm][1],
+						       &t->vmas[0][1], mapping);
+	}
+	for (; mm < NR_MMS; mm++)
+		crowded |= map_segments(t, mm);
+	KUNIT_EXPECT_TRUE(test, crowded);
 }
 
 static void splitting_keeps_every_vma(struct kunit *test)
@@ -225,9 +263,11 @@ static void locks_exclude_walks(struct kunit *test)
 
 static struct kunit_case i_mmap_test_cases[] = {
 	KUNIT_CASE(shard_counts),
+	KUNIT_CASE(cpus_apart_have_shards_of_their_own),
 	KUNIT_CASE(a_shard_is_a_cache_line),
 	KUNIT_CASE(few_do_not_crowd),
 	KUNIT_CASE(a_family_does_not_crowd),
+	KUNIT_CASE(a_family_hides_nobody),
 	KUNIT_CASE(splitting_keeps_every_vma),
 	KUNIT_CASE(a_family_keeps_its_order),
 	KUNIT_CASE(locks_exclude_walks),

@@ -1,0 +1,15 @@
+/^core_initcall\(i_mmap_init\);$/a\
+\
+#if defined(CONFIG_I_MMAP_SHARDS_KUNIT_TEST) || defined(CONFIG_LOCK_STAT)\
+/* i_mmap_shards=N, to compare one kernel with itself; 1 splits no file. */\
+static int __init i_mmap_set_shards(char *str)\
+{\
+	unsigned int wanted;\
+\
+	if (kstrtouint(str, 0, \&wanted) || !wanted)\
+		return -EINVAL;\
+	i_mmap_nr_shards = i_mmap_shard_count(wanted);\
+	return 0;\
+}\
+early_param("i_mmap_shards", i_mmap_set_shards);\
+#endif

@@ -1,0 +1,14 @@
+s/^(  :c:func:`!i_mmap_\[try\]lock_)write` for file-backed memory\. We refer to these$/\1write` for file-backed memory, which is told whose mappings are to\
+  change (:c:func:`!i_mmap_lock_write_all` is for those of everybody). We refer to these/
+/^ +in the$/,/^ +red\/black interval tree\.$/c\
+                                       in a red/black interval tree of the\
+                                       :c:struct:`!struct address_space`.
+s/^(              )mapping->i_mmap_rwsem$/\1i_mmap lock (of one mm or all; see mm\/i_mmap.c)/
+s/->i_mmap_rwsem( +\()/->i_mmap lock \1/
+s/`!struct address_space->i_mmap_rwsem` alone/`!struct address_space` i_mmap lock alone/
+s/\bi_mmap_rwsem\b/i_mmap lock/
+/through the :c:struct:`!struct anon_vma->rb_root` or the :c:member:`!struct$/{
+	N
+	s/or the (:c:)member:`!struct\naddress_space->i_mmap`/or the \1struct:`!struct\
+address_space`/
+}
