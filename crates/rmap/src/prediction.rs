@@ -58,7 +58,7 @@ struct Row {
 impl Input {
     /// None where the record lacks a part.
     fn new(records: &[Record]) -> Option<Self> {
-        let one = |part, side| Trips::of(records, part, side, 1);
+        let one = |part, side| Trips::of(records, part, side).first().copied();
         let start = one("count", Side::Without)?;
         let before = one("trips", Side::Without)?;
         let with = one("trips", Side::With)?;

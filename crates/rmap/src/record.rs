@@ -1,6 +1,7 @@
 //! The lines of docs/rmap.jsonl, which `kernel/rmap/lab/measure.sh` writes.
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
 
 use serde::Deserialize;
 
@@ -57,8 +58,8 @@ pub(crate) enum What {
     Crowd {},
     /// A class of locks during the storm before it, readers and writers apart.
     Lock {
+        class: String,
         contentions: u64,
-        longest_wait_us: f64,
         wait_us: f64,
         acquisitions: u64,
         hold_us: f64,
@@ -115,54 +116,86 @@ pub(crate) enum What {
     },
 }
 
-/// Storms alike, and their trips to the `i_mmap` locks.
+/// A storm, or several that are alike, and the trips to the `i_mmap` locks.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Trips {
     pub(crate) storms: u64,
+    /// Processors of the guest.
+    pub(crate) cpus: u32,
     starts: u64,
     pub(crate) ns: u64,
     pub(crate) taken: u64,
+    /// Of those, to a lock of a shard: none unless a file was split.
+    pub(crate) taken_in_shards: u64,
     pub(crate) contended: u64,
     pub(crate) waited_us: f64,
-    pub(crate) longest_wait_us: f64,
     pub(crate) held_us: f64,
 }
 
 impl Trips {
-    /// Of all storms of a part on `cpus` processors of one side.
-    pub(crate) fn of(records: &[Record], part: &str, side: Side, cpus: u32) -> Option<Self> {
-        let mut trips = Self::default();
+    /// Those of each storm of one side in a part of the record, whose locks come behind it.
+    pub(crate) fn of(records: &[Record], part: &str, side: Side) -> Vec<Self> {
+        let mut storms: Vec<Self> = Vec::new();
         for record in records {
-            if record.part != part || record.side != side || record.cpus != cpus {
+            if record.part != part || record.side != side {
                 continue;
             }
-            match record.what {
-                What::Storm(Timed { count, ns }) => {
-                    trips.storms += 1;
-                    trips.starts += count;
-                    trips.ns += ns;
-                }
-                What::Lock {
-                    contentions,
-                    longest_wait_us,
-                    wait_us,
-                    acquisitions,
-                    hold_us,
-                } => {
+            match (&record.what, storms.last_mut()) {
+                (What::Storm(Timed { count, ns }), _) => storms.push(Self {
+                    storms: 1,
+                    cpus: record.cpus,
+                    starts: *count,
+                    ns: *ns,
+                    ..Self::default()
+                }),
+                (
+                    What::Lock {
+                        class,
+                        contentions,
+                        wait_us,
+                        acquisitions,
+                        hold_us,
+                    },
+                    Some(trips),
+                ) => {
                     trips.taken += acquisitions;
+                    if class.starts_with("i_mmap_shard") {
+                        trips.taken_in_shards += acquisitions;
+                    }
                     trips.contended += contentions;
                     trips.waited_us += wait_us;
-                    trips.longest_wait_us = trips.longest_wait_us.max(longest_wait_us);
                     trips.held_us += hold_us;
                 }
                 _ => {}
             }
         }
-        (trips.starts > 0).then_some(trips)
+        storms
     }
 
     pub(crate) fn per_start(self, amount: f64) -> f64 {
-        amount / self.starts as f64
+        amount / self.starts.max(1) as f64
+    }
+
+    /// Of a thousand starts, how many trips waited.
+    pub(crate) fn contended_per_thousand(self) -> f64 {
+        self.per_start(self.contended as f64 * 1000.0)
+    }
+}
+
+/// Of storms on as many processors.
+impl Sum for Trips {
+    fn sum<I: Iterator<Item = Self>>(storms: I) -> Self {
+        storms.fold(Self::default(), |sum, storm| Self {
+            storms: sum.storms + storm.storms,
+            cpus: storm.cpus,
+            starts: sum.starts + storm.starts,
+            ns: sum.ns + storm.ns,
+            taken: sum.taken + storm.taken,
+            taken_in_shards: sum.taken_in_shards + storm.taken_in_shards,
+            contended: sum.contended + storm.contended,
+            waited_us: sum.waited_us + storm.waited_us,
+            held_us: sum.held_us + storm.held_us,
+        })
     }
 }
 

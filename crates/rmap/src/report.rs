@@ -51,7 +51,14 @@ fn introduction(records: &[Record]) -> String {
 }
 
 fn storms(records: &[Record]) -> String {
-    if !records.iter().any(|record| record.part == "storm") {
+    let of_all = SIDES.map(|(side, name)| (name, Trips::of(records, "storm", side)));
+    let mut cpus: Vec<u32> = of_all
+        .iter()
+        .flat_map(|(_, storms)| storms.iter().map(|storm| storm.cpus))
+        .collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    if cpus.is_empty() {
         return String::new();
     }
     let mut text = String::from(
@@ -59,47 +66,64 @@ fn storms(records: &[Record]) -> String {
          As many shells as the guest has processors start a small program 160 times together: fork,\n\
          exec, exit. 32 more processes wait, because a system has them. LOCK_STAT counts how often the\n\
          locks of the reverse map of files are taken, how often that waited, and how long. *One tree* is the\n\
-         kernel with both sets, told not to split files. Where there are several storms, of all of them.\n\n\
+         kernel with both sets, told not to split files; *to shards* says how many of the trips are to the locks\n\
+         of a part of a file. Guests of the three kernels took turns; each row is all of its storms together, with\n\
+         the median and the spread of their contended trips.\n\n\
          **The guest's processors share two, and are emulated.** At most two of them run at a time; one\n\
          that is put aside while it holds a lock makes the others wait for as long as that lasts. So few\n\
          trips meet another, and those that do wait too long. Compare the kernels, not the machine.\n\n\
-         | processors | kernel | storms | trips per start | | contended per 1000 starts | | waited, µs per start | | longest, ms |\n\
-         |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+         | processors | kernel | storms | trips per start | | to shards | contended per 1000 starts | | median (spread) | waited, µs per start | |\n\
+         |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
-    let mut cpus: Vec<u32> = records
-        .iter()
-        .filter(|record| record.part == "storm")
-        .map(|record| record.cpus)
-        .collect();
-    cpus.sort_unstable();
-    cpus.dedup();
     for cpus in cpus {
         let mut first: Option<Trips> = None;
-        for (side, name) in SIDES {
-            let Some(trips) = Trips::of(records, "storm", side, cpus) else {
+        for (name, storms) in &of_all {
+            let alike = storms.iter().filter(|storm| storm.cpus == cpus).copied();
+            let alike: Vec<Trips> = alike.collect();
+            if alike.is_empty() {
                 continue;
-            };
-            let cell = |amount: fn(Trips) -> f64, decimals: usize| {
-                let value = trips.per_start(amount(trips));
-                let change = first.map_or_else(String::new, |first| {
-                    change(first.per_start(amount(first)), value)
-                });
-                format!("{value:.decimals$} | {change}")
-            };
-            let _ = writeln!(
-                text,
-                "| {cpus} | {name} | {} | {} | {} | {} | {:.1} |",
-                trips.storms,
-                cell(|trips| trips.taken as f64, 1),
-                cell(|trips| trips.contended as f64 * 1000.0, 1),
-                cell(|trips| trips.waited_us, 1),
-                trips.longest_wait_us / 1000.0,
-            );
-            first.get_or_insert(trips);
+            }
+            text += &row(name, &alike, first);
+            first.get_or_insert(alike.into_iter().sum());
         }
     }
     text.push('\n');
     text + &alone(records)
+}
+
+/// Storms of one kernel on as many processors, beside all `before` of the first kernel.
+fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
+    let trips: Trips = alike.iter().copied().sum();
+    let cell = |amount: fn(Trips) -> f64| {
+        let value = amount(trips);
+        let change = before.map_or_else(String::new, |before| change(amount(before), value));
+        format!("{value:.1} | {change}")
+    };
+    let mut contended: Vec<f64> = alike
+        .iter()
+        .map(|storm| storm.contended_per_thousand())
+        .collect();
+    contended.sort_by(f64::total_cmp);
+    let spread = match contended.as_slice() {
+        [least, .., most] => format!(" ({least:.0}–{most:.0})"),
+        _ => String::new(),
+    };
+    format!(
+        "| {} | {name} | {} | {} | {:.0} % | {} | {:.0}{spread} | {} |\n",
+        trips.cpus,
+        trips.storms,
+        cell(|trips| trips.per_start(trips.taken as f64)),
+        trips.taken_in_shards as f64 * 100.0 / trips.taken.max(1) as f64,
+        cell(Trips::contended_per_thousand),
+        median(&contended),
+        cell(|trips| trips.per_start(trips.waited_us)),
+    )
+}
+
+/// Of values in order; 0 of none.
+fn median(sorted: &[f64]) -> f64 {
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
+    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
 /// Trips of a storm of one worker, which meet no other, counted in instructions.
@@ -111,7 +135,7 @@ fn alone(records: &[Record]) -> String {
     );
     let mut first = None;
     for (side, name) in SIDES {
-        let Some(trips) = Trips::of(records, "trips", side, 1) else {
+        let Some(trips) = Trips::of(records, "trips", side).first().copied() else {
             continue;
         };
         let taken = trips.per_start(trips.taken as f64);
@@ -368,7 +392,7 @@ mod tests {
     #[test]
     fn trips_are_those_of_every_storm() {
         let twice = parse(&format!("{RECORD}\n{RECORD}")).expect("a record");
-        let trips = Trips::of(&twice, "storm", Side::With, 8).expect("a storm");
+        let trips: Trips = Trips::of(&twice, "storm", Side::With).into_iter().sum();
         assert_eq!((trips.storms, trips.taken), (2, 6600));
         assert_eq!(trips.per_start(trips.taken as f64), 33.0);
     }
@@ -378,11 +402,13 @@ mod tests {
         let records = parse(RECORD).expect("a record");
         let text = document(&records, None);
         assert!(
-            text.contains("| 8 | without | 1 | 48.0 |  | 300.0 |  | 0.1 |  | 0.0 |"),
+            text.contains("| 8 | without | 1 | 48.0 |  | 0 % | 300.0 |  | 300 | 0.1 |  |"),
             "{text}"
         );
         assert!(
-            text.contains("| 8 | with | 1 | 33.0 | -31 % | 0.0 | -100 % | 0.0 | -100 % | 0.0 |"),
+            text.contains(
+                "| 8 | with | 1 | 33.0 | -31 % | 91 % | 0.0 | -100 % | 0 | 0.0 | -100 % |"
+            ),
             "{text}"
         );
     }

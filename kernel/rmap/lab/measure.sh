@@ -4,7 +4,7 @@
 # the mappings of libc costs in each: docs/rmap.jsonl, of which `make docs-rmap` makes docs/rmap.md.
 #
 #   kernel/rmap/lab/measure.sh all                 every kernel and every part, built if need be
-#   kernel/rmap/lab/measure.sh storm SIDE IMAGE    which trips to the locks meet others, in storms
+#   kernel/rmap/lab/measure.sh storm WITHOUT WITH  which trips to the locks meet others, in storms
 #   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks and what they hold them for
 #   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
 #   kernel/rmap/lab/measure.sh memory SIDE IMAGE   what a file and a process take more
@@ -15,22 +15,24 @@
 #   kernel/rmap/lab/measure.sh compiled            what was compiled for other architectures
 #
 # SIDE is "without", "off" (both sets, the option of rmap off), "one-tree" (on, but with SHARDS=1) or
-# "with". SHARDS is how many a file gets, CPUS are the guests of storms. What guests print goes to
-# IMAGE.console too. storm and trips want LOCK_STAT; count wants none, since locks that are watched
-# cost many times as much.
+# "with"; storms have the images of the first and the last, and take all three in turn, since what the
+# machine does beside them moves the figures. SHARDS is how many a file gets, CPUS are the guests of
+# storms. What guests print goes to IMAGE.console too. storm and trips want LOCK_STAT; count wants none,
+# since locks that are watched cost many times as much.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
 
-keep() { # PART SIDE COMMAND…: its lines, instead of those recorded of that part and side
+keep() { # PART SIDE COMMAND…: its lines, instead of those recorded of that part and side, or of any ""
     local part=$1 side=$2 lines new=$record.new
     shift 2
     lines=$("$@")
     touch "$record"
     {
-        jq -c --arg part "$part" --arg side "$side" 'select(.part != $part or .side != $side)' "$record"
+        jq -c --arg part "$part" --arg side "$side" \
+            'select(.part != $part or ($side != "" and .side != $side))' "$record"
         jq -c --arg part "$part" --arg side "$side" --arg date "$(date -u +%F)" \
             '{part: $part, side: $side, date: $date} + .' <<< "$lines"
     } > "$new"
@@ -56,13 +58,26 @@ guest() { # CPUS IMAGE ARGUMENT…
         'select(startswith("record ")) | ltrimstr("record ") | fromjson | $origin + .'
 }
 
-storm() { # IMAGE; as many starts in every guest, the target's eight processors in rounds
-    local cpus rounds
+storm() { # WITHOUT WITH; as many starts in every guest, more guests of the target's eight processors
+    local cpus
     for cpus in ${CPUS:-1 2 4 8 16}; do
-        rounds=1
-        [ "$cpus" != 8 ] || rounds=3
-        guest "$cpus" "$1" rmap.crowd=32 rmap.workers="$cpus" rmap.starts=$((160 / cpus)) rmap.rounds=$rounds
+        for _ in 1 2 3; do
+            storm_of without "$1" "$cpus"
+            SHARDS=1 storm_of one-tree "$2" "$cpus"
+            storm_of with "$2" "$cpus"
+        done
     done
+}
+
+storm_of() { # SIDE IMAGE CPUS
+    local rounds
+    case $3 in
+    1) rounds=1 ;;
+    8) rounds=4 ;;
+    *) rounds=2 ;;
+    esac
+    guest "$3" "$2" rmap.crowd=32 rmap.workers="$3" rmap.starts=$((160 / $3)) rmap.rounds=$rounds |
+        jq -c --arg side "$1" '{side: $side} + .'
 }
 
 trips() { # IMAGE
@@ -123,21 +138,20 @@ all() {
     keep race with race "$with"
     without=$(image "$before" measure)
     keep trips without trips "$without"
-    keep storm without storm "$without"
     keep trips off trips "$(image "$after" rmap-off measure)"
     with=$(image "$after" measure)
     keep trips with trips "$with"
-    SHARDS=1 keep storm one-tree storm "$with"
-    keep storm with storm "$with"
+    keep storm "" storm "$without" "$with"
     keep stress with stress 1800 "$(image "$after" kunit stress debug)"
 }
 
 case ${1:-} in
-storm | trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
+storm) keep storm "" storm "$2" "$3" ;;
+trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
 stress) keep stress with stress "$2" "$3" ;;
 service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
 compiled) keep compiled with "$here/compile.sh" ;;
 all) all ;;
-*) sed -n '6,22p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,24p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

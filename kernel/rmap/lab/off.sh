@@ -14,12 +14,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # One line a function: its name and what it does. Where things were put is not what is done: addresses
-# go, and so do offsets into sections, which also move where strings are merged.
+# go, and so do offsets into sections, which also move where strings are merged, and what fills the room
+# before the next function.
 functions() { # OBJECT
     objdump -dr --no-show-raw-insn "$1" | awk '
         /^[0-9a-f]+ <.*>:$/ { if (name) print name "\t" body; name = $2; body = ""; next }
         !name { next }
         { sub(/^[ \t]*[0-9a-f]+:[ \t]*/, "") }
+        /^((data16|cs) )*nop/ { next }
         /^R_/ { sub(/\t\.[a-z_.0-9]+[+-]0x[0-9a-f]+$/, "\tsection") }
         { gsub(/[0-9a-f]+ </, "<"); gsub(/[ \t]+/, " "); body = body ";" $0 }
         END { if (name) print name "\t" body }' | LC_ALL=C sort
