@@ -321,7 +321,7 @@ fn compiled(records: &[Record]) -> String {
             }
             What::NotCompiled { files } => {
                 rest = format!(
-                    "By none of these was compiled, {} files{}\n\n",
+                    "Compiled by none of these: {} of the files{}\n\n",
                     files.len(),
                     names(files)
                 );

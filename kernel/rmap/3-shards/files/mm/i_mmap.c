@@ -374,7 +374,7 @@ void i_mmap_split(struct address_space *mapping)
 	flush_dcache_mmap_lock(mapping);
 	/* Pairs with smp_load_acquire() in i_mmap_load_shards(). */
 	smp_store_release(&mapping->i_mmap_shards, shards);
-	/* Pairs with smp_rmb() in i_mmap_is_split(). */
+	/* Pairs with smp_rmb() in mapping_mapped(). */
 	smp_wmb();
 	i_mmap_move_vmas(mapping, shards);
 	flush_dcache_mmap_unlock(mapping);

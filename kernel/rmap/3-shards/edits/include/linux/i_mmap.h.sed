@@ -15,14 +15,6 @@ void i_mmap_unlock_write(struct address_space *mapping, struct mm_struct *mm);\
 \
 void i_mmap_free_shards(struct address_space *mapping);\
 \
-/* For who does not hold the lock, and has looked at i_mmap_root before. */\
-static inline bool i_mmap_is_split(const struct address_space *mapping)\
-{\
-	/* Pairs with smp_wmb() in i_mmap_split(). */\
-	smp_rmb();\
-	return READ_ONCE(mapping->i_mmap_shards);\
-}\
-\
 #else /* !CONFIG_I_MMAP_SHARDS */\
 
 /^static inline void i_mmap_assert_write_all_locked\(/i\
@@ -30,15 +22,20 @@ static inline void i_mmap_free_shards(struct address_space *mapping)\
 {\
 }\
 \
-static inline bool i_mmap_is_split(const struct address_space *mapping)\
-{\
-	return false;\
-}\
-\
 #endif /* CONFIG_I_MMAP_SHARDS */\
 
 /^ \* Might pages of this file be mapped into userspace\?$/c\
  * Might pages of this file be mapped into userspace? They are taken to be once\
  * the file is split: it is not worth a look at every shard, without a lock.
-s/^	return !RB_EMPTY_ROOT\(&mapping->i_mmap_root\.rb_root\);$/	return !RB_EMPTY_ROOT(\&mapping->i_mmap_root.rb_root) ||\
-	       i_mmap_is_split(mapping);/
+/^	return !RB_EMPTY_ROOT\(&mapping->i_mmap_root\.rb_root\);$/{
+	i\
+#ifdef CONFIG_I_MMAP_SHARDS\
+	if (!RB_EMPTY_ROOT(\&mapping->i_mmap_root.rb_root))\
+		return 1;\
+	/* Pairs with smp_wmb() in i_mmap_split(). */\
+	smp_rmb();\
+	return !!READ_ONCE(mapping->i_mmap_shards);\
+#else
+	a\
+#endif
+}
