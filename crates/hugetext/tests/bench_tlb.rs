@@ -29,14 +29,27 @@ fn emulator() -> bool {
     found
 }
 
-/// The report without what differs from run to run: the time, and the page cache of the moment.
+/// The report without what differs from run to run: the time, and the page cache of the moment, which
+/// neighbours change.
 fn stable(output: &Output) -> Value {
     let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
     report.as_object_mut().unwrap().remove("run");
-    let cores = report["cores"].as_array_mut().unwrap();
-    for core in cores {
-        let layouts = core["layouts"].as_array_mut().unwrap();
+    let not_today = |layouts: &mut Value| {
+        let layouts = layouts.as_array_mut().unwrap();
         layouts.retain(|figures| figures["layout"] != "today");
+    };
+    not_today(&mut report["layouts"]);
+    for core in report["cores"].as_array_mut().unwrap() {
+        not_today(&mut core["layouts"]);
+    }
+    for benchmark in report["benchmarks"].as_array_mut().unwrap() {
+        let sides = benchmark["sides"].as_array_mut().unwrap();
+        let today = sides.iter().position(|side| side["name"] == "today");
+        let today = today.unwrap();
+        sides.remove(today);
+        for measure in benchmark["measures"].as_array_mut().unwrap() {
+            measure["values"].as_array_mut().unwrap().remove(today);
+        }
     }
     report
 }
