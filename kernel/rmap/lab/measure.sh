@@ -153,5 +153,5 @@ service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
 compiled) keep compiled with "$here/compile.sh" ;;
 all) all ;;
-*) sed -n '6,24p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,21p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
