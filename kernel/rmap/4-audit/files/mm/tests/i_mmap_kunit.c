@@ -9,6 +9,7 @@
 
 #define NR_MMS		48
 #define FAMILY		32
+#define FAMILY_SHARD	3
 #define SEGMENTS	5
 
 struct i_mmap_test {
@@ -81,6 +82,19 @@ static void unmap_segments(struct i_mmap_test *t, int mm)
 	i_mmap_unlock_write(mapping, &t->mms[mm]);
 }
 
+/* Links what a fork of @parent maps; the first of a family is its own parent. */
+static void fork_segment(struct i_mmap_test *t, int parent, int mm)
+{
+	struct address_space *mapping = &t->inode.i_data;
+	struct vm_area_struct *vma = &t->vmas[mm][1];
+
+	t->mms[mm].i_mmap_shard_nr = FAMILY_SHARD;
+	if (mm == parent)
+		mapping_rmap_tree_insert(vma, mapping);
+	else
+		mapping_rmap_tree_insert_after(vma, &t->vmas[parent][1], mapping);
+}
+
 /* How often a walk over page @pgoff meets each address space. */
 static void walk(struct i_mmap_test *t, pgoff_t pgoff, int *seen)
 {
@@ -147,7 +161,7 @@ static void a_family_does_not_crowd(struct kunit *test)
 	int mm;
 
 	for (mm = 0; mm < NR_MMS; mm++) {
-		t->mms[mm].i_mmap_shard_nr = 3;
+		t->mms[mm].i_mmap_shard_nr = FAMILY_SHARD;
 		KUNIT_EXPECT_FALSE(test, map_segments(t, mm));
 	}
 }
@@ -156,20 +170,13 @@ static void a_family_does_not_crowd(struct kunit *test)
 static void a_family_hides_nobody(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
-	struct address_space *mapping = &t->inode.i_data;
 	bool crowded = false;
 	int mm;
 
 	if (num_possible_cpus() == 1)
 		kunit_skip(test, "one CPU, nothing to split");
-	for (mm = 0; mm < FAMILY; mm++) {
-		t->mms[mm].i_mmap_shard_nr = 3;
-		if (!mm)
-			mapping_rmap_tree_insert(&t->vmas[mm][1], mapping);
-		else
-			mapping_rmap_tree_insert_after(&t->vmas[mm][1],
-						       &t->vmas[0][1], mapping);
-	}
+	for (mm = 0; mm < FAMILY; mm++)
+		fork_segment(t, 0, mm);
 	for (; mm < NR_MMS; mm++)
 		crowded |= map_segments(t, mm);
 	KUNIT_EXPECT_TRUE(test, crowded);
@@ -220,15 +227,9 @@ static void a_family_keeps_its_order(struct kunit *test)
 
 	if (num_possible_cpus() == 1)
 		kunit_skip(test, "one CPU, nothing to split");
-	/* Parents before children: mm, then mm + 1 of the same shard. */
+	/* Parents before children: mm, then mm + 1. */
 	for (mm = 0; mm < NR_MMS; mm++) {
-		t->mms[mm].i_mmap_shard_nr = 3;
-		if (!mm)
-			mapping_rmap_tree_insert(&t->vmas[mm][1], mapping);
-		else
-			mapping_rmap_tree_insert_after(&t->vmas[mm][1],
-						       &t->vmas[mm - 1][1],
-						       mapping);
+		fork_segment(t, max(mm - 1, 0), mm);
 		if (mm == NR_MMS / 2)
 			i_mmap_split(mapping);
 	}
