@@ -77,9 +77,14 @@ impl Output {
         }
     }
 
+    /// Prints lines; none for an empty text.
     fn print(&self, text: &str) -> Result<(), Failure> {
+        let text = text.trim_end();
+        if text.is_empty() {
+            return Ok(());
+        }
         let mut stdout = io::stdout().lock();
-        let written = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
+        let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
         match written {
             // The reader has seen enough, as in `hugetext check … | head`.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
