@@ -47,7 +47,8 @@ struct Learned {
 
 #[derive(Serialize)]
 struct Report {
-    command: Vec<String>,
+    /// The command and its arguments.
+    argv: Vec<String>,
     /// Executions in all.
     executions: u64,
     /// Highest executions × huge first.
@@ -173,7 +174,7 @@ fn report(tally: &Tally, ground: &Ground, command: &[OsString]) -> Report {
     files
         .sort_by_key(|file| std::cmp::Reverse(u128::from(file.executions) * u128::from(file.huge)));
     Report {
-        command: command
+        argv: command
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
@@ -204,10 +205,7 @@ fn show(report: &Report) -> String {
         .files
         .iter()
         .map(|file| format!(" --also {}", quote(&file.path.to_string_lossy())));
-    let command = report
-        .command
-        .iter()
-        .map(|word| format!(" {}", quote(word)));
+    let command = report.argv.iter().map(|word| format!(" {}", quote(word)));
     format!(
         "{executions} executions\n{table}\n\nhugetext run{} --{}",
         also.collect::<String>(),
