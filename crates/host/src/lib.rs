@@ -13,6 +13,7 @@ mod filesystem;
 mod guard;
 mod instance;
 mod launch;
+mod lock;
 mod machine;
 mod mapping;
 mod namespace;
@@ -38,6 +39,7 @@ pub use filesystem::{MountedOn, Mounts, free_bytes, open_regular, open_without_w
 pub use guard::Guard;
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
+pub use lock::lock;
 pub use machine::{Machine, Paging, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use namespace::{

@@ -19,14 +19,13 @@ mod upkeep;
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::lock::lock;
 use crate::output::{ReplaceError, Replacement};
 pub use trust::may_stand_in;
 pub use upkeep::{Collected, EntryInfo, Flaw};
@@ -103,8 +102,6 @@ struct Origin {
 /// How long to wait for others who change the store: many times what the largest program takes to
 /// copy, and short enough for a command that would rather start without.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often to ask in that time.
-const NAP: Duration = Duration::from_millis(5);
 
 /// A store, its directory found safe when it was opened.
 #[derive(Debug)]
@@ -275,28 +272,16 @@ impl Store {
         }))
     }
 
-    /// Waits until nobody else adds or removes, but not for ever, since one of them may be stopped or
-    /// hang; ends when the file is dropped or the process dies.
+    /// Waits until nobody else adds or removes, but not for ever.
     fn lock(&self) -> Result<File, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly(self.root.clone()));
         }
         let path = self.root.join("lock");
-        let mut options = fs::OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600);
-        let file = file.open(&path).map_err(at(&path))?;
-        let begun = Instant::now();
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(file),
-                Err(Errno::WOULDBLOCK) if begun.elapsed() < self.patience => {
-                    std::thread::sleep(NAP);
-                }
-                Err(Errno::WOULDBLOCK) => return Err(StoreError::Busy(self.root.clone())),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(at(&path)(error.into())),
-            }
-        }
+        lock(&path, self.patience).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StoreError::Busy(self.root.clone()),
+            _ => at(&path)(error),
+        })
     }
 
     fn index(&self) -> PathBuf {

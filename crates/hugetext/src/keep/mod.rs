@@ -3,7 +3,10 @@
 mod daemon;
 pub(crate) mod list;
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hugetext_loader::Environment;
@@ -70,6 +73,10 @@ struct Entries {
 
 /// The file that `add` and `rm` change.
 const OWN_LIST: &str = "local.toml";
+/// The file that they lock beside it.
+const LOCK: &str = ".lock";
+/// How long they wait for it: many times what a change takes.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
 struct Applied {
@@ -134,11 +141,24 @@ fn edit(
     let directory = options.lists.clone().or_else(list::own_directory);
     let directory = directory.ok_or_else(|| Failure::new("keep", "no home directory"))?;
     std::fs::create_dir_all(&directory).map_err(|error| Failure::at(&directory, plain(&error)))?;
+    let _lock = lock(&directory)?;
     let path = directory.join(OWN_LIST);
     let mut list = List::read(&path)?;
     change(&mut list)?;
     list.write(&path)?;
     Ok(Verdict::Done)
+}
+
+/// Held while a list is read, changed and written, so that no entry of another process is lost.
+fn lock(directory: &Path) -> Result<File, Failure> {
+    let path = directory.join(LOCK);
+    hugetext_host::lock(&path, PATIENCE).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => {
+            let failure = Failure::at(&path, "held by another process for long");
+            failure.remedy("try again when that has ended")
+        }
+        _ => Failure::io(&path, &error),
+    })
 }
 
 fn add(list: &mut List, entries: &Entries) -> Result<(), Failure> {

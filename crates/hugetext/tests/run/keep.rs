@@ -2,20 +2,23 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::subject::{HUGETEXT, Subject, text};
 
 fn keep(subject: &Subject) -> Command {
+    keep_in(subject.directory())
+}
+
+/// `keep` with its lists and its store in `directory`.
+fn keep_in(directory: &Path) -> Command {
     let mut command = Command::new(HUGETEXT);
     command
         .arg("keep")
         .arg("--lists")
-        .arg(subject.directory().join("keep.d"));
-    command
-        .arg("--store")
-        .arg(subject.directory().join("store"));
+        .arg(directory.join("keep.d"));
+    command.arg("--store").arg(directory.join("store"));
     command
 }
 
@@ -80,6 +83,30 @@ fn apply_does_nothing_twice_and_says_what_is_not_there() {
         .args(["--package", "no-such-package"])
         .status();
     assert_eq!(twice.unwrap().code(), Some(2));
+}
+
+#[test]
+fn no_entry_of_another_process_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..20).map(|number| format!("/nowhere/{number}")).collect();
+    let all = |task: &str| {
+        let start = |name: &String| {
+            keep_in(directory.path())
+                .args([task, name])
+                .spawn()
+                .unwrap()
+        };
+        let children: Vec<Child> = names.iter().map(start).collect();
+        for mut child in children {
+            assert_eq!(child.wait().unwrap().code(), Some(0));
+        }
+        text(&done(keep_in(directory.path()).arg("ls")).stdout)
+    };
+    let list = all("add");
+    for name in &names {
+        assert!(list.contains(&format!("\"{name}\"")), "{name} in {list}");
+    }
+    assert_eq!(all("rm"), "", "nothing is listed, so nothing is printed");
 }
 
 struct Daemon {
