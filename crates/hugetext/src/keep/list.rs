@@ -9,18 +9,11 @@ use std::process::Command;
 use hugetext_host::Replacement;
 use serde::{Deserialize, Serialize};
 
+use super::unit;
 use crate::failure::Failure;
 
 /// Root's lists.
 const SYSTEM: &str = "/etc/hugetext/keep.d";
-/// Where systemd looks for units, first match first (systemd.unit(5)).
-const UNIT_DIRECTORIES: [&str; 5] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
 
 /// One list. What is named is warmed with the libraries it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -90,7 +83,10 @@ impl List {
             }
         }
         for unit in &self.units {
-            match unit_programs(unit) {
+            match unit::programs(unit) {
+                Some(programs) if programs.is_empty() => {
+                    problems.push(format!("{unit}: names no program to start"));
+                }
                 Some(programs) => names.extend(programs),
                 None => problems.push(format!("{unit}: no such unit")),
             }
@@ -159,38 +155,6 @@ fn package_files(package: &str) -> Option<Vec<String>> {
     Some(files.map(str::to_owned).collect())
 }
 
-/// The programs of a unit's ExecStart lines, read from its files; drop-ins come after.
-fn unit_programs(unit: &str) -> Option<Vec<String>> {
-    let main = UNIT_DIRECTORIES
-        .iter()
-        .map(|directory| Path::new(directory).join(unit))
-        .find_map(|path| fs::read_to_string(path).ok())?;
-    let mut text = main;
-    for directory in UNIT_DIRECTORIES {
-        let drop_ins = Path::new(directory).join(format!("{unit}.d/*.conf"));
-        let matches = drop_ins
-            .to_str()
-            .and_then(|pattern| glob::glob(pattern).ok());
-        for path in matches.into_iter().flatten().flatten() {
-            text.push_str(&fs::read_to_string(path).unwrap_or_default());
-        }
-    }
-    Some(exec_start(&text))
-}
-
-/// The programs of ExecStart= lines, without the characters before the path (systemd.service(5)).
-fn exec_start(unit: &str) -> Vec<String> {
-    unit.lines()
-        .filter_map(|line| line.trim().strip_prefix("ExecStart="))
-        .filter_map(|value| value.split_whitespace().next())
-        .map(|word| {
-            word.trim_start_matches(['@', '-', ':', '+', '!', '|'])
-                .to_owned()
-        })
-        .filter(|path| path.starts_with('/'))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,13 +176,6 @@ mod tests {
         let mut problems = Vec::new();
         let all = read_all(&[directory.path().to_owned()], &mut problems);
         assert_eq!((all, problems.len()), (List::default(), 1));
-    }
-
-    #[test]
-    fn finds_the_programs_of_a_unit() {
-        let unit =
-            "[Service]\nExecStart=\nExecStart=-/usr/sbin/cron -f $OPTS\n ExecStart=@!/bin/a b\n";
-        assert_eq!(exec_start(unit), ["/usr/sbin/cron", "/bin/a"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod daemon;
 pub(crate) mod list;
+mod unit;
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -66,7 +67,7 @@ struct Entries {
     /// An installed package
     #[arg(long = "package", value_name = "NAME")]
     packages: Vec<String>,
-    /// A systemd unit
+    /// A systemd unit, whose ExecStart programs are meant
     #[arg(long = "unit", value_name = "NAME")]
     units: Vec<String>,
 }
