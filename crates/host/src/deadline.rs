@@ -1,7 +1,7 @@
 //! A bound on how long a child may run.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,12 @@ impl Running {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl AsRawFd for Running {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 }
 

@@ -10,6 +10,7 @@ mod deadline;
 mod exec;
 mod extents;
 mod filesystem;
+mod forward;
 mod guard;
 mod instance;
 mod launch;

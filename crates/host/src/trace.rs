@@ -9,6 +9,8 @@ use std::process::{Command, ExitStatus};
 
 use libc::{c_int, pid_t};
 
+use crate::forward::Forward;
+
 /// What a watched process does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
@@ -38,7 +40,7 @@ const FOLLOW: c_int = libc::PTRACE_O_TRACEFORK
 ///
 /// Traced set-id programs do not change the user unless the tracer has CAP_SYS_PTRACE, and nobody
 /// else can trace the processes meanwhile. Terminal signals are the command's business: this
-/// process ignores them from now on.
+/// process ignores them from now on. SIGTERM and SIGHUP go to the command while it runs.
 pub fn watch(
     command: &mut Command,
     mut seen: impl FnMut(Moment) -> bool,
@@ -47,6 +49,8 @@ pub fn watch(
     unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0)) };
     let child = command.spawn()?;
     ignore_terminal_signals();
+    // Without it the command is watched all the same.
+    let _forward = Forward::to(child.id()).ok();
     let root = pid_t::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
     let mut watch = Watch {
         root,

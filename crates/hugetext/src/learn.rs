@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use clap::Args;
-use hugetext_host::{Moment, executable_files, watch};
+use hugetext_host::{Moment, Replacement, executable_files, watch};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -121,6 +121,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Ok(found) => found,
         Err(verdict) => return Ok(verdict),
     };
+    if let Some(path) = &arguments.keep {
+        // Better known before the command has run than afterwards.
+        Replacement::new(path).map_err(|error| Failure::at(path, error))?;
+    }
     let ground = Ground::this()?;
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments.command.iter().skip(1));
@@ -132,11 +136,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let status = watch(&mut command, |moment| tally.note(moment));
     let status = status.map_err(|error| watching_failed(&program, &error))?;
     let report = report(&tally, &ground, &arguments.command);
-    if let Some(path) = &arguments.keep {
+    let written = arguments.keep.as_ref().map_or(Ok(()), |path| {
         let paths = report.files.iter().map(|file| file.path.clone());
-        List::of_paths(paths).write(path)?;
-    }
+        List::of_paths(paths).write(path)
+    });
     output.result("learn", &report, show)?;
+    if let Err(failure) = written {
+        if status.success() {
+            return Err(failure);
+        }
+        output.error(&failure);
+    }
     Ok(Verdict::Status(exit_code(status)))
 }
 

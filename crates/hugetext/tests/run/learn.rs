@@ -1,7 +1,8 @@
 //! `hugetext learn`: what a command's executions are spent on.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
 use crate::subject::{HUGETEXT, Subject, text};
 
@@ -39,4 +40,59 @@ fn ranks_what_is_executed_most() {
         .args(["learn", "no-such-command-anywhere"])
         .status();
     assert_eq!(missing.unwrap().code(), Some(127));
+}
+
+#[test]
+fn a_list_that_cannot_be_written_costs_no_run_and_no_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let gone = directory.path().join("gone");
+    let learn = |script: &str| {
+        let mut command = Command::new(HUGETEXT);
+        command.args(["learn", "--keep"]).arg(gone.join("list"));
+        command.args(["--", "sh", "-c", script]).arg(&gone);
+        command.output().unwrap()
+    };
+    let before = learn("echo ran");
+    assert_eq!(before.status.code(), Some(2));
+    assert_eq!(text(&before.stdout), "", "the command was not run");
+    fs::create_dir(&gone).unwrap();
+    for (script, status) in [("rmdir \"$0\"", 2), ("rmdir \"$0\"; exit 3", 3)] {
+        fs::create_dir_all(&gone).unwrap();
+        let after = learn(script);
+        let said = text(&after.stderr);
+        if said.contains("ptrace") {
+            println!("skipped: {said}");
+            return;
+        }
+        assert_eq!(after.status.code(), Some(status), "{said}");
+        assert!(said.contains(gone.to_str().unwrap()), "{said}");
+        assert!(text(&after.stdout).contains("executions"));
+    }
+}
+
+#[test]
+fn a_request_to_end_goes_to_the_command_and_the_report_is_kept() {
+    let mut learn = Command::new(HUGETEXT)
+        .args(["learn", "--json", "--", "sh", "-c"])
+        .arg("trap 'kill $!; exit 9' TERM; sleep 1000 & echo ready; wait")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(learn.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    if line.contains("ptrace") {
+        println!("skipped: {line}");
+        learn.wait().unwrap();
+        return;
+    }
+    let pid = rustix::process::Pid::from_child(&learn);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let mut document = String::new();
+    let mut stdout = learn.stdout.take().unwrap();
+    stdout.read_to_string(&mut document).unwrap();
+    assert_eq!(learn.wait().unwrap().code(), Some(9));
+    let report: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert!(report["executions"].as_u64().unwrap() >= 1);
 }
