@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hugetext_host::{FileMapping, FileWindows, Watcher};
 
-use super::{Options, apply, directories};
+use super::{Options, apply, directories, read};
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
@@ -23,10 +23,11 @@ const REWARM: Duration = Duration::from_secs(60);
 
 /// Runs until it is killed; the kernel unlocks the memory then.
 pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Verdict, Failure> {
+    let lists = directories(options)?;
     let watcher = Watcher::new().map_err(|error| Failure::new("inotify", plain(&error)))?;
     let mut pinned = Vec::new();
     loop {
-        let round = Round::of(options, budget)?;
+        let round = Round::of(&lists, options, budget, output)?;
         for directory in &round.directories {
             // A directory that is not there yet has no file to lose.
             let _ = watcher.add(directory);
@@ -89,11 +90,17 @@ struct Round {
 }
 
 impl Round {
-    fn of(options: &Options, budget: Size) -> Result<Round, Failure> {
-        let applied = apply(options)?;
+    fn of(
+        lists: &[PathBuf],
+        options: &Options,
+        budget: Size,
+        output: &Output,
+    ) -> Result<Round, Failure> {
+        let (list, _) = read(lists, output);
+        let applied = apply(&list, options)?;
         let ground = Ground::this()?;
         let mut round = Round {
-            directories: directories(options).into_iter().collect(),
+            directories: lists.iter().cloned().collect(),
             problems: applied.problems,
             ..Round::default()
         };

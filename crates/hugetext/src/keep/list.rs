@@ -48,7 +48,13 @@ impl List {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(List::default()),
             Err(error) => return Err(Failure::io(path, &error)),
         };
-        toml::from_str(&text).map_err(|error| Failure::at(path, error.message()))
+        toml::from_str(&text).map_err(|error| match line(&text, &error) {
+            Some(line) => {
+                let subject = format!("{}:{line}", path.display());
+                Failure::new(subject, error.message())
+            }
+            None => Failure::at(path, error.message()),
+        })
     }
 
     /// Writes it, over whatever is there.
@@ -114,12 +120,24 @@ pub(crate) fn own_directory() -> Option<PathBuf> {
     base.map(|base| base.join("hugetext/keep.d"))
 }
 
-/// All lists in `directories` as one. A list that cannot be read is a problem, not an end.
-pub(crate) fn read_all(directories: &[PathBuf], problems: &mut Vec<String>) -> List {
+/// The line of `text` that an error is about, from 1.
+fn line(text: &str, error: &toml::de::Error) -> Option<usize> {
+    let before = text.as_bytes().get(..error.span()?.start)?;
+    Some(before.iter().filter(|byte| **byte == b'\n').count() + 1)
+}
+
+/// All lists in `directories` as one, and why some could not be read. A directory may be missing.
+pub(crate) fn read_all(directories: &[PathBuf]) -> (List, Vec<Failure>) {
     let mut all = List::default();
+    let mut failures = Vec::new();
     for directory in directories {
-        let Ok(entries) = fs::read_dir(directory) else {
-            continue;
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                failures.push(Failure::io(directory, &error));
+                continue;
+            }
         };
         let mut files: Vec<PathBuf> = entries
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -132,11 +150,11 @@ pub(crate) fn read_all(directories: &[PathBuf], problems: &mut Vec<String>) -> L
         for file in files {
             match List::read(&file) {
                 Ok(list) => all.extend(list),
-                Err(failure) => problems.push(failure.to_string()),
+                Err(failure) => failures.push(failure),
             }
         }
     }
-    all
+    (all, failures)
 }
 
 /// The regular files of a package that could be programs or libraries.
@@ -171,11 +189,14 @@ mod tests {
         };
         list.write(&path).unwrap();
         assert_eq!(List::read(&path).unwrap(), list);
-        fs::write(&path, "path = [\"misspelt\"]").unwrap();
-        assert!(List::read(&path).is_err());
-        let mut problems = Vec::new();
-        let all = read_all(&[directory.path().to_owned()], &mut problems);
-        assert_eq!((all, problems.len()), (List::default(), 1));
+        fs::write(&path, "paths = []\npath = [\"misspelt\"]").unwrap();
+        let (all, failures) = read_all(&[directory.path().to_owned()]);
+        assert_eq!(all, List::default());
+        let [failure] = failures.as_slice() else {
+            panic!("{failures:?}");
+        };
+        let place = format!("{}:2: unknown field `path`", path.display());
+        assert!(failure.to_string().starts_with(&place), "{failure}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `hugetext keep`: a list of what stays warm, and keeping it so.
 
 mod daemon;
+mod entry;
 pub(crate) mod list;
 mod unit;
 
@@ -14,7 +15,7 @@ use hugetext_loader::Environment;
 use serde::Serialize;
 
 use crate::Verdict;
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::run::{self, Action, Place, Policy, Step, Targets};
 use crate::size::Size;
@@ -50,6 +51,8 @@ enum Task {
     /// Print the lists as one
     Ls,
     /// Warm everything listed, and fix copies of what needs it; does nothing twice
+    ///
+    /// Exits with 1 if something listed is not there, or not all of it is warm.
     Apply,
     /// Stay and hold everything listed in memory, through upgrades too
     Daemon {
@@ -61,7 +64,7 @@ enum Task {
 
 #[derive(Debug, Args)]
 struct Entries {
-    /// Paths and globs
+    /// Paths, which need not be there yet, globs, directories to search, and commands on PATH
     #[arg(required_unless_present_any = ["packages", "units"])]
     paths: Vec<String>,
     /// An installed package
@@ -83,6 +86,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Applied {
     files: Vec<Kept>,
     problems: Vec<String>,
+    #[serde(skip)]
+    verdict: Verdict,
 }
 
 /// A file that is kept.
@@ -102,46 +107,64 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let options = &arguments.options;
     match &arguments.task {
         Task::Add(entries) => edit(options, |list| add(list, entries)),
-        Task::Rm(entries) => edit(options, |list| remove(list, entries)),
+        Task::Rm(entries) => {
+            directories(options)?;
+            edit(options, |list| remove(list, entries))
+        }
         Task::Ls => {
-            let mut problems = Vec::new();
-            let list = list::read_all(&directories(options), &mut problems);
-            problems.iter().for_each(|problem| output.warn(problem));
+            let (list, verdict) = read(&directories(options)?, output);
             output.result("keep ls", &list, |list| {
                 toml::to_string_pretty(list).unwrap_or_default()
             })?;
-            Ok(Verdict::Done)
+            Ok(verdict)
         }
         Task::Apply => {
-            let applied = apply(options)?;
+            let (list, verdict) = read(&directories(options)?, output);
+            let applied = apply(&list, options)?;
             output.result("keep apply", &applied, show)?;
             applied
                 .problems
                 .iter()
                 .for_each(|problem| output.warn(problem));
-            match applied.files.iter().all(|file| file.done) {
-                true => Ok(Verdict::Done),
-                false => Ok(Verdict::No),
-            }
+            Ok(verdict.and(applied.verdict))
         }
         Task::Daemon { budget } => daemon::run(options, *budget, output),
     }
 }
 
-fn directories(options: &Options) -> Vec<PathBuf> {
-    match &options.lists {
-        Some(directory) => vec![directory.clone()],
-        None => list::directories(),
+/// The directories to read. One that is named has to be there.
+fn directories(options: &Options) -> Result<Vec<PathBuf>, Failure> {
+    let Some(named) = &options.lists else {
+        return Ok(list::directories());
+    };
+    match std::fs::read_dir(named) {
+        Ok(_) => Ok(vec![named.clone()]),
+        Err(error) => {
+            let failure = Failure::io(named, &error);
+            Err(failure.remedy("name a directory of lists; `hugetext keep add` makes one"))
+        }
     }
 }
 
+/// All lists as one, with an error printed for each that could not be read.
+fn read(directories: &[PathBuf], output: &Output) -> (List, Verdict) {
+    let (list, failures) = list::read_all(directories);
+    failures.iter().for_each(|failure| output.error(failure));
+    match failures.is_empty() {
+        true => (list, Verdict::Done),
+        false => (list, Verdict::Failed),
+    }
+}
+
+/// Changes the list that is the caller's own.
 fn edit(
     options: &Options,
     change: impl FnOnce(&mut List) -> Result<(), Failure>,
 ) -> Result<Verdict, Failure> {
     let directory = options.lists.clone().or_else(list::own_directory);
-    let directory = directory.ok_or_else(|| Failure::new("keep", "no home directory"))?;
-    std::fs::create_dir_all(&directory).map_err(|error| Failure::at(&directory, plain(&error)))?;
+    let directory = directory
+        .ok_or_else(|| Failure::new("keep", "no home directory").remedy("name one with --lists"))?;
+    std::fs::create_dir_all(&directory).map_err(|error| Failure::io(&directory, &error))?;
     let _lock = lock(&directory)?;
     let path = directory.join(OWN_LIST);
     let mut list = List::read(&path)?;
@@ -170,12 +193,7 @@ fn add(list: &mut List, entries: &Entries) -> Result<(), Failure> {
             }
         }
     };
-    // A list is read from anywhere, so a path that is there is written out.
-    let whole = |path: &String| match std::path::absolute(path) {
-        Ok(absolute) if absolute.exists() => absolute.to_string_lossy().into_owned(),
-        _ => path.clone(),
-    };
-    let paths: Vec<String> = entries.paths.iter().map(whole).collect();
+    let paths: Vec<String> = entries.paths.iter().map(|e| entry::absolute(e)).collect();
     extend(&mut list.paths, &paths);
     extend(&mut list.packages, &entries.packages);
     extend(&mut list.units, &entries.units);
@@ -183,28 +201,30 @@ fn add(list: &mut List, entries: &Entries) -> Result<(), Failure> {
 }
 
 fn remove(list: &mut List, entries: &Entries) -> Result<(), Failure> {
-    let take = |own: &mut Vec<String>, gone: &[String]| {
-        for entry in gone {
-            let before = own.len();
-            own.retain(|kept| kept != entry);
-            if own.len() == before {
-                let failure = Failure::new(entry, "not in the list");
-                return Err(failure.remedy("`hugetext keep ls` prints it"));
-            }
+    let take = |own: &mut Vec<String>, gone: &String, written: &String| {
+        let before = own.len();
+        own.retain(|kept| kept != gone && kept != written);
+        if own.len() < before {
+            return Ok(());
         }
-        Ok(())
+        let failure = Failure::new(gone, "not in the list");
+        Err(failure.remedy("`hugetext keep ls` prints it"))
     };
-    take(&mut list.paths, &entries.paths)?;
-    take(&mut list.packages, &entries.packages)?;
-    take(&mut list.units, &entries.units)
+    for path in &entries.paths {
+        take(&mut list.paths, path, &entry::absolute(path))?;
+    }
+    for package in &entries.packages {
+        take(&mut list.packages, package, package)?;
+    }
+    for unit in &entries.units {
+        take(&mut list.units, unit, unit)?;
+    }
+    Ok(())
 }
 
 /// Warms everything listed.
-fn apply(options: &Options) -> Result<Applied, Failure> {
-    let mut problems = Vec::new();
-    let list = list::read_all(&directories(options), &mut problems);
-    let (names, missing) = list.names();
-    problems.extend(missing);
+fn apply(list: &List, options: &Options) -> Result<Applied, Failure> {
+    let (names, mut problems) = list.names();
     let ground = Ground::this()?;
     let environment = Environment::default();
     let mut targets = Targets::new(ground.leaf, false, &environment);
@@ -220,7 +240,16 @@ fn apply(options: &Options) -> Result<Applied, Failure> {
             Err(failure) => problems.push(failure.to_string()),
         }
     }
-    Ok(Applied { files, problems })
+    let none = files.is_empty() && !names.is_empty();
+    let verdict = match none || !problems.is_empty() || files.iter().any(|file| !file.done) {
+        true => Verdict::No,
+        false => Verdict::Done,
+    };
+    Ok(Applied {
+        files,
+        problems,
+        verdict,
+    })
 }
 
 /// Warms one file, or the copy that `run` shows in its place; `None` if no text of it can be huge.

@@ -71,8 +71,9 @@ fn apply_does_nothing_twice_and_says_what_is_not_there() {
             .arg("add")
             .args(["--package", "no-such-package"]),
     );
-    let warned = text(&done(keep(&subject).arg("apply")).stderr);
-    assert!(warned.contains("no-such-package"), "{warned}");
+    let no = keep(&subject).arg("apply").output().unwrap();
+    assert_eq!(no.status.code(), Some(1));
+    assert!(text(&no.stderr).contains("no-such-package"), "{no:?}");
     done(
         keep(&subject)
             .arg("rm")
@@ -107,6 +108,69 @@ fn no_entry_of_another_process_is_lost() {
         assert!(list.contains(&format!("\"{name}\"")), "{name} in {list}");
     }
     assert_eq!(all("rm"), "", "nothing is listed, so nothing is printed");
+}
+
+#[test]
+fn entries_mean_the_same_from_everywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path().join("[odd] name");
+    fs::create_dir(&here).unwrap();
+    fs::write(here.join("there"), "").unwrap();
+    let entries = ["m*", "not-yet", "there", "./sub/", "sh"];
+    let keep = |task: &str| {
+        let mut command = keep_in(directory.path());
+        command.current_dir(&here).arg(task);
+        command
+    };
+    done(keep("add").args(entries));
+    let list = text(&done(keep_in(directory.path()).args(["ls", "--json"])).stdout);
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let paths: Vec<&str> = list["paths"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p.as_str().unwrap())
+        .collect();
+    assert!(paths.iter().all(|path| path.starts_with('/')), "{paths:?}");
+    assert!(
+        paths[4].ends_with("/sh") && !paths[4].contains("odd"),
+        "{paths:?}"
+    );
+    fs::write(here.join("match"), "").unwrap();
+    let found = glob::glob(paths[0]).unwrap().flatten();
+    assert_eq!(found.collect::<Vec<_>>(), [here.join("match")]);
+    done(keep("rm").args(entries));
+    assert_eq!(text(&done(keep("ls").arg("-v")).stdout), "");
+}
+
+#[test]
+fn what_cannot_be_kept_is_not_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let code = |arguments: &[&str]| {
+        let output = keep_in(directory.path()).args(arguments).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let (status, said) = code(&["apply"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("keep.d") && said.contains("keep add"),
+        "{said}"
+    );
+    assert_eq!(code(&["rm", "/nowhere"]).0, Some(2));
+    assert!(!directory.path().join("keep.d").exists());
+
+    fs::create_dir(directory.path().join("keep.d")).unwrap();
+    assert_eq!(code(&["apply"]).0, Some(0), "nothing is listed");
+    for entry in [&["--unit", "no-such.service"][..], &["/nowhere/program"]] {
+        assert_eq!(code(&[&["add"], entry].concat()).0, Some(0));
+        let (status, said) = code(&["apply"]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains(entry[entry.len() - 1]), "{said}");
+        assert_eq!(code(&[&["rm"], entry].concat()).0, Some(0));
+    }
+    fs::write(directory.path().join("keep.d/broken.toml"), "paths = [").unwrap();
+    assert_eq!(code(&["apply"]).0, Some(2));
+    assert_eq!(code(&["ls"]).0, Some(2));
 }
 
 struct Daemon {
