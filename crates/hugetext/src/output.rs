@@ -39,6 +39,16 @@ struct Document<'a, T> {
     body: &'a T,
 }
 
+impl<'a, T> Document<'a, T> {
+    fn new(command: &'a str, body: &'a T) -> Document<'a, T> {
+        Document {
+            schema: 1,
+            command,
+            body,
+        }
+    }
+}
+
 impl Output {
     pub(crate) fn new(options: Options) -> Output {
         Output { options }
@@ -61,19 +71,33 @@ impl Output {
         body: &T,
         shows: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
+        let document = Document::new(command, body);
+        let json = || serde_json::to_string_pretty(&document);
+        self.tell(json, || shows(body))
+    }
+
+    /// Prints one of many results: with `--json` a document in one line.
+    pub(crate) fn event<T: Serialize>(
+        &self,
+        command: &str,
+        body: &T,
+        shows: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        let document = Document::new(command, body);
+        self.tell(|| serde_json::to_string(&document), || shows(body))
+    }
+
+    fn tell(
+        &self,
+        json: impl FnOnce() -> serde_json::Result<String>,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
         if self.options.json {
-            let document = Document {
-                schema: 1,
-                command,
-                body,
-            };
-            let text = serde_json::to_string_pretty(&document)
-                .map_err(|error| Failure::new("standard output", error))?;
-            self.print(&text)
+            self.print(&json().map_err(|error| Failure::new("standard output", error))?)
         } else if self.options.quiet {
             Ok(())
         } else {
-            self.print(&shows(body))
+            self.print(&text())
         }
     }
 
@@ -90,14 +114,6 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
             Err(error) => Err(Failure::new("standard output", error)),
             Ok(()) => Ok(()),
-        }
-    }
-
-    /// Prints a line of a report that goes on, unless quiet or as JSON.
-    pub(crate) fn line(&self, text: impl fmt::Display) -> Result<(), Failure> {
-        match self.options.json || self.options.quiet {
-            true => Ok(()),
-            false => self.print(&text.to_string()),
         }
     }
 

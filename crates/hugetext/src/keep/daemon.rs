@@ -1,4 +1,4 @@
-//! `hugetext keep daemon`: text locked in memory, so that reclaim leaves it alone, and taken up anew
+//! `hugetext keep daemon`: what `warm` warms, locked in memory, so that reclaim leaves it alone, and taken up anew
 //! when an upgrade replaces it.
 
 use std::collections::HashSet;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_host::{FileMapping, FileWindows, Watcher};
+use serde::Serialize;
 
 use super::{Options, apply, directories, read};
 use crate::Verdict;
@@ -27,22 +28,27 @@ pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Ve
     let watcher = Watcher::new().map_err(|error| Failure::new("inotify", plain(&error)))?;
     let mut pinned = Vec::new();
     loop {
-        let round = Round::of(&lists, options, budget, output)?;
+        let mut round = Round::of(&lists, options, budget, output)?;
         for directory in &round.directories {
             // A directory that is not there yet has no file to lose.
             let _ = watcher.add(directory);
         }
         // The new mappings are locked before the old ones go, so nothing turns cold in between.
-        drop(std::mem::replace(&mut pinned, round.pinned));
+        drop(std::mem::replace(
+            &mut pinned,
+            std::mem::take(&mut round.pinned),
+        ));
         for problem in &round.problems {
             output.warn(problem);
         }
-        output.line(format_args!(
-            "{} locked in {} files, {} over the budget",
-            bytes(round.locked),
-            round.files,
-            bytes(round.over)
-        ))?;
+        output.event("keep daemon", &round, |round| {
+            format!(
+                "{} locked in {} files, {} over the budget",
+                bytes(round.locked),
+                round.files,
+                bytes(round.over)
+            )
+        })?;
         let timeout = (round.over > 0).then_some(REWARM);
         wait_for_change(&watcher, &round.names, timeout)
             .map_err(|error| Failure::new("inotify", plain(&error)))?;
@@ -74,8 +80,9 @@ fn wait_for_change(
 }
 
 /// Everything listed, as it is now.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Round {
+    #[serde(skip)]
     pinned: Vec<FileMapping>,
     /// Bytes locked.
     locked: u64,
@@ -84,8 +91,11 @@ struct Round {
     /// Bytes that the budget left out.
     over: u64,
     /// What to watch.
+    #[serde(skip)]
     directories: HashSet<PathBuf>,
+    #[serde(skip)]
     names: HashSet<std::ffi::OsString>,
+    /// What could not be kept, a line each.
     problems: Vec<String>,
 }
 

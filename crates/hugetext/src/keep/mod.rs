@@ -55,8 +55,11 @@ enum Task {
     /// Exits with 1 if something listed is not there, or not all of it is warm.
     Apply,
     /// Stay and hold everything listed in memory, through upgrades too
+    ///
+    /// Prints a line now and after every change, with --json a document.
     Daemon {
-        /// Bytes of text to lock in memory at most; what comes after is only warmed
+        /// Bytes to lock in memory at most: of read-only segments, which are text and read-only
+        /// data; what comes after is only warmed
         #[arg(long, value_name = "SIZE", default_value = "1G")]
         budget: Size,
     },

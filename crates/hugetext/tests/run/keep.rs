@@ -182,7 +182,7 @@ impl Daemon {
     fn start(subject: &Subject) -> Daemon {
         let mut command = keep(subject);
         let mut child = command
-            .arg("daemon")
+            .args(["daemon", "--json"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -191,10 +191,10 @@ impl Daemon {
     }
 
     /// The next round's report; the daemon prints one when the round is over.
-    fn round(&mut self) -> String {
+    fn round(&mut self) -> serde_json::Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
-        line
+        serde_json::from_str(&line).unwrap()
     }
 
     /// VmLck, in bytes.
@@ -236,6 +236,8 @@ fn the_daemon_holds_text_through_an_upgrade() {
         return;
     }
     assert!(daemon.locked() >= 6 << 20, "{line}");
+    assert_eq!(line["locked"], daemon.locked());
+    assert_eq!(line["files"], 1);
     let entry = || -> PathBuf {
         let maps = daemon.maps();
         let line = maps
