@@ -187,9 +187,12 @@ fn what_others_could_have_written_is_refused() {
 fn damage_is_found() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::create(&directory.path().join("store")).unwrap();
-    let entry = put(&store, &original(directory.path(), "a", b"text")).unwrap();
+    let path = original(directory.path(), "a", b"text");
+    let entry = put(&store, &path).unwrap();
     fs::write(&entry.path, "TEXt").unwrap();
-    assert_eq!(store.verify().unwrap().len(), 1);
+    let flaws = store.verify().unwrap();
+    assert_eq!(flaws.len(), 1);
+    assert_eq!(Path::new(&flaws[0].path), path);
 }
 
 #[test]

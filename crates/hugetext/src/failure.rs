@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use hugetext_elf::ImageError;
-use hugetext_host::ProcessError;
+use hugetext_host::{ProcessError, StoreError};
 
 /// An error for the user.
 #[derive(Debug)]
@@ -62,6 +62,19 @@ impl Failure {
     /// An error about a process.
     pub(crate) fn process(pid: i32, error: &ProcessError) -> Failure {
         Failure::new(format_args!("process {pid}"), error)
+    }
+
+    /// An error of the store that copies are kept in, about the store or an original.
+    pub(crate) fn store(subject: impl fmt::Display, error: &StoreError) -> Failure {
+        let failure = Failure::new(subject, error);
+        match error {
+            StoreError::ReadOnly(_) => failure.remedy("run as root"),
+            StoreError::Full { .. } => {
+                failure.remedy("`hugetext store gc --limit SIZE` allows more")
+            }
+            StoreError::Busy(_) | StoreError::Changed => failure.remedy("try again"),
+            _ => failure,
+        }
     }
 
     /// Adds what to do.

@@ -46,6 +46,9 @@ enum Task {
     Verify,
 }
 
+/// How much of a key is shown: enough to tell copies apart, and for `rm`.
+const SHORT: usize = 12;
+
 #[derive(Serialize)]
 struct Listing {
     store: PathBuf,
@@ -86,11 +89,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 }
 
 fn failure(error: StoreError) -> Failure {
-    let failure = Failure::new("store", &error);
-    match error {
-        StoreError::ReadOnly(_) => failure.remedy("run as root"),
-        _ => failure,
-    }
+    Failure::store("store", &error)
 }
 
 fn list(store: &Store, output: &Output) -> Result<Verdict, Failure> {
@@ -163,12 +162,21 @@ fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {
         flaws: store.verify().map_err(failure)?,
     };
     output.result("store verify", &verification, |verification| {
-        let flaws = verification.flaws.iter();
-        let mut text: String = flaws
-            .map(|flaw| format!("{}: {}\n", flaw.key, flaw.problem))
-            .collect();
+        let mut text = String::new();
+        for Flaw { key, path, problem } in &verification.flaws {
+            let key: String = key.chars().take(SHORT).collect();
+            match path.is_empty() {
+                true => text.push_str(&format!("{key}: {problem}\n")),
+                false => text.push_str(&format!("{path}: its copy {key}: {problem}\n")),
+            }
+        }
         let (bad, all) = (verification.flaws.len(), verification.entries);
         text.push_str(&format!("{} of {all} sound", all.saturating_sub(bad)));
+        if bad > 0 {
+            text.push_str(
+                "; `hugetext store rm KEY` removes a copy, and the next run makes it anew",
+            );
+        }
         text
     })?;
     match verification.flaws.is_empty() {
@@ -184,7 +192,7 @@ fn rows(entries: &[EntryInfo]) -> String {
     }
     let rows = entries.iter().map(|entry| {
         vec![
-            entry.key.chars().take(12).collect(),
+            entry.key.chars().take(SHORT).collect(),
             bytes(entry.size),
             entry.recipe.clone(),
             entry.path.clone(),

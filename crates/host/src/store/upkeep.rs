@@ -41,6 +41,8 @@ pub struct Collected {
 pub struct Flaw {
     /// Its key.
     pub key: String,
+    /// The original; empty if that is no longer known.
+    pub path: String,
     /// What is wrong.
     pub problem: &'static str,
 }
@@ -102,8 +104,11 @@ impl Store {
         let mut flaws = Vec::new();
         for entry in self.entries()? {
             if let Some(problem) = self.flaw(&entry.key) {
-                let key = entry.key;
-                flaws.push(Flaw { key, problem });
+                flaws.push(Flaw {
+                    key: entry.key,
+                    path: entry.path,
+                    problem,
+                });
             }
         }
         Ok(flaws)

@@ -50,7 +50,7 @@ pub(crate) fn choose(options: &Options, ground: &Ground) -> Result<Place, Failur
 
 /// The caller's own store on disk, or the one named, with root's in front of it.
 pub(crate) fn choose_on_disk(named: Option<&Path>, ground: &Ground) -> Result<Place, Failure> {
-    let store = Store::create(&root(named)?).map_err(|error| Failure::new("store", error))?;
+    let store = Store::create(&root(named)?).map_err(|error| Failure::store("store", &error))?;
     serves(&store, ground)?;
     let mut stores = Vec::new();
     if named.is_none() && !hugetext_host::is_root() {

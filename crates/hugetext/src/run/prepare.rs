@@ -195,7 +195,7 @@ impl Step {
     /// one makes it otherwise.
     pub(crate) fn stand_in(&self, stores: &[Store], ground: &Ground) -> Result<Entry, Failure> {
         let recipe = self.recipe();
-        let fail = |error| Failure::at(&self.path, error);
+        let fail = |error| Failure::store(self.path.display(), &error);
         let entry = match (self.find(stores, &recipe), stores.last()) {
             (Some(entry), _) => entry,
             (None, Some(store)) => store

@@ -46,7 +46,12 @@ fn copies_are_listed_verified_and_removed() {
         .unwrap()
         .write_all(b"x")
         .unwrap();
-    assert_eq!(store(&subject, &["verify"]).status.code(), Some(1));
+    let verified = store(&subject, &["verify"]);
+    assert_eq!(verified.status.code(), Some(1));
+    let told = text(&verified.stdout);
+    for part in [subject.program.to_str().unwrap(), &key[..12], "store rm"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
     assert_eq!(
         store(&subject, &["rm", "no-such-entry"]).status.code(),
         Some(2)
@@ -60,6 +65,9 @@ fn copies_are_listed_verified_and_removed() {
         store(&subject, &["gc", "--limit", "1M"]).status.code(),
         Some(0)
     );
+    // What does not fit even alone.
+    let full = run().unwrap();
+    assert!(text(&full.stderr).contains("store gc --limit"), "{full:?}");
     let left = fs::read_dir(subject.directory().join("store/entries")).unwrap();
     assert_eq!(left.count(), 0);
 }
