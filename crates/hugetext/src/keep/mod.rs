@@ -142,10 +142,18 @@ fn directories(options: &Options) -> Result<Vec<PathBuf>, Failure> {
     };
     match std::fs::read_dir(named) {
         Ok(_) => Ok(vec![named.clone()]),
-        Err(error) => {
-            let failure = Failure::io(named, &error);
-            Err(failure.remedy("name a directory of lists; `hugetext keep add` makes one"))
+        Err(error) => Err(no_directory(named, &error)),
+    }
+}
+
+fn no_directory(path: &Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::io(path, error);
+    match error.kind() {
+        ErrorKind::NotFound => failure.remedy("`hugetext keep add` makes it"),
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            failure.remedy("name the directory that lists are in")
         }
+        _ => failure,
     }
 }
 
@@ -167,7 +175,7 @@ fn edit(
     let directory = options.lists.clone().or_else(list::own_directory);
     let directory = directory
         .ok_or_else(|| Failure::new("keep", "no home directory").remedy("name one with --lists"))?;
-    std::fs::create_dir_all(&directory).map_err(|error| Failure::io(&directory, &error))?;
+    std::fs::create_dir_all(&directory).map_err(|error| no_directory(&directory, &error))?;
     let _lock = lock(&directory)?;
     let path = directory.join(OWN_LIST);
     let mut list = List::read(&path)?;

@@ -171,6 +171,14 @@ fn what_cannot_be_kept_is_not_done() {
     fs::write(directory.path().join("keep.d/broken.toml"), "paths = [").unwrap();
     assert_eq!(code(&["apply"]).0, Some(2));
     assert_eq!(code(&["ls"]).0, Some(2));
+    for task in [&["add", "/nowhere"][..], &["apply"]] {
+        let (status, said) = code(&[task, &["--lists", "/etc/passwd"]].concat());
+        assert_eq!(status, Some(2), "{said}");
+        assert!(
+            said.contains("/etc/passwd") && said.contains("name the directory"),
+            "{said}"
+        );
+    }
 }
 
 struct Daemon {
