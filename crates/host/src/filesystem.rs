@@ -59,14 +59,23 @@ pub fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(filesystem.f_bavail.saturating_mul(filesystem.f_frsize))
 }
 
-/// The mounts of this process's namespace, read once.
+/// The mounts of a process's namespace, read once.
 #[derive(Debug)]
 pub struct Mounts(HashMap<u64, MountedOn>);
 
 impl Mounts {
-    /// Reads /proc/self/mountinfo.
+    /// Those of this process.
     pub fn read() -> io::Result<Mounts> {
-        let mounts = MountInfos::from_file("/proc/self/mountinfo").map_err(io_error)?;
+        Mounts::listed("/proc/self/mountinfo")
+    }
+
+    /// Those of a process, for the files that it maps.
+    pub fn of_process(pid: i32) -> io::Result<Mounts> {
+        Mounts::listed(&format!("/proc/{pid}/mountinfo"))
+    }
+
+    fn listed(path: &str) -> io::Result<Mounts> {
+        let mounts = MountInfos::from_file(path).map_err(io_error)?;
         let by_id = mounts.into_iter().filter_map(|mount| {
             let id = u64::try_from(mount.mnt_id).ok()?;
             Some((id, describe(mount)))

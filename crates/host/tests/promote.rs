@@ -95,7 +95,7 @@ fn leaf() -> Option<Leaf> {
 }
 
 fn plan(mappings: &Mappings, leaf: Leaf) -> Promotion {
-    promotion(&mappings.vmas, leaf, Backend::RemapOnly)
+    promotion(&mappings.vmas, leaf, Backend::RemapOnly, |_| None)
 }
 
 /// Promotes all there is; `None` where the machine does not let us, with the reason printed.

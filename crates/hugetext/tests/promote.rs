@@ -2,16 +2,36 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A process that sleeps until it is dropped.
+/// A process that waits until it is dropped.
 struct Sleeper(Child);
 
 impl Sleeper {
     fn start() -> Sleeper {
         Sleeper(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+
+    /// The compiler proper, which has windows of text, waiting for more of its input; `None`, with
+    /// the reason printed, where there is none.
+    fn compiler() -> Option<Sleeper> {
+        let asked = Command::new("cc").arg("-print-prog-name=cc1").output();
+        let name = asked.map(|output| String::from_utf8(output.stdout).unwrap());
+        let Some(compiler) = name.ok().filter(|name| name.starts_with('/')) else {
+            println!("skipped: no C compiler");
+            return None;
+        };
+        let mut command = Command::new(compiler.trim_end());
+        command.args(["-quiet", "-E", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut compiler = Sleeper(command.spawn().unwrap());
+        // More than fits in a pipe: once it is written, the program is loaded and reads.
+        let input = compiler.0.stdin.as_mut().unwrap();
+        input.write_all(&[b'\n'; 1 << 18]).unwrap();
+        Some(compiler)
     }
 
     fn pid(&self) -> String {
@@ -56,6 +76,60 @@ fn a_program_without_a_window_of_text_is_a_no() {
     let left = process["left"].as_array().unwrap();
     assert!(left.iter().all(|left| left["reason"].is_string()));
     assert!(!left.is_empty());
+}
+
+#[test]
+fn a_dry_run_tells_what_is_done_then() {
+    let Some(compiler) = Sleeper::compiler() else {
+        return;
+    };
+    let asked = |arguments: &[&str]| {
+        let pid = compiler.pid();
+        let output = promote(&[&["--json", &pid], arguments].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let process = report["processes"].get(0).cloned();
+        if process.is_none() {
+            println!("skipped: {}{report}", stderr(&output));
+        }
+        process
+    };
+    let (Some(dry), Some(done)) = (asked(&["--dry-run"]), asked(&[])) else {
+        return;
+    };
+    if dry["collapsed"] != done["collapsed"] || done["remapped"].as_array().unwrap().is_empty() {
+        println!("skipped: the kernel gives no pages just now, {done}");
+        return;
+    }
+    for figure in ["remapped", "copied", "shared"] {
+        assert_eq!(dry[figure], done[figure], "{figure}");
+    }
+    let again = asked(&[]).unwrap();
+    let left = again["left"].as_array().unwrap();
+    let promoted = |left: &&Value| left["reason"] == "promoted already";
+    assert!(left.iter().any(|left| promoted(&left)), "{again}");
+}
+
+#[test]
+fn what_cannot_be_collapsed_is_said_once_and_with_the_remedy() {
+    let Some(compiler) = Sleeper::compiler() else {
+        return;
+    };
+    let output = promote(&["--dry-run", "--backend", "collapse", &compiler.pid()]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    if !text.contains("can be collapsed") {
+        println!("skipped: {text}{}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("--backend remap"), "{text}");
+}
+
+#[test]
+fn an_empty_name_names_nothing() {
+    let output = promote(&["--dry-run", "--name", ""]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--name"), "{}", stderr(&output));
 }
 
 #[test]

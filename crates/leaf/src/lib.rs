@@ -21,7 +21,8 @@ pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Filesystem, ParseVersionError, Rule, Topic, Version, first_rule, rule};
 pub use policy::{ExecFault, ExecRead, load_leaf};
 pub use promote::{
-    Backend, FileId, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run, promotion,
+    Backend, FileId, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run,
+    collapse_obstacle, promotion,
 };
 pub use reach::{Cause, Reach, TextReach, Vma, large_folio_obstacle, reach, vmas, windows_in_file};
 pub use rules::RULES;

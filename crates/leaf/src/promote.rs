@@ -5,6 +5,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::geometry::Leaf;
+use crate::kernel::{Filesystem, Topic, Version, first_rule};
+use crate::reach::{Cause, large_folio_obstacle};
 use crate::segment::{Perms, Span};
 
 /// A file as /proc/PID/maps names it.
@@ -45,8 +47,10 @@ pub enum Obstacle {
     Sealed,
     /// Shared, so that what others write into the file shows in it.
     Shared,
-    /// It is huge-page memory of its own kind already: tmpfs, hugetlbfs, an earlier promotion.
+    /// It is huge-page memory of its own kind already: tmpfs, hugetlbfs.
     Memory,
+    /// An earlier promotion mapped a copy there.
+    Promoted,
     /// The process asked for small pages there (MADV_NOHUGEPAGE).
     SmallPagesWanted,
     /// A VmFlags entry whose meaning for a replacement is not known to be none.
@@ -62,6 +66,7 @@ impl fmt::Display for Obstacle {
             Obstacle::Sealed => write!(f, "sealed (mseal)"),
             Obstacle::Shared => write!(f, "a shared mapping"),
             Obstacle::Memory => write!(f, "in shared memory, not in a file"),
+            Obstacle::Promoted => write!(f, "promoted already"),
             Obstacle::SmallPagesWanted => write!(f, "small pages asked for (MADV_NOHUGEPAGE)"),
             Obstacle::Flag { name } => write!(f, "special mapping (VmFlags {name})"),
         }
@@ -128,6 +133,8 @@ pub enum Reason {
     Writable,
     /// Not congruent, and only collapsing was asked for.
     Incongruent,
+    /// The kernel does not collapse text of its file, and only collapsing was asked for.
+    Uncollapsible(Cause),
     /// The whole mapping must stay.
     Mapping(Obstacle),
 }
@@ -141,6 +148,7 @@ impl fmt::Display for Reason {
             Reason::Changed => write!(f, "changed in memory (breakpoint, probe or patch)"),
             Reason::Writable => write!(f, "writable"),
             Reason::Incongruent => write!(f, "address and file offset are not congruent"),
+            Reason::Uncollapsible(cause) => write!(f, "cannot be collapsed: {cause}"),
             Reason::Mapping(obstacle) => obstacle.fmt(f),
         }
     }
@@ -170,7 +178,7 @@ pub struct Promotion {
 /// Which methods may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// Collapse where mapping and file are congruent, remap elsewhere.
+    /// Collapse where the kernel does and mapping and file are congruent, remap elsewhere.
     Both,
     /// Collapse or leave.
     CollapseOnly,
@@ -178,13 +186,34 @@ pub enum Backend {
     RemapOnly,
 }
 
+/// Why MADV_COLLAPSE gathers no text of `filesystem` under `kernel` into folios of a leaf's order;
+/// `None` if it does, or if only trying can tell: on an overlay whose layers cannot be seen.
+pub fn collapse_obstacle(filesystem: Filesystem, kernel: Version, leaf: Leaf) -> Option<Cause> {
+    let rule = first_rule(Topic::Collapse, filesystem).filter(|rule| leaf <= rule.largest);
+    let Some(rule) = rule else {
+        return Some(Cause::Filesystem { filesystem });
+    };
+    // The rule for all filesystems is about those that hold folios of that order anyway.
+    let general = rule.filesystem.is_none() && filesystem != Filesystem::Overlay;
+    match large_folio_obstacle(filesystem, kernel, leaf) {
+        never @ Some(Cause::Filesystem { .. }) if general => never,
+        _ => (rule.since > kernel).then_some(Cause::Kernel { needs: rule.since }),
+    }
+}
+
 /// Text in a window with a pad has to be at least this part of the window, or the memory spent is
 /// out of proportion.
 const LEAST_PART: u64 = 4;
 
 /// Decides for every window of file-backed text in `vmas` (all mappings of the process, by
-/// address), with PMD leaves of `leaf`.
-pub fn promotion(vmas: &[ProcessVma], leaf: Leaf, backend: Backend) -> Promotion {
+/// address), with PMD leaves of `leaf`. `obstacle` says why the kernel does not collapse text of a
+/// file, if it does not (see [`collapse_obstacle`]).
+pub fn promotion(
+    vmas: &[ProcessVma],
+    leaf: Leaf,
+    backend: Backend,
+    obstacle: impl Fn(FileId) -> Option<Cause>,
+) -> Promotion {
     let mut promotion = Promotion::default();
     for vma in vmas.iter().filter(|vma| vma.perms.exec) {
         let Some(file) = vma.file else { continue };
@@ -197,9 +226,10 @@ pub fn promotion(vmas: &[ProcessVma], leaf: Leaf, backend: Backend) -> Promotion
             continue;
         }
         let (first, end) = (vma.addresses.start, vma.addresses.end);
+        let obstacle = obstacle(file);
         for start in (leaf.align_down(first)..end).step_by(leaf.bytes() as usize) {
             let window = Span::new(start, start + leaf.bytes());
-            match window_run(vmas, vma, file, window, leaf, backend) {
+            match window_run(vmas, vma, file, window, leaf, (backend, obstacle)) {
                 Ok(run) => promotion.take(run),
                 Err(reason) => promotion.leave(window.intersect(&vma.addresses), file, reason),
             }
@@ -214,7 +244,7 @@ fn window_run(
     file: FileId,
     window: Span,
     leaf: Leaf,
-    backend: Backend,
+    (backend, obstacle): (Backend, Option<Cause>),
 ) -> Result<Run, Reason> {
     let text = window.intersect(&vma.addresses);
     if vma
@@ -228,12 +258,13 @@ fn window_run(
         return Err(Reason::Changed);
     }
     let congruent = leaf.is_aligned(vma.addresses.start.wrapping_sub(vma.offset));
-    let method = match backend {
-        Backend::Both if congruent && text == window => Method::Collapse,
-        Backend::Both | Backend::RemapOnly => Method::Remap,
-        Backend::CollapseOnly if !congruent => return Err(Reason::Incongruent),
-        Backend::CollapseOnly if text == window => Method::Collapse,
-        Backend::CollapseOnly => return Err(Reason::Partial),
+    let method = match (backend, obstacle) {
+        (Backend::Both, None) if congruent && text == window => Method::Collapse,
+        (Backend::Both | Backend::RemapOnly, _) => Method::Remap,
+        (Backend::CollapseOnly, _) if !congruent => return Err(Reason::Incongruent),
+        (Backend::CollapseOnly, _) if text != window => return Err(Reason::Partial),
+        (Backend::CollapseOnly, Some(cause)) => return Err(Reason::Uncollapsible(cause)),
+        (Backend::CollapseOnly, None) => Method::Collapse,
     };
     let pad = |span: Span| match span.is_empty() {
         true => Ok(None),
@@ -343,7 +374,7 @@ mod tests {
     }
 
     fn remap(vmas: &[ProcessVma]) -> Promotion {
-        promotion(vmas, Leaf::M2, Backend::RemapOnly)
+        promotion(vmas, Leaf::M2, Backend::RemapOnly, |_| None)
     }
 
     #[test]
@@ -397,13 +428,46 @@ mod tests {
     fn collapse_is_for_congruent_windows() {
         let both = |offset| {
             let text = [vma(20 * M, 24 * M, offset, "rx")];
-            promotion(&text, Leaf::M2, Backend::Both).runs[0].method
+            promotion(&text, Leaf::M2, Backend::Both, |_| None).runs[0].method
         };
         assert_eq!(both(2 * M), Method::Collapse);
         assert_eq!(both(4096), Method::Remap);
         let text = [vma(20 * M, 24 * M, 4096, "rx")];
-        let plan = promotion(&text, Leaf::M2, Backend::CollapseOnly);
+        let plan = promotion(&text, Leaf::M2, Backend::CollapseOnly, |_| None);
         assert_eq!(plan.left[0].reason, Reason::Incongruent);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_collapse_is_remapped_or_left() {
+        let cause = Cause::Kernel {
+            needs: Version::new(7, 2),
+        };
+        let text = [vma(20 * M, 24 * M, 2 * M, "rx")];
+        let plan = |backend| promotion(&text, Leaf::M2, backend, |_| Some(cause));
+        assert_eq!(plan(Backend::Both), remap(&text));
+        let left = plan(Backend::CollapseOnly);
+        assert_eq!(left.runs, []);
+        assert_eq!(left.left[0].reason, Reason::Uncollapsible(cause));
+    }
+
+    #[test]
+    fn text_is_collapsed_where_kernel_and_filesystem_allow() {
+        let obstacle = |filesystem, (major, minor)| {
+            collapse_obstacle(filesystem, Version::new(major, minor), Leaf::M2)
+        };
+        let needs = Some(Cause::Kernel {
+            needs: Version::new(7, 2),
+        });
+        for filesystem in [Filesystem::Ext4, Filesystem::Xfs, Filesystem::Overlay] {
+            assert_eq!(obstacle(filesystem, (6, 12)), needs);
+            assert_eq!(obstacle(filesystem, (6, 18)), needs);
+            assert_eq!(obstacle(filesystem, (7, 2)), None);
+        }
+        assert_eq!(obstacle(Filesystem::Tmpfs, (6, 18)), None);
+        let filesystem = Filesystem::Btrfs;
+        let never = Some(Cause::Filesystem { filesystem });
+        assert_eq!(obstacle(filesystem, (6, 18)), never);
+        assert_eq!(obstacle(filesystem, (7, 2)), never);
     }
 
     #[test]
@@ -432,7 +496,7 @@ mod tests {
                 vmas.push(vma(start, end, offset * 4096 + (start - 64 * M), perms));
                 at = end;
             }
-            let plan = promotion(&vmas, Leaf::M2, Backend::Both);
+            let plan = promotion(&vmas, Leaf::M2, Backend::Both, |_| None);
             let text: u64 = vmas.iter().filter(|v| v.perms.exec).map(|v| v.addresses.len()).sum();
             let left: u64 = plan.left.iter().map(|left| left.text.len()).sum();
             prop_assert_eq!(plan.promoted() + left, text);

@@ -1,6 +1,6 @@
 //! Promotion and its way back: copy, swap, verify.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -19,6 +19,14 @@ use super::{Refusal, SwapError};
 #[derive(Debug, Default)]
 pub struct Copies {
     by_name: HashMap<CopyName, (FileTime, Rc<HugeCopy>)>,
+    planned: HashSet<CopyName>,
+}
+
+impl Copies {
+    /// Counts a run whose copy is not made, only planned; whether it is the first that needs it.
+    pub fn plan(&mut self, mappings: &Mappings, run: &Run) -> bool {
+        self.planned.insert(copy_name(mappings, run))
+    }
 }
 
 /// What was done to a process.
@@ -164,12 +172,7 @@ fn prepare(
     let program = open_program(target, mappings, run.file).map_err(CopyError::Read)?;
     let time = FileTime::of(&program).map_err(CopyError::Read)?;
     compare(target, run.text, &program, run.offset).map_err(CopyError::Read)?;
-    let path = mappings.at(run.text.start).and_then(|(_, path)| path);
-    let basename = path
-        .and_then(Path::file_name)
-        .unwrap_or_default()
-        .to_string_lossy();
-    let name = CopyName::of(run, &basename);
+    let name = copy_name(mappings, run);
     if let Some((then, copy)) = copies.by_name.get(&name)
         && *then == time
     {
@@ -181,6 +184,12 @@ fn prepare(
     let copy = Rc::new(copy);
     copies.by_name.insert(name, (time, Rc::clone(&copy)));
     Ok((program, time, copy, true))
+}
+
+fn copy_name(mappings: &Mappings, run: &Run) -> CopyName {
+    let path = mappings.at(run.text.start).and_then(|(_, path)| path);
+    let basename = path.and_then(Path::file_name).unwrap_or_default();
+    CopyName::of(run, &basename.to_string_lossy())
 }
 
 /// How much is read and compared at a time, bytes.

@@ -322,9 +322,12 @@ const PLAIN: [&str; 11] = [
 ];
 
 fn obstacle(path: Option<&Path>, shared: bool, flags: &BTreeSet<&str>) -> Option<Obstacle> {
-    let in_memory = path.is_some_and(|path| path.to_string_lossy().starts_with("/memfd:"));
+    let path = path.unwrap_or(Path::new("")).to_string_lossy();
+    let in_memory = path.starts_with("/memfd:");
     if flags.contains("sl") {
         Some(Obstacle::Sealed)
+    } else if CopyName::in_maps(&path).is_some() {
+        Some(Obstacle::Promoted)
     } else if in_memory || flags.contains("ht") {
         Some(Obstacle::Memory)
     } else if shared {

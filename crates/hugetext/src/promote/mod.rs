@@ -7,14 +7,16 @@ mod work;
 use std::fs;
 use std::path::Path;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use hugetext_host::{Copies, Machine, Refusal, SwapError, pids};
-use hugetext_leaf::{Backend, Leaf};
+use hugetext_host::{Copies, Paging, Refusal, SwapError, pids};
+use hugetext_leaf::{Backend, Leaf, Version};
 
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
 use report::{Process, Refused, Report};
+use work::NotDone;
 
 /// Put the text of running processes on huge pages, without a restart
 #[derive(Debug, Args)]
@@ -24,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(group = "which")]
     pids: Vec<i32>,
     /// Every process whose name or program file's name is NAME
-    #[arg(long, group = "which")]
+    #[arg(long, group = "which", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// Every process this user may trace
     #[arg(long, group = "which")]
@@ -60,6 +62,7 @@ impl From<By> for Backend {
 /// What to do with every process.
 #[derive(Debug, Clone, Copy)]
 struct Job {
+    kernel: Version,
     leaf: Leaf,
     backend: Backend,
     dry_run: bool,
@@ -68,12 +71,15 @@ struct Job {
 
 /// Answers `hugetext promote`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
-    let leaf = Machine::this().pmd.ok_or_else(|| {
-        Failure::new("this kernel", "has no transparent huge pages")
-            .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE")
-    })?;
+    let paging = Paging::this();
     let job = Job {
-        leaf,
+        kernel: paging
+            .kernel
+            .ok_or_else(|| Failure::new(&paging.release, "cannot read this kernel's version"))?,
+        leaf: paging.pmd.ok_or_else(|| {
+            Failure::new("this kernel", "has no transparent huge pages")
+                .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE")
+        })?,
         backend: arguments.backend.into(),
         dry_run: arguments.dry_run,
         revert: arguments.revert,
@@ -129,7 +135,10 @@ enum Weight {
     Error,
 }
 
-fn weigh(error: &SwapError) -> Weight {
+fn weigh(error: &NotDone) -> Weight {
+    let NotDone::Swap(error) = error else {
+        return Weight::Answer;
+    };
     match error {
         SwapError::Refusal(refusal) => match refusal {
             Refusal::Gone | Refusal::Own | Refusal::KernelThread | Refusal::Forbidden { .. } => {

@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hugetext_host::{Mappings, Pause, SwapError};
+use hugetext_host::{Mappings, Pause};
 use hugetext_leaf::Span;
 use serde::Serialize;
 
+use super::work::NotDone;
 use super::{Job, name_of};
 use crate::table::{bytes, percent};
 
@@ -82,7 +83,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn new(pid: i32, error: &SwapError) -> Refused {
+    pub(super) fn new(pid: i32, error: &NotDone) -> Refused {
         Refused {
             pid,
             name: name_of(pid),

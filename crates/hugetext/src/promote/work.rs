@@ -3,10 +3,13 @@
 use std::time::Instant;
 
 use hugetext_host::{
-    Advice, Copies, Mappings, Outcome, Refusal, SwapError, Target, advise_process, promote, revert,
-    text_mappings, while_busy,
+    Advice, Copies, Mappings, Mounts, Outcome, Refusal, SwapError, Target, advise_process, promote,
+    revert, text_mappings, while_busy,
 };
-use hugetext_leaf::{Backend, Leaf, Method, Promotion, Run, Span, promotion};
+use hugetext_leaf::{
+    Backend, Cause, FileId, Filesystem, Leaf, Method, Promotion, Reason, Run, Span,
+    collapse_obstacle, promotion,
+};
 
 use super::report::{Process, Text, Unchanged};
 use super::{Job, name_of};
@@ -16,10 +19,21 @@ const ATTEMPTS: u32 = 5;
 /// The same for one window that is collapsed.
 const COLLAPSE_ATTEMPTS: u32 = 20;
 
+/// Why nothing was done to a process.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotDone {
+    /// It may not be changed, or that went wrong.
+    #[error(transparent)]
+    Swap(#[from] SwapError),
+    /// Only collapsing was asked for, and there is nothing that the kernel collapses.
+    #[error("none of its text can be collapsed: {0}; --backend remap maps a copy instead")]
+    Uncollapsible(Cause),
+}
+
 /// Does the job for one process.
-pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process, SwapError> {
+pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process, NotDone> {
     let begun = Instant::now();
-    let target = Target::open(pid)?;
+    let target = Target::open(pid).map_err(SwapError::from)?;
     let mut process = Process::new(pid, name_of(pid), text(pid)?);
     if job.revert {
         back(&target, job, &mut process)?;
@@ -40,16 +54,21 @@ fn forth(
     job: Job,
     copies: &mut Copies,
     process: &mut Process,
-) -> Result<(), SwapError> {
+) -> Result<(), NotDone> {
+    let mounts = Mounts::of_process(target.pid()).ok();
     let decide = |backend| {
         let mappings = target.mappings().map_err(refusal)?;
-        let plan = promotion(&mappings.vmas, job.leaf, backend);
+        let obstacle = |file| obstacle(target, &mappings, mounts.as_ref(), file, job);
+        let plan = promotion(&mappings.vmas, job.leaf, backend, obstacle);
         Ok::<_, SwapError>((mappings, plan))
     };
     let (mappings, plan) = decide(job.backend)?;
+    if let Some(cause) = uncollapsible(&plan) {
+        return Err(NotDone::Uncollapsible(cause));
+    }
     process.copies = mappings.copies().count();
     if job.dry_run {
-        process.plan(&mappings, plan);
+        process.plan(&mappings, plan, copies);
         return Ok(());
     }
     let collapsible = with_method(&plan, Method::Collapse);
@@ -72,6 +91,35 @@ fn forth(
     process.left_by(&mappings, &plan);
     process.take(&mappings, outcome);
     Ok(())
+}
+
+/// Why the kernel does not collapse text of a file that the process maps; `None` if it does.
+fn obstacle(
+    target: &Target,
+    mappings: &Mappings,
+    mounts: Option<&Mounts>,
+    file: FileId,
+    job: Job,
+) -> Option<Cause> {
+    let filesystem = || {
+        let (vma, path) = mappings.of_file(file)?;
+        let opened = target.file_at(vma.addresses, path, file).ok()?;
+        mounts?.page_cache(&opened, path?).ok()
+    };
+    collapse_obstacle(
+        filesystem().unwrap_or(Filesystem::Other),
+        job.kernel,
+        job.leaf,
+    )
+}
+
+/// Why a plan has nothing to do, where that is because the kernel cannot collapse.
+fn uncollapsible(plan: &Promotion) -> Option<Cause> {
+    let mut causes = plan.left.iter().filter_map(|left| match left.reason {
+        Reason::Uncollapsible(cause) => Some(cause),
+        _ => None,
+    });
+    causes.next().filter(|_| plan.runs.is_empty())
 }
 
 fn with_method(plan: &Promotion, method: Method) -> Vec<Run> {
@@ -165,14 +213,17 @@ fn text(pid: i32) -> Result<Text, SwapError> {
 }
 
 impl Process {
-    fn plan(&mut self, mappings: &Mappings, plan: Promotion) {
+    fn plan(&mut self, mappings: &Mappings, plan: Promotion, copies: &mut Copies) {
         self.left_by(mappings, &plan);
         for run in plan.runs {
             match run.method {
                 Method::Collapse => self.collapsed.push(run.text),
                 Method::Remap => {
                     self.remapped.push(run.text);
-                    self.copied += run.windows.len();
+                    match copies.plan(mappings, &run) {
+                        true => self.copied += run.windows.len(),
+                        false => self.shared += run.windows.len(),
+                    }
                 }
             }
         }
