@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Dependencies, Image, ImageError};
+use hugetext_elf::{Dependencies, Image, ImageError, Machine};
 use hugetext_host::{Mounts, open_regular, open_without_waiting};
 use hugetext_leaf::{Filesystem, Geometry, Loader, Version};
 
@@ -18,6 +18,11 @@ pub(crate) struct Program {
     pub(crate) file: File,
     pub(crate) image: Image,
     musl: OnceCell<bool>,
+}
+
+/// Whether an image is of the instruction set that this machine executes.
+pub(crate) fn is_native(image: &Image) -> bool {
+    image.machine == Machine::of_arch(std::env::consts::ARCH)
 }
 
 /// Why a path is no program that can be read.
@@ -73,10 +78,20 @@ impl Program {
         named: Option<Geometry>,
         own: Option<Geometry>,
     ) -> Option<Geometry> {
-        let native = hugetext_elf::Machine::of_arch(std::env::consts::ARCH) == self.image.machine;
         named
-            .or(own.filter(|_| native))
+            .or(own.filter(|_| is_native(&self.image)))
             .or(self.image.machine.default_geometry())
+    }
+
+    /// An error where this machine cannot execute it, so that its text need not be huge here.
+    pub(crate) fn may_run_here(&self) -> Result<(), Failure> {
+        match is_native(&self.image) {
+            true => Ok(()),
+            false => Err(Failure::at(
+                &self.path,
+                "of another instruction set than this machine's",
+            )),
+        }
     }
 
     /// The error where [`Program::geometry`] finds none.

@@ -284,6 +284,7 @@ pub(crate) fn windows(program: &Program, ground: &Ground) -> Result<Vec<Span>, F
 
 /// Warms one program for the largest leaf that its text can fill and its filesystem can hold.
 pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<Warmed, Failure> {
+    program.may_run_here()?;
     let mut first: Option<Warmed> = None;
     for leaf in ground.leaves() {
         let warmed = match (warm_for(leaf, program, ground, climb), first.take()) {

@@ -283,8 +283,8 @@ fn keep(
             if stores.is_empty() {
                 stores.extend(store(options, ground)?);
             }
-            let entry = step.stand_in(stores, ground)?;
-            (entry.path, true)
+            let (entry, done) = step.stand_in(stores, ground)?;
+            (entry.path, done)
         }
     };
     Ok(Some(Kept {

@@ -9,69 +9,57 @@ use hugetext_host::{
 
 use crate::failure::{Failure, plain};
 use crate::run::place::{Place, choose};
-use crate::run::prepare::{Action, Step};
-use crate::run::{Backend, Options};
+use crate::run::prepare::{Action, Reason, Step};
+use crate::run::{Backend, Options, Unprepared};
 use crate::warm::Ground;
 
 /// Warms, fixes and binds. This process may be in a mount namespace of its own afterwards. What
-/// cannot be done is added to `problems`.
+/// cannot be done is added to `unprepared`.
 pub(crate) fn make_ready(
     mut steps: Vec<Step>,
     options: &Options,
     ground: &Ground,
-    problems: &mut Vec<String>,
+    unprepared: &mut Unprepared,
 ) {
-    let mut note = |failure: Failure| problems.push(failure.to_string());
+    leave_out(&steps, unprepared);
     let place = OnceCell::new();
+    let choose = || choose(options, ground);
     for step in steps.iter_mut().filter(|step| step.action == Action::Warm) {
         let may_stand_in = options.backend != Backend::None && step.may_stand_in;
-        match step.is_warm(ground) {
-            Ok(true) => continue,
-            // Made when others mapped it in small folios, which cannot be dropped while they do. To
-            // try that again would take longer than most starts.
-            Ok(false)
-                if may_stand_in && step.has_copy(place.get_or_init(|| choose(options, ground))) =>
-            {
-                step.action = Action::Copy;
-                continue;
-            }
-            _ => {}
-        }
-        match step.warm(ground) {
+        match warm_unless_copied(step, may_stand_in, ground, || place.get_or_init(choose)) {
+            Ok(true) => {}
             Ok(false) if may_stand_in => step.action = Action::Copy,
-            Ok(_) => {}
-            Err(failure) => note(failure),
+            Ok(false) => unprepared.leave(&step.path, "not all warm: other processes use it"),
+            Err(failure) => unprepared.fail(&failure),
         }
     }
     steps.retain(Step::needs_store);
     if steps.is_empty() {
         return;
     }
-    let place = place
-        .into_inner()
-        .unwrap_or_else(|| choose(options, ground));
+    let place = place.into_inner().unwrap_or_else(choose);
     let shown = place.and_then(|place| match place {
         Place::Stores(stores) => {
-            let ready = stand_ins(&steps, &stores, ground, &mut note);
+            let ready = stand_ins(&steps, &stores, ground, unprepared);
             enter()?;
             Ok(ready)
         }
         Place::Private(directory) => {
             enter()?;
             let (store, ground) = private_store(&directory)?;
-            Ok(stand_ins(&steps, &[store], &ground, &mut note))
+            Ok(stand_ins(&steps, &[store], &ground, unprepared))
         }
     });
     match shown {
         Ok(ready) => {
             for (step, entry) in ready {
                 if let Err(failure) = show(step, &entry) {
-                    note(failure);
+                    unprepared.fail(&failure);
                 }
             }
         }
         Err(failure) => {
-            note(failure);
+            unprepared.fail(&failure);
             for step in &steps {
                 // Better than nothing: the windows that the file has as it is.
                 let _ = step.warm(ground);
@@ -80,17 +68,49 @@ pub(crate) fn make_ready(
     }
 }
 
+/// Tells of the files that are left by decision, but for those that have nothing to gain.
+fn leave_out(steps: &[Step], unprepared: &mut Unprepared) {
+    for step in steps {
+        match step.action {
+            Action::Leave { why: Reason::Small } => {}
+            Action::Leave { why } => unprepared.leave(&step.path, why),
+            Action::Warm | Action::Copy | Action::Fix => {}
+        }
+    }
+}
+
+/// Warms a file in place; whether all of it is warm then. Not tried where a copy is at hand: it was
+/// made when others mapped the file in small folios, which cannot be dropped while they do, and to
+/// try that again would take longer than most starts.
+fn warm_unless_copied<'p>(
+    step: &Step,
+    may_stand_in: bool,
+    ground: &Ground,
+    place: impl Fn() -> &'p Result<Place, Failure>,
+) -> Result<bool, Failure> {
+    match step.is_warm(ground) {
+        Ok(true) => Ok(true),
+        Ok(false) if may_stand_in && step.has_copy(place()) => Ok(false),
+        _ => step.warm(ground),
+    }
+}
+
 fn stand_ins<'s>(
     steps: &'s [Step],
     stores: &[Store],
     ground: &Ground,
-    note: &mut impl FnMut(Failure),
+    unprepared: &mut Unprepared,
 ) -> Vec<(&'s Step, Entry)> {
     let mut ready = Vec::new();
     for step in steps {
         match step.stand_in(stores, ground) {
-            Ok(entry) => ready.push((step, entry)),
-            Err(failure) => note(failure),
+            Ok((entry, warm)) => {
+                if !warm {
+                    unprepared.leave(&step.path, "the copy that takes its place is not all warm");
+                }
+                ready.push((step, entry));
+            }
+            Err(failure) => unprepared.fail(&failure),
         }
     }
     ready

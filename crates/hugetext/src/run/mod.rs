@@ -11,6 +11,7 @@ pub(crate) mod resolve;
 mod targets;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,19 +32,24 @@ use crate::warm::Ground;
 
 /// Run a command with its text on huge pages
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
     /// Say what would be done with each file, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not run the command if anything could not be prepared
+    /// Do not run the command if any text that could fill a window is not prepared
     #[arg(long)]
     strict: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
+
+const EXIT_CODES: &str = "\
+Exit status: that of the command, which takes the place of this process; 127 if it is not found, \
+126 if it cannot be executed; 2 an error before that.";
 
 /// What is prepared, and how.
 #[derive(Debug, Args)]
@@ -87,33 +93,58 @@ struct Plan {
     problems: Vec<String>,
 }
 
+/// What runs as it is although its text could be on huge pages, one line each.
+#[derive(Debug, Default)]
+pub(crate) struct Unprepared {
+    /// Because something is wrong, of which the user is warned.
+    problems: Vec<String>,
+    /// Because it was decided so, which is told to who asks for detail.
+    left: Vec<String>,
+}
+
+impl Unprepared {
+    fn fail(&mut self, failure: &Failure) {
+        self.problems.push(failure.to_string());
+    }
+
+    fn leave(&mut self, path: &Path, why: impl fmt::Display) {
+        let failure = Failure::at(path, format_args!("left as it is: {why}"));
+        self.left.push(failure.to_string());
+    }
+
+    /// What went wrong and, with `all`, what was left.
+    fn into_lines(self, all: bool) -> Vec<String> {
+        let left = self.left.into_iter().filter(|_| all);
+        self.problems.into_iter().chain(left).collect()
+    }
+}
+
 /// Answers `hugetext run`; returns only if the command was not run.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let program = match find(&arguments.command, output) {
         Ok((_, program)) => program,
         Err(verdict) => return Ok(verdict),
     };
-    let mut problems = Vec::new();
+    let mut unprepared = Unprepared::default();
     if arguments.dry_run {
-        let decided = decide(&program, &arguments.options, &mut problems)?;
+        let decided = decide(&program, &arguments.options, &mut unprepared)?;
         let plan = Plan {
             program,
             files: decided.steps,
             small: decided.small,
-            problems,
+            problems: unprepared.into_lines(true),
         };
         output.result("run", &plan, show)?;
         return Ok(Verdict::Done);
     }
-    if !changes_user(&program) {
-        match decide(&program, &arguments.options, &mut problems) {
-            Ok(Decided { ground, steps, .. }) => {
-                bind::make_ready(steps, &arguments.options, &ground, &mut problems);
-            }
-            Err(failure) => problems.push(failure.to_string()),
+    match decide(&program, &arguments.options, &mut unprepared) {
+        Ok(Decided { ground, steps, .. }) => {
+            bind::make_ready(steps, &arguments.options, &ground, &mut unprepared);
         }
+        Err(failure) => unprepared.fail(&failure),
     }
-    if let Some(problem) = one_line(&problems, output) {
+    let all = arguments.strict || output.verbose();
+    if let Some(problem) = one_line(&unprepared.into_lines(all), output) {
         if arguments.strict {
             let failure = Failure::new("run", problem);
             return Err(failure.remedy("without --strict the command runs all the same"));
@@ -138,9 +169,17 @@ struct Decided {
 fn decide(
     program: &Path,
     options: &Options,
-    problems: &mut Vec<String>,
+    unprepared: &mut Unprepared,
 ) -> Result<Decided, Failure> {
     let ground = Ground::this()?;
+    if changes_user(program) {
+        unprepared.leave(program, "it changes user, group or capabilities");
+        return Ok(Decided {
+            ground,
+            steps: Vec::new(),
+            small: 0,
+        });
+    }
     let environment = Environment::current();
     let mut targets = Targets::new(ground.leaf, options.merge, &environment);
     for program in resolve::programs(program) {
@@ -149,7 +188,7 @@ fn decide(
     for name in &options.also {
         targets.add_named(name);
     }
-    problems.append(&mut targets.problems);
+    unprepared.problems.append(&mut targets.problems);
     let policy = Policy {
         merge: options.merge,
         store: options.backend != Backend::None,
@@ -159,7 +198,7 @@ fn decide(
     for path in &targets.files {
         match Step::of(path, &ground, policy) {
             Ok(step) => steps.push(step),
-            Err(failure) => problems.push(failure.to_string()),
+            Err(failure) => unprepared.fail(&failure),
         }
     }
     Ok(Decided {
@@ -215,21 +254,18 @@ fn show(plan: &Plan) -> String {
     let mut rows = Vec::new();
     for step in &plan.files {
         let action = match step.action {
-            Action::Leave { why } => match why {
-                Reason::Small => continue,
-                Reason::Irreplaceable => "left: a copy may not stand in for it",
-                Reason::Homeless => "left: it would take a copy",
-            },
-            Action::Warm => "warmed in place",
-            Action::Copy => "an equal copy takes its place",
-            Action::Fix => "a fixed copy takes its place",
+            Action::Leave { why: Reason::Small } => continue,
+            Action::Leave { why } => format!("left: {why}"),
+            Action::Warm => "warmed in place".to_owned(),
+            Action::Copy => "an equal copy takes its place".to_owned(),
+            Action::Fix => "a fixed copy takes its place".to_owned(),
         };
         rows.push(vec![
             step.path.display().to_string(),
             bytes(step.text),
             bytes(step.now),
             bytes(step.after),
-            action.to_owned(),
+            action,
         ]);
     }
     let small = |step: &&Step| matches!(step.action, Action::Leave { why: Reason::Small });

@@ -1,5 +1,6 @@
 //! What to do with each file so that its text is mapped by huge leaves, and doing it.
 
+use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,16 @@ pub(crate) enum Reason {
     Irreplaceable,
     /// It could be reached in a copy, and there is no place for copies.
     Homeless,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Small => "its text fills no window",
+            Reason::Irreplaceable => "a copy may not stand in for it",
+            Reason::Homeless => "it would take a copy, which --backend none rules out",
+        })
+    }
 }
 
 /// What the decision is made from. Bytes of text.
@@ -127,6 +138,7 @@ impl Step {
         // The mount goes over the file itself, whatever links lead to it.
         let path = std::fs::canonicalize(path).map_err(|error| Failure::io(path, &error))?;
         let program = Program::open(&path)?;
+        program.may_run_here()?;
         let metadata = program.file.metadata();
         let metadata = metadata.map_err(|error| Failure::io(&path, &error))?;
         let pages = program.page_cache(&ground.mounts)?;
@@ -191,9 +203,13 @@ impl Step {
         Ok(warm(&self.program, ground, Climb::in_place())?.is_warm())
     }
 
-    /// The warm file that is to take its place, from the first of `stores` that has it; the last
-    /// one makes it otherwise.
-    pub(crate) fn stand_in(&self, stores: &[Store], ground: &Ground) -> Result<Entry, Failure> {
+    /// The warmed file that is to take its place, from the first of `stores` that has it; the last
+    /// one makes it otherwise; and whether all of it is warm.
+    pub(crate) fn stand_in(
+        &self,
+        stores: &[Store],
+        ground: &Ground,
+    ) -> Result<(Entry, bool), Failure> {
         let recipe = self.recipe();
         let fail = |error| Failure::store(self.path.display(), &error);
         let entry = match (self.find(stores, &recipe), stores.last()) {
@@ -206,8 +222,8 @@ impl Step {
             (None, None) => return Err(Failure::at(&self.path, "no place for a copy")),
         };
         // In place: an entry that others run keeps its inode.
-        warm(&Program::open(&entry.path)?, ground, Climb::in_place())?;
-        Ok(entry)
+        let warmed = warm(&Program::open(&entry.path)?, ground, Climb::in_place())?;
+        Ok((entry, warmed.is_warm()))
     }
 
     /// The entry that a recipe made of it. One that is not to be trusted is as good as none, except

@@ -8,6 +8,7 @@ use hugetext_leaf::Leaf;
 use hugetext_loader::{Closure, ClosureError, Environment, Finder, Loader};
 use walkdir::WalkDir;
 
+use crate::program::is_native;
 use crate::run::resolve;
 
 /// The files to prepare, and what could not be followed.
@@ -90,7 +91,7 @@ impl<'e> Targets<'e> {
         }
     }
 
-    /// Every program and library in a directory; other files are passed over.
+    /// Every program and library of this machine in a directory; other files are passed over.
     fn add_directory(&mut self, directory: &Path) {
         let files = WalkDir::new(directory).into_iter().filter_map(Result::ok);
         for entry in files.filter(|entry| entry.file_type().is_file()) {
@@ -100,11 +101,18 @@ impl<'e> Targets<'e> {
 
     fn add_if_program(&mut self, path: &Path) {
         match self.finder.closure(path) {
+            Ok(closure) if is_foreign(&closure) => {}
             Ok(closure) => self.add(path, closure),
             Err(ClosureError::Image { source, .. }) if source.is_no_program() => {}
             Err(error) => self.problems.push(error.to_string()),
         }
     }
+}
+
+/// Whether its program is for another machine than this.
+fn is_foreign(closure: &Closure) -> bool {
+    let program = closure.objects.first();
+    program.is_some_and(|program| !is_native(&program.image))
 }
 
 /// The paths that a name stands for, and whether it stood for exactly one.

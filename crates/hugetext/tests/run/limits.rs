@@ -172,4 +172,59 @@ fn set_id_programs_are_left_alone() {
         .status()
         .unwrap();
     assert_eq!(status.code(), Some(7), "it still becomes root");
+    for (option, code) in [("--strict", 2), ("-v", 7)] {
+        let mut run = subject.run_as_nobody();
+        let output = run.arg(option).arg("--").arg(&program).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{option}");
+        let said = text(&output.stderr);
+        assert!(said.contains("it changes user"), "{said}");
+    }
+}
+
+#[test]
+fn strict_means_what_was_left_by_decision_too() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let run = |options: &[&str]| {
+        let mut run = subject.run();
+        run.args(["--backend", "none"]).args(options);
+        let command = run.arg("--").arg(&subject.program).arg("exit");
+        command.output().unwrap()
+    };
+    let quiet = run(&[]);
+    assert_eq!(quiet.status.code(), Some(42));
+    assert_eq!(text(&quiet.stderr), "");
+    for (option, code) in [("--strict", 2), ("-v", 42)] {
+        let output = run(&[option]);
+        assert_eq!(output.status.code(), Some(code), "{option}");
+        let said = text(&output.stderr);
+        assert!(said.contains("it would take a copy"), "{said}");
+    }
+}
+
+#[test]
+fn programs_of_another_machine_are_left_with_the_reason() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let foreign = subject.directory().join("foreign");
+    let mut program = fs::read(&subject.program).unwrap();
+    // e_machine (gABI, ELF header).
+    program[18..20].fill(0xff);
+    fs::write(&foreign, program).unwrap();
+    let also = |path: &Path| {
+        let mut run = subject.run();
+        run.arg("--also").arg(path).args(["--", "true"]);
+        let output = run.output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        text(&output.stderr)
+    };
+    let said = also(&foreign);
+    assert!(said.contains("another instruction set"), "{said}");
+    fs::remove_file(&subject.program).unwrap();
+    assert_eq!(also(subject.directory()), "", "met in a directory");
+    assert!(!subject.directory().join("store/entries").exists());
+    let warm = Command::new(HUGETEXT).arg("warm").arg(&foreign).output();
+    assert_eq!(warm.unwrap().status.code(), Some(2));
 }

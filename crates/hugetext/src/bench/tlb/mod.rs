@@ -27,7 +27,7 @@ use super::Comparison;
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::{Output, command_line};
-use crate::program::Program;
+use crate::program::{Program, is_native};
 
 /// Count the instruction-TLB misses of a command under several page layouts
 ///
@@ -186,7 +186,7 @@ impl<'a> Subject<'a> {
     }
 
     fn run_native(&self) -> Result<Native, Failure> {
-        if self.image.machine != Machine::of_arch(std::env::consts::ARCH) {
+        if !is_native(&self.image) {
             let reason = "it is a program of another architecture".to_owned();
             let hardware = Counted::Missing {
                 reason: reason.clone(),
