@@ -19,7 +19,7 @@ trap 'kill $process; rm -f "$work/input" "$program"' EXIT
 exec 3>"$work/input"
 echo 'int one;' >&3
 
-"$hugetext" bench exec --rounds 5 --per-round 5 --json >"$work/exec.json" || true
+"$hugetext" bench exec --rounds 6 --per-round 5 --json >"$work/exec.json" || true
 "$hugetext" bench mprotect --rounds 3 --size 64 --json >"$work/mprotect.json"
 "$hugetext" bench tlb --json -- "$program" -quiet -o /dev/null /dev/null >"$work/tlb.json"
 set --

@@ -42,7 +42,8 @@ pub(crate) struct Measure {
 pub(crate) struct Value {
     #[serde(flatten)]
     pub(crate) estimate: Estimate,
-    /// This side over the first one, round by round; absent for the first.
+    /// This side over the first one: the median of the ratio in each round, which need not be the
+    /// ratio of the medians. Absent for the first, and where the first is nothing in some round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<Estimate>,
     /// The value of each round.
@@ -86,29 +87,37 @@ impl Measure {
     }
 }
 
-/// `rounds` over `first`, pair by pair; `None` where the first is nothing.
+/// `rounds` over `first`, pair by pair; `None` where the first is nothing in any of them, as what is
+/// counted in ticks can be: the pairs that are left would be no fair sample.
 fn ratio(first: &[f64], rounds: &[f64]) -> Option<Estimate> {
-    let pairs = first.iter().zip(rounds).filter(|(first, _)| **first > 0.0);
-    Estimate::of(&pairs.map(|(first, own)| own / first).collect::<Vec<f64>>())
+    let pairs = first.iter().zip(rounds);
+    let ratios = pairs.map(|(first, own)| (*first > 0.0).then(|| own / first));
+    Estimate::of(&ratios.collect::<Option<Vec<f64>>>()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::stats::Interval;
 
     #[test]
     fn ratios_are_taken_within_rounds() {
         // The machine slows down tenfold half way; the ratio does not see it.
-        let sides = vec![vec![10.0, 100.0], vec![9.0, 90.0]];
+        let sides = [10.0, 9.0].map(|time| [[time; 3], [time * 10.0; 3]].concat());
+        let sides = sides.to_vec();
         let measure = Measure::new("wall", Unit::Seconds, sides).unwrap();
         assert!(measure.values[0].ratio.is_none());
         let ratio = measure.values[1].ratio.unwrap();
-        assert_eq!((ratio.median, ratio.low, ratio.high), (0.9, 0.9, 0.9));
+        let Interval { low, high } = ratio.interval.unwrap();
+        assert_eq!((ratio.median, low, high), (0.9, 0.9, 0.9));
     }
 
     #[test]
     fn nothing_is_not_divided_by() {
         let measure = Measure::new("huge", Unit::Bytes, vec![vec![0.0], vec![4096.0]]).unwrap();
+        assert!(measure.values[1].ratio.is_none());
+        let ticks = vec![vec![0.0, 0.004], vec![0.004, 0.0]];
+        let measure = Measure::new("user", Unit::Seconds, ticks).unwrap();
         assert!(measure.values[1].ratio.is_none());
         assert!(Measure::new("none", Unit::Count, vec![Vec::new()]).is_none());
     }

@@ -25,7 +25,7 @@ use crate::warm::Ground;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Rounds; each measures every side
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: u32,
     /// How much memory; files are a quarter of it
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
@@ -45,7 +45,7 @@ impl Arguments {
     /// What is measured when nothing is said.
     pub(super) fn usual(quick: bool) -> Arguments {
         Arguments {
-            rounds: if quick { 2 } else { 5 },
+            rounds: if quick { 2 } else { 6 },
             size: if quick { 16 } else { 1024 },
             loops: if quick { 2 } else { 40 },
             directory: None,

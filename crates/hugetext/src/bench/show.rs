@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Report;
 use super::comparison::{Comparison, Measure, Unit, Value};
-use super::stats::{CONFIDENCE, Estimate};
+use super::stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};
 use crate::table::{bytes, figures};
 
 /// Columns of a plot between its smallest and largest value.
@@ -27,6 +27,7 @@ fn one(comparison: &Comparison) -> String {
         let _ = writeln!(text, "  {}: {}", side.name, side.state);
     }
     let _ = writeln!(text, "\n{}", table(comparison));
+    text.push_str(&legend(comparison));
     if let Some(measure) = comparison.measures.first().filter(|m| m.values.len() > 1) {
         let _ = write!(text, "\n{}", plot(comparison, measure));
     }
@@ -66,7 +67,7 @@ fn table(comparison: &Comparison) -> String {
 
 fn long_table(comparison: &Comparison, names: &[&str]) -> String {
     let first = names.first().copied().unwrap_or_default();
-    let against = format!("over {first}");
+    let against = format!("ratio to {first}");
     let rows = comparison.measures.iter().flat_map(|measure| {
         names
             .iter()
@@ -81,14 +82,28 @@ fn long_table(comparison: &Comparison, names: &[&str]) -> String {
     figures(&["", "side", "median", &against], &[0, 1], rows.collect())
 }
 
-/// `0.886 (0.880 to 0.893)`; without the interval where it has no width.
+const RATIO: &str =
+    " ratio: the median of each round's ratio, which need not be the ratio of the medians\n";
+
+/// What a ratio is, where there is one.
+fn legend(comparison: &Comparison) -> String {
+    let values = comparison.measures.iter().flat_map(|m| &m.values);
+    match values.clone().any(|value| value.ratio.is_some()) {
+        true => RATIO.to_owned(),
+        false => String::new(),
+    }
+}
+
+/// `0.886 (0.880 to 0.893)`; without the interval where there is none or it has no width.
 pub(crate) fn ratio(value: &Value) -> String {
-    match value.ratio {
-        Some(Estimate { median, low, high }) if low < high => {
+    let Some(Estimate { median, interval }) = value.ratio else {
+        return "-".to_owned();
+    };
+    match interval {
+        Some(Interval { low, high }) if low < high => {
             format!("{median:.3} ({low:.3} to {high:.3})")
         }
-        Some(Estimate { median, .. }) => format!("{median:.3}"),
-        None => "-".to_owned(),
+        _ => format!("{median:.3}"),
     }
 }
 
@@ -105,7 +120,7 @@ pub(crate) fn amount(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Each side's rounds on one scale: `·` a round, `├─┤` the interval, `●` the median.
+/// Each side's rounds on one scale: `·` a round, `├─┤` the interval if there is one, `●` the median.
 fn plot(comparison: &Comparison, measure: &Measure) -> String {
     let rounds = || measure.values.iter().flat_map(|value| &value.rounds);
     let low = rounds().copied().fold(f64::INFINITY, f64::min);
@@ -132,22 +147,24 @@ fn plot(comparison: &Comparison, measure: &Measure) -> String {
             .rounds
             .iter()
             .for_each(|round| mark(place(*round), '·'));
-        let estimate = value.estimate;
-        (place(estimate.low)..=place(estimate.high)).for_each(|at| mark(at, '─'));
-        mark(place(estimate.low), '├');
-        mark(place(estimate.high), '┤');
-        mark(place(estimate.median), '●');
+        let Estimate { median, interval } = value.estimate;
+        if let Some(Interval { low, high }) = interval {
+            (place(low)..=place(high)).for_each(|at| mark(at, '─'));
+            mark(place(low), '├');
+            mark(place(high), '┤');
+        }
+        mark(place(median), '●');
         let line: String = line.into_iter().collect();
         let _ = writeln!(text, "  {name:margin$}  {}", line.trim_end());
     }
     let (low, high) = (amount(low, measure.unit), amount(high, measure.unit));
     let gap = WIDTH.saturating_sub(low.chars().count() + high.chars().count());
     let _ = writeln!(text, "  {:margin$}  {low}{:gap$}{high}", "", "");
-    let _ = writeln!(
-        text,
-        "  {}: · a round, ● median, ├─┤ its {CONFIDENCE} % interval",
-        measure.name
-    );
+    let spread = match measure.values.iter().any(|v| v.estimate.interval.is_some()) {
+        true => format!("├─┤ its {CONFIDENCE} % interval"),
+        false => format!("without an interval, which takes {LEAST_ROUNDS} rounds"),
+    };
+    let _ = writeln!(text, "  {}: · a round, ● median, {spread}", measure.name);
     text
 }
 
@@ -158,12 +175,23 @@ mod tests {
 
     #[test]
     fn a_comparison_as_text() {
+        insta::assert_snapshot!(one(&comparison(2)));
+    }
+
+    #[test]
+    fn few_rounds_have_no_interval() {
+        insta::assert_snapshot!(one(&comparison(1)));
+    }
+
+    /// Of three rounds, each `times` times.
+    fn comparison(times: usize) -> Comparison {
         let side = |name: &str| Side {
             name: name.to_owned(),
             state: "12 windows".to_owned(),
         };
-        let wall = vec![vec![0.0082, 0.0083, 0.0085], vec![0.0073, 0.0074, 0.0075]];
-        let comparison = Comparison {
+        let wall = [[0.0082, 0.0083, 0.0085], [0.0073, 0.0074, 0.0075]];
+        let wall = wall.map(|rounds| rounds.repeat(times)).to_vec();
+        Comparison {
             benchmark: "exec".to_owned(),
             title: "cc1".to_owned(),
             sides: vec![side("small"), side("warm")],
@@ -172,7 +200,6 @@ mod tests {
                 Measure::new("huge", Unit::Bytes, vec![vec![0.0], vec![16777216.0]]).unwrap(),
             ],
             notes: vec!["quiet".to_owned()],
-        };
-        insta::assert_snapshot!(one(&comparison));
+        }
     }
 }

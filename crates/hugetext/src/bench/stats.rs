@@ -10,14 +10,24 @@ pub(crate) const CONFIDENCE: usize = 95;
 /// Every interval comes from the same resamples, so that the same figures give the same interval.
 const SEED: u64 = 0x7465_7874;
 
-/// The median of a sample, with the bootstrap percentile interval of the median (Efron 1979): the
-/// rounds are drawn anew, with replacement, and the middle 95 % of their medians is the interval.
+/// Fewer rounds give no interval: all of five hold the median in 1 - 2/2^5 = 93.75 % of samples, so
+/// that no part of them can hold it in 95 %.
+pub(crate) const LEAST_ROUNDS: usize = 6;
+
+/// The median of a sample, and how far to trust it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Estimate {
     pub(crate) median: f64,
-    /// Lower end of the interval.
+    /// Absent where there were fewer than [`LEAST_ROUNDS`].
+    #[serde(flatten)]
+    pub(crate) interval: Option<Interval>,
+}
+
+/// The bootstrap percentile interval of a median (Efron 1979): the rounds are drawn anew, with
+/// replacement, and the middle 95 % of their medians is the interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Interval {
     pub(crate) low: f64,
-    /// Upper end of the interval.
     pub(crate) high: f64,
 }
 
@@ -27,6 +37,15 @@ impl Estimate {
         if rounds.is_empty() {
             return None;
         }
+        Some(Estimate {
+            median: median(rounds.to_vec()),
+            interval: (rounds.len() >= LEAST_ROUNDS).then(|| Interval::of(rounds)),
+        })
+    }
+}
+
+impl Interval {
+    fn of(rounds: &[f64]) -> Interval {
         let mut random = fastrand::Rng::with_seed(SEED);
         let medians = (0..RESAMPLES).map(|_| {
             let draw = |_| random.choice(rounds).copied().unwrap_or_default();
@@ -34,11 +53,10 @@ impl Estimate {
         });
         let mut medians = Data::new(medians.collect::<Vec<f64>>());
         let outside = (100 - CONFIDENCE) as f64 / 200.0;
-        Some(Estimate {
-            median: median(rounds.to_vec()),
+        Interval {
             low: medians.quantile(outside),
             high: medians.quantile(1.0 - outside),
-        })
+        }
     }
 }
 
@@ -55,16 +73,27 @@ mod tests {
     fn the_interval_holds_the_median_and_ignores_an_outlier() {
         let rounds = [7.3, 7.4, 7.35, 7.31, 7.38, 7.36, 7.33, 95.0];
         let estimate = Estimate::of(&rounds).unwrap();
-        assert!(estimate.low <= estimate.median && estimate.median <= estimate.high);
+        let Interval { low, high } = estimate.interval.unwrap();
+        assert!(low <= estimate.median && estimate.median <= high);
         assert!((estimate.median - 7.355).abs() < 1e-9);
-        assert!(estimate.low >= 7.3 && estimate.high < 8.0);
+        assert!(low >= 7.3 && high < 8.0);
         assert_eq!(Estimate::of(&rounds), Some(estimate), "the same every time");
     }
 
     #[test]
-    fn one_round_tells_nothing_of_the_spread() {
-        let estimate = Estimate::of(&[2.0]).unwrap();
-        assert_eq!((estimate.low, estimate.high), (2.0, 2.0));
+    fn few_rounds_tell_too_little_of_the_spread() {
+        let estimate = Estimate::of(&[2.0; LEAST_ROUNDS - 1]).unwrap();
+        assert_eq!((estimate.median, estimate.interval), (2.0, None));
+        assert!(
+            Estimate::of(&[2.0; LEAST_ROUNDS])
+                .unwrap()
+                .interval
+                .is_some()
+        );
         assert_eq!(Estimate::of(&[]), None);
+        let document = serde_json::to_value(estimate).unwrap();
+        assert_eq!(document, serde_json::json!({ "median": 2.0 }));
+        let read: Estimate = serde_json::from_value(document).unwrap();
+        assert_eq!(read, estimate);
     }
 }

@@ -60,9 +60,8 @@ impl Benchmark {
 
 fn plot(comparison: &Comparison, measure: &Measure) -> Plot {
     let values = || measure.values.iter();
-    let most = values()
-        .flat_map(|value| value.rounds.iter().copied().chain([value.estimate.high]))
-        .fold(0.0, f64::max);
+    let rounds = values().flat_map(|value| value.rounds.iter().copied());
+    let most = rounds.fold(0.0, f64::max);
     let place = |value: f64| match most > 0.0 {
         true => (value / most * WIDTH * 10.0).round() / 10.0,
         false => 0.0,
@@ -76,10 +75,10 @@ fn plot(comparison: &Comparison, measure: &Measure) -> Plot {
             first: index == 0,
             median: text(estimate.median),
             interval: match measure.unit {
-                // Counted once, the same every time.
-                _ if value.rounds.len() < 2 => String::new(),
                 Unit::Bytes => String::new(),
-                _ => format!("{} to {}", text(estimate.low), text(estimate.high)),
+                _ => estimate.interval.map_or_else(String::new, |interval| {
+                    format!("{} to {}", text(interval.low), text(interval.high))
+                }),
             },
             ratio: if index == 0 {
                 String::new()
@@ -90,8 +89,8 @@ fn plot(comparison: &Comparison, measure: &Measure) -> Plot {
                 .ratio
                 .map_or_else(String::new, |ratio| format!("{:.2}", ratio.median)),
             width: place(estimate.median),
-            low: place(estimate.low),
-            high: place(estimate.high),
+            low: place(estimate.interval.map_or(0.0, |interval| interval.low)),
+            high: place(estimate.interval.map_or(0.0, |interval| interval.high)),
             rounds: value.rounds.iter().map(|round| place(*round)).collect(),
         }
     });
