@@ -93,6 +93,21 @@ fn counts_are_the_same_every_time_and_huge_pages_miss_less() {
 }
 
 #[test]
+fn a_core_named_twice_is_modelled_once() {
+    if !emulator() {
+        return;
+    }
+    let names = ["cortex-a53", "zen4", "cortex-a53"];
+    let cores = names.iter().flat_map(|name| ["--core", *name]);
+    let rest = ["--json", "--", "true"];
+    let output = bench(&cores.chain(rest).collect::<Vec<_>>());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cores = report["cores"].as_array().unwrap().iter();
+    let modelled: Vec<&str> = cores.map(|core| core["core"].as_str().unwrap()).collect();
+    assert_eq!(modelled, names[..2]);
+}
+
+#[test]
 fn errors_are_one_line() {
     let failing = |arguments: &[&str], says: &str| {
         let output = bench(arguments);

@@ -10,6 +10,7 @@ mod grid;
 mod layouts;
 mod report;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -246,7 +247,11 @@ impl<'a> Subject<'a> {
     fn cores(&self) -> Vec<&'static Core> {
         match self.arguments.cores.as_slice() {
             [] => Core::ALL.to_vec(),
-            some => some.to_vec(),
+            some => {
+                let mut seen = HashSet::new();
+                let cores = some.iter().filter(|core| seen.insert(core.name));
+                cores.copied().collect()
+            }
         }
     }
 
