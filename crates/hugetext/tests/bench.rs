@@ -165,6 +165,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
         if killed.success() && output.status.code().is_some() {
             assert!(text.lines().count() == 1, "{benchmark}: {text}");
             assert!(text.contains("interrupted"), "{benchmark}: {text}");
+            assert_eq!(output.status.code(), Some(128 + 2), "{benchmark}");
         }
         let left = fs::read_dir(place.path()).unwrap().count();
         assert_eq!(left, 0, "{benchmark}");

@@ -1,7 +1,7 @@
 //! Ctrl-C and time limits: the work ends, and named temporary files go with it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -10,25 +10,41 @@ use signal_hook::flag;
 use crate::failure::{Failure, plain};
 
 /// Remembers that the user wants to stop.
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(super) struct Interrupt {
+    stop: Arc<AtomicBool>,
+    /// The signal that said so; 0 before.
+    signal: Arc<AtomicUsize>,
+}
 
 impl Interrupt {
     /// From now on SIGINT and SIGTERM are remembered. A second one ends the process at once.
     pub(super) fn watch() -> Result<Interrupt, Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            flag::register_conditional_default(signal, Arc::clone(&stop))
-                .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+        let (stop, signal) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        for number in [SIGINT, SIGTERM] {
+            flag::register_conditional_default(number, Arc::clone(&stop))
+                .and_then(|_| {
+                    let value = number.unsigned_abs() as usize;
+                    flag::register_usize(number, Arc::clone(&signal), value)
+                })
+                .and_then(|_| flag::register(number, Arc::clone(&stop)))
                 .map_err(|error| Failure::new("signals", plain(&error)))?;
         }
-        Ok(Interrupt(stop))
+        Ok(Interrupt { stop, signal })
     }
 
     /// An error once a signal came.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        match self.0.load(Ordering::Relaxed) {
+        match self.stop.load(Ordering::Relaxed) {
             true => Err(Failure::new("bench", "interrupted")),
             false => Ok(()),
+        }
+    }
+
+    /// The exit status once a signal came, as shells have it.
+    pub(super) fn status(&self) -> Option<u8> {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => None,
+            signal => u8::try_from(128 + signal).ok(),
         }
     }
 

@@ -114,6 +114,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             output.error(&failure);
             Ok(Verdict::No)
         }
-        Err(Stop::Error(failure)) => Err(failure),
+        Err(Stop::Error(failure)) => match stop.status() {
+            Some(status) => {
+                output.error(&failure);
+                Ok(Verdict::Status(status))
+            }
+            None => Err(failure),
+        },
     }
 }
