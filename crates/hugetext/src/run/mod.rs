@@ -144,13 +144,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Err(failure) => unprepared.fail(&failure),
     }
     let all = arguments.strict || output.verbose();
-    if let Some(problem) = one_line(&unprepared.into_lines(all), output) {
-        if arguments.strict {
-            let failure = Failure::new("run", problem);
-            return Err(failure.remedy("without --strict the command runs all the same"));
-        }
-        output.warn(problem);
-    }
+    tell(&unprepared.into_lines(all), arguments.strict, output)?;
     match exec(&program, &arguments.command) {
         Ok(never) => match never {},
         Err(error) => Ok(cannot_run(&program, &error, output)),
@@ -238,16 +232,29 @@ fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
     Verdict::Status(if missing { 127 } else { 126 })
 }
 
-/// All that went wrong, in one line unless more detail was asked for.
-fn one_line(problems: &[String], output: &Output) -> Option<String> {
-    let (first, rest) = problems.split_first()?;
-    if rest.is_empty() {
-        return Some(first.clone());
+/// Warns of what is not prepared, in one line unless more detail was asked for; an error if that is
+/// not to be.
+fn tell(lines: &[String], strict: bool, output: &Output) -> Result<(), Failure> {
+    let Some((first, rest)) = lines.split_first() else {
+        return Ok(());
+    };
+    let listed = output.verbose() && !rest.is_empty();
+    for line in lines.iter().filter(|_| listed) {
+        output.warn(line);
     }
-    Some(match output.verbose() {
-        true => problems.join("\n  "),
-        false => format!("{first} (and {} more; -v lists them)", rest.len()),
-    })
+    let problem = match (rest.len(), listed) {
+        (0, _) => first.clone(),
+        (more, true) => format!("{first} (and {more} more)"),
+        (more, false) => format!("{first} (and {more} more; -v lists them)"),
+    };
+    if strict {
+        let failure = Failure::new("run", problem);
+        return Err(failure.remedy("without --strict the command runs all the same"));
+    }
+    if !listed {
+        output.warn(problem);
+    }
+    Ok(())
 }
 
 fn show(plan: &Plan) -> String {
