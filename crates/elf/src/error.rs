@@ -20,7 +20,7 @@ pub enum ImageError {
     #[error("an ELF file, but no executable or shared object (e_type {0})")]
     Type(u16),
     /// A table or segment reaches beyond the end of the file.
-    #[error("truncated: {0} reaches beyond the end of the file")]
+    #[error("truncated: the file ends before the end of {0}")]
     Truncated(&'static str),
     /// A header says what cannot be.
     #[error("malformed: {0}")]

@@ -178,10 +178,16 @@ impl Plan {
         shift_at(&self.moves, offset)
     }
 
-    /// Bytes of the text of `image` that will lie in windows. What a merge or an extension makes
-    /// executable is not text of the program, so it does not count.
+    /// Bytes of the text of `image` that will lie in windows of a mapping that is aligned as the
+    /// plan asks.
     pub fn reached(&self, image: &Image, page: Leaf) -> u64 {
-        let reach = reach(&self.segments, page, self.leaf, Bias::aligned(self.leaf));
+        self.reached_at(image, page, Bias::aligned(self.leaf))
+    }
+
+    /// The same at a load bias of which `bias` is known. What a merge or an extension makes
+    /// executable is not text of the program, so it does not count.
+    pub fn reached_at(&self, image: &Image, page: Leaf, bias: Bias) -> u64 {
+        let reach = reach(&self.segments, page, self.leaf, bias);
         let text = || image.segments.iter().filter(|segment| segment.is_text());
         // Two text segments of one mapping name the same windows.
         let mut windows: Vec<Span> = reach.segments.iter().map(|found| found.windows).collect();

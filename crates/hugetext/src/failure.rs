@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use hugetext_elf::ImageError;
-use hugetext_host::{ProcessError, StoreError};
+use hugetext_host::{ProcessError, StoreError, is_root};
 
 /// An error for the user.
 #[derive(Debug)]
@@ -37,9 +37,30 @@ impl Failure {
     pub(crate) fn io(path: &Path, error: &io::Error) -> Failure {
         let failure = Failure::at(path, plain(error));
         match error.kind() {
-            io::ErrorKind::PermissionDenied => failure.remedy("run as root or as its owner"),
+            io::ErrorKind::PermissionDenied if !is_root() => {
+                failure.remedy("run as root or as its owner")
+            }
             io::ErrorKind::StorageFull => failure.remedy("free some space and try again"),
             _ => failure,
+        }
+    }
+
+    /// The mounts of this process cannot be read.
+    pub(crate) fn mounts(error: &io::Error) -> Failure {
+        let failure = Failure::io(Path::new("/proc/self/mountinfo"), error);
+        match error.kind() {
+            io::ErrorKind::NotFound => failure.remedy("mount proc on /proc"),
+            _ => failure,
+        }
+    }
+
+    /// A kernel, named `release`, that tells no size of huge pages.
+    pub(crate) fn no_huge_pages(release: &str) -> Failure {
+        match Path::new("/sys/kernel/mm").exists() {
+            true => Failure::new(release, "this kernel has no transparent huge pages")
+                .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE"),
+            false => Failure::new("/sys/kernel/mm", "not there to tell of huge pages")
+                .remedy("mount sysfs on /sys"),
         }
     }
 

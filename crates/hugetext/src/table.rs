@@ -1,5 +1,7 @@
 //! Tables and figures as text.
 
+use std::fmt;
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::BinaryBytes;
 
@@ -30,5 +32,32 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
         "-".to_owned()
     } else {
         format!("{:.0}%", 100.0 * part as f64 / whole as f64)
+    }
+}
+
+/// A number of things: `1 window`, `13 windows`.
+pub(crate) fn count<N: Copy + PartialEq + From<u8> + fmt::Display>(
+    number: N,
+    thing: &str,
+) -> String {
+    let plural = match thing.ends_with('s') {
+        true => "es",
+        false => "s",
+    };
+    match number == N::from(1) {
+        true => format!("{number} {thing}"),
+        false => format!("{number} {thing}{plural}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(count(0_usize, "window"), "0 windows");
+        assert_eq!(count(1_u64, "window"), "1 window");
+        assert_eq!(count(2_u32, "process"), "2 processes");
     }
 }

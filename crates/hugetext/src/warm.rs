@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -13,7 +13,8 @@ use hugetext_host::{
     CacheState, Copier, FileWindows, Holder, Mounts, Paging, Replacement, WindowState, holders,
 };
 use hugetext_leaf::{
-    Bias, Cause, Leaf, Span, Topic, Version, large_folio_obstacle, reach, rule, windows_in_file,
+    Bias, Cause, Filesystem, Leaf, LeafKind, Span, Topic, Version, large_folio_obstacle, reach,
+    rule, windows_in_file,
 };
 use hugetext_loader::{Environment, Finder};
 use serde::Serialize;
@@ -133,16 +134,14 @@ impl Ground {
 
     /// As [`Ground::this`], of this machine as it was asked before.
     pub(crate) fn of(paging: Paging) -> Result<Ground, Failure> {
-        let missing = |what| Failure::new(&paging.release, what);
         Ok(Ground {
-            kernel: paging
-                .kernel
-                .ok_or_else(|| missing("cannot read this kernel's version"))?,
+            kernel: paging.kernel.ok_or_else(|| {
+                Failure::new(&paging.release, "this kernel's version cannot be read")
+            })?,
             leaf: paging
                 .pmd
-                .ok_or_else(|| missing("this kernel has no transparent huge pages"))?,
-            mounts: Mounts::read()
-                .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
+                .ok_or_else(|| Failure::no_huge_pages(&paging.release))?,
+            mounts: Mounts::read().map_err(|error| Failure::mounts(&error))?,
             paging,
         })
     }
@@ -158,6 +157,15 @@ impl Ground {
             Some(geometry) => geometry.leaves().map(|(_, leaf)| leaf).collect(),
             None => vec![self.leaf],
         }
+    }
+
+    /// Why no folios of `leaf`'s order can come to be in the page cache of `pages`.
+    pub(crate) fn obstacle(&self, pages: Filesystem, leaf: Leaf) -> Option<Cause> {
+        let kind = match leaf == self.leaf {
+            true => LeafKind::Pmd,
+            false => LeafKind::Contpte,
+        };
+        large_folio_obstacle(pages, self.kernel, kind, leaf)
     }
 
     /// What is known of a program's load bias here.
@@ -345,9 +353,7 @@ fn warm_for(
             warmed.tried.push(Tried { rung, error });
         }
         if !cache.is_warm() {
-            warmed
-                .causes
-                .extend(large_folio_obstacle(pages, ground.kernel, leaf));
+            warmed.causes.extend(ground.obstacle(pages, leaf));
             warmed.holders = holders(&program.file).unwrap_or_default();
         }
     }

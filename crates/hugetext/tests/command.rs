@@ -90,6 +90,47 @@ fn an_older_kernel_is_a_reason() {
     let file = &report["files"][0];
     if ["ext4", "xfs"].contains(&file["filesystem"].as_str().unwrap()) {
         assert_eq!(file["causes"][0]["cause"], "kernel", "{file}");
+        // No layout makes up for that.
+        assert_eq!(report["summary"]["after_fix"], 0, "{report}");
+        let text = hugetext(&["check", "--kernel", "5.4", path(&own)]).stdout;
+        assert!(!String::from_utf8(text).unwrap().contains("fix: "));
+    }
+}
+
+#[test]
+fn what_check_calls_within_reach_can_be_warmed() {
+    let Some(program) = big_program() else { return };
+    for place in ["/dev/shm", env!("CARGO_TARGET_TMPDIR")] {
+        let Ok(directory) = tempfile::tempdir_in(place) else {
+            println!("skipped: {place} cannot be written");
+            continue;
+        };
+        let copy = directory.path().join("program");
+        fs::copy(&program, &copy).unwrap();
+        let half = || hugetext(&["check", "--require", "50", path(&copy)]);
+        let (promise, kept) = (half(), hugetext(&["warm", path(&copy)]));
+        assert_eq!(
+            promise.status.code(),
+            kept.status.code(),
+            "{promise:?} {kept:?}"
+        );
+        assert_eq!(half().status.code(), kept.status.code());
+    }
+}
+
+#[test]
+fn check_tells_why_a_fix_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("appended");
+    let mut content = fs::read(std::env::current_exe().unwrap()).unwrap();
+    content.extend(b"appended");
+    fs::write(&file, content).unwrap();
+    let report = json(&["check", "--json", path(&file)]);
+    let refusals = report["files"][0]["possible"].as_array().unwrap();
+    let text = hugetext(&["check", "--verbose", path(&file)]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    for refusal in refusals.iter().filter_map(|way| way["refusal"].as_str()) {
+        assert!(text.contains(refusal), "{refusal} in {text}");
     }
 }
 

@@ -81,11 +81,11 @@ impl Loader {
     }
 }
 
-/// The largest p_align of the image: 1 if none is given.
+/// The largest p_align of the image: 1 if none is given, and no more than the largest modulus.
 pub(crate) fn image_align(segments: &[Segment]) -> Leaf {
     segments
         .iter()
-        .filter_map(|segment| Leaf::from_bytes(segment.align.max(1)))
+        .map(|segment| Leaf::from_bytes(segment.align.max(1)).unwrap_or(MAX_ALIGN))
         .max()
         .unwrap_or(Leaf::K4)
 }
@@ -144,6 +144,17 @@ mod tests {
         };
         assert_eq!(bias("5.9"), Bias::aligned(Leaf::K4));
         assert_eq!(bias("6.1"), Bias::aligned(Leaf::M2));
+    }
+
+    #[test]
+    fn an_alignment_beyond_every_leaf_is_one_all_the_same() {
+        let segments = [segment(0, 0, 8 << 20, 1 << 63)];
+        let pie = loader("6.18", Filesystem::Ext4, true).bias(
+            ObjectKind::Pie,
+            &segments,
+            &Geometry::X86_64,
+        );
+        assert_eq!(pie, Bias::aligned(MAX_ALIGN));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::geometry::Leaf;
+use crate::geometry::{Leaf, LeafKind};
 use crate::kernel::{Filesystem, Topic, Version, first_rule};
 use crate::reach::{Cause, large_folio_obstacle};
 use crate::segment::{Perms, Span};
@@ -195,7 +195,7 @@ pub fn collapse_obstacle(filesystem: Filesystem, kernel: Version, leaf: Leaf) ->
     };
     // The rule for all filesystems is about those that hold folios of that order anyway.
     let general = rule.filesystem.is_none() && filesystem != Filesystem::Overlay;
-    match large_folio_obstacle(filesystem, kernel, leaf) {
+    match large_folio_obstacle(filesystem, kernel, LeafKind::Pmd, leaf) {
         never @ Some(Cause::Filesystem { .. }) if general => never,
         _ => (rule.since > kernel).then_some(Cause::Kernel { needs: rule.since }),
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::bias::Bias;
-use crate::geometry::Leaf;
+use crate::geometry::{Leaf, LeafKind};
 use crate::kernel::{Filesystem, Topic, Version, first_rule};
 use crate::segment::{Perms, Segment, Span};
 
@@ -45,10 +45,15 @@ impl Vma {
 }
 
 /// The file-backed mappings of an image, in the order of its PT_LOADs; neighbours the kernel would
-/// merge are one. Segments that cannot be mapped with pages of `page` are left out.
+/// merge are one. A page that two share is the later one's, which is mapped over the other.
+/// Segments that cannot be mapped with pages of `page` are left out.
 pub fn vmas(segments: &[Segment], page: Leaf) -> Vec<Vma> {
     let mut vmas: Vec<Vma> = Vec::with_capacity(segments.len());
     for vma in segments.iter().filter_map(|segment| Vma::of(segment, page)) {
+        if let Some(last) = vmas.last_mut() {
+            last.addresses.end = last.addresses.end.min(vma.addresses.start);
+        }
+        vmas.pop_if(|last| last.addresses.is_empty());
         match vmas.last_mut() {
             Some(last) if last.merges_with(&vma) => last.addresses.end = vma.addresses.end,
             _ => vmas.push(vma),
@@ -141,13 +146,28 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why the page cache of `filesystem` under `kernel` holds no folios of a leaf's order; `None` if
-/// it does.
-pub fn large_folio_obstacle(filesystem: Filesystem, kernel: Version, leaf: Leaf) -> Option<Cause> {
-    match first_rule(Topic::LargeFolios, filesystem) {
-        Some(rule) if leaf > rule.largest => Some(Cause::Filesystem { filesystem }),
-        Some(rule) if rule.since <= kernel => None,
-        Some(rule) => Some(Cause::Kernel { needs: rule.since }),
+/// Why the page cache of `filesystem` under `kernel` comes to hold no folios of a leaf's order,
+/// neither by reading nor by MADV_COLLAPSE; `None` if it does.
+pub fn large_folio_obstacle(
+    filesystem: Filesystem,
+    kernel: Version,
+    kind: LeafKind,
+    leaf: Leaf,
+) -> Option<Cause> {
+    // The rule for all filesystems is about those that hold large folios anyway; and what
+    // MADV_COLLAPSE makes are PMD leaves.
+    let collapse = first_rule(Topic::Collapse, filesystem)
+        .filter(|rule| rule.filesystem.is_some() && kind == LeafKind::Pmd);
+    let rules = [first_rule(Topic::LargeFolios, filesystem), collapse];
+    let since = rules
+        .into_iter()
+        .flatten()
+        .filter(|rule| leaf <= rule.largest)
+        .map(|rule| rule.since)
+        .min();
+    match since {
+        Some(since) if since <= kernel => None,
+        Some(needs) => Some(Cause::Kernel { needs }),
         None => Some(Cause::Filesystem { filesystem }),
     }
 }
@@ -231,11 +251,17 @@ fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: B
     );
     let vma = vmas.iter().find(|vma| {
         vma.addresses.contains(text.start)
+            && vma.perms == segment.perms
             && vma.addresses.start.wrapping_sub(vma.offset)
                 == segment.vaddr.wrapping_sub(segment.offset)
     });
     let Some(vma) = vma else {
-        return none(vec![Cause::Incongruent { by: delta }]);
+        // Without a mapping of its own it is incongruent even modulo the page, or all of it lies
+        // in a page that the next segment is mapped over.
+        return none(vec![match delta {
+            0 => Cause::Small,
+            by => Cause::Incongruent { by },
+        }]);
     };
 
     let mut causes = Vec::new();

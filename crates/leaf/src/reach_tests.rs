@@ -73,6 +73,25 @@ fn a_window_may_begin_in_a_neighbour_of_the_same_mapping() {
 }
 
 #[test]
+fn a_page_that_two_segments_share_is_the_later_ones() {
+    let base = 4 * M;
+    let segments = [
+        segment(base, 0, 2 * M + 0x1000, R),
+        segment(base + 2 * M + 0x1000, 2 * M + 0x1000, 6 * M, RX),
+        segment(base + 8 * M + 0x1000, 8 * M + 0x1000, 3 * M, R),
+    ];
+    let found = vmas(&segments, Leaf::K16);
+    let ends: Vec<Span> = found.iter().map(|vma| vma.addresses).collect();
+    let text = Span::new(base + 2 * M, base + 8 * M);
+    assert_eq!(ends[0], Span::new(base, text.start));
+    assert_eq!(ends[1], text);
+    let reach = reach(&segments, Leaf::K16, Leaf::M2, Bias::ZERO);
+    assert_eq!(reach.segments[0].windows, text);
+    assert_eq!(reach.reached, text.len() - 0x1000);
+    assert_eq!(reach.segments[0].causes, [Cause::Tail { bytes: 0x1000 }]);
+}
+
+#[test]
 fn writable_text_is_not_reached() {
     let rwx = Perms {
         read: true,
@@ -103,6 +122,33 @@ fn warming_covers_read_only_data_and_joins_neighbours() {
     assert_eq!(
         windows_in_file(&incongruent, Leaf::K4, Leaf::M2, Bias::ZERO),
         []
+    );
+}
+
+#[test]
+fn a_filesystem_without_large_folios_serves_where_collapsing_works() {
+    let obstacle = |filesystem, (major, minor), kind| {
+        large_folio_obstacle(filesystem, Version::new(major, minor), kind, Leaf::M2)
+    };
+    let pmd = LeafKind::Pmd;
+    assert_eq!(obstacle(Filesystem::Tmpfs, (6, 1), pmd), None);
+    let needs = Version::new(6, 1);
+    assert_eq!(
+        obstacle(Filesystem::Tmpfs, (5, 15), pmd),
+        Some(Cause::Kernel { needs })
+    );
+    // A block of PTEs is not what MADV_COLLAPSE makes.
+    for (filesystem, version, kind) in [
+        (Filesystem::Tmpfs, (7, 2), LeafKind::Contpte),
+        (Filesystem::Other, (7, 3), pmd),
+    ] {
+        let cause = Some(Cause::Filesystem { filesystem });
+        assert_eq!(obstacle(filesystem, version, kind), cause);
+    }
+    let needs = Version::new(6, 16);
+    assert_eq!(
+        obstacle(Filesystem::Ext4, (6, 12), pmd),
+        Some(Cause::Kernel { needs })
     );
 }
 

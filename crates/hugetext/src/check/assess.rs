@@ -31,9 +31,9 @@ pub(crate) struct Assessment {
     pub(crate) causes: Vec<Cause>,
     /// The leaf that `reached` and `after fix` speak of.
     pub(crate) leaf: Leaf,
-    /// The reach of every leaf, as the file is.
+    /// The reach that the layout gives every leaf, as the file is, if `causes` allow any.
     pub(crate) now: Vec<LeafReach>,
-    /// The reach of `leaf` after each strategy of `fix`.
+    /// The reach that the layout gives `leaf` after each strategy of `fix`, likewise.
     pub(crate) possible: Vec<Possible>,
     /// What linked it, where it says so; not asked in a scan.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ impl Assessment {
     ) -> Assessment {
         let image = &program.image;
         let text = image.text_len();
-        let leaf = worthwhile_leaf(geometry, text);
+        let (leaf_kind, leaf) = worthwhile_leaf(geometry, text);
         let bias = loader.bias(image.kind, &image.segments, geometry);
         Assessment {
             path: program.path.clone(),
@@ -95,7 +95,7 @@ impl Assessment {
             text,
             segments: image.segments.clone(),
             bias,
-            causes: large_folio_obstacle(page_cache, loader.kernel, leaf)
+            causes: large_folio_obstacle(page_cache, loader.kernel, leaf_kind, leaf)
                 .into_iter()
                 .collect(),
             leaf,
@@ -123,10 +123,9 @@ impl Assessment {
             .find(|reach| reach.leaf == self.leaf)
     }
 
-    /// Text bytes the worthwhile leaf can map now: none where filesystem or kernel forbid it.
+    /// Text bytes the worthwhile leaf can map now.
     pub(crate) fn reached(&self) -> u64 {
-        let layout = self.layout().map_or(0, |reach| reach.reached);
-        if self.causes.is_empty() { layout } else { 0 }
+        self.allowed(self.layout().map_or(0, |reach| reach.reached))
     }
 
     /// Text bytes within reach after a fix that changes no permission.
@@ -143,22 +142,39 @@ impl Assessment {
         let fixed = self
             .possible
             .iter()
-            .filter(|possible| allowed(possible.strategy));
-        let now = self.layout().map_or(0, |reach| reach.reached);
-        fixed
-            .map(|possible| possible.reached)
-            .max()
-            .unwrap_or(0)
-            .max(now)
+            .filter(|possible| allowed(possible.strategy))
+            .map(|possible| self.allowed(possible.reached));
+        fixed.fold(self.reached(), u64::max)
+    }
+
+    /// What of `reach`, which a layout gives, is to be had: nothing where filesystem or kernel
+    /// forbid it.
+    fn allowed(&self, reach: u64) -> u64 {
+        match self.causes.is_empty() {
+            true => reach,
+            false => 0,
+        }
+    }
+
+    /// Takes note of what the page cache holds. Where it holds huge folios, they can be had,
+    /// whatever the rules say of the filesystem, or of an overlay of which they cannot tell.
+    pub(crate) fn look_at_cache(&mut self, program: &Program) {
+        self.cache = CacheCount::of(program, self);
+        if self.cache.is_some_and(|cache| cache.huge > 0) {
+            self.causes.clear();
+        }
     }
 }
 
 /// The leaf that figures speak of: the largest that text can fill; the smallest if it fills none.
-fn worthwhile_leaf(geometry: &Geometry, text: u64) -> Leaf {
+fn worthwhile_leaf(geometry: &Geometry, text: u64) -> (LeafKind, Leaf) {
+    let wanted = geometry.layout_leaf(text);
+    let fits = |(_, leaf): &(LeafKind, Leaf)| wanted == Some(*leaf);
     geometry
-        .layout_leaf(text)
-        .or(geometry.leaves().map(|(_, leaf)| leaf).last())
-        .unwrap_or(geometry.pmd)
+        .leaves()
+        .find(fits)
+        .or(geometry.leaves().last())
+        .unwrap_or((LeafKind::Pmd, geometry.pmd))
 }
 
 fn possible(
@@ -172,22 +188,9 @@ fn possible(
     match plan(image, strategy, &options) {
         Ok(plan) => {
             let bias = loader.bias(image.kind, &plan.segments, geometry);
-            let after = reach(&plan.segments, geometry.page, plan.leaf, bias);
-            // Merging makes read-only data executable; only what was text before counts.
-            let text: u64 = image
-                .segments
-                .iter()
-                .filter(|segment| segment.is_text())
-                .flat_map(|segment| {
-                    after
-                        .segments
-                        .iter()
-                        .map(|s| s.windows.intersect(&segment.file_backed()).len())
-                })
-                .sum();
             Possible {
                 strategy,
-                reached: text,
+                reached: plan.reached_at(image, geometry.page, bias),
                 aslr_bits: plan.cost.aslr_bits,
                 refusal: None,
             }

@@ -7,7 +7,7 @@ mod show;
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
@@ -22,7 +22,6 @@ use crate::output::Output;
 use crate::program::{NoProgram, Program};
 use crate::scan::{self, Found};
 pub(crate) use assess::Assessment;
-use assess::CacheCount;
 pub(crate) use live::{LiveText, live_texts};
 
 /// Show which text can be mapped by huge leaves, now and after a fix
@@ -109,8 +108,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         look_closely: !arguments.recursive,
         look_at_cache: !arguments.recursive && arguments.kernel.is_none(),
         seen: Mutex::default(),
-        mounts: Mounts::read()
-            .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?,
+        mounts: Mounts::read().map_err(|error| Failure::mounts(&error))?,
     };
     let outcomes = check_all(arguments, &question, output);
 
@@ -249,8 +247,9 @@ fn check_one(
         // A file whose sections cannot be read only does not tell its linker.
         assessment.linker = Linker::recognise(&program.file, &program.image).unwrap_or(None);
     }
-    if question.look_at_cache {
-        assessment.cache = CacheCount::of(program, &assessment);
+    // Folios of other machines' leaves say nothing here.
+    if question.look_at_cache && question.own_geometry == Some(*geometry) {
+        assessment.look_at_cache(program);
     }
     Ok(assessment)
 }

@@ -8,7 +8,7 @@ use hugetext_leaf::ObjectKind;
 
 use super::Report;
 use super::assess::{Assessment, CacheCount};
-use crate::table::{bytes, figures, percent};
+use crate::table::{bytes, count, figures, percent};
 
 /// How many of the worst offenders a summary names.
 const WORST: usize = 15;
@@ -56,8 +56,11 @@ fn one(file: &Assessment, verbose: bool) -> String {
         line(format_args!("  {cause}"));
     }
     text.push_str(&remedy(file));
+    if verbose {
+        text.push_str(&refusals(file));
+    }
     if let Some(cache) = &file.cache {
-        text.push_str(&page_cache(cache));
+        text.push_str(&page_cache(cache, file.causes.is_empty()));
     }
     text.push_str(&segments(file, verbose));
     text
@@ -74,9 +77,13 @@ fn remedy(file: &Assessment) -> String {
     };
     let cost = match fix.aslr_bits {
         0 => String::new(),
-        bits => format!(", costs {bits} bits of address randomness"),
+        bits => format!(", costs {} of address randomness", count(bits, "bit")),
     };
-    let mut text = format!("  fix: {}{cost}\n", strategy_name(fix.strategy));
+    let how = match fix.strategy {
+        Strategy::Align => " (a header edit)",
+        Strategy::Shift | Strategy::Merge => "",
+    };
+    let mut text = format!("  fix: {}{how}{cost}\n", strategy_name(fix.strategy));
     if let Some(linker) = &file.linker {
         let at_link_time = match linker.options(file.leaf) {
             Some(options) => format!("; {options} would have done it at link time"),
@@ -87,15 +94,36 @@ fn remedy(file: &Assessment) -> String {
     text
 }
 
-fn page_cache(cache: &CacheCount) -> String {
+/// Why strategies of `fix` cannot be carried out.
+fn refusals(file: &Assessment) -> String {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for possible in &file.possible {
+        let Some(refusal) = &possible.refusal else {
+            continue;
+        };
+        let name = strategy_name(possible.strategy);
+        match found.last_mut() {
+            Some((last, names)) if last == refusal => names.push(name),
+            _ => found.push((refusal, vec![name])),
+        }
+    }
+    let line = |(why, names): (&str, Vec<&str>)| format!("  no {}: {why}\n", names.join(", "));
+    found.into_iter().map(line).collect()
+}
+
+/// The state of the windows; `warm` helps only where large folios can be had.
+fn page_cache(cache: &CacheCount, can_be_warm: bool) -> String {
     let what = match (cache.huge, cache.small) {
         (0, 0) => "not in memory".to_owned(),
         (huge, 0) if huge == cache.total() => "warm".to_owned(),
         (_, 0) => "partly in memory".to_owned(),
-        (_, small) => format!("holds {small} in small folios; hugetext warm mends that"),
+        (_, small) if can_be_warm => {
+            format!("holds {small} in small folios; hugetext warm mends that")
+        }
+        (_, small) => format!("holds {small} in small folios"),
     };
-    let (huge, total) = (cache.huge, cache.total());
-    format!("  page cache: {huge} of {total} windows huge; {what}\n")
+    let (huge, windows) = (cache.huge, count(cache.total(), "window"));
+    format!("  page cache: {huge} of {windows} huge; {what}\n")
 }
 
 /// The text segments, and with `verbose` all of them.
@@ -115,7 +143,7 @@ fn segments(file: &Assessment, verbose: bool) -> String {
         if let Some(reach) = own {
             let windows = reach.windows.len() / file.leaf.bytes();
             let causes: Vec<String> = reach.causes.iter().map(ToString::to_string).collect();
-            let _ = write!(text, ": {windows} windows");
+            let _ = write!(text, ": {}", count(windows, "window"));
             if !causes.is_empty() {
                 let _ = write!(text, "; {}", causes.join("; "));
             }
@@ -130,8 +158,8 @@ fn summary(report: &Report) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{} programs and libraries, {} of text: {} ({}) within reach now, {} ({}) after fix",
-        sum.files,
+        "{}, {} of text: {} ({}) within reach now, {} ({}) after fix",
+        count(sum.files, "ELF file"),
         bytes(sum.text),
         bytes(sum.reached),
         percent(sum.reached, sum.text),
@@ -139,10 +167,10 @@ fn summary(report: &Report) -> String {
         percent(sum.after_fix, sum.text),
     );
     if sum.unknown_architecture > 0 {
-        let count = sum.unknown_architecture;
+        let left_out = sum.unknown_architecture;
         let _ = writeln!(
             text,
-            "{count} of other architectures left out; --geometry includes them"
+            "{left_out} of other architectures left out; --geometry includes them"
         );
     }
     let mut worst: Vec<&Assessment> = report
@@ -186,7 +214,7 @@ fn kind_name(kind: ObjectKind) -> &'static str {
 
 fn strategy_name(strategy: Strategy) -> &'static str {
     match strategy {
-        Strategy::Align => "align (a header edit)",
+        Strategy::Align => "align",
         Strategy::Shift => "shift",
         Strategy::Merge => "merge",
     }

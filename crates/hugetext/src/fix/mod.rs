@@ -13,7 +13,7 @@ use hugetext_elf::{
     verify_unshared,
 };
 use hugetext_host::{Copier, Paging, SharedExtents};
-use hugetext_leaf::{Geometry, Leaf, reach};
+use hugetext_leaf::{Geometry, Loader, reach};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -144,7 +144,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         extend_tail: arguments.extend_tail,
         ..Options::for_image(image, &geometry, arguments.strategy.at_most())
     };
-    let reached_before = reached_now(&program, &paging, &geometry, options.leaf)?;
+    let loader = loader(&program, &paging)?;
+    let bias = |segments| loader.bias(image.kind, segments, &geometry);
+    let before = bias(&image.segments);
+    let reached_before = reach(&image.segments, geometry.page, options.leaf, before).reached;
     let decided = match arguments.strategy {
         Choice::Auto => plan_auto(image, &options),
         strategy => plan(image, strategy.at_most(), &options),
@@ -159,7 +162,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
                 false => None,
             };
             let outcome = Outcome::Plan {
-                reached_after: plan.reached(image, geometry.page),
+                reached_after: plan.reached_at(image, geometry.page, bias(&plan.segments)),
                 done_already,
                 plan: Box::new(plan),
             };
@@ -179,22 +182,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(verdict)
 }
 
-/// Text within reach as the file is.
-fn reached_now(
-    program: &Program,
-    paging: &Paging,
-    geometry: &Geometry,
-    leaf: Leaf,
-) -> Result<u64, Failure> {
-    let mounts = hugetext_host::Mounts::read()
-        .map_err(|error| Failure::io(Path::new("/proc/self/mountinfo"), &error))?;
-    let Some(kernel) = paging.kernel else {
-        return Ok(0);
-    };
-    let loader = program.loader(kernel, program.filesystem(&mounts)?);
-    let segments = &program.image.segments;
-    let bias = loader.bias(program.image.kind, segments, geometry);
-    Ok(reach(segments, geometry.page, leaf, bias).reached)
+/// What places the file, and is taken to place the new one.
+fn loader(program: &Program, paging: &Paging) -> Result<Loader, Failure> {
+    let kernel = paging
+        .kernel
+        .ok_or_else(|| Failure::new(&paging.release, "this kernel's version cannot be read"))?;
+    let mounts = hugetext_host::Mounts::read().map_err(|error| Failure::mounts(&error))?;
+    Ok(program.loader(kernel, program.filesystem(&mounts)?))
 }
 
 /// Writes the new file, proves it, and only then makes it visible.

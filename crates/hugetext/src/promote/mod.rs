@@ -76,10 +76,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         kernel: paging
             .kernel
             .ok_or_else(|| Failure::new(&paging.release, "cannot read this kernel's version"))?,
-        leaf: paging.pmd.ok_or_else(|| {
-            Failure::new("this kernel", "has no transparent huge pages")
-                .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE")
-        })?,
+        leaf: paging
+            .pmd
+            .ok_or_else(|| Failure::no_huge_pages(&paging.release))?,
         backend: arguments.backend.into(),
         dry_run: arguments.dry_run,
         revert: arguments.revert,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use hugetext_host::Store;
-use hugetext_leaf::{Filesystem, large_folio_obstacle};
+use hugetext_leaf::Filesystem;
 
 use crate::failure::{Failure, plain};
 use crate::run::{Backend, Options};
@@ -72,7 +72,7 @@ fn serves(store: &Store, ground: &Ground) -> Result<(), Failure> {
     let directory = File::open(root).map_err(failed)?;
     let mount = ground.mounts.of(&directory).map_err(failed)?;
     let pages = ground.mounts.page_cache(&directory, root).map_err(failed)?;
-    if let Some(cause) = large_folio_obstacle(pages, ground.kernel, ground.leaf) {
+    if let Some(cause) = ground.obstacle(pages, ground.leaf) {
         return Err(Failure::at(root, cause).remedy("try --backend store"));
     }
     if mount.noexec {

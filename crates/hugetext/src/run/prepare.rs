@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, Entry, Guard, Store, WriteError, may_stand_in};
-use hugetext_leaf::{Leaf, large_folio_obstacle, reach};
+use hugetext_leaf::{Leaf, reach};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -156,7 +156,7 @@ impl Step {
         let facts = Facts {
             now: now.reached,
             fixed,
-            holds_huge: large_folio_obstacle(pages, ground.kernel, ground.leaf).is_none(),
+            holds_huge: ground.obstacle(pages, ground.leaf).is_none(),
             may_stand_in: may_stand_in(&metadata) && unguarded(&program),
             store: policy.store,
             prefer_store: policy.prefer_store,
