@@ -47,7 +47,7 @@ pub use namespace::{
     Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs, uncover,
 };
 pub use output::{ReplaceError, Replacement, unnamed_file};
-pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans};
+pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans, present_bytes};
 pub use process::{
     Holder, ProcessError, TextMapping, executable_files, file_mappings, holders, is_thp_disabled,
     pids, text_mappings,

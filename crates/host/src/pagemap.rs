@@ -120,6 +120,15 @@ fn scan(pagemap: &File, addresses: Span, wanted: Wanted) -> io::Result<Vec<Span>
     Ok(spans)
 }
 
+/// Bytes of `addresses` that the process behind `pagemap` has in its page tables. Needs no privilege
+/// beyond opening the file.
+pub fn present_bytes(pagemap: &File, addresses: Span) -> io::Result<u64> {
+    let page = rustix::param::page_size() as u64;
+    let entries = read_words(pagemap, addresses.start / page, addresses.len() / page)?;
+    let present = entries.iter().filter(|entry| **entry & PRESENT != 0);
+    Ok(present.count() as u64 * page)
+}
+
 const FILE_OR_SHARED: u64 = 1 << 61;
 const SWAPPED: u64 = 1 << 62;
 

@@ -10,6 +10,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 use serde::Serialize;
 
 use crate::filesystem::io_error;
+use crate::namespace::is_root;
 
 /// Why a process cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -18,11 +19,21 @@ pub enum ProcessError {
     #[error("no such process")]
     Gone,
     /// Another user's (ptrace access mode check, PTRACE_MODE_READ).
-    #[error("not permitted: look at your own processes, or run as root")]
+    #[error("not permitted: {}", who_may())]
     Forbidden,
+    /// It maps nothing executable.
+    #[error("no text: a kernel thread, or a process that has ended")]
+    NoText,
     /// /proc could not be read.
     #[error(transparent)]
     Io(io::Error),
+}
+
+fn who_may() -> &'static str {
+    match is_root() {
+        true => "it is out of reach of this user namespace, security module or set of capabilities",
+        false => "look at your own processes, or run as root",
+    }
 }
 
 impl From<procfs::ProcError> for ProcessError {
@@ -61,15 +72,19 @@ pub struct TextMapping {
     pub pmd_mapped: u64,
 }
 
-/// The executable mappings of a process, by address.
+/// The executable mappings of a process, by address; there is at least one.
 pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
     let maps = Process::new(pid)?.smaps()?;
-    Ok(maps
+    let texts: Vec<TextMapping> = maps
         .into_iter()
         .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
         .filter(|map| !matches!(map.pathname, MMapPath::Vsyscall))
         .map(text_mapping)
-        .collect())
+        .collect();
+    match texts.is_empty() {
+        true => Err(ProcessError::NoText),
+        false => Ok(texts),
+    }
 }
 
 /// How many mappings of files a process has. Each was one insertion into the `i_mmap` tree of its

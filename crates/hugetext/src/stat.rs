@@ -8,6 +8,7 @@ use clap::Args;
 use hugetext_host::{
     FolioBytes, Machine, PageMapError, ProcessError, TextMapping, folio_bytes, pids, text_mappings,
 };
+use hugetext_leaf::CopyName;
 use serde::Serialize;
 
 use crate::Verdict;
@@ -75,8 +76,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         bar.inc(1);
         match process(pid, &machine, !arguments.all) {
             Ok(process) => processes.push(process),
-            // Others' processes, and those that ended meanwhile, are not what --all asks for.
-            Err(ProcessError::Gone | ProcessError::Forbidden) if arguments.all => {}
+            // Others' processes, those that ended meanwhile and kernel threads are not what --all
+            // asks for.
+            Err(ProcessError::Gone | ProcessError::Forbidden | ProcessError::NoText)
+                if arguments.all => {}
             Err(error) => {
                 output.error(&Failure::process(pid, &error));
                 verdict = Verdict::Failed;
@@ -85,7 +88,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
     bar.finish_and_clear();
     if arguments.all {
-        processes.retain(|process| process.total.mapped > 0);
         processes.sort_by_key(|process| Reverse(process.total.rss));
     }
     let mut mappings = processes.iter().flat_map(|process| &process.mappings);
@@ -185,16 +187,20 @@ fn row(mapping: &Mapping, by_folio: bool) -> Vec<String> {
         }
         None => row.push(bytes(text.rss.saturating_sub(text.pmd_mapped))),
     }
-    let path = text
-        .path
-        .as_ref()
-        .map_or("[anonymous]".into(), |path| path.display().to_string());
-    row.push(if text.deleted {
-        format!("{path} (replaced)")
-    } else {
-        path
-    });
+    row.push(file_of(text));
     row
+}
+
+/// What a mapping shows, for the reader: a promoted copy by the name of the file it is of.
+pub(crate) fn file_of(text: &TextMapping) -> String {
+    let Some(path) = &text.path else {
+        return "[anonymous]".to_owned();
+    };
+    match (CopyName::in_maps(&path.to_string_lossy()), text.deleted) {
+        (Some(copy), _) => format!("{} (promoted)", copy.basename),
+        (None, true) => format!("{} (replaced)", path.display()),
+        (None, false) => path.display().to_string(),
+    }
 }
 
 fn show_all(report: &Report) -> String {

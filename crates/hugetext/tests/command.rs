@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -218,6 +218,28 @@ fn stat_shows_the_text_of_a_process_and_says_who_is_gone() {
     );
     assert!(hugetext(&["stat", "--all"]).status.success());
     assert!(hugetext(&["check", "--pid", &pid]).status.success());
+}
+
+#[test]
+fn a_process_that_has_ended_is_said_to_have_no_text() {
+    let mut ended = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
+    let mut nothing = String::new();
+    // Its files are closed after its memory is gone.
+    let mut output = ended.stdout.take().unwrap();
+    output.read_to_string(&mut nothing).unwrap();
+    let pid = ended.id().to_string();
+    let page = tempfile::tempdir().unwrap();
+    let page = page.path().join("page.html");
+    for arguments in [
+        &["stat", &pid][..],
+        &["check", "--pid", &pid],
+        &["report", "-o", path(&page), &pid],
+    ] {
+        let refused = hugetext(arguments);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains("no text"), "{}", stderr(&refused));
+    }
+    assert!(ended.wait().unwrap().success());
 }
 
 #[test]

@@ -104,6 +104,8 @@ pub enum Cause {
     ThpDisabled,
     /// The page cache holds small folios there.
     SmallFolios,
+    /// The page cache holds huge folios there, which the process maps page by page.
+    SmallPages,
 }
 
 impl fmt::Display for Cause {
@@ -142,6 +144,7 @@ impl fmt::Display for Cause {
             Cause::Kernel { needs } => write!(f, "kernel too old: needs {needs}"),
             Cause::ThpDisabled => write!(f, "huge pages are disabled for the process"),
             Cause::SmallFolios => write!(f, "the page cache holds it in small folios"),
+            Cause::SmallPages => write!(f, "in huge folios, but mapped page by page"),
         }
     }
 }

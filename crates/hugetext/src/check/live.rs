@@ -2,16 +2,17 @@
 
 use std::fmt::Write;
 use std::fs::File;
-use std::path::{Path, PathBuf};
 
-use hugetext_elf::Image;
-use hugetext_host::{Machine, TextMapping, is_thp_disabled, text_mappings};
-use hugetext_leaf::{Bias, Cause, Leaf, Span, TextReach, reach};
+use hugetext_host::{
+    Machine, TextMapping, folio_bytes, is_thp_disabled, present_bytes, text_mappings,
+};
+use hugetext_leaf::{Bias, Cause, Leaf, Segment, Span, reach};
 use serde::Serialize;
 
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::stat::file_of;
 use crate::table::{bytes, percent};
 
 /// What a check of processes found.
@@ -24,7 +25,7 @@ struct Report {
 struct Process {
     pid: i32,
     leaf: Leaf,
-    /// Bytes of text mapped from ELF files.
+    /// Bytes of text mapped from files.
     text: u64,
     /// Of these, in windows: what leaves could map where the text lies now.
     reached: u64,
@@ -33,7 +34,7 @@ struct Process {
     mappings: Vec<LiveText>,
 }
 
-/// One mapping of text, joined with the segment it shows.
+/// One mapping of text, and what leaves can map of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct LiveText {
     #[serde(flatten)]
@@ -41,28 +42,17 @@ pub(crate) struct LiveText {
     /// Bytes of it in windows.
     pub(crate) reached: u64,
     pub(crate) causes: Vec<Cause>,
-}
-
-impl LiveText {
     /// Its windows; empty if no leaf can map any of it.
-    pub(crate) fn windows(&self, leaf: Leaf) -> Span {
-        let Span { start, end } = self.mapping.addresses;
-        match self.reached {
-            0 => Span::new(start, start),
-            _ => Span::new(leaf.align_up(start), leaf.align_down(end)),
-        }
-    }
+    #[serde(skip)]
+    pub(crate) windows: Span,
 }
 
 /// Checks running processes; those that cannot be looked at are errors, the others still done.
 pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<Verdict, Failure> {
     let machine = Machine::this();
-    let leaf = machine.pmd.ok_or_else(|| {
-        Failure::new(
-            &machine.release,
-            "this kernel has no transparent huge pages",
-        )
-    })?;
+    let leaf = machine
+        .pmd
+        .ok_or_else(|| Failure::no_huge_pages(&machine.release))?;
     let mut verdict = Verdict::Done;
     let mut processes = Vec::new();
     for pid in pids {
@@ -115,48 +105,44 @@ fn live_text(
     leaf: Leaf,
     thp_disabled: bool,
 ) -> LiveText {
-    let found = segment_reach(pid, &mapping, page, leaf);
-    let (reached, mut causes) =
-        found.map_or((0, Vec::new()), |reach| (reach.reached, reach.causes));
+    let (windows, mut causes) = reach_of(&mapping, page, leaf);
+    let reached = windows.len();
     if mapping.pmd_mapped < reached {
-        // What was never touched is in no leaf either; it is told by the resident size.
         causes.extend(thp_disabled.then_some(Cause::ThpDisabled));
-        causes.extend((mapping.rss > mapping.pmd_mapped).then_some(Cause::SmallFolios));
+        causes.extend(why_small(pid, windows, leaf, mapping.pmd_mapped));
     }
     LiveText {
         mapping,
         reached,
         causes,
+        windows,
     }
 }
 
-/// The reach of the segment that a mapping shows, at the load bias it really has.
-fn segment_reach(pid: i32, mapping: &TextMapping, page: Leaf, leaf: Leaf) -> Option<TextReach> {
-    let span = mapping.addresses;
-    // The link opens the mapped inode itself, whatever has its path by now; it needs privileges.
-    let link = PathBuf::from(format!(
-        "/proc/{pid}/map_files/{:x}-{:x}",
-        span.start, span.end
-    ));
-    let by_path = || {
-        let path = mapping.path.as_ref().filter(|_| !mapping.deleted)?;
-        File::open(format!("/proc/{pid}/root{}", path.display())).ok()
+/// Why PMD leaves map `huge` bytes of these windows only. What was never touched is in no leaf
+/// either, and has no cause.
+fn why_small(pid: i32, windows: Span, leaf: Leaf, huge: u64) -> Vec<Cause> {
+    let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else {
+        return Vec::new();
     };
-    let file = File::open(link).ok().or_else(by_path)?;
-    let image = Image::read(&file).ok()?;
-    let segment = image.segments.iter().position(|segment| {
-        segment.is_text() && page.align_down(segment.offset) == mapping.offset
-    })?;
-    let start = page.align_down(image.segments.get(segment)?.vaddr);
-    let align = Bias::ZERO.align;
-    let bias = Bias {
-        align,
-        residue: align.offset_in(span.start.wrapping_sub(start)),
-    };
-    reach(&image.segments, page, leaf, bias)
-        .segments
-        .into_iter()
-        .find(|text| text.segment == segment)
+    let present = present_bytes(&pagemap, windows).unwrap_or(0);
+    // Which folios lie behind small pages is root's to see.
+    let in_huge = folio_bytes(&pagemap, windows, Some(leaf), None).map_or(huge, |by| by.pmd);
+    let small = (present > in_huge).then_some(Cause::SmallFolios);
+    let split = (in_huge > huge).then_some(Cause::SmallPages);
+    small.into_iter().chain(split).collect()
+}
+
+/// The windows of a mapping, and what keeps the rest of it out. A promoted copy is a mapping like
+/// any other, and so is what it left of the file beside it.
+fn reach_of(mapping: &TextMapping, page: Leaf, leaf: Leaf) -> (Span, Vec<Cause>) {
+    let (start, len) = (mapping.addresses.start, mapping.addresses.len());
+    let none = (Span::new(start, start), Vec::new());
+    let segment = Segment::new(start, mapping.offset, len, len, 0, mapping.perms);
+    let Ok(segment) = segment else { return none };
+    let reach = reach(&[segment], page, leaf, Bias::ZERO);
+    let text = reach.segments.into_iter().next();
+    text.map_or(none, |text| (text.windows, text.causes))
 }
 
 fn show(report: &Report) -> String {
@@ -174,7 +160,6 @@ fn show(report: &Report) -> String {
             percent(process.actual, process.text),
         );
         for live in &process.mappings {
-            let path = live.mapping.path.as_deref().unwrap_or(Path::new("?"));
             let _ = write!(
                 text,
                 "  {:#x} {}: {} in reach, {} huge  {}",
@@ -182,7 +167,7 @@ fn show(report: &Report) -> String {
                 bytes(live.mapping.addresses.len()),
                 bytes(live.reached),
                 bytes(live.mapping.pmd_mapped),
-                path.display(),
+                file_of(&live.mapping),
             );
             let causes: Vec<String> = live.causes.iter().map(ToString::to_string).collect();
             let _ = writeln!(
@@ -194,4 +179,41 @@ fn show(report: &Report) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use hugetext_leaf::Perms;
+
+    use super::*;
+
+    #[test]
+    fn a_mapping_reaches_no_further_than_its_own_windows() {
+        const M: u64 = 1 << 20;
+        let windows = |start: u64, end: u64, offset| {
+            let mapping = TextMapping {
+                addresses: Span::new(start, end),
+                offset,
+                perms: Perms {
+                    read: true,
+                    write: false,
+                    exec: true,
+                },
+                path: None,
+                inode: (0, 0),
+                deleted: false,
+                rss: end - start,
+                pss: 0,
+                pmd_mapped: 0,
+            };
+            reach_of(&mapping, Leaf::K4, Leaf::M2)
+        };
+        // What a promotion of 26 MiB leaves of the file before it, its copy, and what is behind it.
+        let (none, causes) = windows(0xb72000, 0xc00000, 0x772000);
+        assert_eq!((none.len(), causes), (0, vec![Cause::Small]));
+        let (copy, causes) = windows(0xc00000, 0xc00000 + 26 * M, 0);
+        assert_eq!((copy.len(), causes), (26 * M, Vec::new()));
+        let tail = 0xc00000 + 26 * M;
+        assert!(windows(tail, tail + 2 * M, tail - 0x1000).0.is_empty());
+    }
 }

@@ -12,7 +12,8 @@ use super::strip::{Kind, Strip, Text, scale};
 use crate::check::{Assessment, LiveText, live_texts};
 use crate::failure::Failure;
 use crate::program::Program;
-use crate::table::{bytes, percent};
+use crate::stat::file_of;
+use crate::table::{bytes, count, percent};
 use crate::warm::{self, Ground};
 
 /// A program or process.
@@ -54,12 +55,11 @@ impl Map {
         let lengths = texts.iter().map(|text| text.mapping.addresses.len());
         let longest = lengths.max().unwrap_or(0);
         let strips = texts.iter().zip(drawn).map(|(text, runs)| {
-            let path = text.mapping.path.as_deref().unwrap_or(Path::new("?"));
             let drawn = Text {
-                name: path.display().to_string(),
+                name: file_of(&text.mapping),
                 whole: text.mapping.addresses,
                 runs: &runs,
-                windows: text.windows(leaf),
+                windows: text.windows,
                 leaf,
                 causes: &text.causes,
             };
@@ -71,7 +71,10 @@ impl Map {
         let reached = sum(|text| text.reached);
         Ok(Map {
             title: format!("Process {pid}, {}", name.trim_end()),
-            facts: vec![format!("{} text mappings, leaf {leaf}", texts.len())],
+            facts: vec![format!(
+                "{}, leaf {leaf}",
+                count(texts.len(), "text mapping")
+            )],
             text: bytes(text),
             reach: format!("{} ({})", bytes(reached), percent(reached, text)),
             huge: format!("{} ({})", bytes(huge), percent(huge, text)),

@@ -143,7 +143,7 @@ impl Text<'_> {
                 let applies = |cause: &&Cause| match cause {
                     Cause::Head { .. } => at < self.windows.start,
                     Cause::Tail { .. } => at >= self.windows.end,
-                    Cause::SmallFolios => false,
+                    Cause::SmallFolios | Cause::SmallPages => false,
                     _ => true,
                 };
                 let causes = self.causes.iter().filter(applies);
