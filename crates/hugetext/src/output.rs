@@ -16,10 +16,10 @@ pub(crate) struct Options {
     /// Print one JSON document instead of text.
     #[arg(long, global = true)]
     json: bool,
-    /// Print only errors and what was asked for by name.
+    /// Print errors only, and JSON if asked for; the exit status tells the rest.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print more: every segment, every reason.
+    /// Print what is left out otherwise: check, promote, run and bench tlb have more to tell.
     #[arg(short, long, global = true)]
     verbose: bool,
 }

@@ -243,6 +243,21 @@ fn a_process_that_has_ended_is_said_to_have_no_text() {
 }
 
 #[test]
+fn a_dry_run_lists_what_stays_as_it_is_if_asked() {
+    let plan = |flags: &[&str]| {
+        let output = hugetext(&[flags, &["run", "--dry-run", "true"]].concat());
+        if !output.status.success() {
+            println!("skipped: {}", stderr(&output));
+        }
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (short, long) = (plan(&[]), plan(&["--verbose"]));
+    assert!(long.starts_with(short.trim_end()), "{long}");
+    assert_eq!(short.is_empty(), !long.contains("\n  /"), "{long}");
+    assert_eq!(plan(&["--quiet"]), "");
+}
+
+#[test]
 fn a_closed_pipe_is_no_panic() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_hugetext"))
         .args(["stat", "--all", "--json"])

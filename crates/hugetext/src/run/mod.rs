@@ -27,7 +27,7 @@ pub(crate) use crate::run::place::{Place, choose_on_disk, own_root};
 use crate::run::prepare::Reason;
 pub(crate) use crate::run::prepare::{Action, Policy, Step};
 pub(crate) use crate::run::targets::Targets;
-use crate::table::{bytes, figures};
+use crate::table::{bytes, count, figures};
 use crate::warm::Ground;
 
 /// Run a command with its text on huge pages
@@ -89,6 +89,8 @@ struct Plan {
     files: Vec<Step>,
     /// How many files are too small for a window of text.
     small: usize,
+    #[serde(skip)]
+    small_files: Vec<PathBuf>,
     /// What could not be looked at, one line each.
     problems: Vec<String>,
 }
@@ -131,10 +133,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         let plan = Plan {
             program,
             files: decided.steps,
-            small: decided.small,
+            small: decided.small.len(),
+            small_files: decided.small,
             problems: unprepared.into_lines(true),
         };
-        output.result("run", &plan, show)?;
+        output.result("run", &plan, |plan| show(plan, output.verbose()))?;
         return Ok(Verdict::Done);
     }
     match decide(&program, &arguments.options, &mut unprepared) {
@@ -155,8 +158,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 struct Decided {
     ground: Ground,
     steps: Vec<Step>,
-    /// How many files are too small for a window of text.
-    small: usize,
+    /// Files too small for a window of text.
+    small: Vec<PathBuf>,
 }
 
 /// Decides about every file that the command is known to map.
@@ -171,7 +174,7 @@ fn decide(
         return Ok(Decided {
             ground,
             steps: Vec::new(),
-            small: 0,
+            small: Vec::new(),
         });
     }
     let environment = Environment::current();
@@ -257,11 +260,15 @@ fn tell(lines: &[String], strict: bool, output: &Output) -> Result<(), Failure> 
     Ok(())
 }
 
-fn show(plan: &Plan) -> String {
+fn show(plan: &Plan, verbose: bool) -> String {
     let mut rows = Vec::new();
+    let mut small: Vec<&Path> = plan.small_files.iter().map(PathBuf::as_path).collect();
     for step in &plan.files {
         let action = match step.action {
-            Action::Leave { why: Reason::Small } => continue,
+            Action::Leave { why: Reason::Small } => {
+                small.push(&step.path);
+                continue;
+            }
             Action::Leave { why } => format!("left: {why}"),
             Action::Warm => "warmed in place".to_owned(),
             Action::Copy => "an equal copy takes its place".to_owned(),
@@ -275,12 +282,16 @@ fn show(plan: &Plan) -> String {
             action,
         ]);
     }
-    let small = |step: &&Step| matches!(step.action, Action::Leave { why: Reason::Small });
-    let left = plan.small + plan.files.iter().filter(small).count();
     let header = ["file", "text", "in reach", "then", "what is done"];
     let mut text = figures(&header, &[0, 4], rows);
-    if left > 0 {
-        text.push_str(&format!("\n{left} smaller files stay as they are"));
+    if !small.is_empty() {
+        text.push_str(&format!(
+            "\nleft as is: {}",
+            count(small.len(), "smaller file")
+        ));
+    }
+    for path in small.into_iter().filter(|_| verbose) {
+        text.push_str(&format!("\n  {}", path.display()));
     }
     for problem in &plan.problems {
         text.push_str(&format!("\n{problem}"));

@@ -17,8 +17,8 @@ pub(crate) struct Targets<'e> {
     /// Programs, then the libraries they need, that are long enough to hold a window of text; each
     /// inode once.
     pub(crate) files: Vec<PathBuf>,
-    /// How many were too short.
-    pub(crate) small: usize,
+    /// Those that are too short.
+    pub(crate) small: Vec<PathBuf>,
     /// What the user may want to know, one line each.
     pub(crate) problems: Vec<String>,
     seen: HashSet<(u64, u64)>,
@@ -33,7 +33,7 @@ impl<'e> Targets<'e> {
     pub(crate) fn new(leaf: Leaf, merge: bool, environment: &'e Environment) -> Targets<'e> {
         Targets {
             files: Vec::new(),
-            small: 0,
+            small: Vec::new(),
             problems: Vec::new(),
             seen: HashSet::new(),
             finder: Finder::new(environment),
@@ -66,7 +66,7 @@ impl<'e> Targets<'e> {
             };
             match (self.seen.insert(object.inode), len >= self.leaf.bytes()) {
                 (true, true) => self.files.push(object.path),
-                (true, false) => self.small += 1,
+                (true, false) => self.small.push(object.path),
                 (false, _) => {}
             }
         }
