@@ -109,7 +109,7 @@ pub enum Refusal {
     },
     /// The file has data after everything its headers name.
     #[error(
-        "{bytes} bytes follow the ELF image; a program that reads itself by file offset would no longer find them"
+        "{bytes} B follow the ELF image; a program that reads itself by file offset would no longer find them"
     )]
     AppendedData {
         /// How many.

@@ -54,7 +54,7 @@ pub enum RewriteError {
     BetweenSegments(u64),
     /// A section that is not loaded holds data of the program's own, which finds it in its file.
     #[error(
-        "section {name} ({bytes} bytes) is data that the program reads from its own file, perhaps by offset, and would move"
+        "section {name} ({bytes} B) is data that the program reads from its own file, perhaps by offset, and would move"
     )]
     Payload {
         /// Its name.

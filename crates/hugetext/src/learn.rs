@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::keep::list::List;
 use crate::output::Output;
 use crate::run::{Action, Policy, Step, find};
-use crate::table::{bytes, figures};
+use crate::table::{bytes, count, figures};
 use crate::warm::Ground;
 
 /// Run a command once and rank the programs and libraries it spends its executions on
@@ -194,9 +194,9 @@ fn report(tally: &Tally, ground: &Ground, command: &[OsString]) -> Report {
 }
 
 fn show(report: &Report) -> String {
-    let executions = report.executions;
+    let executions = count(report.executions, "execution");
     if report.files.is_empty() {
-        return format!("{executions} executions, and no text among them that could be huge");
+        return format!("{executions}, and no text among them that could be huge");
     }
     let rows = report.files.iter().map(|file| {
         vec![
@@ -217,7 +217,7 @@ fn show(report: &Report) -> String {
         .map(|file| format!(" --also {}", quote(&file.path.to_string_lossy())));
     let command = report.argv.iter().map(|word| format!(" {}", quote(word)));
     format!(
-        "{executions} executions\n{table}\n\nhugetext run{} --{}",
+        "{executions}\n{table}\n\nhugetext run{} --{}",
         also.collect::<String>(),
         command.collect::<String>(),
     )

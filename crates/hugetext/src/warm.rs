@@ -23,7 +23,7 @@ use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
 use crate::program::Program;
-use crate::table::bytes;
+use crate::table::{bytes, count};
 
 /// Bring the text of programs into huge folios of the page cache
 #[derive(Debug, Args)]
@@ -490,11 +490,9 @@ fn show(file: &Warmed, arguments: &Arguments) -> String {
         Some(Rung::Replace) => "replaced by a new inode",
         None => "not warm",
     };
-    let (huge, windows, leaf) = (file.huge, file.windows, file.leaf);
-    let _ = writeln!(
-        text,
-        "{how}: {huge} of {windows} windows of {leaf} huge ({size})"
-    );
+    let (huge, leaf) = (file.huge, file.leaf);
+    let windows = count(file.windows, "window");
+    let _ = writeln!(text, "{how}: {huge} of {windows} of {leaf} huge ({size})");
     if file.is_warm() || arguments.check {
         return text;
     }

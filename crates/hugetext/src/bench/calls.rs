@@ -20,7 +20,7 @@ use super::interrupt::{Bounds, Interrupt};
 use super::rounds::Rounds;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
-use crate::table::bytes;
+use crate::table::{bytes, count};
 use crate::warm::Ground;
 
 /// Seed of the order of random calls, which is the same for every side and round.
@@ -274,18 +274,18 @@ fn huge_bytes(addresses: Span) -> io::Result<f64> {
 
 fn comparison(kind: Kind, arguments: &Arguments, files: &Files, times: &[Times]) -> Comparison {
     let size = bytes(files.len);
-    let rounds = arguments.rounds.rounds;
+    let rounds = count(arguments.rounds.rounds, "round");
     let (benchmark, title, name): (_, _, &str) = match kind {
         Kind::Cold => (
             "cold",
-            format!("the first call into each page of {size} of text, {rounds} rounds"),
+            format!("the first call into each page of {size} of text, {rounds}"),
             "first sweep",
         ),
         Kind::Random => (
             "random",
             format!(
-                "{} calls at random into {size} of text that was swept before, {rounds} rounds",
-                arguments.calls
+                "{} at random into {size} of text that was swept before, {rounds}",
+                count(arguments.calls, "call")
             ),
             "random calls",
         ),

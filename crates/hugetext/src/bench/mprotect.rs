@@ -18,7 +18,7 @@ use super::interrupt::Interrupt;
 use super::rounds::Rounds;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
-use crate::table::bytes;
+use crate::table::{bytes, count};
 use crate::warm::Ground;
 
 /// Change the access rights of base pages and of large folios mapped page by page
@@ -110,10 +110,10 @@ pub(super) fn run(
         comparisons.push(Comparison {
             benchmark: "mprotect".to_owned(),
             title: format!(
-                "{} of {what}, to read-only and back {} times, {} rounds",
+                "{} of {what}, to read-only and back {}, {}",
                 bytes(len),
-                arguments.loops,
-                arguments.rounds
+                count(arguments.loops, "time"),
+                count(arguments.rounds, "round")
             ),
             sides: subjects.into_iter().map(|subject| subject.side).collect(),
             measures: Measure::new(name, Unit::Seconds, times)

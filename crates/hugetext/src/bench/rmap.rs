@@ -30,6 +30,7 @@ use crate::failure::{Failure, plain};
 use crate::fix::carry_out;
 use crate::output::Output;
 use crate::program::Program;
+use crate::table::count;
 
 /// Start a small dynamic program from many workers at once, its files as they are, merged, and
 /// replicated
@@ -227,10 +228,7 @@ fn comparison(
         ));
     }
     for (workers, rates) in counts.iter().zip(rates).rev() {
-        let name = match workers {
-            1 => "1 worker".to_owned(),
-            many => format!("{many} workers"),
-        };
+        let name = count(*workers, "worker");
         measures.insert(
             0,
             Measure::new(name, Unit::PerSecond, rates)
@@ -251,10 +249,10 @@ fn comparison(
     Ok(Comparison {
         benchmark: "rmap".to_owned(),
         title: format!(
-            "starts of {} through its own loader, {} by each worker, {} rounds",
+            "starts of {} through its own loader, {} by each worker, {}",
             arguments.program.display(),
             arguments.per_round,
-            arguments.rounds.rounds
+            count(arguments.rounds.rounds, "round")
         ),
         sides: layouts.into_iter().map(|layout| layout.side).collect(),
         measures,
@@ -326,24 +324,21 @@ fn layouts(
         }
         replicas.push(own(&replica, program));
     }
-    let count = files.len();
+    let shared = count(files.len(), "shared file");
+    let own_files = count(files.len(), "file");
     Ok(vec![
-        layout(
-            "stock",
-            format!("{count} shared files and the program"),
-            vec![stock],
-        ),
+        layout("stock", format!("{shared} and the program"), vec![stock]),
         layout(
             "merged",
             format!(
-                "{merges} of {} files with R, RX and R in one mapping",
-                count + 1
+                "{merges} of {} with R, RX and R in one mapping",
+                count(files.len() + 1, "file")
             ),
             vec![own(&merged, &merged_program)],
         ),
         layout(
             "replicas",
-            format!("{count} files of its own for each worker"),
+            format!("{own_files} of its own for each worker"),
             replicas,
         ),
     ])

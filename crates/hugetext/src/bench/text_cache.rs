@@ -9,7 +9,7 @@ use hugetext_leaf::{Leaf, Span};
 use super::Stop;
 use crate::failure::Failure;
 use crate::program::Program;
-use crate::table::bytes;
+use crate::table::{bytes, count};
 use crate::warm::{self, Climb, Ground};
 
 /// How long a program that others run just now is waited for.
@@ -148,8 +148,9 @@ impl<'t> Held<'t> {
 
     /// What was brought about, for the reader.
     pub(super) fn describe(&self) -> String {
-        let (count, leaf) = (self.text.count(), self.text.leaf);
-        let size = bytes(count * leaf.bytes());
+        let (number, leaf) = (self.text.count(), self.text.leaf);
+        let size = bytes(number * leaf.bytes());
+        let windows = count(number, "window");
         let folios = match self.state {
             State::Small => "in small folios",
             State::Huge => "huge",
@@ -158,6 +159,6 @@ impl<'t> Held<'t> {
             true => "held by mlock",
             false => "not held: RLIMIT_MEMLOCK is too small",
         };
-        format!("{count} windows of {leaf} ({size}) {folios}, {held}")
+        format!("{windows} of {leaf} ({size}) {folios}, {held}")
     }
 }

@@ -11,6 +11,7 @@ use hugetext_host::{Guard, ReplaceError, Replacement};
 use super::Arguments;
 use crate::failure::{Failure, plain};
 use crate::program::Program;
+use crate::table::count;
 
 /// Where the new file goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,7 +83,8 @@ impl Destination {
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Destination::Same { links, .. } if *links > 0 => vec![format!(
-                "{links} other hard links to the old file keep its old content"
+                "the old content stays under {}",
+                count(*links, "other hard link")
             )],
             _ => Vec::new(),
         }

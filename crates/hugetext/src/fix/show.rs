@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hugetext_elf::{Plan, Strategy, Warning};
 
 use super::{Outcome, Report, Written};
-use crate::table::{bytes, percent};
+use crate::table::{bytes, count, percent};
 
 /// What was done, or would be.
 pub(super) fn text(report: &Report) -> String {
@@ -63,8 +63,8 @@ fn written(new: &Written) -> String {
         new.output.display()
     );
     if let Some(cache) = &new.cache {
-        let (huge, windows) = (cache.huge, cache.windows);
-        let _ = writeln!(text, "  page cache: {huge} of {windows} windows huge");
+        let (huge, windows) = (cache.huge, count(cache.windows, "window"));
+        let _ = writeln!(text, "  page cache: {huge} of {windows} huge");
     }
     text
 }
@@ -96,7 +96,10 @@ fn cost(plan: &Plan) -> String {
         parts.push(format!("at most {} of zeros in memory", bytes(cost.memory)));
     }
     if cost.aslr_bits > 0 {
-        parts.push(format!("{} bits of address randomness", cost.aslr_bits));
+        parts.push(format!(
+            "{} of address randomness",
+            count(cost.aslr_bits, "bit")
+        ));
     }
     if parts.is_empty() {
         "nothing".to_owned()

@@ -14,7 +14,7 @@ use crate::failure::{Failure, plain};
 use crate::output::Output;
 use crate::program::Program;
 use crate::size::Size;
-use crate::table::bytes;
+use crate::table::{bytes, count};
 use crate::warm::{Ground, windows};
 
 /// An upgrade replaces many files; it is over when none has changed for this long.
@@ -43,9 +43,9 @@ pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Ve
         }
         output.event("keep daemon", &round, |round| {
             format!(
-                "{} locked in {} files, {} over the budget",
+                "{} locked in {}, {} over the budget",
                 bytes(round.locked),
-                round.files,
+                count(round.files, "file"),
                 bytes(round.over)
             )
         })?;

@@ -47,7 +47,7 @@ fn data_after_the_image_forbids_moving_it() {
     };
     let mut file = fs::File::options().append(true).open(&program).unwrap();
     file.write_all(b"a file system image").unwrap();
-    refused(&program, "19 bytes follow the ELF image");
+    refused(&program, "19 B follow the ELF image");
 }
 
 /// PyInstaller and Godot put their archives into sections that are not loaded.

@@ -16,6 +16,7 @@ use super::super::stats::median;
 use super::Stop;
 use super::sides::{Version, Versions};
 use crate::failure::{Failure, plain};
+use crate::table::count;
 use crate::warm::Ground;
 
 /// Rounds that may be thrown away, for each that counts.
@@ -62,8 +63,10 @@ impl Runner<'_> {
             bar.inc(1);
         }
         let title = format!(
-            "{}, {} rounds of {} runs a side",
-            self.title, rounds.rounds, self.per_round
+            "{}, {} of {} a side",
+            self.title,
+            count(rounds.rounds, "round"),
+            count(self.per_round, "run")
         );
         Ok(outcome.comparison(title, versions.notes.clone()))
     }
@@ -265,8 +268,8 @@ impl Outcome {
         ];
         if self.thrown_away > 0 {
             notes.push(format!(
-                "{} rounds were thrown away: the page cache did not keep its state",
-                self.thrown_away
+                "thrown away, as the page cache did not keep its state: {}",
+                count(self.thrown_away, "round")
             ));
         }
         Comparison {

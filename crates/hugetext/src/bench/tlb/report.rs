@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::counters::Counted;
 use super::layouts::Layout;
 use crate::bench::{Comparison, Measure, Side, Unit};
-use crate::table::{bytes, figures, percent};
+use crate::table::{bytes, count, figures, percent};
 
 /// The whole answer. Everything but `run` is the same for the same binaries, input and page cache.
 #[derive(Debug, Serialize)]
@@ -185,12 +185,11 @@ impl Report {
         let _ = writeln!(text, "{}", self.argv.join(" "));
         let _ = writeln!(
             text,
-            "{millions:.1} million instructions from {} pages of {} files, {} thread{}; another \
+            "{millions:.1} million instructions from {} of {}, {}; another \
              page every {:.1} instructions",
-            self.pages,
-            self.files,
-            self.threads,
-            if self.threads == 1 { "" } else { "s" },
+            count(self.pages, "page"),
+            count(self.files, "file"),
+            count(self.threads, "thread"),
             self.instructions as f64 / self.page_changes.max(1) as f64,
         );
         let _ = writeln!(
