@@ -257,18 +257,25 @@ fn window_run(
     if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
         return Err(Reason::Changed);
     }
+    // A mapping without room for a window is small wherever it lies, as for any other command.
+    let shared = match vma.addresses.len() < window.len() {
+        true => Reason::Small,
+        false => Reason::Partial,
+    };
     let congruent = leaf.is_aligned(vma.addresses.start.wrapping_sub(vma.offset));
     let method = match (backend, obstacle) {
         (Backend::Both, None) if congruent && text == window => Method::Collapse,
         (Backend::Both | Backend::RemapOnly, _) => Method::Remap,
         (Backend::CollapseOnly, _) if !congruent => return Err(Reason::Incongruent),
-        (Backend::CollapseOnly, _) if text != window => return Err(Reason::Partial),
+        (Backend::CollapseOnly, _) if text != window => return Err(shared),
         (Backend::CollapseOnly, Some(cause)) => return Err(Reason::Uncollapsible(cause)),
         (Backend::CollapseOnly, None) => Method::Collapse,
     };
     let pad = |span: Span| match span.is_empty() {
         true => Ok(None),
-        false => pad_kind(vmas, file, span).map(Some).ok_or(Reason::Partial),
+        false => pad_kind(vmas, file, span)
+            .map(Some)
+            .ok_or_else(|| shared.clone()),
     };
     let head = pad(Span::new(window.start, text.start))?;
     let tail = pad(Span::new(text.end, window.end))?;
@@ -412,6 +419,15 @@ mod tests {
     fn a_little_text_is_not_worth_a_window() {
         let plan = remap(&[vma(20 * M, 20 * M + (100 << 10), 0, "rx")]);
         assert_eq!(plan.left[0].reason, Reason::Small);
+    }
+
+    #[test]
+    fn a_mapping_smaller_than_a_window_is_small_whatever_lies_beside_it() {
+        let vmas = [vma(20 * M, 21 * M, 0, "rx"), vma(21 * M, 22 * M, M, "rw")];
+        for backend in [Backend::RemapOnly, Backend::CollapseOnly] {
+            let plan = promotion(&vmas, Leaf::M2, backend, |_| None);
+            assert_eq!(plan.left[0].reason, Reason::Small);
+        }
     }
 
     #[test]

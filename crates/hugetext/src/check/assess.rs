@@ -150,10 +150,19 @@ impl Assessment {
     /// What of `reach`, which a layout gives, is to be had: nothing where filesystem or kernel
     /// forbid it.
     fn allowed(&self, reach: u64) -> u64 {
-        match self.causes.is_empty() {
-            true => reach,
-            false => 0,
+        match self.is_forbidden() {
+            true => 0,
+            false => reach,
         }
+    }
+
+    /// Whether huge folios are known not to be had. Of an overlay whose layers cannot be seen
+    /// nothing is known, which its cause tells.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        const UNKNOWN: Cause = Cause::Filesystem {
+            filesystem: Filesystem::Overlay,
+        };
+        self.causes.iter().any(|cause| *cause != UNKNOWN)
     }
 
     /// Takes note of what the page cache holds. Where it holds huge folios, they can be had,

@@ -60,7 +60,7 @@ fn one(file: &Assessment, verbose: bool) -> String {
         text.push_str(&refusals(file));
     }
     if let Some(cache) = &file.cache {
-        text.push_str(&page_cache(cache, file.causes.is_empty()));
+        text.push_str(&page_cache(cache, !file.is_forbidden()));
     }
     text.push_str(&segments(file, verbose));
     text
