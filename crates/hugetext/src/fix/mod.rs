@@ -12,8 +12,8 @@ use hugetext_elf::{
     Difference, Operation, Options, Plan, Strategy, Stretch, Verified, plan, plan_auto, rewrite,
     verify_unshared,
 };
-use hugetext_host::{Copier, Paging, SharedExtents};
-use hugetext_leaf::{Geometry, Loader, reach};
+use hugetext_host::{Copier, Mounts, Paging, SharedExtents};
+use hugetext_leaf::{Cause, Filesystem, Geometry, Leaf, Version, large_folio_obstacle, reach};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -144,10 +144,20 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         extend_tail: arguments.extend_tail,
         ..Options::for_image(image, &geometry, arguments.strategy.at_most())
     };
-    let loader = loader(&program, &paging)?;
+    let kernel = paging
+        .kernel
+        .ok_or_else(|| Failure::new(&paging.release, "this kernel's version cannot be read"))?;
+    let mounts = Mounts::read().map_err(|error| Failure::mounts(&error))?;
+    // The new file is taken to be placed as the old one is.
+    let loader = program.loader(kernel, program.filesystem(&mounts)?);
     let bias = |segments| loader.bias(image.kind, segments, &geometry);
     let before = bias(&image.segments);
     let reached_before = reach(&image.segments, geometry.page, options.leaf, before).reached;
+    let mut notes = destination.notes();
+    if !matches!(destination, Destination::Other(_)) {
+        let pages = program.page_cache(&mounts)?;
+        notes.extend(obstacle(pages, kernel, &geometry, options.leaf).map(|it| it.to_string()));
+    }
     let decided = match arguments.strategy {
         Choice::Auto => plan_auto(image, &options),
         strategy => plan(image, strategy.at_most(), &options),
@@ -176,19 +186,16 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         reached_before,
         outcome,
         written,
-        notes: destination.notes(),
+        notes,
     };
     output.result("fix", &report, show::text)?;
     Ok(verdict)
 }
 
-/// What places the file, and is taken to place the new one.
-fn loader(program: &Program, paging: &Paging) -> Result<Loader, Failure> {
-    let kernel = paging
-        .kernel
-        .ok_or_else(|| Failure::new(&paging.release, "this kernel's version cannot be read"))?;
-    let mounts = hugetext_host::Mounts::read().map_err(|error| Failure::mounts(&error))?;
-    Ok(program.loader(kernel, program.filesystem(&mounts)?))
+/// Why `pages` holds no folios for a leaf that a file on it is laid out for.
+fn obstacle(pages: Filesystem, kernel: Version, geometry: &Geometry, leaf: Leaf) -> Option<Cause> {
+    let (kind, leaf) = geometry.leaves().find(|(_, own)| *own == leaf)?;
+    large_folio_obstacle(pages, kernel, kind, leaf)
 }
 
 /// Writes the new file, proves it, and only then makes it visible.
