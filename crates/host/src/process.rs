@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hugetext_leaf::{Perms, Span};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
@@ -24,6 +24,9 @@ pub enum ProcessError {
     /// It maps nothing executable.
     #[error("no text: a kernel thread, or a process that has ended")]
     NoText,
+    /// There is no /proc to ask.
+    #[error("/proc is not there to tell of processes; mount proc on it")]
+    NoProc,
     /// /proc could not be read.
     #[error(transparent)]
     Io(io::Error),
@@ -40,6 +43,7 @@ impl From<procfs::ProcError> for ProcessError {
     fn from(error: procfs::ProcError) -> Self {
         let error = io_error(error);
         match error.kind() {
+            io::ErrorKind::NotFound if !Path::new("/proc/self").exists() => ProcessError::NoProc,
             io::ErrorKind::NotFound => ProcessError::Gone,
             io::ErrorKind::PermissionDenied => ProcessError::Forbidden,
             // A process that has begun to exit has no mappings left to read.

@@ -55,6 +55,14 @@ fn promote(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
+fn stdout(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
@@ -130,6 +138,29 @@ fn an_empty_name_names_nothing() {
     let output = promote(&["--dry-run", "--name", ""]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--name"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_promoted_copy_is_called_one_and_in_reach_itself() {
+    let Some(compiler) = Sleeper::compiler() else {
+        return;
+    };
+    let pid = compiler.pid();
+    let output = promote(&["--backend", "remap", &pid]);
+    if !output.status.success() {
+        println!("skipped: {}", stderr(&output));
+        return;
+    }
+    assert!(stdout(&["stat", &pid]).contains("cc1 (promoted)"));
+    let check: Value = serde_json::from_str(&stdout(&["check", "--json", "--pid", &pid])).unwrap();
+    let mappings = check["processes"][0]["mappings"].as_array().unwrap();
+    for mapping in mappings {
+        let span = &mapping["addresses"];
+        let len = span["end"].as_u64().unwrap() - span["start"].as_u64().unwrap();
+        let (reached, huge) = (&mapping["reached"], &mapping["pmd_mapped"]);
+        assert!(reached.as_u64().unwrap() <= len, "{mapping}");
+        assert!(huge.as_u64() <= reached.as_u64(), "{mapping}");
+    }
 }
 
 #[test]
