@@ -43,6 +43,16 @@ impl Machine {
         }
     }
 
+    /// Whether kernels of this architecture can have these page sizes; true where this project
+    /// knows none of its own.
+    pub fn may_have(self, geometry: &Geometry) -> bool {
+        match self {
+            Machine::X86_64 => *geometry == Geometry::X86_64,
+            Machine::Aarch64 => *geometry != Geometry::X86_64,
+            _ => true,
+        }
+    }
+
     /// The geometry to assume when the user names none: the smallest base page of the
     /// architecture; none where this project knows no leaf sizes.
     pub fn default_geometry(self) -> Option<Geometry> {

@@ -10,10 +10,9 @@ use hugetext_leaf::Filesystem;
 use procfs::FromRead;
 use procfs::process::{MountInfo, MountInfos};
 use rustix::fs::{AtFlags, StatxFlags, statx};
-use serde::Serialize;
 
 /// A mount, as far as text is concerned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedOn {
     /// What the rules know it as.
     pub filesystem: Filesystem,
@@ -24,7 +23,6 @@ pub struct MountedOn {
     /// Whether the mount forbids execution.
     pub noexec: bool,
     /// Of an overlay: its layers as its mount names them, topmost first.
-    #[serde(skip)]
     pub layers: Vec<PathBuf>,
 }
 

@@ -1,5 +1,6 @@
 //! What forbids to put another file in the place of one, or makes that pointless.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -20,6 +21,19 @@ pub enum Guard {
     Signed,
     /// A set-user-ID or set-group-ID bit, or file capabilities: whoever runs it gains rights.
     Privileged,
+}
+
+impl fmt::Display for Guard {
+    /// As one says it of the file: `is immutable`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Guard::Verity => "is protected by fs-verity",
+            Guard::Immutable => "is immutable",
+            Guard::AppendOnly => "is append-only",
+            Guard::Signed => "has an IMA or EVM signature",
+            Guard::Privileged => "has set-id bits or capabilities",
+        })
+    }
 }
 
 impl Guard {

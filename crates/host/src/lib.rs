@@ -15,6 +15,7 @@ mod guard;
 mod instance;
 mod launch;
 mod lock;
+pub mod lossy;
 mod machine;
 mod mapping;
 mod namespace;
@@ -46,11 +47,11 @@ pub use mapping::FileMapping;
 pub use namespace::{
     Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs, uncover,
 };
-pub use output::{ReplaceError, Replacement, unnamed_file};
+pub use output::{ReplaceError, Replacement, is_unchanged, replace_with, unnamed_file};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans, present_bytes};
 pub use process::{
     Holder, ProcessError, TextMapping, executable_files, file_mappings, holders, is_thp_disabled,
-    pids, text_mappings,
+    pids, process_name, text_mappings,
 };
 pub use promote::{
     Copies, CopyError, HugeCopy, Mappings, Outcome, Pause, Refusal, SwapError, Target, promote,

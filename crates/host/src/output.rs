@@ -1,9 +1,11 @@
 //! Writing a file so that its path shows either the old content or all of the new.
 
-use std::fs::{File, Metadata};
-use std::io;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -17,6 +19,12 @@ use crate::temporary::Temporary;
 /// Why a file could not be replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
+    /// What is at the destination cannot be looked at.
+    #[error(transparent)]
+    Look(io::Error),
+    /// A directory, a device, a pipe or a socket is at the destination.
+    #[error("is there and is no regular file")]
+    Irregular,
     /// No file can be made beside the destination.
     #[error("cannot make a file in {directory}: {source}")]
     Create {
@@ -25,6 +33,9 @@ pub enum ReplaceError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The content could not be written.
+    #[error("cannot write the new file: {0}")]
+    Write(io::Error),
     /// Owner, mode, times or an extended attribute could not be carried over.
     #[error("cannot carry over its {what}: {source}")]
     Metadata {
@@ -33,10 +44,31 @@ pub enum ReplaceError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The file at the destination is not the one that was to be replaced, or was written to since.
+    #[error("changed while it was read")]
+    Changed,
     /// The finished file could not be put into place.
     #[error("cannot put the new file into place: {0}")]
     Rename(io::Error),
 }
+
+impl ReplaceError {
+    /// What the kernel said, if it said anything.
+    pub fn io(&self) -> Option<&io::Error> {
+        match self {
+            ReplaceError::Create { source, .. } | ReplaceError::Metadata { source, .. } => {
+                Some(source)
+            }
+            ReplaceError::Look(source)
+            | ReplaceError::Write(source)
+            | ReplaceError::Rename(source) => Some(source),
+            ReplaceError::Irregular | ReplaceError::Changed => None,
+        }
+    }
+}
+
+/// How many links to what is not there are followed; the kernel follows 40 (MAXSYMLINKS).
+const MAX_LINKS: u32 = 40;
 
 /// A file without a name in `directory`, open for reading and writing. Gone when the last process
 /// that has it open or mapped ends, however it ends (O_TMPFILE).
@@ -59,11 +91,22 @@ pub struct Replacement {
     named: Option<Temporary>,
     directory: File,
     destination: PathBuf,
+    name: OsString,
+    /// The file at the destination when this one was made.
+    there: Option<Metadata>,
 }
 
 impl Replacement {
-    /// A file that is to become `destination`.
+    /// A file that is to become `destination`, or what that names if it is a symbolic link, be it
+    /// there or not. Only a regular file can be replaced.
     pub fn new(destination: &Path) -> Result<Replacement, ReplaceError> {
+        let (destination, there) = resolve(destination)?;
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            return Err(ReplaceError::Irregular);
+        }
+        let name = destination.file_name().map(OsString::from);
+        let name = name.filter(|_| !destination.as_os_str().as_bytes().ends_with(b"/"));
+        let name = name.ok_or_else(|| ReplaceError::Look(Errno::ISDIR.into()))?;
         let parent = match destination.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -88,8 +131,15 @@ impl Replacement {
             file,
             named,
             directory: directory.into(),
-            destination: destination.to_owned(),
+            destination,
+            name,
+            there,
         })
+    }
+
+    /// Where the file is going, symbolic links resolved.
+    pub fn destination(&self) -> &Path {
+        &self.destination
     }
 
     /// The file to fill.
@@ -102,7 +152,14 @@ impl Replacement {
     /// capabilities and change the times.
     pub fn copy_metadata(&self, old: &File) -> Result<(), ReplaceError> {
         self.copy_owner(old)?;
-        self.copy_rest(old, |_| true)
+        self.copy_rest(old, 0o7777, |_| true)
+    }
+
+    /// As [`Replacement::copy_metadata`], but without what gives rights to whoever runs the file:
+    /// set-id bits and capabilities.
+    pub fn copy_harmless_metadata(&self, old: &File) -> Result<(), ReplaceError> {
+        self.copy_owner(old)?;
+        self.copy_rest(old, 0o1777, |name| name != b"security.capability")
     }
 
     /// Gives the new file the owner of `old`; needs CAP_CHOWN unless that is the caller.
@@ -117,12 +174,17 @@ impl Replacement {
     /// [`Replacement::copy_owner`], which clears set-id bits.
     pub fn copy_rights(&self, old: &File) -> Result<(), ReplaceError> {
         let decides = |name: &[u8]| name.starts_with(b"security.") || name.starts_with(b"system.");
-        self.copy_rest(old, decides)
+        self.copy_rest(old, 0o7777, decides)
     }
 
-    fn copy_rest(&self, old: &File, xattrs: fn(&[u8]) -> bool) -> Result<(), ReplaceError> {
+    fn copy_rest(
+        &self,
+        old: &File,
+        mode: u32,
+        xattrs: fn(&[u8]) -> bool,
+    ) -> Result<(), ReplaceError> {
         let metadata = old.metadata().map_err(failed("metadata"))?;
-        let mode = Mode::from_raw_mode(metadata.mode() & 0o7777);
+        let mode = Mode::from_raw_mode(metadata.mode() & mode);
         fchmod(&self.file, mode).map_err(|e| failed("mode")(e.into()))?;
         self.copy_xattrs(old, xattrs)?;
         futimens(&self.file, &timestamps(&metadata)).map_err(|e| failed("times")(e.into()))
@@ -150,38 +212,113 @@ impl Replacement {
         Ok(())
     }
 
+    /// Gives the new file the mode of the file that is there, and its owner where that is
+    /// permitted; where none is there, everybody may read it.
+    fn keep_access(&self) -> Result<(), ReplaceError> {
+        let mode = match &self.there {
+            Some(there) => {
+                let (uid, gid) = (Uid::from_raw(there.uid()), Gid::from_raw(there.gid()));
+                // The file is the caller's then, as any that a user writes.
+                let _ = fchown(&self.file, Some(uid), Some(gid));
+                there.mode() & 0o777
+            }
+            None => 0o644,
+        };
+        let set = self.file.set_permissions(Permissions::from_mode(mode));
+        set.map_err(failed("mode"))
+    }
+
     /// Makes the content durable and puts the file at its destination, over whatever is there.
     pub fn commit(self) -> Result<File, ReplaceError> {
+        self.place(None)
+    }
+
+    /// As [`Replacement::commit`], but only over the file that `old` was told of, and only if that
+    /// was not written to since.
+    pub fn commit_over(self, old: &Metadata) -> Result<File, ReplaceError> {
+        self.place(Some(old))
+    }
+
+    /// All by the directory that was opened first, whatever its path means by now.
+    fn place(self, old: Option<&Metadata>) -> Result<File, ReplaceError> {
         self.file.sync_all().map_err(ReplaceError::Rename)?;
-        self.put_into_place().map_err(ReplaceError::Rename)?;
+        match &self.named {
+            Some(named) => self.rename(named, old)?,
+            // linkat() cannot replace, so the file gets a name of its own for the moment between.
+            None => self.rename(&self.link()?, old)?,
+        }
         rustix::fs::fsync(&self.directory).map_err(|error| ReplaceError::Rename(error.into()))?;
         Ok(self.file)
     }
 
-    /// All by the directory that was opened first, whatever its path means by now.
-    fn put_into_place(&self) -> io::Result<()> {
-        let name = self.destination.file_name();
-        let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-        let rename = |from: &Temporary| {
-            Ok(renameat(
-                &self.directory,
-                from.name(),
-                &self.directory,
-                name,
-            )?)
-        };
-        if let Some(named) = &self.named {
-            return rename(named);
-        }
-        // linkat() cannot replace, so the file gets a name of its own for the moment between.
+    /// Gives the file a name of its own.
+    fn link(&self) -> Result<Temporary, ReplaceError> {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let parent = self.destination.parent().unwrap_or(Path::new("."));
-        let ((), named) = Temporary::take(parent, |name| {
+        let taken = Temporary::take(parent, |name| {
             let follow = AtFlags::SYMLINK_FOLLOW;
             Ok(linkat(CWD, own.as_str(), &self.directory, name, follow)?)
-        })?;
-        rename(&named)
+        });
+        taken.map(|((), named)| named).map_err(ReplaceError::Rename)
     }
+
+    /// As late as can be, what is to be replaced is compared with `old`.
+    fn rename(&self, from: &Temporary, old: Option<&Metadata>) -> Result<(), ReplaceError> {
+        if let Some(old) = old {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let there = openat(&self.directory, &self.name, flags, Mode::empty());
+            let there = there
+                .ok()
+                .and_then(|there| File::from(there).metadata().ok());
+            if !there.is_some_and(|there| is_unchanged(old, &there)) {
+                return Err(ReplaceError::Changed);
+            }
+        }
+        renameat(&self.directory, from.name(), &self.directory, &self.name)
+            .map_err(|error| ReplaceError::Rename(error.into()))
+    }
+}
+
+/// Whether two looks found the same file with the same content, as far as its times tell.
+pub fn is_unchanged(before: &Metadata, now: &Metadata) -> bool {
+    let state = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
+    state(before) == state(now)
+}
+
+/// Puts `content` at `destination`, as [`Replacement::new`] understands it. A file that is there
+/// keeps its mode and, where that is permitted, its owner; a new one is for everybody to read.
+pub fn replace_with(destination: &Path, content: &[u8]) -> Result<(), ReplaceError> {
+    let new = Replacement::new(destination)?;
+    new.file().write_all(content).map_err(ReplaceError::Write)?;
+    new.keep_access()?;
+    new.commit().map(drop)
+}
+
+/// The path of what `path` names, and what is there. It is the kernel that follows links, by its
+/// rules about other users' (proc(5), protected_symlinks); here only what it found is told.
+fn resolve(path: &Path) -> Result<(PathBuf, Option<Metadata>), ReplaceError> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let target = fs::read_link(&path).ok();
+        match (fs::metadata(&path), target) {
+            (Ok(there), _) => {
+                let found = fs::canonicalize(&path).map_err(ReplaceError::Look)?;
+                let again = fs::symlink_metadata(&found).map_err(ReplaceError::Look)?;
+                return match is_unchanged(&there, &again) || !there.is_file() {
+                    true => Ok((found, Some(there))),
+                    false => Err(ReplaceError::Changed),
+                };
+            }
+            (Err(error), _) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ReplaceError::Look(error));
+            }
+            (Err(_), Some(target)) => {
+                path = path.parent().unwrap_or(Path::new("")).join(target);
+            }
+            (Err(_), None) => return Ok((path, None)),
+        }
+    }
+    Err(ReplaceError::Look(Errno::LOOP.into()))
 }
 
 /// The error of a part of the metadata that could not be carried over.
@@ -200,9 +337,9 @@ fn timestamps(metadata: &Metadata) -> Timestamps {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::io::Write;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{FileTypeExt, symlink};
+
+    use rustix::fs::FileType;
 
     use super::*;
 
@@ -232,6 +369,53 @@ mod tests {
             assert_eq!(&value, b"kept");
         }
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_are_followed_modes_kept_and_devices_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("private"), "old").unwrap();
+        fs::set_permissions(at("private"), Permissions::from_mode(0o600)).unwrap();
+        symlink("private", at("link")).unwrap();
+        symlink("new", at("dangling")).unwrap();
+        symlink("loop", at("loop")).unwrap();
+        for (name, target, mode) in [("link", "private", 0o600), ("dangling", "new", 0o644)] {
+            replace_with(&at(name), name.as_bytes()).unwrap();
+            assert!(at(name).is_symlink());
+            assert_eq!(fs::read_to_string(at(target)).unwrap(), name);
+            assert_eq!(at(target).metadata().unwrap().mode() & 0o7777, mode);
+        }
+        let pipe = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, pipe, 0).unwrap();
+        symlink("pipe", at("to-pipe")).unwrap();
+        for name in ["pipe", "to-pipe", "."] {
+            let refused = replace_with(&at(name), b"");
+            assert!(matches!(refused, Err(ReplaceError::Irregular)), "{name}");
+        }
+        assert!(at("pipe").metadata().unwrap().file_type().is_fifo());
+        assert!(replace_with(&at("loop"), b"").is_err());
+    }
+
+    #[test]
+    fn what_was_put_there_meanwhile_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, upgrade) = (
+            directory.path().join("program"),
+            directory.path().join("upgrade"),
+        );
+        fs::write(&path, "old").unwrap();
+        fs::write(&upgrade, "new").unwrap();
+        let old = path.metadata().unwrap();
+        let replacement = Replacement::new(&path).unwrap();
+        fs::rename(&upgrade, &path).unwrap();
+        let placed = replacement.commit_over(&old);
+        assert!(matches!(placed, Err(ReplaceError::Changed)));
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        let current = path.metadata().unwrap();
+        let replacement = Replacement::new(&path).unwrap();
+        assert!(replacement.commit_over(&current).is_ok());
     }
 
     #[test]

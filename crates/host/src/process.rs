@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::{Perms, Span};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use procfs::FromRead;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
 use serde::Serialize;
 
 use crate::filesystem::io_error;
@@ -63,6 +64,7 @@ pub struct TextMapping {
     /// Access rights.
     pub perms: Perms,
     /// The file; `None` for anonymous memory and the vDSO.
+    #[serde(serialize_with = "crate::lossy::optional_path")]
     pub path: Option<PathBuf>,
     /// Device and inode of the file.
     pub inode: (u64, u64),
@@ -78,7 +80,7 @@ pub struct TextMapping {
 
 /// The executable mappings of a process, by address; there is at least one.
 pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
-    let maps = Process::new(pid)?.smaps()?;
+    let maps = read_maps(pid, "smaps")?;
     let texts: Vec<TextMapping> = maps
         .into_iter()
         .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
@@ -94,14 +96,14 @@ pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
 /// How many mappings of files a process has. Each was one insertion into the `i_mmap` tree of its
 /// file, under that file's lock.
 pub fn file_mappings(pid: i32) -> Result<usize, ProcessError> {
-    let maps = Process::new(pid)?.maps()?;
+    let maps = read_maps(pid, "maps")?;
     Ok(maps.into_iter().filter(|map| map.inode != 0).count())
 }
 
 /// The files that a process maps executable, without the figures of [`text_mappings`], which cost
 /// the kernel a walk of its page tables. Files that are gone are left out.
 pub fn executable_files(pid: i32) -> Result<Vec<PathBuf>, ProcessError> {
-    let maps = Process::new(pid)?.maps()?;
+    let maps = read_maps(pid, "maps")?;
     let mut files: Vec<PathBuf> = maps
         .into_iter()
         .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
@@ -112,6 +114,15 @@ pub fn executable_files(pid: i32) -> Result<Vec<PathBuf>, ProcessError> {
         .collect();
     files.dedup();
     Ok(files)
+}
+
+/// What `file` in /proc/PID tells of the mappings. Paths in it may hold any byte; of one that is not
+/// UTF-8 only a likeness is told.
+fn read_maps(pid: i32, file: &str) -> Result<MemoryMaps, ProcessError> {
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).map_err(procfs::ProcError::from)?;
+    Ok(MemoryMaps::from_read(
+        String::from_utf8_lossy(&bytes).as_bytes(),
+    )?)
 }
 
 fn text_mapping(map: MemoryMap) -> TextMapping {
@@ -187,7 +198,7 @@ pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
     let wanted = (metadata.dev(), metadata.ino());
     let own = std::process::id();
     let holds = |pid: i32| {
-        let maps = Process::new(pid).and_then(|process| process.maps()).ok()?;
+        let maps = read_maps(pid, "maps").ok()?;
         maps.into_iter()
             .any(|map| map.inode == wanted.1 && device_number(map.dev) == wanted.0)
             .then(|| Holder {
@@ -202,7 +213,8 @@ pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
         .collect())
 }
 
-fn process_name(pid: i32) -> String {
+/// The name of a process (/proc/PID/comm); empty if it is gone.
+pub fn process_name(pid: i32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
@@ -219,9 +231,10 @@ pub fn pids() -> io::Result<Vec<i32>> {
 /// Whether prctl(PR_SET_THP_DISABLE) is set for a process (THP_enabled in /proc/PID/status, since
 /// Linux 5.0, is 0 then, or if the kernel has no transparent huge pages).
 pub fn is_thp_disabled(pid: i32) -> Result<bool, ProcessError> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+    let status = fs::read(format!("/proc/{pid}/status"))
         .map_err(|error| ProcessError::from(procfs::ProcError::from(error)))?;
-    Ok(status.lines().any(|line| {
+    // The name in it may hold any byte.
+    Ok(String::from_utf8_lossy(&status).lines().any(|line| {
         line.strip_prefix("THP_enabled:")
             .is_some_and(|value| value.trim() == "0")
     }))

@@ -5,7 +5,9 @@ use std::io;
 use std::path::Path;
 
 use hugetext_elf::ImageError;
-use hugetext_host::{ProcessError, StoreError, is_root};
+use hugetext_host::{ProcessError, ReplaceError, StoreError, is_root};
+
+use crate::path::{escaped, shown};
 
 /// An error for the user.
 #[derive(Debug)]
@@ -19,23 +21,23 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// `problem` with whatever `subject` names.
+    /// `problem` with whatever `subject` names, without numbers of errors.
     pub(crate) fn new(subject: impl fmt::Display, problem: impl fmt::Display) -> Failure {
         Failure {
-            subject: subject.to_string(),
-            problem: problem.to_string(),
+            subject: escaped(&subject.to_string()),
+            problem: escaped(&plain(problem)),
             remedy: None,
         }
     }
 
     /// An error about a file.
     pub(crate) fn at(path: &Path, problem: impl fmt::Display) -> Failure {
-        Failure::new(path.display(), problem)
+        Failure::new(shown(path), problem)
     }
 
     /// An I/O error about a file, in plain words and with a remedy for the common ones.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Failure {
-        let failure = Failure::at(path, plain(error));
+        let failure = Failure::at(path, error);
         match error.kind() {
             io::ErrorKind::PermissionDenied if !is_root() => {
                 failure.remedy("run as root or as its owner")
@@ -64,11 +66,29 @@ impl Failure {
         }
     }
 
-    /// An I/O error that ended the rewriting of a file: of reading it, or of writing the new one.
-    pub(crate) fn rewrite(path: &Path, error: &io::Error) -> Failure {
+    /// An I/O error that ended the rewriting of the file `from`: of reading it, or of writing `to`.
+    pub(crate) fn rewrite(from: &Path, to: &Path, error: &io::Error) -> Failure {
+        let (path, problem) = match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => (to, "cannot be written"),
+            _ => (from, "cannot be rewritten"),
+        };
         Failure {
-            problem: format!("cannot be rewritten: {}", plain(error)),
+            problem: format!("{problem}: {}", plain(error)),
             ..Failure::io(path, error)
+        }
+    }
+
+    /// A file that could not be put at `path`.
+    pub(crate) fn replace(path: &Path, error: &ReplaceError) -> Failure {
+        let failure = Failure::at(path, error);
+        match (error, error.io().map(io::Error::kind)) {
+            (ReplaceError::Changed, _) => failure.remedy("try again"),
+            (_, Some(io::ErrorKind::StorageFull)) => {
+                failure.remedy("free some space and try again")
+            }
+            _ => failure,
         }
     }
 
@@ -107,13 +127,16 @@ impl Failure {
     }
 }
 
-/// An I/O error without the "(os error 13)" that helps nobody.
-pub(crate) fn plain(error: &io::Error) -> String {
+/// An error in words, without the "(os error 13)" of each I/O error in it, which helps nobody.
+pub(crate) fn plain(error: impl fmt::Display) -> String {
     let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((plain, _)) => plain.to_owned(),
-        None => text,
+    let mut parts = text.split(" (os error ");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        plain.push_str(rest.strip_prefix(')').unwrap_or(rest));
     }
+    plain
 }
 
 impl fmt::Display for Failure {
@@ -122,5 +145,20 @@ impl fmt::Display for Failure {
         self.remedy
             .as_ref()
             .map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_words_without_numbers() {
+        let error = io::Error::from_raw_os_error(2);
+        let failure = Failure::new("file", format_args!("one: {error}; two: {error}, too"));
+        assert_eq!(
+            failure.to_string(),
+            "file: one: No such file or directory; two: No such file or directory, too"
+        );
     }
 }

@@ -15,6 +15,7 @@ use crate::Verdict;
 use crate::failure::Failure;
 use crate::keep::list::List;
 use crate::output::Output;
+use crate::path::{lossy, shown};
 use crate::run::{Action, Policy, Step, find};
 use crate::table::{bytes, count, figures};
 use crate::warm::Ground;
@@ -36,6 +37,7 @@ pub(crate) struct Arguments {
 /// A file that is worth it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Learned {
+    #[serde(serialize_with = "lossy::path")]
     path: PathBuf,
     /// How many processes executed it or mapped it.
     executions: u64,
@@ -203,7 +205,7 @@ fn show(report: &Report) -> String {
             file.executions.to_string(),
             bytes(file.huge),
             bytes(file.text),
-            file.path.display().to_string(),
+            shown(&file.path),
         ]
     });
     let table = figures(

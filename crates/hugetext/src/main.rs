@@ -8,6 +8,7 @@ mod generate;
 mod keep;
 mod learn;
 mod output;
+mod path;
 mod program;
 mod promote;
 mod report;

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::path::{escaped, escaped_lines};
 
 /// Options every subcommand takes.
 #[derive(Debug, Clone, Copy, Args)]
@@ -107,8 +108,15 @@ impl Output {
         if text.is_empty() {
             return Ok(());
         }
+        self.document(&format!("{}\n", escaped_lines(text)))
+    }
+
+    /// Writes a document that was asked for, as it is.
+    pub(crate) fn document(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        let written = stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush());
         match written {
             // The reader has seen enough, as in `hugetext check … | head`.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
@@ -131,7 +139,11 @@ impl Output {
 
     fn complain(&self, text: fmt::Arguments<'_>) {
         // Nobody is left to tell if stderr is closed.
-        let _ = writeln!(io::stderr().lock(), "hugetext: {text}");
+        let _ = writeln!(
+            io::stderr().lock(),
+            "hugetext: {}",
+            escaped(&text.to_string())
+        );
     }
 
     /// A progress bar on stderr, if that is a terminal; `len` 0 if the end is not known.

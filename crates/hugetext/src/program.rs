@@ -1,12 +1,12 @@
 //! A program file opened and read: the first step of every subcommand that takes a path.
 
 use std::cell::OnceCell;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Dependencies, Image, ImageError, Machine};
-use hugetext_host::{Mounts, open_regular, open_without_waiting};
+use hugetext_host::{Mounts, ReplaceError, is_unchanged, open_regular, open_without_waiting};
 use hugetext_leaf::{Filesystem, Geometry, Loader, Version};
 
 use crate::failure::Failure;
@@ -16,6 +16,8 @@ use crate::failure::Failure;
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
+    /// As it was before its headers were read.
+    pub(crate) metadata: Metadata,
     pub(crate) image: Image,
     musl: OnceCell<bool>,
 }
@@ -57,10 +59,12 @@ impl Program {
     }
 
     fn of(path: &Path, file: File) -> Result<Program, NoProgram> {
+        let metadata = file.metadata().map_err(NoProgram::Open)?;
         let image = Image::read(&file).map_err(NoProgram::Image)?;
         Ok(Program {
             path: path.to_owned(),
             file,
+            metadata,
             image,
             musl: OnceCell::new(),
         })
@@ -69,6 +73,15 @@ impl Program {
     /// As [`Program::read`], for a path the user named.
     pub(crate) fn open(path: &Path) -> Result<Program, Failure> {
         Program::read(path).map_err(|error| error.failure(path))
+    }
+
+    /// An error if its path means another file by now, or it was written to since it was opened.
+    pub(crate) fn is_as_read(&self) -> Result<(), Failure> {
+        let there = fs::metadata(&self.path).map_err(|error| Failure::io(&self.path, &error))?;
+        match is_unchanged(&self.metadata, &there) {
+            true => Ok(()),
+            false => Err(Failure::replace(&self.path, &ReplaceError::Changed)),
+        }
     }
 
     /// The geometry the user named; else that of this machine, `own`, for its own programs; else

@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 use std::fmt::Write;
-use std::fs::{self, File};
+use std::fs::File;
 
 use clap::Args;
 use hugetext_host::{
-    FolioBytes, Machine, PageMapError, ProcessError, TextMapping, folio_bytes, pids, text_mappings,
+    FolioBytes, Machine, PageMapError, ProcessError, TextMapping, folio_bytes, pids, process_name,
+    text_mappings,
 };
 use hugetext_leaf::CopyName;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::path::shown;
 use crate::table::{bytes, figures, percent};
 
 /// Show by which page sizes running processes map their text
@@ -117,10 +119,9 @@ fn process(pid: i32, machine: &Machine, by_folio: bool) -> Result<Process, Proce
             folios: folios.transpose().unwrap_or(None),
         });
     }
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     Ok(Process {
         pid,
-        name: name.trim_end().to_owned(),
+        name: process_name(pid),
         total,
         mappings,
     })
@@ -198,8 +199,8 @@ pub(crate) fn file_of(text: &TextMapping) -> String {
     };
     match (CopyName::in_maps(&path.to_string_lossy()), text.deleted) {
         (Some(copy), _) => format!("{} (promoted)", copy.basename),
-        (None, true) => format!("{} (replaced)", path.display()),
-        (None, false) => path.display().to_string(),
+        (None, true) => format!("{} (replaced)", shown(path)),
+        (None, false) => shown(path),
     }
 }
 

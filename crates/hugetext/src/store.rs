@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::path::{lossy, shown};
 use crate::run::own_root;
 use crate::size::Size;
 use crate::table::{bytes, figures};
@@ -51,6 +52,7 @@ const SHORT: usize = 12;
 
 #[derive(Serialize)]
 struct Listing {
+    #[serde(serialize_with = "lossy::path")]
     store: PathBuf,
     /// Bytes the copies may take.
     limit: u64,
@@ -59,6 +61,7 @@ struct Listing {
 
 #[derive(Serialize)]
 struct Removal {
+    #[serde(serialize_with = "lossy::path")]
     store: PathBuf,
     #[serde(flatten)]
     collected: Collected,
@@ -66,6 +69,7 @@ struct Removal {
 
 #[derive(Serialize)]
 struct Verification {
+    #[serde(serialize_with = "lossy::path")]
     store: PathBuf,
     entries: usize,
     flaws: Vec<Flaw>,
@@ -100,7 +104,7 @@ fn list(store: &Store, output: &Output) -> Result<Verdict, Failure> {
     };
     output.result("store ls", &listing, |listing| {
         let total = listing.entries.iter().map(|entry| entry.size).sum();
-        let root = listing.store.display();
+        let root = shown(&listing.store);
         let (total, limit) = (bytes(total), bytes(listing.limit));
         format!("{}{root}: {total} of {limit}", rows(&listing.entries))
     })?;

@@ -5,6 +5,8 @@ use std::fmt;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::BinaryBytes;
 
+use crate::path::escaped;
+
 /// A table of figures, which stand right; the columns numbered in `names` read left.
 pub(crate) fn figures(header: &[&str], names: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
@@ -12,6 +14,10 @@ pub(crate) fn figures(header: &[&str], names: &[usize], rows: Vec<Vec<String>>) 
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
+    // A name is one line, whatever it holds.
+    let rows = rows
+        .into_iter()
+        .map(|row| row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>());
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         if !names.contains(&index) {

@@ -2,14 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 fn hugetext(arguments: &[&str]) -> Output {
+    hugetext_of(arguments)
+}
+
+fn hugetext_of<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hugetext"))
         .args(arguments)
         .output()
@@ -299,4 +305,34 @@ fn warm_brings_a_copy_of_a_big_program_into_huge_folios() {
     input.write_all(b"int x;\n").unwrap();
     drop(input);
     assert!(running.wait().unwrap().success());
+}
+
+#[test]
+fn a_name_may_hold_any_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    let foreign = directory.path().join(OsStr::from_bytes(b"not\xffutf-8"));
+    let control = directory.path().join("red\u{1b}[31m\nhugetext: ");
+    for name in [&foreign, &control] {
+        fs::copy(&own, name).unwrap();
+    }
+    for words in [&["check"][..], &["warm"], &["fix", "--dry-run"]] {
+        let mut words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
+        words.extend([OsStr::new("--json"), foreign.as_os_str()]);
+        let output = hugetext_of(&words);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(report.to_string().contains("not\u{fffd}utf-8"), "{report}");
+    }
+    let [run, also, end] = ["run", "--also", "true"].map(OsStr::new);
+    let output = hugetext_of(&[run, also, foreign.as_os_str(), end]);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let missing = control.with_extension("missing");
+    for path in [&control, &missing] {
+        let output = hugetext_of(&[OsStr::new("check"), path.as_os_str()]);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains(r"red\u{1b}[31m\nhugetext: "), "{said}");
+        assert!(!said.contains('\u{1b}'), "{said}");
+    }
 }

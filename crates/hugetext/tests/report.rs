@@ -95,3 +95,33 @@ fn what_cannot_be_read_is_said_in_one_line() {
     let output = hugetext(&["report", "-o", "/nonexistent/report.html", "/bin/true"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_page_goes_through_links_and_to_standard_output_but_over_no_device() {
+    let directory = tempfile::tempdir().unwrap();
+    let (link, target, pipe) = (
+        directory.path().join("link"),
+        directory.path().join("target"),
+        directory.path().join("pipe"),
+    );
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    let own = env!("CARGO_BIN_EXE_hugetext");
+    let report = |to: &str| hugetext(&["report", "-o", to, own]);
+    assert!(report(path(&link)).status.success());
+    assert!(link.is_symlink() && target.is_file());
+
+    let piped = report("-");
+    assert!(piped.status.success());
+    let page = String::from_utf8(piped.stdout).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    let both = hugetext(&["--json", "report", "-o", "-", own]);
+    assert_eq!(both.status.code(), Some(2));
+
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let refused = report(path(&pipe));
+    assert_eq!(refused.status.code(), Some(2));
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(text.contains("no regular file"), "{text}");
+    assert!(!fs::metadata(&pipe).unwrap().is_file());
+}

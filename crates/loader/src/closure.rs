@@ -44,7 +44,7 @@ pub enum Loader {
 }
 
 /// A file that is mapped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     /// The path by which the loader opens it; symbolic links are not resolved.
     pub path: PathBuf,
@@ -57,7 +57,7 @@ pub struct Object {
 }
 
 /// A library that the search did not find.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Its name as asked for.
     pub name: PathBuf,
@@ -67,7 +67,7 @@ pub struct Missing {
 
 /// A program with the libraries it is started with; those that it opens later (dlopen) are not
 /// known from its headers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
     /// Whose rules were followed.
     pub loader: Loader,

@@ -81,7 +81,7 @@ pub enum StoreError {
 }
 
 /// An entry that may be used: it belongs to whom it should, and nobody else can write it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Where it lies.
     pub path: PathBuf,

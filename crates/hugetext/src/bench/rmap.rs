@@ -383,7 +383,7 @@ fn merge(path: &Path, directory: &Path, page: Leaf) -> Result<bool, Failure> {
         .write(true)
         .create_new(true)
         .open(&new);
-    if carry_out(&program, &plan, &file.map_err(failed)?).is_err() {
+    if carry_out(&program, &plan, &file.map_err(failed)?, &new).is_err() {
         fs::remove_file(&new).map_err(failed)?;
         return Ok(false);
     }

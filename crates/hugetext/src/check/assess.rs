@@ -10,11 +10,13 @@ use hugetext_leaf::{
 };
 use serde::Serialize;
 
+use crate::path::lossy;
 use crate::program::Program;
 
 /// One file, assessed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Assessment {
+    #[serde(serialize_with = "lossy::path")]
     pub(crate) path: PathBuf,
     pub(crate) kind: ObjectKind,
     pub(crate) machine: Machine,

@@ -12,13 +12,16 @@ use crate::Verdict;
 use crate::failure::Failure;
 use crate::fix::known_by;
 use crate::output::Output;
+use crate::path::{lossy, shown};
 use crate::program::Program;
 use crate::table::bytes;
 
 /// What a comparison found.
 #[derive(Debug, Serialize)]
 struct Report {
+    #[serde(serialize_with = "lossy::path")]
     old: PathBuf,
+    #[serde(serialize_with = "lossy::path")]
     new: PathBuf,
     same: bool,
     /// The first difference.
@@ -63,11 +66,11 @@ pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Fa
 }
 
 fn text(report: &Report) -> String {
-    let new = report.new.display();
+    let new = shown(&report.new);
     if let Some(difference) = &report.difference {
         return format!("{new}: another program: {difference}");
     }
-    let mut text = format!("{new}: the same program as {}\n", report.old.display());
+    let mut text = format!("{new}: the same program as {}\n", shown(&report.old));
     for change in &report.permissions {
         let (size, at) = (bytes(change.addresses.len()), change.addresses.start);
         let (from, to) = (change.from, change.to);

@@ -8,6 +8,7 @@ use hugetext_leaf::ObjectKind;
 
 use super::Report;
 use super::assess::{Assessment, CacheCount};
+use crate::path::shown;
 use crate::table::{bytes, count, figures, percent};
 
 /// How many of the worst offenders a summary names.
@@ -33,7 +34,7 @@ fn one(file: &Assessment, verbose: bool) -> String {
     let mut line = |content: std::fmt::Arguments<'_>| {
         let _ = writeln!(text, "{content}");
     };
-    line(format_args!("{}", file.path.display()));
+    line(format_args!("{}", shown(&file.path)));
     let kind = kind_name(file.kind);
     line(format_args!(
         "  {kind}, {} pages, on {}",
@@ -188,7 +189,7 @@ fn summary(report: &Report) -> String {
             bytes(file.text),
             percent(file.reached(), file.text),
             percent(file.after_fix(), file.text),
-            file.path.display().to_string(),
+            shown(&file.path),
         ]
     });
     let header = ["to gain", "text", "now", "after fix", "file"];

@@ -1,7 +1,7 @@
 //! Where a fixed file goes, and what of the old file's identity goes with it.
 
 use std::ffi::OsString;
-use std::fs::{self, File, FileTimes, Metadata, Permissions};
+use std::fs::{self, File, FileTimes, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,10 @@ pub(super) enum Destination {
     /// Nothing is written.
     Nowhere,
     /// Another path.
-    Other(PathBuf),
+    Other {
+        path: PathBuf,
+        privileges: Privileges,
+    },
     /// The place of the old file.
     Same {
         /// The suffix under which the old file is kept.
@@ -27,6 +30,17 @@ pub(super) enum Destination {
         /// Other names of the old file.
         links: u64,
     },
+}
+
+/// What becomes of set-id bits and capabilities in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Privileges {
+    /// There are none.
+    None,
+    /// The copy has none.
+    LeftOut,
+    /// The copy has the same, as was asked for.
+    Kept,
 }
 
 impl Destination {
@@ -37,46 +51,50 @@ impl Destination {
         }
         let in_place = arguments.target.in_place;
         let guards = Guard::of(&program.file).map_err(|e| Failure::io(&program.path, &e))?;
-        for guard in guards {
-            let (problem, remedy) = match guard {
-                Guard::Verity => ("is protected by fs-verity", "fix it before it is sealed"),
-                Guard::Signed => ("has an IMA or EVM signature", "fix it before it is signed"),
-                Guard::Immutable if in_place => ("is immutable", "use -o, or chattr -i first"),
-                Guard::AppendOnly if in_place => ("is append-only", "use -o, or chattr -a first"),
-                Guard::Privileged if in_place && !arguments.privileged => (
-                    "has set-id bits or capabilities",
-                    "say --privileged to replace it",
-                ),
+        for guard in &guards {
+            let remedy = match guard {
+                Guard::Verity => "fix it before it is sealed",
+                Guard::Signed => "fix it before it is signed",
+                Guard::Immutable if in_place => "use -o, or chattr -i first",
+                Guard::AppendOnly if in_place => "use -o, or chattr -a first",
+                Guard::Privileged if in_place && !arguments.privileged => {
+                    "say --privileged to replace it"
+                }
                 _ => continue,
             };
-            return Err(Failure::at(&program.path, problem).remedy(remedy));
+            return Err(Failure::at(&program.path, guard).remedy(remedy));
         }
         match &arguments.target.output {
-            Some(path) => Destination::other(program, path),
+            Some(path) => {
+                let privileges = match guards.contains(&Guard::Privileged) {
+                    false => Privileges::None,
+                    true if arguments.privileged => Privileges::Kept,
+                    true => Privileges::LeftOut,
+                };
+                Destination::other(program, path, privileges)
+            }
             None => Ok(Destination::Same {
                 backup: arguments.backup.clone(),
-                links: metadata(program)?.nlink().saturating_sub(1),
+                links: program.metadata.nlink().saturating_sub(1),
             }),
         }
     }
 
-    fn other(program: &Program, path: &Path) -> Result<Destination, Failure> {
-        let existing = match fs::metadata(path) {
-            Ok(existing) => existing,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Destination::Other(path.to_owned()));
+    fn other(
+        program: &Program,
+        path: &Path,
+        privileges: Privileges,
+    ) -> Result<Destination, Failure> {
+        let input = &program.metadata;
+        match fs::metadata(path) {
+            Ok(there) if (there.dev(), there.ino()) == (input.dev(), input.ino()) => {
+                Err(Failure::at(path, "is the input").remedy("say --in-place"))
             }
-            Err(error) => return Err(Failure::io(path, &error)),
-        };
-        let input = metadata(program)?;
-        if (existing.dev(), existing.ino()) == (input.dev(), input.ino()) {
-            return Err(Failure::at(path, "is the input").remedy("say --in-place"));
+            _ => Ok(Destination::Other {
+                path: path.to_owned(),
+                privileges,
+            }),
         }
-        if !existing.is_file() {
-            return Err(Failure::at(path, "is there and is no regular file"));
-        }
-        let path = fs::canonicalize(path).map_err(|error| Failure::io(path, &error))?;
-        Ok(Destination::Other(path))
     }
 
     /// What the user should know before.
@@ -86,6 +104,12 @@ impl Destination {
                 "the old content stays under {}",
                 count(*links, "other hard link")
             )],
+            Destination::Other {
+                privileges: Privileges::LeftOut,
+                ..
+            } => vec![
+                "its set-id bits or capabilities are left out; --privileged keeps them".to_owned(),
+            ],
             _ => Vec::new(),
         }
     }
@@ -94,19 +118,18 @@ impl Destination {
     pub(super) fn is_written(&self, done_already: bool) -> bool {
         match self {
             Destination::Nowhere => false,
-            Destination::Other(_) => true,
+            Destination::Other { .. } => true,
             Destination::Same { .. } => !done_already,
         }
     }
 
-    /// The path of the new file. That of a symbolic link's target, so that the link stays.
-    pub(super) fn path(&self, program: &Program) -> Result<PathBuf, Failure> {
-        match self {
-            Destination::Other(path) => Ok(path.clone()),
-            _ => {
-                fs::canonicalize(&program.path).map_err(|error| Failure::io(&program.path, &error))
-            }
-        }
+    /// A file that is to go there. In place of a symbolic link's target, so that the link stays.
+    pub(super) fn create(&self, program: &Program) -> Result<Replacement, Failure> {
+        let path = match self {
+            Destination::Other { path, .. } => path,
+            _ => &program.path,
+        };
+        Replacement::new(path).map_err(|error| self.failure(path, &error))
     }
 
     /// Gives the verified file the old one's identity and its place.
@@ -114,37 +137,50 @@ impl Destination {
         &self,
         program: &Program,
         replacement: Replacement,
-        path: &Path,
     ) -> Result<(), Failure> {
-        let error = |error: ReplaceError| failure(path, error);
+        let path = replacement.destination().to_owned();
+        let error = |error: ReplaceError| self.failure(&path, &error);
         let carried = match self {
-            Destination::Same { .. } => replacement.copy_metadata(&program.file),
+            Destination::Same { .. }
+            | Destination::Other {
+                privileges: Privileges::Kept,
+                ..
+            } => replacement.copy_metadata(&program.file),
             // A copy that a user makes of somebody else's program is the user's own.
             _ => replacement
-                .copy_metadata(&program.file)
+                .copy_harmless_metadata(&program.file)
                 .or_else(|_| copy_as_own(&program.file, replacement.file())),
         };
         carried.map_err(error)?;
-        unchanged(program)?;
+        program.is_as_read()?;
         let backup = match self {
             Destination::Same {
                 backup: Some(suffix),
                 ..
-            } => Some(keep(path, suffix)?),
+            } => Some(keep(&path, suffix)?),
             _ => None,
         };
-        let placed = replacement.commit().map(drop).map_err(error);
+        let placed = match self {
+            Destination::Same { .. } => replacement.commit_over(&program.metadata),
+            _ => replacement.commit(),
+        };
         if let (Err(_), Some(backup)) = (&placed, backup) {
             // The old file is still in its place, so the second name for it is of no use.
             let _ = fs::remove_file(backup);
         }
-        placed
+        placed.map(drop).map_err(error)
     }
-}
 
-/// A file that is to become `path`.
-pub(super) fn create(path: &Path) -> Result<Replacement, Failure> {
-    Replacement::new(path).map_err(|error| failure(path, error))
+    fn failure(&self, path: &Path, error: &ReplaceError) -> Failure {
+        let failure = Failure::replace(path, error);
+        match (self, error.io().map(io::Error::kind)) {
+            (
+                Destination::Same { .. },
+                Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem),
+            ) => failure.remedy("write elsewhere with -o"),
+            _ => failure,
+        }
+    }
 }
 
 /// The mode without set-id bits, and the times.
@@ -175,37 +211,4 @@ fn keep(path: &Path, suffix: &str) -> Result<PathBuf, Failure> {
         }
     })?;
     Ok(backup)
-}
-
-/// The plan holds for the file as it was when it was read.
-fn unchanged(program: &Program) -> Result<(), Failure> {
-    let there = fs::metadata(&program.path).map_err(|e| Failure::io(&program.path, &e))?;
-    let identity = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
-    if identity(&there) != identity(&metadata(program)?) || there.len() != program.image.file_len {
-        return Err(Failure::at(&program.path, "changed while it was read").remedy("try again"));
-    }
-    Ok(())
-}
-
-fn metadata(program: &Program) -> Result<Metadata, Failure> {
-    let metadata = program.file.metadata();
-    metadata.map_err(|error| Failure::io(&program.path, &error))
-}
-
-fn failure(path: &Path, error: ReplaceError) -> Failure {
-    let source = match &error {
-        ReplaceError::Create { source, .. } | ReplaceError::Metadata { source, .. } => source,
-        ReplaceError::Rename(source) => source,
-    };
-    let kind = source.kind();
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let failure = Failure::at(path, text);
-    match kind {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            failure.remedy("write elsewhere with -o")
-        }
-        io::ErrorKind::StorageFull => failure.remedy("free some space and try again"),
-        _ => failure,
-    }
 }

@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::path::lossy;
 use crate::program::Program;
 use crate::warm::{self, Warmed};
 use destination::Destination;
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// Keep the old file under its name with this suffix added
-    #[arg(long, requires = "in_place", value_name = "SUFFIX", num_args = 0..=1,
+    #[arg(long, conflicts_with_all = ["output", "dry_run"], value_name = "SUFFIX", num_args = 0..=1,
           require_equals = true, default_missing_value = ".orig")]
     backup: Option<String>,
     /// How far to go; merge makes read-only data executable and is never chosen by auto
@@ -43,8 +44,9 @@ pub(crate) struct Arguments {
     /// Extend text over a hole to the end of its last window where the addresses are free
     #[arg(long)]
     extend_tail: bool,
-    /// Replace a file that has set-id bits or capabilities
-    #[arg(long, requires = "in_place")]
+    /// Let the new file have set-id bits and capabilities if the old one has: without it, such a
+    /// file is not replaced, and a copy (-o) goes without them
+    #[arg(long, conflicts_with = "dry_run")]
     privileged: bool,
 }
 
@@ -90,6 +92,7 @@ impl Choice {
 /// What a fix did, or would do.
 #[derive(Debug, Serialize)]
 struct Report {
+    #[serde(serialize_with = "lossy::path")]
     path: PathBuf,
     geometry: Geometry,
     /// Bytes of text.
@@ -123,6 +126,7 @@ enum Outcome {
 #[derive(Debug, Serialize)]
 struct Written {
     /// Where it is.
+    #[serde(serialize_with = "lossy::path")]
     output: PathBuf,
     /// What verification found.
     verified: Verified,
@@ -154,7 +158,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let before = bias(&image.segments);
     let reached_before = reach(&image.segments, geometry.page, options.leaf, before).reached;
     let mut notes = destination.notes();
-    if !matches!(destination, Destination::Other(_)) {
+    if !image.machine.may_have(&geometry) {
+        notes.push(format!(
+            "laid out for {geometry}, which no kernel that runs it has"
+        ));
+    }
+    if !matches!(destination, Destination::Other { .. }) {
         let pages = program.page_cache(&mounts)?;
         notes.extend(obstacle(pages, kernel, &geometry, options.leaf).map(|it| it.to_string()));
     }
@@ -206,10 +215,10 @@ fn write(
     paging: &Paging,
     geometry: &Geometry,
 ) -> Result<Written, Failure> {
-    let output = destination.path(program)?;
-    let replacement = destination::create(&output)?;
-    let verified = carry_out(program, plan, replacement.file())?;
-    destination.put_into_place(program, replacement, &output)?;
+    let replacement = destination.create(program)?;
+    let output = replacement.destination().to_owned();
+    let verified = carry_out(program, plan, replacement.file(), &output)?;
+    destination.put_into_place(program, replacement)?;
     Ok(Written {
         cache: measure(&output, paging, geometry),
         output,
@@ -217,12 +226,18 @@ fn write(
     })
 }
 
-/// Fills the empty file `new` according to a plan for `program`, and verifies it.
-pub(crate) fn carry_out(program: &Program, plan: &Plan, new: &File) -> Result<Verified, Failure> {
+/// Fills the empty file `new`, which is to lie at or in `to`, according to a plan for `program`, and
+/// verifies it.
+pub(crate) fn carry_out(
+    program: &Program,
+    plan: &Plan,
+    new: &File,
+    to: &Path,
+) -> Result<Verified, Failure> {
     let path = &program.path;
     let operations =
         rewrite(&program.file, &program.image, plan).map_err(|error| Failure::at(path, error))?;
-    perform(&operations, &program.file, new).map_err(|error| Failure::rewrite(path, &error))?;
+    perform(&operations, &program.file, new).map_err(|error| Failure::rewrite(path, to, &error))?;
     let extents = SharedExtents::of(&program.file, new).map_err(|e| Failure::io(path, &e))?;
     let verified = verify_unshared(&program.file, new, known_by(&extents));
     verified.map_err(|difference| match difference {

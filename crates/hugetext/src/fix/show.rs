@@ -5,11 +5,12 @@ use std::fmt::Write;
 use hugetext_elf::{Plan, Strategy, Warning};
 
 use super::{Outcome, Report, Written};
+use crate::path::shown;
 use crate::table::{bytes, count, percent};
 
 /// What was done, or would be.
 pub(super) fn text(report: &Report) -> String {
-    let path = report.path.display();
+    let path = shown(&report.path);
     let (plan, after, done_already) = match &report.outcome {
         Outcome::Refused(reason) => return format!("{path}: refused: {reason}"),
         Outcome::Plan {
@@ -58,10 +59,7 @@ fn written(new: &Written) -> String {
         (false, _) => "the same program but for the added execution rights",
         (true, false) => "the same program and zeros after its text",
     };
-    let mut text = format!(
-        "  verified: {found}\n  written to {}\n",
-        new.output.display()
-    );
+    let mut text = format!("  verified: {found}\n  written to {}\n", shown(&new.output));
     if let Some(cache) = &new.cache {
         let (huge, windows) = (cache.huge, count(cache.windows, "window"));
         let _ = writeln!(text, "  page cache: {huge} of {windows} huge");

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hugetext_host::Replacement;
+use hugetext_host::replace_with;
 use serde::{Deserialize, Serialize};
 
 use super::unit;
@@ -60,15 +60,7 @@ impl List {
     /// Writes it, over whatever is there.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = toml::to_string_pretty(self).map_err(|error| Failure::at(path, error))?;
-        let new = Replacement::new(path).map_err(|error| Failure::at(path, error))?;
-        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        new.file()
-            .write_all(text.as_bytes())
-            .and_then(|()| new.file().set_permissions(readable))
-            .map_err(|error| Failure::io(path, &error))?;
-        new.commit()
-            .map(drop)
-            .map_err(|error| Failure::at(path, error))
+        replace_with(path, text.as_bytes()).map_err(|error| Failure::replace(path, &error))
     }
 
     /// Adds the entries of another.

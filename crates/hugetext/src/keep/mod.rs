@@ -5,11 +5,13 @@ mod entry;
 pub(crate) mod list;
 mod unit;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hugetext_loader::Environment;
 use serde::Serialize;
@@ -17,6 +19,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::path::{lossy, shown};
 use crate::run::{self, Action, Place, Policy, Step, Targets};
 use crate::size::Size;
 use crate::table::{bytes, figures};
@@ -68,7 +71,8 @@ enum Task {
 #[derive(Debug, Args)]
 struct Entries {
     /// Paths, which need not be there yet, globs, directories to search, and commands on PATH
-    #[arg(required_unless_present_any = ["packages", "units"])]
+    #[arg(required_unless_present_any = ["packages", "units"],
+          value_parser = OsStringValueParser::new().try_map(listable))]
     paths: Vec<String>,
     /// An installed package
     #[arg(long = "package", value_name = "NAME")]
@@ -76,6 +80,12 @@ struct Entries {
     /// A systemd unit, whose ExecStart programs are meant
     #[arg(long = "unit", value_name = "NAME")]
     units: Vec<String>,
+}
+
+/// A path as a list, which is text, can hold it.
+fn listable(path: OsString) -> Result<String, &'static str> {
+    let told = "a list is UTF-8 text, which cannot hold it; add its directory";
+    path.into_string().map_err(|_| told)
 }
 
 /// The file that `add` and `rm` change.
@@ -96,8 +106,10 @@ struct Applied {
 /// A file that is kept.
 #[derive(Debug, Serialize)]
 struct Kept {
+    #[serde(serialize_with = "lossy::path")]
     path: PathBuf,
     /// The file that is warm: itself, or a copy in the store that `run` shows in its place.
+    #[serde(serialize_with = "lossy::path")]
     warm: PathBuf,
     /// Bytes of text that are huge.
     huge: u64,
@@ -240,7 +252,7 @@ fn apply(list: &List, options: &Options) -> Result<Applied, Failure> {
     let environment = Environment::default();
     let mut targets = Targets::new(ground.leaf, false, &environment);
     for name in &names {
-        targets.add_named(name);
+        targets.add_named(name.as_ref());
     }
     problems.append(&mut targets.problems);
     let mut stores = Vec::new();
@@ -313,11 +325,7 @@ fn show(applied: &Applied) -> String {
             (true, true) => "warm",
             (true, false) => "a copy is warm, for `hugetext run`",
         };
-        vec![
-            bytes(file.huge),
-            file.path.display().to_string(),
-            how.to_owned(),
-        ]
+        vec![bytes(file.huge), shown(&file.path), how.to_owned()]
     });
     figures(&["huge", "file", "state"], &[1, 2], rows.collect())
 }

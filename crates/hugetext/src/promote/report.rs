@@ -10,6 +10,8 @@ use serde::Serialize;
 
 use super::work::NotDone;
 use super::{Job, name_of};
+use crate::failure::plain;
+use crate::path::{lossy, shown};
 use crate::table::{bytes, percent};
 
 /// All processes.
@@ -59,6 +61,7 @@ pub(super) struct Process {
 pub(super) struct Unchanged {
     text: Span,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "lossy::optional_path")]
     path: Option<PathBuf>,
     reason: String,
 }
@@ -69,7 +72,7 @@ impl Unchanged {
         Unchanged {
             text,
             path: path.map(PathBuf::from),
-            reason,
+            reason: plain(reason),
         }
     }
 }
@@ -87,7 +90,7 @@ impl Refused {
         Refused {
             pid,
             name: name_of(pid),
-            reason: error.to_string(),
+            reason: plain(error),
         }
     }
 }
@@ -231,9 +234,7 @@ impl Report {
             reason,
         } in left.iter().filter(matters)
         {
-            let path = path
-                .as_ref()
-                .map_or("".into(), |path| path.to_string_lossy());
+            let path = path.as_ref().map_or(String::new(), |path| shown(path));
             writeln!(
                 text,
                 "    left {} at {:#x}: {reason}  {path}",

@@ -6,13 +6,11 @@ mod page;
 mod plot;
 mod strip;
 
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hugetext_host::{Machine, Replacement};
+use hugetext_host::{Machine, replace_with};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
@@ -20,6 +18,7 @@ use crate::Verdict;
 use crate::bench::BenchmarkFile;
 use crate::failure::Failure;
 use crate::output::{Output, command_line};
+use crate::path::{lossy, shown};
 use crate::warm::Ground;
 use map::Map;
 use page::Page;
@@ -32,7 +31,7 @@ pub(crate) struct Arguments {
     /// Programs, shared objects, and ids of running processes
     #[arg(value_name = "PATH|PID")]
     subjects: Vec<PathBuf>,
-    /// The file to write
+    /// The file to write; - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Results to show: what `hugetext bench … --json` printed
@@ -45,6 +44,14 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     if arguments.subjects.is_empty() && arguments.bench.is_empty() {
         let nothing = Failure::at(&arguments.output, "nothing to report");
         return Err(nothing.remedy("name programs, processes or results (--bench FILE)"));
+    }
+    let to_stdout = arguments.output.as_os_str() == "-";
+    if to_stdout && output.json() {
+        let both = Failure::new(
+            "standard output",
+            "the page and --json cannot both go there",
+        );
+        return Err(both.remedy("name a file with -o"));
     }
     let machine = Machine::this();
     let ground = Ground::this()?;
@@ -65,18 +72,23 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         .map(|path| read_benchmarks(path))
         .collect::<Result<_, _>>()?;
     let page = Page::new(&machine, maps, &benchmarks, command_line());
-    write(&arguments.output, &render(&page)?)?;
+    let page = render(&page)?;
+    if to_stdout {
+        output.document(&page)?;
+        return Ok(verdict);
+    }
+    replace_with(&arguments.output, page.as_bytes())
+        .map_err(|error| Failure::replace(&arguments.output, &error))?;
     let written = Written {
         path: &arguments.output,
     };
-    output.result("report", &written, |written| {
-        written.path.display().to_string()
-    })?;
+    output.result("report", &written, |written| shown(written.path))?;
     Ok(verdict)
 }
 
 #[derive(Serialize)]
 struct Written<'p> {
+    #[serde(serialize_with = "lossy::path")]
     path: &'p Path,
 }
 
@@ -109,14 +121,4 @@ fn render(page: &Page) -> Result<String, Failure> {
     environment
         .render_str(TEMPLATE, page)
         .map_err(|error| Failure::new("report", format_args!("{error:#}")))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::io(path, &error);
-    let new = Replacement::new(path).map_err(|error| Failure::at(path, error))?;
-    new.file().write_all(text.as_bytes()).map_err(failed)?;
-    let readable = Permissions::from_mode(0o644);
-    new.file().set_permissions(readable).map_err(failed)?;
-    new.commit().map_err(|error| Failure::at(path, error))?;
-    Ok(())
 }

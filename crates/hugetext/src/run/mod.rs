@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
+use crate::path::{lossy, shown};
 pub(crate) use crate::run::place::{Place, choose_on_disk, own_root};
 use crate::run::prepare::Reason;
 pub(crate) use crate::run::prepare::{Action, Policy, Step};
@@ -57,7 +58,7 @@ pub(crate) struct Options {
     /// Prepare these too: programs that the command starts, libraries that it opens by itself.
     /// A path, a glob, a directory to search, or a command on PATH
     #[arg(long, value_name = "PATH")]
-    also: Vec<String>,
+    also: Vec<OsString>,
     /// Where copies of files are kept whose own page cache cannot serve
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
@@ -85,6 +86,7 @@ pub(crate) enum Backend {
 /// What would be done.
 #[derive(Serialize)]
 struct Plan {
+    #[serde(serialize_with = "lossy::path")]
     program: PathBuf,
     files: Vec<Step>,
     /// How many files are too small for a window of text.
@@ -275,7 +277,7 @@ fn show(plan: &Plan, verbose: bool) -> String {
             Action::Fix => "a fixed copy takes its place".to_owned(),
         };
         rows.push(vec![
-            step.path.display().to_string(),
+            shown(&step.path),
             bytes(step.text),
             bytes(step.now),
             bytes(step.after),
@@ -291,7 +293,7 @@ fn show(plan: &Plan, verbose: bool) -> String {
         ));
     }
     for path in small.into_iter().filter(|_| verbose) {
-        text.push_str(&format!("\n  {}", path.display()));
+        text.push_str(&format!("\n  {}", shown(path)));
     }
     for problem in &plan.problems {
         text.push_str(&format!("\n{problem}"));

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::fix::carry_out;
+use crate::path::lossy;
 use crate::program::Program;
 use crate::run::place::Place;
 use crate::warm::{Climb, Ground, warm};
@@ -102,6 +103,7 @@ pub(crate) fn decide(facts: Facts, leaf: Leaf) -> Action {
 /// A file with what is to be done about it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Step {
+    #[serde(serialize_with = "lossy::path")]
     pub(crate) path: PathBuf,
     /// Bytes of text.
     pub(crate) text: u64,
@@ -216,7 +218,7 @@ impl Step {
             (Some(entry), _) => entry,
             (None, Some(store)) => store
                 .fill(&self.program.file, &self.path, &recipe, |new| {
-                    self.write(new)
+                    self.write(new, store)
                 })
                 .map_err(fail)?,
             (None, None) => return Err(Failure::at(&self.path, "no place for a copy")),
@@ -250,13 +252,14 @@ impl Step {
         }
     }
 
-    fn write(&self, new: &File) -> Result<(), WriteError> {
+    fn write(&self, new: &File, store: &Store) -> Result<(), WriteError> {
         let (image, old) = (&self.program.image, &self.program.file);
         let (Some(plan), Action::Fix) = (&self.plan, self.action) else {
             new.set_len(image.file_len)?;
             return Ok(Copier::new(old, new)?.copy(0..image.file_len, 0)?);
         };
-        let verified = carry_out(&self.program, plan, new).map_err(|error| error.to_string())?;
+        let verified = carry_out(&self.program, plan, new, store.root());
+        let verified = verified.map_err(|error| error.to_string())?;
         match plan.strategy == Strategy::Merge || verified.is_exact() {
             true => Ok(()),
             false => Err("the rewritten file is not the same program".into()),

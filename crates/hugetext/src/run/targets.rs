@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::Leaf;
 use hugetext_loader::{Closure, ClosureError, Environment, Finder, Loader};
 use walkdir::WalkDir;
 
+use crate::failure::plain;
+use crate::path::shown;
 use crate::program::is_native;
 use crate::run::resolve;
 
@@ -46,13 +49,13 @@ impl<'e> Targets<'e> {
     pub(crate) fn add_program(&mut self, path: &Path) {
         match self.finder.closure(path) {
             Ok(closure) => self.add(path, closure),
-            Err(error) => self.problems.push(error.to_string()),
+            Err(error) => self.problems.push(plain(error)),
         }
     }
 
     fn add(&mut self, path: &Path, closure: Closure) {
         if closure.loader == Loader::Unknown {
-            let path = path.display();
+            let path = shown(path);
             self.problems.push(format!(
                 "{path}: unknown loader, so its libraries stay as they are"
             ));
@@ -73,9 +76,10 @@ impl<'e> Targets<'e> {
     }
 
     /// What `--also` names: a path, a glob, a directory to search, or a command on PATH.
-    pub(crate) fn add_named(&mut self, name: &str) {
+    pub(crate) fn add_named(&mut self, name: &OsStr) {
         let (paths, exact) = expand(name);
         if paths.is_empty() {
+            let name = shown(Path::new(name));
             self.problems.push(format!("{name}: nothing by this name"));
         }
         for path in paths {
@@ -104,7 +108,7 @@ impl<'e> Targets<'e> {
             Ok(closure) if is_foreign(&closure) => {}
             Ok(closure) => self.add(path, closure),
             Err(ClosureError::Image { source, .. }) if source.is_no_program() => {}
-            Err(error) => self.problems.push(error.to_string()),
+            Err(error) => self.problems.push(plain(error)),
         }
     }
 }
@@ -116,17 +120,17 @@ fn is_foreign(closure: &Closure) -> bool {
 }
 
 /// The paths that a name stands for, and whether it stood for exactly one.
-fn expand(name: &str) -> (Vec<PathBuf>, bool) {
-    let pattern = match name.strip_prefix("~/") {
-        Some(rest) => std::env::home_dir().map(|home| home.join(rest)),
-        None => None,
+fn expand(name: &OsStr) -> (Vec<PathBuf>, bool) {
+    let pattern = match Path::new(name).strip_prefix("~") {
+        Ok(rest) => std::env::home_dir().map(|home| home.join(rest)),
+        Err(_) => None,
     };
     let pattern = pattern.unwrap_or_else(|| PathBuf::from(name));
     if pattern.exists() {
         return (vec![pattern], true);
     }
-    if !name.contains('/')
-        && let Ok(path) = resolve::command(OsStr::new(name))
+    if !name.as_bytes().contains(&b'/')
+        && let Ok(path) = resolve::command(name)
     {
         return (vec![path], true);
     }

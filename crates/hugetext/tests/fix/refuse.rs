@@ -135,6 +135,23 @@ fn small_text_is_not_padded_for() {
 }
 
 #[test]
+fn page_sizes_of_another_machine_are_told() {
+    let arch = std::env::consts::ARCH;
+    let foreign = match arch {
+        "x86_64" => "arm64-4k",
+        _ => "x86-64",
+    };
+    if !["x86_64", "aarch64"].contains(&arch) {
+        println!("skipped: no page sizes are known of {arch}");
+        return;
+    }
+    let own = env!("CARGO_BIN_EXE_hugetext");
+    let options = ["fix", own, "--dry-run", "--geometry", foreign];
+    let told = text(&hugetext(&options).stdout);
+    assert!(told.contains(&format!("laid out for {foreign}")), "{told}");
+}
+
+#[test]
 fn what_is_no_program_is_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("fifo");
@@ -209,7 +226,14 @@ fn a_full_filesystem_leaves_the_input_alone() {
         println!("skipped: no private mounts here: {said}");
         return;
     }
-    assert!(error_line(&output).contains("No space left"), "{said}");
+    let line = error_line(&output);
+    assert!(
+        line.contains(&format!(
+            "{}: cannot be written: No space left",
+            path(&place.join("out"))
+        )),
+        "{line}"
+    );
 }
 
 #[test]

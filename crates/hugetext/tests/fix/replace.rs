@@ -145,6 +145,40 @@ fn privileges_are_kept_and_never_moved_by_accident() {
 }
 
 #[test]
+fn a_copy_gives_no_rights_unless_asked_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    let copy = directory.path().join("copy");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let fix = ["fix", path(&program), "-o", path(&copy)];
+    let report = json(&fix);
+    assert!(
+        report["notes"].to_string().contains("--privileged"),
+        "{report}"
+    );
+    assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o7777, 0o755);
+    let report = json(&[&fix[..], &["--privileged"]].concat());
+    assert_eq!(report["notes"], serde_json::json!([]));
+    assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o7777, 0o4755);
+}
+
+#[test]
+fn an_option_that_would_be_ignored_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    let copy = directory.path().join("copy");
+    for options in [
+        &["--backup", "-o", path(&copy)][..],
+        &["--backup", "--dry-run"],
+        &["--privileged", "--dry-run"],
+    ] {
+        let output = hugetext(&[&["fix", path(&program)], options].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+    }
+    assert!(!copy.exists());
+}
+
+#[test]
 fn capabilities_and_extended_attributes_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let program = sample(&directory);
@@ -161,4 +195,7 @@ fn capabilities_and_extended_attributes_are_kept() {
     let output = hugetext(&["fix", path(&program), "--in-place", "--privileged"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(tool("getcap", &[path(&program)]).unwrap(), before);
+    let copy = directory.path().join("copy");
+    crate::sample::fix(&program, &copy, &[]);
+    assert_eq!(tool("getcap", &[path(&copy)]).unwrap(), "");
 }

@@ -279,7 +279,7 @@ fn rewritten(
         .create_new(true)
         .open(&path)
         .map_err(failed)?;
-    carry_out(program, plan, &new)?;
+    carry_out(program, plan, &new, &path)?;
     let mode = fs::metadata(&program.path).map_err(failed)?.permissions();
     new.set_permissions(fs::Permissions::from_mode(mode.mode() & 0o777))
         .map_err(failed)?;

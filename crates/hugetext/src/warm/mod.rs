@@ -1,29 +1,28 @@
 //! `hugetext warm`: the page cache of text in folios of the leaf's order, by the cheapest way that
 //! works here. Every rung is measured; one that did not work is never reported as done.
 
+mod cache;
+mod ground;
+mod show;
+
 use std::collections::HashSet;
-use std::fmt::Write as _;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use hugetext_host::{
-    CacheState, Copier, FileWindows, Holder, Mounts, Paging, Replacement, WindowState, holders,
-};
-use hugetext_leaf::{
-    Bias, Cause, Filesystem, Leaf, LeafKind, Span, Topic, Version, large_folio_obstacle, reach,
-    rule, windows_in_file,
-};
+use hugetext_host::{Holder, holders};
+use hugetext_leaf::{Bias, Cause, Leaf, Span, Topic, reach, rule, windows_in_file};
 use hugetext_loader::{Environment, Finder};
 use serde::Serialize;
 
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
+use crate::path::{lossy, shown};
 use crate::program::Program;
-use crate::table::{bytes, count};
+use cache::Cache;
+pub(crate) use ground::Ground;
+use show::{rung_name, show};
 
 /// Bring the text of programs into huge folios of the page cache
 #[derive(Debug, Args)]
@@ -37,6 +36,9 @@ pub(crate) struct Arguments {
     /// Where nothing else works, write the file anew and rename it into place
     #[arg(long)]
     replace: bool,
+    /// Replace even what has set-id bits or capabilities, which the new file keeps
+    #[arg(long, requires = "replace", conflicts_with = "check")]
+    privileged: bool,
     /// Also the shared objects each program needs
     #[arg(long)]
     with_libs: bool,
@@ -59,6 +61,7 @@ pub(crate) enum Rung {
 /// What became of one file.
 #[derive(Debug, Serialize)]
 pub(crate) struct Warmed {
+    #[serde(serialize_with = "lossy::path")]
     pub(crate) path: PathBuf,
     pub(crate) leaf: Leaf,
     /// Windows of read-only segments.
@@ -117,71 +120,6 @@ struct Report {
     files: Vec<Warmed>,
 }
 
-/// What the ladder stands on.
-pub(crate) struct Ground {
-    paging: Paging,
-    pub(crate) kernel: Version,
-    /// The PMD leaf.
-    pub(crate) leaf: Leaf,
-    pub(crate) mounts: Mounts,
-}
-
-impl Ground {
-    /// Asks this machine; an error where no huge page can be had at all.
-    pub(crate) fn this() -> Result<Ground, Failure> {
-        Ground::of(Paging::this())
-    }
-
-    /// As [`Ground::this`], of this machine as it was asked before.
-    pub(crate) fn of(paging: Paging) -> Result<Ground, Failure> {
-        Ok(Ground {
-            kernel: paging.kernel.ok_or_else(|| {
-                Failure::new(&paging.release, "this kernel's version cannot be read")
-            })?,
-            leaf: paging
-                .pmd
-                .ok_or_else(|| Failure::no_huge_pages(&paging.release))?,
-            mounts: Mounts::read().map_err(|error| Failure::mounts(&error))?,
-            paging,
-        })
-    }
-
-    /// The base page.
-    pub(crate) fn page(&self) -> Leaf {
-        self.paging.page
-    }
-
-    /// The leaves to warm for, largest first.
-    fn leaves(&self) -> Vec<Leaf> {
-        match self.paging.geometry {
-            Some(geometry) => geometry.leaves().map(|(_, leaf)| leaf).collect(),
-            None => vec![self.leaf],
-        }
-    }
-
-    /// Why no folios of `leaf`'s order can come to be in the page cache of `pages`.
-    pub(crate) fn obstacle(&self, pages: Filesystem, leaf: Leaf) -> Option<Cause> {
-        let kind = match leaf == self.leaf {
-            true => LeafKind::Pmd,
-            false => LeafKind::Contpte,
-        };
-        large_folio_obstacle(pages, self.kernel, kind, leaf)
-    }
-
-    /// What is known of a program's load bias here.
-    pub(crate) fn bias(&self, program: &Program) -> Result<Bias, Failure> {
-        let filesystem = program.filesystem(&self.mounts)?;
-        Ok(match self.paging.geometry {
-            Some(geometry) => program.loader(self.kernel, filesystem).bias(
-                program.image.kind,
-                &program.image.segments,
-                &geometry,
-            ),
-            None => Bias::aligned(self.leaf),
-        })
-    }
-}
-
 /// Answers `hugetext warm`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let ground = Ground::this()?;
@@ -194,6 +132,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         let climb = Climb {
             check: arguments.check,
             replace: arguments.replace,
+            privileged: arguments.privileged,
         };
         match Program::open(&path).and_then(|program| warm(&program, &ground, climb)) {
             // A small library has no window to warm, which is nobody's fault.
@@ -243,7 +182,7 @@ fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
         .filter_map(|path| finder.closure(path).ok());
     for closure in closures {
         for missing in &closure.missing {
-            let (needed_by, name) = (missing.needed_by.display(), missing.name.display());
+            let (needed_by, name) = (shown(&missing.needed_by), shown(&missing.name));
             output.warn(format_args!(
                 "{needed_by}: needs {name}, which is not found"
             ));
@@ -263,6 +202,8 @@ fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
 pub(crate) struct Climb {
     pub(crate) check: bool,
     pub(crate) replace: bool,
+    /// Replaced even if it has set-id bits or capabilities.
+    privileged: bool,
 }
 
 impl Climb {
@@ -271,6 +212,7 @@ impl Climb {
         Climb {
             check: true,
             replace: false,
+            privileged: false,
         }
     }
 
@@ -279,6 +221,7 @@ impl Climb {
         Climb {
             check: false,
             replace: false,
+            privileged: false,
         }
     }
 }
@@ -345,11 +288,11 @@ fn warm_for(
         // MADV_COLLAPSE knows PMD leaves only.
         let collapse = leaf == ground.leaf && rule(Topic::Collapse, pages, ground.kernel).is_some();
         for rung in ladder(collapse, climb.replace) {
-            let outcome = cache.climb_on(rung, program, &ranges, &mut warmed)?;
+            let outcome = cache.climb_on(rung, climb, program, &ranges, &mut warmed)?;
             if cache.is_warm() {
                 break;
             }
-            let error = outcome.err().map(|error| plain(&error));
+            let error = outcome.err().map(plain);
             warmed.tried.push(Tried { rung, error });
         }
         if !cache.is_warm() {
@@ -378,153 +321,4 @@ fn layout_causes(program: &Program, page: Leaf, leaf: Leaf, bias: Bias) -> Vec<C
         .into_iter()
         .flat_map(|text| text.causes)
         .collect()
-}
-
-/// The page cache of a file's windows.
-struct Cache {
-    leaf: Leaf,
-    runs: Vec<(Span, CacheState)>,
-}
-
-impl Cache {
-    fn look(program: &Program, ranges: &[Span], leaf: Leaf) -> Result<Cache, Failure> {
-        let state = |range: &Span| {
-            let state = FileWindows::new(&program.file, *range, leaf).state();
-            state
-                .map(|state| (*range, state))
-                .map_err(|error| Failure::io(&program.path, &error))
-        };
-        Ok(Cache {
-            leaf,
-            runs: ranges.iter().map(state).collect::<Result<_, _>>()?,
-        })
-    }
-
-    fn total(&self) -> usize {
-        self.runs.iter().map(|(_, state)| state.windows.len()).sum()
-    }
-
-    fn huge(&self) -> usize {
-        self.runs
-            .iter()
-            .map(|(_, state)| state.count(WindowState::Huge))
-            .sum()
-    }
-
-    fn is_warm(&self) -> bool {
-        self.runs.iter().all(|(_, state)| state.is_warm())
-    }
-
-    /// Climbs a rung and looks again, for as long as that brings windows: readahead that another
-    /// process has under way can cost one at the first try.
-    fn climb_on(
-        &mut self,
-        rung: Rung,
-        program: &Program,
-        ranges: &[Span],
-        warmed: &mut Warmed,
-    ) -> Result<io::Result<()>, Failure> {
-        loop {
-            let outcome = self.climb(rung, program);
-            *self = match rung {
-                Rung::Replace => Cache::look(&Program::open(&program.path)?, ranges, self.leaf)?,
-                _ => Cache::look(program, ranges, self.leaf)?,
-            };
-            if self.huge() <= warmed.huge {
-                return Ok(outcome);
-            }
-            warmed.huge = self.huge();
-            warmed.rung = Some(rung);
-            if self.is_warm() {
-                return Ok(outcome);
-            }
-        }
-    }
-
-    fn climb(&self, rung: Rung, program: &Program) -> io::Result<()> {
-        if rung == Rung::Replace {
-            return replace(program, self.leaf);
-        }
-        for (range, state) in &self.runs {
-            let windows = FileWindows::new(&program.file, *range, self.leaf);
-            match rung {
-                Rung::Collapse => windows.collapse(state)?,
-                _ => windows.reread(state)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes the same bytes to a new inode, window by window, so that each write fills one folio, and
-/// renames it over the old one, which running processes keep.
-fn replace(program: &Program, leaf: Leaf) -> io::Result<()> {
-    if program.file.metadata()?.nlink() > 1 {
-        return Err(io::Error::other(
-            "it has other hard links, which would keep the old inode",
-        ));
-    }
-    let path = std::fs::canonicalize(&program.path)?;
-    let replacement = Replacement::new(&path).map_err(io::Error::other)?;
-    let len = program.file.metadata()?.len();
-    replacement.file().set_len(len)?;
-    Copier::in_folios(&program.file, replacement.file(), leaf).copy(0..len, 0)?;
-    replacement
-        .copy_metadata(&program.file)
-        .map_err(io::Error::other)?;
-    replacement.commit().map(drop).map_err(io::Error::other)
-}
-
-fn show(file: &Warmed, arguments: &Arguments) -> String {
-    let mut text = format!("{}: ", file.path.display());
-    let size = bytes(file.windows as u64 * file.leaf.bytes());
-    if file.windows == 0 {
-        let causes: Vec<String> = file.causes.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "no window to warm: {}", causes.join("; "));
-        return text;
-    }
-    let how = match file.rung {
-        Some(Rung::AlreadyHuge) => "warm already",
-        Some(Rung::Collapse) => "collapsed in place",
-        Some(Rung::Reread) => "dropped and read again",
-        Some(Rung::Replace) => "replaced by a new inode",
-        None => "not warm",
-    };
-    let (huge, leaf) = (file.huge, file.leaf);
-    let windows = count(file.windows, "window");
-    let _ = writeln!(text, "{how}: {huge} of {windows} of {leaf} huge ({size})");
-    if file.is_warm() || arguments.check {
-        return text;
-    }
-    for tried in &file.tried {
-        let said = tried.error.as_deref().unwrap_or(LEFT_BEHIND);
-        let _ = writeln!(text, "  {}: {said}", rung_name(tried.rung));
-    }
-    for cause in &file.causes {
-        let _ = writeln!(text, "  {cause}");
-    }
-    if !file.holders.is_empty() {
-        let names: Vec<String> = file
-            .holders
-            .iter()
-            .map(|holder| format!("{} ({})", holder.name, holder.pid))
-            .collect();
-        let _ = writeln!(text, "  in use by {}", names.join(", "));
-    }
-    if !arguments.replace && file.causes.is_empty() {
-        let _ = writeln!(
-            text,
-            "  --replace writes it anew; who runs it keeps the old inode"
-        );
-    }
-    text
-}
-
-fn rung_name(rung: Rung) -> &'static str {
-    match rung {
-        Rung::AlreadyHuge => "already huge",
-        Rung::Collapse => "collapse",
-        Rung::Reread => "drop and read again",
-        Rung::Replace => "replace",
-    }
 }

@@ -1,0 +1,44 @@
+//! Paths and names as users see them. A file's name may hold any byte but two, a terminal obeys
+//! some of them, and a line ends at one.
+
+use std::path::Path;
+
+pub(crate) use hugetext_host::lossy;
+
+/// A path for the terminal: control characters are escaped.
+pub(crate) fn shown(path: &Path) -> String {
+    escaped(&path.to_string_lossy())
+}
+
+/// Text that is one line, whatever it holds: control characters are escaped.
+pub(crate) fn escaped(text: &str) -> String {
+    escaped_but(text, |_| false)
+}
+
+/// Text of several lines without control characters that do anything else.
+pub(crate) fn escaped_lines(text: &str) -> String {
+    escaped_but(text, |letter| letter == '\n')
+}
+
+fn escaped_but(text: &str, kept: fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.is_control() && !kept(letter) {
+            true => escaped.extend(letter.escape_default()),
+            false => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_control_characters_are_escaped() {
+        let name = Path::new("a\\ b\u{1b}[31m\n\u{9b}é\u{7f}");
+        assert_eq!(shown(name), r"a\ b\u{1b}[31m\n\u{9b}é\u{7f}");
+        assert_eq!(escaped_lines("a\r\n"), "a\\r\n");
+    }
+}

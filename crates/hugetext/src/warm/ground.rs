@@ -1,0 +1,72 @@
+//! The machine that a file is warmed on.
+
+use hugetext_host::{Mounts, Paging};
+use hugetext_leaf::{Bias, Cause, Filesystem, Leaf, LeafKind, Version, large_folio_obstacle};
+
+use crate::failure::Failure;
+use crate::program::Program;
+
+/// What the ladder stands on.
+pub(crate) struct Ground {
+    paging: Paging,
+    pub(crate) kernel: Version,
+    /// The PMD leaf.
+    pub(crate) leaf: Leaf,
+    pub(crate) mounts: Mounts,
+}
+
+impl Ground {
+    /// Asks this machine; an error where no huge page can be had at all.
+    pub(crate) fn this() -> Result<Ground, Failure> {
+        Ground::of(Paging::this())
+    }
+
+    /// As [`Ground::this`], of this machine as it was asked before.
+    pub(crate) fn of(paging: Paging) -> Result<Ground, Failure> {
+        Ok(Ground {
+            kernel: paging.kernel.ok_or_else(|| {
+                Failure::new(&paging.release, "this kernel's version cannot be read")
+            })?,
+            leaf: paging
+                .pmd
+                .ok_or_else(|| Failure::no_huge_pages(&paging.release))?,
+            mounts: Mounts::read().map_err(|error| Failure::mounts(&error))?,
+            paging,
+        })
+    }
+
+    /// The base page.
+    pub(crate) fn page(&self) -> Leaf {
+        self.paging.page
+    }
+
+    /// The leaves to warm for, largest first.
+    pub(super) fn leaves(&self) -> Vec<Leaf> {
+        match self.paging.geometry {
+            Some(geometry) => geometry.leaves().map(|(_, leaf)| leaf).collect(),
+            None => vec![self.leaf],
+        }
+    }
+
+    /// Why no folios of `leaf`'s order can come to be in the page cache of `pages`.
+    pub(crate) fn obstacle(&self, pages: Filesystem, leaf: Leaf) -> Option<Cause> {
+        let kind = match leaf == self.leaf {
+            true => LeafKind::Pmd,
+            false => LeafKind::Contpte,
+        };
+        large_folio_obstacle(pages, self.kernel, kind, leaf)
+    }
+
+    /// What is known of a program's load bias here.
+    pub(crate) fn bias(&self, program: &Program) -> Result<Bias, Failure> {
+        let filesystem = program.filesystem(&self.mounts)?;
+        Ok(match self.paging.geometry {
+            Some(geometry) => program.loader(self.kernel, filesystem).bias(
+                program.image.kind,
+                &program.image.segments,
+                &geometry,
+            ),
+            None => Bias::aligned(self.leaf),
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! What became of a file, as text.
+
+use std::fmt::Write;
+
+use super::{Arguments, LEFT_BEHIND, Rung, Warmed};
+use crate::path::shown;
+use crate::table::{bytes, count};
+
+/// One file: a line, and below it what stands in the way.
+pub(super) fn show(file: &Warmed, arguments: &Arguments) -> String {
+    let mut text = format!("{}: ", shown(&file.path));
+    let size = bytes(file.windows as u64 * file.leaf.bytes());
+    if file.windows == 0 {
+        let causes: Vec<String> = file.causes.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "no window to warm: {}", causes.join("; "));
+        return text;
+    }
+    let how = match file.rung {
+        Some(Rung::AlreadyHuge) => "warm already",
+        Some(Rung::Collapse) => "collapsed in place",
+        Some(Rung::Reread) => "dropped and read again",
+        Some(Rung::Replace) => "replaced by a new inode",
+        None => "not warm",
+    };
+    let (huge, leaf) = (file.huge, file.leaf);
+    let windows = count(file.windows, "window");
+    let _ = writeln!(text, "{how}: {huge} of {windows} of {leaf} huge ({size})");
+    if file.is_warm() || arguments.check {
+        return text;
+    }
+    for tried in &file.tried {
+        let said = tried.error.as_deref().unwrap_or(LEFT_BEHIND);
+        let _ = writeln!(text, "  {}: {said}", rung_name(tried.rung));
+    }
+    for cause in &file.causes {
+        let _ = writeln!(text, "  {cause}");
+    }
+    if !file.holders.is_empty() {
+        let names: Vec<String> = file
+            .holders
+            .iter()
+            .map(|holder| format!("{} ({})", holder.name, holder.pid))
+            .collect();
+        let _ = writeln!(text, "  in use by {}", names.join(", "));
+    }
+    if !arguments.replace && file.causes.is_empty() {
+        let _ = writeln!(
+            text,
+            "  --replace writes it anew; who runs it keeps the old inode"
+        );
+    }
+    text
+}
+
+/// A rung as users read it.
+pub(super) fn rung_name(rung: Rung) -> &'static str {
+    match rung {
+        Rung::AlreadyHuge => "already huge",
+        Rung::Collapse => "collapse",
+        Rung::Reread => "drop and read again",
+        Rung::Replace => "replace",
+    }
+}
