@@ -13,6 +13,7 @@ mod filesystem;
 mod forward;
 mod guard;
 mod instance;
+mod kernel_config;
 mod launch;
 mod lock;
 pub mod lossy;

@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
-use hugetext_leaf::{Geometry, Leaf, Version};
+use hugetext_leaf::{Geometry, Kernel, Leaf, Version};
 use serde::Serialize;
+
+use crate::kernel_config;
 
 /// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -33,13 +35,13 @@ impl fmt::Display for ThpMode {
     }
 }
 
-/// What decides about leaves on this machine; asked for in microseconds.
+/// What decides about leaves on this machine; asked for in a millisecond or less.
 #[derive(Debug, Clone)]
 pub struct Paging {
     /// The release string of uname.
     pub release: String,
-    /// The version in it; `None` if it does not begin with numbers.
-    pub kernel: Option<Version>,
+    /// The kernel as rules ask for it; `None` if the release does not begin with numbers.
+    pub kernel: Option<Kernel>,
     /// The base page.
     pub page: Leaf,
     /// The PMD leaf; `None` without transparent huge pages.
@@ -57,7 +59,10 @@ impl Paging {
             .into_owned();
         let page = Leaf::from_bytes(rustix::param::page_size() as u64).unwrap_or(Leaf::K4);
         Paging {
-            kernel: release.parse().ok(),
+            kernel: release
+                .parse()
+                .ok()
+                .map(|version| kernel(version, &release)),
             release,
             page,
             pmd: pmd_leaf(),
@@ -121,7 +126,7 @@ impl Machine {
         } = Paging::this();
         Machine {
             release,
-            kernel,
+            kernel: kernel.map(|kernel| kernel.version),
             arch: std::env::consts::ARCH,
             page,
             pmd,
@@ -132,6 +137,16 @@ impl Machine {
             memory: memory(),
         }
     }
+}
+
+/// The running kernel. Its configuration is read only where it matters.
+fn kernel(version: Version, release: &str) -> Kernel {
+    let with = |read_only_thp| Kernel {
+        version,
+        read_only_thp,
+    };
+    let matters = with(true).collapses_read_only_files();
+    with(matters && kernel_config::built_in("CONFIG_READ_ONLY_THP_FOR_FS", release))
 }
 
 /// The PMD leaf; `None` without transparent huge pages.

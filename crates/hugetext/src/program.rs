@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Dependencies, Image, ImageError, Machine};
 use hugetext_host::{Mounts, ReplaceError, is_unchanged, open_regular, open_without_waiting};
-use hugetext_leaf::{Filesystem, Geometry, Loader, Version};
+use hugetext_leaf::{Filesystem, Geometry, Kernel, Loader};
 
 use crate::failure::Failure;
 
@@ -130,7 +130,7 @@ impl Program {
     }
 
     /// What loads it: `kernel`, the rules of its filesystem, and its dynamic loader.
-    pub(crate) fn loader(&self, kernel: Version, filesystem: Filesystem) -> Loader {
+    pub(crate) fn loader(&self, kernel: Kernel, filesystem: Filesystem) -> Loader {
         let musl = *self.musl.get_or_init(|| self.names_musl());
         let new_enough = hugetext_host::glibc_version().is_none_or(|version| version >= (2, 35));
         Loader {

@@ -135,7 +135,12 @@ How program text gets onto huge pages there, by the cheapest way that works:
 
 Once warm, every plain start of the program by anyone maps it huge. A percentage tells how much of
 the file was huge where it was not all of it. `overlay` lies over the ext4 beside it: what holds is
-what holds for the filesystem below. `hugetmpfs` is a tmpfs with huge=always.";
+what holds for the filesystem below. `hugetmpfs` is a tmpfs with huge=always.
+
+Debian builds its kernels without CONFIG_READ_ONLY_THP_FOR_FS, so the lab has none with it. On kernels
+6.1 to 7.1 that were built with it, `hugetext` takes **collapse** on every filesystem, for files that
+nobody has open for writing. It reads the kernel's configuration from /boot, /lib/modules or
+/proc/config.gz.";
 
 const RUNNING: &str = "
 ## Running programs

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::geometry::{Geometry, Leaf};
-use crate::kernel::{Filesystem, Topic, Version, rule};
+use crate::kernel::{Filesystem, Kernel, Topic, rule};
 use crate::segment::Segment;
 
 /// How an ELF image comes to be loaded.
@@ -52,7 +52,7 @@ const MAX_ALIGN: Leaf = match Leaf::from_bytes(1 << 47) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loader {
     /// The kernel that execs and maps.
-    pub kernel: Version,
+    pub kernel: Kernel,
     /// The filesystem of the file, if known: its mmap may align to the PMD size.
     pub filesystem: Filesystem,
     /// Whether the dynamic loader places shared objects by their largest p_align
@@ -65,7 +65,7 @@ impl Loader {
     pub fn bias(&self, kind: ObjectKind, segments: &[Segment], geometry: &Geometry) -> Bias {
         let page = geometry.page;
         let p_align = Bias::aligned(image_align(segments).max(page));
-        let has = |topic| rule(topic, self.filesystem, self.kernel).is_some();
+        let has = |topic| rule(topic, self.filesystem, self.kernel.version).is_some();
         match kind {
             ObjectKind::Executable => Bias::ZERO,
             ObjectKind::Pie if has(Topic::PieAlignment) => p_align,
@@ -112,6 +112,7 @@ fn mmap_bias(segments: &[Segment], geometry: &Geometry) -> Option<Bias> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Version;
     use crate::segment::Perms;
 
     const RX: Perms = Perms {
@@ -126,7 +127,7 @@ mod tests {
 
     fn loader(kernel: &str, filesystem: Filesystem, dl_honours_align: bool) -> Loader {
         Loader {
-            kernel: kernel.parse().unwrap(),
+            kernel: kernel.parse::<Version>().unwrap().into(),
             filesystem,
             dl_honours_align,
         }

@@ -56,6 +56,35 @@ impl FromStr for Version {
     }
 }
 
+/// What the rules ask of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its version.
+    pub version: Version,
+    /// Whether it was built with CONFIG_READ_ONLY_THP_FOR_FS, which is gone since 7.2.
+    pub read_only_thp: bool,
+}
+
+impl Kernel {
+    /// Whether MADV_COLLAPSE makes PMD leaves of any regular file that nobody has open for writing,
+    /// on whatever filesystem (`file_thp_enabled()`, mm/huge_memory.c of 6.1 to 7.1, by
+    /// CONFIG_READ_ONLY_THP_FOR_FS).
+    pub fn collapses_read_only_files(self) -> bool {
+        let versions = Version::new(6, 1)..Version::new(7, 2);
+        self.read_only_thp && versions.contains(&self.version)
+    }
+}
+
+impl From<Version> for Kernel {
+    /// A kernel of this version with no option that it need not have.
+    fn from(version: Version) -> Kernel {
+        Kernel {
+            version,
+            read_only_thp: false,
+        }
+    }
+}
+
 /// The filesystems whose page cache the rules speak of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

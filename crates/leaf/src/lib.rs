@@ -18,7 +18,7 @@ mod segment;
 pub use bias::{Bias, Loader, ObjectKind};
 pub use copy_name::{CopyName, Original, ParseCopyNameError};
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
-pub use kernel::{Filesystem, ParseVersionError, Rule, Topic, Version, first_rule, rule};
+pub use kernel::{Filesystem, Kernel, ParseVersionError, Rule, Topic, Version, first_rule, rule};
 pub use policy::{ExecFault, ExecRead, load_leaf};
 pub use promote::{
     Backend, FileId, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::geometry::{Leaf, LeafKind};
-use crate::kernel::{Filesystem, Topic, Version, first_rule};
+use crate::kernel::{Filesystem, Kernel, Topic, first_rule};
 use crate::reach::{Cause, large_folio_obstacle};
 use crate::segment::{Perms, Span};
 
@@ -188,7 +188,10 @@ pub enum Backend {
 
 /// Why MADV_COLLAPSE gathers no text of `filesystem` under `kernel` into folios of a leaf's order;
 /// `None` if it does, or if only trying can tell: on an overlay whose layers cannot be seen.
-pub fn collapse_obstacle(filesystem: Filesystem, kernel: Version, leaf: Leaf) -> Option<Cause> {
+pub fn collapse_obstacle(filesystem: Filesystem, kernel: Kernel, leaf: Leaf) -> Option<Cause> {
+    if kernel.collapses_read_only_files() {
+        return None;
+    }
     let rule = first_rule(Topic::Collapse, filesystem).filter(|rule| leaf <= rule.largest);
     let Some(rule) = rule else {
         return Some(Cause::Filesystem { filesystem });
@@ -197,7 +200,7 @@ pub fn collapse_obstacle(filesystem: Filesystem, kernel: Version, leaf: Leaf) ->
     let general = rule.filesystem.is_none() && filesystem != Filesystem::Overlay;
     match large_folio_obstacle(filesystem, kernel, LeafKind::Pmd, leaf) {
         never @ Some(Cause::Filesystem { .. }) if general => never,
-        _ => (rule.since > kernel).then_some(Cause::Kernel { needs: rule.since }),
+        _ => (rule.since > kernel.version).then_some(Cause::Kernel { needs: rule.since }),
     }
 }
 
@@ -359,6 +362,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kernel::Version;
 
     const FILE: FileId = FileId { dev: 1, ino: 7 };
     const M: u64 = 1 << 20;
@@ -469,7 +473,7 @@ mod tests {
     #[test]
     fn text_is_collapsed_where_kernel_and_filesystem_allow() {
         let obstacle = |filesystem, (major, minor)| {
-            collapse_obstacle(filesystem, Version::new(major, minor), Leaf::M2)
+            collapse_obstacle(filesystem, Version::new(major, minor).into(), Leaf::M2)
         };
         let needs = Some(Cause::Kernel {
             needs: Version::new(7, 2),

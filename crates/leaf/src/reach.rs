@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::bias::Bias;
 use crate::geometry::{Leaf, LeafKind};
-use crate::kernel::{Filesystem, Topic, Version, first_rule};
+use crate::kernel::{Filesystem, Kernel, Topic, Version, first_rule};
 use crate::segment::{Perms, Segment, Span};
 
 /// A mapping as the loader makes it from PT_LOADs, with the load bias taken as zero.
@@ -153,10 +153,13 @@ impl fmt::Display for Cause {
 /// neither by reading nor by MADV_COLLAPSE; `None` if it does.
 pub fn large_folio_obstacle(
     filesystem: Filesystem,
-    kernel: Version,
+    kernel: Kernel,
     kind: LeafKind,
     leaf: Leaf,
 ) -> Option<Cause> {
+    if kind == LeafKind::Pmd && kernel.collapses_read_only_files() {
+        return None;
+    }
     // The rule for all filesystems is about those that hold large folios anyway; and what
     // MADV_COLLAPSE makes are PMD leaves.
     let collapse = first_rule(Topic::Collapse, filesystem)
@@ -169,7 +172,7 @@ pub fn large_folio_obstacle(
         .map(|rule| rule.since)
         .min();
     match since {
-        Some(since) if since <= kernel => None,
+        Some(since) if since <= kernel.version => None,
         Some(needs) => Some(Cause::Kernel { needs }),
         None => Some(Cause::Filesystem { filesystem }),
     }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::promote::collapse_obstacle;
 
 const M: u64 = 1 << 20;
 const RX: Perms = Perms {
@@ -128,7 +129,12 @@ fn warming_covers_read_only_data_and_joins_neighbours() {
 #[test]
 fn a_filesystem_without_large_folios_serves_where_collapsing_works() {
     let obstacle = |filesystem, (major, minor), kind| {
-        large_folio_obstacle(filesystem, Version::new(major, minor), kind, Leaf::M2)
+        large_folio_obstacle(
+            filesystem,
+            Version::new(major, minor).into(),
+            kind,
+            Leaf::M2,
+        )
     };
     let pmd = LeafKind::Pmd;
     assert_eq!(obstacle(Filesystem::Tmpfs, (6, 1), pmd), None);
@@ -150,6 +156,28 @@ fn a_filesystem_without_large_folios_serves_where_collapsing_works() {
         obstacle(Filesystem::Ext4, (6, 12), pmd),
         Some(Cause::Kernel { needs })
     );
+}
+
+#[test]
+fn a_kernel_for_read_only_files_collapses_them_on_any_filesystem() {
+    let kernel = |major, minor| Kernel {
+        version: Version::new(major, minor),
+        read_only_thp: true,
+    };
+    let by_kind = |kind, kernel| large_folio_obstacle(Filesystem::Btrfs, kernel, kind, Leaf::M2);
+    for filesystem in [Filesystem::Ext4, Filesystem::Btrfs, Filesystem::Other] {
+        for kernel in [kernel(6, 1), kernel(7, 1)] {
+            let obstacle = large_folio_obstacle(filesystem, kernel, LeafKind::Pmd, Leaf::M2);
+            assert_eq!(obstacle, None);
+            assert_eq!(collapse_obstacle(filesystem, kernel, Leaf::M2), None);
+        }
+    }
+    assert!(by_kind(LeafKind::Contpte, kernel(6, 12)).is_some());
+    // Neither MADV_COLLAPSE nor the option is in these.
+    for kernel in [kernel(6, 0), kernel(7, 2)] {
+        assert!(by_kind(LeafKind::Pmd, kernel).is_some());
+        assert!(collapse_obstacle(Filesystem::Btrfs, kernel, Leaf::M2).is_some());
+    }
 }
 
 proptest! {

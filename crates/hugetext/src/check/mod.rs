@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use hugetext_elf::Linker;
-use hugetext_host::{Machine, Mounts};
-use hugetext_leaf::{Geometry, Version};
+use hugetext_host::{Mounts, Paging};
+use hugetext_leaf::{Geometry, Kernel, Version};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -96,8 +96,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     if let [old, new] = arguments.same.as_slice() {
         return same::run(old, new, output);
     }
-    let machine = Machine::this();
-    let kernel = arguments.kernel.or(machine.kernel).ok_or_else(|| {
+    let machine = Paging::this();
+    let kernel = arguments.kernel.map(Kernel::from).or(machine.kernel);
+    let kernel = kernel.ok_or_else(|| {
         Failure::new(&machine.release, "this kernel's version cannot be read")
             .remedy("name one with --kernel")
     })?;
@@ -122,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let mut files: Vec<Assessment> = assessed.collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let report = Report {
-        kernel,
+        kernel: kernel.version,
         summary: Summary {
             errors,
             unknown_architecture,
@@ -152,7 +153,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 
 /// What is asked of every file.
 struct Question {
-    kernel: Version,
+    kernel: Kernel,
     geometry: Option<Geometry>,
     own_geometry: Option<Geometry>,
     look_at_cache: bool,

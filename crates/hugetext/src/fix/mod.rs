@@ -13,7 +13,7 @@ use hugetext_elf::{
     verify_unshared,
 };
 use hugetext_host::{Copier, Mounts, Paging, SharedExtents};
-use hugetext_leaf::{Cause, Filesystem, Geometry, Leaf, Version, large_folio_obstacle, reach};
+use hugetext_leaf::{Cause, Filesystem, Geometry, Kernel, Leaf, large_folio_obstacle, reach};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -202,7 +202,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 }
 
 /// Why `pages` holds no folios for a leaf that a file on it is laid out for.
-fn obstacle(pages: Filesystem, kernel: Version, geometry: &Geometry, leaf: Leaf) -> Option<Cause> {
+fn obstacle(pages: Filesystem, kernel: Kernel, geometry: &Geometry, leaf: Leaf) -> Option<Cause> {
     let (kind, leaf) = geometry.leaves().find(|(_, own)| *own == leaf)?;
     large_folio_obstacle(pages, kernel, kind, leaf)
 }

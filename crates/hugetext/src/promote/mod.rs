@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use hugetext_host::{Copies, Paging, Refusal, SwapError, pids};
-use hugetext_leaf::{Backend, Leaf, Version};
+use hugetext_leaf::{Backend, Kernel, Leaf};
 
 use crate::Verdict;
 use crate::failure::Failure;
@@ -62,7 +62,7 @@ impl From<By> for Backend {
 /// What to do with every process.
 #[derive(Debug, Clone, Copy)]
 struct Job {
-    kernel: Version,
+    kernel: Kernel,
     leaf: Leaf,
     backend: Backend,
     dry_run: bool,

@@ -1,7 +1,9 @@
 //! The machine that a file is warmed on.
 
 use hugetext_host::{Mounts, Paging};
-use hugetext_leaf::{Bias, Cause, Filesystem, Leaf, LeafKind, Version, large_folio_obstacle};
+use hugetext_leaf::{
+    Bias, Cause, Filesystem, Kernel, Leaf, LeafKind, Topic, large_folio_obstacle, rule,
+};
 
 use crate::failure::Failure;
 use crate::program::Program;
@@ -9,7 +11,7 @@ use crate::program::Program;
 /// What the ladder stands on.
 pub(crate) struct Ground {
     paging: Paging,
-    pub(crate) kernel: Version,
+    pub(crate) kernel: Kernel,
     /// The PMD leaf.
     pub(crate) leaf: Leaf,
     pub(crate) mounts: Mounts,
@@ -55,6 +57,12 @@ impl Ground {
             false => LeafKind::Contpte,
         };
         large_folio_obstacle(pages, self.kernel, kind, leaf)
+    }
+
+    /// Whether MADV_COLLAPSE is worth a try on `pages`.
+    pub(super) fn collapses(&self, pages: Filesystem) -> bool {
+        let kernel = self.kernel;
+        kernel.collapses_read_only_files() || rule(Topic::Collapse, pages, kernel.version).is_some()
     }
 
     /// What is known of a program's load bias here.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use clap::Args;
 use hugetext_host::{Holder, holders};
-use hugetext_leaf::{Bias, Cause, Leaf, Span, Topic, reach, rule, windows_in_file};
+use hugetext_leaf::{Bias, Cause, Leaf, Span, reach, windows_in_file};
 use hugetext_loader::{Environment, Finder};
 use serde::Serialize;
 
@@ -286,7 +286,7 @@ fn warm_for(
         warmed.causes = layout_causes(program, page, leaf, bias);
     } else if !climb.check && !cache.is_warm() {
         // MADV_COLLAPSE knows PMD leaves only.
-        let collapse = leaf == ground.leaf && rule(Topic::Collapse, pages, ground.kernel).is_some();
+        let collapse = leaf == ground.leaf && ground.collapses(pages);
         for rung in ladder(collapse, climb.replace) {
             let outcome = cache.climb_on(rung, climb, program, &ranges, &mut warmed)?;
             if cache.is_warm() {
