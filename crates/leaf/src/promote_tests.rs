@@ -1,0 +1,170 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::kernel::Version;
+
+const FILE: FileId = FileId { dev: 1, ino: 7 };
+const M: u64 = 1 << 20;
+
+fn vma(start: u64, end: u64, offset: u64, perms: &str) -> ProcessVma {
+    ProcessVma {
+        addresses: Span::new(start, end),
+        offset,
+        perms: Perms {
+            read: perms.contains('r'),
+            write: perms.contains('w'),
+            exec: perms.contains('x'),
+        },
+        file: Some(FILE),
+        obstacle: None,
+        bti: false,
+        huge: Vec::new(),
+        changed: Vec::new(),
+    }
+}
+
+fn remap(vmas: &[ProcessVma]) -> Promotion {
+    promotion(vmas, Leaf::M2, Backend::RemapOnly, |_| None)
+}
+
+#[test]
+fn whole_windows_are_taken_and_shared_ones_left() {
+    let vmas = [
+        vma(20 * M, 21 * M, 0, "r"),
+        vma(21 * M, 27 * M, M, "rx"),
+        vma(27 * M, 28 * M, 7 * M, "rw"),
+    ];
+    let plan = remap(&vmas);
+    assert_eq!(plan.runs.len(), 1);
+    assert_eq!(plan.runs[0].windows, Span::new(22 * M, 26 * M));
+    assert_eq!(plan.runs[0].offset, 2 * M);
+    assert_eq!(plan.left.len(), 2);
+    assert!(plan.left.iter().all(|left| left.reason == Reason::Partial));
+}
+
+#[test]
+fn free_space_and_loader_holes_complete_a_window() {
+    let vmas = [
+        vma(21 * M, 27 * M, M, "rx"),
+        vma(27 * M, 29 * M, 7 * M, ""),
+        vma(29 * M, 30 * M, 9 * M, "rw"),
+    ];
+    let plan = remap(&vmas);
+    assert_eq!(plan.runs.len(), 1);
+    let run = plan.runs[0];
+    assert_eq!(run.windows, Span::new(20 * M, 28 * M));
+    assert_eq!(run.text, Span::new(21 * M, 27 * M));
+    assert_eq!((run.head, run.tail), (Some(Pad::Free), Some(Pad::Hole)));
+    assert_eq!(plan.left, []);
+}
+
+#[test]
+fn a_little_text_is_not_worth_a_window() {
+    let plan = remap(&[vma(20 * M, 20 * M + (100 << 10), 0, "rx")]);
+    assert_eq!(plan.left[0].reason, Reason::Small);
+}
+
+#[test]
+fn a_mapping_smaller_than_a_window_is_small_whatever_lies_beside_it() {
+    let vmas = [vma(20 * M, 21 * M, 0, "rx"), vma(21 * M, 22 * M, M, "rw")];
+    for backend in [Backend::RemapOnly, Backend::CollapseOnly] {
+        let plan = promotion(&vmas, Leaf::M2, backend, |_| None);
+        assert_eq!(plan.left[0].reason, Reason::Small);
+    }
+}
+
+#[test]
+fn a_changed_page_keeps_its_window() {
+    let mut text = vma(20 * M, 26 * M, 0, "rx");
+    text.changed = vec![Span::new(23 * M, 23 * M + 4096)];
+    let plan = remap(&[text]);
+    assert_eq!(plan.runs.len(), 2);
+    assert_eq!(plan.left[0].text, Span::new(22 * M, 24 * M));
+    assert_eq!(plan.left[0].reason, Reason::Changed);
+}
+
+#[test]
+fn collapse_is_for_congruent_windows() {
+    let both = |offset| {
+        let text = [vma(20 * M, 24 * M, offset, "rx")];
+        promotion(&text, Leaf::M2, Backend::Both, |_| None).runs[0].method
+    };
+    assert_eq!(both(2 * M), Method::Collapse);
+    assert_eq!(both(4096), Method::Remap);
+    let text = [vma(20 * M, 24 * M, 4096, "rx")];
+    let plan = promotion(&text, Leaf::M2, Backend::CollapseOnly, |_| None);
+    assert_eq!(plan.left[0].reason, Reason::Incongruent);
+}
+
+#[test]
+fn what_the_kernel_does_not_collapse_is_remapped_or_left() {
+    let cause = Cause::Kernel {
+        needs: Version::new(7, 2),
+    };
+    let text = [vma(20 * M, 24 * M, 2 * M, "rx")];
+    let plan = |backend| promotion(&text, Leaf::M2, backend, |_| Some(cause));
+    assert_eq!(plan(Backend::Both), remap(&text));
+    let left = plan(Backend::CollapseOnly);
+    assert_eq!(left.runs, []);
+    assert_eq!(left.left[0].reason, Reason::Uncollapsible(cause));
+}
+
+#[test]
+fn text_is_collapsed_where_kernel_and_filesystem_allow() {
+    let obstacle = |filesystem, (major, minor)| {
+        collapse_obstacle(filesystem, Version::new(major, minor).into(), Leaf::M2)
+    };
+    let needs = Some(Cause::Kernel {
+        needs: Version::new(7, 2),
+    });
+    for filesystem in [Filesystem::Ext4, Filesystem::Xfs, Filesystem::Overlay] {
+        assert_eq!(obstacle(filesystem, (6, 12)), needs);
+        assert_eq!(obstacle(filesystem, (6, 18)), needs);
+        assert_eq!(obstacle(filesystem, (7, 2)), None);
+    }
+    assert_eq!(obstacle(Filesystem::Tmpfs, (6, 18)), None);
+    let filesystem = Filesystem::Btrfs;
+    let never = Some(Cause::Filesystem { filesystem });
+    assert_eq!(obstacle(filesystem, (6, 18)), never);
+    assert_eq!(obstacle(filesystem, (7, 2)), never);
+}
+
+#[test]
+fn sealed_and_writable_text_stays() {
+    let mut sealed = vma(20 * M, 24 * M, 0, "rx");
+    sealed.obstacle = Some(Obstacle::Sealed);
+    let plan = remap(&[sealed, vma(40 * M, 44 * M, 0, "rwx")]);
+    assert_eq!(plan.runs, []);
+    assert_eq!(plan.left[0].reason, Reason::Mapping(Obstacle::Sealed));
+    assert_eq!(plan.left[1].reason, Reason::Writable);
+}
+
+proptest! {
+    /// Every byte of text is promoted or left, once; a run never covers foreign memory.
+    #[test]
+    fn text_is_accounted_for(
+        sizes in prop::collection::vec((1u64..1500, 0u64..3, 0usize..4), 1..12),
+        offset in 0u64..512,
+    ) {
+        let mut at = 64 * M;
+        let mut vmas = Vec::new();
+        for (pages, gap, kind) in sizes {
+            let start = at + gap * 0x10_0000;
+            let end = start + pages * 4096;
+            let perms = ["rx", "r", "", "rx"][kind];
+            vmas.push(vma(start, end, offset * 4096 + (start - 64 * M), perms));
+            at = end;
+        }
+        let plan = promotion(&vmas, Leaf::M2, Backend::Both, |_| None);
+        let text: u64 = vmas.iter().filter(|v| v.perms.exec).map(|v| v.addresses.len()).sum();
+        let left: u64 = plan.left.iter().map(|left| left.text.len()).sum();
+        prop_assert_eq!(plan.promoted() + left, text);
+        for run in &plan.runs {
+            prop_assert!(Leaf::M2.is_aligned(run.windows.start | run.windows.end));
+            for other in vmas.iter().filter(|v| v.addresses.overlaps(&run.windows)) {
+                let is_text = other.perms.exec && other.addresses.overlaps(&run.text);
+                prop_assert!(is_text || other.perms == Perms::default());
+            }
+        }
+    }
+}
