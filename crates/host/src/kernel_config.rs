@@ -9,13 +9,10 @@ use flate2::read::GzDecoder;
 /// where its configuration cannot be read: distributions keep it in /boot or with the modules, and
 /// the kernel itself gives it by CONFIG_IKCONFIG_PROC, in containers too.
 pub(crate) fn built_in(option: &str, release: &str) -> bool {
-    let readers: [&dyn Fn() -> io::Result<String>; 3] = [
-        &|| fs::read_to_string(format!("/boot/config-{release}")),
-        &|| fs::read_to_string(format!("/lib/modules/{release}/config")),
-        &|| inflated("/proc/config.gz"),
-    ];
-    let config = readers.iter().find_map(|read| read().ok());
-    config.is_some_and(|config| says_yes(&config, option))
+    fs::read_to_string(format!("/boot/config-{release}"))
+        .or_else(|_| fs::read_to_string(format!("/lib/modules/{release}/config")))
+        .or_else(|_| inflated("/proc/config.gz"))
+        .is_ok_and(|config| says_yes(&config, option))
 }
 
 fn inflated(path: &str) -> io::Result<String> {

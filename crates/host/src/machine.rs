@@ -53,11 +53,7 @@ pub struct Paging {
 impl Paging {
     /// Asks the running kernel.
     pub fn this() -> Paging {
-        let release = rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned();
-        let page = Leaf::from_bytes(rustix::param::page_size() as u64).unwrap_or(Leaf::K4);
+        let (release, page) = (release(), page());
         Paging {
             kernel: release
                 .parse()
@@ -117,26 +113,29 @@ impl fmt::Display for Machine {
 impl Machine {
     /// Asks the running kernel.
     pub fn this() -> Machine {
-        let Paging {
-            release,
-            kernel,
-            page,
-            pmd,
-            geometry,
-        } = Paging::this();
+        let (release, page) = (release(), page());
         Machine {
+            kernel: release.parse().ok(),
             release,
-            kernel: kernel.map(|kernel| kernel.version),
             arch: std::env::consts::ARCH,
             page,
-            pmd,
-            geometry,
+            pmd: pmd_leaf(),
+            geometry: geometry(std::env::consts::ARCH, page),
             thp: thp_mode(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             processor: processor(),
             memory: memory(),
         }
     }
+}
+
+fn release() -> String {
+    let system = rustix::system::uname();
+    system.release().to_string_lossy().into_owned()
+}
+
+fn page() -> Leaf {
+    Leaf::from_bytes(rustix::param::page_size() as u64).unwrap_or(Leaf::K4)
 }
 
 /// The running kernel. Its configuration is read only where it matters.

@@ -56,6 +56,11 @@ impl Failure {
         }
     }
 
+    /// A kernel whose name, `release`, does not begin with a version.
+    pub(crate) fn no_version(release: &str) -> Failure {
+        Failure::new(release, "this kernel's version cannot be read")
+    }
+
     /// A kernel, named `release`, that tells no size of huge pages.
     pub(crate) fn no_huge_pages(release: &str) -> Failure {
         match Path::new("/sys/kernel/mm").exists() {

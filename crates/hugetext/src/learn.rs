@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     };
     if let Some(path) = &arguments.keep {
         // Better known before the command has run than afterwards.
-        Replacement::new(path).map_err(|error| Failure::at(path, error))?;
+        Replacement::new(path).map_err(|error| Failure::replace(path, &error))?;
     }
     let ground = Ground::this()?;
     let mut command = Command::new(&program);

@@ -40,16 +40,6 @@ struct Document<'a, T> {
     body: &'a T,
 }
 
-impl<'a, T> Document<'a, T> {
-    fn new(command: &'a str, body: &'a T) -> Document<'a, T> {
-        Document {
-            schema: 1,
-            command,
-            body,
-        }
-    }
-}
-
 impl Output {
     pub(crate) fn new(options: Options) -> Output {
         Output { options }
@@ -72,9 +62,9 @@ impl Output {
         body: &T,
         shows: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
-        let document = Document::new(command, body);
-        let json = || serde_json::to_string_pretty(&document);
-        self.tell(json, || shows(body))
+        self.tell(command, body, shows, |document| {
+            serde_json::to_string_pretty(document)
+        })
     }
 
     /// Prints one of many results: with `--json` a document in one line.
@@ -84,21 +74,29 @@ impl Output {
         body: &T,
         shows: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
-        let document = Document::new(command, body);
-        self.tell(|| serde_json::to_string(&document), || shows(body))
+        self.tell(command, body, shows, |document| {
+            serde_json::to_string(document)
+        })
     }
 
-    fn tell(
+    fn tell<T: Serialize>(
         &self,
-        json: impl FnOnce() -> serde_json::Result<String>,
-        text: impl FnOnce() -> String,
+        command: &str,
+        body: &T,
+        shows: impl FnOnce(&T) -> String,
+        written: fn(&Document<'_, T>) -> serde_json::Result<String>,
     ) -> Result<(), Failure> {
         if self.options.json {
-            self.print(&json().map_err(|error| Failure::new("standard output", error))?)
+            let document = Document {
+                schema: 1,
+                command,
+                body,
+            };
+            self.print(&written(&document).map_err(|e| Failure::new("standard output", e))?)
         } else if self.options.quiet {
             Ok(())
         } else {
-            self.print(&text())
+            self.print(&shows(body))
         }
     }
 

@@ -98,10 +98,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
     let machine = Paging::this();
     let kernel = arguments.kernel.map(Kernel::from).or(machine.kernel);
-    let kernel = kernel.ok_or_else(|| {
-        Failure::new(&machine.release, "this kernel's version cannot be read")
-            .remedy("name one with --kernel")
-    })?;
+    let kernel = kernel
+        .ok_or_else(|| Failure::no_version(&machine.release).remedy("name one with --kernel"))?;
     let question = Question {
         kernel,
         geometry: arguments.geometry,

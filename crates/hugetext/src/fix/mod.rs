@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     };
     let kernel = paging
         .kernel
-        .ok_or_else(|| Failure::new(&paging.release, "this kernel's version cannot be read"))?;
+        .ok_or_else(|| Failure::no_version(&paging.release))?;
     let mounts = Mounts::read().map_err(|error| Failure::mounts(&error))?;
     // The new file is taken to be placed as the old one is.
     let loader = program.loader(kernel, program.filesystem(&mounts)?);

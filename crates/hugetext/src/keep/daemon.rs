@@ -1,5 +1,5 @@
-//! `hugetext keep daemon`: what `warm` warms, locked in memory, so that reclaim leaves it alone, and taken up anew
-//! when an upgrade replaces it.
+//! `hugetext keep daemon`: what `warm` warms, locked in memory, so that reclaim leaves it alone, and
+//! taken up anew when an upgrade replaces it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

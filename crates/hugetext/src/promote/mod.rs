@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use hugetext_host::{Copies, Paging, Refusal, SwapError, pids};
+use hugetext_host::{Copies, Paging, Refusal, SwapError, pids, process_name};
 use hugetext_leaf::{Backend, Kernel, Leaf};
 
 use crate::Verdict;
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let job = Job {
         kernel: paging
             .kernel
-            .ok_or_else(|| Failure::new(&paging.release, "cannot read this kernel's version"))?,
+            .ok_or_else(|| Failure::no_version(&paging.release))?,
         leaf: paging
             .pmd
             .ok_or_else(|| Failure::no_huge_pages(&paging.release))?,
@@ -173,11 +173,5 @@ fn is_named(pid: i32, name: &str) -> bool {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let file = exe.file_name().unwrap_or_default().to_string_lossy();
     let file = file.strip_suffix(" (deleted)").unwrap_or(&file);
-    name_of(pid) == name || file == name || exe == Path::new(name)
-}
-
-/// The name of a process, or nothing if it is gone.
-fn name_of(pid: i32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end().to_owned()
+    process_name(pid) == name || file == name || exe == Path::new(name)
 }

@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hugetext_host::{Mappings, Pause};
+use hugetext_host::{Mappings, Pause, process_name};
 use hugetext_leaf::Span;
 use serde::Serialize;
 
+use super::Job;
 use super::work::NotDone;
-use super::{Job, name_of};
 use crate::failure::plain;
 use crate::path::{lossy, shown};
 use crate::table::{bytes, percent};
@@ -89,7 +89,7 @@ impl Refused {
     pub(super) fn new(pid: i32, error: &NotDone) -> Refused {
         Refused {
             pid,
-            name: name_of(pid),
+            name: process_name(pid),
             reason: plain(error),
         }
     }

@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use hugetext_host::{
-    Advice, Copies, Mappings, Mounts, Outcome, Refusal, SwapError, Target, advise_process, promote,
-    revert, text_mappings, while_busy,
+    Advice, Copies, Mappings, Mounts, Outcome, Refusal, SwapError, Target, advise_process,
+    process_name, promote, revert, text_mappings, while_busy,
 };
 use hugetext_leaf::{
     Backend, Cause, FileId, Filesystem, Leaf, Method, Promotion, Reason, Run, Span,
     collapse_obstacle, promotion,
 };
 
+use super::Job;
 use super::report::{Process, Text, Unchanged};
-use super::{Job, name_of};
 
 /// How often an attempt is repeated that failed for the moment.
 const ATTEMPTS: u32 = 5;
@@ -34,7 +34,7 @@ pub(super) enum NotDone {
 pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process, NotDone> {
     let begun = Instant::now();
     let target = Target::open(pid).map_err(SwapError::from)?;
-    let mut process = Process::new(pid, name_of(pid), text(pid)?);
+    let mut process = Process::new(pid, process_name(pid), text(pid)?);
     if job.revert {
         back(&target, job, &mut process)?;
     } else {

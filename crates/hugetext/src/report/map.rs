@@ -1,10 +1,10 @@
 //! The text of programs and processes: which part of each mapping or segment which leaves map.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
-use hugetext_host::{FileWindows, Machine, WindowState, folio_sizes, huge_spans};
+use hugetext_host::{FileWindows, Machine, WindowState, folio_sizes, huge_spans, process_name};
 use hugetext_leaf::{Leaf, Span};
 use serde::Serialize;
 
@@ -46,7 +46,6 @@ impl Map {
         let pagemap = File::open(format!("/proc/{pid}/pagemap"));
         let pagemap =
             pagemap.map_err(|error| Failure::new(format_args!("process {pid}"), error))?;
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let mut folios = BTreeMap::new();
         let mut drawn = Vec::new();
         for text in &texts {
@@ -70,7 +69,7 @@ impl Map {
         let huge = sum(|text| text.mapping.pmd_mapped);
         let reached = sum(|text| text.reached);
         Ok(Map {
-            title: format!("Process {pid}, {}", name.trim_end()),
+            title: format!("Process {pid}, {}", process_name(pid)),
             facts: vec![format!(
                 "{}, leaf {leaf}",
                 count(texts.len(), "text mapping")

@@ -26,9 +26,9 @@ impl Ground {
     /// As [`Ground::this`], of this machine as it was asked before.
     pub(crate) fn of(paging: Paging) -> Result<Ground, Failure> {
         Ok(Ground {
-            kernel: paging.kernel.ok_or_else(|| {
-                Failure::new(&paging.release, "this kernel's version cannot be read")
-            })?,
+            kernel: paging
+                .kernel
+                .ok_or_else(|| Failure::no_version(&paging.release))?,
             leaf: paging
                 .pmd
                 .ok_or_else(|| Failure::no_huge_pages(&paging.release))?,
