@@ -2,21 +2,30 @@
 
 HUGETEXT := target/release/hugetext
 
-.PHONY: build demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-run lab lab-fetch lab-rounds lab-slice lab-docs test-browser results
+.PHONY: build help demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-run lab lab-fetch lab-rounds lab-slice lab-docs test-browser results
 
 build: ## the command, at target/release/hugetext
 	scripts/setup.sh build
 	cargo build --release -p hugetext
 
+help: ## what each target does
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
 demo: build ## what huge text is worth on this machine; changes no file
 	scripts/demo.sh $(HUGETEXT)
 
-lint: ## formatting and clippy, without tolerance
+# Every file with a shell's name in its first line; what they source is followed.
+SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci kernel packaging scripts)
+
+lint: ## formatting, clippy and shellcheck, without tolerance
+	scripts/setup.sh lint
+	shellcheck -x $(SHELL_SCRIPTS)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-test: lint ## everything that must hold before a change lands
+test: ## everything that must hold before a change lands
 	scripts/setup.sh test
+	$(MAKE) lint
 	cargo test --workspace
 	$(MAKE) lab-slice
 

@@ -42,6 +42,7 @@ die() { echo "kernel/build.sh: $*" >&2; exit 2; }
 # The package of the newest build of the release, from the mirror that this machine's apt uses.
 fetch() {
     local uri suite apt=$work/apt package=linux-source-$release
+    # shellcheck disable=SC2016 # apt fills these in
     uri=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' |
         sed -n 's/^Debian|Debian|//p' | head -n 1)
     [ -n "$uri" ] || die "apt knows no Debian archive; run apt-get update"
@@ -186,7 +187,7 @@ image() { # CONFIG FRAGMENT…
     esac
     if [ "$arch" != "$(uname -m | sed s/aarch64/arm64/)" ]; then
         "$here/../scripts/setup.sh" "kernel-$arch"
-        cross=$(echo "$arch" | sed s/arm64/aarch64/)-linux-gnu-
+        cross=${arch/arm64/aarch64}-linux-gnu-
     fi
     tree
     local name fragment objects

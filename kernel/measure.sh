@@ -27,6 +27,7 @@ boot() { # CONFIG SETS IMAGE
                     date: $date, qemu: $qemu} + .' >> "$new"
     done
     touch "$record"
+    # shellcheck disable=SC2094 # the record is only locked through descriptor 9
     (
         flock 9
         jq -c --arg config "$1" --arg sets "$2" 'select(.config != $config or .sets != $sets)' \

@@ -25,7 +25,7 @@ trap 'rm -rf "$work"' EXIT
 
 title="The kernel's own tests of huge pages"
 consoles=${KERNEL_CACHE:-$here/../.cache/kernel}/selftests
-machine=(-accel tcg,thread=single -icount shift=0 -smp 2 -m 3072)
+machine=(-accel "tcg,thread=single" -icount shift=0 -smp 2 -m 3072)
 disk_size=512M
 
 build_tests() {

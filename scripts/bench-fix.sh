@@ -16,6 +16,7 @@ cleanup() {
 trap cleanup EXIT
 
 # The ways: a name, and a shell command that makes $out of $file.
+# shellcheck disable=SC2016 # expanded when the command runs
 declare -A commands=(
     ['cp']='cp --reflink=never "$file" "$out"'
     ['cp, then fsync']='cp --reflink=never "$file" "$out" && sync "$out"'

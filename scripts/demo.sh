@@ -10,7 +10,7 @@ if [ ! -x "$program" ]; then
 fi
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-[ -t 1 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '\n%s\n' "$*"; }
+if ! [ -t 1 ] || [ -n "${NO_COLOR:-}" ]; then say() { printf '\n%s\n' "$*"; }; fi
 
 say "1. Where the text of the C compiler lies: hugetext check $program"
 "$hugetext" check "$program"

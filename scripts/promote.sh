@@ -5,7 +5,11 @@ set -u
 hugetext=$1
 work=$(mktemp -d)
 pids=
-trap 'for pid in $pids; do kill "$pid" 2>/dev/null; done; rm -rf "$work"' EXIT
+cleanup() {
+    for pid in $pids; do kill "$pid" 2>/dev/null; done
+    rm -rf "$work"
+}
+trap cleanup EXIT
 
 # The first line of a family of processes stands for all, with the longest pause of any.
 brief() {

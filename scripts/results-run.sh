@@ -59,7 +59,7 @@ offer 'python3 -c pass' /usr/bin/python3 -c pass
 offer 'node --version' node --version
 offer 'java -version' java -version
 offer 'qemu-system-x86_64 --version' qemu-system-x86_64 --version
-offer 'postgres --version' "$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null | head -n 1)" --version
+offer 'postgres --version' "$(find /usr/lib/postgresql -path "*/bin/postgres" 2>/dev/null | head -n 1)" --version
 also=$cc1
 offer 'gcc -c, with --also cc1' gcc -c "$scratch/main.c" -o "$scratch/main.o"
 also=

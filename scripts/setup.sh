@@ -8,8 +8,13 @@ packages() {
     build)
         echo gcc        # links Rust programs, and its cc1 is the demonstration
         ;;
+    lint)
+        packages build
+        echo shellcheck # reads the scripts of every task
+        ;;
     test)
-        packages build lab
+        packages lint
+        packages lab
         echo qemu-user  # runs programs with the TLB plugin
         echo gdb valgrind # what they run is not to be promoted
         ;;
