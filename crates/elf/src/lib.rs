@@ -15,9 +15,11 @@ mod linker;
 mod machine;
 mod options;
 mod plan;
+mod purpose;
 mod rewrite;
 mod sections;
 mod source;
+mod unnamed;
 mod verify;
 
 pub use decide::{plan, plan_auto};

@@ -11,8 +11,10 @@ use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::Move;
 use crate::plan::Plan;
+use crate::purpose::is_payload;
 use crate::sections::{Names, SECTION_HEADER, Section, for_each_section};
 use crate::source::{ReadAt, read_range};
+use crate::unnamed::{payload_in, unnamed};
 
 /// One step that turns an empty file into the new one. In order: later ones overwrite earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,9 +54,10 @@ pub enum RewriteError {
     /// Bytes of the file that no header names would become part of a merged segment.
     #[error("unknown data at offset {0:#x}, between segments to be merged")]
     BetweenSegments(u64),
-    /// A section that is not loaded holds data of the program's own, which finds it in its file.
+    /// A section that is not loaded, of no known purpose: perhaps data that the program finds in its
+    /// own file.
     #[error(
-        "section {name} ({bytes} B) is data that the program reads from its own file, perhaps by offset, and would move"
+        "section {name} ({bytes} B) is perhaps data that the program reads from its own file by offset, and would move"
     )]
     Payload {
         /// Its name.
@@ -62,6 +65,12 @@ pub enum RewriteError {
         /// Its size.
         bytes: u64,
     },
+    /// Bytes that no header names: perhaps data that the program finds in its own file.
+    #[error(
+        "bytes {:#x}..{:#x} of the file are named by no header, perhaps data that the program reads by offset, and would move",
+        .0.start, .0.end
+    )]
+    Unnamed(Span),
     /// The number of program headers changes and is not held by the ELF header (PN_XNUM).
     #[error("more program headers than the ELF header can count")]
     ProgramHeaderCount,
@@ -74,6 +83,7 @@ pub fn rewrite(
     plan: &Plan,
 ) -> Result<Vec<Operation>, RewriteError> {
     check_between(source, image, plan)?;
+    check_unnamed(source, image, plan)?;
     let mut operations = vec![Operation::SetLen { len: plan.file_len }];
     let copies = plan.moves.iter().filter(|piece| !piece.from.is_empty());
     operations.extend(copies.map(|Move { from, to }| Operation::Copy {
@@ -117,6 +127,27 @@ fn check_between(
                 return Err(RewriteError::BetweenSegments(at + found as u64));
             }
             at += len;
+        }
+    }
+    Ok(())
+}
+
+/// What no header names stays where it is: whoever looks for it goes by its offset.
+fn check_unnamed(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+) -> Result<(), RewriteError> {
+    let moving = || plan.moves.iter().filter(|piece| piece.shift() > 0);
+    if moving().next().is_none() {
+        return Ok(());
+    }
+    for gap in unnamed(source, image)? {
+        for piece in moving() {
+            let range = gap.intersect(&piece.from);
+            if let Some(payload) = payload_in(source, image, range)? {
+                return Err(RewriteError::Unnamed(payload));
+            }
         }
     }
     Ok(())
@@ -190,7 +221,7 @@ fn section_headers(
             return Ok(());
         }
         let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
-        if is_payload(&section, name) {
+        if is_payload(&section, name, section.is_loaded(image)) {
             return Err(RewriteError::Payload {
                 name: String::from_utf8_lossy(name).into_owned(),
                 bytes: section.size,
@@ -211,17 +242,6 @@ fn section_headers(
     Ok(writes
         .map(|(at, bytes)| Operation::Write { at, bytes })
         .collect())
-}
-
-/// Whether a program carries the section for itself (PyInstaller's `pydata`, Godot's `pck`): it is
-/// not loaded, and no toolchain made it. Names that begin with a dot are reserved for the system
-/// (gABI, special sections).
-fn is_payload(section: &Section, name: &[u8]) -> bool {
-    let is_named = name.first().is_some_and(|first| *first != b'.');
-    is_named
-        && section.sh_type == elf::SHT_PROGBITS.0
-        && section.size > 0
-        && !section.is_allocated()
 }
 
 /// How far a section moves; `None` if its bytes do not stay together.

@@ -6,6 +6,7 @@ use object::pod::slice_from_bytes;
 
 use crate::error::ImageError;
 use crate::headers::Table;
+use crate::image::Image;
 use crate::source::{ReadAt, read_range};
 
 /// Bytes of one section header (gABI, section header; checked by the reader of the table).
@@ -30,6 +31,17 @@ impl Section {
     /// Whether the section takes part in the memory image.
     pub(crate) fn is_allocated(&self) -> bool {
         self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
+    /// Whether the section lies in a PT_LOAD of `image`, at the place in the file its address says.
+    pub(crate) fn is_loaded(&self, image: &Image) -> bool {
+        let Some(end) = self.addr.checked_add(self.file_size()) else {
+            return false;
+        };
+        let mut loaded = image.segments.iter().map(|segment| segment.file_backed());
+        self.is_allocated()
+            && image.file_offset(self.addr) == Some(self.offset)
+            && loaded.any(|span| span.contains(self.addr) && end <= span.end)
     }
 
     /// Bytes of the file that belong to the section (SHT_NULL and SHT_NOBITS have none).

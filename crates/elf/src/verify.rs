@@ -7,6 +7,7 @@ mod bytes;
 mod headers;
 mod memory;
 mod sections;
+mod unnamed;
 
 use std::io;
 
@@ -116,17 +117,28 @@ pub enum Difference {
         /// In what.
         what: &'static str,
     },
+    /// Bytes that no header names are not where they were, or not the same.
+    #[error(
+        "bytes {:#x}..{:#x} of the {file} file, which no header names, are not in the other file at the same offset",
+        .range.start, .range.end
+    )]
+    Unnamed {
+        /// Which of the two files has them: `old` or `new`.
+        file: &'static str,
+        /// Their offsets.
+        range: Span,
+    },
     /// Data after the image is not where it was.
     #[error("data after the ELF image has moved")]
     Appended,
 }
 
 /// Compares what the two files load and what they say about themselves: bytes and access rights at
-/// every address, all headers, every section by place, name and content. Holds for any load bias
-/// that is a multiple of every p_align.
+/// every address, all headers, every section by place, name and content; what no header names by its
+/// offset. Holds for any load bias that is a multiple of every p_align.
 ///
-/// Not promised are bytes outside every PT_LOAD that share a page with one: loaders map them, but
-/// they belong to no segment, and programs do not refer to them.
+/// Not promised are zeros and traps outside every PT_LOAD that share a page with one: loaders map
+/// them, but they belong to no segment, and programs do not refer to them.
 pub fn verify(
     old: &(impl ReadAt + ?Sized),
     new: &(impl ReadAt + ?Sized),
@@ -159,6 +171,7 @@ pub fn verify_unshared(
     headers::loads(&old_image, &new_image)?;
     let verified = memory::compare(&mut comparer)?;
     sections::compare(&mut comparer)?;
+    unnamed::compare(&mut comparer)?;
     appended(&mut comparer)?;
     Ok(verified)
 }

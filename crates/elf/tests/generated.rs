@@ -8,7 +8,8 @@ mod generate;
 use apply::apply;
 use generate::{Program, program};
 use hugetext_elf::{
-    Image, Options, Plan, RewriteError, Strategy, Stretch, plan, rewrite, verify, verify_unshared,
+    Difference, Image, Options, Plan, RewriteError, Strategy, Stretch, plan, rewrite, verify,
+    verify_unshared,
 };
 use hugetext_leaf::Leaf;
 use proptest::prelude::*;
@@ -31,13 +32,17 @@ fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, 
     let old = program.bytes();
     let image = Image::read(&old).expect("a well-formed file");
     let plan = plan(&image, strategy, &options(extend)).ok()?;
-    let operations = match rewrite(&old, &image, &plan) {
-        // The generator fills the space between segments, too.
-        Err(RewriteError::BetweenSegments(_)) if strategy == Strategy::Merge => return None,
-        operations => operations.expect("a plan can be carried out"),
-    };
+    let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
     let new = apply(&old, &operations);
     Some((old, plan, new))
+}
+
+/// The bytes between segments, with their offsets.
+fn between(file: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let image = Image::read(file).expect("a well-formed file");
+    let segments = image.segments.windows(2);
+    let gaps = segments.map(|pair| pair[0].file().end as usize..pair[1].offset as usize);
+    gaps.map(|gap| (gap.start, file[gap].to_vec())).collect()
 }
 
 /// What a filesystem would tell that shares each block of two files that is alike.
@@ -102,6 +107,48 @@ proptest! {
         if let Some((_, plan, _)) = fix(&program, Strategy::Shift, false) {
             let bound = plan.segments.len() as u64 * Leaf::K64.bytes();
             prop_assert!(plan.cost.apparent < bound);
+        }
+    }
+
+    #[test]
+    fn what_no_header_names_stays_where_it_is(program in program(MOST)) {
+        let program = Program { payload: true, ..program };
+        let old = program.bytes();
+        let image = Image::read(&old).unwrap();
+        for strategy in STRATEGIES {
+            let Ok(plan) = plan(&image, strategy, &options(false)) else {
+                continue;
+            };
+            match rewrite(&old, &image, &plan) {
+                Err(RewriteError::BetweenSegments(_) | RewriteError::Unnamed(_)) => {}
+                Err(other) => prop_assert!(false, "{other}"),
+                Ok(operations) => {
+                    let new = apply(&old, &operations);
+                    for (at, bytes) in between(&old) {
+                        prop_assert_eq!(&new[at..at + bytes.len()], &bytes[..]);
+                    }
+                    verify(&old, &new).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn moved_bytes_that_no_header_names_fail_the_proof(program in program(MOST)) {
+        let with = |payload| Program { payload, ..program.clone() };
+        // The plan of the file without, carried out on the file with them.
+        let Some((_, plan, _)) = fix(&with(false), Strategy::Shift, false) else {
+            return Ok(());
+        };
+        let old = with(true).bytes();
+        let (clean, image) = (with(false).bytes(), Image::read(&old).unwrap());
+        let new = apply(&old, &rewrite(&clean, &image, &plan).unwrap());
+        let moves = |(at, bytes): &(usize, Vec<u8>)| {
+            bytes.iter().any(|byte| *byte != 0) && new[*at..at + bytes.len()] != bytes[..]
+        };
+        if between(&old).iter().any(moves) {
+            let found = verify(&old, &new);
+            prop_assert!(matches!(found, Err(Difference::Unnamed { .. })), "{found:?}");
         }
     }
 

@@ -35,6 +35,7 @@ fn file() -> Vec<u8> {
     let mut file: Vec<u8> = (0..END).map(|at| (at * 7 + at / 251) as u8 | 1).collect();
     let ident = [0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     file[..16].copy_from_slice(&ident);
+    file[NAMES + 12..NAMES + 21].copy_from_slice(b".comment\0");
     put(&mut file, 16, &[3, 62], 2);
     put(&mut file, 20, &[1], 4);
     put(
@@ -274,6 +275,51 @@ fn changes_of_sections() {
             "section 3 differs",
         ),
     ]);
+}
+
+/// Its program may look for it at the offset that its header had when the program was made.
+#[test]
+fn a_section_of_unknown_purpose_that_moves() {
+    const COMMENT_HEADER: usize = SECTIONS + 3 * 64;
+    let unknown = || {
+        let mut file = file();
+        file[NAMES + 12..NAMES + 21].copy_from_slice(b".payload\0");
+        file[COMMENT..COMMENT + 0x100].fill(7);
+        file
+    };
+    let mut moved = unknown();
+    put(&mut moved, COMMENT_HEADER + 24, &[COMMENT as u64 + 1], 8);
+    put(&mut moved, COMMENT_HEADER + 32, &[0xff], 8);
+    let mut shorter = unknown();
+    put(&mut shorter, COMMENT_HEADER + 32, &[0xff], 8);
+    let found = verify(&shorter, &moved).unwrap_err().to_string();
+    assert!(found.contains("section 3 differs in its offset"), "{found}");
+    assert!(verify(&unknown(), &unknown()).unwrap().is_exact());
+}
+
+/// A program may look for it by an offset that it knows.
+#[test]
+fn bytes_that_no_header_names() {
+    const COMMENT_HEADER: usize = SECTIONS + 3 * 64;
+    let unnamed = |at: usize, byte: u8| {
+        let mut file = file();
+        put(&mut file, COMMENT_HEADER + 32, &[0x40], 8);
+        file[COMMENT + 0x40..COMMENT + 0x100].fill(0);
+        file[at] = byte;
+        file
+    };
+    let (here, there) = (COMMENT + 0x50, COMMENT + 0x60);
+    assert!(
+        verify(&unnamed(here, 1), &unnamed(here, 1))
+            .unwrap()
+            .is_exact()
+    );
+    for new in [unnamed(there, 1), unnamed(here, 2), unnamed(here, 0)] {
+        for (old, new) in [(unnamed(here, 1), new.clone()), (new, unnamed(here, 1))] {
+            let found = verify(&old, &new).unwrap_err();
+            assert!(matches!(found, Difference::Unnamed { .. }), "{found}");
+        }
+    }
 }
 
 /// Programs find it by its offset.

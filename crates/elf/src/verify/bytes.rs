@@ -153,6 +153,21 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         Ok(())
     }
 
+    /// Whether both files have the range, with the same bytes at the same offsets.
+    pub(super) fn alike(&mut self, range: Span) -> Result<bool, Difference> {
+        if range.end > self.old_image.file_len.min(self.new_image.file_len) {
+            return Ok(false);
+        }
+        for (at, len) in chunks(range.len()) {
+            let at = range.start + at;
+            let (a, b) = self.read_both(at, at, len)?;
+            if a != b {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// `len` bytes, at most a chunk, of either file.
     fn read_both(&mut self, old: u64, new: u64, len: usize) -> Result<(&[u8], &[u8]), Difference> {
         let a = self.old_buffer.get_mut(..len).ok_or(beyond())?;

@@ -6,8 +6,8 @@ use object::elf::SectionHeader64;
 
 use super::Difference;
 use super::bytes::Comparer;
-use crate::image::Image;
-use crate::sections::{Section, read_batch};
+use crate::purpose::is_payload;
+use crate::sections::{Names, Section, read_batch};
 use crate::source::ReadAt;
 
 /// The same sections in the same order: symbols, relocations, notes, versions and debug
@@ -27,18 +27,33 @@ where
     if old.section_names != new.section_names {
         return Err(differs(new.section_names, "holding the names"));
     }
+    let names = Names::read(
+        comparer.old,
+        &old.section_table,
+        old.section_names,
+        old.file_len,
+    )
+    .map_err(Difference::Old)?;
     let mut first = 0;
     while first < old.section_table.count {
         let batch = read_batch(comparer.old, &old.section_table, old.file_len, first)
             .map_err(Difference::Old)?;
         let new_batch = read_batch(comparer.new, &new.section_table, new.file_len, first)
             .map_err(Difference::New)?;
-        for (index, (before, after)) in (first..).zip(batch.iter().zip(&new_batch)) {
-            if !same_but_offset(before, after) {
+        for (index, (raw, after)) in (first..).zip(batch.iter().zip(&new_batch)) {
+            if !same_but_offset(raw, after) {
                 return Err(differs(index, "more than its offset"));
             }
-            let (before, after) = (Section::from(before), Section::from(after));
-            if !is_compared_as_memory(&before, old) || !is_compared_as_memory(&after, new) {
+            let (before, after) = (Section::from(raw), Section::from(after));
+            let is_loaded = before.is_loaded(old) && after.is_loaded(new);
+            let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
+            if before.offset != after.offset && is_payload(&before, name, is_loaded) {
+                return Err(differs(
+                    index,
+                    "its offset, by which the program perhaps finds it",
+                ));
+            }
+            if !is_loaded {
                 let end = before.offset.checked_add(before.file_size());
                 let end = end.ok_or(differs(index, "a size that cannot be"))?;
                 let span = Span::new(before.offset, end);
@@ -60,19 +75,4 @@ fn same_but_offset(old: &SectionHeader64<LE>, new: &SectionHeader64<LE>) -> bool
         && old.sh_info == new.sh_info
         && old.sh_addralign == new.sh_addralign
         && old.sh_entsize == new.sh_entsize
-}
-
-/// Whether the section lies in a PT_LOAD, at the place in the file its address says.
-fn is_compared_as_memory(section: &Section, image: &Image) -> bool {
-    let end = section.addr.checked_add(section.file_size());
-    let whole = |end| {
-        image
-            .segments
-            .iter()
-            .map(|segment| segment.file_backed())
-            .any(|span| span.contains(section.addr) && end <= span.end)
-    };
-    section.is_allocated()
-        && image.file_offset(section.addr) == Some(section.offset)
-        && end.is_some_and(whole)
 }

@@ -32,6 +32,8 @@ pub(crate) struct Program {
     pub(crate) comment: u64,
     /// Whether there is a section header table.
     pub(crate) sections: bool,
+    /// Whether bytes that no header names are set; else they are zeros, as linkers leave them.
+    pub(crate) payload: bool,
 }
 
 const PAGE: u64 = 4096;
@@ -65,6 +67,7 @@ pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
         // Without a header that names it, it would count as appended data.
         comment: if sections { comment } else { 0 },
         sections,
+        payload: false,
     })
 }
 
@@ -80,6 +83,11 @@ impl Program {
             .unwrap_or(0);
         let mut file: Vec<u8> = (0..end + self.comment).map(pattern).collect();
         let tables = 64 + 56 * headers.len() as u64;
+        let behind = |header: &Placed| header.offset + header.filesz;
+        for pair in headers.windows(2).filter(|_| !self.payload) {
+            let gap = behind(&pair[0]) as usize..pair[1].offset as usize;
+            file[gap].fill(0);
+        }
         file.resize(file.len().max(tables as usize), 0);
         let section_table = file.len().next_multiple_of(8) as u64;
         let section_count = headers.len() as u16 + 2;
@@ -118,7 +126,8 @@ impl Program {
                     [header.vaddr, header.offset, header.filesz],
                 );
             }
-            put_section(&mut file, 1, 0, [0, end, self.comment]);
+            // SHT_NOTE, which no reader finds by an offset of its own.
+            put_section(&mut file, 7, 0, [0, end, self.comment]);
         }
         file
     }

@@ -18,7 +18,7 @@ use crate::run::place::Place;
 use crate::warm::{Climb, Ground, warm};
 
 /// Entries made by an older rewriter are not used any more when this changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What is done with a file, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -235,3 +235,15 @@ fn prelinked_shared_objects() {
         assert!(said.contains("the image begins at 0x3000001000"), "{said}");
     }
 }
+
+/// lld fills the last page of text with traps, which no header names and nobody looks for.
+#[test]
+fn traps_behind_the_text_are_no_data_of_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ["-fuse-ld=lld", "-Wl,-z,separate-code"];
+    let Some(program) = link(&directory, "traps", &options) else {
+        println!("skipped: no lld on this machine");
+        return;
+    };
+    survives(&program);
+}

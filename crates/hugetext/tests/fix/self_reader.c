@@ -12,6 +12,9 @@ __asm__(".pushsection .text\n.skip 6000000\n.popsection");
 /* The address of the data as linked; written into the file. Bun has it in a section .bun. */
 __attribute__((section(".bun"))) volatile uint64_t place = 0x1122334455667788;
 
+/* The offset of the data, written into the file when the data was added to it: pkg. */
+volatile uint64_t baked = 0x8877665544332211;
+
 /* In memory: by a known address, and by a note. */
 static int loaded(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -58,6 +61,9 @@ int main(void)
 	fseek(file, -(long)sizeof(trailer), SEEK_END);
 	if (fread(&trailer, sizeof(trailer), 1, file) == 1 && !memcmp(trailer.magic, "d3n0l4nd", 8))
 		print_at(file, "trailer", trailer.offset);
+
+	if (baked != 0x8877665544332211)
+		print_at(file, "baked offset", baked);
 
 	/* A section that is not loaded: Racket. */
 	sections = calloc(header.e_shnum, sizeof(*sections));

@@ -84,6 +84,78 @@ fn data_found_from_the_end_of_the_file() {
     stays_at_the_end(add, "trailer");
 }
 
+/// Puts the offset of the payload where the program looks for it.
+fn bake(file: &mut [u8], offset: u64) {
+    const PLACE: [u8; 8] = 0x8877_6655_4433_2211_u64.to_le_bytes();
+    let mut windows = file.windows(8);
+    // Not the one that the code compares it with, which comes first.
+    let place = windows.rposition(|window| window == PLACE).unwrap();
+    file[place..place + 8].copy_from_slice(&offset.to_le_bytes());
+}
+
+/// `fix` refuses to move what lies there, in every way that moves it; the program still finds it.
+fn forbids_moving(program: &Path, reason: &str) {
+    let said = run(program);
+    for strategy in ["auto", "shift", "merge"] {
+        let arguments = ["fix", path(program), "--strategy", strategy, "--in-place"];
+        let line = error_line(&hugetext(&arguments));
+        assert!(line.contains(reason), "{line}");
+    }
+    assert_eq!(run(program), said);
+}
+
+/// `pkg`: a payload at the end whose offset is baked into the program. patchelf then puts its new
+/// parts behind it, so that it lies in the middle, named by no header.
+#[test]
+fn data_at_a_baked_offset_that_patchelf_left_in_the_middle() {
+    let directory = tempfile::tempdir().unwrap();
+    for lld in [false, true] {
+        let Some(program) = program(&directory, lld) else {
+            return;
+        };
+        edit(&program, |file, _| {
+            let end = file.len() as u64;
+            bake(file, end);
+            file.extend_from_slice(PAYLOAD);
+            file.extend_from_slice(&[b'x'; 5000]);
+        });
+        let path_of_libraries = format!("/nowhere/{}", "long/".repeat(200));
+        if tool(
+            "patchelf",
+            &["--set-rpath", &path_of_libraries, path(&program)],
+        )
+        .is_none()
+        {
+            return;
+        }
+        assert!(run(&program).starts_with("baked offset: a payload"));
+        match lld {
+            false => is_kept(&program, "auto", "baked offset"),
+            true => forbids_moving(&program, "named by no header"),
+        }
+    }
+}
+
+/// A section of a name that no tool knows, at a baked offset.
+#[test]
+fn data_at_a_baked_offset_in_a_section_of_unknown_purpose() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(&directory, true) else {
+        return;
+    };
+    let payload = directory.path().join("payload");
+    fs::write(&payload, PAYLOAD).unwrap();
+    let section = format!(".my_archive={}", path(&payload));
+    if tool("objcopy", &["--add-section", &section, path(&program)]).is_some() {
+        let file = fs::read(&program).unwrap();
+        let mut windows = file.windows(PAYLOAD.len());
+        let offset = windows.rposition(|window| window == PAYLOAD).unwrap();
+        edit(&program, |file, _| bake(file, offset as u64));
+        assert!(run(&program).starts_with("baked offset: a payload"));
+        forbids_moving(&program, "section .my_archive");
+    }
+}
+
 /// `bun build --compile` since 1.3.12: a PT_LOAD added at the end, its address in the data segment.
 #[test]
 fn data_in_a_segment_of_its_own_found_by_address() {

@@ -1,0 +1,121 @@
+//! What sections that are not loaded are for: whether anybody could look for one by its offset.
+
+use object::elf;
+
+use crate::sections::Section;
+
+/// Types whose readers are linkers, debuggers and loaders, which go by section headers.
+const KNOWN_TYPES: [elf::SectionType; 10] = [
+    elf::SHT_SYMTAB,
+    elf::SHT_STRTAB,
+    elf::SHT_RELA,
+    elf::SHT_NOTE,
+    elf::SHT_REL,
+    elf::SHT_GROUP,
+    elf::SHT_SYMTAB_SHNDX,
+    elf::SHT_GNU_ATTRIBUTES,
+    elf::SHT_GNU_LIBLIST,
+    elf::SHT_GNU_HASH,
+];
+
+/// Types by their ranges: those of an architecture's ABI (attributes), and LLVM's own.
+const KNOWN_RANGES: [std::ops::RangeInclusive<u32>; 2] =
+    [0x7000_0000..=0x7fff_ffff, 0x6fff_4c00..=0x6fff_4cff];
+
+/// Names, and beginnings of names, of SHT_PROGBITS sections whose readers go by section headers.
+const KNOWN_NAMES: [&[u8]; 30] = [
+    // Debug information: gdb, elfutils, LLVM (DWARF, section names; the linkers' compressed form).
+    b".debug",
+    b".zdebug_",
+    b".gdb_index",
+    b".gnu_debuglink",
+    b".gnu_debugaltlink",
+    b".gnu_debugdata",
+    b".gnu.debuglto_",
+    b".stab",
+    b".line",
+    b".mdebug",
+    b".pdr",
+    b".BTF",
+    b".ctf",
+    b".SUNW_ctf",
+    // Remarks of compilers and linkers: readelf, annocheck.
+    b".comment",
+    b".ident",
+    b".note",
+    b".annobin",
+    b".gnu.build.attributes",
+    b".GCC.command.line",
+    b".gnu.warning.",
+    // What link-time optimisation leaves: the linkers' plugins.
+    b".gnu.lto_",
+    b".gnu_object_only",
+    b".llvm",
+    b".rustc",
+    b".go_export",
+    // prelink: what it needs to undo its work, and its tables.
+    b".gnu.prelink_undo",
+    b".gnu.libstr",
+    // Racket finds its boot files and programs by their section headers (find_section()).
+    b".csboot",
+    b".rack",
+];
+
+/// Whether the section may be data of the program's own, which it perhaps finds by an offset in its
+/// file: PyInstaller's `pydata`, Godot's `pck`. It takes no part in the memory image, or not the one
+/// that its address says, and neither type nor name tell who reads it.
+pub(crate) fn is_payload(section: &Section, name: &[u8], is_loaded: bool) -> bool {
+    let is_known = KNOWN_TYPES.iter().any(|known| known.0 == section.sh_type)
+        || KNOWN_RANGES
+            .iter()
+            .any(|range| range.contains(&section.sh_type))
+        || KNOWN_NAMES.iter().any(|known| name.starts_with(known));
+    section.file_size() > 0 && !is_loaded && !is_known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(sh_type: u32) -> Section {
+        Section {
+            sh_type,
+            flags: 0,
+            addr: 0,
+            offset: 0x1000,
+            size: 0x100,
+        }
+    }
+
+    #[test]
+    fn what_toolchains_make_is_no_payload() {
+        let names = [".debug_info", ".debug_gdb_scripts", ".stabstr", ".llvmbc"];
+        for name in names {
+            assert!(!is_payload(&section(1), name.as_bytes(), false), "{name}");
+        }
+        // .symtab, .rela.text of --emit-relocs, .note.stapsdt, .riscv.attributes, .llvm_addrsig
+        for sh_type in [2, 4, 7, 0x7000_0003, 0x6fff_4c03] {
+            assert!(!is_payload(&section(sh_type), b"", false), "{sh_type:#x}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is() {
+        for (sh_type, name) in [
+            (1, "pydata"),
+            (1, ".data.own"),
+            (1, ""),
+            (0x6123_4567, ".x"),
+        ] {
+            assert!(
+                is_payload(&section(sh_type), name.as_bytes(), false),
+                "{name}"
+            );
+            assert!(
+                !is_payload(&section(sh_type), name.as_bytes(), true),
+                "{name}"
+            );
+        }
+        assert!(!is_payload(&section(elf::SHT_NOBITS.0), b".x", false));
+    }
+}

@@ -1,0 +1,150 @@
+//! Bytes of a file that no header names. A program may carry them for itself and find them by their
+//! offset (`pkg` behind patchelf), so they must stay where they are.
+
+use hugetext_leaf::{Leaf, Segment, Span};
+use object::elf;
+
+use crate::error::ImageError;
+use crate::group::ELF_HEADER;
+use crate::headers::ProgramHeader;
+use crate::image::Image;
+use crate::sections::for_each_section;
+use crate::source::{ReadAt, read_range};
+
+/// A file with more sections is refused: linked files have some dozens, and each takes memory here.
+const MAX_SECTIONS: u64 = 1 << 20;
+
+/// Bytes read at a time.
+const CHUNK: u64 = 1 << 18;
+
+/// What linkers fill the last page of text with on x86: int3 (lld, `writeTrapInstr()`).
+const TRAP: u8 = 0xcc;
+
+/// The largest base page that linkers pad text to.
+const LARGEST_PAGE: Leaf = Leaf::K64;
+
+/// The ranges of the file that neither a table nor an entry of one names, ascending. What follows
+/// the image counts apart, as [`Image::appended`].
+pub(crate) fn unnamed(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+) -> Result<Vec<Span>, ImageError> {
+    if image.section_table.count > MAX_SECTIONS {
+        return Err(ImageError::Malformed("more than a million sections"));
+    }
+    let end = image.file_len.saturating_sub(image.appended);
+    let tables = [&image.program_table, &image.section_table]
+        .map(|table| Span::new(table.offset, table.end()));
+    let headers = image.headers.iter().filter(|header| names_bytes(header));
+    let headers = headers.map(|header| span(header.offset, header.filesz));
+    let mut named: Vec<Span> = [Span::new(0, ELF_HEADER)]
+        .into_iter()
+        .chain(tables)
+        .chain(headers)
+        .collect();
+    for_each_section(
+        source,
+        &image.section_table,
+        image.file_len,
+        |_, section, _| {
+            named.push(span(section.offset, section.file_size()));
+            Ok::<_, ImageError>(())
+        },
+    )?;
+    named.retain(|span| !span.is_empty());
+    named.sort_unstable();
+    Ok(between(&named, end))
+}
+
+/// The bytes of `range`, which no header names, from the first to the last that mean anything.
+/// Zeros mean nothing, nor do the traps with which a linker fills the last page of text.
+pub(crate) fn payload_in(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    range: Span,
+) -> Result<Option<Span>, ImageError> {
+    const WHAT: &str = "bytes that no header names";
+    let ends_text = |segment: &Segment| {
+        let end = segment.file().end;
+        segment.is_text() && end <= range.start && range.end <= LARGEST_PAGE.align_up(end)
+    };
+    let traps = image.segments.iter().any(ends_text);
+    let mut only_traps = traps;
+    let mut payload: Option<Span> = None;
+    let mut at = range.start;
+    while at < range.end {
+        let len = CHUNK.min(range.end - at);
+        let bytes = read_range(source, at, len, image.file_len, WHAT)?;
+        only_traps &= bytes.iter().all(|byte| *byte == TRAP);
+        let is_set = |byte: &u8| *byte != 0;
+        if let (Some(first), Some(last)) = (
+            bytes.iter().position(is_set),
+            bytes.iter().rposition(is_set),
+        ) {
+            let start = payload.map_or(at + first as u64, |found: Span| found.start);
+            payload = Some(Span::new(start, at + last as u64 + 1));
+        }
+        at += len;
+    }
+    Ok(payload.filter(|_| !only_traps))
+}
+
+/// Whether a header says what its bytes are for. PT_NULL says nothing; of types that are unknown
+/// here, nobody knows who reads their bytes, and how.
+fn names_bytes(header: &ProgramHeader) -> bool {
+    const KNOWN: [elf::ProgramType; 11] = [
+        elf::PT_LOAD,
+        elf::PT_DYNAMIC,
+        elf::PT_INTERP,
+        elf::PT_NOTE,
+        elf::PT_PHDR,
+        elf::PT_TLS,
+        elf::PT_GNU_EH_FRAME,
+        elf::PT_GNU_STACK,
+        elf::PT_GNU_RELRO,
+        elf::PT_GNU_PROPERTY,
+        elf::PT_GNU_SFRAME,
+    ];
+    KNOWN.iter().any(|known| known.0 == header.p_type)
+}
+
+fn span(offset: u64, len: u64) -> Span {
+    Span::new(offset, offset.saturating_add(len))
+}
+
+/// What lies before `end` and in none of `named`, which ascend.
+fn between(named: &[Span], end: u64) -> Vec<Span> {
+    let mut gaps = Vec::new();
+    let mut at = 0;
+    for span in named {
+        let start = span.start.min(end);
+        if start > at {
+            gaps.push(Span::new(at, start));
+        }
+        at = at.max(span.end.min(end));
+    }
+    if at < end {
+        gaps.push(Span::new(at, end));
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_between_is_found() {
+        let named = [
+            Span::new(0, 10),
+            Span::new(5, 8),
+            Span::new(12, 20),
+            Span::new(20, 30),
+            Span::new(50, 99),
+        ];
+        let gaps = [Span::new(10, 12), Span::new(30, 40)];
+        assert_eq!(between(&named, 40), gaps);
+        assert_eq!(between(&[], 3), [Span::new(0, 3)]);
+        assert_eq!(between(&named, 7), []);
+    }
+}
