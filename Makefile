@@ -49,6 +49,15 @@ lab-rounds: lab-fetch ## promotion there and back a thousand times on six kernel
 lab-docs: ## docs/support.md and the rules of leaf, from the record
 	$(LAB) docs
 
+figures: build ## docs/figures/rustc.svg, the figure of the README, from its records
+	$(HUGETEXT) report -o docs/figures/rustc.svg --record docs/figures/before.json --record docs/figures/after.json
+
+figures-record: build ## these records anew, and the session that the README shows
+	scripts/figures.sh $(HUGETEXT) docs/figures
+	$(MAKE) figures
+
+.PHONY: figures figures-record
+
 test-browser: build ## a report in headless Chromium, with screenshots
 	scripts/setup.sh browser
 	scripts/test-browser.sh $(HUGETEXT)

@@ -56,6 +56,11 @@ pub(crate) fn count<N: Copy + PartialEq + From<u8> + fmt::Display>(
     }
 }
 
+/// A large number for reading: `13,087`.
+pub(crate) fn grouped(number: u64) -> String {
+    indicatif::HumanCount(number).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,6 +48,39 @@ fn a_report_stands_alone_and_shows_every_subject() {
 }
 
 #[test]
+fn a_process_is_recorded_and_drawn_again_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = directory.path().join("own.json");
+    let own = std::process::id().to_string();
+    let title = ["--title", "<this> test"];
+    let recorded = hugetext(&[&["report", "-o", path(&record), &own][..], &title].concat());
+    assert!(recorded.status.success(), "{recorded:?}");
+    let drawing = directory.path().join("own.svg");
+    let drawn = hugetext(&["report", "-o", path(&drawing), "--record", path(&record)]);
+    assert!(drawn.status.success(), "{drawn:?}");
+    let text = fs::read_to_string(&drawing).unwrap();
+    assert!(text.contains("&lt;this&gt; test") && text.contains("page-table entries map"));
+    assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn the_figure_of_the_readme_is_what_its_records_give() {
+    let figures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures");
+    let directory = tempfile::tempdir().unwrap();
+    let drawing = directory.path().join("rustc.svg");
+    let (before, after) = (figures.join("before.json"), figures.join("after.json"));
+    let records = ["--record", path(&before), "--record", path(&after)];
+    let drawn = hugetext(&[&["report", "-o", path(&drawing)][..], &records].concat());
+    assert!(drawn.status.success(), "{drawn:?}");
+    let text = |path: &Path| fs::read_to_string(path).unwrap();
+    assert_eq!(
+        text(&drawing),
+        text(&figures.join("rustc.svg")),
+        "run make figures"
+    );
+}
+
+#[test]
 fn modelled_misses_are_plotted_too() {
     let own = env!("CARGO_BIN_EXE_hugetext");
     let bench = hugetext(&[
@@ -88,6 +121,17 @@ fn what_cannot_be_read_is_said_in_one_line() {
         (&[], "nothing to report"),
     ] {
         let output = hugetext(&[&["report", "-o", path(&page)][..], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(said) && text.lines().count() == 1, "{text}");
+    }
+    let drawing = directory.path().join("drawing.svg");
+    for (arguments, said) in [
+        (&["--record", path(&results)][..], "not a record"),
+        (&["/bin/true"], "a drawing is of processes"),
+        (&["--bench", path(&results)], "no part of a drawing"),
+    ] {
+        let output = hugetext(&[&["report", "-o", path(&drawing)][..], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.contains(said) && text.lines().count() == 1, "{text}");

@@ -42,29 +42,26 @@ pub(super) struct Folios {
 impl Map {
     /// The text mappings of a running process.
     pub(super) fn of_process(pid: i32, machine: &Machine, leaf: Leaf) -> Result<Map, Failure> {
-        let texts = live_texts(pid, machine.page, leaf)?;
-        let pagemap = File::open(format!("/proc/{pid}/pagemap"));
-        let pagemap =
-            pagemap.map_err(|error| Failure::new(format_args!("process {pid}"), error))?;
+        let seen = observe(pid, machine.page, leaf)?;
         let mut folios = BTreeMap::new();
-        let mut drawn = Vec::new();
-        for text in &texts {
-            drawn.push(runs_of_process(text, &pagemap, &mut folios));
+        for (folio, amount) in seen.iter().flat_map(|seen| &seen.folios) {
+            *folios.entry(*folio).or_default() += amount;
         }
-        let lengths = texts.iter().map(|text| text.mapping.addresses.len());
+        let texts = || seen.iter().map(|seen| &seen.text);
+        let lengths = texts().map(|text| text.mapping.addresses.len());
         let longest = lengths.max().unwrap_or(0);
-        let strips = texts.iter().zip(drawn).map(|(text, runs)| {
+        let strips = seen.iter().map(|Observed { text, runs, .. }| {
             let drawn = Text {
                 name: file_of(&text.mapping),
                 whole: text.mapping.addresses,
-                runs: &runs,
+                runs,
                 windows: text.windows,
                 leaf,
                 causes: &text.causes,
             };
             drawn.strip(longest)
         });
-        let sum = |of: fn(&LiveText) -> u64| texts.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&LiveText) -> u64| texts().map(of).sum::<u64>();
         let text = sum(|text| text.mapping.addresses.len());
         let huge = sum(|text| text.mapping.pmd_mapped);
         let reached = sum(|text| text.reached);
@@ -72,7 +69,7 @@ impl Map {
             title: format!("Process {pid}, {}", process_name(pid)),
             facts: vec![format!(
                 "{}, leaf {leaf}",
-                count(texts.len(), "text mapping")
+                count(seen.len(), "text mapping")
             )],
             text: bytes(text),
             reach: format!("{} ({})", bytes(reached), percent(reached, text)),
@@ -176,6 +173,28 @@ fn cut(whole: Span, known: &[(Span, Kind)]) -> Vec<(Span, Kind)> {
     runs.push((Span::new(at, whole.end), Kind::Outside));
     runs.retain(|(span, _)| !span.is_empty());
     runs
+}
+
+/// A text mapping of a process, and what maps each part of it.
+pub(super) struct Observed {
+    pub(super) text: LiveText,
+    /// The whole mapping, ascending.
+    pub(super) runs: Vec<(Span, Kind)>,
+    /// Bytes of it by folio size; empty where folios may not be seen.
+    folios: BTreeMap<u64, u64>,
+}
+
+/// The text mappings of a running process, ascending by address.
+pub(super) fn observe(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<Observed>, Failure> {
+    let texts = live_texts(pid, page, leaf)?;
+    let pagemap = File::open(format!("/proc/{pid}/pagemap"));
+    let pagemap = pagemap.map_err(|error| Failure::new(format_args!("process {pid}"), error))?;
+    let observed = texts.into_iter().map(|text| {
+        let mut folios = BTreeMap::new();
+        let runs = runs_of_process(&text, &pagemap, &mut folios);
+        Observed { text, runs, folios }
+    });
+    Ok(observed.collect())
 }
 
 /// The pages of a mapping, run by run; folio sizes are added to `folios`.

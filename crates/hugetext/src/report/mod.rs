@@ -1,9 +1,11 @@
 //! `hugetext report`: one file of HTML that shows where text lies, by which leaves it is mapped, and
-//! what benchmarks measured. It needs no network and no scripts.
+//! what benchmarks measured. It needs no network and no scripts. Or one drawing of processes alone.
 
+mod drawing;
 mod map;
 mod page;
 mod plot;
+mod record;
 mod strip;
 
 use std::fs;
@@ -20,10 +22,13 @@ use crate::failure::Failure;
 use crate::output::{Output, command_line};
 use crate::path::{lossy, shown};
 use crate::warm::Ground;
+use drawing::Drawing;
 use map::Map;
 use page::Page;
+use record::Record;
 
-const TEMPLATE: &str = include_str!("report.html");
+const PAGE: &str = include_str!("report.html");
+const DRAWING: &str = include_str!("drawing.svg");
 
 /// Write what is known of programs, processes and benchmarks into one HTML file
 #[derive(Debug, Args)]
@@ -31,19 +36,92 @@ pub(crate) struct Arguments {
     /// Programs, shared objects, and ids of running processes
     #[arg(value_name = "PATH|PID")]
     subjects: Vec<PathBuf>,
-    /// The file to write; - for standard output
+    /// The file to write: HTML; with the ending .svg a drawing of processes, with .json the record that
+    /// a drawing is made from; - for HTML on standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// A record to draw beside the processes: what `hugetext report -o FILE.json PID` wrote
+    #[arg(long, value_name = "FILE")]
+    record: Vec<PathBuf>,
+    /// The title of a process in a drawing [default: its id and name]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
     /// Results to show: what `hugetext bench … --json` printed
     #[arg(long, value_name = "FILE")]
     bench: Vec<PathBuf>,
 }
 
+/// What is written, by the ending of the file's name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Page,
+    Drawing,
+    Record,
+}
+
+impl Form {
+    fn of(path: &Path) -> Form {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") => Form::Drawing,
+            Some("json") => Form::Record,
+            _ => Form::Page,
+        }
+    }
+}
+
 /// Answers `hugetext report`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
-    if arguments.subjects.is_empty() && arguments.bench.is_empty() {
+    if arguments.subjects.is_empty() && arguments.bench.is_empty() && arguments.record.is_empty() {
         let nothing = Failure::at(&arguments.output, "nothing to report");
         return Err(nothing.remedy("name programs, processes or results (--bench FILE)"));
+    }
+    match Form::of(&arguments.output) {
+        Form::Page => page(arguments, output),
+        Form::Drawing => {
+            let mut records: Vec<Record> = arguments
+                .record
+                .iter()
+                .map(|path| Record::read(path))
+                .collect::<Result<_, _>>()?;
+            records.extend(recorded(arguments)?);
+            let drawing = render(DRAWING, &Drawing::new(&records))?;
+            write(arguments, output, drawing.as_bytes())
+        }
+        Form::Record => {
+            let records = recorded(arguments)?;
+            let [record] = records.as_slice() else {
+                let many = Failure::at(&arguments.output, "a record holds one process");
+                return Err(many.remedy("name one process"));
+            };
+            let text =
+                serde_json::to_string(record).map_err(|error| Failure::new("report", error))?;
+            write(arguments, output, format!("{text}\n").as_bytes())
+        }
+    }
+}
+
+/// The processes that were named.
+fn recorded(arguments: &Arguments) -> Result<Vec<Record>, Failure> {
+    if !arguments.bench.is_empty() {
+        let results = Failure::at(&arguments.output, "results are no part of a drawing");
+        return Err(results.remedy("write a page (-o FILE.html)"));
+    }
+    let machine = Machine::this();
+    let record = |subject: &PathBuf| {
+        let pid = subject.to_str().and_then(|text| text.parse().ok());
+        let pid = pid.ok_or_else(|| {
+            Failure::at(subject, "a drawing is of processes")
+                .remedy("name the id of a process, or write a page (-o FILE.html)")
+        })?;
+        Record::of(pid, arguments.title.as_deref(), &machine)
+    };
+    arguments.subjects.iter().map(record).collect()
+}
+
+fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    if !arguments.record.is_empty() || arguments.title.is_some() {
+        let drawn = Failure::at(&arguments.output, "records and titles are for drawings");
+        return Err(drawn.remedy("give the output the ending .svg"));
     }
     let to_stdout = arguments.output.as_os_str() == "-";
     if to_stdout && output.json() {
@@ -72,18 +150,19 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         .map(|path| read_benchmarks(path))
         .collect::<Result<_, _>>()?;
     let page = Page::new(&machine, maps, &benchmarks, command_line());
-    let page = render(&page)?;
+    let page = render(PAGE, &page)?;
     if to_stdout {
         output.document(&page)?;
         return Ok(verdict);
     }
-    replace_with(&arguments.output, page.as_bytes())
-        .map_err(|error| Failure::replace(&arguments.output, &error))?;
-    let written = Written {
-        path: &arguments.output,
-    };
-    output.result("report", &written, |written| shown(written.path))?;
-    Ok(verdict)
+    Ok(verdict.and(write(arguments, output, page.as_bytes())?))
+}
+
+fn write(arguments: &Arguments, output: &Output, bytes: &[u8]) -> Result<Verdict, Failure> {
+    let path = &arguments.output;
+    replace_with(path, bytes).map_err(|error| Failure::replace(path, &error))?;
+    output.result("report", &Written { path }, |written| shown(written.path))?;
+    Ok(Verdict::Done)
 }
 
 #[derive(Serialize)]
@@ -112,13 +191,13 @@ fn read_benchmarks(path: &Path) -> Result<BenchmarkFile, Failure> {
     })
 }
 
-fn render(page: &Page) -> Result<String, Failure> {
+fn render(template: &str, what: &impl Serialize) -> Result<String, Failure> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment
-        .render_str(TEMPLATE, page)
+        .render_str(template, what)
         .map_err(|error| Failure::new("report", format_args!("{error:#}")))
 }

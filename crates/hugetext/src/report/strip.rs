@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hugetext_leaf::{Cause, Leaf, Span};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::table::bytes;
 
@@ -13,7 +13,7 @@ const STEPS: u64 = 1000;
 const LISTED: usize = 100;
 
 /// What a piece of text is mapped or cached by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
     /// A PMD leaf, or a folio of its order.
@@ -227,7 +227,7 @@ impl Text<'_> {
 }
 
 /// What most of each cell is; cells and runs ascend.
-fn majorities(
+pub(super) fn majorities(
     runs: &[(Span, Kind)],
     cells: impl Iterator<Item = Span>,
 ) -> impl Iterator<Item = Option<Kind>> {
