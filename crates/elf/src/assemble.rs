@@ -143,7 +143,8 @@ fn new_segments(
 }
 
 /// The old program headers with each PT_LOAD replaced by that of its group, where it is the
-/// group's first, and the others following the bytes they name.
+/// group's first, and by PT_NULL where it is not; the others follow the bytes they name. There stay
+/// as many: eu-unstrip joins a file with its debug information only then.
 fn new_headers(
     image: &Image,
     groups: &[Group],
@@ -161,33 +162,33 @@ fn new_headers(
             continue;
         }
         let group = groups.iter().position(|group| group.first == load);
-        if let Some(segment) = group.and_then(|group| segments.get(group)) {
-            headers.push(ProgramHeader {
+        headers.push(match group.and_then(|group| segments.get(group)) {
+            Some(segment) => ProgramHeader {
                 flags: header.flags | if segment.perms.exec { elf::PF_X.0 } else { 0 },
                 offset: segment.offset,
                 filesz: segment.filesz,
                 memsz: segment.memsz,
                 align: segment.align,
                 ..*header
-            });
-        }
+            },
+            None => UNUSED,
+        });
         load += 1;
     }
-    shrink_pt_phdr(&mut headers, image);
     headers
 }
 
-/// PT_PHDR names the table itself, which is shorter after a merge (gABI, PT_PHDR).
-fn shrink_pt_phdr(headers: &mut [ProgramHeader], image: &Image) {
-    let removed = image.headers.len().saturating_sub(headers.len()) as u64;
-    let bytes = removed.saturating_mul(image.program_table.entry_size);
-    for header in headers.iter_mut().filter(|h| h.p_type == elf::PT_PHDR.0) {
-        if header.filesz == image.program_table.len() && header.memsz == header.filesz {
-            header.filesz = header.filesz.saturating_sub(bytes);
-            header.memsz = header.filesz;
-        }
-    }
-}
+/// An entry that all readers pass over (gABI, PT_NULL).
+const UNUSED: ProgramHeader = ProgramHeader {
+    p_type: elf::PT_NULL.0,
+    flags: 0,
+    offset: 0,
+    vaddr: 0,
+    paddr: 0,
+    filesz: 0,
+    memsz: 0,
+    align: 0,
+};
 
 /// How far a header other than PT_LOAD moves: with its bytes, or, if it has none, with the segment
 /// of its address. Headers that name nothing (PT_GNU_STACK) stay.

@@ -19,7 +19,7 @@ pub struct Plan {
     pub leaf: Leaf,
     /// The new PT_LOADs.
     pub segments: Vec<Segment>,
-    /// The new program headers; merging makes them fewer.
+    /// The new program headers, as many as the old ones; merging turns some into PT_NULL.
     pub headers: Vec<ProgramHeader>,
     /// For each PT_LOAD of the old file, how far its bytes move (bytes, towards the end).
     pub shifts: Vec<u64>,

@@ -71,9 +71,6 @@ pub enum RewriteError {
         .0.start, .0.end
     )]
     Unnamed(Span),
-    /// The number of program headers changes and is not held by the ELF header (PN_XNUM).
-    #[error("more program headers than the ELF header can count")]
-    ProgramHeaderCount,
 }
 
 /// The operations of `plan`, which was made for `image`, which was read from `source`.
@@ -91,7 +88,7 @@ pub fn rewrite(
         to: *to,
     }));
     operations.extend(section_headers(source, image, plan)?);
-    operations.push(program_headers(plan, image));
+    operations.push(program_headers(plan));
     operations.push(file_header(source, image, plan)?);
     Ok(operations)
 }
@@ -166,27 +163,18 @@ fn file_header(
     let mut header = *header;
     header.e_phoff.set(LE, plan.program_table);
     header.e_shoff.set(LE, plan.section_table);
-    if plan.headers.len() != image.headers.len() {
-        let count = u16::try_from(plan.headers.len()).ok();
-        let count = count.filter(|_| header.e_phnum.get(LE) != elf::PN_XNUM);
-        header
-            .e_phnum
-            .set(LE, count.ok_or(RewriteError::ProgramHeaderCount)?);
-    }
     Ok(Operation::Write {
         at: 0,
         bytes: bytes_of(&header).to_vec(),
     })
 }
 
-/// The new table; entries that a merge left over become zeros.
-fn program_headers(plan: &Plan, image: &Image) -> Operation {
+/// The new table.
+fn program_headers(plan: &Plan) -> Operation {
     let mut bytes = Vec::new();
     for header in &plan.headers {
         bytes.extend_from_slice(bytes_of(&encode(header)));
     }
-    let old = image.headers.len() * size_of::<ProgramHeader64<LE>>();
-    bytes.resize(bytes.len().max(old), 0);
     Operation::Write {
         at: plan.program_table,
         bytes,

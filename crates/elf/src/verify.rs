@@ -67,9 +67,11 @@ pub enum Difference {
     #[error("the ELF headers differ in {0}")]
     FileHeader(&'static str),
     /// A program header other than PT_LOAD.
-    #[error("program header {index} (of those that are no PT_LOAD) differs in {what}")]
+    #[error(
+        "program header {index} (of those that are neither PT_LOAD nor PT_NULL) differs in {what}"
+    )]
     ProgramHeader {
-        /// Its index among those that are no PT_LOAD.
+        /// Its index among those that are neither PT_LOAD nor PT_NULL.
         index: usize,
         /// In what.
         what: &'static str,

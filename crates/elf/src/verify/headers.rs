@@ -61,7 +61,8 @@ fn raw_header(
         .map_err(|()| ImageError::Truncated(WHAT))
 }
 
-/// Program headers other than PT_LOAD: the same ones in the same order, with the same bytes.
+/// Program headers other than PT_LOAD and PT_NULL, which means nothing: the same ones in the same
+/// order, with the same bytes.
 pub(super) fn program_headers<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
 where
     O: ReadAt + ?Sized,
@@ -70,7 +71,7 @@ where
     let others = |image: &Image| -> Vec<ProgramHeader> {
         let headers = image.headers.iter();
         headers
-            .filter(|header| header.p_type != elf::PT_LOAD.0)
+            .filter(|header| ![elf::PT_LOAD.0, elf::PT_NULL.0].contains(&header.p_type))
             .copied()
             .collect()
     };

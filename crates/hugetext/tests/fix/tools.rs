@@ -188,3 +188,29 @@ fn strip_objcopy_and_patchelf_still_work() {
         }
     }
 }
+
+/// Distributions keep debug information in files of their own, made from the file as it was.
+#[test]
+fn debug_information_of_the_old_file_is_joined_with_the_new_one() {
+    for linker in [&["-fuse-ld=lld"][..], &[]] {
+        let directory = tempfile::tempdir().unwrap();
+        let Some(old) = link(&directory, "old", linker) else {
+            println!("skipped: no lld on this machine");
+            continue;
+        };
+        let debug = directory.path().join("old.debug");
+        tool("objcopy", &["--only-keep-debug", path(&old), path(&debug)]).unwrap();
+        tool("objcopy", &["--strip-debug", path(&old)]).unwrap();
+        for strategy in ["auto", "merge"] {
+            let new = directory.path().join(strategy);
+            fix(&old, &new, &["--strategy", strategy]);
+            let joined = directory.path().join("joined");
+            let arguments = [path(&new), path(&debug), "-o", path(&joined)];
+            if tool("eu-unstrip", &arguments).is_none() {
+                return;
+            }
+            let lines = tool("readelf", &["--debug-dump=decodedline", path(&joined)]).unwrap();
+            assert!(lines.contains("sample.c"), "{strategy}: {lines}");
+        }
+    }
+}
