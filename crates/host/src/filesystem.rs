@@ -9,21 +9,40 @@ use std::path::{Path, PathBuf};
 use hugetext_leaf::Filesystem;
 use procfs::FromRead;
 use procfs::process::{MountInfo, MountInfos};
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, statx};
 
 /// A mount, as far as text is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedOn {
     /// What the rules know it as.
     pub filesystem: Filesystem,
-    /// Its name in /proc/self/mountinfo.
-    pub name: String,
-    /// Where it is mounted.
-    pub mount_point: PathBuf,
     /// Whether the mount forbids execution.
     pub noexec: bool,
-    /// Of an overlay: its layers as its mount names them, topmost first.
+    /// Of an overlay whose mount is listed: where its files come from.
+    pub overlay: Option<Overlay>,
+}
+
+/// Where an overlay is mounted, and what it is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlay {
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// Its layers as its mount names them, topmost first.
     pub layers: Vec<PathBuf>,
+}
+
+impl MountedOn {
+    /// What statfs(2) alone tells of the mount of `file`. A tmpfs is taken to be an ordinary one.
+    fn unlisted(file: &File) -> io::Result<MountedOn> {
+        let filesystem = rustix::fs::fstatfs(file)?;
+        let flags = rustix::fs::fstatvfs(file)?.f_flag;
+        Ok(MountedOn {
+            // The type is of another width and sign on each architecture; magic numbers have 32 bits.
+            filesystem: Filesystem::from_magic(filesystem.f_type as u32),
+            noexec: flags.contains(StatVfsMountFlags::NOEXEC),
+            overlay: None,
+        })
+    }
 }
 
 /// Opens a file for reading; a FIFO without waiting for its writer.
@@ -62,9 +81,12 @@ pub fn free_bytes(file: &File) -> io::Result<u64> {
 pub struct Mounts(HashMap<u64, MountedOn>);
 
 impl Mounts {
-    /// Those of this process.
+    /// Those of this process; none where no proc is mounted, as in image builds.
     pub fn read() -> io::Result<Mounts> {
-        Mounts::listed("/proc/self/mountinfo")
+        match Mounts::listed("/proc/self/mountinfo") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Mounts(HashMap::new())),
+            read => read,
+        }
     }
 
     /// Those of a process, for the files that it maps.
@@ -81,15 +103,15 @@ impl Mounts {
         Ok(Mounts(by_id.collect()))
     }
 
-    /// The mount `file` was opened through, by its mount id (statx STATX_MNT_ID, Linux 5.8).
-    pub fn of(&self, file: &File) -> io::Result<&MountedOn> {
+    /// The mount `file` was opened through, by its mount id (statx STATX_MNT_ID, Linux 5.8). One that
+    /// is not listed is known by statfs(2) alone: the list leaves out the mount of a chroot's root
+    /// directory, since its mount point lies outside, and is empty without proc.
+    pub fn of(&self, file: &File) -> io::Result<MountedOn> {
         let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-        self.0.get(&stat.stx_mnt_id).ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::NotFound,
-                "its mount is not in /proc/self/mountinfo",
-            )
-        })
+        match self.0.get(&stat.stx_mnt_id) {
+            Some(mount) => Ok(mount.clone()),
+            None => MountedOn::unlisted(file),
+        }
     }
 
     /// The filesystem whose page cache holds the pages of `file`, opened at `path`: its own, but
@@ -98,14 +120,14 @@ impl Mounts {
     /// container: then, and where layers lie on overlays themselves, the answer is the overlay.
     pub fn page_cache(&self, file: &File, path: &Path) -> io::Result<Filesystem> {
         let mount = self.of(file)?;
-        if mount.filesystem != Filesystem::Overlay {
+        let Some(overlay) = &mount.overlay else {
             return Ok(mount.filesystem);
-        }
+        };
         let below = || -> Option<Filesystem> {
             let path = path.canonicalize().ok()?;
-            let inside = path.strip_prefix(&mount.mount_point).ok()?;
+            let inside = path.strip_prefix(&overlay.mount_point).ok()?;
             let metadata = file.metadata().ok()?;
-            mount.layers.iter().find_map(|layer| {
+            overlay.layers.iter().find_map(|layer| {
                 let below = open_without_waiting(&layer.join(inside)).ok()?;
                 let same = below.metadata().ok()?;
                 let alike = same.file_type() == metadata.file_type()
@@ -139,13 +161,11 @@ fn describe(mount: MountInfo) -> MountedOn {
     };
     MountedOn {
         filesystem,
-        name: mount.fs_type,
-        layers: match filesystem {
-            Filesystem::Overlay => layers(&mount.super_options),
-            _ => Vec::new(),
-        },
         noexec: mount.mount_options.contains_key("noexec"),
-        mount_point: mount.mount_point,
+        overlay: (filesystem == Filesystem::Overlay).then(|| Overlay {
+            layers: layers(&mount.super_options),
+            mount_point: mount.mount_point,
+        }),
     }
 }
 
@@ -176,7 +196,15 @@ mod tests {
         let file = File::open("/proc/self/status").unwrap();
         let mounts = Mounts::read().unwrap();
         let mount = mounts.of(&file).unwrap();
-        assert_eq!(mount.name, "proc");
         assert_eq!(mount.filesystem, Filesystem::Other);
+    }
+
+    #[test]
+    fn a_mount_that_is_not_listed_is_known_by_statfs() {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let listed = Mounts::read().unwrap().of(&file).unwrap();
+        let unlisted = Mounts(HashMap::new()).of(&file).unwrap();
+        assert_eq!(unlisted.filesystem, listed.filesystem);
+        assert_eq!(unlisted.noexec, listed.noexec);
     }
 }

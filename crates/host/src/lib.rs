@@ -38,7 +38,7 @@ pub use copy::Copier;
 pub use deadline::Deadline;
 pub use exec::{exec, may_execute};
 pub use extents::SharedExtents;
-pub use filesystem::{MountedOn, Mounts, free_bytes, open_regular, open_without_waiting};
+pub use filesystem::{MountedOn, Mounts, Overlay, free_bytes, open_regular, open_without_waiting};
 pub use guard::Guard;
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};

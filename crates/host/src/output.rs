@@ -82,7 +82,7 @@ fn open_unnamed(directory: impl AsFd, mode: Mode) -> Result<File, Errno> {
 }
 
 /// A new file in the directory of its destination, without a name where the filesystem has such
-/// files (O_TMPFILE): then nothing is left behind if the program ends before
+/// files (O_TMPFILE) and proc is mounted, by which it gets one: then nothing is left behind if the program ends before
 /// [`Replacement::commit`], however it ends. Elsewhere it has a name that goes with the program,
 /// except by SIGKILL.
 #[derive(Debug)]
@@ -118,7 +118,11 @@ impl Replacement {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty());
         let directory = directory.map_err(|error| create(error.into()))?;
-        let (file, named) = match open_unnamed(&directory, Mode::RUSR | Mode::WUSR) {
+        let unnamed = match Path::new("/proc/self/fd").exists() {
+            true => open_unnamed(&directory, Mode::RUSR | Mode::WUSR),
+            false => Err(Errno::OPNOTSUPP),
+        };
+        let (file, named) = match unnamed {
             Ok(file) => (file, None),
             // open(2), O_TMPFILE: the filesystem has none, or the kernel does not know the flag.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOSYS) => {

@@ -26,7 +26,7 @@ pub enum ProcessError {
     #[error("no text: a kernel thread, or a process that has ended")]
     NoText,
     /// There is no /proc to ask.
-    #[error("/proc is not there to tell of processes; mount proc on it")]
+    #[error("proc is not mounted; mount it on /proc")]
     NoProc,
     /// /proc could not be read.
     #[error(transparent)]
@@ -206,7 +206,8 @@ pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
                 name: process_name(pid),
             })
     };
-    Ok(pids()?
+    Ok(pids()
+        .map_err(io::Error::other)?
         .into_iter()
         .filter(|pid| u32::try_from(*pid) != Ok(own))
         .filter_map(holds)
@@ -219,9 +220,13 @@ pub fn process_name(pid: i32) -> String {
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
-/// All process ids, ascending.
-pub fn pids() -> io::Result<Vec<i32>> {
-    let mut pids: Vec<i32> = fs::read_dir("/proc")?
+/// All process ids, ascending. Where no proc is mounted, /proc is missing or an empty directory.
+pub fn pids() -> Result<Vec<i32>, ProcessError> {
+    if !Path::new("/proc/self").exists() {
+        return Err(ProcessError::NoProc);
+    }
+    let mut pids: Vec<i32> = fs::read_dir("/proc")
+        .map_err(ProcessError::Io)?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     pids.sort_unstable();

@@ -66,8 +66,11 @@ impl Failure {
         match Path::new("/sys/kernel/mm").exists() {
             true => Failure::new(release, "this kernel has no transparent huge pages")
                 .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE"),
-            false => Failure::new("/sys/kernel/mm", "not there to tell of huge pages")
-                .remedy("mount sysfs on /sys"),
+            false => Failure::new(
+                "/sys/kernel/mm",
+                "missing, so the size of huge pages is not known",
+            )
+            .remedy("mount sysfs on /sys"),
         }
     }
 

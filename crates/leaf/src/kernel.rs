@@ -126,6 +126,21 @@ impl Filesystem {
             _ => Filesystem::Other,
         }
     }
+
+    /// The filesystem of a magic number as statfs(2) gives it (include/uapi/linux/magic.h, and
+    /// fs/f2fs of Linux). ext2 and ext3 have that of ext4, whose driver mounts them.
+    pub fn from_magic(magic: u32) -> Filesystem {
+        match magic {
+            0xef53 => Filesystem::Ext4,
+            0x5846_5342 => Filesystem::Xfs,
+            0x9123_683e => Filesystem::Btrfs,
+            0xf2f5_2010 => Filesystem::F2fs,
+            0xe0f5_e1e2 => Filesystem::Erofs,
+            0x794c_7630 => Filesystem::Overlay,
+            0x0102_1994 => Filesystem::Tmpfs,
+            _ => Filesystem::Other,
+        }
+    }
 }
 
 impl fmt::Display for Filesystem {
