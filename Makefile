@@ -29,6 +29,17 @@ test: ## everything that must hold before a change lands
 	cargo test --workspace
 	$(MAKE) lab-slice
 
+test-fresh: ## demo and test in fresh roots of three Debian suites, as root and as a user; takes root
+	scripts/setup.sh fresh
+	scripts/fresh.sh bookworm mount root sh -c 'make demo && make test'
+	scripts/fresh.sh bookworm chroot user sh -c 'make demo && make test'
+	scripts/fresh.sh trixie mount user sh -c 'make demo && make test'
+	scripts/fresh.sh trixie chroot root sh -c 'make demo && make test'
+	scripts/fresh.sh sid mount root sh -c 'make demo && make test'
+	scripts/fresh.sh sid chroot user sh -c 'make demo && make test'
+
+.PHONY: test-fresh
+
 LAB := cargo run --quiet -p hugetext-lab --
 
 lab-fetch: ## kernels and guest programs for the lab, into .cache/lab

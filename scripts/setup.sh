@@ -1,20 +1,30 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks: scripts/setup.sh TASK…
-# Debian packages, one reason each; as another user than root it only names them.
+# Installs what tasks need and this machine lacks: scripts/setup.sh TASK…
+# It lists Debian packages, with the reason for each. As another user than root, or where packages
+# are not installed by apt, it only prints the command that installs them, and ends with 2.
 set -eu
 
+here=$(cd "$(dirname "$0")" && pwd)
+
+# The packages of each task named.
 packages() {
+    for task in "$@"; do
+        packages_of "$task"
+    done
+}
+
+packages_of() {
     case $1 in
     build)
         echo gcc        # links Rust programs, and its cc1 is the demonstration
+        echo libc6-dev  # what a linked program starts with; gcc only recommends it
         ;;
     lint)
         packages build
         echo shellcheck # reads the scripts of every task
         ;;
     test)
-        packages lint
-        packages lab
+        packages lint lab
         echo qemu-user  # runs programs with the TLB plugin
         echo gdb valgrind # what they run is not to be promoted
         ;;
@@ -22,8 +32,8 @@ packages() {
         packages build
         echo qemu-system-x86 qemu-system-arm # the guests
         # Synthetic programs of the other architecture.
-        case $(dpkg --print-architecture) in
-        arm64) echo gcc-x86-64-linux-gnu ;;
+        case $(uname -m) in
+        aarch64) echo gcc-x86-64-linux-gnu ;;
         *) echo gcc-aarch64-linux-gnu ;;
         esac
         echo kmod xz-utils zstd # depmod; modules as Debian packs them
@@ -45,6 +55,9 @@ packages() {
         packages build
         echo time patchelf llvm # what it is compared with, and by
         echo xfsprogs btrfs-progs # filesystems that share blocks
+        ;;
+    fresh)
+        echo mmdebstrap # makes the roots
         ;;
     fuzz)
         packages build
@@ -112,29 +125,79 @@ packages() {
     esac
 }
 
-missing=
-for task in "$@"; do
-    for package in $(packages "$task"); do
-        state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-        [ "$state" = installed ] || missing="$missing $package"
-    done
+# How this distribution is asked for a package, and how it installs one; its column of packages.txt.
+if command -v dpkg-query >/dev/null; then
+    column=1 install='apt-get install'
+    installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+elif command -v dnf >/dev/null; then
+    column=2 install='dnf install'
+    installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
+elif command -v pacman >/dev/null; then
+    column=3 install='pacman -S'
+    installed() { pacman -Q "$1" >/dev/null 2>&1; }
+elif command -v zypper >/dev/null; then
+    column=4 install='zypper install'
+    installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
+elif command -v apk >/dev/null; then
+    column=5 install='apk add'
+    installed() { apk info -e "$1" >/dev/null 2>&1; }
+else
+    column=1 install=
+    installed() { false; }
+fi
+
+# What the Debian package $1 is called here; nothing where no name is known.
+named() {
+    [ "$column" -gt 1 ] || { echo "$1"; return; }
+    awk -v debian="$1" -v column="$column" '$1 == debian && $column != "-" { print $column }' \
+        "$here/packages.txt"
+}
+
+missing='' unknown=''
+# A plain assignment, so that an unknown task ends the script.
+wanted=$(packages "$@")
+for package in $(echo "$wanted" | sort -u); do
+    name=$(named "$package")
+    if [ -z "$name" ]; then
+        unknown="$unknown $package"
+    elif ! installed "$name"; then
+        missing="$missing $name"
+    fi
 done
-case " $* " in
-*" lab "* | *" test "*)
-    # What runs inside guests is static.
+
+# Tasks that run guests need Rust's musl targets: what runs inside a guest is static.
+targets() {
     rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl || {
         echo "cannot add Rust's musl targets; see the line above, or install rustup" >&2
         exit 2
     }
-    ;;
-esac
-[ -n "$missing" ] || exit 0
-if [ "$(id -u)" -ne 0 ]; then
-    echo "missing packages; run: sudo apt-get install$missing" >&2
-    exit 2
+}
+
+if [ -n "$unknown" ]; then
+    echo "not known by a name of this distribution, so install by hand what is missing of:$unknown" >&2
 fi
-echo "installing$missing" >&2
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -q >/dev/null
-# shellcheck disable=SC2086 # a list of names
-apt-get install -q -y --no-install-recommends $missing >/dev/null
+if [ "$column" -gt 1 ]; then
+    # Said once, in the words of who would miss it.
+    [ "$column" != 5 ] || echo "note: on musl there is no TLB plugin, so 'bench tlb' does not work" >&2
+    command -v systemctl >/dev/null ||
+        echo "note: without systemd the units of packaging/ do not apply; start 'hugetext keep daemon' yourself" >&2
+fi
+if [ -n "$missing" ]; then
+    if [ -z "$install" ]; then
+        echo "packages are not installed by apt, dnf, pacman, zypper or apk here; install by hand:$missing" >&2
+        exit 2
+    fi
+    if [ "$(id -u)" -ne 0 ] || [ "$column" != 1 ]; then
+        sudo=$([ "$(id -u)" -eq 0 ] || echo 'sudo ')
+        echo "missing packages; run: $sudo$install$missing" >&2
+        exit 2
+    fi
+    echo "installing$missing" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q >/dev/null
+    # shellcheck disable=SC2086 # a list of names
+    apt-get install -q -y --no-install-recommends $missing >/dev/null
+fi
+case " $* " in
+*" lab "* | *" test "*) targets ;;
+esac

@@ -1,0 +1,104 @@
+//! What scripts/setup.sh tells a user of each distribution who lacks every package.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs setup.sh where `managers` are the only package managers, and know no package as installed.
+fn setup(managers: &[&str], tasks: &[&str]) -> Output {
+    let programs = tempfile::tempdir().unwrap();
+    for tool in ["sh", "awk", "sort", "dirname", "id", "uname"] {
+        let found = which(tool);
+        symlink(found, programs.path().join(tool)).unwrap();
+    }
+    for manager in managers {
+        let stub = programs.path().join(manager);
+        fs::write(&stub, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&stub, Permissions::from_mode(0o755)).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup.sh");
+    // By a shell, so that a stub that is still open for writing elsewhere is not executed by us.
+    Command::new("/bin/sh")
+        .arg(script)
+        .args(tasks)
+        .env("PATH", programs.path())
+        .output()
+        .unwrap()
+}
+
+fn which(tool: &str) -> String {
+    let found = Command::new("/bin/sh")
+        .args(["-c", &format!("command -v {tool}")])
+        .output()
+        .unwrap();
+    String::from_utf8(found.stdout).unwrap().trim().to_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn every_distribution_gets_its_own_command_and_names() {
+    for (managers, command, names) in [
+        (&["dnf", "rpm"][..], "dnf install", "glibc-devel"),
+        (&["pacman"], "pacman -S", "glibc"),
+        (&["zypper", "rpm"], "zypper install", "glibc-devel"),
+        (&["apk"], "apk add", "musl-dev"),
+    ] {
+        let output = setup(managers, &["build"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let line = said
+            .lines()
+            .find(|line| line.starts_with("missing packages; run: "))
+            .unwrap();
+        assert!(line.ends_with(&format!("{command} gcc {names}")), "{line}");
+    }
+}
+
+#[test]
+fn several_tasks_and_those_that_a_task_includes_are_all_listed() {
+    let said = stderr(&setup(&["dnf", "rpm"], &["test", "fresh"]));
+    for package in [
+        "gcc",
+        "qemu-system-x86",
+        "valgrind",
+        "ShellCheck",
+        "mmdebstrap",
+    ] {
+        assert!(said.contains(package), "{package}: {said}");
+    }
+}
+
+#[test]
+fn a_package_without_a_name_here_is_told_apart() {
+    let said = stderr(&setup(&["pacman"], &["kernel"]));
+    let by_hand = said.lines().find(|line| line.contains("by hand")).unwrap();
+    assert!(by_hand.ends_with(": coccinelle"), "{by_hand}");
+    assert!(!said.contains("pacman -S coccinelle"));
+}
+
+#[test]
+fn without_a_package_manager_debian_names_are_listed() {
+    let output = setup(&[], &["build"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).ends_with("install by hand: gcc libc6-dev\n"));
+}
+
+#[test]
+fn what_musl_and_other_inits_lack_is_said() {
+    let said = stderr(&setup(&["apk"], &["build"]));
+    assert!(said.contains("on musl"), "{said}");
+    assert!(said.contains("without systemd"), "{said}");
+}
+
+#[test]
+fn an_unknown_task_is_an_error() {
+    let output = setup(&["pacman"], &["nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no task 'nonsense'"));
+}

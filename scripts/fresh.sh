@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Runs a command of the project in a fresh Debian root, where no package of this machine can hide
+# that the project forgot to install it:
+#
+#   scripts/fresh.sh SUITE mount|chroot root|user COMMAND [ARG…]
+#
+# The root holds Debian's essential packages, make, git and CA certificates. Rust is this machine's, and
+# so are its kernel, /proc, /sys and /dev. COMMAND runs in a clone of HEAD.
+#   mount    the root is a mount, as in a container
+#   chroot   it is a directory like any other, as in image builds, sbuild, schroot and mock
+#   user     as a plain user. Where COMMAND stops for missing packages, the line that it prints is
+#            run as root, as the user would, and COMMAND starts again.
+#
+# Takes root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
+# week, packages and crates for good. All mounts are in a namespace of this script's own.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+die() { echo "scripts/fresh.sh: $*" >&2; exit 2; }
+
+[ $# -ge 4 ] || die "usage: scripts/fresh.sh SUITE mount|chroot root|user COMMAND [ARG…]"
+suite=$1 as=$2 who=$3
+shift 3
+case $as in mount | chroot) ;; *) die "'$as' is neither mount nor chroot" ;; esac
+case $who in root | user) ;; *) die "'$who' is neither root nor user" ;; esac
+[ "$(id -u)" = 0 ] || die "takes root, for mounts and chroot"
+command -v mmdebstrap >/dev/null || die "mmdebstrap is missing; run scripts/setup.sh fresh"
+cargo=${CARGO_HOME:-$HOME/.cargo}
+rustup=${RUSTUP_HOME:-$HOME/.rustup}
+[ -x "$cargo/bin/rustup" ] || die "no rustup in $cargo/bin; the root takes Rust from there"
+
+if [ -z "${HUGETEXT_FRESH:-}" ]; then
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/hugetext/fresh
+    mkdir -p "$cache"
+    work=$(mktemp -d "$cache/root.XXXXXX")
+    # What the namespace mounted is not seen here, so nothing but the root is removed.
+    trap 'rm -rf --one-file-system "$work"' EXIT
+    trap 'exit 130' INT TERM
+    HUGETEXT_FRESH=$work unshare --mount --propagation private "$0" "$suite" "$as" "$who" "$@"
+    exit
+fi
+work=$HUGETEXT_FRESH
+cache=$(dirname "$work")
+root=$work/root
+unset HUGETEXT_FRESH
+
+# The minimal root, made at most once a week.
+tar=$cache/$suite.tar
+if [ -z "$(find "$cache" -maxdepth 1 -name "$suite.tar" -mtime -7)" ]; then
+    mmdebstrap --quiet --variant=minbase --include=make,git,ca-certificates "$suite" "$work/new.tar" ||
+        die "mmdebstrap cannot make a root of $suite"
+    mv "$work/new.tar" "$tar"
+fi
+mkdir -p "$root"
+tar -C "$root" -xf "$tar" --exclude=./dev/*
+
+# Rust of this machine, under the same path, since a toolchain may be a link to another. What rustup adds
+# stays in this root.
+mkdir -p "$root$rustup" "$root/opt/cargo/bin" "$work/upper" "$work/work"
+chmod a+x "$root/root" "$root$(dirname "$rustup")"
+cp "$cargo/bin/rustup" "$root/opt/cargo/bin/rustup"
+for tool in cargo rustc rustdoc rustfmt cargo-fmt cargo-clippy clippy-driver; do
+    ln -s rustup "$root/opt/cargo/bin/$tool"
+done
+mount -t overlay overlay -o "lowerdir=$rustup,upperdir=$work/upper,workdir=$work/work" "$root$rustup"
+
+kept() { # NAME PATH: the directory NAME of the cache at PATH of the root
+    mkdir -p "$cache/$1" "$root$2"
+    mount --bind "$cache/$1" "$root$2"
+}
+kept "apt-$suite" /var/cache/apt/archives
+mkdir -p "$cache/apt-$suite/partial"
+kept registry /opt/cargo/registry
+kept kernel /var/cache/kernel
+for path in proc sys dev; do
+    mkdir -p "$root/$path"
+    mount --rbind "/$path" "$root/$path"
+done
+# What this machine needs to reach the archives: its names, and its certificates, which may have one of
+# a company's own among them.
+cp --dereference /etc/resolv.conf /etc/hosts "$root/etc/"
+if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
+    cp --dereference /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+fi
+
+git clone -q "$here" "$root/src"
+[ -z "$(git -C "$here" status --porcelain)" ] || echo "scripts/fresh.sh: tests HEAD, without uncommitted changes" >&2
+
+environment=(PATH=/opt/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    CARGO_HOME=/opt/cargo RUSTUP_HOME="$rustup" KERNEL_SOURCES=/var/cache/kernel LANG=C.UTF-8)
+for name in CI TERM RUSTUP_TOOLCHAIN http_proxy https_proxy no_proxy; do
+    [ -z "${!name:-}" ] || environment+=("$name=${!name}")
+done
+
+case $as in
+mount)
+    # pivot_root(2) wants a mount; so that nothing below is a chroot, the old root is let go.
+    mount --rbind "$root" "$root"
+    mkdir -p "$root/old"
+    cd "$root"
+    pivot_root . old
+    umount --lazy /old
+    inside=
+    within() { env -i "${environment[@]}" HOME=/root sh -c 'cd /src && exec "$@"' sh "$@"; }
+    ;;
+chroot)
+    inside=$root
+    within() { env -i "${environment[@]}" HOME=/root chroot "$root" sh -c 'cd /src && exec "$@"' sh "$@"; }
+    ;;
+esac
+
+if [ "$who" = root ]; then
+    within "$@"
+    exit
+fi
+
+# A user's Rust has been set up by that user.
+within rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+within useradd --create-home someone
+within chown -R someone /src /opt/cargo
+said=${inside}/tmp/said
+user() { within setpriv --reuid someone --regid someone --init-groups env HOME=/home/someone "$@"; }
+# Each task may miss packages of its own; ten would be too many to be true.
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    if user "$@" 2>&1 | tee "$said"; then exit; fi
+    line=$(sed -n 's/^missing packages; run: sudo //p' "$said" | tail -n 1)
+    [ -n "$line" ] || exit 1
+    echo "scripts/fresh.sh: as root: $line" >&2
+    within sh -c "apt-get -q update >/dev/null; DEBIAN_FRONTEND=noninteractive ${line/install/install -q -y} >/dev/null"
+done
+die "packages are still missing"
