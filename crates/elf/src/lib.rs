@@ -10,6 +10,7 @@ mod error;
 mod group;
 mod headers;
 mod image;
+mod integrity;
 mod layout;
 mod linker;
 mod machine;

@@ -18,6 +18,7 @@ mod size;
 mod stat;
 mod store;
 mod table;
+mod vouch;
 mod warm;
 
 use std::process::ExitCode;

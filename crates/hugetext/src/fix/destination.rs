@@ -12,6 +12,7 @@ use super::Arguments;
 use crate::failure::{Failure, plain};
 use crate::program::Program;
 use crate::table::count;
+use crate::vouch::Voucher;
 
 /// Where the new file goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,6 +96,32 @@ impl Destination {
                 privileges,
             }),
         }
+    }
+
+    /// An error where something else has a checksum of the file that counts there, unless that was
+    /// said to be no matter; then a note.
+    pub(super) fn voucher(
+        &self,
+        program: &Program,
+        arguments: &Arguments,
+    ) -> Result<Option<String>, Failure> {
+        let package = || match self {
+            Destination::Other { .. } => None,
+            _ => Voucher::of_package(&program.path),
+        };
+        let Some(voucher) = Voucher::at_use(program).or_else(package) else {
+            return Ok(None);
+        };
+        if arguments.vouched || *self == Destination::Nowhere {
+            return Ok(Some(format!("the file {voucher}")));
+        }
+        let remedy = match voucher {
+            Voucher::Package { .. } => {
+                "say --vouched to replace it all the same, or write elsewhere with -o"
+            }
+            _ => "say --vouched to fix it all the same, and renew the checksum",
+        };
+        Err(Failure::at(&program.path, voucher).remedy(remedy))
     }
 
     /// What the user should know before.

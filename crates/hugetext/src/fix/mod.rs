@@ -48,6 +48,10 @@ pub(crate) struct Arguments {
     /// file is not replaced, and a copy (-o) goes without them
     #[arg(long, conflicts_with = "dry_run")]
     privileged: bool,
+    /// Also fix a file that something else has a checksum of: a .hmac, .chk or .sig file beside it,
+    /// OpenSSL's FIPS configuration, the program itself, or, in place, a package
+    #[arg(long)]
+    vouched: bool,
 }
 
 /// Where the new file goes.
@@ -176,6 +180,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Err(refusal) => (Verdict::No, Outcome::Refused(refusal.to_string()), None),
         Ok(plan) => {
             let done_already = plan.is_noop(image);
+            if !done_already {
+                notes.extend(destination.voucher(&program, arguments)?);
+            }
             let written = match destination.is_written(done_already) {
                 true => Some(write(&program, &plan, &destination, &paging, &geometry)?),
                 false => None,

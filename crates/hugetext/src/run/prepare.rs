@@ -15,6 +15,7 @@ use crate::fix::carry_out;
 use crate::path::lossy;
 use crate::program::Program;
 use crate::run::place::Place;
+use crate::vouch::Voucher;
 use crate::warm::{Climb, Ground, warm};
 
 /// Entries made by an older rewriter are not used any more when this changes.
@@ -46,6 +47,8 @@ pub(crate) enum Reason {
     /// Its text can only be reached in a copy, and a copy may not stand in for it: others may write
     /// it, or it changes the user or has capabilities.
     Irreplaceable,
+    /// It could be reached in a fixed copy, and something checks the bytes of the file at each use.
+    Vouched,
     /// It could be reached in a copy, and there is no place for copies.
     Homeless,
 }
@@ -55,6 +58,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::Small => "its text fills no window",
             Reason::Irreplaceable => "a copy may not stand in for it",
+            Reason::Vouched => "it is checked against a checksum, which a fix would change",
             Reason::Homeless => "it would take a copy, which --backend none rules out",
         })
     }
@@ -71,6 +75,8 @@ pub(crate) struct Facts {
     pub(crate) holds_huge: bool,
     /// Whether a copy may be shown in its place.
     pub(crate) may_stand_in: bool,
+    /// Whether something checks its bytes at each use, so that only an equal copy serves.
+    pub(crate) vouched: bool,
     /// Whether there is a place for copies.
     pub(crate) store: bool,
     /// Whether that place is to be used even where the file itself could be warmed.
@@ -80,10 +86,15 @@ pub(crate) struct Facts {
 /// Decides on one file.
 pub(crate) fn decide(facts: Facts, leaf: Leaf) -> Action {
     let worth_a_fix = facts.fixed.saturating_sub(facts.now) >= leaf.bytes();
-    let wanted = if worth_a_fix {
+    let wanted = if worth_a_fix && !facts.vouched {
         Action::Fix
     } else if facts.now == 0 {
-        return Action::Leave { why: Reason::Small };
+        let why = if worth_a_fix {
+            Reason::Vouched
+        } else {
+            Reason::Small
+        };
+        return Action::Leave { why };
     } else if facts.holds_huge && !facts.prefer_store {
         return Action::Warm;
     } else {
@@ -160,6 +171,7 @@ impl Step {
             fixed,
             holds_huge: ground.obstacle(pages, ground.leaf).is_none(),
             may_stand_in: may_stand_in(&metadata) && unguarded(&program),
+            vouched: plan.is_some() && Voucher::at_use(&program).is_some(),
             store: policy.store,
             prefer_store: policy.prefer_store,
         };
@@ -305,6 +317,7 @@ mod tests {
             fixed,
             holds_huge: true,
             may_stand_in: true,
+            vouched: false,
             store: true,
             prefer_store: false,
         }
@@ -332,6 +345,19 @@ mod tests {
             ..facts(8 * M, 8 * M)
         };
         assert_eq!(decide(prefer_store), Action::Copy);
+    }
+
+    #[test]
+    fn what_is_checked_at_each_use_is_not_fixed() {
+        let decide = |facts| decide(facts, Leaf::M2);
+        let vouched = |now, holds_huge| Facts {
+            vouched: true,
+            holds_huge,
+            ..facts(now, 16 * M)
+        };
+        assert_eq!(decide(vouched(4 * M, true)), Action::Warm);
+        assert_eq!(decide(vouched(4 * M, false)), Action::Copy);
+        assert_eq!(decide(vouched(0, true)), leave(Reason::Vouched));
     }
 
     #[test]

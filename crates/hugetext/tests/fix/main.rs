@@ -17,3 +17,4 @@ mod sample;
 mod self_readers;
 mod tools;
 mod versions;
+mod vouched;

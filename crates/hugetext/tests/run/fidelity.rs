@@ -1,5 +1,6 @@
 //! What the command sees of having been run by hugetext: nothing.
 
+use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
@@ -124,4 +125,30 @@ fn the_store_cannot_be_written_through_the_program() {
     assert!(!output.unwrap().status.success());
     let verify = Command::new(&subject.program).arg("exit").status().unwrap();
     assert_eq!(verify.code(), Some(42));
+}
+
+/// A library in FIPS mode computes a checksum of its own file and ends the program if it is another.
+#[test]
+fn what_something_has_a_checksum_of_is_shown_byte_by_byte() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let sum = |mut command: Command| {
+        let output = command.arg("sha256sum").arg(&subject.program).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let with_copies = || {
+        let mut command = subject.run();
+        command.arg("--also").arg(&subject.program).arg("--");
+        command
+    };
+    let plain = sum(Command::new("env"));
+    if sum(with_copies()) == plain {
+        println!("skipped: no fixed copy is shown here");
+        return;
+    }
+    fs::write(subject.directory().join(".subject.hmac"), "00").unwrap();
+    assert_eq!(sum(with_copies()), plain);
 }

@@ -1,0 +1,38 @@
+//! Whether an image carries a checksum of its own file.
+
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64};
+use object::read::elf::NoteIterator;
+
+use crate::error::ImageError;
+use crate::image::Image;
+use crate::source::{ReadAt, read_range};
+
+/// The note that libgcrypt compares its own file with in FIPS mode (`.note.fdo.integrity`).
+const OWNER: &[u8] = b"FDO";
+const NT_FDO_INTEGRITY: u32 = 0xcafe_2a8e;
+
+/// A PT_NOTE above this many bytes is malformed; the largest seen are some hundred.
+const MAX_NOTES: u64 = 1 << 20;
+
+impl Image {
+    /// Whether the program, read from the same `source`, has a note by which it checks its own file.
+    pub fn checks_itself(&self, source: &(impl ReadAt + ?Sized)) -> Result<bool, ImageError> {
+        let notes = self.headers.iter().filter(|h| h.p_type == elf::PT_NOTE.0);
+        for header in notes.filter(|header| header.filesz <= MAX_NOTES) {
+            let bytes = read_range(
+                source,
+                header.offset,
+                header.filesz,
+                self.file_len,
+                "PT_NOTE",
+            )?;
+            let notes = NoteIterator::<FileHeader64<LE>>::new(LE, header.align, &bytes);
+            let mut notes = notes.into_iter().flatten().filter_map(Result::ok);
+            if notes.any(|note| note.name() == OWNER && note.n_type(LE).0 == NT_FDO_INTEGRITY) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
