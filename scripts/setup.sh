@@ -27,6 +27,7 @@ packages_of() {
         packages lint lab
         echo qemu-user  # runs programs with the TLB plugin
         echo gdb valgrind # what they run is not to be promoted
+        echo bubblewrap # a sandbox that run must not change anything in
         ;;
     lab)
         packages build

@@ -1,22 +1,128 @@
-//! Child processes that do not outlive their parent.
+//! Child processes that do not outlive their parent, and work that only a child should do.
 
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
+
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::exec::ignore_file_size_signal;
 
 /// Has the child of `command` killed when the thread that starts it ends, however that comes about
 /// (PR_SET_PDEATHSIG of prctl(2)).
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = rustix::process::getpid();
-    let ask = move || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // The parent may have died before the request: nobody would be told any more.
-        match rustix::process::getppid() {
-            Some(now) if now == parent => Ok(()),
-            _ => Err(io::ErrorKind::BrokenPipe.into()),
+    // SAFETY: between fork and exec only async-signal-safe functions may run; `end_with` makes two
+    // system calls and allocates nothing.
+    unsafe { command.pre_exec(move || end_with(parent)) }
+}
+
+fn end_with(parent: rustix::process::Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // The parent may have died before the request: nobody would be told any more.
+    match rustix::process::getppid() {
+        Some(now) if now == parent => Ok(()),
+        _ => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// Why work that was given to a child has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ChildError {
+    /// No child could be made.
+    #[error("no child process: {0}")]
+    Start(io::Error),
+    /// A signal killed it: a limit on its memory or time, mostly.
+    #[error("a child process was ended by {0}")]
+    Killed(Signal),
+    /// It ended without a result.
+    #[error("a child process ended early")]
+    Ended,
+}
+
+/// Does `work` in a child process and hands back its result. Whatever it meets there, be it a
+/// limit, the kernel short of memory, a filter of system calls or a panic, this process stays as it
+/// is: its namespaces, descriptors, limits, signals and memory. Where memory runs out, the kernel
+/// takes the child first. What the child says on standard error is lost.
+///
+/// The caller must have one thread only: locks that others hold would never be let go in the child.
+pub fn in_child<T, F>(work: F) -> Result<T, ChildError>
+where
+    T: Serialize + DeserializeOwned,
+    F: FnOnce() -> T,
+{
+    let start = |error: rustix::io::Errno| ChildError::Start(error.into());
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(start)?;
+    let parent = rustix::process::getpid();
+    // SAFETY: with one thread, which the contract asks for, the child finds every lock free, so it
+    // may do what this process may.
+    match unsafe { fork() }.map_err(|errno| ChildError::Start(errno.into()))? {
+        ForkResult::Child => {
+            drop(from);
+            let result = catch_unwind(AssertUnwindSafe(|| act(parent, work, to)));
+            let status = if matches!(result, Ok(Ok(()))) { 0 } else { 1 };
+            // SAFETY: ends the process without what exit(3) runs, which is the parent's to run.
+            unsafe { libc::_exit(status) }
         }
-    };
-    // SAFETY: between fork and exec only async-signal-safe functions may run; `ask` makes two system
-    // calls and allocates nothing.
-    unsafe { command.pre_exec(ask) }
+        ForkResult::Parent { child } => {
+            drop(to);
+            let mut result = Vec::new();
+            let read = File::from(from).read_to_end(&mut result);
+            let ended = wait(child);
+            let result = read.ok().and_then(|_| serde_json::from_slice(&result).ok());
+            result.ok_or(ended)
+        }
+    }
+}
+
+fn act<T: Serialize>(
+    parent: rustix::process::Pid,
+    work: impl FnOnce() -> T,
+    to: OwnedFd,
+) -> io::Result<()> {
+    end_with(parent)?;
+    be_expendable();
+    let result = serde_json::to_vec(&work())?;
+    File::from(to).write_all(&result)
+}
+
+/// What is lost if one of these fails is convenience.
+fn be_expendable() {
+    // The highest that is there (proc(5)); everybody may raise it.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    // One byte means no core to a file and none to a program (fs/coredump.c).
+    let core = getrlimit(Resource::Core);
+    let _ = setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: Some(core.maximum.map_or(1, |maximum| maximum.min(1))),
+            ..core
+        },
+    );
+    ignore_file_size_signal();
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        // SAFETY: both are descriptors of this process, and nothing here owns standard error.
+        unsafe { libc::dup2(null.as_raw_fd(), libc::STDERR_FILENO) };
+    }
+}
+
+/// How a child that gave no result ended.
+fn wait(child: Pid) -> ChildError {
+    loop {
+        match waitpid(child, None) {
+            Err(nix::errno::Errno::EINTR) => {}
+            Ok(WaitStatus::Signaled(_, signal, _)) => return ChildError::Killed(signal),
+            // ECHILD: SIGCHLD is ignored, so the kernel has kept no status.
+            _ => return ChildError::Ended,
+        }
+    }
 }

@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether SIGPIPE was ignored when this process began.
 static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Which of descriptors 0, 1 and 2 were closed when this process began.
+static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
-/// Runs before the Rust runtime, which sets SIGPIPE to be ignored.
-extern "C" fn remember_sigpipe() {
+/// Runs before the Rust runtime, which sets SIGPIPE to be ignored and opens /dev/null as what is
+/// closed of standard input, output and error.
+extern "C" fn remember() {
     // SAFETY: sigaction is a plain C struct for which all-zero bytes are a value, and a null
     // pointer for the new action asks for the old one only.
     unsafe {
@@ -21,16 +24,29 @@ extern "C" fn remember_sigpipe() {
             SIGPIPE_IGNORED.store(old.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
         }
     }
+    for (descriptor, closed) in (0..).zip(&CLOSED) {
+        // SAFETY: F_GETFD takes any number; it fails only for what is no open descriptor.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        closed.store(flags < 0, Ordering::Relaxed);
+    }
 }
 
 // SAFETY: the C library calls the functions of .init_array once, before main(), with arguments
 // that a C function may ignore; this one needs nothing that is set up later.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn() = remember_sigpipe;
+static AT_START: extern "C" fn() = remember;
+
+/// Lets a write beyond RLIMIT_FSIZE be an error (EFBIG) instead of the end of this process. What it
+/// executes afterwards inherits that.
+pub fn ignore_file_size_signal() {
+    // SAFETY: ignoring runs no code; the call fails only for signals that do not exist.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
 
 /// Replaces this process by `program`, called `arguments[0]`, with the environment unchanged.
-/// Unlike `std::process::Command` it keeps the signal mask, and SIGPIPE is as it was inherited.
+/// Unlike `std::process::Command` it keeps the signal mask, SIGPIPE is as it was inherited, and what
+/// was closed of standard input, output and error is closed.
 /// A file that is neither ELF nor script is given to /bin/sh, as execvp(3) does.
 pub fn exec<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> io::Result<Infallible> {
     let path = c_string(program.as_os_str())?;
@@ -38,6 +54,7 @@ pub fn exec<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> io::Result<Infa
         .iter()
         .map(|argument| c_string(argument.as_ref()))
         .collect::<io::Result<Vec<_>>>()?;
+    close_what_was_closed();
     let error = with_sigpipe_as_inherited(|| {
         let error = execv(&path, &arguments);
         if error.raw_os_error() != Some(libc::ENOEXEC) {
@@ -65,6 +82,16 @@ fn execv(path: &CStr, arguments: &[CString]) -> io::Error {
     // and all of them outlive the call.
     unsafe { libc::execv(path.as_ptr(), pointers.as_ptr()) };
     io::Error::last_os_error()
+}
+
+/// At the moment of execution, not before: an error can still be told.
+fn close_what_was_closed() {
+    for (descriptor, closed) in (0..).zip(&CLOSED) {
+        if closed.load(Ordering::Relaxed) {
+            // SAFETY: F_SETFD takes any number, and the runtime's /dev/null belongs to no value.
+            unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
 }
 
 fn with_sigpipe_as_inherited<T>(act: impl FnOnce() -> T) -> T {

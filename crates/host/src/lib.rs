@@ -4,6 +4,7 @@
 //! told file ranges and addresses.
 
 mod cache;
+mod cgroup;
 mod child;
 mod copy;
 mod deadline;
@@ -33,10 +34,11 @@ mod trace;
 mod watcher;
 
 pub use cache::{CacheState, FileWindows, WindowState};
-pub use child::die_with_parent;
+pub use cgroup::memory_limit;
+pub use child::{ChildError, die_with_parent, in_child};
 pub use copy::Copier;
 pub use deadline::Deadline;
-pub use exec::{exec, may_execute};
+pub use exec::{exec, ignore_file_size_signal, may_execute};
 pub use extents::SharedExtents;
 pub use filesystem::{MountedOn, Mounts, Overlay, free_bytes, open_regular, open_without_waiting};
 pub use guard::Guard;
@@ -46,7 +48,7 @@ pub use lock::lock;
 pub use machine::{Machine, Paging, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use namespace::{
-    Mountable, Namespace, enter_mount_namespace, is_root, mount_huge_tmpfs, uncover,
+    Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
 };
 pub use output::{ReplaceError, Replacement, is_unchanged, replace_with, unnamed_file};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans, present_bytes};

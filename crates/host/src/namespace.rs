@@ -10,42 +10,119 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_change, move_mount, open_tree, unmount,
 };
-use rustix::thread::{UnshareFlags, unshare_unsafe};
-use serde::Serialize;
+use rustix::process::{getegid, geteuid, getgid, getuid};
+use rustix::thread::{CapabilitySet, UnshareFlags, capabilities, unshare_unsafe};
+use serde::{Deserialize, Serialize};
 
-/// How the namespace was come by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+use crate::child::{ChildError, in_child};
+
+/// How a process comes by a mount namespace of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Namespace {
     /// CLONE_NEWNS with CAP_SYS_ADMIN: nothing else of the process changes.
     Mount,
     /// CLONE_NEWUSER and CLONE_NEWNS: the caller's user and group keep their numbers, every
-    /// other owner shows as nobody, and set-id programs do not change the user.
+    /// other owner shows as nobody, set-id programs do not change the user, and no file can be given
+    /// to another group.
     User,
 }
 
-/// Gives this process, which must have one thread only, a mount namespace of its own. Mounts made
-/// outside later still appear in it; those made in it appear nowhere else.
-///
-/// Fails where the kernel or a sandbox refuses namespaces; the process is as before then.
-pub fn enter_mount_namespace() -> io::Result<Namespace> {
-    match unshare(UnshareFlags::NEWNS) {
-        Ok(()) => {
-            let receive = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-            mount_change("/", receive)?;
-            Ok(Namespace::Mount)
+/// Why there is no mount namespace for this process.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    /// It has no CAP_SYS_ADMIN, and a user namespace would leave it one user and no powers.
+    #[error(
+        "this process is root or has capabilities, but not CAP_SYS_ADMIN, and would lose them in a \
+         user namespace"
+    )]
+    Identity,
+    /// A child process that tried could not report.
+    #[error(transparent)]
+    Rehearsal(#[from] ChildError),
+    /// The kernel or a sandbox refuses.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What decides about the namespace that a process may enter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Caller {
+    /// Whether it has CAP_SYS_ADMIN where it is.
+    administers: bool,
+    /// Whether it is one user other than root, in one group but for supplementary ones, and has no
+    /// capability: then it is in a user namespace of its own what it was before.
+    is_plain_user: bool,
+}
+
+impl Caller {
+    fn this() -> io::Result<Caller> {
+        let sets = capabilities(None)?;
+        let (user, group) = (geteuid(), getegid());
+        let held = sets.effective | sets.permitted | sets.inheritable;
+        Ok(Caller {
+            administers: sets.effective.contains(CapabilitySet::SYS_ADMIN),
+            is_plain_user: !user.is_root()
+                && user == getuid()
+                && group == getgid()
+                && held.is_empty(),
+        })
+    }
+
+    fn namespace(self) -> Result<Namespace, NamespaceError> {
+        match self {
+            Caller {
+                administers: true, ..
+            } => Ok(Namespace::Mount),
+            Caller {
+                is_plain_user: true,
+                ..
+            } => Ok(Namespace::User),
+            _ => Err(NamespaceError::Identity),
         }
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-            unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
-            let (user, group) = (user.as_raw(), group.as_raw());
-            fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-            // A group map needs setgroups() off (user_namespaces(7)).
-            fs::write("/proc/self/setgroups", "deny")?;
-            fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-            Ok(Namespace::User)
+    }
+}
+
+impl Namespace {
+    /// The one in which this process stays who it is and may do what it may: tried out in a child,
+    /// since what a sandbox refuses shows only halfway in. The caller must have one thread only.
+    pub fn possible() -> Result<Namespace, NamespaceError> {
+        let kind = Namespace::permitted()?;
+        let entered = in_child(|| kind.enter().map_err(|error| error.to_string()))?;
+        entered.map(|()| kind).map_err(NamespaceError::Refused)
+    }
+
+    /// As [`Namespace::possible`], by who the caller is alone.
+    pub fn permitted() -> Result<Namespace, NamespaceError> {
+        let caller = Caller::this();
+        caller
+            .map_err(|error| NamespaceError::Refused(error.to_string()))?
+            .namespace()
+    }
+
+    /// Gives this process, which must have one thread only, a mount namespace of its own. Mounts
+    /// made outside later still appear in it; those made in it appear nowhere else.
+    ///
+    /// An error may leave the process in a namespace in which it is nobody, so it must not go on to
+    /// act for its caller: try in a child first, as [`Namespace::possible`] does.
+    pub fn enter(self) -> io::Result<()> {
+        match self {
+            Namespace::Mount => {
+                unshare(UnshareFlags::NEWNS)?;
+                let receive = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+                mount_change("/", receive)?;
+            }
+            // The kernel sees to it that mounts made here do not get out (mount_namespaces(7)).
+            Namespace::User => {
+                let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+                unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+                fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+                // A group map needs setgroups() off (user_namespaces(7)).
+                fs::write("/proc/self/setgroups", "deny")?;
+                fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+            }
         }
-        Err(error) => Err(error),
+        Ok(())
     }
 }
 
@@ -130,7 +207,32 @@ pub fn mount_huge_tmpfs(directory: &Path, size: u64) -> io::Result<()> {
     )?)
 }
 
+/// Lets nobody write any more to the filesystem that this process has mounted on `directory`.
+pub fn protect(directory: &Path) -> io::Result<()> {
+    make_read_only(&Mountable::open(directory)?.0)
+}
+
 /// Whether the caller is root, by its effective user.
 pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_loses_what_it_may_do() {
+        let namespace = |administers, is_plain_user| {
+            let caller = Caller {
+                administers,
+                is_plain_user,
+            };
+            caller.namespace().ok()
+        };
+        assert_eq!(namespace(true, false), Some(Namespace::Mount));
+        assert_eq!(namespace(true, true), Some(Namespace::Mount));
+        assert_eq!(namespace(false, true), Some(Namespace::User));
+        assert_eq!(namespace(false, false), None);
+    }
 }

@@ -59,6 +59,13 @@ enum Mode {
     Store(store::Arguments),
 }
 
+impl Mode {
+    /// Whether it executes what it is told, which inherits the signals that are ignored here.
+    fn starts_commands(&self) -> bool {
+        matches!(self, Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_))
+    }
+}
+
 /// How a command ended that met no error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
@@ -86,6 +93,10 @@ impl Verdict {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.output);
+    if !cli.mode.starts_commands() {
+        // A full limit is an error with a path then.
+        hugetext_host::ignore_file_size_signal();
+    }
     match run(cli.mode, &output) {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::No) => ExitCode::from(1),

@@ -17,11 +17,12 @@
 mod trust;
 mod upkeep;
 
+use std::cell::Cell;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +101,7 @@ struct Origin {
 }
 
 /// How long to wait for others who change the store: many times what the largest program takes to
-/// copy, and short enough for a command that would rather start without.
+/// copy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A store, its directory found safe when it was opened.
@@ -109,7 +110,8 @@ pub struct Store {
     root: PathBuf,
     /// Owner of the directory: the caller or root.
     owner: u32,
-    patience: Duration,
+    /// How long it is still ready to wait for others, in all.
+    patience: Cell<Duration>,
 }
 
 impl Store {
@@ -124,7 +126,7 @@ impl Store {
         Ok(Some(Store {
             root,
             owner,
-            patience: PATIENCE,
+            patience: Cell::new(PATIENCE),
         }))
     }
 
@@ -152,13 +154,15 @@ impl Store {
         Ok(Store {
             root: root.to_owned(),
             owner: rustix::process::geteuid().as_raw(),
-            patience: PATIENCE,
+            patience: Cell::new(PATIENCE),
         })
     }
 
-    /// Waits that long for others who change it, instead of half a minute.
+    /// Waits that long for others who change it, however often it finds them at it, instead of half
+    /// a minute.
     pub fn with_patience(self, patience: Duration) -> Store {
-        Store { patience, ..self }
+        self.patience.set(patience);
+        self
     }
 
     /// Its directory, symbolic links resolved.
@@ -278,7 +282,10 @@ impl Store {
             return Err(StoreError::ReadOnly(self.root.clone()));
         }
         let path = self.root.join("lock");
-        lock(&path, self.patience).map_err(|error| match error.kind() {
+        let (begun, patience) = (Instant::now(), self.patience.get());
+        let locked = lock(&path, patience);
+        self.patience.set(patience.saturating_sub(begun.elapsed()));
+        locked.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => StoreError::Busy(self.root.clone()),
             _ => at(&path)(error),
         })
@@ -348,5 +355,24 @@ fn hash(mut hasher: blake3::Hasher, file: &File) -> io::Result<String> {
         }
         hasher.update(buffer.get(..read).unwrap_or_default());
         offset += read as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wait_is_all_that_a_busy_store_costs() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("store");
+        let patience = Duration::from_millis(20);
+        let store = Store::create(&root).unwrap().with_patience(patience);
+        let held = lock(&root.join("lock"), Duration::ZERO).unwrap();
+        assert!(matches!(store.lock(), Err(StoreError::Busy(_))));
+        assert_eq!(store.patience.get(), Duration::ZERO);
+        assert!(matches!(store.lock(), Err(StoreError::Busy(_))));
+        drop(held);
+        assert!(store.lock().is_ok(), "a free one needs no patience");
     }
 }

@@ -1,32 +1,86 @@
 //! Making ready what the steps ask for, and showing it in the place of the originals.
+//!
+//! Whatever takes memory, time or luck is done by a child process, which tries the namespace and the
+//! mounts too. The process that becomes the command only repeats what went well there.
 
 use std::cell::OnceCell;
+use std::ffi::OsString;
 use std::path::Path;
 
 use hugetext_host::{
-    DEFAULT_LIMIT, Entry, Mountable, Store, enter_mount_namespace, mount_huge_tmpfs,
+    DEFAULT_LIMIT, Entry, Mountable, Namespace, NamespaceError, Store, in_child, mount_huge_tmpfs,
+    protect, uncover,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, plain};
 use crate::run::place::{Place, choose};
-use crate::run::prepare::{Action, Reason, Step};
-use crate::run::{Backend, Options, Unprepared};
+use crate::run::prepare::{Action, Policy, Reason, Step};
+use crate::run::room::Room;
+use crate::run::{Backend, Decided, Options, Unprepared};
 use crate::warm::Ground;
 
-/// Warms, fixes and binds. This process may be in a mount namespace of its own afterwards. What
-/// cannot be done is added to `unprepared`.
+/// What is left to do for the process that becomes the command.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Ready {
+    /// Nothing.
+    #[default]
+    AsItIs,
+    /// Files to be shown in a namespace, each found to be possible.
+    Shown(Namespace, Vec<Showing>),
+    /// A tmpfs to be mounted over a directory in a namespace, and filled with copies of these files.
+    InMemory(Namespace, OsString, Vec<OsString>),
+}
+
+/// A copy and the file that it is shown in the place of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Showing {
+    /// Its path, no part of which is a symbolic link.
+    original: OsString,
+    original_inode: (u64, u64),
+    copy: OsString,
+    copy_inode: (u64, u64),
+}
+
+impl Showing {
+    fn of(step: &Step, entry: &Entry) -> Showing {
+        Showing {
+            original: step.path.clone().into(),
+            original_inode: step.inode,
+            copy: entry.path.clone().into(),
+            copy_inode: entry.inode,
+        }
+    }
+
+    /// Mounts the copy over the file it was made from, if both are still what was looked at.
+    fn show(&self) -> Result<(), Failure> {
+        let path = Path::new(&self.original);
+        let failed = |error: std::io::Error| Failure::at(path, plain(&error));
+        let original = Mountable::open(path).map_err(failed)?;
+        let copy = Mountable::open(Path::new(&self.copy)).map_err(failed)?;
+        if !original.is(self.original_inode) || !copy.is(self.copy_inode) {
+            return Err(Failure::at(path, "replaced meanwhile, so it runs as it is"));
+        }
+        copy.mount_over(&original).map_err(failed)
+    }
+}
+
+/// Warms, fixes and copies, in a child process: it may end up in a namespace of its own. What cannot
+/// be done is added to `unprepared`.
 pub(crate) fn make_ready(
-    mut steps: Vec<Step>,
+    decided: Decided,
     options: &Options,
-    ground: &Ground,
     unprepared: &mut Unprepared,
-) {
+) -> Ready {
+    let Decided {
+        ground, mut steps, ..
+    } = decided;
     leave_out(&steps, unprepared);
     let place = OnceCell::new();
-    let choose = || choose(options, ground);
+    let choose = || choose(options, &ground);
     for step in steps.iter_mut().filter(|step| step.action == Action::Warm) {
         let may_stand_in = options.backend != Backend::None && step.may_stand_in;
-        match warm_unless_copied(step, may_stand_in, ground, || place.get_or_init(choose)) {
+        match warm_unless_copied(step, may_stand_in, &ground, || place.get_or_init(choose)) {
             Ok(true) => {}
             Ok(false) if may_stand_in => step.action = Action::Copy,
             Ok(false) => unprepared.leave(&step.path, "not all warm: other processes use it"),
@@ -35,37 +89,193 @@ pub(crate) fn make_ready(
     }
     steps.retain(Step::needs_store);
     if steps.is_empty() {
-        return;
+        return Ready::AsItIs;
     }
     let place = place.into_inner().unwrap_or_else(choose);
-    let shown = place.and_then(|place| match place {
+    let ready = place.and_then(|place| match place {
         Place::Stores(stores) => {
-            let ready = stand_ins(&steps, &stores, ground, unprepared);
-            enter()?;
-            Ok(ready)
+            let namespace = namespace(&steps, &stores)?;
+            let copies = stand_ins(&steps, &stores, &ground, unprepared);
+            rehearse(namespace, copies, unprepared)
         }
         Place::Private(directory) => {
-            enter()?;
-            let (store, ground) = private_store(&directory)?;
-            Ok(stand_ins(&steps, &[store], &ground, unprepared))
+            let namespace = Namespace::permitted().map_err(refused)?;
+            enter(namespace)?;
+            mount_memory(&directory)?;
+            let files = steps.iter().map(|step| step.path.clone().into());
+            Ok(Ready::InMemory(
+                namespace,
+                directory.into(),
+                files.collect(),
+            ))
         }
     });
-    match shown {
-        Ok(ready) => {
-            for (step, entry) in ready {
-                if let Err(failure) = show(step, &entry) {
-                    unprepared.fail(&failure);
-                }
-            }
+    ready.unwrap_or_else(|failure| {
+        unprepared.fail(&failure);
+        for step in &steps {
+            // Better than nothing: the windows that the file has as it is.
+            let _ = step.warm(&ground);
         }
+        Ready::AsItIs
+    })
+}
+
+/// The namespace to show files in. It is tried out before copies are made that could not be shown;
+/// where all of them are there, the rehearsal is enough.
+fn namespace(steps: &[Step], stores: &[Store]) -> Result<Namespace, Failure> {
+    let all_there = steps.iter().all(|step| step.is_in(stores));
+    let namespace = match all_there {
+        true => Namespace::permitted(),
+        false => Namespace::possible(),
+    };
+    namespace.map_err(refused)
+}
+
+fn enter(namespace: Namespace) -> Result<(), Failure> {
+    let entered = namespace.enter();
+    entered.map_err(|error| refused(NamespaceError::Refused(error.to_string())))
+}
+
+fn mount_memory(directory: &Path) -> Result<(), Failure> {
+    mount_huge_tmpfs(directory, Room::here().at_most(DEFAULT_LIMIT))
+        .map_err(|error| Failure::at(directory, format!("no tmpfs: {}", plain(&error))))
+}
+
+fn refused(error: NamespaceError) -> Failure {
+    Failure::new("run", format!("no mount namespace: {}", plain(&error)))
+        .remedy("files are only warmed in place")
+}
+
+/// Enters the namespace and shows the copies, to learn which of them can be shown.
+fn rehearse(
+    namespace: Namespace,
+    mut copies: Vec<Showing>,
+    unprepared: &mut Unprepared,
+) -> Result<Ready, Failure> {
+    if copies.is_empty() {
+        return Ok(Ready::AsItIs);
+    }
+    enter(namespace)?;
+    copies.retain(|copy| match copy.show() {
+        Ok(()) => true,
         Err(failure) => {
             unprepared.fail(&failure);
-            for step in &steps {
-                // Better than nothing: the windows that the file has as it is.
-                let _ = step.warm(ground);
-            }
+            false
+        }
+    });
+    Ok(match copies.is_empty() {
+        true => Ready::AsItIs,
+        false => Ready::Shown(namespace, copies),
+    })
+}
+
+/// Does what is left to do, in the process that becomes the command. An error means that the process
+/// is not any more who it was, and must not become the command; the rehearsal makes that unlikely.
+pub(crate) fn carry_out(
+    ready: Ready,
+    policy: Policy,
+    unprepared: &mut Unprepared,
+) -> Result<(), Failure> {
+    let namespace = match &ready {
+        Ready::AsItIs => return Ok(()),
+        Ready::Shown(namespace, _) | Ready::InMemory(namespace, ..) => *namespace,
+    };
+    namespace.enter().map_err(|error| {
+        let problem = format!("the namespace was refused halfway: {}", plain(&error));
+        Failure::new("run", problem).remedy("--backend none needs none")
+    })?;
+    if namespace == Namespace::User {
+        unprepared.note(USER_NAMESPACE);
+    }
+    match ready {
+        Ready::AsItIs => {}
+        Ready::Shown(_, copies) => {
+            show_all(&copies, unprepared);
+        }
+        Ready::InMemory(_, directory, files) => {
+            let shown = in_memory(Path::new(&directory), &files, policy, unprepared);
+            shown.unwrap_or_else(|failure| unprepared.fail(&failure));
         }
     }
+    Ok(())
+}
+
+/// What a user namespace makes of the calls of a command, for who asks for detail.
+const USER_NAMESPACE: &str = "run: the command is in a user namespace: it cannot give files to \
+                              another group (chgrp, setgroups), files of other users show as \
+                              nobody's, and set-id programs such as sudo do not change the user";
+
+/// How many of them are shown then.
+fn show_all(copies: &[Showing], unprepared: &mut Unprepared) -> usize {
+    let mut shown = 0;
+    for copy in copies {
+        match copy.show() {
+            Ok(()) => shown += 1,
+            Err(failure) => unprepared.fail(&failure),
+        }
+    }
+    shown
+}
+
+/// Makes copies in a tmpfs that only this process and its children will see. A child fills it, in
+/// the namespace that it shares with this process.
+fn in_memory(
+    directory: &Path,
+    files: &[OsString],
+    policy: Policy,
+    unprepared: &mut Unprepared,
+) -> Result<(), Failure> {
+    mount_memory(directory)?;
+    let filled = in_child(|| {
+        let mut unprepared = Unprepared::default();
+        let shown = fill_memory(directory, files, policy, &mut unprepared);
+        (shown, unprepared)
+    });
+    let shown = match filled {
+        Ok((shown, found)) => {
+            unprepared.add(found);
+            shown
+        }
+        Err(error) => {
+            unprepared.fail(&Failure::at(directory, error));
+            0
+        }
+    };
+    let hidden = match shown {
+        0 => uncover(directory),
+        _ => protect(directory),
+    };
+    hidden.map_err(|error| Failure::at(directory, plain(&error)))
+}
+
+/// How many files are shown from `directory` then.
+fn fill_memory(
+    directory: &Path,
+    files: &[OsString],
+    policy: Policy,
+    unprepared: &mut Unprepared,
+) -> usize {
+    let filled = || {
+        let store = Store::in_private_mount(directory);
+        let store = store.map_err(|error| Failure::new("store", error))?;
+        Ok((store, Ground::this()?))
+    };
+    let (store, ground) = match filled() {
+        Ok(made) => made,
+        Err(failure) => {
+            unprepared.fail(&failure);
+            return 0;
+        }
+    };
+    let mut steps = Vec::new();
+    for file in files {
+        match Step::of(Path::new(file), &ground, policy) {
+            Ok(step) => steps.push(step.in_a_copy()),
+            Err(failure) => unprepared.fail(&failure),
+        }
+    }
+    let copies = stand_ins(&steps, &[store], &ground, unprepared);
+    show_all(&copies, unprepared)
 }
 
 /// Tells of the files that are left by decision, but for those that have nothing to gain.
@@ -95,12 +305,13 @@ fn warm_unless_copied<'p>(
     }
 }
 
-fn stand_ins<'s>(
-    steps: &'s [Step],
+/// The copies that there are then.
+fn stand_ins(
+    steps: &[Step],
     stores: &[Store],
     ground: &Ground,
     unprepared: &mut Unprepared,
-) -> Vec<(&'s Step, Entry)> {
+) -> Vec<Showing> {
     let mut ready = Vec::new();
     for step in steps {
         match step.stand_in(stores, ground) {
@@ -108,37 +319,10 @@ fn stand_ins<'s>(
                 if !warm {
                     unprepared.leave(&step.path, "the copy that takes its place is not all warm");
                 }
-                ready.push((step, entry));
+                ready.push(Showing::of(step, &entry));
             }
             Err(failure) => unprepared.fail(&failure),
         }
     }
     ready
-}
-
-fn enter() -> Result<(), Failure> {
-    enter_mount_namespace().map(drop).map_err(|error| {
-        let problem = format!("no mount namespace: {}", plain(&error));
-        Failure::new("run", problem).remedy("files are only warmed in place")
-    })
-}
-
-fn private_store(directory: &Path) -> Result<(Store, Ground), Failure> {
-    mount_huge_tmpfs(directory, DEFAULT_LIMIT)
-        .map_err(|error| Failure::at(directory, format!("no tmpfs: {}", plain(&error))))?;
-    let store = Store::in_private_mount(directory);
-    let store = store.map_err(|error| Failure::new("store", error))?;
-    Ok((store, Ground::this()?))
-}
-
-/// Mounts an entry over the file it was made from, if both are still what was looked at.
-fn show(step: &Step, entry: &Entry) -> Result<(), Failure> {
-    let path = &step.path;
-    let failed = |error: std::io::Error| Failure::at(path, plain(&error));
-    let original = Mountable::open(path).map_err(failed)?;
-    let stand_in = Mountable::open(&entry.path).map_err(failed)?;
-    if !original.is(step.inode) || !stand_in.is(entry.inode) {
-        return Err(Failure::at(path, "replaced meanwhile, so it runs as it is"));
-    }
-    stand_in.mount_over(&original).map_err(failed)
 }

@@ -2,12 +2,14 @@
 //!
 //! Resolve the command to the programs it runs, add the libraries, decide about each file, make
 //! ready what takes a file's place, show it there in a mount namespace, and become the command.
-//! Whatever goes wrong before the last step is a warning.
+//! Whatever goes wrong before the last step is a warning, and all of it happens in a child process,
+//! so that it leaves no trace in the one that becomes the command.
 
 mod bind;
 mod place;
 mod prepare;
 pub(crate) mod resolve;
+mod room;
 mod targets;
 
 use std::ffi::{OsStr, OsString};
@@ -16,17 +18,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use hugetext_host::{Guard, exec, open_regular};
+use hugetext_host::{Guard, exec, in_child, open_regular};
 use hugetext_loader::Environment;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
 use crate::path::{lossy, shown};
+use crate::run::bind::Ready;
 pub(crate) use crate::run::place::{Place, choose_on_disk, own_root};
 use crate::run::prepare::Reason;
 pub(crate) use crate::run::prepare::{Action, Policy, Step};
+use crate::run::room::Room;
 pub(crate) use crate::run::targets::Targets;
 use crate::table::{bytes, count, figures};
 use crate::warm::Ground;
@@ -70,6 +74,16 @@ pub(crate) struct Options {
     merge: bool,
 }
 
+impl Options {
+    fn policy(&self) -> Policy {
+        Policy {
+            merge: self.merge,
+            store: self.backend != Backend::None,
+            prefer_store: self.backend == Backend::Store,
+        }
+    }
+}
+
 /// Where copies are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
@@ -98,12 +112,14 @@ struct Plan {
 }
 
 /// What runs as it is although its text could be on huge pages, one line each.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Unprepared {
     /// Because something is wrong, of which the user is warned.
     problems: Vec<String>,
     /// Because it was decided so, which is told to who asks for detail.
     left: Vec<String>,
+    /// What else is told to who asks for detail.
+    notes: Vec<String>,
 }
 
 impl Unprepared {
@@ -114,6 +130,16 @@ impl Unprepared {
     fn leave(&mut self, path: &Path, why: impl fmt::Display) {
         let failure = Failure::at(path, format_args!("left as it is: {why}"));
         self.left.push(failure.to_string());
+    }
+
+    fn note(&mut self, note: &str) {
+        self.notes.push(note.to_owned());
+    }
+
+    fn add(&mut self, mut other: Unprepared) {
+        self.problems.append(&mut other.problems);
+        self.left.append(&mut other.left);
+        self.notes.append(&mut other.notes);
     }
 
     /// What went wrong and, with `all`, what was left.
@@ -142,11 +168,19 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         output.result("run", &plan, |plan| show(plan, output.verbose()))?;
         return Ok(Verdict::Done);
     }
-    match decide(&program, &arguments.options, &mut unprepared) {
-        Ok(Decided { ground, steps, .. }) => {
-            bind::make_ready(steps, &arguments.options, &ground, &mut unprepared);
+    let ready = match in_child(|| prepare(&program, &arguments.options)) {
+        Ok((ready, found)) => {
+            unprepared.add(found);
+            ready
         }
-        Err(failure) => unprepared.fail(&failure),
+        Err(error) => {
+            unprepared.fail(&Failure::new("run", error).remedy("the command runs as it is"));
+            Ready::AsItIs
+        }
+    };
+    bind::carry_out(ready, arguments.options.policy(), &mut unprepared)?;
+    for note in unprepared.notes.drain(..).filter(|_| output.verbose()) {
+        output.warn(note);
     }
     let all = arguments.strict || output.verbose();
     tell(&unprepared.into_lines(all), arguments.strict, output)?;
@@ -154,6 +188,19 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Ok(never) => match never {},
         Err(error) => Ok(cannot_run(&program, &error, output)),
     }
+}
+
+/// What a child process can do of `run`, and what it could not.
+fn prepare(program: &Path, options: &Options) -> (Ready, Unprepared) {
+    let mut unprepared = Unprepared::default();
+    let ready = match decide(program, options, &mut unprepared) {
+        Ok(decided) => bind::make_ready(decided, options, &mut unprepared),
+        Err(failure) => {
+            unprepared.fail(&failure);
+            Ready::AsItIs
+        }
+    };
+    (ready, unprepared)
 }
 
 /// What was decided about, and what the decisions stand on.
@@ -171,10 +218,17 @@ fn decide(
     unprepared: &mut Unprepared,
 ) -> Result<Decided, Failure> {
     let ground = Ground::this()?;
-    if changes_user(program) {
-        unprepared.leave(program, "it changes user, group or capabilities");
+    let mut room = Room::here();
+    let reason = match (changes_user(program), room.is_none()) {
+        (true, _) => Some("it changes user, group or capabilities"),
+        (_, true) => Some("its control group has too little memory for more than the command"),
+        _ => None,
+    };
+    if let Some(reason) = reason {
+        unprepared.leave(program, reason);
         return Ok(Decided {
             ground,
+
             steps: Vec::new(),
             small: Vec::new(),
         });
@@ -188,15 +242,11 @@ fn decide(
         targets.add_named(name);
     }
     unprepared.problems.append(&mut targets.problems);
-    let policy = Policy {
-        merge: options.merge,
-        store: options.backend != Backend::None,
-        prefer_store: options.backend == Backend::Store,
-    };
+    let policy = options.policy();
     let mut steps = Vec::new();
     for path in &targets.files {
         match Step::of(path, &ground, policy) {
-            Ok(step) => steps.push(step),
+            Ok(step) => steps.push(step.if_it_fits(&mut room)),
             Err(failure) => unprepared.fail(&failure),
         }
     }

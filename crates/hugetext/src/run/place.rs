@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hugetext_host::Store;
 use hugetext_leaf::Filesystem;
@@ -37,15 +38,26 @@ pub(crate) fn own_root() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new("store", "no home directory").remedy("name one with --store"))
 }
 
+/// How long a command waits for others who change its store, in all: it would rather start without
+/// copies.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Chooses the place for copies.
 pub(crate) fn choose(options: &Options, ground: &Ground) -> Result<Place, Failure> {
     let named = options.store.as_deref();
     let in_memory = || in_memory(named, ground);
-    match options.backend {
+    let place = match options.backend {
         Backend::Store => in_memory(),
         Backend::Auto => choose_on_disk(named, ground).or_else(|_| in_memory()),
         _ => choose_on_disk(named, ground),
-    }
+    };
+    Ok(match place? {
+        Place::Stores(stores) => {
+            let hurried = |store: Store| store.with_patience(PATIENCE);
+            Place::Stores(stores.into_iter().map(hurried).collect())
+        }
+        private => private,
+    })
 }
 
 /// The caller's own store on disk, or the one named, with root's in front of it.

@@ -15,6 +15,7 @@ use crate::fix::carry_out;
 use crate::path::lossy;
 use crate::program::Program;
 use crate::run::place::Place;
+use crate::run::room::Room;
 use crate::vouch::Voucher;
 use crate::warm::{Climb, Ground, warm};
 
@@ -51,6 +52,8 @@ pub(crate) enum Reason {
     Vouched,
     /// It could be reached in a copy, and there is no place for copies.
     Homeless,
+    /// The memory that its control group may use is too little to hold its text in whole windows.
+    Cramped,
 }
 
 impl fmt::Display for Reason {
@@ -60,6 +63,7 @@ impl fmt::Display for Reason {
             Reason::Irreplaceable => "a copy may not stand in for it",
             Reason::Vouched => "it is checked against a checksum, which a fix would change",
             Reason::Homeless => "it would take a copy, which --backend none rules out",
+            Reason::Cramped => "its control group has too little memory for it",
         })
     }
 }
@@ -201,6 +205,35 @@ impl Step {
     /// Whether all of the file itself is warm, as far as one look tells.
     pub(crate) fn is_warm(&self, ground: &Ground) -> Result<bool, Failure> {
         Ok(warm(&self.program, ground, Climb::look())?.is_warm())
+    }
+
+    /// The same, or nothing where its text does not fit what is left of the room.
+    pub(crate) fn if_it_fits(self, room: &mut Room) -> Step {
+        if matches!(self.action, Action::Leave { .. }) || room.take(self.after) {
+            return self;
+        }
+        let why = Reason::Cramped;
+        Step {
+            action: Action::Leave { why },
+            after: 0,
+            ..self
+        }
+    }
+
+    /// The same with a copy, be it an equal one.
+    pub(crate) fn in_a_copy(self) -> Step {
+        match self.action {
+            Action::Fix => self,
+            _ => Step {
+                action: Action::Copy,
+                ..self
+            },
+        }
+    }
+
+    /// Whether what is to take its place lies in a store.
+    pub(crate) fn is_in(&self, stores: &[Store]) -> bool {
+        self.find(stores, &self.recipe()).is_some()
     }
 
     /// Whether an equal copy lies in a store.

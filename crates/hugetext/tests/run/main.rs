@@ -7,6 +7,7 @@
     reason = "a failed helper fails the test"
 )]
 
+mod as_it_was;
 mod containers;
 mod fidelity;
 mod keep;

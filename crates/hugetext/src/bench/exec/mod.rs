@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::Args;
-use hugetext_host::enter_mount_namespace;
+use hugetext_host::Namespace;
 
 use self::runner::Runner;
 use self::sides::{Means, Subject, Versions};
@@ -76,8 +76,10 @@ pub(super) fn run(
     output: &Output,
 ) -> Result<Vec<Comparison>, Stop> {
     // Before anything of the old namespace is opened.
-    let refused = enter_mount_namespace().err();
-    let refused = refused.map(|error| format!("no mount namespace: {}", plain(&error)));
+    let namespace = Namespace::possible().map_err(|error| error.to_string());
+    let entered = namespace.and_then(|kind| kind.enter().map_err(|error| error.to_string()));
+    let refused = entered.err();
+    let refused = refused.map(|error| format!("no mount namespace: {}", plain(error)));
     let ground = Ground::this()?;
     let means = Means {
         ground: &ground,
