@@ -29,6 +29,15 @@ test: ## everything that must hold before a change lands
 	cargo test --workspace
 	$(MAKE) lab-slice
 
+MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+test-msrv: ## the oldest Rust that Cargo.toml promises builds all and passes the unit tests
+	scripts/setup.sh msrv
+	cargo +$(MSRV) test --workspace --all-targets --no-run --target-dir target/msrv
+	cargo +$(MSRV) test --workspace --lib --bins --target-dir target/msrv
+
+.PHONY: test-msrv
+
 test-fresh: ## demo and test in fresh roots of three Debian suites, as root and as a user; takes root
 	scripts/setup.sh fresh
 	scripts/fresh.sh bookworm mount root sh -c 'make demo && make test'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Records the text of a compiler before and after: scripts/figures.sh HUGETEXT FOLDER
-# Writes FOLDER/before.json and after.json, and prints a session of check, fix and stat between them.
+# Writes FOLDER/before.json and after.json, and session.txt, what check, fix, warm and stat said between.
 # The compiler is a copy of rustc's program and libraries, which are fixed where they lie.
 set -eu
 hugetext=$(realpath "$1")
@@ -56,20 +56,39 @@ stop() {
     rm ../assembly
 }
 
-say() { printf '\n$ hugetext %s\n' "$*"; "$hugetext" "$@"; }
+# say LINES COMMAND…: what hugetext says, as far as the README shows it.
+say() {
+    lines=$1
+    shift
+    printf '$ hugetext %s | head -n %s\n' "$*" "$lines"
+    "$hugetext" "$@" | head -n "$lines"
+}
+
+# The process is the only rustc that waits for a reader.
+stat() {
+    # shellcheck disable=SC2016 # shown, not expanded
+    printf '$ hugetext stat $(pgrep rustc) | head -n 1\n'
+    "$hugetext" stat "$compiler" | head -n 1
+}
 
 driver=$(basename librustc_driver-*.so)
 llvm=$(basename libLLVM.so.*)
 drop
 start
 "$hugetext" -q report -o "$folder/before.json" --title "rustc as installed" "$compiler"
-"$hugetext" stat "$compiler"
+{
+    stat
+    say 4 check "$driver"
+    say 3 fix --in-place "$driver"
+} >../session
 stop
-say check "$driver"
-say fix --in-place "$driver"
-say fix --in-place "$llvm"
-say warm "$driver" "$llvm"
+"$hugetext" -q fix --in-place "$llvm"
+{
+    printf '$ hugetext warm librustc_driver-*.so libLLVM.so.*\n'
+    "$hugetext" warm "$driver" "$llvm"
+} >>../session
 start
-say stat "$compiler"
 "$hugetext" -q report -o "$folder/after.json" --title "rustc after hugetext fix and hugetext warm" "$compiler"
+stat >>../session
 stop
+mv ../session "$folder/session.txt"

@@ -19,6 +19,9 @@ packages_of() {
         echo gcc        # links Rust programs, and its cc1 is the demonstration
         echo libc6-dev  # what a linked program starts with; gcc only recommends it
         ;;
+    msrv)
+        packages build
+        ;;
     lint)
         packages build
         echo shellcheck # reads the scripts of every task
@@ -166,6 +169,23 @@ for package in $(echo "$wanted" | sort -u); do
     fi
 done
 
+# The toolchain that rust-toolchain.toml pins, where rustup is told not to install it by itself.
+if command -v rustup >/dev/null && ! rustc --version >/dev/null 2>&1; then
+    rustup -q toolchain install --profile minimal || {
+        echo "cannot install the toolchain of rust-toolchain.toml; see the line above, or set RUSTUP_TOOLCHAIN" >&2
+        exit 2
+    }
+fi
+
+# The oldest Rust that Cargo.toml promises.
+oldest() {
+    version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$here/../Cargo.toml")
+    rustup -q toolchain install "$version" --profile minimal || {
+        echo "cannot install Rust $version; see the line above, or install rustup" >&2
+        exit 2
+    }
+}
+
 # Tasks that run guests need Rust's musl targets: what runs inside a guest is static.
 targets() {
     rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl || {
@@ -201,4 +221,5 @@ if [ -n "$missing" ]; then
 fi
 case " $* " in
 *" lab "* | *" test "*) targets ;;
+*" msrv "*) oldest ;;
 esac

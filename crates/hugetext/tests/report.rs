@@ -64,7 +64,7 @@ fn a_process_is_recorded_and_drawn_again_later() {
 }
 
 #[test]
-fn the_figure_of_the_readme_is_what_its_records_give() {
+fn the_figure_and_the_session_of_the_readme_are_the_recorded_ones() {
     let figures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures");
     let directory = tempfile::tempdir().unwrap();
     let drawing = directory.path().join("rustc.svg");
@@ -78,6 +78,8 @@ fn the_figure_of_the_readme_is_what_its_records_give() {
         text(&figures.join("rustc.svg")),
         "run make figures"
     );
+    let readme = figures.join("../../README.md");
+    assert!(text(&readme).contains(&text(&figures.join("session.txt"))));
 }
 
 #[test]

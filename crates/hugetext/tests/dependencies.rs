@@ -1,0 +1,144 @@
+//! The dependencies are what deny.toml allows: licences, bans and sources.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn policy() -> toml::Table {
+    let text = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    text.parse().unwrap()
+}
+
+/// The crates of this machine's build, those of the workspace included.
+fn packages() -> Vec<Value> {
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--locked"])
+        .args(["--filter-platform", &platform])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// Whether an SPDX expression, or one of the older form `MIT/Apache-2.0`, can be met by licences
+/// that `allow` takes.
+fn permitted(expression: &str, allow: &dyn Fn(&str) -> bool) -> bool {
+    let spaced = expression
+        .replace('(', " ( ")
+        .replace(')', " ) ")
+        .replace('/', " OR ")
+        .replace(" WITH ", "-WITH-");
+    let tokens: Vec<&str> = spaced.split_whitespace().collect();
+    let mut rest = tokens.as_slice();
+    alternatives(&mut rest, allow) && rest.is_empty()
+}
+
+fn alternatives(rest: &mut &[&str], allow: &dyn Fn(&str) -> bool) -> bool {
+    let mut any = all(rest, allow);
+    while let ["OR", after @ ..] = *rest {
+        *rest = after;
+        any |= all(rest, allow);
+    }
+    any
+}
+
+fn all(rest: &mut &[&str], allow: &dyn Fn(&str) -> bool) -> bool {
+    let mut every = one(rest, allow);
+    while let ["AND", after @ ..] = *rest {
+        *rest = after;
+        every &= one(rest, allow);
+    }
+    every
+}
+
+fn one(rest: &mut &[&str], allow: &dyn Fn(&str) -> bool) -> bool {
+    match *rest {
+        ["(", after @ ..] => {
+            *rest = after;
+            let inside = alternatives(rest, allow);
+            if let [")", after @ ..] = *rest {
+                *rest = after;
+            }
+            inside
+        }
+        [licence, after @ ..] => {
+            *rest = after;
+            allow(licence)
+        }
+        [] => false,
+    }
+}
+
+#[test]
+fn expressions_are_read_as_spdx_means_them() {
+    let mit = |licence: &str| licence == "MIT";
+    for (expression, expected) in [
+        ("MIT", true),
+        ("GPL-2.0 OR MIT", true),
+        ("MIT/Apache-2.0", true),
+        ("MIT AND Zlib", false),
+        ("(MIT OR Apache-2.0) AND Zlib", false),
+        ("Zlib AND Zlib OR MIT", true),
+        ("Apache-2.0 WITH LLVM-exception", false),
+        ("", false),
+    ] {
+        assert_eq!(permitted(expression, &mit), expected, "{expression}");
+    }
+}
+
+#[test]
+fn licences_and_sources_are_those_that_deny_toml_allows() {
+    let policy = policy();
+    let licences = policy["licenses"]["allow"].as_array().unwrap();
+    let allow = |licence: &str| licences.iter().any(|known| known.as_str() == Some(licence));
+    for package in packages() {
+        // Those of the workspace have no source.
+        let Some(source) = package["source"].as_str() else {
+            continue;
+        };
+        let name = package["name"].as_str().unwrap();
+        let licence = package["license"].as_str().unwrap_or("none");
+        assert!(
+            permitted(licence, &allow),
+            "{name} has the licence {licence}"
+        );
+        assert_eq!(source, CRATES_IO, "{name}");
+    }
+}
+
+#[test]
+fn nothing_that_is_banned_is_there() {
+    let policy = policy();
+    let banned = policy["bans"]["deny"].as_array().unwrap();
+    let banned: Vec<&str> = banned
+        .iter()
+        .map(|b| b["crate"].as_str().unwrap())
+        .collect();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        assert!(!banned.contains(&name), "{name} is banned");
+        if package["source"].is_string() {
+            continue;
+        }
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let wildcard = dependency["req"] == "*" && dependency["path"].is_null();
+            assert!(!wildcard, "{name} takes any {}", dependency["name"]);
+        }
+    }
+}

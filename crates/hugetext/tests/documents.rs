@@ -1,0 +1,58 @@
+//! The documents lead where they say.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The documents of the top, docs/ and kernel/.
+fn documents() -> Vec<PathBuf> {
+    let directories = ["", "docs", "kernel", "kernel/rmap"];
+    let entries = directories.map(|directory| fs::read_dir(root().join(directory)).unwrap());
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect()
+}
+
+/// The targets of the links in a document that lie in this repository.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1);
+    let targets = targets.filter_map(|rest| rest.split([')', '#']).next());
+    targets.filter(|target| !target.is_empty() && !target.contains("://"))
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    let documents = documents();
+    assert!(documents.len() > 20);
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in links(&text) {
+            let target = document.parent().unwrap().join(link);
+            assert!(target.exists(), "{} links to {link}", document.display());
+        }
+    }
+}
+
+#[test]
+fn the_map_names_every_document() {
+    let map = fs::read_to_string(root().join("docs/README.md")).unwrap();
+    let named: Vec<&str> = links(&map).collect();
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") && name != "README.md" {
+            assert!(
+                named.contains(&name.as_str()),
+                "docs/README.md lacks {name}"
+            );
+        }
+    }
+}
