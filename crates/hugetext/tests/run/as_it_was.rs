@@ -14,7 +14,7 @@ use crate::subject::{HUGETEXT, Subject, is_root, text};
 const TELL: &str = "
     id; umask; ulimit -a; ls -l /proc/self/ns | sed 's/.* \\([a-z_]* ->\\)/\\1/'
     cat /proc/self/uid_map /proc/self/gid_map
-    grep -E '^(Cap|Sig|Shd|Groups|Seccomp:|NoNewPrivs)' /proc/self/status
+    grep -E '^(Cap|Sig[PBIC]|Shd|Groups|Seccomp:|NoNewPrivs)' /proc/self/status
     cat /proc/self/oom_score_adj
     for n in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && echo open $n; done; true";
 
