@@ -32,7 +32,7 @@ cat <<TEXT
 
 Written by \`make results-tlb\`; how it counts, and what that is worth: [tlb.md](tlb.md).
 $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(gcc --version | head -n 1).
-All on one processor: QEMU and the models in turn. It may have been busy with other work too.
+All on one processor: emulator and models in turn. It may have been busy with other work too.
 
 ## What was counted elsewhere, in hardware
 

@@ -28,8 +28,9 @@ packages_of() {
         ;;
     test)
         packages lint lab
-        echo qemu-user  # runs programs with the TLB plugin
-        echo gdb valgrind # what they run is not to be promoted
+        echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
+        echo valgrind   # runs them elsewhere
+        echo gdb        # what it and Valgrind run is not to be promoted
         echo bubblewrap # a sandbox that run must not change anything in
         ;;
     lab)
@@ -120,7 +121,8 @@ packages_of() {
     bench)
         packages build
         echo binutils   # readelf, to compare a scan with
-        echo qemu-user  # runs programs with the TLB plugin
+        echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
+        echo valgrind   # runs them elsewhere
         ;;
     *)
         echo "scripts/setup.sh: no task '$1'" >&2

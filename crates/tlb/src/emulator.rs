@@ -1,35 +1,41 @@
-//! Starts a program under QEMU's user-mode emulation with the plugin in it.
+//! What runs a program and tells which pages it executes.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
 use rustix::pipe::PipeFlags;
 
-/// The plugin: a shared object for QEMU's `-plugin FILE,fd=N`, where `N` is the writing end of a
-/// pipe that QEMU inherits.
-const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
+use crate::qemu::Qemu;
+use crate::valgrind::Valgrind;
 
-/// Bytes the pipe should hold, so that QEMU and the models seldom wait for each other: the most an
-/// unprivileged process may ask for (/proc/sys/fs/pipe-max-size).
+/// Bytes the pipe should hold, so that the emulator and the models seldom wait for each other: the
+/// most an unprivileged process may ask for (/proc/sys/fs/pipe-max-size).
 const PIPE_SIZE: usize = 1 << 20;
 
-const NO_PLUGINS: &str = "built without plugins, as any statically linked one is (Debian 13's); \
-    it needs a dynamically linked one (Debian 12's), configured with --enable-plugins";
+/// The kinds of emulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// QEMU's user-mode emulation, with a plugin. It must be one that loads plugins, which a
+    /// statically linked one cannot.
+    Qemu,
+    /// Valgrind, with a tool that is compiled against it: for programs of this machine only.
+    Valgrind,
+}
 
-/// QEMU for one architecture.
+/// An emulator for the programs of one architecture. All kinds write the same frames.
 #[derive(Debug)]
-pub struct Emulator {
-    program: PathBuf,
-    /// The version of the plugin interface to claim.
-    interface: u32,
-    /// As QEMU states it.
-    version: String,
+pub struct Emulator(Installed);
+
+#[derive(Debug)]
+enum Installed {
+    Qemu(Qemu),
+    Valgrind(Valgrind),
 }
 
 /// Why a program cannot be emulated.
@@ -37,104 +43,142 @@ pub struct Emulator {
 pub enum EmulatorError {
     /// QEMU is not on the PATH.
     #[error("{0} is not installed: install the package qemu-user")]
-    Missing(String),
-    /// QEMU does not run, or does not say its version.
-    #[error("{}: no usable QEMU: {problem}", path.display())]
+    NoQemu(String),
+    /// Valgrind is not on the PATH.
+    #[error("valgrind is not installed: install the packages valgrind and gcc")]
+    NoValgrind,
+    /// It does not run, or does not say its version.
+    #[error("{}: cannot be used: {problem}", path.display())]
     Broken {
         /// The executable.
         path: PathBuf,
         /// What is wrong.
         problem: String,
     },
+    /// QEMU loads no plugins.
+    #[error("{}: built without plugins, as any statically linked QEMU is", .0.display())]
+    NoPluginSupport(PathBuf),
     /// The command is a static one, built without the plugin.
-    #[error("this static build has no QEMU plugin: use one for glibc")]
+    #[error("this static build of hugetext has no QEMU plugin")]
     NoPlugin,
-    /// A pipe or a memory file could not be made, or QEMU not be started.
+    /// Valgrind does not run programs of other architectures.
+    #[error("Valgrind does not run programs of {0} on this machine")]
+    NativeOnly(String),
+    /// Valgrind was installed without what tools are built from.
+    #[error("{}: its headers and archives for tools are missing: install the development package \
+        of Valgrind", .0.display())]
+    NoToolParts(PathBuf),
+    /// There is no C compiler.
+    #[error("cc, which compiles the Valgrind tool, is not installed: install the package gcc")]
+    NoCompiler,
+    /// The compiler refused the tool.
+    #[error("compiling the Valgrind tool: {0}")]
+    Compile(String),
+    /// None of the kinds can be used.
+    #[error("neither QEMU nor Valgrind can be used: {qemu}; {valgrind}")]
+    Neither {
+        /// Why not QEMU.
+        qemu: Box<EmulatorError>,
+        /// Why not Valgrind.
+        valgrind: Box<EmulatorError>,
+    },
+    /// A pipe, a file in memory or the process could not be made.
     #[error("starting the emulation: {0}")]
     Start(#[from] io::Error),
 }
 
-impl Emulator {
-    /// The emulator for programs of `architecture`, named as QEMU does (`x86_64`, `aarch64`).
-    pub fn find(architecture: &str) -> Result<Emulator, EmulatorError> {
-        if PLUGIN.is_empty() {
-            return Err(EmulatorError::NoPlugin);
-        }
-        let name = format!("qemu-{architecture}");
-        let path = which::which(&name).map_err(|_| EmulatorError::Missing(name))?;
-        let broken = |problem: &str| EmulatorError::Broken {
-            path: path.clone(),
+impl EmulatorError {
+    pub(crate) fn broken(path: &Path, problem: &str) -> EmulatorError {
+        EmulatorError::Broken {
+            path: path.to_owned(),
             problem: problem.to_owned(),
-        };
-        let says = |option| match Command::new(&path).arg(option).output() {
-            Ok(output) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            Err(error) => Err(broken(&error.to_string())),
-        };
-        let text = says("--version")?;
-        let version = text
-            .split_whitespace()
-            .skip_while(|word| *word != "version")
-            .nth(1);
-        let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-        let (Some(version), Some(major)) = (version, major) else {
-            return Err(broken("it does not say its version"));
-        };
-        if !says("-help")?.contains("QEMU_PLUGIN") {
-            return Err(broken(NO_PLUGINS));
         }
-        Ok(Emulator {
-            // Version 2 of the plugin interface came with QEMU 9, which refuses version 1.
-            interface: if major < 9 { 1 } else { 2 },
-            version: version.to_owned(),
-            program: path,
+    }
+}
+
+impl Emulator {
+    /// The emulator for programs of `architecture`, named as QEMU does (`x86_64`, `aarch64`): QEMU
+    /// where it is installed and loads plugins, as it is the faster; otherwise Valgrind.
+    pub fn find(architecture: &str) -> Result<Emulator, EmulatorError> {
+        let qemu = match Emulator::of_kind(Kind::Qemu, architecture) {
+            Ok(emulator) => return Ok(emulator),
+            Err(error) => Box::new(error),
+        };
+        Emulator::of_kind(Kind::Valgrind, architecture).map_err(|error| match error {
+            EmulatorError::NativeOnly(_) => *qemu,
+            error => EmulatorError::Neither {
+                qemu,
+                valgrind: Box::new(error),
+            },
         })
     }
 
-    /// QEMU's version, as it states it.
-    pub fn version(&self) -> &str {
-        &self.version
+    /// The emulator of one kind.
+    pub fn of_kind(kind: Kind, architecture: &str) -> Result<Emulator, EmulatorError> {
+        Ok(Emulator(match kind {
+            Kind::Qemu => Installed::Qemu(Qemu::find(architecture)?),
+            Kind::Valgrind => Installed::Valgrind(Valgrind::find(architecture)?),
+        }))
+    }
+
+    /// Which kind it is.
+    pub fn kind(&self) -> Kind {
+        match self.0 {
+            Installed::Qemu(_) => Kind::Qemu,
+            Installed::Valgrind(_) => Kind::Valgrind,
+        }
     }
 
     /// Starts `program` with `arguments`; `prepare` sets its standard streams and environment. The
     /// file is what [`crate::replay`] reads; it ends when the program does.
     ///
     /// What QEMU itself would draw at random is fixed (its seed). Nothing is left behind when the
-    /// program ends or is killed: the plugin is a file in memory.
+    /// program ends or is killed: the plugin or tool is a file in memory.
     pub fn start<A: AsRef<OsStr>>(
         &self,
         program: &Path,
         arguments: impl IntoIterator<Item = A>,
         prepare: impl FnOnce(&mut Command),
     ) -> Result<(Child, File), EmulatorError> {
-        let plugin = rustix::fs::memfd_create("hugetext-tlb-plugin", MemfdFlags::CLOEXEC)
-            .map_err(io::Error::from)?;
-        File::from(plugin.try_clone()?).write_all(PLUGIN)?;
         let (reader, writer) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from)?;
         // A smaller pipe works as well.
         let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_SIZE);
-
-        let mut command = Command::new(&self.program);
-        prepare(&mut command);
-        command
-            .env("HUGETEXT_PLUGIN_API", self.interface.to_string())
-            .args(["-seed", "1", "-U", "HUGETEXT_PLUGIN_API", "-plugin"])
-            .arg(format!(
-                "/proc/self/fd/{},fd={}",
-                plugin.as_raw_fd(),
-                writer.as_raw_fd()
-            ))
-            .arg(program)
-            .args(arguments);
-        inherit(&plugin)?;
+        let (mut command, _plugin) = match &self.0 {
+            Installed::Qemu(qemu) => {
+                let (command, plugin) = qemu.command(program, &writer, prepare)?;
+                (command, Some(plugin))
+            }
+            Installed::Valgrind(valgrind) => (valgrind.command(program, &writer, prepare), None),
+        };
         inherit(&writer)?;
-        // Both are closed here on return, so that the pipe ends with the child.
-        let child = command.spawn()?;
+        // The writing end is closed here on return, so that the pipe ends with the child.
+        let child = command.args(arguments).spawn()?;
         Ok((child, File::from(reader)))
     }
 }
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Qemu => "QEMU",
+            Kind::Valgrind => "Valgrind",
+        })
+    }
+}
+
+/// Its name and version.
+impl fmt::Display for Emulator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = match &self.0 {
+            Installed::Qemu(qemu) => &qemu.version,
+            Installed::Valgrind(valgrind) => &valgrind.version,
+        };
+        write!(f, "{} {version}", self.kind())
+    }
+}
+
 /// Lets children have the descriptor.
-fn inherit(fd: &OwnedFd) -> io::Result<()> {
+pub(crate) fn inherit(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd.as_fd(), FdFlags::empty())?)
 }

@@ -1,7 +1,8 @@
-//! Instruction-TLB models, and the QEMU plugin that drives them from a real program.
+//! Instruction-TLB models, and the emulators that drive them from a real program.
 //!
-//! The plugin (crates/tlb-plugin) runs inside QEMU's user-mode emulation and writes the pages that a
-//! program executes, in order, to a pipe. [`replay`] reads them and puts them through the
+//! An [`Emulator`] runs the program and writes the pages that it executes, in order, to a pipe: QEMU's
+//! user-mode emulation with a plugin (crates/tlb-plugin), or Valgrind with a tool (valgrind/pages.c).
+//! [`replay`] reads them and puts them through the
 //! instruction TLBs of any number of cores under any number of layouts at once: a page is known by
 //! its file and offset, a layout says at which address and by which leaf that is mapped, a core says
 //! what its arrays make of it.
@@ -10,15 +11,17 @@ mod array;
 mod cores;
 mod emulator;
 mod model;
+mod qemu;
 mod reader;
 mod replay;
 mod space;
+mod valgrind;
 #[allow(dead_code, reason = "the plugin writes what is only read here")]
 mod wire;
 
 pub use array::Shape;
 pub use cores::{CORTEX_A53, CORTEX_A72, Core, GOLDEN_COVE, NEOVERSE_V2, Source, ZEN4, ZEN5};
-pub use emulator::{Emulator, EmulatorError};
+pub use emulator::{Emulator, EmulatorError, Kind};
 pub use model::{Misses, Model, Translation};
 pub use reader::StreamError;
 pub use replay::{Count, Totals, replay};

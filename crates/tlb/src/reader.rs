@@ -1,4 +1,4 @@
-//! Reads the plugin's frames.
+//! Reads an emulator's frames.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub enum StreamError {
         "the instruction stream stopped early: the program was killed or closed its descriptors"
     )]
     Cut,
-    /// The stream holds what no plugin writes.
+    /// The stream holds what no emulator writes.
     #[error("the instruction stream is damaged: {0}")]
     Damaged(&'static str),
 }

@@ -1,5 +1,6 @@
-//! What the plugin tells its reader through the pipe: frames, each a header of three little-endian
-//! `u32` (kind, id, payload length in bytes) and its payload. The plugin compiles this file too.
+//! What an emulator tells its reader through the pipe: frames, each a header of three little-endian
+//! `u32` (kind, id, payload length in bytes) and its payload. The QEMU plugin compiles this file too;
+//! the Valgrind tool (../valgrind/pages.c) writes the same in C.
 
 /// Bytes of a frame header.
 pub(crate) const HEADER: usize = 12;

@@ -1,9 +1,9 @@
 //! `hugetext bench tlb`: instruction-TLB misses of a real program under several page layouts.
 //!
 //! The command runs twice: natively, to see how its text is mapped today and to read the
-//! processor's counters where it has any; and under QEMU with our plugin, whose stream of executed
-//! pages goes through the models of crates/tlb. Everything about a page is known by its file and
-//! offset, since QEMU maps the files at other addresses than the kernel does.
+//! processor's counters where it has any; and under an emulator (QEMU or Valgrind), whose stream of
+//! executed pages goes through the models of crates/tlb. Everything about a page is known by its file
+//! and offset, since emulators map the files at other addresses than the kernel does.
 
 mod counters;
 mod grid;
@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use hugetext_elf::{Image, Machine};
 use hugetext_host::{Deadline, Instance, processor_time};
-use hugetext_tlb::{Core, Emulator, EmulatorError, StreamError, Totals, replay};
+use hugetext_tlb::{Core, Emulator, EmulatorError, Kind, StreamError, Totals, replay};
 
 use self::counters::{Counted, Counters};
 use self::grid::Grid;
@@ -32,11 +32,13 @@ use crate::program::{Program, is_native};
 
 /// Count the instruction-TLB misses of a command under several page layouts
 ///
-/// The command runs once natively and once under QEMU's user-mode emulation (Debian: qemu-user),
-/// with no input, its output thrown away and in an environment of PATH, HOME, LC_ALL=C and TZ=UTC,
-/// so that the same binaries and arguments give the same counts. Only the process itself counts,
-/// not what it executes: name the compiler proper (cc1), not its driver. Every thread has a
-/// processor of its own, with cold TLBs at its start.
+/// The command runs once natively and once under an emulator, with no input, its output thrown away
+/// and in an environment of PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries and arguments
+/// give the same counts. The emulator is QEMU's user mode where it loads plugins (Debian 12:
+/// qemu-user); elsewhere, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is
+/// slower. The output says which it was. Only the process itself counts, not what it executes: name
+/// the compiler proper (cc1), not its driver. Every thread has a processor of its own, with cold TLBs
+/// at its start.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Model this core only (repeatable): zen4, zen5, golden-cove, neoverse-v2, cortex-a53,
@@ -46,12 +48,32 @@ pub(crate) struct Arguments {
     /// Add a variable to the command's environment (repeatable)
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,
+    /// Use this emulator only. Valgrind runs programs of this machine alone [default: qemu where
+    /// it loads plugins, else valgrind]
+    #[arg(long, value_name = "NAME", value_enum)]
+    emulator: Option<EmulatorName>,
     /// Give up when a run takes longer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
+}
+
+/// The emulators, as they are named on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EmulatorName {
+    Qemu,
+    Valgrind,
+}
+
+impl From<EmulatorName> for Kind {
+    fn from(name: EmulatorName) -> Kind {
+        match name {
+            EmulatorName::Qemu => Kind::Qemu,
+            EmulatorName::Valgrind => Kind::Valgrind,
+        }
+    }
 }
 
 fn core_named(name: &str) -> Result<&'static Core, String> {
@@ -83,6 +105,7 @@ impl Arguments {
         Arguments {
             cores: Vec::new(),
             variables: Vec::new(),
+            emulator: None,
             timeout: 600,
             command,
         }
@@ -160,7 +183,11 @@ impl<'a> Subject<'a> {
                 return Err(Failure::at(&self.program, problem));
             }
         };
-        Emulator::find(architecture).map_err(|error| emulator_failure(&error))
+        let found = match self.arguments.emulator {
+            Some(name) => Emulator::of_kind(name.into(), architecture),
+            None => Emulator::find(architecture),
+        };
+        found.map_err(|error| emulator_failure(&error))
     }
 
     /// No input, no output, and an environment that does not differ between users.
@@ -226,7 +253,7 @@ impl<'a> Subject<'a> {
         let totals = self.stream(emulator, &mut grid, native.live.as_ref().ok())?;
         Ok(Report {
             argv: self.arguments.command.clone(),
-            emulator: emulator.version().to_owned(),
+            emulator: emulator.to_string(),
             instructions: totals.instructions,
             page_changes: totals.page_changes,
             pages: totals.pages,
@@ -274,7 +301,7 @@ impl<'a> Subject<'a> {
         let status = child.wait();
         self.in_time(deadline)?;
         let status = status.map_err(|error| Failure::new(self.name(), plain(&error)))?;
-        self.succeeded(status, " under QEMU")?;
+        self.succeeded(status, &format!(" under {}", emulator.kind()))?;
         totals.map_err(|error| Failure::new(self.name(), error))
     }
 

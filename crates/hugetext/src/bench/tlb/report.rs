@@ -14,6 +14,7 @@ use crate::table::{bytes, count, figures, percent};
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) argv: Vec<String>,
+    /// Which emulator ran it, and its version.
     pub(super) emulator: String,
     /// Instructions executed.
     pub(super) instructions: u64,
@@ -194,7 +195,7 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "QEMU {} and {} models: {:.0} million instructions per second, {:.0} per second of \
+            "{} and {} models: {:.0} million instructions per second, {:.0} per second of \
              processor time",
             self.emulator,
             self.cores.len() * self.layouts.len(),
