@@ -104,54 +104,55 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
 const INTRODUCTION: &str = "\
 # What works where
 
-Written by `make lab-docs` from the record of the lab (docs/matrix.jsonl): every entry was measured
-on that kernel, a stock Debian build, in a virtual machine. `make lab` measures again. A dash means
-not measured; why not stands at the end.
+Written by `make lab-docs` from the record of the lab (docs/matrix.jsonl). Every entry was measured on
+that kernel, a stock Debian build, in a virtual machine. `make lab` measures again. A dash means that
+it was not measured; the last section gives the reasons.
 
-Words: text is *huge* where one page-table entry of the middle level (a PMD leaf) maps it: 2M on 4K
-pages, 32M on 16K pages. For that the page cache must hold one folio of that size there; text whose
-page cache does is *warm*.
+Text is *huge* where one page-table entry of the middle level (a PMD leaf) maps it: 2M on 4K pages, 32M
+on 16K pages. For that the page cache must hold one folio of that size there. Text is *warm* where the
+page cache holds such folios.
 
 ## What follows from it
 
-What `check` and the other commands take for granted. `up to` is the largest page size for which it
-held.
+These are the rules by which `check` and the other commands decide. `up to` is the largest page size for
+which a rule held.
 
 ";
 
 const FILESYSTEMS: &str = "
 ## Kernel and filesystem
 
-How program text gets onto huge pages there, by the cheapest way that works:
+The tables show the cheapest way that puts program text on huge pages there:
 
-- **always huge**: however it was written.
-- **collapse**: at once, also while the program runs (`hugetext warm`, `hugetext promote`).
-- **reread**: while nobody runs it, by dropping and reading it again (`hugetext warm`).
-- **replace**: by writing the file anew (`hugetext warm --replace`).
-- **64K**, **2M**: no PMD leaves, but blocks of that size which the processor maps as one
-  (`hugetext warm`).
-- **store**: not on this filesystem; from a huge=always tmpfs (`hugetext run --backend store`), or in
-  a running program by a copy (`hugetext promote`).
+- **always huge**: text is huge, however the file was written.
+- **collapse**: the kernel gathers text at once, also while the program runs (`hugetext warm`,
+  `hugetext promote`).
+- **reread**: `hugetext warm` drops the file and reads it again, while nobody runs it.
+- **replace**: `hugetext warm --replace` writes the file anew.
+- **64K**, **2M**: `hugetext warm` makes no PMD leaves, but blocks of that size, which the processor maps
+  as one.
+- **store**: there is no way on this filesystem. `hugetext run --backend store` runs a copy from a
+  huge=always tmpfs, and `hugetext promote` maps a copy into a running program.
 
-Once warm, every plain start of the program by anyone maps it huge. A percentage tells how much of
-the file was huge where it was not all of it. `overlay` lies over the ext4 beside it: what holds is
-what holds for the filesystem below. `hugetmpfs` is a tmpfs with huge=always.
+Once text is warm, every plain start of the program by anyone maps it huge. A percentage is the part of
+the file that was huge, where it was not all of the file. `overlay` lies over ext4; the filesystem below
+an overlay decides. `hugetmpfs` is a tmpfs with huge=always.
 
-Debian builds its kernels without CONFIG_READ_ONLY_THP_FOR_FS, so the lab has none with it. On kernels
-6.1 to 7.1 that were built with it, `hugetext` takes **collapse** on every filesystem, for files that
+Debian builds its kernels without CONFIG_READ_ONLY_THP_FOR_FS, so the lab has no kernel with that option.
+On kernels 6.1 to 7.1 that have it, `hugetext` uses **collapse** on every filesystem, for files that
 nobody has open for writing. It reads the kernel's configuration from /boot, /lib/modules or
 /proc/config.gz.";
 
 const RUNNING: &str = "
 ## Running programs
 
-Filesystems on which the text of a program was put on huge pages while it ran. MADV_COLLAPSE: by a
-process that maps the same file, and by process_madvise() on the program. `hugetext promote`: by each
-backend, on a program whose threads execute all their text, sleep, poll, fork, take signals and check
-every answer, tried on ext4, xfs and btrfs. Rounds (`make lab-rounds`): times that such programs were
-promoted by a copy and mapped back on ext4, each 50 times in its life, and what went wrong if anything
-did. (hugetmpfs is huge from the start and not counted.
-On 16K pages the text of these programs is smaller than a window of 32M.)
+The table lists the filesystems on which the text of a program was put on huge pages while it ran.
+MADV_COLLAPSE was called by a process that maps the same file, and by process_madvise() on the program.
+`hugetext promote` was tried with each backend on ext4, xfs and btrfs, on a program whose threads execute
+all their text, sleep, poll, fork, take signals and check every answer. Rounds (`make lab-rounds`) count how
+often such programs were promoted by a copy and mapped back on ext4, each 50 times in its life, and what
+went wrong, if anything did. hugetmpfs is huge from the start and is not counted. On 16K pages the text of
+these programs is smaller than a window of 32M.
 ";
 const RUNNING_HEADER: [&str; 6] = [
     "kernel",
@@ -165,10 +166,11 @@ const RUNNING_HEADER: [&str; 6] = [
 const PLACEMENT: &str = "
 ## Where programs are placed
 
-Text can only be huge if it lies at the right address. The address is a multiple of this many bytes
-in every one of five starts; `p_align 2M` is what `hugetext fix` makes of a program. Shared objects
-without it are aligned where the filesystem's mmap does so, unless their loader, as glibc does with
-the 64K of linkers for arm64, aligns by p_align instead: shown is where both loaders' are.
+Text can only be huge if it lies at the right address. The address was a multiple of this many bytes in
+every one of five starts. `p_align 2M` is what `hugetext fix` makes of a program. Shared objects without
+it are aligned where the filesystem's mmap aligns them, unless their loader aligns by p_align instead, as
+glibc does with the 64K of linkers for arm64. The last column lists the filesystems where they are aligned
+with both loaders.
 ";
 const PLACEMENT_HEADER: [&str; 7] = [
     "kernel",
@@ -183,19 +185,20 @@ const PLACEMENT_HEADER: [&str; 7] = [
 const SIZES: &str = "
 ## Page sizes on arm64
 
-The sizes in which the page cache held most of a file of four windows (two on 16K pages): read in by
-a program that starts, and after the best way of `hugetext warm`. The processor maps an aligned block
-of 64K (of 2M on 16K pages) by one TLB entry if it lies in one folio (contpte), and 2M (32M) by a PMD
-leaf.
+The table has the folio sizes in which the page cache held most of a file of four windows (two on 16K
+pages): after a program that starts read it in, and after the best way of `hugetext warm`. The processor
+maps an aligned block of 64K (of 2M on 16K pages) by one TLB entry if it lies in one folio (contpte), and
+2M (32M) by a PMD leaf.
 ";
 
 const PROGRAMS: &str = "
 ## Real programs
 
-Text of Debian's gcc 12 compiler (`cc1`, not position-independent) and of the same as a shared object
-(`libgccjit`), unmodified: MiB that a plain start maps by PMD leaves (on 16K pages: in 2M blocks)
-after warming, of MiB in whole windows as placed. Before warming it was nothing, or what stands
-before an arrow. 0/0: placed where no window fits, which `hugetext fix` changes.
+The programs are Debian's gcc 12 compiler (`cc1`, not position-independent) and the same as a shared
+object (`libgccjit`), both unmodified. The first figure is the text, in MiB, that a plain start maps by PMD
+leaves after warming (on 16K pages: in 2M blocks). The second is the text in whole windows as placed.
+Before warming it was nothing, or the figure before an arrow. 0/0 means that the text lies where no window
+fits; `hugetext fix` changes that.
 ";
 
 const MODES: &str = "
@@ -208,9 +211,10 @@ never.
 const PRESSURE: &str = "
 ## Memory pressure
 
-Two files of the same size, one in huge folios and one in small ones, touched a moment before, mapped
-by nobody, while a program takes all free memory and half of what can be reclaimed. MiB still in
-memory, and large folios that were split. Nothing was written to either, so that reclaim only drops.
+Two files have the same size, one in huge folios and one in small ones. Both were touched a moment before,
+and nobody maps them. Then a program takes all free memory and half of what can be reclaimed. The table has
+the MiB of each file that are still in memory, and the large folios that were split. Nothing was written to
+either file, so reclaim only drops pages.
 ";
 const PRESSURE_HEADER: [&str; 7] = [
     "kernel",
@@ -225,11 +229,12 @@ const PRESSURE_HEADER: [&str; 7] = [
 const TIMES: &str = "
 ## Times
 
-Counted in instructions (QEMU -icount), so that they hardly differ from run to run, whatever else the
-machine does; they know nothing of caches or TLBs. mprotect of 64 MiB to read-only and back, five times:
-T1 huge folios mapped by PTEs, T2 folios of 64 KiB, T3 base pages. Well below 1, the kernel changes the
-entries of a folio in batches; above 1, large folios cost it more than base pages. Compile: `cc1` on a
-one-line program, text in small folios against warm text.
+Times are counted in instructions (QEMU -icount). They hardly differ from run to run, whatever else the
+machine does, but they know nothing of caches or TLBs. T1, T2 and T3 are mprotect of 64 MiB to read-only and
+back, five times: of huge folios mapped by PTEs, of folios of 64 KiB, and of base pages. A ratio well below 1
+means that the kernel changes the entries of a folio in batches. A ratio above 1 means that large folios
+cost more than base pages. Compile is `cc1` on a one-line program, with text in small folios and with warm
+text.
 ";
 const TIMES_HEADER: [&str; 7] = [
     "kernel",
@@ -244,17 +249,17 @@ const TIMES_HEADER: [&str; 7] = [
 const LOCKS: &str = "
 ## i_mmap locks
 
-Write acquisitions of i_mmap locks, counted by kprobes: from exec until the program is up, and from
-there until it is gone; in brackets its file mappings.
+The table has the write acquisitions of i_mmap locks, counted by kprobes: from exec until the program is
+up, plus those from then until the program has ended. The file mappings of the program stand in brackets.
 ";
 
 const NOT_MEASURED: &str = "
 ## Not measured
 
-f2fs is not part of Debian's cloud kernels: it was measured on two kernels that have it, and is shown
-with the others of their version. On arm64 it was not: no cloud kernel has it, and on 16K pages it
-wants a newer mkfs than Debian 12 has. Of Linux 6.19 to 7.1 Debian's archive has kept the kernels but
-not their modules: what is built in was measured.
+Debian's cloud kernels lack f2fs. It was measured on two kernels that have it, and is shown with the others
+of their version. On arm64 it was not measured: no cloud kernel has it, and on 16K pages it needs a newer
+mkfs than Debian 12 has. Of Linux 6.19 to 7.1, Debian's archive has kept the kernels but not their modules,
+so only what is built in was measured.
 ";
 
 /// The boots that were there for `purpose`.
