@@ -151,12 +151,18 @@ impl<'t> Caller<'t> {
         }
     }
 
-    /// Runs the thread to the next entry or exit of a system call.
+    /// Runs the thread to the next entry or exit of a system call. If it reaches none in time, it is
+    /// stopped where it is, so that it can be given back its registers.
     fn run_to_syscall_stop(&self) -> io::Result<()> {
         let mut pass_on = None;
         loop {
             ptrace::syscall(Pid::from_raw(self.tid), pass_on.take())?;
-            match Event::wait(self.tid)? {
+            let event = Event::wait(self.tid).inspect_err(|_| {
+                if ptrace::interrupt(Pid::from_raw(self.tid)).is_ok() {
+                    let _ = Event::wait(self.tid);
+                }
+            });
+            match event? {
                 Event::Syscall => return Ok(()),
                 // A group-stop or the interruption asked for earlier: it holds for the process when
                 // it is let go, and not now.

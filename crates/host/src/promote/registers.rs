@@ -3,9 +3,18 @@
 /// The general-purpose registers of a thread.
 pub(super) type Registers = libc::user_regs_struct;
 
+/// A system call that ended with EINTR.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interrupted {
+    /// Its number.
+    pub(super) number: u64,
+    /// Its first argument.
+    pub(super) first: u64,
+}
+
 #[cfg(target_arch = "x86_64")]
 mod arch {
-    use super::Registers;
+    use super::{Interrupted, Registers};
 
     const EINTR: i64 = -(libc::EINTR as i64);
     /// The kernel's own codes for "restart this" (include/linux/errno.h), which a tracer sees but
@@ -80,15 +89,29 @@ mod arch {
         regs.cs == 0x33
     }
 
-    /// If the thread's call just ended with EINTR: its number, and the place of its instruction.
-    pub(in super::super) fn interrupted(regs: &Registers) -> Option<(u64, u64)> {
-        (regs.rax as i64 == EINTR && regs.orig_rax as i64 >= 0).then(|| entered(regs))
+    /// If the thread's call just ended with EINTR: the call, and the registers with which the kernel
+    /// decides again how it ends. It restarts the call unless a handler is to run, for which the
+    /// call ends with EINTR (signal(7)); the decision comes after the last signal that could come
+    /// between.
+    pub(in super::super) fn interrupted(regs: &Registers) -> Option<(Interrupted, Registers)> {
+        const RESTART_UNLESS_HANDLED: i64 = -514; // -ERESTARTNOHAND
+        let ended = regs.rax as i64 == EINTR && regs.orig_rax as i64 >= 0;
+        ended.then_some((
+            Interrupted {
+                number: regs.orig_rax,
+                first: regs.rdi,
+            },
+            Registers {
+                rax: RESTART_UNLESS_HANDLED as u64,
+                ..*regs
+            },
+        ))
     }
 }
 
 #[cfg(target_arch = "aarch64")]
 mod arch {
-    use super::Registers;
+    use super::{Interrupted, Registers};
 
     /// `svc #0`
     pub(in super::super) const SYSCALL: &[u8] = &[0x01, 0x00, 0x00, 0xd4];
@@ -151,7 +174,7 @@ mod arch {
     }
 
     /// The first argument of a call that ended is lost here, so that it cannot be made again.
-    pub(in super::super) fn interrupted(_regs: &Registers) -> Option<(u64, u64)> {
+    pub(in super::super) fn interrupted(_regs: &Registers) -> Option<(Interrupted, Registers)> {
         None
     }
 }
@@ -161,11 +184,28 @@ pub(super) use arch::{
     will_restart,
 };
 
-/// System calls that give up with EINTR when a tracer stops them, although no handler ran
-/// (signal(7), "Interruption of system calls and library functions by stop signals"), and that have
-/// done nothing when they do.
+impl Interrupted {
+    /// Whether the call gave up for the stop alone and did nothing, so that it can be made anew. The
+    /// kernel does that by itself for most calls; these it lets end with EINTR although no handler
+    /// ran (signal(7), "Interruption of system calls and library functions by stop signals").
+    /// `is_socket` tells whether a file descriptor is a socket's.
+    pub(super) fn did_nothing(&self, is_socket: impl Fn(u64) -> bool) -> bool {
+        let among = |calls: &[libc::c_long]| {
+            calls
+                .iter()
+                .any(|call| u64::try_from(*call) == Ok(self.number))
+        };
+        among(&GIVE_UP) || among(&TIMED_ON_SOCKETS) && is_socket(self.first)
+    }
+}
+
+/// arch/x86/entry/syscalls/syscall_64.tbl; libc has no name for it.
 #[cfg(target_arch = "x86_64")]
-pub(super) const GIVE_UP: [libc::c_long; 7] = [
+const SYS_IO_PGETEVENTS: libc::c_long = 333;
+
+/// Calls that wait and give up. io_uring_enter gives up only where it submitted nothing.
+#[cfg(target_arch = "x86_64")]
+const GIVE_UP: [libc::c_long; 9] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
@@ -173,6 +213,30 @@ pub(super) const GIVE_UP: [libc::c_long; 7] = [
     libc::SYS_semtimedop,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_io_getevents,
+    SYS_IO_PGETEVENTS,
+    libc::SYS_io_uring_enter,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) const GIVE_UP: [libc::c_long; 0] = [];
+const GIVE_UP: [libc::c_long; 0] = [];
+
+/// Calls that give up on a socket with SO_RCVTIMEO or SO_SNDTIMEO (sock_intr_errno() of
+/// include/net/sock.h). What transferred any byte says so instead, and connect() goes on waiting for
+/// the connection that it began.
+#[cfg(target_arch = "x86_64")]
+const TIMED_ON_SOCKETS: [libc::c_long; 13] = [
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_connect,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const TIMED_ON_SOCKETS: [libc::c_long; 0] = [];

@@ -1,7 +1,9 @@
 //! Stopping every thread of a process, and letting all of them go again.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use nix::sys::ptrace;
@@ -24,13 +26,18 @@ pub(super) const OPTIONS: ptrace::Options = ptrace::Options::PTRACE_O_TRACESYSGO
 const PATIENCE: Duration = Duration::from_secs(5);
 /// After this long a thread that has not stopped is looked at for uninterruptible sleep.
 const DOUBT: Duration = Duration::from_millis(5);
-/// How long to wait before threads are looked at again.
+/// How long to wait at least before threads are looked at again.
 const NAP: Duration = Duration::from_micros(20);
+/// How long a borrowed thread may take from one stop to the next. It does nothing in between but enter
+/// or leave a call of ours that waits for nothing.
+const CALL_PATIENCE: Duration = Duration::from_secs(2);
+/// For so long a thread is looked at without rest: a call takes some microseconds.
+const ALERT: Duration = Duration::from_micros(500);
 
 /// A process none of whose threads executes an instruction of its own.
 ///
 /// Invariants: every thread of `stopped` is in PTRACE_EVENT_STOP. Every other live thread of the
-/// process is in uninterruptible sleep inside the kernel (vfork(2) waiting for its child, say) with
+/// process but the kernel's own, which execute no text, is in uninterruptible sleep inside the kernel (vfork(2) waiting for its child, say) with
 /// the stop pending, which it takes before it returns to user mode. No new thread can appear, for
 /// who would make it is stopped. Other processes that share the memory (a vfork child before exec)
 /// may run.
@@ -46,6 +53,8 @@ pub(super) struct Stopped<'t> {
     stopped: Vec<i32>,
     asleep: Vec<i32>,
     ended: BTreeSet<i32>,
+    /// The kernel's own threads of the process, which are left alone: see [`Target::executes`].
+    workers: BTreeSet<i32>,
     /// When the first thread was interrupted.
     pub(super) since: Instant,
 }
@@ -73,9 +82,19 @@ impl Event {
         }
     }
 
-    /// Waits for the next event of a thread that runs.
+    /// Waits for the next event of a thread that runs; TimedOut if none comes in [`CALL_PATIENCE`].
     pub(super) fn wait(tid: i32) -> io::Result<Event> {
-        Ok(Event::look(tid, WaitOptions::empty())?.unwrap_or(Event::Ended))
+        let begun = Instant::now();
+        loop {
+            if let Some(event) = Event::look(tid, WaitOptions::NOHANG)? {
+                return Ok(event);
+            }
+            match begun.elapsed() {
+                waited if waited < ALERT => std::thread::yield_now(),
+                waited if waited < CALL_PATIENCE => std::thread::sleep(NAP),
+                _ => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
     }
 
     fn look(tid: i32, options: WaitOptions) -> io::Result<Option<Event>> {
@@ -95,13 +114,17 @@ impl<'t> Stopped<'t> {
             stopped: Vec::new(),
             asleep: Vec::new(),
             ended: BTreeSet::new(),
+            workers: BTreeSet::new(),
             since: Instant::now(),
         };
         // A thread may make another until it is stopped itself, so look until none is new.
         let mut first = true;
         loop {
             let listed = target.threads().map_err(Refusal::from)?;
-            let new: Vec<i32> = listed.into_iter().filter(|tid| !all.knows(*tid)).collect();
+            let unknown = listed.into_iter().filter(|tid| !all.knows(*tid));
+            let (new, workers): (Vec<i32>, Vec<i32>) =
+                unknown.partition(|tid| target.executes(*tid));
+            all.workers.extend(workers);
             if new.is_empty() {
                 break;
             }
@@ -119,7 +142,10 @@ impl<'t> Stopped<'t> {
     }
 
     fn knows(&self, tid: i32) -> bool {
-        self.stopped.contains(&tid) || self.asleep.contains(&tid) || self.ended.contains(&tid)
+        self.stopped.contains(&tid)
+            || self.asleep.contains(&tid)
+            || self.ended.contains(&tid)
+            || self.workers.contains(&tid)
     }
 
     /// Attaches without stopping. All threads are attached to before one is stopped: the kernel
@@ -168,6 +194,7 @@ impl<'t> Stopped<'t> {
         let begun = Instant::now();
         let mut pending = threads;
         loop {
+            let look = Instant::now();
             let mut still = Vec::new();
             for tid in pending {
                 match Event::look(tid, WaitOptions::NOHANG).map_err(SwapError::Trace)? {
@@ -200,7 +227,8 @@ impl<'t> Stopped<'t> {
             if pending.is_empty() || begun.elapsed() > PATIENCE {
                 return Ok(pending);
             }
-            std::thread::sleep(NAP);
+            // This thread may run before all others. Half of the time is left to those it waits for.
+            std::thread::sleep(NAP.max(look.elapsed()));
         }
     }
 
@@ -237,25 +265,22 @@ impl<'t> Stopped<'t> {
         threads.iter().filter_map(read).collect()
     }
 
-    /// Makes a call anew that gave up with EINTR because of the stop and not for a signal, which is
-    /// what the kernel itself does for most others. One that waits for a time then waits for all of
-    /// it again.
-    fn renew_call(&mut self, tid: i32) {
+    /// Has a call made anew that gave up with EINTR because of the stop, unless a handler is to run:
+    /// what the kernel does by itself for most others. One that waits for a time then waits for all
+    /// of it again.
+    fn renew_call(&self, tid: i32) {
         let Ok(regs) = ptrace::getregs(NixPid::from_raw(tid)) else {
             return;
         };
-        let Some((number, place)) = registers::interrupted(&regs) else {
+        let Some((call, again)) = registers::interrupted(&regs) else {
             return;
         };
-        let gives_up = registers::GIVE_UP
-            .iter()
-            .any(|call| u64::try_from(*call) == Ok(number));
-        let signalled = || {
-            self.status(tid)
-                .is_none_or(|status| status.has_signal_to_handle())
+        let is_socket = |fd: u64| {
+            let link = format!("/proc/{}/task/{tid}/fd/{fd}", self.target.pid());
+            fs::read_link(link)
+                .is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"socket:"))
         };
-        if gives_up && !signalled() {
-            let again = registers::before_call(&regs, number, place);
+        if call.did_nothing(is_socket) {
             // A thread that cannot be written to has been killed.
             let _ = ptrace::setregs(NixPid::from_raw(tid), again);
         }

@@ -9,8 +9,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
-use procfs::FromBufRead;
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Stat};
+use procfs::{FromBufRead, FromRead};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::filesystem::io_error;
@@ -182,6 +182,18 @@ impl Target {
     /// The thread ids at this moment.
     pub(super) fn threads(&self) -> io::Result<Vec<i32>> {
         threads(self.pid)
+    }
+
+    /// Whether a thread executes text. The kernel's own threads in a process, io_uring's and vhost's,
+    /// only share its memory: they never return to user mode, so they can make no call for us, and a
+    /// stop would end the call that they wait in. One that cannot be asked has ended.
+    pub(super) fn executes(&self, tid: i32) -> bool {
+        /// include/linux/sched.h: "Task is an IO worker", "Kernel thread cloned from userspace thread"
+        /// (since Linux 6.4).
+        const PF_IO_WORKER: u32 = 0x10;
+        const PF_USER_WORKER: u32 = 0x4000;
+        Stat::from_file(format!("/proc/{}/task/{tid}/stat", self.pid))
+            .is_ok_and(|stat| stat.flags & (PF_IO_WORKER | PF_USER_WORKER) == 0)
     }
 
     /// Everything it maps, with what a plan needs to know of its text.
@@ -404,17 +416,6 @@ impl Status {
 
     pub(super) fn is_ending(&self) -> bool {
         matches!(self.state(), Some('Z' | 'X'))
-    }
-
-    /// Whether a signal that is not blocked waits for the thread and has a handler. (Signals that
-    /// are ignored wait too while a process is traced: kernel/signal.c, sig_ignored().)
-    pub(super) fn has_signal_to_handle(&self) -> bool {
-        let set = |name: &str| {
-            self.field(name)
-                .and_then(|mask| u64::from_str_radix(mask, 16).ok())
-                .unwrap_or(0)
-        };
-        (set("SigPnd") | set("ShdPnd")) & !set("SigBlk") & set("SigCgt") != 0
     }
 }
 

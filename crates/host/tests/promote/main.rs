@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod held;
+
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -78,10 +80,15 @@ impl Busy {
     }
 }
 
-/// The example `busy`, which cargo builds beside the tests.
+/// The example `busy`.
 fn program() -> PathBuf {
+    example("busy")
+}
+
+/// An example, which cargo builds beside the tests.
+fn example(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
-    own.ancestors().nth(2).unwrap().join("examples/busy")
+    own.ancestors().nth(2).unwrap().join("examples").join(name)
 }
 
 /// The leaf to promote to; says why where this machine has none.

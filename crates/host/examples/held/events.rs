@@ -1,0 +1,255 @@
+//! Waiting for events: epoll, poll, select, futexes, System V semaphores and messages, AIO.
+
+use std::io;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Held, Prepare, done, result};
+
+pub(crate) const KINDS: &[(&str, Prepare)] = &[
+    ("epoll_wait", || {
+        // SAFETY: every argument is live and of the size given.
+        epoll(|fd, event| unsafe { libc::epoll_wait(fd, event, 1, -1) })
+    }),
+    ("epoll_pwait", || {
+        // SAFETY: the caller's live event; no mask.
+        epoll(|fd, event| unsafe { libc::epoll_pwait(fd, event, 1, -1, null()) })
+    }),
+    ("epoll_pwait2", || {
+        // SAFETY: every argument is live and of the size given.
+        epoll(|fd, event| unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                fd,
+                event,
+                1,
+                null::<u8>(),
+                null::<u8>(),
+                8,
+            ) as i32
+        })
+    }),
+    ("poll", || {
+        // SAFETY: every argument is live and of the size given.
+        polling(|entry| unsafe { libc::poll(entry, 1, 600_000) })
+    }),
+    ("ppoll", || {
+        // SAFETY: every argument is live and of the size given.
+        polling(|entry| unsafe { libc::ppoll(entry, 1, null(), null()) })
+    }),
+    ("select", selecting),
+    ("futex", futex),
+    ("semop", || {
+        // SAFETY: every argument is live and of the size given.
+        semaphore(|id, step| unsafe { libc::semop(id, step, 1) })
+    }),
+    ("semtimedop", || {
+        let limit = libc::timespec {
+            tv_sec: 600,
+            tv_nsec: 0,
+        };
+        // SAFETY: a live step and time.
+        let call = move |id: i32, step: *mut libc::sembuf| unsafe {
+            libc::syscall(libc::SYS_semtimedop, id, step, 1, &raw const limit) as i32
+        };
+        semaphore(call)
+    }),
+    ("msgrcv", message),
+    ("eventfd", || {
+        let fd = eventfd()?;
+        let wait = move || {
+            let mut value = 0u64;
+            // SAFETY: eight live bytes.
+            result(unsafe { libc::read(fd, (&raw mut value).cast(), 8) } as _)
+        };
+        Ok(Held::new(8, wait, move || signal(fd)))
+    }),
+    ("io_getevents", aio),
+];
+
+fn eventfd() -> io::Result<i32> {
+    // SAFETY: no memory is involved.
+    Ok(done(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }.into())? as i32)
+}
+
+fn signal(fd: i32) {
+    // SAFETY: eight live bytes.
+    let written = unsafe { libc::write(fd, 1u64.to_ne_bytes().as_ptr().cast(), 8) };
+    assert_eq!(written, 8);
+}
+
+fn epoll(wait: fn(i32, *mut libc::epoll_event) -> i32) -> io::Result<Held> {
+    let fd = eventfd()?;
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: 0,
+    };
+    // SAFETY: a live event.
+    let epoll = unsafe {
+        let epoll = done(libc::epoll_create1(0).into())? as i32;
+        done(libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event).into())?;
+        epoll
+    };
+    let call = move || {
+        let mut event = event;
+        result(wait(epoll, &raw mut event).into())
+    };
+    Ok(Held::new(1, call, move || signal(fd)))
+}
+
+fn polling(wait: fn(*mut libc::pollfd) -> i32) -> io::Result<Held> {
+    let fd = eventfd()?;
+    let call = move || {
+        let mut entry = libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        result(wait(&raw mut entry).into())
+    };
+    Ok(Held::new(1, call, move || signal(fd)))
+}
+
+fn selecting() -> io::Result<Held> {
+    let fd = eventfd()?;
+    let call = move || {
+        let mut limit = libc::timeval {
+            tv_sec: 600,
+            tv_usec: 0,
+        };
+        // SAFETY: a live set and time.
+        unsafe {
+            let mut set: libc::fd_set = std::mem::zeroed();
+            libc::FD_SET(fd, &raw mut set);
+            let set = &raw mut set;
+            result(libc::select(fd + 1, set, null_mut(), null_mut(), &raw mut limit).into())
+        }
+    };
+    Ok(Held::new(1, call, move || signal(fd)))
+}
+
+static WORD: AtomicU32 = AtomicU32::new(0);
+
+fn futex() -> io::Result<Held> {
+    let call = || {
+        let limit = libc::timespec {
+            tv_sec: 600,
+            tv_nsec: 0,
+        };
+        // SAFETY: a static word and a live time.
+        let returned = result(unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                WORD.as_ptr(),
+                libc::FUTEX_WAIT,
+                0,
+                &raw const limit,
+            )
+        });
+        // Begun again after the word has changed, it has nothing to wait for.
+        if returned == -i64::from(libc::EAGAIN) && WORD.load(Ordering::Relaxed) == 1 {
+            return 0;
+        }
+        returned
+    };
+    let wake = || {
+        WORD.store(1, Ordering::Relaxed);
+        // SAFETY: a static word.
+        unsafe { libc::syscall(libc::SYS_futex, WORD.as_ptr(), libc::FUTEX_WAKE, 1) };
+    };
+    Ok(Held::new(0, call, wake))
+}
+
+fn semaphore(wait: impl Fn(i32, *mut libc::sembuf) -> i32 + 'static) -> io::Result<Held> {
+    // SAFETY: no memory is involved.
+    let id = done(unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) }.into())? as i32;
+    let step = |by| libc::sembuf {
+        sem_num: 0,
+        sem_op: by,
+        sem_flg: 0,
+    };
+    let call = move || {
+        let returned = result(wait(id, &mut step(-1)).into());
+        // SAFETY: no memory is involved.
+        unsafe { libc::semctl(id, 0, libc::IPC_RMID) };
+        returned
+    };
+    // SAFETY: a live step.
+    let raise = move || assert_eq!(unsafe { libc::semop(id, &mut step(1), 1) }, 0);
+    Ok(Held::new(0, call, raise))
+}
+
+fn message() -> io::Result<Held> {
+    // SAFETY: no memory is involved.
+    let id = done(unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) }.into())? as i32;
+    let call = move || {
+        let mut message = [0u64; 2];
+        // SAFETY: room for a type and eight bytes.
+        unsafe {
+            let returned = result(libc::msgrcv(id, message.as_mut_ptr().cast(), 8, 0, 0) as _);
+            libc::msgctl(id, libc::IPC_RMID, null_mut());
+            returned
+        }
+    };
+    let send = move || {
+        // SAFETY: a live type and eight bytes.
+        assert_eq!(
+            // SAFETY: every argument is live and of the size given.
+            unsafe { libc::msgsnd(id, [1u64, 2].as_ptr().cast(), 8, 0) },
+            0
+        );
+    };
+    Ok(Held::new(8, call, send))
+}
+
+/// struct iocb of include/uapi/linux/aio_abi.h.
+#[repr(C)]
+#[derive(Default)]
+struct Request {
+    data: u64,
+    key: u32,
+    flags: i32,
+    opcode: u16,
+    priority: i16,
+    fd: u32,
+    events: u64,
+    rest: [u64; 4],
+}
+
+fn aio() -> io::Result<Held> {
+    const IOCB_CMD_POLL: u16 = 5;
+    let fd = eventfd()?;
+    let mut context = 0u64;
+    let mut request = Request {
+        opcode: IOCB_CMD_POLL,
+        fd: fd.cast_unsigned(),
+        events: libc::POLLIN as u64,
+        ..Request::default()
+    };
+    // SAFETY: live arguments of the documented shapes.
+    unsafe {
+        done(libc::syscall(libc::SYS_io_setup, 1, &raw mut context))?;
+        let requests = [&raw mut request];
+        done(libc::syscall(
+            libc::SYS_io_submit,
+            context,
+            1,
+            requests.as_ptr(),
+        ))?;
+    }
+    let call = move || {
+        let mut event = [0u64; 4];
+        // SAFETY: room for one struct io_event.
+        result(unsafe {
+            libc::syscall(
+                libc::SYS_io_getevents,
+                context,
+                1,
+                1,
+                event.as_mut_ptr(),
+                null::<u8>(),
+            )
+        })
+    };
+    Ok(Held::new(1, call, move || signal(fd)))
+}

@@ -1,0 +1,122 @@
+//! A program for promotion to be tried on: it waits in one blocking call, which a stop must not end.
+//!
+//! `held` lists its kinds of calls. `held KIND` prints `ready`, enters the call, and lets it come to its
+//! own end when a line of input comes; then it prints `ok`, or `wrong: WHAT`. A kind that this kernel
+//! does not have prints `skipped: WHY` in place of `ready`.
+//! The program has [`LEN`] bytes of text to promote.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod events;
+mod files;
+mod signals;
+mod sockets;
+mod uring;
+
+use std::io;
+
+/// Bytes of text beside that of the program itself: four windows, of which three lie in it whole.
+const LEN: usize = 8 << 20;
+
+std::arch::global_asm!(
+    ".pushsection .text.held, \"ax\", @progbits",
+    ".balign 4096",
+    ".globl held_text",
+    "held_text:",
+    ".skip 8388608, 0xcc",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    static held_text: [u8; LEN];
+}
+
+/// A call that waits, and what lets it end.
+struct Held {
+    /// Makes the call; what it returned, an error as minus its number.
+    call: Box<dyn FnOnce() -> i64>,
+    /// What another thread does so that the call ends.
+    release: Box<dyn FnOnce() + Send>,
+    /// What the call then returns.
+    expected: i64,
+}
+
+impl Held {
+    fn new(
+        expected: i64,
+        call: impl FnOnce() -> i64 + 'static,
+        release: impl FnOnce() + Send + 'static,
+    ) -> Held {
+        Held {
+            call: Box::new(call),
+            release: Box::new(release),
+            expected,
+        }
+    }
+}
+
+/// How a kind of call is prepared; an error where this kernel does not have it.
+type Prepare = fn() -> io::Result<Held>;
+
+/// What the kernel returned.
+fn result(returned: libc::c_long) -> i64 {
+    match returned {
+        -1 => -i64::from(io::Error::last_os_error().raw_os_error().unwrap()),
+        other => other,
+    }
+}
+
+/// As [`result`], for calls before the one that waits.
+fn done(returned: libc::c_long) -> io::Result<libc::c_long> {
+    match returned {
+        -1 => Err(io::Error::last_os_error()),
+        other => Ok(other),
+    }
+}
+
+fn line() -> usize {
+    io::stdin().read_line(&mut String::new()).unwrap()
+}
+
+fn kinds() -> impl Iterator<Item = (&'static str, Prepare)> {
+    [
+        sockets::KINDS,
+        events::KINDS,
+        files::KINDS,
+        signals::KINDS,
+        uring::KINDS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}
+
+fn main() {
+    // SAFETY: the text is never written to.
+    assert_eq!(unsafe { held_text[LEN / 2] }, 0xcc);
+    let Some(wanted) = std::env::args().nth(1) else {
+        kinds().for_each(|(name, _)| println!("{name}"));
+        return;
+    };
+    if wanted == "mask" {
+        return signals::mask();
+    }
+    let (_, prepare) = kinds().find(|(name, _)| *name == wanted).unwrap();
+    let held = match prepare() {
+        Ok(held) => held,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let release = held.release;
+    let releaser = std::thread::spawn(|| {
+        line();
+        release();
+    });
+    println!("ready");
+    let returned = (held.call)();
+    match returned == held.expected {
+        true => println!("ok"),
+        false => println!("wrong: returned {returned}, not {}", held.expected),
+    }
+    // Without a line, which a call that ended too early leaves waited for, the process just ends.
+    drop(releaser);
+}

@@ -1,0 +1,109 @@
+//! Waiting for signals.
+
+use std::io;
+use std::mem::{MaybeUninit, zeroed};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Held, Prepare, result};
+
+pub(crate) const KINDS: &[(&str, Prepare)] = &[
+    ("sigtimedwait", || {
+        waiting(|set| {
+            let limit = libc::timespec {
+                tv_sec: 600,
+                tv_nsec: 0,
+            };
+            // SAFETY: a live set and time.
+            unsafe { libc::sigtimedwait(set, null_mut(), &raw const limit) }
+        })
+    }),
+    // SAFETY: a live set.
+    ("sigwaitinfo", || {
+        // SAFETY: every argument is live and of the size given.
+        waiting(|set| unsafe { libc::sigwaitinfo(set, null_mut()) })
+    }),
+    ("sigsuspend", || {
+        handle();
+        block();
+        // SAFETY: a live set, which is empty.
+        let call = || result(unsafe { libc::sigsuspend(&empty()) }.into());
+        Ok(Held::new(-i64::from(libc::EINTR), call, send))
+    }),
+];
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count(_signal: i32) {
+    HANDLED.fetch_add(1, Ordering::Relaxed);
+}
+
+fn empty() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset() fills it.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+fn ours() -> libc::sigset_t {
+    let mut set = empty();
+    // SAFETY: a live set.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGUSR1) };
+    set
+}
+
+fn block() {
+    // SAFETY: a live set.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &ours(), null_mut()) };
+}
+
+fn handle() {
+    // SAFETY: the handler only counts.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = count as *const () as usize;
+        libc::sigaction(libc::SIGUSR1, &raw const action, null_mut());
+    }
+}
+
+fn send() {
+    // SAFETY: to this process itself.
+    unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
+}
+
+fn waiting(call: fn(*const libc::sigset_t) -> i32) -> io::Result<Held> {
+    block();
+    Ok(Held::new(
+        libc::SIGUSR1.into(),
+        move || result(call(&ours()).into()),
+        send,
+    ))
+}
+
+/// `held mask`: the way to wait for events and signals without a race. SIGUSR1 is blocked but while
+/// epoll_pwait() waits, so that each must end the wait. Prints the number of those handled so far
+/// whenever a wait ends, and ends with the process that started it.
+pub(crate) fn mask() {
+    handle();
+    block();
+    // SAFETY: without memory; the parent's end ends this process.
+    let epoll = unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::epoll_create1(0)
+    };
+    println!("ready");
+    loop {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: a live event, time and mask.
+        let returned = unsafe {
+            let mask = empty();
+            libc::epoll_pwait(epoll, &raw mut event, 1, -1, &raw const mask)
+        };
+        if result(returned.into()) != -i64::from(libc::EINTR) {
+            return println!("wrong: epoll_pwait returned {returned}");
+        }
+        println!("{}", HANDLED.load(Ordering::Relaxed));
+    }
+}
