@@ -107,10 +107,10 @@ cat <<EOF
 
 Written by \`make bench-fix\`: \`$(basename "$source")\`, $((size / 1000000)) MB, read from a warm page cache and written
 to $(findmnt -n -o FSTYPE -T "$scratch"); medians of $rounds interleaved rounds on $(nproc) cores, Linux $(uname -r). Ratios are to \`cp\`.
-\`fix\` includes its verification, which reads both files, and the fsync of the new file; \`cp\`
-does neither. \`patchelf\` moves sections only where it must make room, and raises no alignment of
-text; \`llvm-objcopy\` lays the file out anew with the alignment it has. \`elfedit\` of binutils
-edits fields of the ELF header only and has no comparable job.
+\`fix\` includes its verification, which reads both files, and the fsync of the new file; \`cp\` does neither.
+\`patchelf\` moves sections only where it must make room, and does not raise the alignment of text.
+\`llvm-objcopy\` lays the file out anew with the alignment that it has. \`elfedit\` of binutils edits only
+fields of the ELF header, so it is not compared.
 
 EOF
 table
@@ -118,9 +118,9 @@ cat <<'EOF'
 
 ## Where the filesystem shares blocks
 
-What does not move within a block is shared with the old file, and not read for the proof either:
-the filesystem tells which blocks both files have. `cp` is that without sharing, on the same
-filesystem: a loop device over memory, so that no disk is measured.
+Blocks whose bytes do not move are shared with the old file. The proof does not read them either, because the
+filesystem tells which blocks both files have. `cp` copies without sharing, on the same filesystem. That
+is a loop device over memory, so no disk is measured.
 EOF
 for filesystem in xfs btrfs; do
     printf '\n### %s\n\n' "$filesystem"
@@ -140,7 +140,7 @@ cat <<'EOF'
 
 ## Tools that keep the old file
 
-A fix keeps the build id and changes file offsets. gdb and addr2line go by addresses and notice
-nothing. perf goes by offsets, in the copies of files that it keeps by build id (`~/.debug`): after a
-fix of a program that was profiled before, `perf buildid-cache -u FILE` gives it the new one.
+A fix keeps the build id and changes file offsets. gdb and addr2line go by addresses and notice nothing. perf
+goes by offsets, in the copies of files that it keeps by build id (`~/.debug`). After a fix of a program
+that was profiled before, give perf the new file by `perf buildid-cache -u FILE`.
 EOF

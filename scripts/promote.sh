@@ -50,9 +50,8 @@ have() {
 cat <<END
 # Promotion of running programs
 
-Made by \`make results-promote\`, which runs \`scripts/promote.sh\`: each program works all the time, is
-promoted and mapped back three times, and promoted once more. Times are of this machine as it was
-then: Linux $(uname -r) on $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg).
+Made by \`make results-promote\`, which runs \`scripts/promote.sh\`. Each program works all the time. It is promoted
+and mapped back three times, and promoted once more. Times are of one machine: Linux $(uname -r) on $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg).
 END
 
 cat >"$work/big.c" <<'END'

@@ -23,20 +23,20 @@ cat <<TEXT
 # hugetext run and keep, measured
 
 Written by \`make results-run\` on $(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1).
-Wall times are medians of 21 rounds, in each of which both ways are started in turn; differences and
-ratios are taken within rounds.
+Wall times are medians of 21 rounds. Each round starts both ways in turn; differences and ratios are taken
+within rounds.
 
 ## Starts
 
-Each program starts, does next to nothing and ends, plainly and behind \`hugetext run\`, whose own work
-is part of the time: it looks at the program and its libraries, finds their copies in the store and
-mounts them. \`true\` has no text worth a window, so its row is what \`run\` costs by itself.
+Each program starts, does next to nothing and ends, once plainly and once behind \`hugetext run\`. The work of
+\`run\` is part of the time: it looks at the program and its libraries, finds their copies in the store and
+mounts them. \`true\` has no text that fills a window, so its row shows what \`run\` costs by itself.
 
-Both ways find the page cache as \`run\` left it. Files that it warms in place are warm for the plain
-start too, so only copies and fixes can show a gain here; what warm text is worth against cold is in
-[results.md](results.md). \`gcc\` starts cc1 and rustup starts rustc, which \`run\` does
-not see without \`--also\` (\`hugetext learn\` names them); rustc's libraries need a fix. \`--also\` of a
-directory looks at every file in it, each time. \`run\` is meant to add 3 ms at most.
+Both ways find the page cache as \`run\` left it. Files that \`run\` warms in place are warm for the plain start
+too, so only copies and fixes can show a gain here. [results.md](results.md) compares warm text with small
+folios. \`gcc\` starts cc1 and rustup starts rustc, which \`run\` does not see without \`--also\` (\`hugetext
+learn\` names them). rustc's libraries need a fix. \`--also\` of a directory looks at every file in it, each
+time. \`run\` is meant to add 3 ms at most.
 
 | | plain | run | difference | ratio |
 |---|---|---|---|---|
@@ -87,10 +87,10 @@ if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null
 
 ## rustc against the page cache it usually finds
 
-Most text of rustc is in two libraries that are incongruent with their files. Here the plain side has
-them in the small folios of page faults, as a machine without hugetext; the other side starts behind
-\`hugetext run\`, which shows fixed copies. rustc is a copy of the toolchain that nobody else runs.
-In the second row ten compilations follow one another inside one \`run\`, as in a build.
+Most text of rustc is in two libraries that are incongruent with their files. Here the plain side has them
+in the small folios of page faults, as on a machine without hugetext. The other side starts behind
+\`hugetext run\`, which shows fixed copies. rustc is a copy of the toolchain that nobody else runs. In the
+second row ten compilations follow one another inside one \`run\`, as in a build.
 
 | | plain | run | difference | ratio |
 |---|---|---|---|---|
@@ -156,8 +156,8 @@ cat <<TEXT
 
 ## A hundred processes of one program
 
-The text of 100 instances of cc1 that run at once. Rss counts shared pages once for each process, Pss
-divides each page by the processes that map it: the sum of Pss is what all of them take together. The
+The text of 100 instances of cc1 that run at once. Rss counts shared pages once for each process. Pss
+divides each page by the processes that map it, so the sum of Pss is what all of them take together. The
 text is $((size >> 20)) MiB long.
 
 | | sum of Rss | sum of Pss | by huge leaves, sum |
@@ -173,7 +173,7 @@ cat <<TEXT
 
 ## What keep holds
 
-\`hugetext keep daemon\` with cc1 on its list: locked memory is page cache that every instance shares.
+This is \`hugetext keep daemon\` with cc1 on its list. Locked memory is page cache that every instance shares.
 
 TEXT
 mkfifo "$scratch/told"

@@ -30,14 +30,14 @@ case $hugetext in /*) ;; *) hugetext=$PWD/$hugetext ;; esac
 cat <<TEXT
 # Instruction-TLB misses, counted
 
-Written by \`make results-tlb\`; how it counts, and what that is worth: [tlb.md](tlb.md).
+Written by \`make results-tlb\`. [tlb.md](tlb.md) says how it counts, and what that is worth.
 $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(gcc --version | head -n 1).
-All on one processor: emulator and models in turn. It may have been busy with other work too.
+The emulator and the models took turns on one processor, which may have been busy with other work too.
 
 ## What was counted elsewhere, in hardware
 
-From the kernel list, for builds of Linux 7.0-rc1: \`perf\`'s itlb-misses, per 1000 instructions in
-brackets.
+These are from the kernel list, for builds of Linux 7.0-rc1: \`perf\`'s itlb-misses, and in brackets those
+per 1000 instructions.
 
 | machine, build | base | 64K folios, aligned | PMD-aligned |
 |---|---|---|---|
@@ -48,13 +48,13 @@ brackets.
 [1] "binfmt_elf: Align eligible read-only PT_LOAD segments to PMD_SIZE for THP", v4, cover letter.
 [2] Replies to "arm64/mm: contpte-sized exec folios for 16K and 64K pages"; the last column is [1].
 
-Beside the first row belongs \`fixed\` of zen4, beside the others \`64k-folios\` and \`fixed\` of the two
-Cortex cores. What can be compared is how much a layout saves, not the height: those are whole
-builds, with make, shell, assembler and linker, thousands of cold starts and the kernel in between, a
-newer compiler, and an event that counts walks on Zen (arch/x86/events/amd/core.c) and refills on the
-Cortex cores (L1I_TLB_REFILL). Below, one compilation runs from start to end, and second levels are
-not shared with data. The 64K column differs most: in hardware the folios were those that the page
-cache happened to hold, while \`64k-folios\` supposes them everywhere.
+Compare the first row with \`fixed\` of zen4, and the others with \`64k-folios\` and \`fixed\` of the two Cortex
+cores. How much a layout saves can be compared; the number of misses cannot. In hardware these were whole
+builds, with make, shell, assembler and linker, thousands of cold starts, the kernel in between, and a
+newer compiler. The event counts walks on Zen (arch/x86/events/amd/core.c) and refills on the Cortex cores
+(L1I_TLB_REFILL). Below, one compilation runs from start to end, and second levels are not shared with
+data. The column of 64K folios differs most: in hardware the folios were those that the page cache
+happened to hold, and \`64k-folios\` supposes them everywhere.
 TEXT
 measure real "A real compilation: $(wc -l < "$directory/ten.i") preprocessed lines, -O2" \
     -- "$cc1" -quiet -fpreprocessed -O2 ten.i -o /dev/null
@@ -75,7 +75,7 @@ cat <<TEXT
 
 ## How close this comes to the hardware
 
-Per 1000 instructions, Zen 4's walks and what of them is saved:
+The table has Zen 4's walks per 1000 instructions, and how many of them are saved:
 
 | | base pages | PMD leaves | |
 |---|---|---|---|
@@ -83,15 +83,15 @@ Per 1000 instructions, Zen 4's walks and what of them is saved:
 | model, a real compilation | $zen | $(mpki real zen4 fixed 2) | $(saved real zen4 fixed 2) |
 | model, an empty compilation | $(mpki empty zen4 4k 2) | $(mpki empty zen4 fixed 2) | $(saved empty zen4 fixed 2) |
 
-The saving of a long compilation is the hardware's to within a point. The height is not: the model has
+The saving of a long compilation agrees with the hardware's to within a point. The count does not: the model has
 $(awk "BEGIN { printf \"%.1f\", 0.445 / $zen }") times fewer walks. What it leaves out adds misses: the kernel and the other programs of a build in the
-same TLBs, a second thread on the core that shares them, fetches down wrong paths, and a newer compiler
-of other size. An empty compilation shows what cold starts alone do, and where the rest stays: what
-is saved is less, because each window and each small library still misses once.
+same TLBs, a second thread on the core that shares them, fetches down wrong paths, and a newer compiler of
+another size. An empty compilation shows cold starts alone. It saves less, because each window and each
+small library still misses once.
 
 On Cortex-A53 the hardware's 0.291 lies between the model's second level ($(mpki real cortex-a53 4k 2)) and its first ($(mpki real cortex-a53 4k 1)), so
 that the event cannot be said to be either; -92.4% there stands beside $(saved real cortex-a53 fixed 1) (first level) and $(saved real cortex-a53 fixed 2) (second)
-here. So: trust the direction and the size of what a layout saves, not how many misses there are.
+here. Trust the direction and the size of what a layout saves; do not trust the number of misses.
 TEXT
 
 if [ -x /usr/bin/node ]; then

@@ -62,10 +62,11 @@ fn shown(option: &str) -> &str {
 const HEADER: &str = "\
 # What linkers lay out
 
-Written by `make linkers`: one program of 6 MB of text, linked by every linker of Debian 12 with
-every combination of the options that decide its layout, and what leaves of 2 MiB can map of its
-text: as it is, after `hugetext fix` (`align` or `shift`), and after `fix --strategy merge`.
-An empty column: the linker has no such option. docs/link-time.md says how to give these options in each build system.
+Written by `make linkers`. One program with 6 MB of text is linked by every linker of Debian 12, with every
+combination of the options that decide its layout. The table shows how much of its text leaves of 2 MiB can
+map: as it is, after `hugetext fix` (`align` or `shift`), and after `fix --strategy merge`.
+An empty column means that the linker has no such option. [link-time.md](link-time.md) says how to give these options
+in each build system.
 
 | linker | code | read-only data | max-page-size | PT_LOADs | file | now | fix | after fix | merged |
 |---|---|---|---|---|---|---|---|---|---|
