@@ -6,12 +6,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_change, move_mount, open_tree, unmount,
 };
-use rustix::process::{getegid, geteuid, getgid, getuid};
-use rustix::thread::{CapabilitySet, UnshareFlags, capabilities, unshare_unsafe};
+use rustix::process::{chroot, fchdir, getegid, geteuid, getgid, getuid};
+use rustix::thread::{
+    CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilities, move_into_link_name_space,
+    unshare_unsafe,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{ChildError, in_child};
@@ -109,8 +113,7 @@ impl Namespace {
         match self {
             Namespace::Mount => {
                 unshare(UnshareFlags::NEWNS)?;
-                let receive = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-                mount_change("/", receive)?;
+                keep_mounts_in()?;
             }
             // The kernel sees to it that mounts made here do not get out (mount_namespaces(7)).
             Namespace::User => {
@@ -124,6 +127,26 @@ impl Namespace {
         }
         Ok(())
     }
+}
+
+/// Has mounts of this process's new namespace appear nowhere else. They are reached by the mount at its
+/// root. The root directory of a chroot need not be a mount: the kernel then goes to the namespace's root
+/// for us (setns(2)), and this process enters its own root and working directory again.
+fn keep_mounts_in() -> io::Result<()> {
+    let receive = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    match mount_change("/", receive) {
+        Err(Errno::INVAL) => {}
+        changed => return Ok(changed?),
+    }
+    let directory = |path| open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+    let (root, working) = (directory("/")?, directory(".")?);
+    let own = fs::File::open("/proc/self/ns/mnt")?;
+    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Mount))?;
+    let changed = mount_change("/", receive);
+    fchdir(&root)?;
+    chroot(".")?;
+    fchdir(&working)?;
+    Ok(changed?)
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {

@@ -20,6 +20,7 @@ struct Root(tempfile::TempDir);
 enum Mounted {
     Nothing,
     Proc,
+    ProcAndSysfs,
 }
 
 impl Root {
@@ -55,6 +56,10 @@ impl Root {
             Mounted::Nothing => r#"exec chroot "$0" /bin/hugetext "$@""#,
             Mounted::Proc => {
                 r#"mount -t proc proc "$0/proc" && exec chroot "$0" /bin/hugetext "$@""#
+            }
+            Mounted::ProcAndSysfs => {
+                r#"mount -t proc proc "$0/proc" && mount -t sysfs sysfs "$0/sys" &&
+                exec chroot "$0" /bin/hugetext "$@""#
             }
         };
         let mut unshare = Command::new("unshare");
@@ -126,6 +131,30 @@ fn fix_replaces_a_file() {
     }
     let left = fs::read_dir(root.path("bin")).unwrap().count();
     assert_eq!(left, 2, "no temporary file is left");
+}
+
+#[test]
+fn run_shows_a_copy_in_place_of_the_program() {
+    let Some(root) = Root::new() else { return };
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        println!("skipped: in a chroot only root may make a namespace");
+        return;
+    }
+    let reached = |output: &Output| -> u64 {
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["summary"]["reached"].as_u64().unwrap()
+    };
+    let check = ["check", "--json", "/bin/subject"];
+    let before = root.run(Mounted::ProcAndSysfs, &check);
+    let run = ["run", "-v", "--store", "/tmp/store", "--", "/bin/subject"];
+    let output = root.run(Mounted::ProcAndSysfs, &[&run[..], &check].concat());
+    let said = stderr(&output);
+    if said.contains("no transparent huge pages") {
+        println!("skipped: {said}");
+        return;
+    }
+    assert!(!said.contains("no mount namespace"), "{said}");
+    assert!(reached(&output) > reached(&before), "{said}");
 }
 
 #[test]
