@@ -26,7 +26,7 @@ lint: ## formatting, clippy and shellcheck, without tolerance
 test: ## everything that must hold before a change lands
 	scripts/setup.sh test
 	$(MAKE) lint
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 	$(MAKE) lab-slice
 
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
