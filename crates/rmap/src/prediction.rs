@@ -131,17 +131,17 @@ impl Prediction {
             .join(", ");
         let mut text = format!(
             "## Predicted\n\n\
-             A simulation (`crates/rmap`) of machines that were not at hand: each core starts processes, one\n\
-             after the other, and meets the others at the locks of libc, the loader and the program.\n\n\
-             - From guests without the set, at one nanosecond an instruction: a start takes {:.0} µs, and of\n  \
-               {:.1} trips each holds a lock for {:.0} ns, watched by LOCK_STAT. With the set there are {:.1}.\n\
-             - From user space on {}, the series' own code on the rwsems of pthreads: a change of the tree\n  \
-               takes {:.0} ns; what two processors change in turn, {:.0} ns more for the lock and {:.0} for the\n  \
-               tree. The hypervisor places the two near or far; this is the farthest that was seen.\n\
-             - Counted from the code: how the trips fall on the files, {shares}.\n\n\
-             Left out: that those who wait slow down the one who works, and that a cache line takes longer\n\
-             between sockets. Process starts a second of all cores together, and the share of their time spent\n\
-             waiting:\n\n\
+             This is a simulation (`crates/rmap`) of machines that were not available. Each core starts processes, one\n\
+             after the other, and meets the others at the locks of libc, the loader and the program. Its inputs are:\n\n\
+             - From guests without the set, at one nanosecond an instruction: a start takes {:.0} µs and makes\n  \
+               {:.1} trips. Each trip holds a lock for {:.0} ns, as LOCK_STAT saw. With the set a start makes {:.1}.\n\
+             - From user space on {}, with the series' own code on rwsems of pthreads: a change of the tree\n  \
+               takes {:.0} ns. Where two processors take turns, the lock takes {:.0} ns more and the tree {:.0} ns more.\n  \
+               The hypervisor places the two processors near or far; these are the largest times that were seen.\n\
+             - Counted from the code: the trips go to the files as follows, {shares}.\n\n\
+             The simulation leaves out that waiting cores slow down the working one, and that a cache line takes longer\n\
+             between sockets. The table has the process starts of all cores together in a second, and the part of their\n\
+             time that they wait:\n\n\
              | cores | one lock | waiting | lock without tree | waiting | shards | waiting | shards, fewer trips |\n\
              |---:|---:|---:|---:|---:|---:|---:|---:|\n",
             input.start_ns / 1000.0,
@@ -189,9 +189,9 @@ impl Prediction {
             .find(|row| row.one_lock.cores == 112)
             .map_or(0.0, |row| row.one_lock.waiting);
         format!(
-            "\nReported of real machines of 64 and more cores: leaving these files out of the trees, the lock\n\
-             kept, gains about 80 %; here up to {:.0} %. A profile of 112 cores spent 91 % waiting for the\n\
-             lock; here {:.0} %.\n",
+            "\nOn real machines with 64 and more cores, leaving these files out of the trees and keeping the lock was\n\
+             reported to gain about 80 %; here it gains up to {:.0} %. In a profile of 112 cores 91 % of the time was\n\
+             spent waiting for the lock; here it is {:.0} %.\n",
             (gain - 1.0) * 100.0,
             waiting * 100.0,
         )

@@ -44,9 +44,9 @@ fn introduction(records: &[Record]) -> String {
     });
     format!(
         "# Exec storms and the lock of a file\n\n\
-         Written by `make docs-rmap` from [rmap.jsonl](rmap.jsonl), the record of `make test-rmap`;\n\
-         [kernel/rmap/README.md](../kernel/rmap/README.md) says what the sets trips and rmap do, with which kernels\n\
-         are compared. {origin}\n\n"
+         Written by `make docs-rmap` from [rmap.jsonl](rmap.jsonl), the record of `make test-rmap`.\n\
+         The kernels with the sets trips and rmap are compared with the kernel without them;\n\
+         [kernel/rmap/README.md](../kernel/rmap/README.md) says what these sets do. {origin}\n\n"
     )
 }
 
@@ -63,15 +63,15 @@ fn storms(records: &[Record]) -> String {
     }
     let mut text = String::from(
         "## Trips to the locks\n\n\
-         As many shells as the guest has processors start a small program 160 times together: fork,\n\
-         exec, exit. 32 more processes wait, because a system has them. LOCK_STAT counts how often the\n\
-         locks of the reverse map of files are taken, how often that waited, and how long. *One tree* is the\n\
-         kernel with both sets, told not to split files; *to shards* says how many of the trips are to the locks\n\
-         of a part of a file. Guests of the three kernels took turns; each row is all of its storms together, with\n\
-         the median and the spread of their contended trips.\n\n\
-         **The guest's processors share two, and are emulated.** At most two of them run at a time; one\n\
-         that is put aside while it holds a lock makes the others wait for as long as that lasts. So few\n\
-         trips meet another, and those that do wait too long. Compare the kernels, not the machine.\n\n\
+         As many shells as the guest has processors start a small program 160 times together: fork, exec, exit.\n\
+         32 more processes wait, as on a real system. LOCK_STAT counts how often the locks of the reverse map of\n\
+         files are taken (*trips*), how often a trip waited, and how long. *One tree* is the kernel with both sets,\n\
+         told not to split files. *To shards* is the part of the trips that went to the locks of shards. Guests of\n\
+         the three kernels took turns. Each row is all of its storms together, with the median and the spread of\n\
+         their contended trips.\n\n\
+         **The guest's processors are emulated and share two real ones.** At most two of them run at a time. A\n\
+         processor that is put aside while it holds a lock makes the others wait until it runs again. So few trips\n\
+         meet another, and those wait too long. Compare the kernels with each other, and not with a machine.\n\n\
          | processors | kernel | storms | trips per start | | to shards | contended per 1000 starts | | median (spread) | waited, µs per start | |\n\
          |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
@@ -129,8 +129,8 @@ fn median(sorted: &[f64]) -> f64 {
 /// Trips of a storm of one worker, which meet no other, counted in instructions.
 fn alone(records: &[Record]) -> String {
     let mut text = String::from(
-        "Of a hundred starts on one processor, time counted in instructions, one a nanosecond (*option off*:\n\
-         both sets are applied, CONFIG_I_MMAP_SHARDS is not set: what trips does by itself):\n\n\
+        "This is of a hundred starts on one processor, with time counted in instructions, one a nanosecond. *Option\n\
+         off* has both sets, without CONFIG_I_MMAP_SHARDS; it shows what the set trips does by itself.\n\n\
          | kernel | trips per start | | held, ns per trip |\n|---|---:|---:|---:|\n",
     );
     let mut first = None;
@@ -164,10 +164,10 @@ fn counted(record: &Record) -> Option<(&'static str, f64)> {
 fn instructions(records: &[Record]) -> String {
     let mut text = String::from(
         "## Counted in instructions\n\n\
-         QEMU counts instructions instead of time: one is one nanosecond, caches and other processors\n\
-         cost nothing. These kernels debug no locks. The walks are over libc, mapped by a thousand processes\n\
-         that were started by exec and wait. A file has the shards that are named, as on a machine of as\n\
-         many processors.\n\n\
+         QEMU counts instructions instead of time: one is one nanosecond; caches and other processors cost nothing.\n\
+         These kernels do not debug locks. The walks are over libc, which a thousand processes map; they were\n\
+         started by exec and wait. A file has as many shards as the table says, as on a machine with as many\n\
+         processors.\n\n\
          | | shards | without | one tree | with | |\n|---|---:|---:|---:|---:|---:|\n",
     );
     for record in records.iter().filter(|record| record.side == Side::With) {
@@ -236,10 +236,11 @@ fn memory(records: &[Record]) -> String {
         .unwrap_or(0);
     format!(
         "## Memory\n\n\
-         What the kernel allocates for every file and every process, in bytes, and how many a slab holds:\n\n\
+         The table has the bytes that the kernel allocates for every file and every process, and how many objects a\n\
+         slab holds:\n\n\
          | | without | with | a slab, without | with |\n|---|---:|---:|---:|---:|\n{rows}\n\
-         A file that is split takes a cache line more for each shard, of which it has {most} at most: {} bytes.\n\
-         A KUnit test holds a shard to that.\n\n",
+         A file that is split takes one more cache line for each shard. It has {most} shards at most: {} bytes. A KUnit\n\
+         test checks the size of a shard.\n\n",
         most * 64
     )
 }
@@ -270,8 +271,8 @@ fn race(records: &[Record]) -> String {
     }
     format!(
         "## A deadlock of Linux 7.3\n\n\
-         The stress found it, and the set collapse mends it: MADV_COLLAPSE of a file on ext4 while holes are\n\
-         punched into it, for two minutes. *Without* is Linux 7.3 as it is.\n\n\
+         The stress found it, and the set collapse removes it. The test is MADV_COLLAPSE of a file on ext4 while\n\
+         holes are punched into it, for two minutes. *Without* is Linux 7.3 as it is.\n\n\
          | | holes punched | collapses tried | done | |\n|---|---:|---:|---:|---|\n{rows}\n"
     )
 }
@@ -281,8 +282,8 @@ fn off(records: &[Record]) -> String {
     let section = |record: &Record| match &record.what {
         What::Off { functions, differ } => Some(format!(
             "## With the option off\n\n\
-             Of the {functions} functions of the x86-64 kernel of CI, {} are not the same, instruction by\n\
-             instruction, with rmap and its option off as without rmap{}\n\n",
+             CI's x86-64 kernel has {functions} functions. Of these, {} differ in any instruction between the kernel\n\
+             with rmap and its option off and the kernel without rmap{}\n\n",
             differ.len(),
             names(differ),
         )),
@@ -321,7 +322,7 @@ fn compiled(records: &[Record]) -> String {
             }
             What::NotCompiled { files } => {
                 rest = format!(
-                    "Compiled by none of these: {} of the files{}\n\n",
+                    "These do not compile {} of the files{}\n\n",
                     files.len(),
                     names(files)
                 );
@@ -334,8 +335,8 @@ fn compiled(records: &[Record]) -> String {
     }
     format!(
         "## Compiled\n\n\
-         The files that take the locks, go through the trees or know the fields, without a warning, beside\n\
-         the kernels that were booted. The option wants an MMU and several processors.\n\n\
+         These are the files that take the locks, go through the trees or use the fields. They compile without a\n\
+         warning, besides the kernels that were booted. The option needs an MMU and several processors.\n\n\
          | | configuration | gcc | option | files |\n|---|---|---:|---|---:|\n{rows}\n{rest}"
     )
 }
@@ -363,9 +364,9 @@ fn stress_section(record: &Record) -> Option<String> {
     };
     Some(format!(
         "## Stress\n\n\
-         A kernel with KASAN, PROVE_LOCKING and DEBUG_VM, {} processors, {seconds} seconds of work,\n\
-         of which a pause of the host counts as two at most, {}: no report, no worker failed. An emulated\n\
-         guest does far less in that time than a machine.\n\n\
+         A kernel with KASAN, PROVE_LOCKING and DEBUG_VM ran on {} processors for {seconds} seconds of work, on {}.\n\
+         A pause of the host counts as two seconds at most. There was no report, and no worker failed. An\n\
+         emulated guest does far less in that time than a machine.\n\n\
          - Steps: {}.\n- Audit with every worker stopped where it was: {}.\n\
          - Audit after all of them had ended: {}.\n- Seen by the kernel: {}.\n\n",
         record.cpus,
