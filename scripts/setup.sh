@@ -31,6 +31,7 @@ packages_of() {
         echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
         echo valgrind   # runs them elsewhere
         echo gdb        # what it and Valgrind run is not to be promoted
+        echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap # a sandbox that run must not change anything in
         ;;
     lab)

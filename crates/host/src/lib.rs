@@ -63,7 +63,8 @@ pub use promote::{
 pub use region::{Advice, Region, advise_process, while_busy};
 pub use rights::{Written, anonymous_folios};
 pub use store::{
-    Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Store, StoreError, WriteError, may_stand_in,
+    Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Identity, Original, Store, StoreError,
+    WriteError, may_stand_in,
 };
 pub use stubs::{StubFile, Stubs, detached_huge_tmpfs};
 pub use trace::{Moment, watch};

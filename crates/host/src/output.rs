@@ -173,12 +173,24 @@ impl Replacement {
         fchown(&self.file, Some(uid), Some(gid)).map_err(|e| failed("owner")(e.into()))
     }
 
-    /// Gives the new file what decides about access to `old` except its owner: mode, ACL,
-    /// capabilities and security label; and its times. Call it after the last write, and after
-    /// [`Replacement::copy_owner`], which clears set-id bits.
-    pub fn copy_rights(&self, old: &File) -> Result<(), ReplaceError> {
+    /// Gives the new file the group of `old`; needs CAP_CHOWN unless the caller is in it.
+    pub fn copy_group(&self, old: &File) -> Result<(), ReplaceError> {
+        let metadata = old.metadata().map_err(failed("metadata"))?;
+        let group = Gid::from_raw(metadata.gid());
+        fchown(&self.file, None, Some(group)).map_err(|e| failed("group")(e.into()))
+    }
+
+    /// Gives the new file what decides about access to `old` except its owner and the right to
+    /// write, which nobody gets: mode, ACL and security label; and its times. Call it after the last
+    /// write, and after [`Replacement::copy_group`].
+    pub fn copy_reading_rights(&self, old: &File) -> Result<(), ReplaceError> {
         let decides = |name: &[u8]| name.starts_with(b"security.") || name.starts_with(b"system.");
-        self.copy_rest(old, 0o7777, decides)
+        let metadata = old.metadata().map_err(failed("metadata"))?;
+        // The mode last: it is also the mask of the ACL.
+        self.copy_xattrs(old, decides)?;
+        let mode = Mode::from_raw_mode(metadata.mode() & 0o555);
+        fchmod(&self.file, mode).map_err(|e| failed("mode")(e.into()))?;
+        futimens(&self.file, &timestamps(&metadata)).map_err(|e| failed("times")(e.into()))
     }
 
     fn copy_rest(

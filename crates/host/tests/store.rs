@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hugetext_host::{Entry, Store, StoreError, WriteError};
+use hugetext_host::{Entry, Identity, Original, Store, StoreError, WriteError};
+use tempfile::TempDir;
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -22,20 +23,60 @@ fn original(directory: &Path, name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-fn put(store: &Store, path: &Path) -> Result<Entry, StoreError> {
+fn fill(
+    store: &Store,
+    path: &Path,
+    recipe: &str,
+    write: impl FnMut(&File) -> Result<(), WriteError>,
+) -> Result<Entry, StoreError> {
     let file = File::open(path).unwrap();
-    store.fill(&file, path, "upper", |mut to| -> Result<(), WriteError> {
+    let identity = Identity::of(&file).unwrap();
+    let (file, identity) = (&file, &identity);
+    let original = Original {
+        file,
+        path,
+        identity,
+    };
+    store.fill(original, recipe, write)
+}
+
+fn put(store: &Store, path: &Path) -> Result<Entry, StoreError> {
+    fill(store, path, "upper", |mut to| {
         Ok(to.write_all(&fs::read(path)?.to_ascii_uppercase())?)
     })
 }
 
+fn find(store: &Store, path: &Path) -> Result<Option<Entry>, StoreError> {
+    let file = File::open(path).unwrap();
+    let identity = Identity::of(&file).unwrap();
+    let (file, identity) = (&file, &identity);
+    let original = Original {
+        file,
+        path,
+        identity,
+    };
+    store.find(original, "upper")
+}
+
 fn get(store: &Store, path: &Path) -> Option<Entry> {
-    store.find(&File::open(path).unwrap(), "upper").unwrap()
+    find(store, path).unwrap()
+}
+
+/// A directory that everybody can go through, as those of programs.
+fn open_directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    set_mode(directory.path(), 0o755);
+    directory
+}
+
+/// Where the store keeps what it made from this entry's original.
+fn origin(entry: &Entry) -> PathBuf {
+    entry.path.with_extension("json")
 }
 
 #[test]
 fn an_entry_has_the_rights_of_its_original_and_is_found_again() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let path = original(directory.path(), "program", b"text");
     set_mode(&path, 0o711);
@@ -47,7 +88,7 @@ fn an_entry_has_the_rights_of_its_original_and_is_found_again() {
         fs::metadata(&path).unwrap(),
         fs::metadata(&entry.path).unwrap(),
     );
-    assert_eq!((old.mode(), old.uid()), (new.mode(), new.uid()));
+    assert_eq!((old.mode() & !0o222, old.gid()), (new.mode(), new.gid()));
     assert_eq!(old.mtime_nsec(), new.mtime_nsec());
     assert!(store.verify().unwrap().is_empty());
 }
@@ -85,7 +126,7 @@ fn an_entry_carries_the_security_label_of_its_original() {
 
 #[test]
 fn who_finds_it_busy_does_not_wait_for_ever() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let root = directory.path().join("store");
     let store = Store::create(&root).unwrap().with_patience(Duration::ZERO);
     let path = original(directory.path(), "program", b"text");
@@ -98,7 +139,7 @@ fn who_finds_it_busy_does_not_wait_for_ever() {
 
 #[test]
 fn a_changed_original_has_no_entry_and_an_equal_one_shares_it() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let one = original(directory.path(), "one", b"text");
     let two = original(directory.path(), "two", b"text");
@@ -122,7 +163,7 @@ fn a_changed_original_has_no_entry_and_an_equal_one_shares_it() {
 
 #[test]
 fn the_least_recently_used_entries_go_first() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let paths: Vec<PathBuf> = [1u8, 2, 3]
         .iter()
@@ -136,6 +177,8 @@ fn the_least_recently_used_entries_go_first() {
         let used = std::time::SystemTime::now() - std::time::Duration::from_secs(age * 86400);
         let times = fs::FileTimes::new().set_accessed(used);
         File::open(&entry.path).unwrap().set_times(times).unwrap();
+        let times = fs::FileTimes::new().set_modified(used);
+        File::open(origin(entry)).unwrap().set_times(times).unwrap();
     }
     let sizes: u64 = store
         .entries()
@@ -159,13 +202,13 @@ fn the_least_recently_used_entries_go_first() {
 
 #[test]
 fn what_others_could_have_written_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let root = directory.path().join("store");
     let store = Store::create(&root).unwrap();
     let path = original(directory.path(), "program", b"text");
     let entry = put(&store, &path).unwrap();
     set_mode(&entry.path, 0o777);
-    let found = store.find(&File::open(&path).unwrap(), "upper");
+    let found = find(&store, &path);
     assert!(matches!(found, Err(StoreError::Unsafe { .. })));
     assert_eq!(store.verify().unwrap().len(), 1);
     assert_eq!(store.remove(|_| true).unwrap().len(), 1);
@@ -184,20 +227,106 @@ fn what_others_could_have_written_is_refused() {
 }
 
 #[test]
-fn damage_is_found() {
-    let directory = tempfile::tempdir().unwrap();
+fn damage_is_found_and_made_good() {
+    let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let path = original(directory.path(), "a", b"text");
     let entry = put(&store, &path).unwrap();
-    fs::write(&entry.path, "TEXt").unwrap();
+    let times = fs::metadata(&entry.path).unwrap().modified().unwrap();
+    set_mode(&entry.path, 0o755);
+    let written = fs::write(&entry.path, "TEXt");
+    set_mode(&entry.path, 0o555);
+    if let Err(error) = written {
+        println!("skipped: the kernel itself keeps the copy as it is: {error}");
+        return;
+    }
+    let file = File::open(&entry.path).unwrap();
+    file.set_modified(times).unwrap();
     let flaws = store.verify().unwrap();
     assert_eq!(flaws.len(), 1);
     assert_eq!(Path::new(&flaws[0].path), path);
+    assert!(matches!(find(&store, &path), Err(StoreError::Damaged(_))));
+    let again = put(&store, &path).unwrap();
+    assert_eq!(fs::read(&again.path).unwrap(), b"TEXT");
+    assert_eq!(get(&store, &path), Some(again));
+    assert!(store.verify().unwrap().is_empty());
+}
+
+#[test]
+fn a_touched_entry_of_the_same_content_is_used_on() {
+    let directory = open_directory();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "a", b"text");
+    let entry = put(&store, &path).unwrap();
+    File::open(&entry.path)
+        .unwrap()
+        .set_modified(std::time::UNIX_EPOCH)
+        .unwrap();
+    assert_eq!(get(&store, &path), Some(entry));
+}
+
+#[test]
+fn a_copy_is_the_stores_and_nobodys_to_write() {
+    let directory = open_directory();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "program", b"text");
+    let own = fs::metadata(&path).unwrap().uid();
+    if own != 0 {
+        println!("skipped: to give a file away takes root");
+        return;
+    }
+    std::os::unix::fs::chown(&path, Some(12345), Some(12346)).unwrap();
+    let entry = put(&store, &path).unwrap();
+    let copy = fs::metadata(&entry.path).unwrap();
+    assert_eq!((copy.uid(), copy.gid()), (own, 12346));
+    assert_eq!(copy.mode() & 0o7777, 0o555);
+    let parent = entry.path.parent().unwrap();
+    assert_eq!(parent, store.root().join("entries"));
+}
+
+#[test]
+fn what_lies_behind_a_closed_door_stays_there() {
+    let directory = open_directory();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let closed = directory.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    let path = original(&closed, "program", b"text");
+    set_mode(&closed, 0o700);
+    let entry = put(&store, &path).unwrap();
+    let private = store.root().join("private");
+    assert!(entry.path.starts_with(&private), "{}", entry.path.display());
+    assert_eq!(fs::metadata(&private).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(get(&store, &path), Some(entry.clone()));
+    // All the upkeep reaches it.
+    assert_eq!(store.entries().unwrap().len(), 1);
+    assert!(store.verify().unwrap().is_empty());
+    store.collect(u64::MAX).unwrap();
+    assert_eq!(get(&store, &path), Some(entry));
+    assert_eq!(store.remove(|_| true).unwrap().len(), 1);
+    assert_eq!(get(&store, &path), None);
+}
+
+#[test]
+fn a_restored_file_with_all_its_times_is_another() {
+    let directory = open_directory();
+    let path = original(directory.path(), "program", &[1; 100_000]);
+    let file = File::open(&path).unwrap();
+    let identity = Identity::of(&file).unwrap();
+    assert_eq!(Identity::of(&file).unwrap(), identity);
+    let begun = std::time::Instant::now();
+    let rounds = 100;
+    for _ in 0..rounds {
+        Identity::of(&file).unwrap();
+    }
+    let each = begun.elapsed() / rounds;
+    println!("an identity takes {} µs", each.as_micros());
+    fs::write(&path, [2; 100_000]).unwrap();
+    assert_ne!(Identity::of(&file).unwrap(), identity);
 }
 
 #[test]
 fn what_a_killed_process_left_is_swept() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let path = original(directory.path(), "a", b"text");
     let entry = put(&store, &path).unwrap();
@@ -216,7 +345,7 @@ fn what_a_killed_process_left_is_swept() {
 
 #[test]
 fn many_fill_one_entry_once() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let root = directory.path().join("store");
     let path = original(directory.path(), "a", &vec![b'x'; 1 << 20]);
     let written = AtomicUsize::new(0);
@@ -224,8 +353,7 @@ fn many_fill_one_entry_once() {
         for _ in 0..64 {
             scope.spawn(|| {
                 let store = Store::create(&root).unwrap();
-                let file = File::open(&path).unwrap();
-                let entry = store.fill(&file, &path, "copy", |mut to| {
+                let entry = fill(&store, &path, "copy", |mut to| {
                     written.fetch_add(1, Ordering::Relaxed);
                     Ok(to.write_all(&fs::read(&path)?)?)
                 });
@@ -238,11 +366,10 @@ fn many_fill_one_entry_once() {
 
 #[test]
 fn a_failed_write_leaves_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let path = original(directory.path(), "a", b"text");
-    let file = File::open(&path).unwrap();
-    let failed = store.fill(&file, &path, "copy", |_| Err("no".into()));
+    let failed = fill(&store, &path, "copy", |_| Err("no".into()));
     assert!(matches!(failed, Err(StoreError::Write(_))));
     assert_eq!(
         fs::read_dir(store.root().join("entries")).unwrap().count(),

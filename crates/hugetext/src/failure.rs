@@ -117,7 +117,7 @@ impl Failure {
     pub(crate) fn store(subject: impl fmt::Display, error: &StoreError) -> Failure {
         let failure = Failure::new(subject, error);
         match error {
-            StoreError::ReadOnly(_) => failure.remedy("run as root"),
+            StoreError::ReadOnly(_) => failure.remedy("have its owner make the copy"),
             StoreError::Full { .. } => {
                 failure.remedy("`hugetext store gc --limit SIZE` allows more")
             }

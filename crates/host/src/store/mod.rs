@@ -3,31 +3,38 @@
 //! ```text
 //! ROOT/lock            held (flock) by whoever adds or removes
 //! ROOT/limit           bytes, as text; absent for the default
-//! ROOT/entries/KEY     a copy: owner, mode, ACL, label and times of its original
-//! ROOT/entries/KEY.json  what it was made from
+//! ROOT/entries/KEY     a copy, with mode (without write), group, ACL, label and times of its original
+//! ROOT/entries/KEY.json  what it was made from, its hash, and by what that need not be read again
 //! ROOT/index/IDENTITY  symbolic link to the key
+//! ROOT/private/…       the same for originals that not everybody could get at, for the owner alone
 //! ```
 //!
-//! A key is a hash of content, owner, rights and recipe, so two originals share an entry only if
-//! nothing tells them apart. An identity (device, inode, size, times, recipe) stands for a key
-//! without reading the file; the kernel sets ctime, so nobody can make a changed file look
-//! unchanged. Entries get their name when they are complete, and the lock is the kernel's: a killed
+//! A key is a hash of content, rights and recipe, so two originals share an entry only if nothing
+//! tells them apart. An identity stands for a key without reading the file, where the kernel vouches
+//! for that: it sets ctime, so nobody can make a changed file look unchanged. Entries belong to the
+//! store's owner and get their name when they are complete, and the lock is the kernel's: a killed
 //! process leaves neither torn entries nor locks behind.
 
+mod identity;
+mod seal;
+mod shelf;
 mod trust;
 mod upkeep;
 
 use std::cell::Cell;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use rustix::fs::StatVfsMountFlags;
 
 use crate::lock::lock;
 use crate::output::{ReplaceError, Replacement};
+pub use identity::Identity;
+use seal::{Found, Origin, Seal};
+use shelf::Shelf;
 pub use trust::may_stand_in;
 pub use upkeep::{Collected, EntryInfo, Flaw};
 
@@ -48,9 +55,12 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// This user may use the store but not change it.
-    #[error("the store {0} belongs to root")]
+    /// This user may use the store but not change it, or it is mounted read-only.
+    #[error("the store {0} cannot be written from here")]
     ReadOnly(PathBuf),
+    /// Something has changed a copy since it was made.
+    #[error("the copy {0} is damaged")]
+    Damaged(PathBuf),
     /// The entry would not fit, even alone.
     #[error("the store is full: {needed} bytes needed, {limit} allowed")]
     Full {
@@ -90,14 +100,15 @@ pub struct Entry {
     pub inode: (u64, u64),
 }
 
-/// What KEY.json says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Origin {
-    /// Path of the original when the entry was made; lossy if that is not UTF-8.
-    path: String,
-    recipe: String,
-    /// Hash of the entry's own content.
-    content: String,
+/// A file that a copy is wanted of.
+#[derive(Debug, Clone, Copy)]
+pub struct Original<'o> {
+    /// The file itself.
+    pub file: &'o File,
+    /// Where it lies, no part of it a symbolic link. Who can get at this path can get at the copy.
+    pub path: &'o Path,
+    /// What it was found to be.
+    pub identity: &'o Identity,
 }
 
 /// How long to wait for others who change the store: many times what the largest program takes to
@@ -108,6 +119,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
+    /// What everybody may get at who can read the directory, and what only its owner may.
+    shelves: [Shelf; 2],
     /// Owner of the directory: the caller or root.
     owner: u32,
     /// How long it is still ready to wait for others, in all.
@@ -123,11 +136,16 @@ impl Store {
             Err(error) => return Err(at(root)(error)),
         };
         let owner = trust::check_directory(&root)?;
-        Ok(Some(Store {
+        Ok(Some(Store::new(root, owner)))
+    }
+
+    fn new(root: PathBuf, owner: u32) -> Store {
+        Store {
+            shelves: [Shelf::new(root.clone()), Shelf::new(root.join("private"))],
             root,
             owner,
             patience: Cell::new(PATIENCE),
-        }))
+        }
     }
 
     /// Opens the store at `root`; makes it if need be, for its owner alone to write, and readable by
@@ -137,25 +155,17 @@ impl Store {
             true => 0o755,
             false => 0o700,
         };
-        for directory in [root.to_owned(), root.join("entries"), root.join("index")] {
-            let mut builder = fs::DirBuilder::new();
-            let made = builder.recursive(true).mode(mode).create(&directory);
-            made.map_err(at(&directory))?;
-        }
+        Shelf::new(root.to_owned()).create(mode)?;
         Store::open(root)?.ok_or_else(|| at(root)(io::ErrorKind::NotFound.into()))
     }
 
     /// Makes a store in `root`, which is the root of a filesystem that this process has just
     /// mounted in a namespace of its own, so nobody else can have touched it.
     pub fn in_private_mount(root: &Path) -> Result<Store, StoreError> {
-        for directory in [root.join("entries"), root.join("index")] {
-            fs::create_dir(&directory).map_err(at(&directory))?;
-        }
-        Ok(Store {
-            root: root.to_owned(),
-            owner: rustix::process::geteuid().as_raw(),
-            patience: Cell::new(PATIENCE),
-        })
+        let store = Store::new(root.to_owned(), rustix::process::geteuid().as_raw());
+        let [open, _] = &store.shelves;
+        open.create(0o700)?;
+        Ok(store)
     }
 
     /// Waits that long for others who change it, however often it finds them at it, instead of half
@@ -172,104 +182,138 @@ impl Store {
 
     /// Whether the caller may add to it.
     pub fn is_writable(&self) -> bool {
-        self.owner == rustix::process::geteuid().as_raw()
+        let read_only = rustix::fs::statvfs(&self.root)
+            .is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+        self.owner == rustix::process::geteuid().as_raw() && !read_only
     }
 
-    /// The entry made from `original` by `recipe`, without reading either.
-    pub fn find(&self, original: &File, recipe: &str) -> Result<Option<Entry>, StoreError> {
-        let original = original.metadata().map_err(at(&self.root))?;
-        let link = self.index().join(identity(&original, recipe));
-        let target = match fs::read_link(&link) {
-            Ok(target) => target,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(at(&link)(error)),
+    /// The entry made from `original` by `recipe`. One that is not to be trusted is an error.
+    pub fn find(&self, original: Original<'_>, recipe: &str) -> Result<Option<Entry>, StoreError> {
+        let metadata = original.file.metadata().map_err(at(original.path))?;
+        let known = match original.identity.name(recipe) {
+            Some(_) => None,
+            None => Some(self.key(original, recipe)?),
         };
-        let key = target.to_str().filter(|key| is_key(key));
-        key.map_or(Ok(None), |key| self.usable(key, &original))
+        let mut refused = Ok(None);
+        for shelf in &self.shelves {
+            let named = original.identity.name(recipe);
+            let linked = named.and_then(|name| shelf.linked(&name));
+            let Some(key) = linked.or_else(|| known.clone()) else {
+                continue;
+            };
+            match self.usable(shelf, &key, &metadata) {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                Err(error) => refused = Err(error),
+            }
+        }
+        refused
     }
 
-    /// The entry made from `original` by `recipe`; `write` fills it if there is none yet. `path` is
-    /// noted as where the original lies. Waits for another process that is adding an entry.
+    /// The entry made from `original` by `recipe`; `write` fills it if there is none yet, or none
+    /// that is to be trusted. Waits for another process that is adding an entry.
     pub fn fill(
         &self,
-        original: &File,
-        path: &Path,
+        original: Original<'_>,
         recipe: &str,
         mut write: impl FnMut(&File) -> Result<(), WriteError>,
     ) -> Result<Entry, StoreError> {
         let _lock = self.lock()?;
-        if let Some(entry) = self.find(original, recipe)? {
+        if let Ok(Some(entry)) = self.find(original, recipe) {
             return Ok(entry);
         }
-        let before = original.metadata().map_err(at(path))?;
-        let key = key(original, recipe).map_err(at(path))?;
-        if self.usable(&key, &before)?.is_none() {
+        let before = original.file.metadata().map_err(at(original.path))?;
+        let key = self.key(original, recipe)?;
+        let [open, private] = &self.shelves;
+        let shelf = match trust::is_open_to_all(original.path) {
+            true => open,
+            false => {
+                private.create(0o700)?;
+                private
+            }
+        };
+        if !matches!(self.usable(shelf, &key, &before), Ok(Some(_))) {
+            shelf.remove(&key)?;
             self.make_room(before.len())?;
             let origin = Origin {
-                path: path.to_string_lossy().into_owned(),
+                path: original.path.to_string_lossy().into_owned(),
                 recipe: recipe.to_owned(),
                 content: String::new(),
+                seal: None,
             };
-            self.add(&key, original, origin, &mut write)?;
+            self.add(shelf, &key, original.file, origin, &mut write)?;
         }
-        let after = original.metadata().map_err(at(path))?;
-        if identity(&before, recipe) != identity(&after, recipe) {
+        let after = Identity::of(original.file).map_err(at(original.path))?;
+        if after != *original.identity {
             return Err(StoreError::Changed);
         }
-        self.link(&identity(&before, recipe), &key)?;
-        self.usable(&key, &before)?.ok_or(StoreError::Changed)
+        if let Some(name) = original.identity.name(recipe) {
+            shelf.link(&name, &key)?;
+        }
+        self.usable(shelf, &key, &before)?
+            .ok_or(StoreError::Changed)
+    }
+
+    fn key(&self, original: Original<'_>, recipe: &str) -> Result<String, StoreError> {
+        let content = original.identity.content(original.file);
+        let key = content.and_then(|content| identity::key(original.file, &content, recipe));
+        key.map_err(at(original.path))
     }
 
     /// Writes an entry. What it was made from is told before it has a name, so that there is no
-    /// entry of which nothing is known.
+    /// entry of which nothing is known; its seal afterwards, since a name changes ctime.
     fn add(
         &self,
+        shelf: &Shelf,
         key: &str,
         original: &File,
         origin: Origin,
         write: &mut impl FnMut(&File) -> Result<(), WriteError>,
     ) -> Result<(), StoreError> {
-        let path = self.entry(key);
+        let path = shelf.entry(key);
         let new = Replacement::new(&path)?;
         write(new.file()).map_err(StoreError::Write)?;
         if rustix::process::geteuid().is_root() {
-            new.copy_owner(original)?;
+            new.copy_group(original)?;
         }
-        new.copy_rights(original)?;
-        let content = hash(blake3::Hasher::new(), new.file()).map_err(at(&path))?;
-        self.write_origin(key, &Origin { content, ..origin })?;
-        new.commit()?;
-        Ok(())
-    }
-
-    fn write_origin(&self, key: &str, origin: &Origin) -> Result<(), StoreError> {
-        let path = self.origin(key);
-        let text = serde_json::to_vec(origin).map_err(|error| at(&path)(error.into()))?;
-        let new = Replacement::new(&path)?;
-        new.file().write_all_at(&text, 0).map_err(at(&path))?;
-        new.commit()?;
-        Ok(())
-    }
-
-    fn link(&self, identity: &str, key: &str) -> Result<(), StoreError> {
-        let link = self.index().join(identity);
-        match fs::remove_file(&link) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&link)(error)),
-            _ => {}
-        }
-        std::os::unix::fs::symlink(key, &link).map_err(at(&link))
+        new.copy_reading_rights(original)?;
+        let content = identity::hash(blake3::Hasher::new(), new.file()).map_err(at(&path))?;
+        let content = content.to_hex().to_string();
+        let origin = Origin { content, ..origin };
+        write_origin(shelf, key, &origin)?;
+        // fs-verity takes a file that nobody has open for writing.
+        drop(new.commit()?);
+        let seal = Some(Seal::set(&path).map_err(at(&path))?);
+        write_origin(shelf, key, &Origin { seal, ..origin })
     }
 
     /// The entry, if it is there; an error if it is not what this store made.
-    fn usable(&self, key: &str, original: &Metadata) -> Result<Option<Entry>, StoreError> {
-        let path = self.entry(key);
-        let metadata = match fs::symlink_metadata(&path) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(at(&path)(error)),
+    fn usable(
+        &self,
+        shelf: &Shelf,
+        key: &str,
+        original: &Metadata,
+    ) -> Result<Option<Entry>, StoreError> {
+        let path = shelf.entry(key);
+        let Some(metadata) = shelf.look(key)? else {
+            return Ok(None);
         };
         trust::check_entry(&path, &metadata, original, self.owner)?;
-        self.mark_used(&path, &metadata);
+        let damaged = || StoreError::Damaged(path.clone());
+        let origin = shelf.read_origin(key).ok_or_else(damaged)?;
+        let seal = origin.seal.as_ref().ok_or_else(damaged)?;
+        match seal.check(&path, &origin.content).map_err(at(&path))? {
+            Found::Whole => {}
+            Found::WholeAgain(seal) => {
+                // Who may not note it reads the entry again at the next use.
+                if self.is_writable() {
+                    let seal = Some(seal);
+                    let _ = write_origin(shelf, key, &Origin { seal, ..origin });
+                }
+            }
+            Found::Damaged => return Err(damaged()),
+        }
+        self.mark_used(&shelf.origin(key));
         Ok(Some(Entry {
             inode: (metadata.dev(), metadata.ino()),
             path,
@@ -290,72 +334,23 @@ impl Store {
             _ => at(&path)(error),
         })
     }
+}
 
-    fn index(&self) -> PathBuf {
-        self.root.join("index")
-    }
-
-    fn entries_directory(&self) -> PathBuf {
-        self.root.join("entries")
-    }
-
-    fn entry(&self, key: &str) -> PathBuf {
-        self.entries_directory().join(key)
-    }
-
-    fn origin(&self, key: &str) -> PathBuf {
-        self.entries_directory().join(format!("{key}.json"))
-    }
+/// For all who can reach it to read: a seal is theirs to check too.
+fn write_origin(shelf: &Shelf, key: &str, origin: &Origin) -> Result<(), StoreError> {
+    let path = shelf.origin(key);
+    let text = serde_json::to_vec(origin).map_err(|error| at(&path)(error.into()))?;
+    let new = Replacement::new(&path)?;
+    new.file().write_all_at(&text, 0).map_err(at(&path))?;
+    let mode = Permissions::from_mode(0o644);
+    new.file().set_permissions(mode).map_err(at(&path))?;
+    new.commit()?;
+    Ok(())
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
     let path = path.to_owned();
     move |source| StoreError::Io { path, source }
-}
-
-/// Names a state of a file: whoever could forge one could write the file.
-fn identity(file: &Metadata, recipe: &str) -> String {
-    format!(
-        "{:x}-{:x}-{:x}-{:x}.{:x}-{:x}.{:x}-{recipe}",
-        file.dev(),
-        file.ino(),
-        file.len(),
-        file.mtime(),
-        file.mtime_nsec(),
-        file.ctime(),
-        file.ctime_nsec(),
-    )
-}
-
-fn is_key(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-fn key(original: &File, recipe: &str) -> io::Result<String> {
-    let metadata = original.metadata()?;
-    let mut hasher = blake3::Hasher::new();
-    let (uid, gid, mode) = (metadata.uid(), metadata.gid(), metadata.mode());
-    hasher.update(format!("1 {recipe} {uid} {gid} {mode:o}\0").as_bytes());
-    for (name, value) in trust::deciding_xattrs(original)? {
-        hasher.update(&(name.len() as u64).to_le_bytes());
-        hasher.update(&name);
-        hasher.update(&(value.len() as u64).to_le_bytes());
-        hasher.update(&value);
-    }
-    hash(hasher, original)
-}
-
-fn hash(mut hasher: blake3::Hasher, file: &File) -> io::Result<String> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut offset = 0;
-    loop {
-        let read = file.read_at(&mut buffer, offset)?;
-        if read == 0 {
-            return Ok(hasher.finalize().to_hex().to_string());
-        }
-        hasher.update(buffer.get(..read).unwrap_or_default());
-        offset += read as u64;
-    }
 }
 
 #[cfg(test)]

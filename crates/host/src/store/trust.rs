@@ -11,6 +11,10 @@ use super::StoreError;
 
 /// Write permission for group or others.
 const OTHERS_WRITE: u32 = 0o022;
+/// Permission for others to go through a directory.
+const OTHERS_SEARCH: u32 = 0o001;
+/// Write permission for anybody.
+const ANY_WRITE: u32 = 0o222;
 const STICKY: u32 = 0o1000;
 const SET_ID: u32 = 0o6000;
 
@@ -42,26 +46,24 @@ pub(super) fn check_directory(root: &Path) -> Result<u32, StoreError> {
     owner.ok_or_else(|| bad(root, "not a directory"))
 }
 
-/// Refuses an entry that somebody other than the store's owner, or the original's, could have
-/// written, or that is not protected as its original is.
+/// Refuses an entry that does not belong to the store's owner, that can be written, or that is not
+/// protected as its original is.
 pub(super) fn check_entry(
     path: &Path,
     entry: &Metadata,
     original: &Metadata,
     store_owner: u32,
 ) -> Result<(), StoreError> {
-    let owner = match store_owner {
-        0 => (original.uid(), Some(original.gid())),
-        own => (own, None),
-    };
+    // Another user than root cannot give its files to another group; nobody else can get at them.
+    let group = (store_owner == 0).then_some(original.gid());
     let reason = if !entry.is_file() || entry.nlink() != 1 {
         "not a file of its own"
-    } else if entry.uid() != owner.0 || owner.1.is_some_and(|group| group != entry.gid()) {
+    } else if entry.uid() != store_owner || group.is_some_and(|group| group != entry.gid()) {
         "it belongs to another user"
-    } else if entry.mode() != original.mode() {
+    } else if entry.mode() & (ANY_WRITE | SET_ID) != 0 {
+        "it can be written, or it changes the user"
+    } else if entry.mode() != original.mode() & !ANY_WRITE {
         "its mode is not that of its original"
-    } else if entry.mode() & (OTHERS_WRITE | SET_ID) != 0 {
-        "others may write to it, or it changes the user"
     } else {
         return Ok(());
     };
@@ -71,10 +73,45 @@ pub(super) fn check_entry(
     })
 }
 
-/// Whether a copy of a file may stand for it at all: nobody but its owner can write it, and running
-/// it changes neither user nor capabilities.
-pub fn may_stand_in(original: &Metadata) -> bool {
-    original.is_file() && original.mode() & (OTHERS_WRITE | SET_ID) == 0
+/// Whether a copy of a file that belongs to the caller may stand for it: nobody but its owner can
+/// write the original, running it changes neither user nor capabilities, and nobody who may read or
+/// execute it loses that because the copy is not its own.
+pub fn may_stand_in(original: &File) -> io::Result<bool> {
+    let metadata = original.metadata()?;
+    let own = rustix::process::geteuid().as_raw();
+    let has_list = has_access_list(original);
+    Ok(metadata.is_file() && serves_all(metadata.mode(), metadata.uid(), own, has_list))
+}
+
+/// Of a file with an access list, the mode alone does not tell what its owner may do as another.
+fn serves_all(mode: u32, owner: u32, own: u32, has_list: bool) -> bool {
+    let [user, group, other] = [mode >> 6, mode >> 3, mode].map(|class| class & 0o5);
+    let keeps = match owner {
+        same if same == own => true,
+        // Root may read everything, and execute what anybody may.
+        0 => true,
+        _ => !has_list && user & !(group & other) == 0,
+    };
+    mode & (OTHERS_WRITE | SET_ID) == 0 && user == 0o5 && keeps
+}
+
+/// Whether everybody could get at a file by its path, as far as modes tell: an access list on the
+/// way may shut somebody out.
+pub(super) fn is_open_to_all(path: &Path) -> bool {
+    path.is_absolute()
+        && path.ancestors().skip(1).all(|directory| {
+            File::open(directory).is_ok_and(|opened| {
+                let metadata = opened.metadata();
+                metadata.is_ok_and(|metadata| metadata.mode() & OTHERS_SEARCH != 0)
+                    && !has_access_list(&opened)
+            })
+        })
+}
+
+fn has_access_list(file: &File) -> bool {
+    // Without room for it rustix tells no size, whether there is a value or not.
+    let found = fgetxattr(file, "system.posix_acl_access", &mut [0_u8; 1][..]);
+    matches!(found, Ok(_) | Err(rustix::io::Errno::RANGE))
 }
 
 /// The extended attributes that decide about access, by name.
@@ -98,4 +135,40 @@ pub(super) fn deciding_xattrs(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_loses_a_right_to_a_copy_of_another_owner() {
+        const APP: u32 = 1;
+        const ME: u32 = 2;
+        let serves = |mode, owner| serves_all(mode, owner, ME, false);
+        assert!(serves(0o755, APP) && serves(0o555, APP) && serves(0o755, 0));
+        assert!(serves(0o700, ME) && serves(0o750, ME) && serves(0o750, 0));
+        assert!(
+            !serves(0o700, APP),
+            "the owner could not run its own program"
+        );
+        assert!(!serves(0o711, APP), "the owner could not read it");
+        assert!(!serves_all(0o755, APP, ME, true));
+        for mode in [0o775, 0o757, 0o4755, 0o2755, 0o655, 0o055] {
+            assert!(!serves(mode, ME), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_closed_directory_on_the_way_keeps_others_out() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let set = |mode| fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode));
+        let program = fs::canonicalize(directory.path()).unwrap().join("program");
+        set(0o755).unwrap();
+        let open = is_open_to_all(&program);
+        assert_eq!(open, is_open_to_all(directory.path()));
+        set(0o750).unwrap();
+        assert!(!is_open_to_all(&program));
+    }
 }

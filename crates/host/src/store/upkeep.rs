@@ -1,7 +1,6 @@
 //! Listing, checking and clearing a store.
 
-use std::fs::{self, File, Metadata};
-use std::io;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use serde::Serialize;
 
-use super::{DEFAULT_LIMIT, Origin, Store, StoreError, at, hash, is_key};
+use super::identity::hash;
+use super::shelf::Shelf;
+use super::{DEFAULT_LIMIT, Store, StoreError, at};
 
 /// An entry, as listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,14 +54,18 @@ const USE_PRECISION: Duration = Duration::from_secs(3600);
 impl Store {
     /// The entries, least recently used first.
     pub fn entries(&self) -> Result<Vec<EntryInfo>, StoreError> {
-        let mut entries: Vec<EntryInfo> = self
-            .names()?
-            .into_iter()
-            .filter(|name| is_key(name))
-            .filter_map(|key| self.info(key))
-            .collect();
-        entries.sort_by(|a, b| (a.used, &a.key).cmp(&(b.used, &b.key)));
-        Ok(entries)
+        let listed = self.listed()?;
+        Ok(listed.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn listed(&self) -> Result<Vec<(&Shelf, EntryInfo)>, StoreError> {
+        let mut listed = Vec::new();
+        for shelf in &self.shelves {
+            let entries = shelf.keys()?.into_iter();
+            listed.extend(entries.filter_map(|key| Some((shelf, shelf.info(key)?))));
+        }
+        listed.sort_by(|(_, a), (_, b)| (a.used, &a.key).cmp(&(b.used, &b.key)));
+        Ok(listed)
     }
 
     /// Bytes the store may take.
@@ -91,9 +96,11 @@ impl Store {
     ) -> Result<Vec<EntryInfo>, StoreError> {
         let _lock = self.lock()?;
         let mut removed = Vec::new();
-        for entry in self.entries()?.into_iter().filter(|entry| unwanted(entry)) {
-            self.drop_entry(&entry.key)?;
-            removed.push(entry);
+        for (shelf, entry) in self.listed()? {
+            if unwanted(&entry) {
+                shelf.remove(&entry.key)?;
+                removed.push(entry);
+            }
         }
         self.sweep()?;
         Ok(removed)
@@ -102,8 +109,8 @@ impl Store {
     /// Reads every entry again and compares it with what was written.
     pub fn verify(&self) -> Result<Vec<Flaw>, StoreError> {
         let mut flaws = Vec::new();
-        for entry in self.entries()? {
-            if let Some(problem) = self.flaw(&entry.key) {
+        for (shelf, entry) in self.listed()? {
+            if let Some(problem) = flaw(shelf, &entry.key) {
                 flaws.push(Flaw {
                     key: entry.key,
                     path: entry.path,
@@ -112,25 +119,6 @@ impl Store {
             }
         }
         Ok(flaws)
-    }
-
-    fn flaw(&self, key: &str) -> Option<&'static str> {
-        let Ok(metadata) = fs::symlink_metadata(self.entry(key)) else {
-            return Some("it cannot be read");
-        };
-        if !metadata.is_file() || metadata.mode() & 0o6022 != 0 {
-            return Some("others may write to it, or it changes the user");
-        }
-        let Some(origin) = self.read_origin(key) else {
-            return Some("nothing says what it was made from");
-        };
-        let content =
-            File::open(self.entry(key)).and_then(|file| hash(blake3::Hasher::new(), &file));
-        match content {
-            Ok(content) if content == origin.content => None,
-            Ok(_) => Some("its content is not what was written"),
-            Err(_) => Some("it cannot be read"),
-        }
     }
 
     /// Makes room for an entry of `needed` bytes. The lock must be held.
@@ -142,11 +130,12 @@ impl Store {
         self.evict(rest).map(drop)
     }
 
-    /// Notes that an entry is in use; for entries of others, relatime has to do.
-    pub(super) fn mark_used(&self, path: &Path, metadata: &Metadata) {
-        let used = metadata.accessed().unwrap_or(UNIX_EPOCH);
+    /// Notes that an entry is in use, by the time of the file that tells what it was made from: to
+    /// set the entry's own would break its seal. For entries of others, relatime has to do.
+    pub(super) fn mark_used(&self, origin: &Path) {
+        let used = fs::symlink_metadata(origin).and_then(|metadata| metadata.modified());
         let recent = SystemTime::now()
-            .duration_since(used)
+            .duration_since(used.unwrap_or(UNIX_EPOCH))
             .is_ok_and(|age| age < USE_PRECISION);
         if recent || !self.is_writable() {
             return;
@@ -156,90 +145,52 @@ impl Store {
             .unwrap_or_default();
         let times = Timestamps {
             last_access: Timespec {
-                tv_sec: now.as_secs().cast_signed(),
-                tv_nsec: 0,
-            },
-            last_modification: Timespec {
                 tv_sec: 0,
                 tv_nsec: UTIME_OMIT,
             },
+            last_modification: Timespec {
+                tv_sec: now.as_secs().cast_signed(),
+                tv_nsec: 0,
+            },
         };
         // A store that cannot say when an entry was used evicts the wrong one at worst.
-        let _ = utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
+        let _ = utimensat(CWD, origin, &times, AtFlags::SYMLINK_NOFOLLOW);
     }
 
     fn evict(&self, limit: u64) -> Result<Collected, StoreError> {
-        let entries = self.entries()?;
-        let mut left: u64 = entries.iter().map(|entry| entry.size).sum();
+        let entries = self.listed()?;
+        let mut left: u64 = entries.iter().map(|(_, entry)| entry.size).sum();
         let mut removed = Vec::new();
-        for entry in entries {
+        for (shelf, entry) in entries {
             if left <= limit {
                 break;
             }
-            self.drop_entry(&entry.key)?;
+            shelf.remove(&entry.key)?;
             left = left.saturating_sub(entry.size);
             removed.push(entry);
         }
         Ok(Collected { removed, left })
     }
 
-    /// Removes what a killed process left, and links to entries that are gone. The lock must be
-    /// held, so nobody is in the midst of adding.
     fn sweep(&self) -> Result<(), StoreError> {
-        for name in self.names()? {
-            let of = name.strip_suffix(".json").unwrap_or(&name);
-            let stays = is_key(of) && self.entry(of).exists();
-            if !stays {
-                remove(&self.entries_directory().join(&name))?;
-            }
-        }
-        let index = self.index();
-        for link in fs::read_dir(&index).map_err(at(&index))? {
-            let link = link.map_err(at(&index))?.path();
-            let key = fs::read_link(&link).unwrap_or_default();
-            if !self.entries_directory().join(key).is_file() {
-                remove(&link)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The entry first: an origin without an entry is swept, an entry without one is a flaw.
-    fn drop_entry(&self, key: &str) -> Result<(), StoreError> {
-        remove(&self.entry(key))?;
-        remove(&self.origin(key))
-    }
-
-    fn info(&self, key: String) -> Option<EntryInfo> {
-        let metadata = fs::symlink_metadata(self.entry(&key)).ok()?;
-        let (path, recipe) = self
-            .read_origin(&key)
-            .map(|origin| (origin.path, origin.recipe))
-            .unwrap_or_default();
-        Some(EntryInfo {
-            key,
-            path,
-            recipe,
-            size: metadata.blocks().saturating_mul(512),
-            used: metadata.atime().max(0).unsigned_abs(),
-        })
-    }
-
-    fn read_origin(&self, key: &str) -> Option<Origin> {
-        serde_json::from_slice(&fs::read(self.origin(key)).ok()?).ok()
-    }
-
-    fn names(&self) -> Result<Vec<String>, StoreError> {
-        let directory = self.entries_directory();
-        let entries = fs::read_dir(&directory).map_err(at(&directory))?;
-        let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
-        Ok(entries.filter_map(name).collect())
+        self.shelves.iter().try_for_each(Shelf::sweep)
     }
 }
 
-fn remove(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
-        _ => Ok(()),
+fn flaw(shelf: &Shelf, key: &str) -> Option<&'static str> {
+    let Ok(metadata) = fs::symlink_metadata(shelf.entry(key)) else {
+        return Some("it cannot be read");
+    };
+    if !metadata.is_file() || metadata.mode() & 0o6022 != 0 {
+        return Some("others may write to it, or it changes the user");
+    }
+    let Some(origin) = shelf.read_origin(key) else {
+        return Some("nothing says what it was made from");
+    };
+    let content = File::open(shelf.entry(key)).and_then(|file| hash(blake3::Hasher::new(), &file));
+    match content {
+        Ok(content) if content.to_hex().as_str() == origin.content => None,
+        Ok(_) => Some("its content is not what was written"),
+        Err(_) => Some("it cannot be read"),
     }
 }

@@ -1,12 +1,13 @@
 //! What to do with each file so that its text is mapped by huge leaves, and doing it.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
-use hugetext_host::{Copier, Entry, Guard, Store, WriteError, may_stand_in};
+use hugetext_host::{Copier, Entry, Guard, Identity, Original, Store, WriteError, may_stand_in};
 use hugetext_leaf::{Leaf, reach};
 use serde::Serialize;
 
@@ -136,6 +137,8 @@ pub(crate) struct Step {
     program: Program,
     #[serde(skip)]
     plan: Option<Plan>,
+    #[serde(skip)]
+    identity: OnceCell<Identity>,
 }
 
 /// What a decision about any file takes into account.
@@ -174,7 +177,7 @@ impl Step {
             now: now.reached,
             fixed,
             holds_huge: ground.obstacle(pages, ground.leaf).is_none(),
-            may_stand_in: may_stand_in(&metadata) && unguarded(&program),
+            may_stand_in: may_stand_in(&program.file).unwrap_or(false) && unguarded(&program),
             vouched: plan.is_some() && Voucher::at_use(&program).is_some(),
             store: policy.store,
             prefer_store: policy.prefer_store,
@@ -193,6 +196,7 @@ impl Step {
             inode: (metadata.dev(), metadata.ino()),
             plan,
             program,
+            identity: OnceCell::new(),
             path,
         })
     }
@@ -261,11 +265,11 @@ impl Step {
         let fail = |error| Failure::store(self.path.display(), &error);
         let entry = match (self.find(stores, &recipe), stores.last()) {
             (Some(entry), _) => entry,
-            (None, Some(store)) => store
-                .fill(&self.program.file, &self.path, &recipe, |new| {
-                    self.write(new, store)
-                })
-                .map_err(fail)?,
+            (None, Some(store)) => {
+                let original = self.original()?;
+                let filled = store.fill(original, &recipe, |new| self.write(new, store));
+                filled.map_err(fail)?
+            }
             (None, None) => return Err(Failure::at(&self.path, "no place for a copy")),
         };
         // In place: an entry that others run keeps its inode.
@@ -276,10 +280,26 @@ impl Step {
     /// The entry that a recipe made of it. One that is not to be trusted is as good as none, except
     /// where one is to be made.
     fn find(&self, stores: &[Store], recipe: &str) -> Option<Entry> {
-        let mut found = stores
-            .iter()
-            .map(|store| store.find(&self.program.file, recipe));
+        let original = self.original().ok()?;
+        let mut found = stores.iter().map(|store| store.find(original, recipe));
         found.find_map(|entry| entry.ok().flatten())
+    }
+
+    /// What it is, which some filesystems tell only by its content, so it is asked once.
+    fn original(&self) -> Result<Original<'_>, Failure> {
+        let file = &self.program.file;
+        let identity = match self.identity.get() {
+            Some(identity) => identity,
+            None => {
+                let identity = Identity::of(file).map_err(|e| Failure::io(&self.path, &e))?;
+                self.identity.get_or_init(|| identity)
+            }
+        };
+        Ok(Original {
+            file,
+            path: &self.path,
+            identity,
+        })
     }
 
     /// Names what the entry is made by.

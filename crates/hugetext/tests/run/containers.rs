@@ -31,6 +31,36 @@ mount -t tmpfs none up
 run "$@"
 "#;
 
+/// The host fills a store from the image's own file; the container has the store read-only.
+const STORE_OF_THE_HOST: &str = r#"
+set -e
+cd "$1"
+mkdir image up w c shared
+cp subject image/
+run() { "$HUGETEXT" run -v --backend cache --store "$1/shared" -- "$2" </dev/null 2>&1 >/dev/null; }
+HUGETEXT=$2
+run "$1" "$1/image/subject" >&2
+mount -t overlay overlay -o "lowerdir=image,upperdir=up,workdir=w" c || { echo no overlay; exit 0; }
+mount --bind shared shared
+mount -o remount,bind,ro shared
+run "$1" "$1/c/subject"
+"#;
+
+#[test]
+fn containers_use_what_the_host_alone_writes() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let Some(said) = in_a_mount_namespace(STORE_OF_THE_HOST, &subject) else {
+        return;
+    };
+    let figures = said.lines().filter_map(|line| line.strip_prefix("huge="));
+    let figures: Vec<u64> = figures.map(|figure| figure.parse().unwrap()).collect();
+    assert_eq!(figures.len(), 2, "{said}");
+    assert!(figures.iter().all(|huge| *huge >= 6 << 20), "{said}");
+    assert!(!said.contains("warning"), "{said}");
+}
+
 #[test]
 fn a_store_lies_on_an_overlay_only_where_its_layers_are_seen() {
     let Some(subject) = Subject::build() else {

@@ -10,6 +10,7 @@
 mod as_it_was;
 mod containers;
 mod fidelity;
+mod images;
 mod keep;
 mod learn;
 mod limits;

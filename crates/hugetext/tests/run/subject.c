@@ -6,6 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What it ends with if told to. */
+#ifndef STATUS
+#define STATUS 42
+#endif
+
 __asm__(".text\n.balign 4096\n.globl bulk\nbulk:\n.skip 8 << 20, 0xc3\n.globl bulk_end\nbulk_end:\n");
 extern const char bulk[], bulk_end[];
 
@@ -37,7 +42,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "die"))
 		raise(SIGUSR1);
 	if (argc > 1 && !strcmp(argv[1], "exit"))
-		return 42;
+		return STATUS;
 	printf("argc=%d argv0=%s argv1=%s\n", argc, argv[0], argc > 1 ? argv[1] : "");
 	if (readlink("/proc/self/exe", path, sizeof path - 1) > 0)
 		printf("exe=%s\n", path);

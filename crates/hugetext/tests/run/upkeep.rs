@@ -1,7 +1,8 @@
 //! `hugetext store` after `hugetext run`.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::{Command, Output};
 
 use crate::subject::{HUGETEXT, Subject, is_excused, text};
@@ -70,4 +71,37 @@ fn copies_are_listed_verified_and_removed() {
     assert!(text(&full.stderr).contains("store gc --limit"), "{full:?}");
     let left = fs::read_dir(subject.directory().join("store/entries")).unwrap();
     assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_damaged_copy_is_not_run_but_made_again() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let run = || {
+        let mut run = subject.run();
+        run.args(["--backend", "cache", "--"]);
+        run.arg(&subject.program).arg("exit").output().unwrap()
+    };
+    let first = run();
+    if is_excused(&first) || text(&first.stderr).contains("huge folios") {
+        return;
+    }
+    let copy = || {
+        let files = fs::read_dir(subject.directory().join("store/entries")).unwrap();
+        let mut paths = files.map(|file| file.unwrap().path());
+        paths.find(|path| path.extension().is_none()).unwrap()
+    };
+    let whole = fs::read(copy()).unwrap();
+    let times = fs::metadata(copy()).unwrap().modified().unwrap();
+    // As root, or as the owner after chmod; with its times as they were.
+    fs::set_permissions(copy(), Permissions::from_mode(0o755)).unwrap();
+    let file = OpenOptions::new().write(true).open(copy()).unwrap();
+    file.write_at(b"\xcc", 4 << 20).unwrap();
+    file.set_modified(times).unwrap();
+    drop(file);
+    fs::set_permissions(copy(), Permissions::from_mode(0o555)).unwrap();
+    assert_eq!(run().status.code(), Some(42));
+    assert_eq!(fs::read(copy()).unwrap(), whole);
+    assert_eq!(store(&subject, &["verify"]).status.code(), Some(0));
 }

@@ -1,0 +1,195 @@
+//! What a file is, told without reading it where the kernel vouches for that.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use rustix::fs::fstatfs;
+
+use super::trust;
+
+/// What a file is at one moment. Two files of one identity and with equal rights may have one copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity(Told);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Told {
+    /// A hash of where it lies, of its times and of a sample: the filesystem is written here and now,
+    /// so the kernel that sets ctime lets no change pass.
+    ByTheKernel(blake3::Hash),
+    /// A hash of its content: the filesystem is an image that was made elsewhere, with any times, or
+    /// is kept by somebody else, or nothing is known of it.
+    ByItsContent(blake3::Hash),
+}
+
+/// Filesystems whose ctime is set by this kernel at each change (f_type of statfs(2), linux/magic.h):
+/// ext2 to ext4, xfs, btrfs, f2fs, tmpfs, zfs, bcachefs.
+const KEPT_HERE: [u64; 7] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x0102_1994,
+    0x2fc1_2fc1,
+    0xca45_1a4e,
+];
+
+/// ST_RDONLY: the filesystem, or the mount that the file was opened through.
+const READ_ONLY: u64 = 1;
+
+/// The head of a file that is part of each sample: headers and, in what linkers write, the build-id.
+const HEAD: u64 = 4096;
+/// How many pieces from all over the file are sampled besides, the last of which is its end.
+const PIECES: u64 = 7;
+/// Bytes of each.
+const PIECE: u64 = 2048;
+
+impl Identity {
+    /// Asks for the state of a file. Where the kernel vouches for it that takes some microseconds;
+    /// elsewhere the file is read.
+    pub fn of(file: &File) -> io::Result<Identity> {
+        let filesystem = fstatfs(file)?;
+        // The sign and width of these fields differ by architecture.
+        let (kind, flags) = (
+            filesystem.f_type as u64 & 0xffff_ffff,
+            filesystem.f_flags as u64,
+        );
+        if !is_kept_here(kind, flags) {
+            return Ok(Identity(Told::ByItsContent(hash(
+                blake3::Hasher::new(),
+                file,
+            )?)));
+        }
+        let state = file.metadata()?;
+        let mut hasher = blake3::Hasher::new();
+        // An opaque type; its two numbers are derived from the UUID of most filesystems.
+        hasher.update(format!("{:?}", filesystem.f_fsid).as_bytes());
+        for number in [
+            state.dev(),
+            state.ino(),
+            state.len(),
+            state.mtime().cast_unsigned(),
+            state.mtime_nsec().cast_unsigned(),
+            state.ctime().cast_unsigned(),
+            state.ctime_nsec().cast_unsigned(),
+        ] {
+            hasher.update(&number.to_le_bytes());
+        }
+        sample(&mut hasher, file, state.len())?;
+        Ok(Identity(Told::ByTheKernel(hasher.finalize())))
+    }
+
+    /// The name under which the key of its copy by `recipe` is noted; none where the content is
+    /// known, which leads to the key by itself.
+    pub(super) fn name(&self, recipe: &str) -> Option<String> {
+        match &self.0 {
+            Told::ByTheKernel(hash) => Some(format!("{}-{recipe}", hash.to_hex())),
+            Told::ByItsContent(_) => None,
+        }
+    }
+
+    /// The hash of the content of `file`, which is what this is the identity of.
+    pub(super) fn content(&self, file: &File) -> io::Result<blake3::Hash> {
+        match &self.0 {
+            Told::ByTheKernel(_) => hash(blake3::Hasher::new(), file),
+            Told::ByItsContent(hash) => Ok(*hash),
+        }
+    }
+}
+
+fn is_kept_here(kind: u64, flags: u64) -> bool {
+    KEPT_HERE.contains(&kind) && flags & READ_ONLY == 0
+}
+
+/// Different builds differ here even where somebody has restored a filesystem with all its times.
+fn sample(hasher: &mut blake3::Hasher, file: &File, len: u64) -> io::Result<()> {
+    let mut buffer = [0; HEAD as usize];
+    let mut take = |offset: u64, bytes: u64| -> io::Result<()> {
+        let piece = buffer.get_mut(..bytes as usize).unwrap_or_default();
+        let mut read = 0;
+        while let Some(rest) = piece.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match file.read_at(rest, offset.saturating_add(read as u64))? {
+                0 => break,
+                more => read = read.saturating_add(more),
+            }
+        }
+        hasher.update(piece.get(..read).unwrap_or_default());
+        Ok(())
+    };
+    take(0, HEAD)?;
+    let last = len.saturating_sub(PIECE);
+    (1..=PIECES).try_for_each(|piece| take(last / PIECES * piece + last % PIECES, PIECE))
+}
+
+/// Names a copy: by content, by what decides about access to it and by how it is made.
+pub(super) fn key(file: &File, content: &blake3::Hash, recipe: &str) -> io::Result<String> {
+    let metadata = file.metadata()?;
+    let mut hasher = blake3::Hasher::new();
+    let (gid, mode) = (metadata.gid(), metadata.mode());
+    hasher.update(format!("2 {recipe} {gid} {mode:o}\0").as_bytes());
+    for (name, value) in trust::deciding_xattrs(file)? {
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(&name);
+        hasher.update(&(value.len() as u64).to_le_bytes());
+        hasher.update(&value);
+    }
+    hasher.update(content.as_bytes());
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// The hash of what follows in `hasher` and of all of `file`.
+pub(super) fn hash(mut hasher: blake3::Hasher, file: &File) -> io::Result<blake3::Hash> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    loop {
+        let read = file.read_at(&mut buffer, offset)?;
+        if read == 0 {
+            return Ok(hasher.finalize());
+        }
+        hasher.update(buffer.get(..read).unwrap_or_default());
+        offset += read as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_filesystem_that_is_written_here_is_believed() {
+        const EXT4: u64 = 0xef53;
+        const SQUASHFS: u64 = 0x7371_7368;
+        const EROFS: u64 = 0xe0f5_e1e2;
+        const ISO9660: u64 = 0x9660;
+        const OVERLAY: u64 = 0x794c_7630;
+        const FUSE: u64 = 0x6573_5546;
+        assert!(is_kept_here(EXT4, 0));
+        assert!(
+            !is_kept_here(EXT4, READ_ONLY),
+            "an image, for all that is known"
+        );
+        for kind in [SQUASHFS, EROFS, ISO9660, OVERLAY, FUSE, 0] {
+            assert!(!is_kept_here(kind, 0), "{kind:x}");
+        }
+    }
+
+    #[test]
+    fn a_sample_reaches_head_end_and_middle() {
+        let sampled = |content: &[u8]| {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(content, 0).unwrap();
+            let mut hasher = blake3::Hasher::new();
+            sample(&mut hasher, &file, content.len() as u64).unwrap();
+            hasher.finalize()
+        };
+        let content = vec![1; 100_000];
+        let same = sampled(&content);
+        assert_eq!(sampled(&content.clone()), same);
+        for at in [0, 4095, 15_000, 99_999] {
+            let mut other = content.clone();
+            other[at] = 2;
+            assert_ne!(sampled(&other), same, "{at}");
+        }
+        assert_ne!(sampled(b""), sampled(b"x"));
+    }
+}

@@ -1,0 +1,209 @@
+//! By what a copy is known to have the content that was written.
+//!
+//! Where kernel and filesystem have fs-verity, the kernel checks each page as it is read, whatever
+//! becomes of the disk. Elsewhere the content is hashed when it is used first after a boot, and
+//! after every change that the kernel knows of, which ctime tells: nobody can set that back.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+use rustix::ioctl::{self, Setter, Updater, opcode};
+use serde::{Deserialize, Serialize};
+
+use super::identity::hash;
+
+/// What KEY.json says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Origin {
+    /// Path of the original when the entry was made; lossy if that is not UTF-8.
+    pub(super) path: String,
+    pub(super) recipe: String,
+    /// Hash of the entry's own content.
+    pub(super) content: String,
+    /// Absent in what older versions made, which is not used any more.
+    #[serde(default)]
+    pub(super) seal: Option<Seal>,
+}
+
+/// The state in which an entry was found to have its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Seal {
+    /// Its fs-verity digest, in hexadecimal.
+    Verity(String),
+    /// Since that boot, in that state.
+    State(State),
+}
+
+/// What changes with every write that goes through the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    boot: String,
+    dev: u64,
+    ino: u64,
+    len: u64,
+    mtime: (i64, i64),
+    ctime: (i64, i64),
+}
+
+impl State {
+    fn of(metadata: &Metadata) -> io::Result<State> {
+        Ok(State {
+            boot: fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+                .trim()
+                .to_owned(),
+            dev: metadata.dev(),
+            ino: metadata.ino(),
+            len: metadata.len(),
+            mtime: (metadata.mtime(), metadata.mtime_nsec()),
+            ctime: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// What a look at a sealed file found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The content that was written.
+    Whole,
+    /// The same, but only reading it told; the seal with which that need not be repeated.
+    WholeAgain(Seal),
+    /// Another content.
+    Damaged,
+}
+
+impl Seal {
+    /// Seals a finished file whose content is what was written: by fs-verity if it can be had.
+    pub(super) fn set(path: &Path) -> io::Result<Seal> {
+        let file = File::open(path)?;
+        // What has no fs-verity says so in many ways (ENOTTY, EOPNOTSUPP, EINVAL).
+        match enable_verity(&file).and_then(|()| measure_verity(&file)) {
+            Ok(digest) => Ok(Seal::Verity(digest)),
+            Err(_) => Ok(Seal::State(State::of(&file.metadata()?)?)),
+        }
+    }
+
+    /// Whether the file at `path` still has the content of which `content` is the hash.
+    pub(super) fn check(&self, path: &Path, content: &str) -> io::Result<Found> {
+        let file = File::open(path)?;
+        let holds = match self {
+            Seal::Verity(digest) => measure_verity(&file).is_ok_and(|now| now == *digest),
+            Seal::State(state) => State::of(&file.metadata()?)? == *state,
+        };
+        if holds {
+            return Ok(Found::Whole);
+        }
+        let before = State::of(&file.metadata()?)?;
+        if hash(blake3::Hasher::new(), &file)?.to_hex().as_str() != content {
+            return Ok(Found::Damaged);
+        }
+        Ok(Found::WholeAgain(Seal::State(before)))
+    }
+}
+
+/// `struct fsverity_enable_arg` (linux/fsverity.h).
+#[repr(C)]
+struct EnableArg {
+    version: u32,
+    hash_algorithm: u32,
+    block_size: u32,
+    salt_size: u32,
+    salt_ptr: u64,
+    sig_size: u32,
+    reserved1: u32,
+    sig_ptr: u64,
+    reserved2: [u64; 11],
+}
+
+/// FS_VERITY_HASH_ALG_SHA256.
+const SHA256: u32 = 1;
+/// Bytes of the longest digest (SHA-512).
+const LONGEST: usize = 64;
+
+/// `struct fsverity_digest` with room for the longest one.
+#[repr(C)]
+struct Digest {
+    algorithm: u16,
+    size: u16,
+    digest: [u8; LONGEST],
+}
+
+fn enable_verity(file: &File) -> io::Result<()> {
+    const ENABLE: ioctl::Opcode = opcode::write::<EnableArg>(b'f', 133);
+    let arg = EnableArg {
+        version: 1,
+        hash_algorithm: SHA256,
+        block_size: 4096,
+        salt_size: 0,
+        salt_ptr: 0,
+        sig_size: 0,
+        reserved1: 0,
+        sig_ptr: 0,
+        reserved2: [0; 11],
+    };
+    // SAFETY: FS_IOC_ENABLE_VERITY reads a fsverity_enable_arg, which has this layout; the pointers
+    // in it are null with lengths of 0.
+    unsafe { ioctl::ioctl(file, Setter::<ENABLE, EnableArg>::new(arg)) }.map_err(io::Error::from)
+}
+
+/// The digest that the kernel checks pages against, in hexadecimal; an error where it checks none.
+fn measure_verity(file: &File) -> io::Result<String> {
+    // The number names the header of the structure, four bytes; the digest follows it.
+    const MEASURE: ioctl::Opcode = opcode::read_write::<[u8; 4]>(b'f', 134);
+    let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    if !stat.stx_attributes.contains(StatxAttributes::VERITY) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut digest = Digest {
+        algorithm: 0,
+        size: LONGEST as u16,
+        digest: [0; LONGEST],
+    };
+    // SAFETY: FS_IOC_MEASURE_VERITY writes a fsverity_digest of at most `size` bytes after its
+    // header, for which there is room.
+    unsafe { ioctl::ioctl(file, Updater::<MEASURE, Digest>::new(&mut digest)) }?;
+    let bytes = digest.digest.get(..usize::from(digest.size));
+    let hex = bytes.unwrap_or_default().iter();
+    Ok(hex.map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_seal_holds_until_somebody_writes() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"content").unwrap();
+        let path = file.path().to_owned();
+        let content = blake3::hash(b"content").to_hex().to_string();
+        let seal = Seal::set(&path).unwrap();
+        assert_eq!(seal.check(&path, &content).unwrap(), Found::Whole);
+        // Times that were set back by utimensat(2) do not hide a write.
+        let mtime = file.as_file().metadata().unwrap().modified().unwrap();
+        if file.as_file().set_len(3).is_err() {
+            return; // sealed by fs-verity
+        }
+        file.as_file().set_modified(mtime).unwrap();
+        assert_eq!(seal.check(&path, &content).unwrap(), Found::Damaged);
+    }
+
+    #[test]
+    fn another_boot_asks_for_the_content_again() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"content").unwrap();
+        let content = blake3::hash(b"content").to_hex().to_string();
+        let mut state = State::of(&file.as_file().metadata().unwrap()).unwrap();
+        state.boot = "another".to_owned();
+        let found = Seal::State(state).check(file.path(), &content).unwrap();
+        let Found::WholeAgain(seal) = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(seal.check(file.path(), &content).unwrap(), Found::Whole);
+    }
+}

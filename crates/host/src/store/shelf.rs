@@ -1,0 +1,154 @@
+//! Where copies lie in a store, and who can get at them.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::seal::Origin;
+use super::{EntryInfo, StoreError, at};
+
+/// A part of a store.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    root: PathBuf,
+}
+
+impl Shelf {
+    pub(super) fn new(root: PathBuf) -> Shelf {
+        Shelf { root }
+    }
+
+    /// Makes its directories, those that are not there with `mode`.
+    pub(super) fn create(&self, mode: u32) -> Result<(), StoreError> {
+        for directory in [self.root.clone(), self.entries(), self.index()] {
+            let mut builder = fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(mode).create(&directory);
+            made.map_err(at(&directory))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn index(&self) -> PathBuf {
+        self.root.join("index")
+    }
+
+    pub(super) fn entries(&self) -> PathBuf {
+        self.root.join("entries")
+    }
+
+    pub(super) fn entry(&self, key: &str) -> PathBuf {
+        self.entries().join(key)
+    }
+
+    pub(super) fn origin(&self, key: &str) -> PathBuf {
+        self.entries().join(format!("{key}.json"))
+    }
+
+    /// The key that is noted under a name.
+    pub(super) fn linked(&self, name: &str) -> Option<String> {
+        let target = fs::read_link(self.index().join(name)).ok()?;
+        target.to_str().filter(|key| is_key(key)).map(str::to_owned)
+    }
+
+    pub(super) fn link(&self, name: &str, key: &str) -> Result<(), StoreError> {
+        let link = self.index().join(name);
+        remove(&link)?;
+        std::os::unix::fs::symlink(key, &link).map_err(at(&link))
+    }
+
+    /// An entry's own metadata; `None` where there is none, or none for this user.
+    pub(super) fn look(&self, key: &str) -> Result<Option<Metadata>, StoreError> {
+        let path = self.entry(key);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) => Ok(Some(metadata)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Ok(None),
+                _ => Err(at(&path)(error)),
+            },
+        }
+    }
+
+    pub(super) fn read_origin(&self, key: &str) -> Option<Origin> {
+        serde_json::from_slice(&fs::read(self.origin(key)).ok()?).ok()
+    }
+
+    /// The names of entries and of what else lies there; none where this user may not look.
+    pub(super) fn names(&self) -> Result<Vec<String>, StoreError> {
+        let directory = self.entries();
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => return Ok(Vec::new()),
+                _ => return Err(at(&directory)(error)),
+            },
+        };
+        let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+        Ok(entries.filter_map(name).collect())
+    }
+
+    pub(super) fn keys(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = self.names()?;
+        names.retain(|name| is_key(name));
+        Ok(names)
+    }
+
+    pub(super) fn info(&self, key: String) -> Option<EntryInfo> {
+        let metadata = fs::symlink_metadata(self.entry(&key)).ok()?;
+        let noted = fs::symlink_metadata(self.origin(&key)).map_or(0, |origin| origin.mtime());
+        let used = metadata.atime().max(noted);
+        let (path, recipe) = self
+            .read_origin(&key)
+            .map(|origin| (origin.path, origin.recipe))
+            .unwrap_or_default();
+        Some(EntryInfo {
+            key,
+            path,
+            recipe,
+            size: metadata.blocks().saturating_mul(512),
+            used: used.max(0).unsigned_abs(),
+        })
+    }
+
+    /// The entry first: an origin without an entry is swept, an entry without one is a flaw.
+    pub(super) fn remove(&self, key: &str) -> Result<(), StoreError> {
+        remove(&self.entry(key))?;
+        remove(&self.origin(key))
+    }
+
+    /// Removes what a killed process left, and links to entries that are gone. The store's lock must
+    /// be held, so nobody is in the midst of adding.
+    pub(super) fn sweep(&self) -> Result<(), StoreError> {
+        for name in self.names()? {
+            let of = name.strip_suffix(".json").unwrap_or(&name);
+            let stays = is_key(of) && self.entry(of).exists();
+            if !stays {
+                remove(&self.entries().join(&name))?;
+            }
+        }
+        let index = self.index();
+        let links = match fs::read_dir(&index) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            links => links.map_err(at(&index))?,
+        };
+        for link in links {
+            let link = link.map_err(at(&index))?.path();
+            let key = fs::read_link(&link).unwrap_or_default();
+            if !self.entries().join(key).is_file() {
+                remove(&link)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn is_key(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
+}
