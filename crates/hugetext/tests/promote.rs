@@ -18,13 +18,20 @@ impl Sleeper {
     /// The compiler proper, which has windows of text, waiting for more of its input; `None`, with
     /// the reason printed, where there is none.
     fn compiler() -> Option<Sleeper> {
+        Sleeper::compiler_by(&[])
+    }
+
+    /// As [`Sleeper::compiler`], run by a command.
+    fn compiler_by(by: &[&str]) -> Option<Sleeper> {
         let asked = Command::new("cc").arg("-print-prog-name=cc1").output();
         let name = asked.map(|output| String::from_utf8(output.stdout).unwrap());
         let Some(compiler) = name.ok().filter(|name| name.starts_with('/')) else {
             println!("skipped: no C compiler");
             return None;
         };
-        let mut command = Command::new(compiler.trim_end());
+        let line = [by, &[compiler.trim_end()]].concat();
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]);
         command.args(["-quiet", "-E", "-"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut compiler = Sleeper(command.spawn().unwrap());
@@ -84,6 +91,50 @@ fn a_program_without_a_window_of_text_is_a_no() {
     let left = process["left"].as_array().unwrap();
     assert!(left.iter().all(|left| left["reason"].is_string()));
     assert!(!left.is_empty());
+}
+
+/// Only root can open a copy that a process maps (proc(5), map_files).
+#[test]
+fn an_owner_who_is_not_root_maps_back_too() {
+    let nobody = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new(nobody[0]);
+        command.args(&nobody[1..]);
+        command.arg(env!("CARGO_BIN_EXE_hugetext")).arg("promote");
+        command.args(arguments).output().unwrap()
+    };
+    let Some(compiler) = Sleeper::compiler_by(&nobody) else {
+        return;
+    };
+    let promoted = as_nobody(&["--backend", "remap", &compiler.pid()]);
+    if promoted.status.code() != Some(0) {
+        println!(
+            "skipped: {}{}",
+            stderr(&promoted),
+            String::from_utf8_lossy(&promoted.stdout)
+        );
+        return;
+    }
+    let promised = as_nobody(&["--json", "--dry-run", "--revert", &compiler.pid()]);
+    let reverted = as_nobody(&["--json", "--revert", &compiler.pid()]);
+    assert_eq!(reverted.status.code(), Some(0), "{}", stderr(&reverted));
+    let remapped = |output: &Output| {
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["processes"][0]["remapped"].clone()
+    };
+    assert!(!remapped(&reverted).as_array().unwrap().is_empty());
+    let bytes = |spans: Value| -> u64 {
+        let len = |span: &Value| span["end"].as_u64().unwrap() - span["start"].as_u64().unwrap();
+        spans.as_array().unwrap().iter().map(len).sum()
+    };
+    assert!(bytes(remapped(&promised)) >= bytes(remapped(&reverted)));
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", compiler.pid())).unwrap();
+    assert!(!maps.contains("memfd:hugetext"), "{maps}");
 }
 
 #[test]

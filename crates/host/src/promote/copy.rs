@@ -47,20 +47,7 @@ impl HugeCopy {
     ) -> Result<HugeCopy, CopyError> {
         let file = executable_memfd(&name.to_string()).map_err(CopyError::Create)?;
         ftruncate(&file, len).map_err(|error| CopyError::Create(error.into()))?;
-        let text = Span::new(name.pad, name.pad + name.len);
-        let mut window = vec![0; leaf.bytes() as usize];
-        for start in (0..len).step_by(leaf.bytes() as usize) {
-            fill_with_traps(&mut window);
-            let part = Span::new(start, start + leaf.bytes()).intersect(&text);
-            let inside = (part.start.saturating_sub(start)) as usize;
-            if let Some(bytes) = window.get_mut(inside..inside + part.len() as usize)
-                && !part.is_empty()
-            {
-                read(part.start - text.start, bytes).map_err(CopyError::Read)?;
-            }
-            file.write_all_at(&window, start)
-                .map_err(CopyError::Create)?;
-        }
+        fill(&file, &name, Span::new(0, len), read)?;
         let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&file, seals).map_err(|error| CopyError::Create(error.into()))?;
         let copy = HugeCopy { file, name, len };
@@ -69,6 +56,18 @@ impl HugeCopy {
             return Err(CopyError::Small(huge / leaf.bytes(), len / leaf.bytes()));
         }
         Ok(copy)
+    }
+
+    /// A memory file that holds the same as `part` of a copy, offsets in it, in pages of any size.
+    pub(super) fn stand_in(
+        name: &CopyName,
+        part: Span,
+        read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+    ) -> Result<File, CopyError> {
+        let file = executable_memfd(&name.to_string()).map_err(CopyError::Create)?;
+        ftruncate(&file, part.end).map_err(|error| CopyError::Create(error.into()))?;
+        fill(&file, name, part, read)?;
+        Ok(file)
     }
 
     /// Gathers the copy into huge pages; how many bytes of it then are.
@@ -116,6 +115,36 @@ impl HugeCopy {
             ino: metadata.ino(),
         })
     }
+}
+
+/// Writes `part` of a copy. `read` gives the text, from an offset into it; what surrounds the text traps
+/// when executed.
+fn fill(
+    file: &File,
+    name: &CopyName,
+    part: Span,
+    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+) -> Result<(), CopyError> {
+    /// Bytes written at a time: a huge page is filled by one write.
+    const AT_ONCE: u64 = 2 << 20;
+    let text = Span::new(name.pad, name.pad + name.len);
+    let mut buffer = vec![0; AT_ONCE as usize];
+    for start in (part.start..part.end).step_by(AT_ONCE as usize) {
+        let piece = Span::new(start, start + AT_ONCE).intersect(&part);
+        let Some(bytes) = buffer.get_mut(..piece.len() as usize) else {
+            break;
+        };
+        fill_with_traps(bytes);
+        let inside = piece.intersect(&text);
+        let begin = inside.start.saturating_sub(start) as usize;
+        if let Some(bytes) = bytes.get_mut(begin..begin + inside.len() as usize)
+            && !inside.is_empty()
+        {
+            read(inside.start - text.start, bytes).map_err(CopyError::Read)?;
+        }
+        file.write_all_at(bytes, start).map_err(CopyError::Create)?;
+    }
+    Ok(())
 }
 
 /// How often gathering pages is tried.

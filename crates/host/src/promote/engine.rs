@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 
-use hugetext_leaf::{CopyName, FileId, Leaf, Original, Pad, Perms, Run, Span};
+use hugetext_leaf::{CopyName, FileId, Leaf, Original, Pad, Perms, ProcessVma, Run, Span};
 use serde::Serialize;
 
 use super::copy::{CopyError, HugeCopy};
@@ -116,7 +116,7 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError
     for (vma, name) in mappings.copies() {
         let Some(id) = vma.file else { continue };
         let opened = open_program(target, mappings, name.file).and_then(|program| {
-            let copy = target.file_at(vma.addresses, None, id)?;
+            let copy = copy_again(target, vma, id, &name, &program)?;
             let time = FileTime::of(&program)?;
             let (text, offset) = text_part(vma.addresses, vma.offset, &name);
             compare(target, text, &program, offset)?;
@@ -152,6 +152,25 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError
     }
     make(target, &pieces, &mut outcome)?;
     Ok(outcome)
+}
+
+/// The copy that a process maps; where only root can open that, a memory file that holds the same. Should
+/// the way back fail halfway, the process maps it again.
+fn copy_again(
+    target: &Target,
+    vma: &ProcessVma,
+    id: FileId,
+    name: &CopyName,
+    program: &File,
+) -> io::Result<File> {
+    match target.file_at(vma.addresses, None, id) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let part = Span::new(vma.offset, vma.offset + vma.addresses.len());
+            let read = |at, bytes: &mut [u8]| read_padded(program, name.offset + at, bytes);
+            HugeCopy::stand_in(name, part, read).map_err(io::Error::other)
+        }
+        opened => opened,
+    }
 }
 
 fn open_program(target: &Target, mappings: &Mappings, file: FileId) -> io::Result<File> {
@@ -205,16 +224,22 @@ fn compare(target: &Target, text: Span, program: &File, offset: u64) -> io::Resu
             break;
         };
         target.read(start, memory)?;
-        file.fill(0);
-        let mut filled = 0;
-        while let Some(rest) = file.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match program.read_at(rest, offset + (start - text.start) + filled as u64)? {
-                0 => break,
-                read => filled += read,
-            }
-        }
+        read_padded(program, offset + (start - text.start), file)?;
         if memory != file {
             return Err(io::Error::other("memory differs from the file"));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file as a mapping shows it: zeroes beyond its end.
+fn read_padded(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    bytes.fill(0);
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + filled as u64)? {
+            0 => break,
+            read => filled += read,
         }
     }
     Ok(())
@@ -263,8 +288,7 @@ fn promotion_steps(mappings: &Mappings, run: &Run, part: Span, copy: FileId) -> 
     };
     let in_copy = |at: u64| file(1, copy, at - run.windows.start, run.perms);
     let pad = |span: Span, pad: Option<Pad>| {
-        let hole =
-            |vma: &hugetext_leaf::ProcessVma| vma.offset + (span.start - vma.addresses.start);
+        let hole = |vma: &ProcessVma| vma.offset + (span.start - vma.addresses.start);
         let before = match pad.filter(|_| !span.is_empty())? {
             Pad::Free => Content::Nothing,
             Pad::Hole => {

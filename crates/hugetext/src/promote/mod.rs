@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         bar.inc(1);
         match work::process(pid, job, &mut copies) {
             Ok(process) => {
-                verdict = verdict.and(judge(&process, by_id));
+                verdict = verdict.and(judge(&process, job, by_id));
                 report.processes.push(process);
             }
             Err(error) => {
@@ -116,12 +116,16 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(verdict)
 }
 
-/// Nothing to promote is an answer only where a process was named.
-fn judge(process: &Process, by_id: bool) -> Verdict {
-    if by_id && !process.is_on_huge_pages() {
-        Verdict::No
-    } else {
-        Verdict::Done
+/// Nothing to promote is an answer only where a process was named. A copy that stays mapped is the
+/// answer of the way back.
+fn judge(process: &Process, job: Job, by_id: bool) -> Verdict {
+    let no = match job.revert {
+        true => !process.left.is_empty(),
+        false => by_id && !process.is_on_huge_pages(),
+    };
+    match no {
+        true => Verdict::No,
+        false => Verdict::Done,
     }
 }
 
