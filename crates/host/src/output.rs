@@ -255,7 +255,7 @@ impl Replacement {
         self.place(Some(old))
     }
 
-    /// All by the directory that was opened first, whatever its path means by now.
+    /// Resolves against the already-open directory, so a renamed parent cannot redirect us.
     fn place(self, old: Option<&Metadata>) -> Result<File, ReplaceError> {
         self.file.sync_all().map_err(ReplaceError::Rename)?;
         match &self.named {

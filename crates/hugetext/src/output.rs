@@ -17,10 +17,10 @@ pub(crate) struct Options {
     /// Print one JSON document instead of text.
     #[arg(long, global = true)]
     json: bool,
-    /// Print errors only, and JSON if asked for; the exit status tells the rest.
+    /// Print errors only, and JSON if asked for; the exit status has the answer.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print what is left out otherwise: check, promote, run and bench tlb have more to tell.
+    /// Show more detail; check, promote, run and bench tlb have some.
     #[arg(short, long, global = true)]
     verbose: bool,
 }

@@ -1,5 +1,5 @@
-//! Paths and names as users see them. A file's name may hold any byte but two, a terminal obeys
-//! some of them, and a line ends at one.
+//! Paths and names as users see them. File names may hold control characters; these helpers escape
+//! them, so that a name stays on one line and gives no orders to a terminal.
 
 use std::path::Path;
 

@@ -188,8 +188,8 @@ impl Place<'_> {
             WindowState::Huge => {}
             _ => windows.make_small().map_err(failed)?,
         }
-        // Held before it is looked at: some machines drop what was read a moment ago. The lock is
-        // not to be had where RLIMIT_MEMLOCK is small; every round counts what is mapped huge.
+        // Held before it is looked at: some machines drop what was read a moment ago. The lock
+        // fails where RLIMIT_MEMLOCK is small; every round counts what is mapped huge.
         let held = windows.map().map_err(failed)?;
         let locked = held.lock().is_ok();
         let cache = windows.state().map_err(failed)?;

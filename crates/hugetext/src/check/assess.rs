@@ -149,7 +149,7 @@ impl Assessment {
         fixed.fold(self.reached(), u64::max)
     }
 
-    /// What of `reach`, which a layout gives, is to be had: nothing where filesystem or kernel
+    /// How much of `reach`, which a layout gives, is available: nothing where filesystem or kernel
     /// forbid it.
     fn allowed(&self, reach: u64) -> u64 {
         match self.is_forbidden() {
@@ -158,8 +158,8 @@ impl Assessment {
         }
     }
 
-    /// Whether huge folios are known not to be had. Of an overlay whose layers cannot be seen
-    /// nothing is known, which its cause tells.
+    /// Whether huge folios are known to be unavailable. Nothing is known of an overlay whose layers
+    /// cannot be seen; its cause says so.
     pub(crate) fn is_forbidden(&self) -> bool {
         const UNKNOWN: Cause = Cause::Filesystem {
             filesystem: Filesystem::Overlay,
@@ -167,8 +167,8 @@ impl Assessment {
         self.causes.iter().any(|cause| *cause != UNKNOWN)
     }
 
-    /// Takes note of what the page cache holds. Where it holds huge folios, they can be had,
-    /// whatever the rules say of the filesystem, or of an overlay of which they cannot tell.
+    /// Takes note of what the page cache holds. Where it holds huge folios, they are available,
+    /// whatever the rules say of the filesystem or cannot say of an overlay.
     pub(crate) fn look_at_cache(&mut self, program: &Program) {
         self.cache = CacheCount::of(program, self);
         if self.cache.is_some_and(|cache| cache.huge > 0) {

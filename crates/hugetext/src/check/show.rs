@@ -112,7 +112,7 @@ fn refusals(file: &Assessment) -> String {
     found.into_iter().map(line).collect()
 }
 
-/// The state of the windows; `warm` helps only where large folios can be had.
+/// The state of the windows; `warm` helps only where large folios are available.
 fn page_cache(cache: &CacheCount, can_be_warm: bool) -> String {
     let what = match (cache.huge, cache.small) {
         (0, 0) => "not in memory".to_owned(),

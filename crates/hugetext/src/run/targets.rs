@@ -1,4 +1,4 @@
-//! Which files the gain is to be had from.
+//! Which files can gain.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

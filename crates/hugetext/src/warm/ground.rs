@@ -18,7 +18,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Asks this machine; an error where no huge page can be had at all.
+    /// Asks this machine; an error where no huge page is available at all.
     pub(crate) fn this() -> Result<Ground, Failure> {
         Ground::of(Paging::this())
     }
