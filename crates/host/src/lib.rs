@@ -68,4 +68,4 @@ pub use store::{
 };
 pub use stubs::{StubFile, Stubs, detached_huge_tmpfs};
 pub use trace::{Moment, watch};
-pub use watcher::Watcher;
+pub use watcher::{Change, Watcher};

@@ -1,64 +1,114 @@
 //! Waiting for files to be replaced, added or removed (inotify(7)).
 
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 /// Watches directories. Files are watched through their directories, since a replaced file is
 /// another file.
 #[derive(Debug)]
-pub struct Watcher(OwnedFd);
+pub struct Watcher {
+    inotify: OwnedFd,
+    /// The paths of each watch: links may lead to one directory by several.
+    directories: HashMap<i32, BTreeSet<PathBuf>>,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A name in a watched directory may stand for other bytes.
+    Name {
+        /// As it was asked for.
+        directory: PathBuf,
+        /// In it.
+        name: OsString,
+    },
+    /// A watched directory is gone, or changes went unreported: anything may be different.
+    Unknown,
+}
 
 /// What makes a name stand for other bytes.
 const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::DELETE)
-    .union(WatchFlags::CREATE);
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF);
 
 impl Watcher {
     /// Watches nothing yet.
     pub fn new() -> io::Result<Watcher> {
-        Ok(Watcher(inotify::init(
-            CreateFlags::CLOEXEC | CreateFlags::NONBLOCK,
-        )?))
+        Ok(Watcher {
+            inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            directories: HashMap::new(),
+        })
     }
 
-    /// Watches a directory; one that is watched already is not watched twice.
-    pub fn add(&self, directory: &Path) -> io::Result<()> {
-        let flags = CHANGES | WatchFlags::ONLYDIR;
-        inotify::add_watch(&self.0, directory, flags)?;
-        Ok(())
+    /// Watches these directories, and no others from now on. How many of them could not be watched:
+    /// they are not there, or there is no leave for so many watches.
+    pub fn watch<'p>(&mut self, directories: impl Iterator<Item = &'p Path>) -> usize {
+        let mut watched: HashMap<i32, BTreeSet<PathBuf>> = HashMap::new();
+        let mut missed = 0;
+        for directory in directories {
+            let flags = CHANGES | WatchFlags::ONLYDIR;
+            match inotify::add_watch(&self.inotify, directory, flags) {
+                Ok(watch) => {
+                    let paths = watched.entry(watch).or_default();
+                    paths.insert(directory.to_owned());
+                }
+                Err(_) => missed += 1,
+            }
+        }
+        for watch in self.directories.keys() {
+            if !watched.contains_key(watch) {
+                // The kernel ends the watch of a directory that is gone by itself.
+                let _ = inotify::remove_watch(&self.inotify, *watch);
+            }
+        }
+        self.directories = watched;
+        missed
     }
 
-    /// The names of files that changed, in no particular order; waits for the first for as long as
-    /// `timeout` says, for ever without one. An empty name means that some went unreported.
-    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<OsString>> {
-        let timeout = timeout.map(Timespec::try_from).transpose();
-        let timeout = timeout.map_err(|_| io::ErrorKind::InvalidInput)?;
-        let mut ready = [PollFd::new(&self.0, PollFlags::IN)];
-        match poll(&mut ready, timeout.as_ref()) {
+    /// What changed, in no particular order; waits for the first change for as long as `timeout`
+    /// says, and returns nothing if there was none.
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<Vec<Change>> {
+        let timeout = Timespec::try_from(timeout).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let mut ready = [PollFd::new(&self.inotify, PollFlags::IN)];
+        match poll(&mut ready, Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             other => other?,
         };
         let mut buffer = [MaybeUninit::uninit(); 1 << 14];
-        let mut reader = Reader::new(&self.0, &mut buffer);
-        let mut names = Vec::new();
+        let mut reader = Reader::new(&self.inotify, &mut buffer);
+        let mut changes = Vec::new();
         loop {
-            match reader.next() {
-                Ok(event) => {
-                    let name = event.file_name().map_or(&b""[..], |name| name.to_bytes());
-                    names.push(OsString::from_vec(name.to_vec()));
-                }
-                Err(rustix::io::Errno::AGAIN) => return Ok(names),
+            let event = match reader.next() {
+                Ok(event) => event,
+                Err(rustix::io::Errno::AGAIN) => return Ok(changes),
                 Err(error) => return Err(error.into()),
+            };
+            // What was watched no longer: of that the kernel tells here last.
+            let Some(paths) = self.directories.get(&event.wd()) else {
+                if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                    changes.push(Change::Unknown);
+                }
+                continue;
+            };
+            match event.file_name() {
+                Some(name) => changes.extend(paths.iter().map(|directory| Change::Name {
+                    directory: directory.clone(),
+                    name: OsString::from_vec(name.to_bytes().to_vec()),
+                })),
+                None => changes.push(Change::Unknown),
             }
         }
     }
@@ -68,17 +118,38 @@ impl Watcher {
 mod tests {
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(10);
+
     #[test]
     fn tells_of_files_put_into_place() {
         let directory = tempfile::tempdir().unwrap();
-        let watcher = Watcher::new().unwrap();
-        watcher.add(directory.path()).unwrap();
-        assert!(watcher.wait(Some(Duration::ZERO)).unwrap().is_empty());
+        let mut watcher = Watcher::new().unwrap();
+        let both = [directory.path(), Path::new("/no/such/directory")];
+        assert_eq!(watcher.watch(both.into_iter()), 1);
+        assert!(watcher.wait(Duration::ZERO).unwrap().is_empty());
         let new = directory.path().join("new");
         std::fs::write(&new, "x").unwrap();
         std::fs::rename(new, directory.path().join("program")).unwrap();
-        let names = watcher.wait(Some(Duration::from_secs(10))).unwrap();
-        assert!(names.contains(&OsString::from("program")));
-        assert!(watcher.add(Path::new("/no/such/directory")).is_err());
+        assert!(watcher.wait(LONG).unwrap().contains(&Change::Name {
+            directory: directory.path().to_owned(),
+            name: OsString::from("program"),
+        }));
+    }
+
+    #[test]
+    fn a_directory_that_goes_is_told_and_one_no_longer_watched_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+        for path in [&one, &other] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let mut watcher = Watcher::new().unwrap();
+        watcher.watch([one.as_path(), &other].into_iter());
+        watcher.watch([one.as_path()].into_iter());
+        std::fs::write(other.join("new"), "x").unwrap();
+        std::fs::remove_dir_all(&other).unwrap();
+        assert_eq!(watcher.wait(Duration::ZERO).unwrap(), []);
+        std::fs::remove_dir(&one).unwrap();
+        assert!(watcher.wait(LONG).unwrap().contains(&Change::Unknown));
     }
 }

@@ -1,154 +1,213 @@
 //! `hugetext keep daemon`: what `warm` warms, locked in memory, so that reclaim leaves it alone, and
 //! taken up anew when an upgrade replaces it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hugetext_host::{FileMapping, FileWindows, Watcher};
+use hugetext_host::{Change, FileMapping, FileWindows, Watcher};
 use serde::Serialize;
 
+use super::list::List;
+use super::places::Places;
 use super::{Options, apply, directories, read};
 use crate::Verdict;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
 use crate::program::Program;
+use crate::run::Room;
 use crate::size::Size;
 use crate::table::{bytes, count};
 use crate::warm::{Ground, windows};
 
-/// An upgrade replaces many files; it is over when none has changed for this long.
+/// An upgrade replaces many files; it is over when none of them has changed for this long.
 const QUIET: Duration = Duration::from_secs(1);
-/// What is not locked, because of the budget, is warmed again this often.
-const REWARM: Duration = Duration::from_secs(60);
+/// It is not waited for longer: what changes all the time is never over.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Everything is looked up again this often. What is not locked, because of the budget, turns cold;
+/// and there are changes that nobody tells of (network filesystems, programs moved along PATH).
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// Runs until it is killed; the kernel unlocks the memory then.
 pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Verdict, Failure> {
     let lists = directories(options)?;
-    let watcher = Watcher::new().map_err(|error| Failure::new("inotify", plain(&error)))?;
-    let mut pinned = Vec::new();
+    let failed = |error| Failure::new("inotify", plain(&error));
+    let mut watcher = Watcher::new().map_err(failed)?;
+    let mut pins = Pins::default();
+    let mut told = None;
     loop {
-        let mut round = Round::of(&lists, options, budget, output)?;
-        for directory in &round.directories {
-            // A directory that is not there yet has no file to lose.
-            let _ = watcher.add(directory);
+        let (list, _) = read(&lists, output);
+        let mut places = Places::of(&list, &lists);
+        // Watched before anything is looked up, so that no change goes unnoticed.
+        watcher.watch(places.directories());
+        let (round, kept) = Round::of(&list, options, budget, pins)?;
+        pins = kept;
+        round.files.iter().for_each(|path| places.add(path));
+        watcher.watch(places.directories());
+        let held: BTreeSet<Identity> = pins.keys().copied().collect();
+        let news = Some((round.report, held));
+        if told != news {
+            told = news;
+            told.iter()
+                .try_for_each(|(report, _)| report.tell(output))?;
         }
-        // The new mappings are locked before the old ones go, so nothing turns cold in between.
-        drop(std::mem::replace(
-            &mut pinned,
-            std::mem::take(&mut round.pinned),
-        ));
-        for problem in &round.problems {
-            output.warn(problem);
-        }
-        output.event("keep daemon", &round, |round| {
-            format!(
-                "{} locked in {}, {} over the budget",
-                bytes(round.locked),
-                count(round.files, "file"),
-                bytes(round.over)
-            )
-        })?;
-        let timeout = (round.over > 0).then_some(REWARM);
-        wait_for_change(&watcher, &round.names, timeout)
-            .map_err(|error| Failure::new("inotify", plain(&error)))?;
+        wait_for_change(&mut watcher, &places).map_err(failed)?;
     }
 }
 
-/// Returns when one of the named files, or a list, has changed and all is quiet again, or after
-/// `timeout`.
-fn wait_for_change(
-    watcher: &Watcher,
-    names: &HashSet<std::ffi::OsString>,
-    timeout: Option<Duration>,
-) -> std::io::Result<()> {
-    loop {
-        let changed = watcher.wait(timeout)?;
-        let concerns = |name: &std::ffi::OsString| {
-            name.is_empty()
-                || names.contains(name)
-                || Path::new(name).extension().is_some_and(|e| e == "toml")
-        };
-        if changed.iter().any(concerns) {
-            while !watcher.wait(Some(QUIET))?.is_empty() {}
+/// Returns when something listed has changed and is settled, or when it is time to look again.
+fn wait_for_change(watcher: &mut Watcher, places: &Places) -> std::io::Result<()> {
+    let concern = |changes: Vec<Change>| changes.iter().any(|change| places.concern(change));
+    let since = Instant::now();
+    while !concern(watcher.wait(AGAIN.saturating_sub(since.elapsed()))?) {
+        if since.elapsed() >= AGAIN {
             return Ok(());
         }
-        if changed.is_empty() && timeout.is_some() {
-            return Ok(());
+    }
+    let (begun, mut last) = (Instant::now(), Instant::now());
+    while begun.elapsed() < SETTLED && last.elapsed() < QUIET {
+        let left = QUIET.saturating_sub(last.elapsed());
+        let left = left.min(SETTLED.saturating_sub(begun.elapsed()));
+        if concern(watcher.wait(left)?) {
+            last = Instant::now();
+        }
+    }
+    Ok(())
+}
+
+/// A file as it is: what is mapped of it shows the same for as long as this is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Identity {
+    inode: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(program: &Program) -> Identity {
+        let metadata = &program.metadata;
+        Identity {
+            inode: (metadata.dev(), metadata.ino()),
+            size: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
 
-/// Everything listed, as it is now.
-#[derive(Default, Serialize)]
-struct Round {
-    #[serde(skip)]
-    pinned: Vec<FileMapping>,
+/// What is locked of each file.
+type Pins = HashMap<Identity, Vec<FileMapping>>;
+
+/// What is told of a round.
+#[derive(Default, PartialEq, Eq, Serialize)]
+struct Report {
     /// Bytes locked.
     locked: u64,
     /// Files locked.
     files: usize,
     /// Bytes that the budget left out.
     over: u64,
-    /// What to watch.
-    #[serde(skip)]
-    directories: HashSet<PathBuf>,
-    #[serde(skip)]
-    names: HashSet<std::ffi::OsString>,
+    /// Bytes that may be locked.
+    budget: u64,
     /// What could not be kept, a line each.
     problems: Vec<String>,
 }
 
+impl Report {
+    fn tell(&self, output: &Output) -> Result<(), Failure> {
+        for problem in &self.problems {
+            output.warn(problem);
+        }
+        output.event("keep daemon", self, |report| {
+            format!(
+                "{} locked in {}, {} over the budget of {}",
+                bytes(report.locked),
+                count(report.files, "file"),
+                bytes(report.over),
+                bytes(report.budget)
+            )
+        })
+    }
+}
+
+/// Everything listed, as it is now.
+struct Round {
+    report: Report,
+    /// The files, which were found by following links.
+    files: Vec<PathBuf>,
+}
+
 impl Round {
+    /// Warms everything and locks as much as the budget allows. What was locked before and still is
+    /// the same stays so; the rest is let go only when the new is locked, so nothing turns cold in
+    /// between.
     fn of(
-        lists: &[PathBuf],
+        list: &List,
         options: &Options,
         budget: Size,
-        output: &Output,
-    ) -> Result<Round, Failure> {
-        let (list, _) = read(lists, output);
-        let applied = apply(&list, options)?;
+        mut before: Pins,
+    ) -> Result<(Round, Pins), Failure> {
+        let applied = apply(list, options)?;
         let ground = Ground::this()?;
         let mut round = Round {
-            directories: lists.iter().cloned().collect(),
-            problems: applied.problems,
-            ..Round::default()
+            report: Report {
+                // The kernel ends whoever takes more than the limit of a control group.
+                budget: Room::here().at_most(budget.bytes()),
+                problems: applied.problems,
+                ..Report::default()
+            },
+            files: Vec::new(),
         };
-        for file in &applied.files {
-            round
-                .directories
-                .extend(file.path.parent().map(Path::to_owned));
-            round
-                .names
-                .extend(file.path.file_name().map(ToOwned::to_owned));
-            if let Err(failure) = round.pin(&file.warm, &ground, budget) {
-                round.problems.push(failure.to_string());
+        let mut pins = Pins::new();
+        for file in applied.files {
+            if let Err(failure) = round.pin(&file.warm, &ground, &mut before, &mut pins) {
+                round.report.problems.push(failure.to_string());
             }
+            round.files.push(file.path);
         }
-        Ok(round)
+        Ok((round, pins))
     }
 
-    fn pin(&mut self, path: &Path, ground: &Ground, budget: Size) -> Result<(), Failure> {
+    fn pin(
+        &mut self,
+        path: &Path,
+        ground: &Ground,
+        before: &mut Pins,
+        pins: &mut Pins,
+    ) -> Result<(), Failure> {
         let program = Program::open(path)?;
-        let ranges = windows(&program, ground)?;
-        let len: u64 = ranges.iter().map(|range| range.len()).sum();
-        if self.locked.saturating_add(len) > budget.bytes() {
-            self.over += len;
+        let identity = Identity::of(&program);
+        let report = &mut self.report;
+        if pins.contains_key(&identity) {
+            // Equal files share a copy in the store.
+            report.files += 1;
             return Ok(());
         }
-        for range in ranges {
-            let failed = |error: std::io::Error| {
-                let failure = Failure::at(path, format!("not locked: {}", plain(&error)));
-                failure.remedy("raise the limit of locked memory (ulimit -l)")
-            };
-            let mapping = FileWindows::new(&program.file, range, ground.leaf)
-                .map()
-                .map_err(failed)?;
-            mapping.lock().map_err(failed)?;
-            self.pinned.push(mapping);
+        let ranges = windows(&program, ground)?;
+        let len: u64 = ranges.iter().map(|range| range.len()).sum();
+        if report.locked.saturating_add(len) > report.budget {
+            report.over = report.over.saturating_add(len);
+            return Ok(());
         }
-        self.locked += len;
-        self.files += 1;
+        let mappings = match before.remove(&identity) {
+            Some(mappings) => mappings,
+            None => {
+                let windows = |range| FileWindows::new(&program.file, range, ground.leaf);
+                let lock = |range| {
+                    let mapping = windows(range).map()?;
+                    mapping.lock()?;
+                    Ok(mapping)
+                };
+                let locked: std::io::Result<Vec<_>> = ranges.into_iter().map(lock).collect();
+                locked.map_err(|error| {
+                    let failure = Failure::at(path, format!("not locked: {}", plain(&error)));
+                    failure.remedy("raise the limit of locked memory (ulimit -l)")
+                })?
+            }
+        };
+        pins.insert(identity, mappings);
+        report.locked += len;
+        report.files += 1;
         Ok(())
     }
 }

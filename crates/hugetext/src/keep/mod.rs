@@ -3,6 +3,7 @@
 mod daemon;
 mod entry;
 pub(crate) mod list;
+mod places;
 mod unit;
 
 use std::ffi::OsString;
@@ -62,7 +63,8 @@ enum Task {
     /// Prints a line now and after every change, with --json a document.
     Daemon {
         /// Bytes to lock in memory at most: of read-only segments, which are text and read-only
-        /// data; what comes after is only warmed
+        /// data; what comes after is only warmed. In a control group with a limit of memory, a
+        /// third of that at most
         #[arg(long, value_name = "SIZE", default_value = "1G")]
         budget: Size,
     },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where systemd looks for units, first match first.
 const DIRECTORIES: [&str; 5] = [
@@ -16,6 +16,18 @@ const DIRECTORIES: [&str; 5] = [
 /// The programs of a unit's ExecStart lines; `None` if there is no such unit.
 pub(super) fn programs(unit: &str) -> Option<Vec<String>> {
     programs_in(&DIRECTORIES.map(Path::new), unit)
+}
+
+/// The files, and directories of drop-ins, that say which programs a unit starts.
+pub(super) fn files(unit: &str) -> impl Iterator<Item = PathBuf> {
+    let mut names = vec![unit.to_owned()];
+    names.extend(Instance::of(unit).as_ref().map(Instance::template));
+    let drop_ins: Vec<String> = names.iter().map(|name| format!("{name}.d")).collect();
+    names.extend(drop_ins);
+    DIRECTORIES.into_iter().flat_map(move |directory| {
+        let names = names.clone().into_iter();
+        names.map(move |name| Path::new(directory).join(name))
+    })
 }
 
 fn programs_in(directories: &[&Path], unit: &str) -> Option<Vec<String>> {

@@ -30,7 +30,7 @@ use crate::run::bind::Ready;
 pub(crate) use crate::run::place::{Place, choose_on_disk, own_root};
 use crate::run::prepare::Reason;
 pub(crate) use crate::run::prepare::{Action, Policy, Step};
-use crate::run::room::Room;
+pub(crate) use crate::run::room::Room;
 pub(crate) use crate::run::targets::Targets;
 use crate::table::{bytes, count, figures};
 use crate::warm::Ground;

@@ -278,11 +278,11 @@ fn in_a_small_memory_cgroup_it_runs() {
 }
 
 /// A control group that goes with this value.
-struct Group(String);
+pub(crate) struct Group(pub(crate) String);
 
 impl Group {
     /// `None`, with the reason printed, where this machine lets none be made.
-    fn with_memory(limit: u64) -> Option<Group> {
+    pub(crate) fn with_memory(limit: u64) -> Option<Group> {
         let name = format!("hugetext-test-{}-{limit}", std::process::id());
         for (root, file) in [
             ("/sys/fs/cgroup", "memory.max"),

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::as_it_was::Group;
 use crate::subject::{HUGETEXT, Subject, text};
 
 fn keep(subject: &Subject) -> Command {
@@ -188,7 +189,10 @@ struct Daemon {
 
 impl Daemon {
     fn start(subject: &Subject) -> Daemon {
-        let mut command = keep(subject);
+        Daemon::of(&mut keep(subject))
+    }
+
+    fn of(command: &mut Command) -> Daemon {
         let mut child = command
             .args(["daemon", "--json"])
             .stdout(Stdio::piped())
@@ -203,6 +207,15 @@ impl Daemon {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
+    }
+
+    /// The report of the first round from now on that holds so many files.
+    fn round_with_files(&mut self, files: u64) {
+        loop {
+            if self.round()["files"] == files {
+                return;
+            }
+        }
     }
 
     /// VmLck, in bytes.
@@ -226,6 +239,142 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts the daemon over what `entries` name below the subject's directory, none of which need be
+/// there, and calls `then` with it; skips, and says so, where memory may not be locked.
+fn daemon_over(subject: &Subject, entries: &[&str], then: impl FnOnce(&mut Daemon)) {
+    let place = subject.directory().join("place");
+    fs::create_dir(&place).unwrap();
+    let program = place.join("program");
+    fs::copy(&subject.program, &program).unwrap();
+    for entry in entries {
+        done(
+            keep(subject)
+                .arg("add")
+                .arg(subject.directory().join(entry)),
+        );
+    }
+    done(keep(subject).arg("add").arg(&program));
+    let mut daemon = Daemon::start(subject);
+    let line = daemon.round();
+    match daemon.locked() {
+        0 => println!("skipped: memory may not be locked here: {line}"),
+        _ => then(&mut daemon),
+    }
+}
+
+/// Puts the subject into a place as packages do: a new file beside it, renamed over it. `version`
+/// makes it another program, of which the store has another copy.
+fn install(subject: &Subject, path: &Path, version: u8) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut bytes = fs::read(&subject.program).unwrap();
+    let mut windows = bytes.windows(6);
+    let at = windows.position(|window| window == b"stdin=").unwrap();
+    bytes[at] = version;
+    let new = path.with_extension("new");
+    fs::write(&new, bytes).unwrap();
+    let rights = fs::metadata(&subject.program).unwrap().permissions();
+    fs::set_permissions(&new, rights).unwrap();
+    fs::rename(&new, path).unwrap();
+}
+
+#[test]
+fn what_comes_later_or_again_is_held() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    if !holds_copies(&subject) {
+        return;
+    }
+    let there = |path: &str| subject.directory().join(path);
+    let entries = [
+        "later/app/bin/program",
+        "globbed-*/bin/pro*",
+        "current/program",
+    ];
+    fs::create_dir(there("releases")).unwrap();
+    daemon_over(&subject, &entries, |daemon| {
+        // A listed file whose directories were not there.
+        install(&subject, &there("later/app/bin/program"), b'a');
+        daemon.round_with_files(2);
+        // A new match of a glob.
+        install(&subject, &there("globbed-1/bin/program"), b'b');
+        daemon.round_with_files(3);
+        // Removed with its directories, and back again.
+        fs::remove_dir_all(there("later")).unwrap();
+        daemon.round_with_files(2);
+        install(&subject, &there("later/app/bin/program"), b'c');
+        daemon.round_with_files(3);
+        // A link that is made, and then switched.
+        install(&subject, &there("releases/1/program"), b'd');
+        install(&subject, &there("releases/2/program"), b'e');
+        std::os::unix::fs::symlink("releases/1", there("current")).unwrap();
+        daemon.round_with_files(4);
+        let before = daemon.maps();
+        std::os::unix::fs::symlink("releases/2", there("next")).unwrap();
+        fs::rename(there("next"), there("current")).unwrap();
+        daemon.round();
+        assert_ne!(daemon.maps(), before);
+    });
+}
+
+/// What is written all the time in the same directory puts nothing off.
+#[test]
+fn a_busy_directory_does_not_keep_the_daemon_waiting() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    if !holds_copies(&subject) {
+        return;
+    }
+    let directory = subject.directory().to_owned();
+    daemon_over(&subject, &["place"], |daemon| {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let log = directory.join("place/log");
+        let busy = std::thread::spawn(move || {
+            let pause = std::time::Duration::from_millis(200);
+            while stopped.recv_timeout(pause).is_err() {
+                fs::write(&log, "a line").unwrap();
+            }
+        });
+        install(&subject, &directory.join("place/another"), b'a');
+        daemon.round_with_files(2);
+        stop.send(()).unwrap();
+        busy.join().unwrap();
+    });
+}
+
+#[test]
+fn in_a_small_control_group_the_daemon_locks_no_more_than_a_third() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    if !holds_copies(&subject) {
+        return;
+    }
+    const LIMIT: u64 = 120 << 20;
+    let Some(group) = Group::with_memory(LIMIT) else {
+        return;
+    };
+    for version in b'0'..=b'9' {
+        let program = subject.directory().join(format!("copy-{version}"));
+        install(&subject, &program, version);
+        done(keep(&subject).arg("add").arg(&program));
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"echo $$ > "$0" && exec "$@""#]);
+    command.arg(format!("{}/cgroup.procs", group.0));
+    command.arg(keep(&subject).get_program());
+    command.args(keep(&subject).get_args());
+    let mut daemon = Daemon::of(&mut command);
+    let line = daemon.round();
+    let (locked, over) = (&line["locked"], &line["over"]);
+    assert!(locked.as_u64().unwrap() <= LIMIT / 3, "{line}");
+    assert!(
+        daemon.locked() <= LIMIT / 3 && over.as_u64().unwrap() > 0,
+        "{line}"
+    );
 }
 
 #[test]
@@ -256,17 +405,7 @@ fn the_daemon_holds_text_through_an_upgrade() {
     };
     let before = entry();
 
-    // As dpkg does it: a new file beside the old one, renamed over it.
-    let new = subject.directory().join("subject.dpkg-new");
-    let mut bytes = fs::read(&subject.program).unwrap();
-    let at = bytes
-        .windows(6)
-        .position(|window| window == b"stdin=")
-        .unwrap();
-    bytes[at..at + 6].copy_from_slice(b"STDIN=");
-    fs::write(&new, bytes).unwrap();
-    fs::set_permissions(&new, fs::metadata(&subject.program).unwrap().permissions()).unwrap();
-    fs::rename(&new, &subject.program).unwrap();
+    install(&subject, &subject.program, b'S');
 
     daemon.round();
     let maps = daemon.maps();
