@@ -78,6 +78,8 @@ impl Archive {
             ("Dir::Etc::sourcelist", at("sources.list")),
             ("Dir::Etc::sourceparts", "-".to_owned()),
             ("Dir::State::lists", at("lists")),
+            // What the machine has installed is no version that these archives need to have.
+            ("Dir::State::status", "/dev/null".to_owned()),
             ("Dir::Cache", self.root.display().to_string()),
             (
                 "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled",
