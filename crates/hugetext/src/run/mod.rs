@@ -11,6 +11,7 @@ mod prepare;
 pub(crate) mod resolve;
 mod room;
 mod targets;
+mod wrapper;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -120,6 +121,8 @@ pub(crate) struct Unprepared {
     left: Vec<String>,
     /// What else is told to who asks for detail.
     notes: Vec<String>,
+    /// What is told to everybody, and is no reason not to run the command.
+    hints: Vec<String>,
 }
 
 impl Unprepared {
@@ -136,10 +139,22 @@ impl Unprepared {
         self.notes.push(note.to_owned());
     }
 
+    fn hint(&mut self, failure: &Failure) {
+        self.hints.push(failure.to_string());
+    }
+
     fn add(&mut self, mut other: Unprepared) {
         self.problems.append(&mut other.problems);
         self.left.append(&mut other.left);
         self.notes.append(&mut other.notes);
+        self.hints.append(&mut other.hints);
+    }
+
+    /// Everything but notes.
+    fn into_all_lines(mut self) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.hints);
+        lines.append(&mut self.into_lines(true));
+        lines
     }
 
     /// What went wrong and, with `all`, what was left.
@@ -163,7 +178,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             files: decided.steps,
             small: decided.small.len(),
             small_files: decided.small,
-            problems: unprepared.into_lines(true),
+            problems: unprepared.into_all_lines(),
         };
         output.result("run", &plan, |plan| show(plan, output.verbose()))?;
         return Ok(Verdict::Done);
@@ -179,8 +194,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         }
     };
     bind::carry_out(ready, arguments.options.policy(), &mut unprepared)?;
-    for note in unprepared.notes.drain(..).filter(|_| output.verbose()) {
-        output.warn(note);
+    let notes = unprepared.notes.drain(..).filter(|_| output.verbose());
+    for line in notes.chain(unprepared.hints.drain(..)) {
+        output.warn(line);
     }
     let all = arguments.strict || output.verbose();
     tell(&unprepared.into_lines(all), arguments.strict, output)?;
@@ -210,6 +226,10 @@ struct Decided {
     /// Files too small for a window of text.
     small: Vec<PathBuf>,
 }
+
+/// Why a script leaves nothing to prepare, and what helps.
+const NOTHING_TOLD: &str = "a script, which does not tell what large program it starts";
+const NAME_IT: &str = "name that with --also; `hugetext learn` finds it";
 
 /// Decides about every file that the command is known to map.
 fn decide(
@@ -242,6 +262,9 @@ fn decide(
         targets.add_named(name);
     }
     unprepared.problems.append(&mut targets.problems);
+    if targets.files.is_empty() && options.also.is_empty() && resolve::is_shell_script(program) {
+        unprepared.hint(&Failure::at(program, NOTHING_TOLD).remedy(NAME_IT));
+    }
     let policy = options.policy();
     let mut steps = Vec::new();
     for path in &targets.files {

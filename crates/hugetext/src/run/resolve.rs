@@ -9,11 +9,18 @@ use std::path::{Path, PathBuf};
 
 use hugetext_host::may_execute;
 
+use crate::run::wrapper;
+
 /// How many interpreters of interpreters are followed; the kernel follows five
 /// (fs/exec.c, exec_binprm()).
 const MAX_CHAIN: usize = 8;
 /// How much of a script the kernel reads (BINPRM_BUF_SIZE).
 const SCRIPT_HEAD: u64 = 256;
+
+/// How much of a shell script is looked through for what it executes.
+const SCRIPT_LENGTH: u64 = 256 << 10;
+/// Interpreters whose scripts are looked through.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ksh", "mksh", "zsh"];
 
 /// The file that execvp(3) would execute for `name`.
 pub(crate) fn command(name: &OsStr) -> io::Result<PathBuf> {
@@ -42,26 +49,68 @@ pub(crate) fn command(name: &OsStr) -> io::Result<PathBuf> {
     Err(error)
 }
 
-/// The programs that executing `path` runs: itself or, for a script, its interpreter, and the
-/// program that `env` is told to run. Whether they are programs is not looked at.
+/// The programs that executing `path` runs: itself or, for a script, its interpreter, the program
+/// that `env` is told to run, and what a shell script hands over to by `exec`, as far as it tells.
+/// Whether they are programs is not looked at.
 pub(crate) fn programs(path: &Path) -> Vec<PathBuf> {
     let mut programs = Vec::new();
     let mut seen = HashSet::new();
-    let mut next = Some(path.to_owned());
-    while let Some(path) = next.take() {
+    let mut next = vec![path.to_owned()];
+    while let Some(path) = next.pop() {
         if programs.len() >= MAX_CHAIN || !seen.insert(path.clone()) {
-            break;
+            continue;
         }
         match script_head(&path).as_deref().and_then(interpreter) {
             None => programs.push(path),
             Some((interpreter, argument)) if interpreter.file_name() == Some(OsStr::new("env")) => {
                 programs.push(interpreter);
-                next = env_command(&argument).and_then(|name| command(&name).ok());
+                let name = env_command(&argument);
+                next.extend(name.and_then(|name| command(&name).ok()));
             }
-            Some((interpreter, _)) => next = Some(interpreter),
+            Some((interpreter, _)) => {
+                if is_shell(&interpreter) {
+                    let mut handed = handed_over(&path);
+                    handed.reverse();
+                    next.append(&mut handed);
+                }
+                next.push(interpreter);
+            }
         }
     }
     programs
+}
+
+/// Whether a file is a script that a shell reads, which mostly stands for another program.
+pub(crate) fn is_shell_script(path: &Path) -> bool {
+    let head = script_head(path);
+    let found = head.as_deref().and_then(interpreter);
+    found.is_some_and(|(interpreter, _)| is_shell(&interpreter))
+}
+
+fn is_shell(interpreter: &Path) -> bool {
+    let name = interpreter.file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| SHELLS.contains(&name))
+}
+
+/// The programs that a script names after `exec`, those that there are.
+fn handed_over(script: &Path) -> Vec<PathBuf> {
+    let read = || {
+        let script = std::fs::canonicalize(script).ok()?;
+        let mut text = Vec::new();
+        let file = File::open(&script).ok()?;
+        file.take(SCRIPT_LENGTH).read_to_end(&mut text).ok()?;
+        Some((script, text))
+    };
+    let Some((script, text)) = read() else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(&text);
+    let environment = |name: &str| std::env::var(name).ok();
+    let words = wrapper::executed(&script, &text, environment);
+    words
+        .iter()
+        .filter_map(|word| command(OsStr::new(word)).ok())
+        .collect()
 }
 
 fn script_head(path: &Path) -> Option<Vec<u8>> {
@@ -135,6 +184,10 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path
         };
+        let set_mode = |path: &Path| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(path, mode).unwrap();
+        };
         let inner = write("inner", "#!/bin/sh\n".to_owned());
         let outer = write("outer", format!("#!{} -x\n", inner.display()));
         assert_eq!(programs(&outer), [PathBuf::from("/bin/sh")]);
@@ -142,6 +195,19 @@ mod tests {
         let found = programs(&with_env);
         assert_eq!(found.len(), 2);
         assert!(found[1].ends_with("sh"));
+        set_mode(&inner);
+        let launcher = write(
+            "launcher",
+            format!("#!/bin/sh\nexec {} x\n", inner.display()),
+        );
+        assert_eq!(programs(&launcher), [PathBuf::from("/bin/sh")]);
+        let launcher = write(
+            "other",
+            "#!/bin/sh\nPROGRAM=cat\nexec $PROGRAM x\n".to_owned(),
+        );
+        let found = programs(&launcher);
+        assert_eq!(found.len(), 2);
+        assert!(found[1].ends_with("cat"));
         let own = directory.path().join("loop");
         std::fs::write(&own, format!("#!{}\n", own.display())).unwrap();
         assert!(programs(&own).is_empty());

@@ -111,6 +111,31 @@ fn children_gain_too_and_programs_find_their_neighbours() {
 }
 
 #[test]
+fn what_a_script_executes_gains_without_being_named() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let script = subject.directory().join("launcher");
+    let content = "#!/bin/sh\nHERE=$(dirname \"$0\")\nexec $DEBUGGER \"$HERE/subject\" \"$@\"\n";
+    executable(&script, content);
+    let output = with_input(subject.run().arg("--").arg(&script));
+    let said = text(&output.stderr);
+    assert!(is_excused(&output) || huge(&output) >= MOST, "{said}");
+    assert!(!said.contains("--also"), "{said}");
+
+    let silent = subject.directory().join("silent");
+    executable(&silent, "#!/bin/sh\ntrue\n");
+    let output = subject.run().args(["--strict", "--"]).arg(&silent).output();
+    let output = output.unwrap();
+    assert!(output.status.success());
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("silent: a script") && said.contains("--also"),
+        "{said}"
+    );
+}
+
+#[test]
 fn the_store_cannot_be_written_through_the_program() {
     let Some(subject) = Subject::build() else {
         return;
