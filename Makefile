@@ -2,11 +2,38 @@
 
 HUGETEXT := target/release/hugetext
 
+# Debug information is taken out of the command after the build, into a file beside it.
+export CARGO_PROFILE_RELEASE_STRIP := none
+
 .PHONY: build help demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-run lab lab-fetch lab-rounds lab-slice lab-docs test-browser results
 
-build: ## the command, at target/release/hugetext
+build: ## the command, at target/release/hugetext, and its debug information beside it
 	scripts/setup.sh build
 	cargo build --release -p hugetext
+	scripts/split-debug.sh $(HUGETEXT)
+
+# The static command of an architecture: x86_64 or aarch64.
+ARCH ?= $(shell uname -m)
+MUSL := $(ARCH)-unknown-linux-musl
+# Rust's own linker makes static programs of every architecture.
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
+export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
+
+static: ## the command without libraries, for ARCH (x86_64, aarch64), below target/ARCH-unknown-linux-musl
+	scripts/setup.sh static
+	cargo build --release -p hugetext --target $(MUSL)
+	scripts/split-debug.sh target/$(MUSL)/release/hugetext
+
+# The other architecture: its command runs under emulation there.
+OTHER := $(filter-out $(shell uname -m),x86_64 aarch64)
+
+test-static: build ## the command's tests with the static one; that of the other architecture, emulated, gives the same
+	scripts/setup.sh test static
+	cargo test -p hugetext --target $(shell uname -m)-unknown-linux-musl
+	$(MAKE) static ARCH=$(OTHER)
+	scripts/test-static.sh $(HUGETEXT) qemu-$(OTHER) target/$(OTHER)-unknown-linux-musl/release/hugetext
+
+.PHONY: static test-static
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -132,14 +159,24 @@ results-run: build ## starts behind run, memory of many processes and of keep: d
 	scripts/results-run.sh $(HUGETEXT) > target/run-results.md
 	mv target/run-results.md docs/run-results.md
 
-package: build ## target/debian/*.deb; takes cargo-deb
-	rm -rf target/package target/debian
+# The native package holds the command for glibc, that of another ARCH the static one.
+DEB_x86_64 := amd64
+DEB_aarch64 := arm64
+ifeq ($(ARCH),$(shell uname -m))
+package: build
+else
+package: build static
+CARGO_DEB_TARGET := --target $(MUSL)
+endif
+package: ## target/debian/*.deb for ARCH, and one with its debug information; takes cargo-deb
+	rm -rf target/package target/debian/*_$(DEB_$(ARCH)).deb
 	$(HUGETEXT) generate target/package
 	gzip -9n target/package/*.1
-	cd crates/hugetext && cargo deb --no-build --no-strip
+	cd crates/hugetext && cargo deb --no-build --no-strip $(CARGO_DEB_TARGET)
+	cd crates/hugetext && cargo deb --no-build --no-strip $(CARGO_DEB_TARGET) --variant dbgsym
 
 package-test: package ## install it, upgrade a package under it, remove it, with the real dpkg; as root
-	packaging/test.sh target/debian/*.deb
+	packaging/test.sh target/debian/hugetext_*_$(DEB_$(ARCH)).deb
 
 .PHONY: package package-test
 

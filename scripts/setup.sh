@@ -19,7 +19,7 @@ packages_of() {
         echo gcc        # links Rust programs, and its cc1 is the demonstration
         echo libc6-dev  # what a linked program starts with; gcc only recommends it
         ;;
-    msrv)
+    msrv | static)
         packages build
         ;;
     lint)
@@ -189,7 +189,7 @@ oldest() {
     }
 }
 
-# Tasks that run guests need Rust's musl targets: what runs inside a guest is static.
+# Rust's targets for static programs: what runs inside a guest is static.
 targets() {
     rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl || {
         echo "cannot add Rust's musl targets; see the line above, or install rustup" >&2
@@ -202,7 +202,7 @@ if [ -n "$unknown" ]; then
 fi
 if [ "$column" -gt 1 ]; then
     # Said once, in the words of who would miss it.
-    [ "$column" != 5 ] || echo "note: on musl there is no TLB plugin, so 'bench tlb' does not work" >&2
+    [ "$column" != 5 ] || echo "note: on musl there is no TLB plugin, so 'bench tlb' runs programs under Valgrind" >&2
     command -v systemctl >/dev/null ||
         echo "note: without systemd the units of packaging/ do not apply; start 'hugetext keep daemon' yourself" >&2
 fi
@@ -223,6 +223,6 @@ if [ -n "$missing" ]; then
     apt-get install -q -y --no-install-recommends $missing >/dev/null
 fi
 case " $* " in
-*" lab "* | *" test "*) targets ;;
+*" lab "* | *" test "* | *" static "*) targets ;;
 *" msrv "*) oldest ;;
 esac

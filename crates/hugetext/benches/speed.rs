@@ -1,5 +1,5 @@
-//! How fast the command itself is: a scan against a loop of `readelf -lW` over the same files, and
-//! `warm` on a program that is warm already. Prints Markdown; `make bench` keeps it in docs/.
+//! How fast the command itself is: its start against that of a program that does nothing, a scan
+//! against a loop of `readelf -lW` over the same files, and `warm` on a program that is warm already. Prints Markdown; `make bench` keeps it in docs/.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,6 +12,7 @@ use std::time::Duration;
 use hugetext_host::{Machine, Usage, run_measured};
 use walkdir::WalkDir;
 
+const START_ROUNDS: usize = 400;
 const SCAN_ROUNDS: usize = 5;
 const WARM_ROUNDS: usize = 41;
 
@@ -26,8 +27,75 @@ fn main() {
         "Linux {}, {} processors. Regenerate: `make bench`.\n",
         machine.release, machine.cpus
     );
+    start();
     scan(&root);
     warm();
+}
+
+/// What those wait for who only check one file.
+fn start() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, empty) = (
+        directory.path().join("empty.rs"),
+        directory.path().join("empty"),
+    );
+    std::fs::write(&source, "fn main() {}").unwrap();
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
+    rustc.arg("-O").arg(&source).arg("-o").arg(&empty);
+    assert!(rustc.status().unwrap().success());
+
+    let mut runs = [const { Vec::new() }; 3];
+    for round in 0..=START_ROUNDS {
+        let sides = [
+            quiet(&mut Command::new(&empty)),
+            quiet(hugetext().arg("--version")),
+            quiet(hugetext().arg("check").arg(&empty)),
+        ];
+        for (runs, run) in runs.iter_mut().zip(sides) {
+            if round > 0 {
+                runs.push(run);
+            }
+        }
+    }
+    println!("## check of one small file\n");
+    println!(
+        "{START_ROUNDS} interleaved rounds, medians. Beyond: wall time less that of the empty program \
+         in the same round, with the middle half of the rounds.\n"
+    );
+    println!("| | wall | beyond | page faults |\n|---|---:|---:|---:|");
+    let names = [
+        "an empty Rust program",
+        "`hugetext --version`",
+        "`hugetext check`",
+    ];
+    for (name, side) in names.iter().zip(&runs) {
+        start_row(name, side, &runs[0]);
+    }
+    println!(
+        "\nWhere the kernel gives its configuration as /proc/config.gz only, inflating it is the \
+         largest part of what `check` adds (`perf record -e instructions:u`). A file by itself is \
+         looked at without starting a thread. What only benchmarks use lies in the command, but is \
+         not read.\n"
+    );
+}
+
+fn start_row(name: &str, runs: &[Usage], empty: &[Usage]) {
+    let milliseconds = |run: &Usage| run.wall.as_secs_f64() * 1e3;
+    let (_, wall, _) = spread(runs.iter().map(milliseconds).collect());
+    let beyond = runs
+        .iter()
+        .zip(empty)
+        .map(|(run, empty)| milliseconds(run) - milliseconds(empty));
+    let mut beyond: Vec<f64> = beyond.collect();
+    beyond.sort_by(f64::total_cmp);
+    let quarter = |quarters: usize| beyond[beyond.len() * quarters / 4];
+    let (_, faults, _) = spread(runs.iter().map(|run| run.minor_faults as f64).collect());
+    println!(
+        "| {name} | {wall:.2} ms | {:.2} ms ({:.2} to {:.2}) | {faults} |",
+        quarter(2),
+        quarter(1),
+        quarter(3)
+    );
 }
 
 fn scan(root: &str) {

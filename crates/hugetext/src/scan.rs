@@ -20,8 +20,8 @@ pub(crate) enum Found {
 /// than processors keep its queue filled.
 const IN_FLIGHT: usize = 8;
 
-/// Calls `visit` for the files of `paths`, from several threads and in no order; with `recursive`,
-/// directories are searched. Symbolic links inside directories are not followed.
+/// Calls `visit` for the files of `paths`; with `recursive`, directories are searched. A few files are
+/// visited in their order, others from several threads and in no order. Symbolic links inside directories are not followed.
 pub(crate) fn files(paths: &[PathBuf], recursive: bool, visit: impl Fn(Found) + Sync) {
     let Some((first, rest)) = paths.split_first() else {
         return;
@@ -34,6 +34,13 @@ pub(crate) fn files(paths: &[PathBuf], recursive: bool, visit: impl Fn(Found) + 
     walk.standard_filters(false)
         .threads(IN_FLIGHT)
         .max_depth((!recursive).then_some(0));
+    // Starting the threads takes longer than looking at a few files, and they end by a pause.
+    if paths.len() <= IN_FLIGHT && !(recursive && paths.iter().any(|path| path.is_dir())) {
+        walk.build()
+            .filter_map(|entry| found(entry, recursive))
+            .for_each(visit);
+        return;
+    }
     walk.build_parallel().run(|| {
         Box::new(|entry| {
             if let Some(found) = found(entry, recursive) {
