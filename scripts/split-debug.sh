@@ -15,12 +15,13 @@ objcopy() {
     fi
 }
 
-# Cargo gives the same file again and again; one that was taken apart already has nothing to move.
-if [ -e "$program.debug" ] && objcopy --dump-section .gnu_debuglink=/dev/null "$program" /dev/null 2>/dev/null; then
-    exit 0
-fi
 directory=$(mktemp -d "$program.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
+# Cargo may put the whole program there again at any time; one that was taken apart has nothing to move.
+if [ -e "$program.debug" ] &&
+    objcopy --dump-section .gnu_debuglink="$directory/link" "$program" "$directory/copy" 2>/dev/null; then
+    exit 0
+fi
 name=$(basename "$program")
 objcopy --only-keep-debug "$program" "$directory/$name.debug"
 objcopy --strip-all --add-gnu-debuglink="$directory/$name.debug" "$program" "$directory/$name"
