@@ -113,6 +113,59 @@ fn fix_refuses_files_sealed_by_verity() {
     assert!(printed.contains("left sealed"), "{printed}");
 }
 
+/// An archive with tune2fs of this machine and what it needs, in /lab/verity; `None` without it.
+fn tune2fs(directory: &Path) -> Option<PathBuf> {
+    let script = "mkdir -p lab/verity && tool=$(PATH=$PATH:/usr/sbin:/sbin command -v tune2fs) &&
+        cp \"$tool\" $(ldd \"$tool\" | grep -o '/[^ ]*') lab/verity/ &&
+        mv lab/verity/ld-linux* lab/verity/loader";
+    let mut collect = Command::new("sh");
+    let collected = collect.args(["-c", script]).current_dir(directory).status();
+    if !collected.unwrap().success() {
+        println!("skipped: no tune2fs on this machine");
+        return None;
+    }
+    archive(directory)
+}
+
+/// Here because kernels of developers' machines often lack fs-verity.
+#[test]
+fn copies_of_run_are_sealed_by_verity() {
+    if kernel().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(archive) = tune2fs(directory.path()) else {
+        return;
+    };
+    let script = "exec 2>&1; disk=$(sed -n 's, /mnt/ext4 .*,,p' /proc/mounts); v=/lab/verity
+        umount /mnt/ext4 && $v/loader --library-path $v $v/tune2fs -O verity $disk &&
+            mount -t ext4 $disk /mnt/ext4 || exit 99
+        cd /mnt/ext4 && cp /lab/programs/cc1 cc1; export LD_LIBRARY_PATH=/lab/programs
+        run() { hugetext run --merge --backend cache --store store -- /mnt/ext4/cc1 --version; }
+        run; copy=$(ls -d store/entries/* | grep -v json); before=$(ls -i $copy)
+        grep -o verity $copy.json; hugetext fix --in-place $copy
+        chmod u+w $copy; echo x >> $copy || echo cannot be written; chmod u-w $copy
+        run; [ \"$before\" = \"$(ls -i $copy)\" ] && echo same copy; hugetext store --store store verify";
+    let mut boot = lab_boot();
+    boot.args(["6.18-amd64", "--initrd-add"]).arg(archive);
+    boot.args(["--fs", "ext4", "--", "sh", "-c", script]);
+    let found = document(&boot.output().unwrap());
+    let printed = found["command"]["printed"].as_str().unwrap();
+    if found["command"]["exit"] == 99 {
+        println!("skipped: no ext4 with fs-verity here: {printed}");
+        return;
+    }
+    for said in [
+        "\nverity\n",
+        "is protected by fs-verity",
+        "cannot be written",
+        "same copy",
+    ] {
+        assert!(printed.contains(said), "{said}: {printed}");
+    }
+    assert_eq!(found["command"]["exit"], 0, "{printed}");
+}
+
 #[test]
 fn modules_of_an_added_archive_are_loaded_whatever_their_order() {
     let Some(kernel) = kernel() else { return };
