@@ -66,6 +66,26 @@ impl Dependencies {
     }
 }
 
+impl Image {
+    /// Whether one of `names` is among the names that the dynamic loader deals with: symbols that
+    /// are imported or exported, libraries that are needed. At most 16 MiB of them are looked at.
+    pub fn mentions(
+        &self,
+        source: &(impl ReadAt + ?Sized),
+        names: &[&[u8]],
+    ) -> Result<bool, ImageError> {
+        const MOST: u64 = 16 << 20;
+        let Some(table) = StringTable::of(self) else {
+            return Ok(false);
+        };
+        let len = table.len.min(MOST);
+        let bytes = read_range(source, table.offset, len, self.file_len, "DT_STRTAB")?;
+        Ok(bytes
+            .split(|byte| *byte == 0)
+            .any(|name| names.contains(&name)))
+    }
+}
+
 fn interpreter(
     source: &(impl ReadAt + ?Sized),
     image: &Image,

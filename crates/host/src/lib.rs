@@ -27,10 +27,12 @@ mod process;
 mod promote;
 mod region;
 mod rights;
+mod starts;
 mod store;
 mod stubs;
 mod temporary;
 mod trace;
+mod watch;
 mod watcher;
 
 pub use cache::{CacheState, FileWindows, WindowState};
@@ -62,10 +64,11 @@ pub use promote::{
 };
 pub use region::{Advice, Region, advise_process, while_busy};
 pub use rights::{Written, anonymous_folios};
+pub use starts::{Start, Starts};
 pub use store::{
     Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Identity, Original, Store, StoreError,
     WriteError, may_stand_in,
 };
 pub use stubs::{StubFile, Stubs, detached_huge_tmpfs};
-pub use trace::{Moment, watch};
+pub use watch::{Interest, Moment, Watched, Way, watch};
 pub use watcher::{Change, Watcher};

@@ -4,29 +4,12 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
 use libc::{c_int, pid_t};
 
 use crate::forward::Forward;
-
-/// What a watched process does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Moment {
-    /// It has executed a program; nothing of that has run yet.
-    Exec {
-        /// The process.
-        pid: i32,
-        /// /proc/PID/exe.
-        program: PathBuf,
-    },
-    /// It begins to exit, with all its mappings still there.
-    Exit {
-        /// The process.
-        pid: i32,
-    },
-}
+use crate::watch::{Interest, Moment};
 
 /// Options of every tracee: its children and threads are traced from their first instruction.
 const FOLLOW: c_int = libc::PTRACE_O_TRACEFORK
@@ -34,23 +17,16 @@ const FOLLOW: c_int = libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEEXEC;
 
-/// Runs `command` and tells `seen` what it and its descendants execute. For [`Moment::Exec`] the
-/// answer says whether the exit of that process is of interest. Returns when the command itself has
-/// ended; descendants that live on go on untraced.
-///
-/// Traced set-id programs do not change the user unless the tracer has CAP_SYS_PTRACE, and nobody
-/// else can trace the processes meanwhile. Terminal signals are the command's business: this
-/// process ignores them from now on. SIGTERM and SIGHUP go to the command while it runs.
-pub fn watch(
+/// Runs `command` and tells `seen` what it and its descendants execute. A process that is
+/// [`Interest::Own`] is let go, with what it starts from then on. Returns when the command itself
+/// has ended; descendants that live on go on untraced.
+pub(crate) fn trace(
     command: &mut Command,
-    mut seen: impl FnMut(Moment) -> bool,
+    mut seen: impl FnMut(Moment) -> Interest,
 ) -> io::Result<ExitStatus> {
     // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
     unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0)) };
-    let child = command.spawn()?;
-    ignore_terminal_signals();
-    // Without it the command is watched all the same.
-    let _forward = Forward::to(child.id()).ok();
+    let (child, _forward) = Forward::spawn(command)?;
     let root = pid_t::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
     let mut watch = Watch {
         root,
@@ -59,8 +35,8 @@ pub fn watch(
     if let Some(status) = watch.seize()? {
         return Ok(ExitStatus::from_raw(status));
     }
-    watch.executed(root, &mut seen);
-    watch.wake()?;
+    let traced = watch.executed(root, &mut seen);
+    watch.wake(traced)?;
     loop {
         let (pid, status) = wait(-1)?;
         if !libc::WIFSTOPPED(status) {
@@ -95,28 +71,31 @@ impl Watch {
         Ok((!libc::WIFSTOPPED(status)).then_some(status))
     }
 
-    /// Ends the stop that [`Watch::seize`] leaves the command in.
-    fn wake(&self) -> io::Result<()> {
+    /// Ends the stop that [`Watch::seize`] leaves the command in, whether it is `traced` still or not.
+    fn wake(&self, traced: bool) -> io::Result<()> {
         // SAFETY: the call takes numbers; the process is this one's child and not yet waited for.
         if unsafe { libc::kill(self.root, libc::SIGCONT) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        request(libc::PTRACE_CONT, self.root, 0)
+        match traced {
+            true => request(libc::PTRACE_CONT, self.root, 0),
+            false => Ok(()),
+        }
     }
 
     /// Deals with a stop and lets the process go on. A process that was killed meanwhile fails
     /// every request with ESRCH; the next wait tells of its end.
-    fn stopped(&mut self, pid: pid_t, status: c_int, seen: &mut impl FnMut(Moment) -> bool) {
+    fn stopped(&mut self, pid: pid_t, status: c_int, seen: &mut impl FnMut(Moment) -> Interest) {
         let signal = libc::WSTOPSIG(status);
         let pass_on = match status >> 16 {
             0 => signal,
-            libc::PTRACE_EVENT_EXEC => {
-                self.executed(pid, seen);
-                0
-            }
+            libc::PTRACE_EVENT_EXEC => match self.executed(pid, seen) {
+                true => 0,
+                false => return,
+            },
             libc::PTRACE_EVENT_EXIT => {
                 if self.ends.remove(&pid) {
-                    seen(Moment::Exit { pid });
+                    seen(Moment::Look { pid });
                 }
                 0
             }
@@ -130,12 +109,19 @@ impl Watch {
         let _ = request(libc::PTRACE_CONT, pid, pass_on as usize);
     }
 
-    fn executed(&mut self, pid: pid_t, seen: &mut impl FnMut(Moment) -> bool) {
+    /// Tells of an execution; whether the process is traced further.
+    fn executed(&mut self, pid: pid_t, seen: &mut impl FnMut(Moment) -> Interest) -> bool {
         // Gone already, or of another user: then there is nothing to tell.
         let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
-            return;
+            return true;
         };
-        let wanted = seen(Moment::Exec { pid, program });
+        let wanted = match seen(Moment::Exec { pid, program }) {
+            Interest::Own => {
+                self.ends.remove(&pid);
+                return request(libc::PTRACE_DETACH, pid, 0).is_err();
+            }
+            interest => interest == Interest::Mappings,
+        };
         let changed = match wanted {
             true => self.ends.insert(pid),
             false => self.ends.remove(&pid),
@@ -144,6 +130,7 @@ impl Watch {
             let exit = if wanted { libc::PTRACE_O_TRACEEXIT } else { 0 };
             let _ = request(libc::PTRACE_SETOPTIONS, pid, (FOLLOW | exit) as usize);
         }
+        true
     }
 }
 
@@ -178,14 +165,6 @@ fn request(request: Request, pid: pid_t, data: usize) -> io::Result<()> {
     }
 }
 
-/// The terminal sends these to the command too, which decides what they mean, as with time(1).
-fn ignore_terminal_signals() {
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: SIG_IGN runs no code.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,18 +174,18 @@ mod tests {
     fn watched(script: &str) -> Option<(Vec<String>, usize, ExitStatus)> {
         let mut programs = Vec::new();
         let mut exits = 0;
-        let status = watch(Command::new("sh").args(["-c", script]), |moment| {
+        let status = trace(Command::new("sh").args(["-c", script]), |moment| {
             match moment {
                 Moment::Exec { program, .. } => {
                     let name = program.file_name().unwrap_or_default();
                     programs.push(name.to_string_lossy().into_owned());
                 }
-                Moment::Exit { pid } => {
+                Moment::Look { pid } => {
                     assert!(std::path::Path::new(&format!("/proc/{pid}/maps")).exists());
                     exits += 1;
                 }
             }
-            true
+            Interest::Mappings
         });
         match status {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
@@ -253,8 +232,35 @@ mod tests {
         assert_eq!(status.signal(), Some(libc::SIGTERM));
     }
 
+    /// What it starts traces as it pleases, and its end is still the command's.
+    #[test]
+    fn what_traces_by_itself_is_let_go() {
+        let tracer = "import ctypes, sys; sys.exit(7 + ctypes.CDLL(None).ptrace(0, 0, 0, 0))";
+        let mut command = Command::new("python3");
+        command.args(["-c", tracer]);
+        if !command
+            .status()
+            .is_ok_and(|status| status.code() == Some(7))
+        {
+            println!("skipped: no python3, or ptrace is not permitted here");
+            return;
+        }
+        for command in [
+            &mut command,
+            Command::new("env").arg("python3").args(["-c", tracer]),
+        ] {
+            let status = trace(command, |moment| match moment {
+                Moment::Exec { program, .. } if program.to_string_lossy().contains("python") => {
+                    Interest::Own
+                }
+                _ => Interest::Nothing,
+            });
+            assert_eq!(status.unwrap().code(), Some(7));
+        }
+    }
+
     #[test]
     fn a_command_that_is_not_there_is_an_error() {
-        assert!(watch(&mut Command::new("/no/such/program"), |_| false).is_err());
+        assert!(trace(&mut Command::new("/no/such/program"), |_| Interest::Nothing).is_err());
     }
 }

@@ -7,8 +7,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use clap::Args;
-use hugetext_host::{Moment, Replacement, executable_files, watch};
+use clap::{Args, ValueEnum};
+use hugetext_host::{Interest, Moment, Replacement, Watched, Way, executable_files, watch};
+use hugetext_loader::{Environment, Finder};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -16,22 +17,38 @@ use crate::failure::Failure;
 use crate::keep::list::List;
 use crate::output::Output;
 use crate::path::{lossy, shown};
+use crate::program::Program;
 use crate::run::{Action, Policy, Step, find};
 use crate::table::{bytes, count, figures};
 use crate::warm::Ground;
 
 /// Run a command once and rank the programs and libraries it spends its executions on
 ///
-/// Only forks, executions and some exits are watched, by ptrace; set-id programs do not change the
-/// user meanwhile unless root watches.
+/// Root watches by what the kernel reports of all processes, which no program notices. Others, and
+/// root in a container, watch by ptrace: set-id programs do not change the user then, and programs
+/// that trace others (strace, gdb, LeakSanitizer) are left alone with all that they start.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Also write what is worth it to a list for `hugetext keep`
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
+    /// How to watch; as the kernel permits by default
+    #[arg(long, value_enum, default_value_t = By::Auto)]
+    by: By,
     /// The command and its arguments; its exit status is that of `learn`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
+}
+
+/// How to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// By reports if that is permitted, else by ptrace
+    Auto,
+    /// By reports of the kernel (proc connector and fanotify)
+    Reports,
+    /// By ptrace
+    Ptrace,
 }
 
 /// A file that is worth it.
@@ -53,6 +70,12 @@ struct Report {
     argv: Vec<String>,
     /// Executions in all.
     executions: u64,
+    /// How they were watched.
+    by: Way,
+    /// Of so many at least it is not known what was executed, because reports were lost.
+    lost: u64,
+    /// Executions of programs that trace others; with ptrace, what these started is not known.
+    tracers: u64,
     /// Highest executions × huge first.
     files: Vec<Learned>,
 }
@@ -66,6 +89,8 @@ const LOOKS: u32 = 3;
 struct Seen {
     executions: u64,
     looks: u32,
+    /// Whether it traces other processes.
+    traces: bool,
     /// The other files that it mapped executable.
     libraries: BTreeSet<PathBuf>,
 }
@@ -78,11 +103,17 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes note; whether the exit of the process is to be seen.
-    fn note(&mut self, moment: Moment) -> bool {
+    /// Takes note; what is wanted of the process further.
+    fn note(&mut self, moment: Moment) -> Interest {
         match moment {
             Moment::Exec { pid, program } => {
-                let seen = self.programs.entry(program.clone()).or_default();
+                let seen = self
+                    .programs
+                    .entry(program.clone())
+                    .or_insert_with(|| Seen {
+                        traces: traces(&program),
+                        ..Seen::default()
+                    });
                 seen.executions += 1;
                 let look = seen.looks < LOOKS;
                 if look {
@@ -91,15 +122,34 @@ impl Tally {
                 } else {
                     self.running.remove(&pid);
                 }
-                look
+                match (seen.traces, look) {
+                    (true, _) => Interest::Own,
+                    (false, true) => Interest::Mappings,
+                    (false, false) => Interest::Nothing,
+                }
             }
-            Moment::Exit { pid } => {
+            Moment::Look { pid } => {
                 let program = self.running.remove(&pid);
                 let seen = program.and_then(|program| self.programs.get_mut(&program));
                 if let (Some(seen), Ok(files)) = (seen, executable_files(pid)) {
                     seen.libraries.extend(files);
                 }
-                false
+                Interest::Nothing
+            }
+        }
+    }
+
+    /// Gives programs that nobody looked at, since they ended too early, what their loader maps.
+    fn complete(&mut self) {
+        let environment = Environment::current();
+        let mut finder = Finder::new(&environment);
+        for (program, seen) in &mut self.programs {
+            if seen.libraries.is_empty()
+                && let Ok(closure) = finder.closure(program)
+            {
+                let libraries = closure.objects.into_iter().map(|object| object.path);
+                seen.libraries
+                    .extend(libraries.filter(|path| path != program));
             }
         }
     }
@@ -115,6 +165,28 @@ impl Tally {
         }
         files
     }
+}
+
+/// Whether a program traces other processes, as far as its names tell: debuggers import ptrace(2);
+/// programs with LeakSanitizer stop themselves by it to look for leaks.
+fn traces(program: &Path) -> bool {
+    const NAMES: [&[u8]; 8] = [
+        b"ptrace",
+        b"__lsan_init",
+        b"__asan_init",
+        b"__lsan_do_leak_check",
+        b"libasan.so.5",
+        b"libasan.so.6",
+        b"libasan.so.8",
+        b"liblsan.so.0",
+    ];
+    let program = Program::read(program);
+    program.is_ok_and(|program| {
+        program
+            .image
+            .mentions(&program.file, &NAMES)
+            .unwrap_or(false)
+    })
 }
 
 /// Answers `hugetext learn`.
@@ -135,9 +207,16 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         command.stdout(io::stderr());
     }
     let mut tally = Tally::default();
-    let status = watch(&mut command, |moment| tally.note(moment));
-    let status = status.map_err(|error| watching_failed(&program, &error))?;
-    let report = report(&tally, &ground, &arguments.command);
+    let way = match arguments.by {
+        By::Auto => None,
+        By::Reports => Some(Way::Reports),
+        By::Ptrace => Some(Way::Ptrace),
+    };
+    let watched = watch(&mut command, way, |moment| tally.note(moment));
+    let watched = watched.map_err(|error| watching_failed(&program, way, &error))?;
+    let status = watched.status;
+    tally.complete();
+    let report = report(&tally, &watched, &ground, &arguments.command);
     let written = arguments.keep.as_ref().map_or(Ok(()), |path| {
         let paths = report.files.iter().map(|file| file.path.clone());
         List::of_paths(paths).write(path)
@@ -152,10 +231,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(Verdict::Status(exit_code(status)))
 }
 
-fn watching_failed(program: &Path, error: &io::Error) -> Failure {
+fn watching_failed(program: &Path, way: Option<Way>, error: &io::Error) -> Failure {
     let failure = Failure::io(program, error);
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => failure.remedy("ptrace must be permitted"),
+    match (way, error.kind()) {
+        (Some(Way::Reports), _) => {
+            failure.remedy("reports take root outside of containers; use --by ptrace")
+        }
+        (_, io::ErrorKind::PermissionDenied) => failure.remedy("ptrace must be permitted"),
         _ => failure,
     }
 }
@@ -166,7 +248,7 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-fn report(tally: &Tally, ground: &Ground, command: &[OsString]) -> Report {
+fn report(tally: &Tally, watched: &Watched, ground: &Ground, command: &[OsString]) -> Report {
     let policy = Policy {
         merge: false,
         store: true,
@@ -191,12 +273,30 @@ fn report(tally: &Tally, ground: &Ground, command: &[OsString]) -> Report {
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         executions: tally.programs.values().map(|seen| seen.executions).sum(),
+        by: watched.way,
+        lost: watched.lost,
+        tracers: {
+            let tracers = tally.programs.values().filter(|seen| seen.traces);
+            tracers.map(|seen| seen.executions).sum()
+        },
         files,
     }
 }
 
 fn show(report: &Report) -> String {
-    let executions = count(report.executions, "execution");
+    let mut executions = count(report.executions, "execution");
+    if report.lost > 0 {
+        executions.push_str(&format!(
+            ", and reports were lost of {} at least",
+            report.lost
+        ));
+    }
+    if report.by == Way::Ptrace && report.tracers > 0 {
+        executions.push_str(&format!(
+            "; not watched: what {} of debuggers and leak checkers started",
+            count(report.tracers, "execution")
+        ));
+    }
     if report.files.is_empty() {
         return format!("{executions}, and no text among them that could be huge");
     }
@@ -248,16 +348,19 @@ mod tests {
     #[test]
     fn every_execution_counts_and_a_few_are_looked_at() {
         let mut tally = Tally::default();
-        let looks: Vec<bool> = (0..5).map(|pid| tally.note(exec(pid, "/bin/a"))).collect();
-        assert_eq!(looks, [true, true, true, false, false]);
-        tally.note(exec(9, "/bin/b"));
-        let seen = tally.programs.get_mut(Path::new("/bin/a")).unwrap();
+        let looks: Vec<_> = (0..5)
+            .map(|pid| tally.note(exec(pid, "/nowhere/a")))
+            .collect();
+        let (look, nothing) = (Interest::Mappings, Interest::Nothing);
+        assert_eq!(looks, [look, look, look, nothing, nothing]);
+        tally.note(exec(9, "/nowhere/b"));
+        let seen = tally.programs.get_mut(Path::new("/nowhere/a")).unwrap();
         seen.libraries
-            .extend([PathBuf::from("/lib/l"), PathBuf::from("/bin/a")]);
+            .extend([PathBuf::from("/lib/l"), PathBuf::from("/nowhere/a")]);
         let files = tally.files();
-        assert_eq!(files[Path::new("/bin/a")], 5);
+        assert_eq!(files[Path::new("/nowhere/a")], 5);
         assert_eq!(files[Path::new("/lib/l")], 5);
-        assert_eq!(files[Path::new("/bin/b")], 1);
+        assert_eq!(files[Path::new("/nowhere/b")], 1);
     }
 
     #[test]

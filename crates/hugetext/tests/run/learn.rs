@@ -96,3 +96,95 @@ fn a_request_to_end_goes_to_the_command_and_the_report_is_kept() {
     let report: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert!(report["executions"].as_u64().unwrap() >= 1);
 }
+
+/// `learn` of a shell command in one way; `None`, with the reason printed, where that cannot be.
+fn learn_by(way: &str, script: &str) -> Option<(std::process::Output, serde_json::Value)> {
+    let output = Command::new(HUGETEXT)
+        .args(["learn", "--json", "--by", way, "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    if said.contains("ptrace must be permitted") || said.contains("reports take root") {
+        println!("skipped: {said}");
+        return None;
+    }
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    Some((output, report))
+}
+
+/// The leak checker stops its own process by ptrace, which nobody else may trace then.
+#[test]
+fn leaks_are_found_as_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, out) = (directory.path().join("a.c"), directory.path().join("a"));
+    let leak =
+        "#include <stdlib.h>\nint main(void) { volatile char *p = malloc(7); p = 0; return 0; }";
+    fs::write(&source, leak).unwrap();
+    let compile = format!(
+        "gcc -fsanitize=address {} -o {}",
+        source.display(),
+        out.display()
+    );
+    let compiled = Command::new("sh").args(["-c", &compile]).output().unwrap();
+    if !compiled.status.success() {
+        println!("skipped: no gcc with AddressSanitizer here");
+        return;
+    }
+    for way in ["auto", "reports", "ptrace"] {
+        let script = format!("{compile} && {}; true", out.display());
+        let Some((output, report)) = learn_by(way, &script) else {
+            continue;
+        };
+        let said = text(&output.stderr);
+        assert!(said.contains("detected memory leaks"), "{way}: {said}");
+        assert!(said.contains("7 byte(s) leaked"), "{way}: {said}");
+        assert!(
+            report["executions"].as_u64().unwrap() >= 3,
+            "{way}: {report}"
+        );
+    }
+}
+
+#[test]
+fn tracers_and_debuggers_work_as_without() {
+    let commands = [
+        ("strace -f true", "exited with 0"),
+        ("gdb -batch -nx -ex run true", "exited normally"),
+    ];
+    for (command, says) in commands {
+        let alone = Command::new("sh").args(["-c", command]).output().unwrap();
+        if !(text(&alone.stdout) + &text(&alone.stderr)).contains(says) {
+            println!("skipped: `{command}` does not work here");
+            continue;
+        }
+        for way in ["auto", "reports", "ptrace"] {
+            let Some((output, report)) = learn_by(way, &format!("{command}; exit 5")) else {
+                continue;
+            };
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(5), "{way}: {said}");
+            assert!(said.contains(says), "{command}, {way}: {said}");
+            assert_eq!(report["tracers"], 1, "{command}, {way}: {report}");
+        }
+    }
+}
+
+/// However it is watched, the same is found.
+#[test]
+fn both_ways_count_the_same() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let program = subject.program.display();
+    let script = format!("for i in 1 2 3 4 5; do {program} exit; done; env env true");
+    let reports: Vec<serde_json::Value> = ["reports", "ptrace"]
+        .into_iter()
+        .filter_map(|way| Some(learn_by(way, &script)?.1))
+        .collect();
+    for report in &reports {
+        assert_eq!(report["files"][0]["path"], program.to_string(), "{report}");
+        assert_eq!(report["files"][0]["executions"], 5, "{report}");
+        assert_eq!(report["executions"], 9, "{report}");
+        assert_eq!(report["lost"], 0, "{report}");
+    }
+}
