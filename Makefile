@@ -15,9 +15,10 @@ build: ## the command, at target/release/hugetext, and its debug information bes
 # The static command of an architecture: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
 MUSL := $(ARCH)-unknown-linux-musl
-# Rust's own linker makes static programs of every architecture.
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
-export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
+# Rust's own linker makes static programs of every architecture. For these targets alone: the lab's
+# programs keep the layout that their linker gives them.
+static test-static: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
+static test-static: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
 
 static: ## the command without libraries, for ARCH (x86_64, aarch64), below target/ARCH-unknown-linux-musl
 	scripts/setup.sh static
