@@ -13,6 +13,7 @@ mod aside;
 mod call;
 mod copy;
 mod engine;
+mod maps;
 mod pass;
 mod raw;
 mod registers;

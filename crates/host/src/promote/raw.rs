@@ -6,6 +6,8 @@
 
 use std::ffi::{c_long, c_void};
 use std::io;
+use std::mem::MaybeUninit;
+use std::time::Duration;
 
 /// PTRACE_GET_RSEQ_CONFIGURATION (include/uapi/linux/ptrace.h, Linux 5.13), and its data.
 const GET_RSEQ_CONFIGURATION: u32 = 0x420f;
@@ -52,6 +54,24 @@ pub(super) fn block_signals(tid: i32, mut mask: u64) -> io::Result<()> {
 pub(super) fn deliver(tid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: PTRACE_CONT transfers no data.
     check(unsafe { libc::ptrace(libc::PTRACE_CONT as _, tid, 0, c_long::from(signal)) })
+}
+
+/// Sleeps until the kernel tells this process of a traced thread (SIGCHLD), or for `limit` if that is less.
+/// The caller blocks all signals, so that one sent before is waiting. Another thread of this process
+/// that does not block it may take it away, so `limit` must be short.
+pub(super) fn wait_for_news(limit: Duration) {
+    let time = libc::timespec {
+        tv_sec: limit.as_secs() as _,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    let mut children = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset() initializes the set, which the other calls only name then; no information is
+    // asked for, and the time is a live local.
+    unsafe {
+        libc::sigemptyset(children.as_mut_ptr());
+        libc::sigaddset(children.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigtimedwait(children.as_ptr(), std::ptr::null_mut(), &raw const time);
+    }
 }
 
 /// Where a thread's struct rseq lies; `None` if it has registered none or the kernel cannot say.

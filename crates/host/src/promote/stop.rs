@@ -31,8 +31,8 @@ const NAP: Duration = Duration::from_micros(20);
 /// How long a borrowed thread may take from one stop to the next. It does nothing in between but enter
 /// or leave a call of ours that waits for nothing.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
-/// For so long a thread is looked at without rest: a call takes some microseconds.
-const ALERT: Duration = Duration::from_micros(500);
+/// How long to wait for news of a borrowed thread before it is looked at again.
+const ALERT: Duration = Duration::from_millis(1);
 
 /// A process none of whose threads executes an instruction of its own.
 ///
@@ -89,11 +89,10 @@ impl Event {
             if let Some(event) = Event::look(tid, WaitOptions::NOHANG)? {
                 return Ok(event);
             }
-            match begun.elapsed() {
-                waited if waited < ALERT => std::thread::yield_now(),
-                waited if waited < CALL_PATIENCE => std::thread::sleep(NAP),
-                _ => return Err(io::ErrorKind::TimedOut.into()),
+            if begun.elapsed() > CALL_PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
             }
+            raw::wait_for_news(ALERT);
         }
     }
 

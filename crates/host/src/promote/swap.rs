@@ -9,20 +9,16 @@ use std::time::{Duration, Instant};
 
 use hugetext_leaf::{FileId, Perms, Span};
 use nix::sys::signal::{SigSet, SigmaskHow};
-use procfs::FromBufRead;
-use procfs::process::{MMPermissions, MemoryMap, MemoryMaps};
 use serde::Serialize;
 
 use super::SwapError;
 use super::aside::Aside;
 use super::call::{CallError, Caller, bits};
+use super::maps::{Mapped, find_gadget, is_gadget, mapped};
 use super::pass::pass_files;
 use super::raw;
-use super::registers::SYSCALL;
 use super::stop::Stopped;
 use super::target::{Refusal, Target, prot};
-use crate::filesystem::io_error;
-use crate::process::{device_number, perms};
 
 /// What is mapped at some addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,12 +162,13 @@ struct Session {
 }
 
 fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
+    // Found before the stop, since it takes long where there are many mappings.
+    let gadget = find_gadget(target).map_err(Refusal::from)?;
     let mut stopped = Stopped::stop(target)?;
     let stopping = stopped.since.elapsed();
     let threads = stopped.threads();
-    let maps = read_maps(target)?;
-    change.check_before(target, &maps)?;
-    let gadget = find_gadget(target, &maps);
+    change.check_before(target)?;
+    let gadget = gadget.filter(|address| is_gadget(target, *address));
     let mut caller = Caller::borrow(&stopped, gadget)?;
     let mut others = None;
     // Among others that run it would get its share only, and hold its own work up for long.
@@ -228,9 +225,10 @@ fn hurry() {
 
 impl Change<'_> {
     /// Whether the process still is what the change was made for.
-    fn check_before(&self, target: &Target, maps: &[MemoryMap]) -> Result<(), SwapError> {
+    fn check_before(&self, target: &Target) -> Result<(), SwapError> {
+        let maps = self.mapped(target)?;
         for step in &self.steps {
-            if !shows(maps, step.addresses, &step.before) {
+            if !shows(&maps, step.addresses, &step.before) {
                 return Err(SwapError::Moved {
                     at: step.addresses.start,
                 });
@@ -247,6 +245,12 @@ impl Change<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What is mapped where steps are.
+    fn mapped(&self, target: &Target) -> Result<Vec<Mapped>, SwapError> {
+        let places = self.steps.iter().map(|step| step.addresses);
+        Ok(mapped(target, places).map_err(Refusal::from)?)
     }
 
     /// Where text is mapped that is to be replaced.
@@ -333,7 +337,7 @@ impl Change<'_> {
     }
 
     fn check_after(&self, target: &Target) -> Result<(), SwapError> {
-        let maps = read_maps(target)?;
+        let maps = self.mapped(target)?;
         let wrong = self
             .steps
             .iter()
@@ -432,72 +436,30 @@ fn first_changed(target: &Target, text: &[Span]) -> io::Result<Option<Span>> {
 }
 
 /// Whether `maps` shows `content` over all of `addresses`.
-fn shows(maps: &[MemoryMap], addresses: Span, content: &Content) -> bool {
-    let span = |map: &MemoryMap| Span::new(map.address.0, map.address.1);
-    let there: Vec<&MemoryMap> = maps
-        .iter()
-        .filter(|map| span(map).overlaps(&addresses))
-        .collect();
+fn shows(maps: &[Mapped], addresses: Span, content: &Content) -> bool {
+    let there = maps.iter().filter(|map| map.addresses.overlaps(&addresses));
+    let there: Vec<&Mapped> = there.collect();
     let covered: u64 = there
         .iter()
-        .map(|map| span(map).intersect(&addresses).len())
+        .map(|map| map.addresses.intersect(&addresses).len())
         .sum();
     match *content {
         Content::Nothing => there.is_empty(),
         Content::Reserved => {
-            let reserved =
-                |map: &&MemoryMap| map.inode == 0 && perms(map.perms) == Perms::default();
+            let reserved = |map: &&Mapped| map.file.ino == 0 && map.perms == Perms::default();
             covered == addresses.len() && there.iter().all(reserved)
         }
         Content::File {
-            id,
-            offset,
-            perms: rights,
-            ..
+            id, offset, perms, ..
         } => {
-            let same = |map: &&MemoryMap| {
-                let linear =
-                    map.offset.wrapping_sub(map.address.0) == offset.wrapping_sub(addresses.start);
-                (device_number(map.dev), map.inode) == (id.dev, id.ino)
-                    && perms(map.perms) == rights
-                    && map.perms.contains(MMPermissions::PRIVATE)
-                    && linear
+            let same = |map: &&Mapped| {
+                let linear = map.offset.wrapping_sub(map.addresses.start)
+                    == offset.wrapping_sub(addresses.start);
+                map.file == id && map.perms == perms && map.private && linear
             };
             covered == addresses.len() && there.iter().all(same)
         }
     }
-}
-
-fn read_maps(target: &Target) -> Result<Vec<MemoryMap>, SwapError> {
-    let text = fs::read(format!("/proc/{}/maps", target.pid())).map_err(Refusal::from)?;
-    let maps =
-        MemoryMaps::from_buf_read(&text[..]).map_err(|error| Refusal::from(io_error(error)))?;
-    Ok(maps.into_iter().collect())
-}
-
-/// The address of an instruction that calls the kernel: in the vDSO, or in any text.
-fn find_gadget(target: &Target, maps: &[MemoryMap]) -> Option<u64> {
-    /// How much of a mapping is looked through; libc's text has many such instructions.
-    const FAR: u64 = 1 << 20;
-    let is_vdso = |map: &&MemoryMap| matches!(map.pathname, procfs::process::MMapPath::Vdso);
-    let is_text = |map: &&MemoryMap| map.perms.contains(MMPermissions::EXECUTE) && map.inode != 0;
-    let text = maps
-        .iter()
-        .filter(is_vdso)
-        .chain(maps.iter().filter(is_text));
-    text.into_iter().find_map(|map| {
-        let (start, end) = map.address;
-        let mut bytes = vec![0; end.saturating_sub(start).min(FAR) as usize];
-        target.read(start, &mut bytes).ok()?;
-        let step = if SYSCALL.len() == 4 { 4 } else { 1 };
-        let mut offsets = (0..bytes.len()).step_by(step);
-        let found = offsets.find(|offset| {
-            bytes
-                .get(*offset..)
-                .is_some_and(|rest| rest.starts_with(SYSCALL))
-        })?;
-        Some(start + found as u64)
-    })
 }
 
 impl SwapError {
