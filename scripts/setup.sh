@@ -32,7 +32,7 @@ packages_of() {
         echo valgrind   # runs them elsewhere
         echo gdb        # what it and Valgrind run is not to be promoted
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
-        echo bubblewrap # a sandbox that run must not change anything in
+        echo bubblewrap runc # a sandbox and containers in which run must change nothing else
         ;;
     lab)
         packages build

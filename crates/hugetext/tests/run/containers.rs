@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use crate::subject::{HUGETEXT, Subject, is_root, text};
+use serde_json::{Value, json};
+
+use crate::subject::{HUGETEXT, Subject, huge, is_root, text};
 
 /// Two overlays over one lower directory, in a namespace that ends with the shell; prints what the
 /// subject in each says of itself.
@@ -130,4 +132,82 @@ fn containers_share_what_is_warm_on_the_host() {
         .collect();
     assert_eq!(figures.len(), 2, "{said}");
     assert!(figures.iter().all(|huge| *huge >= 6 << 20), "{said}");
+}
+
+/// What a command tells of itself, and then what the subject does, on standard error.
+const TELL: &str = "id; cat /proc/self/uid_map /proc/self/gid_map; grep Cap /proc/self/status; \
+                    \"$0\" </dev/null >/dev/null";
+
+/// Runs a command in a container of runc whose root is that of this machine; `None`, with the reason
+/// printed, where that cannot be done. Plain containers have no CAP_SYS_ADMIN.
+fn in_a_container(subject: &Subject, name: &str, admin: bool, command: &[&str]) -> Option<Output> {
+    let bundle = subject.directory().join(name);
+    fs::create_dir_all(bundle.join("root")).unwrap();
+    let runc = |arguments: &[&str]| {
+        let mut runc = Command::new("runc");
+        runc.current_dir(&bundle).args(arguments).output()
+    };
+    if !is_root() || runc(&["spec"]).is_err() {
+        println!("skipped: containers take root and runc");
+        return None;
+    }
+    let config = bundle.join("config.json");
+    let mut spec: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    spec["root"] = json!({"path": "root", "readonly": false});
+    spec["process"]["terminal"] = json!(false);
+    spec["process"]["args"] = json!(command);
+    let mounts = spec["mounts"].as_array_mut().unwrap();
+    mounts.retain(|mount| mount["type"] != "cgroup");
+    if admin {
+        let sets = spec["process"]["capabilities"].as_object_mut().unwrap();
+        for set in sets.values_mut() {
+            set.as_array_mut().unwrap().push(json!("CAP_SYS_ADMIN"));
+        }
+    }
+    fs::write(&config, spec.to_string()).unwrap();
+    let id = format!("hugetext-{}-{name}", std::process::id());
+    let script = "mount --bind / root && exec runc run \"$0\"";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    let output = unshare.arg(&id).current_dir(&bundle).output().unwrap();
+    if text(&output.stderr).contains("runc run failed") || text(&output.stderr).contains("mount:") {
+        println!("skipped: no container here: {}", text(&output.stderr));
+        return None;
+    }
+    Some(output)
+}
+
+#[test]
+fn in_a_container_the_command_is_who_it_was() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let program = subject.program.to_str().unwrap();
+    let store = subject.directory().join("store");
+    let run = [
+        HUGETEXT,
+        "run",
+        "--store",
+        store.to_str().unwrap(),
+        "--also",
+        program,
+        "--",
+    ];
+    for (admin, gains) in [(false, false), (true, true)] {
+        let tell = ["sh", "-c", TELL, program];
+        let Some(plain) = in_a_container(&subject, "plain", admin, &tell) else {
+            return;
+        };
+        let behind = [&run[..], &tell].concat();
+        let Some(output) = in_a_container(&subject, "run", admin, &behind) else {
+            return;
+        };
+        let said = text(&output.stderr);
+        assert!(plain.status.success() && output.status.success(), "{said}");
+        assert_eq!(text(&output.stdout), text(&plain.stdout), "{said}");
+        assert_eq!(said.contains("no mount namespace"), !gains, "{said}");
+        if !said.contains("huge folios") {
+            assert_eq!(huge(&output) >= 6 << 20, gains, "{said}");
+        }
+    }
 }
