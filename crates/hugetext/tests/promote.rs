@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -102,13 +103,21 @@ fn an_owner_who_is_not_root_maps_back_too() {
         "--regid=65534",
         "--clear-groups",
     ];
-    let as_nobody = |arguments: &[&str]| {
-        let mut command = Command::new(nobody[0]);
-        command.args(&nobody[1..]);
-        command.arg(env!("CARGO_BIN_EXE_hugetext")).arg("promote");
-        command.args(arguments).output().unwrap()
+    // A user is who is meant already.
+    let nobody = match std::fs::metadata("/proc/self").unwrap().uid() {
+        0 => &nobody[..],
+        _ => &[],
     };
-    let Some(compiler) = Sleeper::compiler_by(&nobody) else {
+    let as_nobody = |arguments: &[&str]| {
+        let line = [
+            nobody,
+            &[env!("CARGO_BIN_EXE_hugetext"), "promote"],
+            arguments,
+        ]
+        .concat();
+        Command::new(line[0]).args(&line[1..]).output().unwrap()
+    };
+    let Some(compiler) = Sleeper::compiler_by(nobody) else {
         return;
     };
     let promoted = as_nobody(&["--backend", "remap", &compiler.pid()]);

@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::as_it_was::Group;
-use crate::subject::{HUGETEXT, Subject, text};
+use crate::subject::{HUGETEXT, Subject, is_root, text};
 
 fn keep(subject: &Subject) -> Command {
     keep_in(subject.directory())
@@ -211,10 +212,14 @@ impl Daemon {
 
     /// The report of the first round from now on that holds so many files.
     fn round_with_files(&mut self, files: u64) {
+        let begun = Instant::now();
         loop {
-            if self.round()["files"] == files {
+            let line = self.round();
+            if line["files"] == files {
                 return;
             }
+            // It looks again each minute, so by now it has missed something for good.
+            assert!(begun.elapsed() < Duration::from_secs(200), "{line}");
         }
     }
 
@@ -239,6 +244,25 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether a daemon may lock more than one copy, so that it can exchange one for another.
+fn may_lock() -> bool {
+    /// KiB: some copies of the subject.
+    const ENOUGH: u64 = 32 << 10;
+    let asked = Command::new("sh")
+        .args(["-c", "ulimit -l"])
+        .output()
+        .unwrap();
+    let limit = text(&asked.stdout);
+    let limited = limit.trim().parse().is_ok_and(|limit: u64| limit < ENOUGH);
+    if limited && !is_root() {
+        println!(
+            "skipped: only {} KiB may be locked here (ulimit -l)",
+            limit.trim()
+        );
+    }
+    !limited || is_root()
 }
 
 /// Starts the daemon over what `entries` name below the subject's directory, none of which need be
@@ -284,7 +308,7 @@ fn what_comes_later_or_again_is_held() {
     let Some(subject) = Subject::build() else {
         return;
     };
-    if !holds_copies(&subject) {
+    if !holds_copies(&subject) || !may_lock() {
         return;
     }
     let there = |path: &str| subject.directory().join(path);
@@ -325,7 +349,7 @@ fn a_busy_directory_does_not_keep_the_daemon_waiting() {
     let Some(subject) = Subject::build() else {
         return;
     };
-    if !holds_copies(&subject) {
+    if !holds_copies(&subject) || !may_lock() {
         return;
     }
     let directory = subject.directory().to_owned();
@@ -382,7 +406,7 @@ fn the_daemon_holds_text_through_an_upgrade() {
     let Some(subject) = Subject::build() else {
         return;
     };
-    if !holds_copies(&subject) {
+    if !holds_copies(&subject) || !may_lock() {
         return;
     }
     done(keep(&subject).arg("add").arg(&subject.program));
