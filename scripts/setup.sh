@@ -31,6 +31,7 @@ packages_of() {
         echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
         echo valgrind   # runs them elsewhere
         echo gdb        # what it and Valgrind run is not to be promoted
+        echo strace     # what traces is let trace
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap runc # a sandbox and containers in which run must change nothing else
         ;;
@@ -61,6 +62,10 @@ packages_of() {
         packages build
         echo time patchelf llvm # what it is compared with, and by
         echo xfsprogs btrfs-progs # filesystems that share blocks
+        ;;
+    distribution)
+        packages build fresh
+        echo python3    # writes the report
         ;;
     fresh)
         echo mmdebstrap # makes the roots

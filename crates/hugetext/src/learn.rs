@@ -170,14 +170,11 @@ impl Tally {
 /// Whether a program traces other processes, as far as its names tell: debuggers import ptrace(2);
 /// programs with LeakSanitizer stop themselves by it to look for leaks.
 fn traces(program: &Path) -> bool {
-    const NAMES: [&[u8]; 8] = [
+    const NAMES: [&[u8]; 5] = [
         b"ptrace",
-        b"__lsan_init",
         b"__asan_init",
-        b"__lsan_do_leak_check",
-        b"libasan.so.5",
-        b"libasan.so.6",
-        b"libasan.so.8",
+        b"__hwasan_init",
+        b"__lsan_init",
         b"liblsan.so.0",
     ];
     let program = Program::read(program);
