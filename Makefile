@@ -5,7 +5,7 @@ HUGETEXT := target/release/hugetext
 # Debug information is taken out of the command after the build, into a file beside it.
 export CARGO_PROFILE_RELEASE_STRIP := none
 
-.PHONY: build help demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all fuzz results-tlb results-run lab lab-fetch lab-rounds lab-slice lab-docs test-browser results
+.PHONY: build help demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all test-distribution fuzz results-tlb results-run lab lab-fetch lab-rounds lab-slice lab-docs test-browser results
 
 build: ## the command, at target/release/hugetext, and its debug information beside it
 	scripts/setup.sh build
@@ -132,6 +132,11 @@ linkers: ## what every linker lays out: docs/linkers.md
 test-all: ## also the tests that take long: every program of the machine through fix
 	scripts/setup.sh linkers
 	cargo test --release -p hugetext --test fix -- --include-ignored --nocapture
+
+test-distribution: build ## every program of 500 Debian packages before and after fix, 74 jobs under run: docs/distribution.md
+	scripts/setup.sh distribution
+	scripts/test-distribution.sh $(HUGETEXT) > target/distribution.md
+	mv target/distribution.md docs/distribution.md
 
 fuzz: ## reading, planning, rewriting and verifying any bytes, for half an hour
 	scripts/setup.sh fuzz
