@@ -1,5 +1,5 @@
-//! Files for fuzzing to begin from: `seeds DIRECTORY`. From nothing it does not get past the checks
-//! of the reader.
+//! Writes seed files for fuzzing: `seeds DIRECTORY`. Without seeds, fuzzing does not get past the
+//! checks of the reader.
 
 #[path = "../tests/generate/mod.rs"]
 mod generate;
@@ -10,11 +10,11 @@ use std::{env, fs, io};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-/// How many are made up, of which not all are short enough.
+/// Number of files generated. Files that are too long are skipped.
 const COUNT: usize = 150;
 /// -max_len of the fuzzer.
 const MAX_LEN: usize = 50_000;
-/// Bytes of the largest segment: some leaves of the smallest size that is tried.
+/// Bytes of the largest segment: a few leaves of the smallest size that is tried.
 const MOST: u64 = 16_000;
 
 fn main() -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Decisions written down as new headers, with what they cost.
+//! Turns decisions into new headers, and computes what they cost.
 
 use hugetext_leaf::{LIMIT, Leaf, ObjectKind, Segment, Span, vmas};
 use object::elf;
@@ -10,7 +10,7 @@ use crate::layout::{Moves, Placement};
 use crate::options::{Options, Strategy};
 use crate::plan::{Cost, Plan, Refusal, Warning};
 
-/// Writes the decisions down as new headers.
+/// Makes the new headers from the decisions.
 pub(crate) fn assemble(
     image: &Image,
     strategy: Strategy,
@@ -51,7 +51,8 @@ pub(crate) fn assemble(
     })
 }
 
-/// Header tables, and what program headers other than PT_LOAD name, move by one distance each.
+/// Each header table, and the range of each program header other than PT_LOAD, must move by one
+/// distance.
 fn check_kept_whole(image: &Image, moves: &Moves) -> Result<(), Refusal> {
     let [programs, sections] = [&image.program_table, &image.section_table]
         .map(|table| Span::new(table.offset, table.end()));
@@ -70,9 +71,9 @@ fn check_kept_whole(image: &Image, moves: &Moves) -> Result<(), Refusal> {
     torn.map_or(Ok(()), |(what, _)| Err(Refusal::Torn { what }))
 }
 
-/// Nothing places a program that has fixed addresses by its p_align, so raising that is no change
-/// worth a new file. Where other things change it is raised all the same: tools that lay the file
-/// out anew (strip) keep the layout by it.
+/// Raising p_align of a program with fixed addresses does not justify a new file, since nothing
+/// places it by its p_align. If the file changes otherwise, p_align is raised too: tools that lay
+/// the file out again (strip) then keep the layout.
 fn without_idle_alignment(image: &Image, new: Vec<Segment>) -> Vec<Segment> {
     let old = &image.segments;
     let realigned = |(old, new): (&Segment, &Segment)| {
@@ -142,9 +143,10 @@ fn new_segments(
     new.collect()
 }
 
-/// The old program headers with each PT_LOAD replaced by that of its group, where it is the
-/// group's first, and by PT_NULL where it is not; the others follow the bytes they name. There stay
-/// as many: eu-unstrip joins a file with its debug information only then.
+/// The old program headers with each PT_LOAD replaced: by the PT_LOAD of its group if it is the
+/// group's first, and by PT_NULL if it is not. The other headers follow the bytes that they name.
+/// The number of headers stays, because eu-unstrip joins a file with its debug information only
+/// then.
 fn new_headers(
     image: &Image,
     groups: &[Group],
@@ -178,7 +180,7 @@ fn new_headers(
     headers
 }
 
-/// An entry that all readers pass over (gABI, PT_NULL).
+/// An entry that all readers skip (gABI, PT_NULL).
 const UNUSED: ProgramHeader = ProgramHeader {
     p_type: elf::PT_NULL.0,
     flags: 0,
@@ -190,8 +192,8 @@ const UNUSED: ProgramHeader = ProgramHeader {
     align: 0,
 };
 
-/// How far a header other than PT_LOAD moves: with its bytes, or, if it has none, with the segment
-/// of its address. Headers that name nothing (PT_GNU_STACK) stay.
+/// How far a header other than PT_LOAD moves: with its bytes, or, without bytes, with the segment
+/// of its address. A header without a range (PT_GNU_STACK) stays.
 fn shift_of(header: &ProgramHeader, image: &Image, shifts: &[u64], moves: &Moves) -> u64 {
     let by_bytes = moves.shift_at(header.offset);
     if header.filesz > 0 {
@@ -218,7 +220,7 @@ fn cost(
         .iter()
         .filter(|piece| !page.is_aligned(piece.from.start))
         .count() as u64;
-    // What the new mappings hold beyond the old pages is zeros.
+    // The new mappings hold zeros beyond the old pages.
     let mapped = |segments: &[Segment]| -> u64 {
         let text = vmas(segments, page).into_iter();
         text.filter(|vma| vma.perms.exec)

@@ -1,4 +1,4 @@
-//! What to change in a file so that leaves can map its text: decided from its headers alone.
+//! Decides from a file's headers alone how to change it so that leaves can map its text.
 
 use hugetext_leaf::{Geometry, Leaf, ObjectKind, Segment, Span};
 use object::elf;
@@ -12,9 +12,9 @@ use crate::options::{Options, Strategy};
 use crate::plan::{Plan, Refusal};
 
 impl Options {
-    /// The largest leaf of `geometry` up to 32 MiB (larger ones the kernel does not align images
-    /// to) of which text of `image` holds a window under `strategy`; the smallest leaf if there
-    /// is none, so that a plan can say so.
+    /// The largest leaf of `geometry` of which text of `image` holds a window under `strategy`.
+    /// Leaves above 32 MiB do not count, because the kernel does not align images to them. The
+    /// result is the smallest leaf if none fits, so that a plan can report that.
     pub fn for_image(image: &Image, geometry: &Geometry, strategy: Strategy) -> Options {
         let with = |leaf| Options {
             leaf,
@@ -48,14 +48,14 @@ pub fn plan(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan
     }
 }
 
-/// The weakest strategy that reaches most: `Shift` where it may and `Align` where it may not.
-/// Never merges, because that changes permissions.
+/// The weakest strategy that reaches most: `Shift` if the file permits it, else `Align`. It never
+/// merges, because a merge changes permissions.
 pub fn plan_auto(image: &Image, options: &Options) -> Result<Plan, Refusal> {
     plan(image, Strategy::Shift, options)
         .or_else(|refusal| plan(image, Strategy::Align, options).map_err(|_| refusal))
 }
 
-/// What stands in the way of every strategy.
+/// The obstacles to every strategy.
 fn check(image: &Image, options: &Options) -> Result<(), Refusal> {
     let leaf = options.leaf;
     if !image.segments.iter().any(Segment::is_text) {
@@ -107,7 +107,7 @@ fn align(image: &Image, options: &Options) -> Result<Plan, Refusal> {
     assemble(image, Strategy::Align, options, &groups, placement)
 }
 
-/// `Shift` where everything is congruent already is `Align`.
+/// If everything is congruent already, `Shift` becomes `Align`.
 fn shift(image: &Image, options: &Options) -> Result<Plan, Refusal> {
     let plan = rearrange(image, Strategy::Shift, options)?;
     let strategy = if plan.moves.len() == 1 {

@@ -1,4 +1,4 @@
-//! Layouts as linkers make them, reduced to their numbers.
+//! Layouts of linkers, reduced to their numbers.
 
 use hugetext_leaf::{Bias, Cause, Perms, reach};
 
@@ -63,7 +63,7 @@ fn image(kind: ObjectKind, loads: &[Load]) -> Image {
     }
 }
 
-/// As lld lays out: file offsets packed, addresses a page further with each segment.
+/// The layout of lld: file offsets are packed, and each segment adds a page to the addresses.
 fn lld() -> Image {
     image(
         ObjectKind::SharedObject,
@@ -153,7 +153,7 @@ fn merge_joins_read_only_neighbours_and_says_what_becomes_executable() {
     assert_eq!(text.filesz, 12 * M + 0x1340);
     assert_eq!(text.perms, RX);
     assert_eq!(data.perms, RW);
-    // The window that begins in read-only data counts as well.
+    // The window that begins in read-only data also counts.
     assert_eq!(plan.reached(&image, Leaf::K4), 9 * M - 0x1340);
     assert_eq!(
         plan.warnings,

@@ -1,4 +1,4 @@
-//! What an image asks the dynamic loader for.
+//! The requests of an image to the dynamic loader.
 
 use object::elf;
 use serde::Serialize;
@@ -24,13 +24,13 @@ pub struct Dependencies {
     pub no_default_paths: bool,
 }
 
-/// A name above this many bytes is malformed: PATH_MAX is 4096, search paths hold several.
+/// A longer name is malformed: PATH_MAX is 4096, and search paths hold several paths.
 const MAX_NAME: u64 = 1 << 16;
-/// A PT_INTERP above this many bytes is malformed (PATH_MAX).
+/// A longer PT_INTERP is malformed (PATH_MAX).
 const MAX_INTERPRETER: u64 = 4096;
 
 impl Dependencies {
-    /// Reads the names that `image`, read from the same `source`, refers to.
+    /// Reads the names in the headers of `image`, which was read from the same `source`.
     pub fn read(
         source: &(impl ReadAt + ?Sized),
         image: &Image,
@@ -133,7 +133,7 @@ impl StringTable {
             .checked_add(at)
             .ok_or(ImageError::Truncated(WHAT))?;
         let len = left.min(MAX_NAME).min(self.file_len.saturating_sub(start));
-        // Most names are short: read a little first, and more only if no end is in it.
+        // Most names are short, so a little is read first, and more only if it holds no end.
         for len in [len.min(128), len] {
             let bytes = read_range(source, start, len, self.file_len, WHAT)?;
             if bytes.contains(&0) {

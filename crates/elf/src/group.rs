@@ -1,4 +1,4 @@
-//! Which PT_LOADs share a mapping, and what each mapping needs for leaves to map its text.
+//! Which PT_LOADs share a mapping, and the alignment that each mapping needs.
 
 use hugetext_leaf::{LIMIT, Leaf, Segment, Span};
 
@@ -7,7 +7,7 @@ use crate::options::{Options, Strategy};
 /// Bytes of the ELF64 file header.
 pub(crate) const ELF_HEADER: u64 = 64;
 
-/// Consecutive PT_LOADs, `first..=last`, that become one mapping. One alone is the usual case.
+/// Consecutive PT_LOADs, `first..=last`, that become one mapping. Most groups hold one PT_LOAD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) first: usize,
@@ -15,7 +15,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The mappings that `strategy` makes of PT_LOADs; merges only where text gains from it.
+    /// The mappings that `strategy` makes of PT_LOADs. It merges only where text gains from a
+    /// merge.
     pub(crate) fn of(segments: &[Segment], strategy: Strategy, options: &Options) -> Vec<Group> {
         let alone = Group::each_alone(segments);
         if strategy != Strategy::Merge {
@@ -45,8 +46,8 @@ impl Group {
             .collect()
     }
 
-    /// Groups of read-only neighbours. Neighbours with a whole window of nothing between them are
-    /// not joined; where the file has another order than memory, none are.
+    /// Groups of read-only neighbours. Neighbours with an unmapped window between them are not
+    /// joined. None are joined if the file's order differs from that of memory.
     fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
         let mut groups = Group::each_alone(segments);
         if !segments.is_sorted_by_key(|segment| segment.offset) {
@@ -96,8 +97,8 @@ impl Group {
             .any(|s| s.is_text() && !s.perms.write && s.file_backed().overlaps(&windows))
     }
 
-    /// The modulus to which address and offset of a group must be congruent: the leaf where it is
-    /// worth it; elsewhere what the loader asked for before.
+    /// The modulus to which address and offset of a group must be congruent: the leaf if the group
+    /// gains from it, else the alignment that the loader was asked for before.
     pub(crate) fn demand(&self, segments: &[Segment], options: &Options) -> Leaf {
         let Some(first) = self.members(segments).first() else {
             return options.page;
@@ -122,8 +123,8 @@ impl Group {
         }
     }
 
-    /// Bytes from the end of the group to the end of its last window, where no other segment is
-    /// there. What is smaller than a leaf is not padded for.
+    /// Bytes from the end of the group to the end of its last window, if no other segment is there.
+    /// Text smaller than a leaf is not padded.
     pub(crate) fn extension(&self, segments: &[Segment], options: &Options) -> u64 {
         let leaf = options.leaf;
         let members = self.members(segments);
@@ -143,16 +144,16 @@ impl Group {
     }
 }
 
-/// Whether the segment holds the ELF header, which cannot leave offset 0, at an address that is not
-/// congruent to it: what shares its mapping is out of reach for good.
+/// Whether the segment holds the ELF header at an address that is not congruent to offset 0. The
+/// ELF header cannot move, so a mapping with this segment can never be reached.
 fn is_stuck(segment: &Segment, leaf: Leaf) -> bool {
     let is_pinned = segment.offset < ELF_HEADER && segment.filesz > 0;
     is_pinned && !leaf.is_aligned(segment.vaddr.wrapping_sub(segment.offset))
 }
 
 /// Whether `after` can be mapped together with `before`: neither is writable, both or none can be
-/// read, the file keeps its order, and what lies between them in memory can be a hole of the file.
-/// Bytes of the file that lie between them stay behind `before`, where bss would have to be zero.
+/// read, the file keeps its order, and the memory between them can be a hole of the file. Bytes of
+/// the file between them stay behind `before`, where bss would have to be zero.
 fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
     let only_hole = leaf.align_up(before.memory().end) < leaf.align_down(after.vaddr);
     let no_bss = before.memsz == before.filesz || before.file().end == after.offset;

@@ -1,4 +1,4 @@
-//! The ELF header, the places of the tables, and the program headers.
+//! Reads the ELF header, the offsets of the tables, and the program headers.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::error::ImageError;
 use crate::source::{ReadAt, read_range, truncated};
 
-/// Program header tables above this many entries are refused; the largest seen are below 100.
+/// Longer program header tables are refused; the largest seen are below 100 entries.
 const MAX_HEADERS: u64 = 1 << 16;
 
-/// One entry of the program header table, as found.
+/// One entry of the program header table, unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ProgramHeader {
     /// p_type.
@@ -46,7 +46,7 @@ impl ProgramHeader {
     }
 }
 
-/// Where a header table lies in the file.
+/// The range of a header table in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Table {
     /// File offset of the first entry, bytes.
@@ -58,7 +58,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Length in bytes; saturates, so compare it with the file before use.
+    /// Length in bytes. It saturates, so compare it with the file before use.
     pub fn len(&self) -> u64 {
         self.count.saturating_mul(self.entry_size)
     }
@@ -74,7 +74,7 @@ impl Table {
     }
 }
 
-/// Asks for the first bytes alone before anything else: most files of a scan end here.
+/// Reads the first bytes alone before anything else: most files of a scan end here.
 pub(crate) fn read_file_header(
     source: &(impl ReadAt + ?Sized),
 ) -> Result<FileHeader64<LE>, ImageError> {
@@ -152,7 +152,7 @@ pub(crate) fn read_tables(
     Ok((program_table, section_table, section_names))
 }
 
-/// What is read of the section header table, in errors.
+/// The name of the section header table in errors.
 const SECTIONS: &str = "the section headers";
 
 /// Section header 0; `None` if the file has no section headers.

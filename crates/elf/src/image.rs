@@ -17,7 +17,7 @@ use crate::source::{ReadAt, read_range};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Image {
-    /// How it comes to be loaded.
+    /// How the image is loaded.
     pub kind: ObjectKind,
     /// Its instruction set.
     pub machine: Machine,
@@ -36,15 +36,15 @@ pub struct Image {
     /// DT_ tags and values of PT_DYNAMIC, up to DT_NULL.
     pub dynamic: Vec<(i64, u64)>,
     /// Bytes after everything that the headers name: data that a program finds in its own file by
-    /// offset (AppImage, PyInstaller). Zero padding of less than a page is not counted.
+    /// offset (AppImage, PyInstaller). Zero padding of less than a page does not count.
     pub appended: u64,
 }
 
-/// PT_DYNAMIC above this many bytes is refused; the largest seen are below 4 KiB.
+/// A longer PT_DYNAMIC is refused; the largest seen are below 4 KiB.
 const MAX_DYNAMIC: u64 = 1 << 20;
 
 impl Image {
-    /// Reads and checks the headers of `source`: a handful of small reads, whatever its size.
+    /// Reads and checks the headers of `source` with a handful of small reads, whatever its size.
     pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Image, ImageError> {
         let header = read_file_header(source)?;
         let file_len = source.len()?;
@@ -105,9 +105,9 @@ impl Image {
             .checked_add(vaddr.checked_sub(segment.vaddr)?)
     }
 
-    /// The PT_LOAD, by its index, that a header or section at this address and file offset goes
-    /// with. What is empty often lies on the boundary of two, so the distance between address and
-    /// offset decides before the address alone.
+    /// The index of the PT_LOAD that a header or section at this address and file offset belongs
+    /// to. An empty range often lies on the boundary of two PT_LOADs, so the distance between
+    /// address and offset decides before the address alone.
     pub(crate) fn holder_of(&self, vaddr: u64, offset: u64) -> Option<usize> {
         let delta = vaddr.wrapping_sub(offset);
         let same = |segment: &Segment| {
@@ -170,7 +170,7 @@ fn read_dynamic(
         .collect())
 }
 
-/// Section headers are read only where nothing cheaper names the end of the file: linkers put the
+/// Section headers are read only if no other header names the end of the file: linkers put the
 /// section header table last.
 fn read_appended(
     source: &(impl ReadAt + ?Sized),
@@ -179,9 +179,9 @@ fn read_appended(
     sections: &Table,
     file_len: u64,
 ) -> Result<u64, ImageError> {
-    /// More than padding would need.
+    // More than padding would need.
     const PADDING: u64 = 4096;
-    // What has no bytes names none, wherever it points.
+    // A range without bytes names none, wherever it points.
     let named = |offset: u64, size: u64| {
         if size > 0 {
             offset.saturating_add(size)
@@ -206,8 +206,8 @@ fn read_appended(
     Ok(if padding { 0 } else { appended })
 }
 
-/// A shared object is what the dynamic loader places; a program is what the kernel places. Linkers
-/// mark PIEs by DF_1_PIE since binutils 2.26; older ones have an interpreter and no DT_SONAME.
+/// The dynamic loader places shared objects; the kernel places programs. Linkers mark PIEs with
+/// DF_1_PIE since binutils 2.26; older PIEs have an interpreter and no DT_SONAME.
 fn object_kind(
     e_type: elf::FileType,
     headers: &[ProgramHeader],

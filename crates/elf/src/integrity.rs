@@ -8,15 +8,15 @@ use crate::error::ImageError;
 use crate::image::Image;
 use crate::source::{ReadAt, read_range};
 
-/// The note that libgcrypt compares its own file with in FIPS mode (`.note.fdo.integrity`).
+/// The note that libgcrypt compares with its own file in FIPS mode (`.note.fdo.integrity`).
 const OWNER: &[u8] = b"FDO";
 const NT_FDO_INTEGRITY: u32 = 0xcafe_2a8e;
 
-/// A PT_NOTE above this many bytes is malformed; the largest seen are some hundred.
+/// A longer PT_NOTE is malformed; the largest seen have a few hundred bytes.
 const MAX_NOTES: u64 = 1 << 20;
 
 impl Image {
-    /// Whether the program, read from the same `source`, has a note by which it checks its own file.
+    /// Whether the program, read from the same `source`, has a note for checking its own file.
     pub fn checks_itself(&self, source: &(impl ReadAt + ?Sized)) -> Result<bool, ImageError> {
         let notes = self.headers.iter().filter(|h| h.p_type == elf::PT_NOTE.0);
         for header in notes.filter(|header| header.filesz <= MAX_NOTES) {

@@ -1,11 +1,11 @@
-//! Where the bytes of a file go: how far each PT_LOAD moves.
+//! The new offsets of the bytes of a file: how far each PT_LOAD moves.
 
 use hugetext_leaf::{Leaf, Segment, Span};
 use serde::Serialize;
 
 use crate::group::{ELF_HEADER, Group};
 
-/// A range of the old file and where it begins in the new one. The distance is a multiple of the
+/// A range of the old file and its start in the new one. The distance is a multiple of the
 /// alignment of the segments inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Move {
@@ -22,7 +22,8 @@ impl Move {
     }
 }
 
-/// How far the byte at `offset` of the old file moves; beyond its end, as far as the last byte.
+/// How far the byte at `offset` of the old file moves. Beyond its end, the last byte's distance
+/// holds.
 pub(crate) fn shift_at(moves: &[Move], offset: u64) -> u64 {
     let next = moves.partition_point(|piece| piece.from.start <= offset);
     let found = moves.get(next.saturating_sub(1));
@@ -30,7 +31,7 @@ pub(crate) fn shift_at(moves: &[Move], offset: u64) -> u64 {
 }
 
 /// The whole old file as moves: ascending, without a gap in the old file and without an overlap
-/// in the new one; the first begins at 0 and stays there (the ELF header must).
+/// in the new one. The first move begins at 0 and stays there, because the ELF header must.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Moves(Vec<Move>);
 
@@ -42,8 +43,8 @@ impl Moves {
         }])
     }
 
-    /// Moves everything from `offset` on by `shift` bytes in all; `offset` and `shift` are at
-    /// least those of the last cut.
+    /// Moves everything from `offset` on by `shift` bytes in total. Both are at least as large as
+    /// those of the last cut.
     fn cut(&mut self, offset: u64, shift: u64) {
         let Some(last) = self.0.last_mut() else {
             return;
@@ -79,19 +80,19 @@ impl Moves {
     }
 }
 
-/// What placing the groups yields.
+/// The result of placing the groups.
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) moves: Moves,
-    /// How far each PT_LOAD moves, by its index.
+    /// The distance that each PT_LOAD moves, by its index.
     pub(crate) shifts: Vec<u64>,
 }
 
-/// Places every group at the least offset at which it meets its demand, in file order; whatever
-/// follows moves along. `demand` gives the modulus to which address and offset of a group become
+/// Places every group at the lowest offset at which it meets its demand, in file order; everything
+/// after it moves along. `demand` gives the modulus to which address and offset of a group become
 /// congruent, `extend` the bytes added to its end.
 ///
-/// The caller has made sure that no two PT_LOADs share bytes of the file.
+/// The caller guarantees that no two PT_LOADs share bytes of the file.
 pub(crate) fn place(
     segments: &[Segment],
     groups: &[Group],
@@ -114,7 +115,7 @@ pub(crate) fn place(
         let least = moves.last_shift();
         let missing =
             demand(group).offset_in(first.vaddr.wrapping_sub(first.offset).wrapping_sub(least));
-        // The ELF header cannot leave offset 0, and takes its segment with it.
+        // The ELF header must stay at offset 0, and its segment with it.
         let pinned = first.offset < ELF_HEADER && first.filesz > 0;
         let shift = if pinned {
             0
@@ -123,7 +124,7 @@ pub(crate) fn place(
         };
         let delta = first.vaddr.wrapping_sub(first.offset).wrapping_sub(shift);
         for (index, member) in (group.first..).zip(members) {
-            // `joins` made sure that distances within a group ascend.
+            // `joins` guarantees that distances within a group ascend.
             let shift = member.vaddr.wrapping_sub(delta).wrapping_sub(member.offset);
             if let Some(slot) = shifts.get_mut(index) {
                 *slot = shift;

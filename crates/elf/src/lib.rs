@@ -1,7 +1,7 @@
-//! ELF program images: read, decide, rewrite, prove.
+//! ELF program images: reads, plans, rewrites and verifies them.
 //!
-//! Works on bytes and offsets alone; it neither maps nor runs anything. Only headers are read
-//! unless a rewrite asks for more.
+//! The crate works on bytes and offsets only; it neither maps nor runs anything. It reads headers
+//! only, unless a rewrite needs more.
 
 mod assemble;
 mod decide;

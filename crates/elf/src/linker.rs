@@ -1,4 +1,4 @@
-//! Which linker made a file, as far as it says so, and how to ask it for aligned text.
+//! Finds the linker that made a file, if the file tells, and its options for aligned text.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use crate::image::Image;
 use crate::sections::{Names, Section, for_each_section};
 use crate::source::{ReadAt, read_range};
 
-/// A linker that leaves a mark in what it makes.
+/// A linker that leaves a mark in its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Linker {
-    /// GNU ld: no mark of its own, known by compilers' marks without any linker's.
+    /// GNU ld: it leaves no mark, and is assumed if only compilers left theirs.
     Gnu,
     /// GNU gold: section .note.gnu.gold-version.
     Gold,
@@ -23,13 +23,13 @@ pub enum Linker {
     Mold(String),
     /// wild, as it names itself in section .comment.
     Wild(String),
-    /// Go's own linker: section .note.go.buildid and no mark of another.
+    /// Go's own linker: section .note.go.buildid and no mark of another linker.
     Go,
 }
 
 impl Linker {
-    /// What made `image`, read from `source`; `None` if the file does not tell (stripped of
-    /// .comment, or without section headers).
+    /// The linker that made `image`, read from `source`; `None` if the file does not tell (stripped
+    /// of .comment, or without section headers).
     pub fn recognise(
         source: &(impl ReadAt + ?Sized),
         image: &Image,
@@ -80,8 +80,8 @@ impl Linker {
         }
     }
 
-    /// Options of the compiler driver that make this linker lay text out for `leaf`; `None` where
-    /// it has none. docs/linkers.md has the measured layouts.
+    /// Options of the compiler driver that make this linker lay text out for `leaf`; `None` if it
+    /// has none. docs/linkers.md has the measured layouts.
     pub fn options(&self, leaf: Leaf) -> Option<String> {
         match self {
             Linker::Go => None,

@@ -32,7 +32,7 @@ impl Machine {
         }
     }
 
-    /// The instruction set the command itself runs on, as `std::env::consts::ARCH` names it.
+    /// The instruction set that the command itself runs on, as `std::env::consts::ARCH` names it.
     pub fn of_arch(arch: &str) -> Machine {
         match arch {
             "x86_64" => Machine::X86_64,
@@ -43,8 +43,8 @@ impl Machine {
         }
     }
 
-    /// Whether kernels of this architecture can have these page sizes; true where this project
-    /// knows none of its own.
+    /// Whether kernels of this architecture can have these page sizes; true if this project does
+    /// not know the page sizes of the architecture.
     pub fn may_have(self, geometry: &Geometry) -> bool {
         match self {
             Machine::X86_64 => *geometry == Geometry::X86_64,
@@ -53,8 +53,8 @@ impl Machine {
         }
     }
 
-    /// The geometry to assume when the user names none: the smallest base page of the
-    /// architecture; none where this project knows no leaf sizes.
+    /// The geometry to assume when the user names none: the one with the smallest base page of the
+    /// architecture; `None` if this project does not know its leaf sizes.
     pub fn default_geometry(self) -> Option<Geometry> {
         match self {
             Machine::X86_64 => Some(Geometry::X86_64),

@@ -1,21 +1,21 @@
-//! What a rewrite is asked for.
+//! The options of a rewrite.
 
 use hugetext_leaf::Leaf;
 use serde::Serialize;
 
-/// How far a rewrite may go, weakest first.
+/// The changes that a rewrite may make, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// Raise p_align of text that is congruent already: a header edit.
+    /// Raise p_align of text that is already congruent: a header edit.
     Align,
-    /// Insert holes so that text becomes congruent, and move what follows in the file.
+    /// Insert holes so that text becomes congruent, and move the bytes after them in the file.
     Shift,
     /// As `Shift`, and join read-only neighbours with text in one mapping (R+X).
     Merge,
 }
 
-/// What a plan is made for.
+/// The goal of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// The leaf that is to map the text.

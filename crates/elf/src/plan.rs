@@ -1,4 +1,4 @@
-//! A rewrite, decided: the value that prints, and why there may be none.
+//! The plan of a rewrite, and the reasons that no plan may exist.
 
 use hugetext_leaf::{Bias, Leaf, Segment, Span, reach};
 use serde::Serialize;
@@ -8,22 +8,22 @@ use crate::image::Image;
 use crate::layout::{Move, shift_at};
 use crate::options::Strategy;
 
-/// A rewrite, decided. The new file is the old one with `moves` carried out and its header tables
-/// replaced; what no move covers is a hole.
+/// A decided rewrite. The new file is the old one after `moves`, with new header tables. A range
+/// that no move covers is a hole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The weakest strategy that does all of this.
+    /// The weakest strategy that includes all the changes.
     pub strategy: Strategy,
-    /// The leaf it is made for.
+    /// The leaf that the layout is for.
     pub leaf: Leaf,
     /// The new PT_LOADs.
     pub segments: Vec<Segment>,
     /// The new program headers, as many as the old ones; merging turns some into PT_NULL.
     pub headers: Vec<ProgramHeader>,
-    /// For each PT_LOAD of the old file, how far its bytes move (bytes, towards the end).
+    /// The distance in bytes that each PT_LOAD of the old file moves towards the end.
     pub shifts: Vec<u64>,
-    /// The old file, cut into ranges that move by one distance each, in order.
+    /// The old file, cut into ranges that each move by one distance, in order.
     pub moves: Vec<Move>,
     /// e_phoff of the new file.
     pub program_table: u64,
@@ -31,26 +31,26 @@ pub struct Plan {
     pub section_table: u64,
     /// Length of the new file in bytes, holes included.
     pub file_len: u64,
-    /// What it costs.
+    /// The cost.
     pub cost: Cost,
-    /// What a user should know first.
+    /// Facts that the user should know first.
     pub warnings: Vec<Warning>,
 }
 
-/// What a plan costs.
+/// The cost of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Cost {
-    /// Bytes the file becomes longer, holes included.
+    /// Bytes added to the file, holes included.
     pub apparent: u64,
-    /// Bytes of disk it takes in addition, at most: blocks that a cut divides.
+    /// Bytes of disk added, at most: blocks that a cut divides.
     pub disk: u64,
-    /// Bytes of page cache, at most, that hold nothing but zeros once the text is in leaves.
+    /// Bytes of page cache, at most, that hold only zeros when the text is in leaves.
     pub memory: u64,
-    /// Bits of load address randomness that the larger alignment takes.
+    /// Bits of load address randomness lost to the larger alignment.
     pub aslr_bits: u32,
 }
 
-/// What a plan changes beyond the place of bytes.
+/// A change of a plan other than the offsets of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "warning", rename_all = "kebab-case")]
 pub enum Warning {
@@ -59,12 +59,13 @@ pub enum Warning {
         /// Its addresses in the image.
         addresses: Span,
     },
-    /// The program header table lies in a segment that moves otherwise than the first one. Kernels
-    /// before 5.18 compute AT_PHDR from the first one (binfmt_elf.c, load_elf_binary()).
+    /// The program header table lies in a segment that moves by another distance than the first
+    /// one. Kernels before 5.18 compute AT_PHDR from the first segment (binfmt_elf.c,
+    /// load_elf_binary()).
     ProgramHeadersMove,
 }
 
-/// Why no plan is made.
+/// Why no plan exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum Refusal {
@@ -77,12 +78,12 @@ pub enum Refusal {
         /// The leaf.
         leaf: Leaf,
     },
-    /// All text that holds windows is writable as well.
+    /// All text that holds windows is also writable.
     #[error("the text is writable")]
     Writable,
-    /// `Align` was asked for and no text is congruent.
+    /// Only `Align` was permitted and no text is congruent.
     #[error(
-        "incongruent: address and file offset differ by {by:#x} modulo {leaf}; shift mends that"
+        "incongruent: address and file offset differ by {by:#x} modulo {leaf}; strategy shift corrects that"
     )]
     Incongruent {
         /// (p_vaddr − p_offset) mod leaf, in bytes.
@@ -98,8 +99,8 @@ pub enum Refusal {
         /// The leaf.
         leaf: Leaf,
     },
-    /// Loaders align the address of the first PT_LOAD, not the load bias; both are the same only
-    /// if p_vaddr of the first is aligned.
+    /// Loaders align the address of the first PT_LOAD, not the load bias. Both agree only if
+    /// p_vaddr of the first PT_LOAD is aligned.
     #[error("the image begins at {vaddr:#x}, so loaders do not place it {leaf}-aligned")]
     FirstAddress {
         /// p_vaddr of the first PT_LOAD.
@@ -107,15 +108,15 @@ pub enum Refusal {
         /// The leaf.
         leaf: Leaf,
     },
-    /// The file has data after everything its headers name.
+    /// The file has data after everything that its headers name.
     #[error(
         "{bytes} B follow the ELF image; a program that reads itself by file offset would no longer find them"
     )]
     AppendedData {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// A PT_LOAD cannot be mapped with the base page: the file was linked for smaller ones.
+    /// A PT_LOAD cannot be mapped with the base page: the file was linked for smaller pages.
     #[error(
         "linked for pages smaller than {page}: the PT_LOAD at {vaddr:#x} cannot be mapped by them"
     )]
@@ -145,16 +146,16 @@ pub enum Refusal {
     /// A header table would be cut in two.
     #[error("{what} spans two segments that would move apart")]
     Torn {
-        /// Which.
+        /// The table.
         what: &'static str,
     },
-    /// The new file would be longer than any filesystem holds.
+    /// The new file would be longer than any filesystem allows.
     #[error("the new file would be longer than 2^56 bytes")]
     TooLong,
 }
 
 impl Refusal {
-    /// Whether the file must not be rewritten, rather than that nothing would be gained.
+    /// Whether the file must not be rewritten, as opposed to gaining nothing.
     pub fn forbids(&self) -> bool {
         matches!(
             self,
@@ -168,7 +169,7 @@ impl Refusal {
 }
 
 impl Plan {
-    /// Whether the file is as it should be already.
+    /// Whether the file already has the right layout.
     pub fn is_noop(&self, image: &Image) -> bool {
         self.headers == image.headers && self.file_len == image.file_len && self.moves.len() == 1
     }
@@ -179,13 +180,13 @@ impl Plan {
     }
 
     /// Bytes of the text of `image` that will lie in windows of a mapping that is aligned as the
-    /// plan asks.
+    /// plan requests.
     pub fn reached(&self, image: &Image, page: Leaf) -> u64 {
         self.reached_at(image, page, Bias::aligned(self.leaf))
     }
 
-    /// The same at a load bias of which `bias` is known. What a merge or an extension makes
-    /// executable is not text of the program, so it does not count.
+    /// The same at a load bias of which `bias` is known. Bytes that a merge or an extension makes
+    /// executable are not text of the program, so they do not count.
     pub fn reached_at(&self, image: &Image, page: Leaf, bias: Bias) -> u64 {
         let reach = reach(&self.segments, page, self.leaf, bias);
         let text = || image.segments.iter().filter(|segment| segment.is_text());

@@ -1,10 +1,10 @@
-//! What sections that are not loaded are for: whether anybody could look for one by its offset.
+//! The purposes of sections that are not loaded: whether a reader may look for one by its offset.
 
 use object::elf;
 
 use crate::sections::Section;
 
-/// Types whose readers are linkers, debuggers and loaders, which go by section headers.
+/// Types that linkers, debuggers and loaders read. They find them by section headers.
 const KNOWN_TYPES: [elf::SectionType; 10] = [
     elf::SHT_SYMTAB,
     elf::SHT_STRTAB,
@@ -18,11 +18,12 @@ const KNOWN_TYPES: [elf::SectionType; 10] = [
     elf::SHT_GNU_HASH,
 ];
 
-/// Types by their ranges: those of an architecture's ABI (attributes), and LLVM's own.
+/// Ranges of types: those of an architecture's ABI (attributes), and LLVM's own.
 const KNOWN_RANGES: [std::ops::RangeInclusive<u32>; 2] =
     [0x7000_0000..=0x7fff_ffff, 0x6fff_4c00..=0x6fff_4cff];
 
-/// Names, and beginnings of names, of SHT_PROGBITS sections whose readers go by section headers.
+/// Names, and beginnings of names, of SHT_PROGBITS sections whose readers find them by section
+/// headers.
 const KNOWN_NAMES: [&[u8]; 30] = [
     // Debug information: gdb, elfutils, LLVM (DWARF, section names; the linkers' compressed form).
     b".debug",
@@ -47,13 +48,13 @@ const KNOWN_NAMES: [&[u8]; 30] = [
     b".gnu.build.attributes",
     b".GCC.command.line",
     b".gnu.warning.",
-    // What link-time optimisation leaves: the linkers' plugins.
+    // Remains of link-time optimisation: the linkers' plugins.
     b".gnu.lto_",
     b".gnu_object_only",
     b".llvm",
     b".rustc",
     b".go_export",
-    // prelink: what it needs to undo its work, and its tables.
+    // prelink: the data that undoes its work, and its tables.
     b".gnu.prelink_undo",
     b".gnu.libstr",
     // Racket finds its boot files and programs by their section headers (find_section()).
@@ -61,9 +62,9 @@ const KNOWN_NAMES: [&[u8]; 30] = [
     b".rack",
 ];
 
-/// Whether the section may be data of the program's own, which it perhaps finds by an offset in its
-/// file: PyInstaller's `pydata`, Godot's `pck`. It takes no part in the memory image, or not the one
-/// that its address says, and neither type nor name tell who reads it.
+/// Whether the section may be data of the program itself, which the program may find by an offset
+/// in its file: PyInstaller's `pydata`, Godot's `pck`. It is not part of the memory image, or not
+/// at the address that it gives, and neither its type nor its name tells who reads it.
 pub(crate) fn is_payload(section: &Section, name: &[u8], is_loaded: bool) -> bool {
     let is_known = KNOWN_TYPES.iter().any(|known| known.0 == section.sh_type)
         || KNOWN_RANGES

@@ -1,4 +1,4 @@
-//! A plan as an ordered list of operations on files, for someone else to carry out.
+//! Turns a plan into an ordered list of operations on files, which the caller carries out.
 
 use hugetext_leaf::{Leaf, Segment, Span};
 use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
@@ -16,11 +16,11 @@ use crate::sections::{Names, SECTION_HEADER, Section, for_each_section};
 use crate::source::{ReadAt, read_range};
 use crate::unnamed::{payload_in, unnamed};
 
-/// One step that turns an empty file into the new one. In order: later ones overwrite earlier ones.
+/// One step that turns an empty file into the new one. Later steps overwrite earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "operation", rename_all = "kebab-case")]
 pub enum Operation {
-    /// Sets the length, in bytes; what no other operation fills reads as zeros and takes no disk.
+    /// Sets the length. A range that no other operation fills reads as zeros and takes no disk.
     SetLen {
         /// Length in bytes.
         len: u64,
@@ -36,7 +36,7 @@ pub enum Operation {
     Write {
         /// File offset in the new file.
         at: u64,
-        /// What to write there.
+        /// The bytes.
         #[serde(skip)]
         bytes: Vec<u8>,
     },
@@ -48,16 +48,16 @@ pub enum RewriteError {
     /// The section headers cannot be read.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The content of a section would be torn apart, or leave the segment it is loaded with.
-    #[error("section {0} reaches across segments that move apart")]
+    /// The content of a section would be divided, or would leave the segment that loads it.
+    #[error("section {0} spans segments that would move apart")]
     TornSection(u64),
     /// Bytes of the file that no header names would become part of a merged segment.
     #[error("unknown data at offset {0:#x}, between segments to be merged")]
     BetweenSegments(u64),
-    /// A section that is not loaded, of no known purpose: perhaps data that the program finds in its
-    /// own file.
+    /// A section that is not loaded and has no known purpose. It may be data that the program finds
+    /// in its own file.
     #[error(
-        "section {name} ({bytes} B) is perhaps data that the program reads from its own file by offset, and would move"
+        "section {name} ({bytes} B) would move, but may be data that the program reads from its own file by offset"
     )]
     Payload {
         /// Its name.
@@ -65,15 +65,15 @@ pub enum RewriteError {
         /// Its size.
         bytes: u64,
     },
-    /// Bytes that no header names: perhaps data that the program finds in its own file.
+    /// Bytes that no header names. They may be data that the program finds in its own file.
     #[error(
-        "bytes {:#x}..{:#x} of the file are named by no header, perhaps data that the program reads by offset, and would move",
+        "bytes {:#x}..{:#x} of the file would move, but no header names them; the program may read them by offset",
         .0.start, .0.end
     )]
     Unnamed(Span),
 }
 
-/// The operations of `plan`, which was made for `image`, which was read from `source`.
+/// The operations of `plan`. The plan was made for `image`, which was read from `source`.
 pub fn rewrite(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
@@ -93,8 +93,8 @@ pub fn rewrite(
     Ok(operations)
 }
 
-/// What lies in the file between two segments that become one is mapped with them. The rest of a
-/// page was mapped already; beyond that only zeros are known to mean nothing.
+/// Bytes in the file between two segments that are merged will be mapped with them. The rest of a
+/// page was already mapped; beyond that, only zeros are known to mean nothing.
 fn check_between(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
@@ -129,7 +129,7 @@ fn check_between(
     Ok(())
 }
 
-/// What no header names stays where it is: whoever looks for it goes by its offset.
+/// Bytes that no header names stay at their offset, since their reader can only know that.
 fn check_unnamed(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
@@ -194,7 +194,7 @@ fn encode(header: &ProgramHeader) -> ProgramHeader64<LE> {
     }
 }
 
-/// New section headers where sh_offset changes, neighbours in one write.
+/// New section headers where sh_offset changes. Adjacent ones are one write.
 fn section_headers(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
@@ -232,7 +232,7 @@ fn section_headers(
         .collect())
 }
 
-/// How far a section moves; `None` if its bytes do not stay together.
+/// How far a section moves; `None` if its bytes would be divided.
 fn section_shift(image: &Image, plan: &Plan, section: &Section) -> Option<u64> {
     if section.sh_type == elf::SHT_NULL.0 {
         return Some(0);
@@ -243,8 +243,8 @@ fn section_shift(image: &Image, plan: &Plan, section: &Section) -> Option<u64> {
         let whole = by_bytes == plan.shift_at(bytes - 1) && bytes <= image.file_len;
         return whole.then_some(by_bytes);
     }
-    // A section without bytes (.bss, .tbss) only marks a place, often the boundary of two
-    // segments; it follows the segment of its address.
+    // A section without bytes (.bss, .tbss) only marks an address, often the boundary of two
+    // segments. It follows the segment of its address.
     if !section.is_allocated() {
         return Some(by_bytes);
     }

@@ -12,7 +12,7 @@ use crate::source::{ReadAt, read_range};
 /// Bytes of one section header (gABI, section header; checked by the reader of the table).
 pub(crate) const SECTION_HEADER: u64 = size_of::<SectionHeader64<LE>>() as u64;
 
-/// What matters of a section header.
+/// The fields of a section header that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Section {
     /// sh_type.
@@ -33,7 +33,8 @@ impl Section {
         self.flags & elf::SHF_ALLOC.0 != 0
     }
 
-    /// Whether the section lies in a PT_LOAD of `image`, at the place in the file its address says.
+    /// Whether the section lies in a PT_LOAD of `image`, at the file offset that its address
+    /// implies.
     pub(crate) fn is_loaded(&self, image: &Image) -> bool {
         let Some(end) = self.addr.checked_add(self.file_size()) else {
             return false;
@@ -57,7 +58,7 @@ impl Section {
 /// The most section headers held in memory at a time, however many a file claims.
 pub(crate) const BATCH: u64 = 512;
 
-/// Section headers `first..first + BATCH`, as far as there are any.
+/// Section headers `first..first + BATCH`, as far as they exist.
 pub(crate) fn read_batch(
     source: &(impl ReadAt + ?Sized),
     table: &Table,
@@ -76,8 +77,8 @@ pub(crate) fn read_batch(
     Ok(headers.to_vec())
 }
 
-/// Calls `each` with every section header, up to the first error: its index, what matters of it,
-/// all of it.
+/// Calls `each` with every section header, up to the first error: with its index, the fields used
+/// here, and all its bytes.
 pub(crate) fn for_each_section<E: From<ImageError>>(
     source: &(impl ReadAt + ?Sized),
     table: &Table,
@@ -110,8 +111,8 @@ impl From<&SectionHeader64<LE>> for Section {
 pub(crate) struct Names(Vec<u8>);
 
 impl Names {
-    /// Reads the section that holds them, which is that of `index`; `None` if there is none. Names
-    /// beyond its first 64 KiB read as empty.
+    /// Reads the section `index`, which holds the names; `None` if the file has none. Names beyond
+    /// its first 64 KiB read as empty.
     pub(crate) fn read(
         source: &(impl ReadAt + ?Sized),
         table: &Table,

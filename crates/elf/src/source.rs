@@ -1,4 +1,4 @@
-//! Where the bytes of an image come from.
+//! Access to the bytes of an image.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::error::ImageError;
 
-/// Positioned reads, so that headers can be read without the file around them.
+/// Positioned reads, so that headers can be read without the rest of the file.
 pub trait ReadAt {
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
@@ -56,7 +56,7 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// Reads `len` bytes at `offset`; refuses a range beyond the end of the file before it allocates.
+/// Reads `len` bytes at `offset`. A range beyond the end of the file is refused before allocation.
 pub(crate) fn read_range(
     source: &(impl ReadAt + ?Sized),
     offset: u64,
@@ -73,7 +73,7 @@ pub(crate) fn read_range(
     Ok(buffer)
 }
 
-/// An error of reading `what`, where the end of the source means that the file is too short.
+/// An error from reading `what`. The end of the source means that the file is too short.
 pub(crate) fn truncated(what: &'static str) -> impl Fn(io::Error) -> ImageError {
     move |error| match error.kind() {
         io::ErrorKind::UnexpectedEof => ImageError::Truncated(what),

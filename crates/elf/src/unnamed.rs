@@ -1,5 +1,5 @@
-//! Bytes of a file that no header names. A program may carry them for itself and find them by their
-//! offset (`pkg` behind patchelf), so they must stay where they are.
+//! Bytes of a file that no header names. A program may carry its own data there and find it by its
+//! offset (`pkg` behind patchelf), so these bytes must stay at their offset.
 
 use hugetext_leaf::{Leaf, Segment, Span};
 use object::elf;
@@ -11,20 +11,21 @@ use crate::image::Image;
 use crate::sections::for_each_section;
 use crate::source::{ReadAt, read_range};
 
-/// A file with more sections is refused: linked files have some dozens, and each takes memory here.
+/// A file with more sections is refused: linked files have a few dozen, and each section takes
+/// memory here.
 const MAX_SECTIONS: u64 = 1 << 20;
 
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const CHUNK: u64 = 1 << 18;
 
-/// What linkers fill the last page of text with on x86: int3 (lld, `writeTrapInstr()`).
+/// The bytes with which linkers fill the last page of text on x86: int3 (lld, `writeTrapInstr()`).
 const TRAP: u8 = 0xcc;
 
 /// The largest base page that linkers pad text to.
 const LARGEST_PAGE: Leaf = Leaf::K64;
 
-/// The ranges of the file that neither a table nor an entry of one names, ascending. What follows
-/// the image counts apart, as [`Image::appended`].
+/// The ranges of the file that neither a table nor an entry of one names, ascending. Data after the
+/// image is separate: [`Image::appended`].
 pub(crate) fn unnamed(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
@@ -56,8 +57,8 @@ pub(crate) fn unnamed(
     Ok(between(&named, end))
 }
 
-/// The bytes of `range`, which no header names, from the first to the last that mean anything.
-/// Zeros mean nothing, nor do the traps with which a linker fills the last page of text.
+/// The bytes of `range`, which no header names, from the first to the last that have a meaning.
+/// Zeros have none, nor do the traps with which a linker fills the last page of text.
 pub(crate) fn payload_in(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
@@ -89,8 +90,8 @@ pub(crate) fn payload_in(
     Ok(payload.filter(|_| !only_traps))
 }
 
-/// Whether a header says what its bytes are for. PT_NULL says nothing; of types that are unknown
-/// here, nobody knows who reads their bytes, and how.
+/// Whether a header gives the purpose of its bytes. PT_NULL gives none. For types that are unknown
+/// here, the readers of their bytes are unknown.
 fn names_bytes(header: &ProgramHeader) -> bool {
     const KNOWN: [elf::ProgramType; 11] = [
         elf::PT_LOAD,
@@ -112,7 +113,7 @@ fn span(offset: u64, len: u64) -> Span {
     Span::new(offset, offset.saturating_add(len))
 }
 
-/// What lies before `end` and in none of `named`, which ascend.
+/// The range before `end` that is in none of `named`, which ascend.
 fn between(named: &[Span], end: u64) -> Vec<Span> {
     let mut gaps = Vec::new();
     let mut at = 0;

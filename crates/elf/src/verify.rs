@@ -1,7 +1,7 @@
-//! Proof that two files are the same program.
+//! Verifies that two files are the same program.
 //!
-//! Shares the reader with the rewriter and nothing else: it knows no plan and no moves. It asks
-//! what a loader, a debugger and a linker see of either file, and compares that.
+//! This module shares the reader with the rewriter and nothing else: it knows no plan and no moves.
+//! It compares the two files from the view of a loader, a debugger and a linker.
 
 mod bytes;
 mod headers;
@@ -19,17 +19,17 @@ use crate::image::Image;
 use crate::source::ReadAt;
 use bytes::Comparer;
 
-/// The smallest base page of any architecture read here.
+/// The smallest base page of all architectures that are read here.
 const SMALLEST_PAGE: Leaf = Leaf::K4;
 
-/// What is the same program, and yet not quite the same.
+/// The permitted differences between two files that are the same program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Verified {
     /// Addresses whose access rights differ. Only the addition of execution to read-only
     /// addresses is ever listed; any other change is a [`Difference`].
     pub permissions: Vec<PermissionChange>,
-    /// Addresses mapped in the new file only. They hold zeros, or what the last page of the segment
-    /// before them showed there already.
+    /// Addresses that only the new file maps. They hold zeros, or the bytes that the last page of
+    /// the segment before them already showed there.
     pub added: Vec<Span>,
 }
 
@@ -43,7 +43,7 @@ impl Verified {
 /// A change of access rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PermissionChange {
-    /// Where, as addresses of the image.
+    /// The addresses, relative to the image.
     pub addresses: Span,
     /// The rights in the old file.
     pub from: Perms,
@@ -51,7 +51,7 @@ pub struct PermissionChange {
     pub to: Perms,
 }
 
-/// Why two files are not the same program, or cannot be shown to be.
+/// Why two files are not the same program, or cannot be verified to be.
 #[derive(Debug, thiserror::Error)]
 pub enum Difference {
     /// The old file cannot be read.
@@ -63,31 +63,31 @@ pub enum Difference {
     /// Reading failed half-way.
     #[error("reading: {0}")]
     Read(#[from] io::Error),
-    /// A field of the ELF header other than the places of the tables.
+    /// A field of the ELF header differs, other than the offsets of the tables.
     #[error("the ELF headers differ in {0}")]
     FileHeader(&'static str),
-    /// A program header other than PT_LOAD.
+    /// A program header other than PT_LOAD differs.
     #[error(
         "program header {index} (of those that are neither PT_LOAD nor PT_NULL) differs in {what}"
     )]
     ProgramHeader {
         /// Its index among those that are neither PT_LOAD nor PT_NULL.
         index: usize,
-        /// In what.
+        /// The difference.
         what: &'static str,
     },
-    /// A PT_LOAD that loaders would treat otherwise.
+    /// A PT_LOAD that loaders would treat in another way.
     #[error("the PT_LOAD at {vaddr:#x} {what}")]
     Load {
         /// p_vaddr in the new file.
         vaddr: u64,
-        /// In what.
+        /// The difference.
         what: &'static str,
     },
-    /// An address of the old file that the new one does not map.
+    /// An address that only the old file maps.
     #[error("address {0:#x} is no longer mapped")]
     Unmapped(u64),
-    /// Other access rights, and not just execution added to read-only data.
+    /// Access rights differ by more than execution added to read-only data.
     #[error("address {address:#x} changes from {from} to {to}")]
     Permissions {
         /// The first such address.
@@ -97,10 +97,10 @@ pub enum Difference {
         /// The rights in the new file.
         to: Perms,
     },
-    /// Other bytes.
+    /// Bytes differ.
     #[error("{what} differs at offset {offset:#x} of the old file")]
     Bytes {
-        /// What they belong to.
+        /// The part of the file that the bytes belong to.
         what: &'static str,
         /// Offset in the old file.
         offset: u64,
@@ -108,38 +108,38 @@ pub enum Difference {
     /// Bytes that must be zero in memory are not.
     #[error("address {0:#x} should be zero")]
     NotZero(u64),
-    /// The ELF header or the program header table is seen at another address.
+    /// The ELF header or the program header table is loaded at another address.
     #[error("{0} is loaded at another address")]
     TableMoved(&'static str),
-    /// A section, or the number of sections.
+    /// A section differs, or the number of sections.
     #[error("section {index} differs in {what}")]
     Section {
         /// Its index.
         index: u64,
-        /// In what.
+        /// The difference.
         what: &'static str,
     },
-    /// Bytes that no header names are not where they were, or not the same.
+    /// Bytes that no header names have moved or changed.
     #[error(
         "bytes {:#x}..{:#x} of the {file} file, which no header names, are not in the other file at the same offset",
         .range.start, .range.end
     )]
     Unnamed {
-        /// Which of the two files has them: `old` or `new`.
+        /// The file that has them: `old` or `new`.
         file: &'static str,
         /// Their offsets.
         range: Span,
     },
-    /// Data after the image is not where it was.
+    /// Data after the image has moved.
     #[error("data after the ELF image has moved")]
     Appended,
 }
 
-/// Compares what the two files load and what they say about themselves: bytes and access rights at
-/// every address, all headers, every section by place, name and content; what no header names by its
-/// offset. Holds for any load bias that is a multiple of every p_align.
+/// Compares the two files: bytes and access rights at every address, all headers, every section by
+/// offset in its segment, name and content, and bytes that no header names by their offset. The
+/// result holds for any load bias that is a multiple of every p_align.
 ///
-/// Not promised are zeros and traps outside every PT_LOAD that share a page with one: loaders map
+/// Zeros and traps outside every PT_LOAD that share a page with one are not compared: loaders map
 /// them, but they belong to no segment, and programs do not refer to them.
 pub fn verify(
     old: &(impl ReadAt + ?Sized),
@@ -148,18 +148,18 @@ pub fn verify(
     verify_unshared(old, new, |_, _| Stretch::Unknown(u64::MAX))
 }
 
-/// What is known of the bytes of two files from an offset of either on, before they are read. The
-/// lengths are bytes, and not 0.
+/// Prior knowledge of the bytes of two files, from an offset in each file on. The lengths are
+/// bytes, and not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stretch {
-    /// So many are the same.
+    /// This many bytes are the same.
     Shared(u64),
-    /// Nothing is known of so many.
+    /// Nothing is known of this many bytes.
     Unknown(u64),
 }
 
-/// As [`verify`], and reads no bytes that are known to be the same: `known` is asked with an offset
-/// of the old file and one of the new. A filesystem that shares blocks between files can tell.
+/// As [`verify`], but skips bytes that are known to be the same. `known` takes an offset in the old
+/// file and one in the new file. A filesystem that shares blocks between files can answer it.
 pub fn verify_unshared(
     old: &(impl ReadAt + ?Sized),
     new: &(impl ReadAt + ?Sized),
@@ -178,7 +178,7 @@ pub fn verify_unshared(
     Ok(verified)
 }
 
-/// Programs find such data by its file offset, so it must not move at all.
+/// Programs find such data by its file offset, so it must not move.
 fn appended<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
 where
     O: ReadAt + ?Sized,

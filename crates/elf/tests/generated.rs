@@ -1,4 +1,4 @@
-//! What holds for every file a linker could have made.
+//! Properties that hold for every file that a linker could have made.
 
 #![allow(clippy::expect_used, reason = "test code outside of test functions")]
 
@@ -27,7 +27,7 @@ fn options(extend_tail: bool) -> Options {
     }
 }
 
-/// The old file, the plan and the new file, where a plan is made.
+/// The old file, the plan and the new file, if a plan is made.
 fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, Plan, Vec<u8>)> {
     let old = program.bytes();
     let image = Image::read(&old).expect("a well-formed file");
@@ -45,7 +45,7 @@ fn between(file: &[u8]) -> Vec<(usize, Vec<u8>)> {
     gaps.map(|gap| (gap.start, file[gap].to_vec())).collect()
 }
 
-/// What a filesystem would tell that shares each block of two files that is alike.
+/// The answers of a filesystem that shares every equal block of two files.
 fn by_blocks(old: &[u8], new: &[u8]) -> impl Fn(u64, u64) -> Stretch {
     const BLOCK: usize = 4096;
     fn block(file: &[u8], at: usize) -> Option<&[u8]> {
@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn moved_bytes_that_no_header_names_fail_the_proof(program in program(MOST)) {
         let with = |payload| Program { payload, ..program.clone() };
-        // The plan of the file without, carried out on the file with them.
+        // The plan of the file without these bytes, carried out on the file with them.
         let Some((_, plan, _)) = fix(&with(false), Strategy::Shift, false) else {
             return Ok(());
         };
@@ -164,9 +164,9 @@ proptest! {
             let in_table = image.section_table.offset <= at as u64 && image.section_table.count > 0;
             in_segment || in_table
         };
-        // Damage to the headers may leave nothing to read.
+        // Damaged headers may leave nothing to read.
         if Image::read(&new).is_ok_and(|image| named(&image)) {
-            // Zeroed memory behind what there was is no error, but told: a p_memsz that grew.
+            // Zeroed memory after the old end is reported but is no error: a p_memsz that grew.
             let found = [verify(&old, &new), verify_unshared(&old, &new, by_blocks(&old, &new))];
             for (found, how) in found.into_iter().zip(["whole", "by blocks"]) {
                 let missed = found.is_ok_and(|found| found.added.is_empty());

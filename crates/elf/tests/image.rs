@@ -1,4 +1,4 @@
-//! Reads this test's own executable, then damages a copy in every way a reader must survive.
+//! Reads this test's own executable, then damages a copy in every way that a reader must survive.
 
 #![allow(clippy::unwrap_used)]
 
@@ -101,7 +101,7 @@ fn damaged_segments_are_errors() {
     assert!(matches!(load(48, 6), ImageError::Segment(_)));
 }
 
-/// A file that another process truncates between the look at its length and the reads.
+/// A file that another process truncates after its length was read and before its bytes are.
 struct Shrinking(Vec<u8>);
 
 impl ReadAt for Shrinking {
@@ -137,7 +137,8 @@ fn extended_numbering_is_resolved_through_section_0() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
-    /// No header content makes the reader panic, and what it accepts keeps its promises.
+    /// No header content makes the reader panic, and the accepted headers keep the reader's
+    /// promises.
     #[test]
     fn arbitrary_headers_do_not_panic(
         edits in prop::collection::vec((0usize..1024, any::<u8>()), 1..12), len in 0usize..4096,

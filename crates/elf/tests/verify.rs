@@ -1,10 +1,10 @@
-//! What the proof lets pass, and what it does not: one small file against the same one with a change.
+//! The differences that verification accepts and rejects: one small file against changed copies.
 
 #![allow(clippy::expect_used, reason = "test code outside of test functions")]
 
 use hugetext_elf::{Difference, Verified, verify};
 
-/// Where things are in [`file`].
+/// Addresses and offsets in [`file`].
 const PHDRS: usize = 64;
 const TEXT: usize = 0x1000;
 const COMMENT: usize = 0x3800;
@@ -30,7 +30,7 @@ const MEMSZ: usize = 40;
 const ALIGN: usize = 48;
 
 /// A shared object: read-only data with the headers and a note in it, text, data with bss, and
-/// behind them the sections .comment, .shstrtab and the section headers.
+/// then the sections .comment, .shstrtab and the section headers.
 fn file() -> Vec<u8> {
     let mut file: Vec<u8> = (0..END).map(|at| (at * 7 + at / 251) as u8 | 1).collect();
     let ident = [0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -89,14 +89,14 @@ fn header(file: &mut [u8], index: usize, field: usize, value: u64) {
     put(file, PHDRS + index * 56 + field, &[value], width);
 }
 
-/// The verdict on the file after an edit.
+/// The result of verifying the file after an edit.
 fn verdict(edit: impl FnOnce(&mut Vec<u8>)) -> Result<Verified, Difference> {
     let (old, mut new) = (file(), file());
     edit(&mut new);
     verify(&old, &new)
 }
 
-/// A change that must be noticed, and how it is said.
+/// A change that must be noticed, with its message.
 type Change = (fn(&mut Vec<u8>), &'static str);
 
 fn are_noticed(changes: &[Change]) {
@@ -139,7 +139,7 @@ fn changes_of_what_is_loaded() {
         (|file| header(file, CODE, VADDR, 0x1000_0000), "overlap"),
         (
             |file| header(file, DATA, VADDR, 0x5000),
-            "does not begin where one did",
+            "does not begin where an old one did",
         ),
         (|file| header(file, CODE, OFFSET, 0), "differs"),
         (
@@ -158,7 +158,10 @@ fn changes_of_what_is_loaded() {
             |file| header(file, CODE, PADDR, 0),
             "another physical address",
         ),
-        (|file| header(file, CODE, ALIGN, 0x800), "is aligned less"),
+        (
+            |file| header(file, CODE, ALIGN, 0x800),
+            "has a smaller alignment",
+        ),
         (
             |file| header(file, DATA, ALIGN, 0x10000),
             "not congruent to its alignment",
@@ -174,7 +177,7 @@ fn changes_of_what_is_loaded() {
     ]);
 }
 
-/// The table would no longer be where the loaded program has it.
+/// The loaded program would no longer find the table.
 #[test]
 fn a_header_table_that_is_seen_elsewhere() {
     are_noticed(&[(
@@ -225,12 +228,18 @@ fn added_addresses_hold_zeros_and_are_listed() {
 #[test]
 fn changes_of_other_program_headers() {
     are_noticed(&[
-        (|file| header(file, STACK, FLAGS, 7), "more than its offset"),
+        (
+            |file| header(file, STACK, FLAGS, 7),
+            "a field other than its offset",
+        ),
         (
             |file| header(file, NOTE, MEMSZ, 0x10),
-            "more than its offset",
+            "a field other than its offset",
         ),
-        (|file| header(file, NOTE, TYPE, 7), "more than its offset"),
+        (
+            |file| header(file, NOTE, TYPE, 7),
+            "a field other than its offset",
+        ),
         (
             |file| header(file, NOTE, OFFSET, 0x300),
             "the content of a program header",
@@ -280,7 +289,8 @@ fn changes_of_sections() {
     ]);
 }
 
-/// Its program may look for it at the offset that its header had when the program was made.
+/// The program may look for the section at the offset that its header had when the program was
+/// made.
 #[test]
 fn a_section_of_unknown_purpose_that_moves() {
     const COMMENT_HEADER: usize = SECTIONS + 3 * 64;
@@ -300,7 +310,7 @@ fn a_section_of_unknown_purpose_that_moves() {
     assert!(verify(&unknown(), &unknown()).unwrap().is_exact());
 }
 
-/// A program may look for it by an offset that it knows.
+/// The program may look for the bytes by a known offset.
 #[test]
 fn bytes_that_no_header_names() {
     const COMMENT_HEADER: usize = SECTIONS + 3 * 64;
@@ -325,7 +335,7 @@ fn bytes_that_no_header_names() {
     }
 }
 
-/// Programs find it by its offset.
+/// Programs find such data by its offset.
 #[test]
 fn data_after_the_image_stays_where_it_is() {
     let with = |last: u8| {

@@ -26,7 +26,7 @@ const RETURN: &[u8] = if cfg!(target_arch = "x86_64") {
 /// A file of stubs.
 ///
 /// Invariant: the file has no name and is open for reading only, here and nowhere else, so every
-/// base page of it below `len` begins with [`RETURN`] and stays so.
+/// base page of it below `len` begins with `RETURN` and stays so.
 #[derive(Debug)]
 pub struct StubFile {
     file: File,

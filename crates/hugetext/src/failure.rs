@@ -1,4 +1,4 @@
-//! Errors as the command says them: one line with what it is about, what is wrong, what to do.
+//! Errors as the command prints them: one line with the subject, the problem and the remedy.
 
 use std::fmt;
 use std::io;
@@ -12,16 +12,16 @@ use crate::path::{escaped, shown};
 /// An error for the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The path, process or argument it is about.
+    /// The path, process or argument that failed.
     subject: String,
-    /// What is wrong.
+    /// The problem.
     problem: String,
-    /// What to do about it, where that is not obvious.
+    /// The remedy, where it is not obvious.
     remedy: Option<String>,
 }
 
 impl Failure {
-    /// `problem` with whatever `subject` names, without numbers of errors.
+    /// An error that names `subject` and `problem`, without the numbers of I/O errors.
     pub(crate) fn new(subject: impl fmt::Display, problem: impl fmt::Display) -> Failure {
         Failure {
             subject: escaped(&subject.to_string()),
@@ -58,23 +58,23 @@ impl Failure {
 
     /// A kernel whose name, `release`, does not begin with a version.
     pub(crate) fn no_version(release: &str) -> Failure {
-        Failure::new(release, "this kernel's version cannot be read")
+        Failure::new(release, "the version of this kernel cannot be read")
     }
 
-    /// A kernel, named `release`, that tells no size of huge pages.
+    /// A kernel, named `release`, that does not tell the size of its huge pages.
     pub(crate) fn no_huge_pages(release: &str) -> Failure {
         match Path::new("/sys/kernel/mm").exists() {
             true => Failure::new(release, "this kernel has no transparent huge pages")
                 .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE"),
             false => Failure::new(
                 "/sys/kernel/mm",
-                "missing, so the size of huge pages is not known",
+                "this file is missing, so the size of huge pages is unknown",
             )
             .remedy("mount sysfs on /sys"),
         }
     }
 
-    /// An I/O error that ended the rewriting of the file `from`: of reading it, or of writing `to`.
+    /// An I/O error that ended the rewriting of the file `from`: while reading it or writing `to`.
     pub(crate) fn rewrite(from: &Path, to: &Path, error: &io::Error) -> Failure {
         let (path, problem) = match error.kind() {
             io::ErrorKind::StorageFull
@@ -108,12 +108,12 @@ impl Failure {
         }
     }
 
-    /// An error about a process.
+    /// An error that concerns a process.
     pub(crate) fn process(pid: i32, error: &ProcessError) -> Failure {
         Failure::new(format_args!("process {pid}"), error)
     }
 
-    /// An error of the store that copies are kept in, about the store or an original.
+    /// An error of the store of copies. It names the store or an original.
     pub(crate) fn store(subject: impl fmt::Display, error: &StoreError) -> Failure {
         let failure = Failure::new(subject, error);
         match error {
@@ -126,7 +126,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do.
+    /// Adds a remedy.
     pub(crate) fn remedy(self, remedy: impl fmt::Display) -> Failure {
         Failure {
             remedy: Some(remedy.to_string()),
@@ -135,7 +135,8 @@ impl Failure {
     }
 }
 
-/// An error in words, without the "(os error 13)" of each I/O error in it, which helps nobody.
+/// An error in words. The "(os error 13)" of each I/O error is left out, because it does not help
+/// the user.
 pub(crate) fn plain(error: impl fmt::Display) -> String {
     let text = error.to_string();
     let mut parts = text.split(" (os error ");

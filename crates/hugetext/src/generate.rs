@@ -1,4 +1,4 @@
-//! `hugetext generate`: man pages and shell completions, for packages.
+//! `hugetext generate`: writes man pages and shell completions for packages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::failure::Failure;
 /// Write man pages and shell completions into a directory
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Made if it is not there; what it holds is overwritten
+    /// The directory, created if missing; existing files are overwritten
     directory: PathBuf,
 }
 
-/// Answers `hugetext generate` for the whole command line.
+/// Writes the pages and completions of the whole command line.
 pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<Verdict, Failure> {
     let directory = &arguments.directory;
     let failed = |error| Failure::io(directory, &error);
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<Verdict
         generate_to(shell, &mut command, "hugetext", directory).map_err(failed)?;
     }
     clap_mangen::generate_to(command, directory).map_err(failed)?;
-    // The help command of every command gets pages too, which say what the others say.
+    // clap makes `help` pages for every subcommand too; they would repeat the other pages.
     for entry in fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.to_string_lossy().contains("-help") {

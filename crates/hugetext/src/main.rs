@@ -60,27 +60,28 @@ enum Mode {
 }
 
 impl Mode {
-    /// Whether it executes what it is told, which inherits the signals that are ignored here.
+    /// Whether the command executes a program, which would inherit the signals that are ignored
+    /// here.
     fn starts_commands(&self) -> bool {
         matches!(self, Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_))
     }
 }
 
-/// How a command ended that met no error.
+/// How a command ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// What was asked for is done.
+    /// The requested work is done.
     Done,
     /// The answer is no.
     No,
-    /// The exit status of a command that was asked for.
+    /// The exit status of the program that was executed.
     Status(u8),
-    /// Done where it could be; the errors have been printed.
+    /// The work is done as far as possible; the errors have been printed.
     Failed,
 }
 
 impl Verdict {
-    /// The worse of two.
+    /// The worse of the two verdicts.
     fn and(self, other: Verdict) -> Verdict {
         match (self, other) {
             (Verdict::Failed, _) | (_, Verdict::Failed) => Verdict::Failed,
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.output);
     if !cli.mode.starts_commands() {
-        // A full limit is an error with a path then.
+        // A write beyond a file size limit then fails with an error that names the path.
         hugetext_host::ignore_file_size_signal();
     }
     match run(cli.mode, &output) {

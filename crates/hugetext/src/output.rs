@@ -1,4 +1,4 @@
-//! What reaches the user: one JSON document or text on stdout, errors and progress on stderr.
+//! Output for the user: one JSON document or text on stdout, errors and progress on stderr.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -11,27 +11,27 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::path::{escaped, escaped_lines};
 
-/// Options every subcommand takes.
+/// Options of every subcommand.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Options {
     /// Print one JSON document instead of text.
     #[arg(long, global = true)]
     json: bool,
-    /// Print errors only, and JSON if asked for; the exit status has the answer.
+    /// Print errors only, and JSON with --json; the exit status tells the result
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Show more detail; check, promote, run and bench tlb have some.
+    /// Show more detail (check, promote, run and bench tlb only)
     #[arg(short, long, global = true)]
     verbose: bool,
 }
 
-/// The user's end of the command.
+/// Prints results, errors and progress for the user.
 #[derive(Debug)]
 pub(crate) struct Output {
     options: Options,
 }
 
-/// The frame of every JSON document. `schema` changes when a name or meaning does.
+/// The frame of every JSON document. `schema` changes whenever a name or its meaning changes.
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: u32,
@@ -55,7 +55,7 @@ impl Output {
         self.options.verbose
     }
 
-    /// Prints a result: `body` as JSON, or the text it `shows` as.
+    /// Prints a result: `body` as JSON, or the text that `shows` makes of it.
     pub(crate) fn result<T: Serialize>(
         &self,
         command: &str,
@@ -67,7 +67,7 @@ impl Output {
         })
     }
 
-    /// Prints one of many results: with `--json` a document in one line.
+    /// Prints one of many results. With `--json`, it is a document on one line.
     pub(crate) fn event<T: Serialize>(
         &self,
         command: &str,
@@ -100,7 +100,7 @@ impl Output {
         }
     }
 
-    /// Prints lines; none for an empty text.
+    /// Prints lines. An empty text prints no line.
     fn print(&self, text: &str) -> Result<(), Failure> {
         let text = text.trim_end();
         if text.is_empty() {
@@ -109,14 +109,14 @@ impl Output {
         self.document(&format!("{}\n", escaped_lines(text)))
     }
 
-    /// Writes a document that was asked for, as it is.
+    /// Writes a document unchanged.
     pub(crate) fn document(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         let written = stdout
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush());
         match written {
-            // The reader has seen enough, as in `hugetext check … | head`.
+            // The reader closed the pipe early, as in `hugetext check … | head`.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
             Err(error) => Err(Failure::new("standard output", error)),
             Ok(()) => Ok(()),
@@ -136,7 +136,7 @@ impl Output {
     }
 
     fn complain(&self, text: fmt::Arguments<'_>) {
-        // Nobody is left to tell if stderr is closed.
+        // If stderr is closed, the message has no reader.
         let _ = writeln!(
             io::stderr().lock(),
             "hugetext: {}",
@@ -144,7 +144,7 @@ impl Output {
         );
     }
 
-    /// A progress bar on stderr, if that is a terminal; `len` 0 if the end is not known.
+    /// A progress bar on stderr, if stderr is a terminal. `len` is 0 if the total is unknown.
     pub(crate) fn progress(&self, what: &'static str, len: u64) -> ProgressBar {
         if self.options.quiet || self.options.json || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
@@ -161,7 +161,7 @@ impl Output {
     }
 }
 
-/// The command line of this run, as one could give it to a shell again.
+/// The command line of this run, quoted for a shell.
 pub(crate) fn command_line() -> String {
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| quoted(&word.to_string_lossy()));

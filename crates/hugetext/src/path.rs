@@ -1,5 +1,5 @@
-//! Paths and names as users see them. File names may hold control characters; these helpers escape
-//! them, so that a name stays on one line and gives no orders to a terminal.
+//! Paths and names for display. File names may hold control characters; these helpers escape them,
+//! so that a name stays on one line and sends no control sequence to a terminal.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ pub(crate) fn shown(path: &Path) -> String {
     escaped(&path.to_string_lossy())
 }
 
-/// Text that is one line, whatever it holds: control characters are escaped.
+/// Text on one line: control characters, line breaks included, are escaped.
 pub(crate) fn escaped(text: &str) -> String {
     escaped_but(text, |_| false)
 }
 
-/// Text of several lines without control characters that do anything else.
+/// Text of several lines: line breaks stay, other control characters are escaped.
 pub(crate) fn escaped_lines(text: &str) -> String {
     escaped_but(text, |letter| letter == '\n')
 }

@@ -1,4 +1,4 @@
-//! A program file opened and read: the first step of every subcommand that takes a path.
+//! Opens a program file and reads it: the first step of every subcommand that takes a path.
 
 use std::cell::OnceCell;
 use std::fs::{self, File, Metadata};
@@ -16,21 +16,21 @@ use crate::failure::Failure;
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
-    /// As it was before its headers were read.
+    /// The file before its headers were read.
     pub(crate) metadata: Metadata,
     pub(crate) image: Image,
     musl: OnceCell<bool>,
 }
 
-/// Whether an image is of the instruction set that this machine executes.
+/// Whether an image uses the instruction set that this machine executes.
 pub(crate) fn is_native(image: &Image) -> bool {
     image.machine == Machine::of_arch(std::env::consts::ARCH)
 }
 
-/// Why a path is no program that can be read.
+/// Why a path cannot be read as a program.
 #[derive(Debug)]
 pub(crate) enum NoProgram {
-    /// It could not be opened, or is no regular file.
+    /// The path cannot be opened, or is not a regular file.
     Open(io::Error),
     /// Its headers are not those of a program.
     Image(ImageError),
@@ -52,8 +52,8 @@ impl Program {
         Program::of(path, open_regular(path).map_err(NoProgram::Open)?)
     }
 
-    /// As [`Program::read`], for what a directory walk called a regular file: of the many files
-    /// that are no programs, nothing is read but the first bytes.
+    /// As [`Program::read`], for a regular file that a directory walk found. Most such files are no
+    /// programs; of those, only the first bytes are read.
     pub(crate) fn read_met(path: &Path) -> Result<Program, NoProgram> {
         Program::of(path, open_without_waiting(path).map_err(NoProgram::Open)?)
     }
@@ -70,12 +70,13 @@ impl Program {
         })
     }
 
-    /// As [`Program::read`], for a path the user named.
+    /// As [`Program::read`], for a path that the user named.
     pub(crate) fn open(path: &Path) -> Result<Program, Failure> {
         Program::read(path).map_err(|error| error.failure(path))
     }
 
-    /// An error if its path means another file by now, or it was written to since it was opened.
+    /// An error if the path names another file by now, or if the file was written since it was
+    /// opened.
     pub(crate) fn is_as_read(&self) -> Result<(), Failure> {
         let there = fs::metadata(&self.path).map_err(|error| Failure::io(&self.path, &error))?;
         match is_unchanged(&self.metadata, &there) {
@@ -84,8 +85,8 @@ impl Program {
         }
     }
 
-    /// The geometry the user named; else that of this machine, `own`, for its own programs; else
-    /// the usual one of the program's architecture, if there is one.
+    /// The geometry that the user named. Otherwise the geometry of this machine, `own`, for its own
+    /// programs, or the usual one of the program's architecture, if one is known.
     pub(crate) fn geometry(
         &self,
         named: Option<Geometry>,
@@ -96,32 +97,32 @@ impl Program {
             .or(self.image.machine.default_geometry())
     }
 
-    /// An error where this machine cannot execute it, so that its text need not be huge here.
+    /// An error if this machine cannot execute the program, so that huge text here is of no use.
     pub(crate) fn may_run_here(&self) -> Result<(), Failure> {
         match is_native(&self.image) {
             true => Ok(()),
             false => Err(Failure::at(
                 &self.path,
-                "of another instruction set than this machine's",
+                "for another instruction set than this machine executes",
             )),
         }
     }
 
-    /// The error where [`Program::geometry`] finds none.
+    /// The error for [`Program::geometry`] without a result.
     pub(crate) fn unknown_geometry(&self) -> Failure {
-        let problem = "the page sizes of its architecture are not known";
+        let problem = "the page sizes of its architecture are unknown";
         Failure::at(&self.path, problem).remedy("name them with --geometry")
     }
 
-    /// The filesystem whose page cache holds it: that of [`Program::filesystem`], but not on an
-    /// overlay, if the layer below can be seen.
+    /// The filesystem whose page cache holds the program. It is that of [`Program::filesystem`],
+    /// except on an overlay whose lower layer can be seen.
     pub(crate) fn page_cache(&self, mounts: &Mounts) -> Result<Filesystem, Failure> {
         mounts
             .page_cache(&self.file, &self.path)
             .map_err(|error| Failure::io(&self.path, &error))
     }
 
-    /// The filesystem it lies on, which places its mappings.
+    /// The filesystem that the program lies on. It places the program's mappings.
     pub(crate) fn filesystem(&self, mounts: &Mounts) -> Result<Filesystem, Failure> {
         let mount = mounts
             .of(&self.file)
@@ -129,7 +130,7 @@ impl Program {
         Ok(mount.filesystem)
     }
 
-    /// What loads it: `kernel`, the rules of its filesystem, and its dynamic loader.
+    /// The loader of the program: `kernel`, the rules of its filesystem, and its dynamic loader.
     pub(crate) fn loader(&self, kernel: Kernel, filesystem: Filesystem) -> Loader {
         let musl = *self.musl.get_or_init(|| self.names_musl());
         let new_enough = hugetext_host::glibc_version().is_none_or(|version| version >= (2, 35));
@@ -140,7 +141,7 @@ impl Program {
         }
     }
 
-    /// Whether its loader is musl's. One that cannot be told from the file is taken to be the
+    /// Whether its loader is musl's. If the file does not tell, the loader is assumed to be the
     /// machine's glibc.
     fn names_musl(&self) -> bool {
         Dependencies::read(&self.file, &self.image)

@@ -1,4 +1,4 @@
-//! Finding the files a command is to look at.
+//! Finds the files that a command looks at.
 
 use std::path::{Path, PathBuf};
 
@@ -6,22 +6,23 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::failure::Failure;
 
-/// A file to look at, or why a path could not be followed.
+/// A file to look at, or the reason that a path could not be followed.
 pub(crate) enum Found {
-    /// Named by the user: not being a program is an error.
+    /// Named by the user. The command reports an error if it is not a program.
     Named(PathBuf),
-    /// A regular file met in a directory: not being a program is no matter.
+    /// A regular file found in a directory. The command skips it if it is not a program.
     Met(PathBuf),
     /// A path that could not be followed.
     Lost(Failure),
 }
 
-/// Files looked at side by side. A scan waits for the disk, one first page a file, so more threads
-/// than processors keep its queue filled.
+/// Number of files looked at at once. A scan waits for the disk, one first page a file, so more
+/// threads than processors keep the disk's queue filled.
 const IN_FLIGHT: usize = 8;
 
-/// Calls `visit` for the files of `paths`; with `recursive`, directories are searched. A few files are
-/// visited in their order, others from several threads and in no order. Symbolic links inside directories are not followed.
+/// Calls `visit` for each file of `paths`. With `recursive`, directories are searched. A few files are
+/// visited in order; more are visited from several threads and in no order. Symbolic links inside
+/// directories are not followed.
 pub(crate) fn files(paths: &[PathBuf], recursive: bool, visit: impl Fn(Found) + Sync) {
     let Some((first, rest)) = paths.split_first() else {
         return;
@@ -30,7 +31,7 @@ pub(crate) fn files(paths: &[PathBuf], recursive: bool, visit: impl Fn(Found) + 
     rest.iter().for_each(|path| {
         walk.add(path);
     });
-    // Everything is of interest, hidden and ignored files too.
+    // Hidden and ignored files may be programs too.
     walk.standard_filters(false)
         .threads(IN_FLIGHT)
         .max_depth((!recursive).then_some(0));
@@ -65,7 +66,7 @@ fn found(entry: Result<DirEntry, ignore::Error>, recursive: bool) -> Option<Foun
         .then(|| Found::Met(entry.into_path()))
 }
 
-/// The error of the walk, with the path it is about.
+/// The error of the walk, with the path that it concerns.
 fn lost(error: &ignore::Error) -> Failure {
     match error {
         ignore::Error::WithPath { path, err } => match err.io_error() {
@@ -73,7 +74,7 @@ fn lost(error: &ignore::Error) -> Failure {
             None => Failure::at(path, err),
         },
         ignore::Error::WithDepth { err, .. } => lost(err),
-        ignore::Error::Loop { child, .. } => Failure::at(child, "a loop of links"),
+        ignore::Error::Loop { child, .. } => Failure::at(child, "a loop of symbolic links"),
         other => Failure::at(Path::new("."), other),
     }
 }

@@ -16,7 +16,7 @@ impl Size {
 impl FromStr for Size {
     type Err = String;
 
-    /// A number with an optional unit K, M, G or T, which are powers of 1024.
+    /// A number with an optional unit K, M, G or T. The units are powers of 1024.
     fn from_str(text: &str) -> Result<Size, String> {
         let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
         let unit = text.get(digits.len()..).unwrap_or_default();
@@ -30,13 +30,15 @@ impl FromStr for Size {
             "M" => 20,
             "G" => 30,
             "T" => 40,
-            _ => return Err(format!("{unit} is no unit; K, M, G and T are")),
+            _ => return Err(format!("{unit} is not a unit; the units are K, M, G and T")),
         };
-        let number: u64 = digits.parse().map_err(|_| format!("{text} is no size"))?;
+        let number: u64 = digits
+            .parse()
+            .map_err(|_| format!("{text} is not a size"))?;
         number
             .checked_mul(1 << shift)
             .map(Size)
-            .ok_or_else(|| format!("{text} is more than there can be"))
+            .ok_or_else(|| format!("{text} does not fit in 64 bits"))
     }
 }
 

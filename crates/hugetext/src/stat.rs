@@ -1,4 +1,4 @@
-//! `hugetext stat`: by which leaves running processes map their text.
+//! `hugetext stat`: the leaf sizes that map the text of running processes.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -18,20 +18,20 @@ use crate::output::Output;
 use crate::path::shown;
 use crate::table::{bytes, figures, percent};
 
-/// Show by which page sizes running processes map their text
+/// Show the page sizes that map the text of running processes
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Process ids
     #[arg(required_unless_present = "all")]
     pids: Vec<i32>,
-    /// Every process this user may look at, one line each
+    /// Show every process that this user may inspect, one line each
     #[arg(long, conflicts_with = "pids")]
     all: bool,
 }
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Whether folio sizes could be read; without them only PMD leaves are told from the rest.
+    /// Whether folio sizes could be read. Without them, only PMD leaves are told from the rest.
     folios: bool,
     processes: Vec<Process>,
 }
@@ -57,7 +57,7 @@ struct Text {
 struct Mapping {
     #[serde(flatten)]
     text: TextMapping,
-    /// Resident bytes by the folios they come from; absent without root.
+    /// Resident bytes by folio size; absent without root.
     #[serde(skip_serializing_if = "Option::is_none")]
     folios: Option<FolioBytes>,
 }
@@ -78,8 +78,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         bar.inc(1);
         match process(pid, &machine, !arguments.all) {
             Ok(process) => processes.push(process),
-            // Others' processes, those that ended meanwhile and kernel threads are not what --all
-            // asks for.
+            // --all skips processes of other users, processes that ended meanwhile and kernel
+            // threads.
             Err(ProcessError::Gone | ProcessError::Forbidden | ProcessError::NoText)
                 if arguments.all => {}
             Err(error) => {
@@ -164,7 +164,7 @@ fn show_each(report: &Report) -> String {
         let _ = writeln!(text, "{}", figures(header, &[header.len() - 1], rows));
     }
     if !report.folios {
-        text.push_str("folio sizes below PMD need root\n");
+        text.push_str("folio sizes below the PMD size are visible to root only\n");
     }
     text
 }
@@ -181,8 +181,8 @@ fn row(mapping: &Mapping, by_folio: bool) -> Vec<String> {
     row.push(bytes(text.pmd_mapped));
     match mapping.folios.filter(|_| by_folio) {
         Some(folios) => {
-            // PMD-order folios that are mapped by PTEs count as large here: the column before
-            // tells what leaves map.
+            // PMD-order folios that PTEs map count as large here: the column before this one tells
+            // what leaves map.
             let large = folios.large + folios.pmd.saturating_sub(text.pmd_mapped);
             row.extend([bytes(folios.contpte), bytes(large), bytes(folios.base)]);
         }
@@ -192,7 +192,7 @@ fn row(mapping: &Mapping, by_folio: bool) -> Vec<String> {
     row
 }
 
-/// What a mapping shows, for the reader: a promoted copy by the name of the file it is of.
+/// The file of a mapping, for display. A promoted copy is shown by the name of its original.
 pub(crate) fn file_of(text: &TextMapping) -> String {
     let Some(path) = &text.path else {
         return "[anonymous]".to_owned();

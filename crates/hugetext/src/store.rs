@@ -1,4 +1,4 @@
-//! `hugetext store`: where copies of programs live.
+//! `hugetext store`: lists, checks and removes the copies of programs.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::run::own_root;
 use crate::size::Size;
 use crate::table::{bytes, figures};
 
-/// Look after the copies that `run` and `keep` made
+/// List, check and remove the copies that `run` and `keep` made
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The directory; the caller's own store if it is not named
+    /// The directory of the store [default: the store of the user]
     #[arg(long, value_name = "DIR", global = true)]
     store: Option<PathBuf>,
     #[command(subcommand)]
@@ -30,31 +30,31 @@ enum Task {
     Ls,
     /// Remove leftovers and the least recently used copies beyond the limit
     Gc {
-        /// Bytes the copies may take from now on, such as 500M or 8G
+        /// Limit the copies to this many bytes from now on, such as 500M or 8G
         #[arg(long, value_name = "SIZE")]
         limit: Option<Size>,
     },
     /// Remove copies; running programs keep what they have mapped
     Rm {
-        /// Keys, the beginning of keys, or paths of originals
+        /// Keys of copies, beginnings of keys, or paths of originals
         #[arg(required_unless_present = "all")]
         entries: Vec<String>,
-        /// All of them
+        /// Remove all copies
         #[arg(long, conflicts_with = "entries")]
         all: bool,
     },
-    /// Read every copy and compare it with what was written; exit with 1 if one differs
+    /// Compare every copy with the content that was written; exit with 1 if one differs
     Verify,
 }
 
-/// How much of a key is shown: enough to tell copies apart, and for `rm`.
+/// Length of a key on display: enough to tell copies apart, and to name one to `rm`.
 const SHORT: usize = 12;
 
 #[derive(Serialize)]
 struct Listing {
     #[serde(serialize_with = "lossy::path")]
     store: PathBuf,
-    /// Bytes the copies may take.
+    /// Limit on the bytes of all copies.
     limit: u64,
     entries: Vec<EntryInfo>,
 }
@@ -129,7 +129,7 @@ fn remove(store: &Store, names: &[String], all: bool, output: &Output) -> Result
         .find(|name| !known.iter().any(|entry| named(entry, name)));
     if let Some(name) = stranger {
         let failure = Failure::new(name, "not in the store");
-        return Err(failure.remedy("`hugetext store ls` names what is"));
+        return Err(failure.remedy("`hugetext store ls` lists the copies"));
     }
     let unwanted = |entry: &EntryInfo| all || names.iter().any(|name| named(entry, name));
     let gone = store.remove(unwanted).map_err(failure)?;
@@ -177,9 +177,7 @@ fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {
         let (bad, all) = (verification.flaws.len(), verification.entries);
         text.push_str(&format!("{} of {all} sound", all.saturating_sub(bad)));
         if bad > 0 {
-            text.push_str(
-                "; `hugetext store rm KEY` removes a copy, and the next run makes it anew",
-            );
+            text.push_str("; `hugetext store rm KEY` removes a copy; the next run makes a new one");
         }
         text
     })?;

@@ -1,4 +1,4 @@
-//! Tables and figures as text.
+//! Formats tables and figures as text.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use indicatif::BinaryBytes;
 
 use crate::path::escaped;
 
-/// A table of figures, which stand right; the columns numbered in `names` read left.
+/// A table of right-aligned figures; the columns numbered in `names` are left-aligned.
 pub(crate) fn figures(header: &[&str], names: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
-    // A name is one line, whatever it holds.
+    // A name with control characters must stay on one line.
     let rows = rows
         .into_iter()
         .map(|row| row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>());
@@ -27,12 +27,12 @@ pub(crate) fn figures(header: &[&str], names: &[usize], rows: Vec<Vec<String>>) 
     table.trim_fmt()
 }
 
-/// Bytes for reading: `19.8 MiB`.
+/// Bytes for display: `19.8 MiB`.
 pub(crate) fn bytes(value: u64) -> String {
     BinaryBytes(value).to_string().replace(".00 ", " ")
 }
 
-/// A share in percent, without decimals; `-` of nothing.
+/// A share in percent, without decimals; `-` if the whole is zero.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         "-".to_owned()
@@ -41,7 +41,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number of things: `1 window`, `13 windows`.
+/// A count with its noun: `1 window`, `13 windows`.
 pub(crate) fn count<N: Copy + PartialEq + From<u8> + fmt::Display>(
     number: N,
     thing: &str,
@@ -56,7 +56,7 @@ pub(crate) fn count<N: Copy + PartialEq + From<u8> + fmt::Display>(
     }
 }
 
-/// A large number for reading: `13,087`.
+/// A large number for display: `13,087`.
 pub(crate) fn grouped(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }

@@ -1,5 +1,5 @@
-//! Files that something else vouches for: it has a checksum of their bytes, or of the file as a
-//! whole. The same program in another layout is another file to it.
+//! Finds the owners of a file's checksum: of its bytes, or of the whole file. To them, the same
+//! program in another layout is a different file.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -13,25 +13,25 @@ use hugetext_elf::Dependencies;
 use crate::path::shown;
 use crate::program::Program;
 
-/// What has a checksum of a file.
+/// The owner of a file's checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Voucher {
-    /// A file beside it: NSS (.chk), libraries in FIPS mode (.hmac), detached signatures (.sig).
+    /// A file next to it: NSS (.chk), libraries in FIPS mode (.hmac), detached signatures (.sig).
     Beside(PathBuf),
-    /// OpenSSL's FIPS module: a configuration file, if it was found.
+    /// OpenSSL's FIPS module, with the path of its configuration file if one was found.
     Openssl(Option<PathBuf>),
     /// The program itself, in a note: libgcrypt in FIPS mode.
     Itself,
     /// The list of an installed package.
     Package {
         name: String,
-        /// What tells of changed files.
+        /// The program that reports changed files.
         manager: &'static str,
     },
 }
 
 impl fmt::Display for Voucher {
-    /// As one says it of the file: `is checked against …`.
+    /// A predicate about the file: `is checked against …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Voucher::Beside(path) => write!(f, "is checked against {}", shown(path)),
@@ -45,7 +45,7 @@ impl fmt::Display for Voucher {
             Voucher::Package { name, manager } => {
                 write!(
                     f,
-                    "belongs to package {name}, of which {manager} has checksums"
+                    "belongs to package {name}, whose checksums {manager} keeps"
                 )
             }
         }
@@ -53,8 +53,8 @@ impl fmt::Display for Voucher {
 }
 
 impl Voucher {
-    /// What compares the bytes of `program` whenever it is used. Where that fails, so does the
-    /// program, wherever it lies.
+    /// The checksum that is compared with the bytes of `program` at every use. Where the comparison
+    /// fails, the program fails, whatever directory it is in.
     pub(crate) fn at_use(program: &Program) -> Option<Voucher> {
         let names = names(program);
         let is_openssl = names.iter().any(|name| name == "fips.so");
@@ -67,7 +67,7 @@ impl Voucher {
             })
     }
 
-    /// The package that the file at `path` belongs to; only whoever audits the system notices.
+    /// The package of the file at `path`. Only an audit of the system notices a changed file.
     pub(crate) fn of_package(path: &Path) -> Option<Voucher> {
         let path = fs::canonicalize(path).ok()?;
         let mut paths = vec![path.clone()];
@@ -83,7 +83,7 @@ impl Voucher {
     }
 }
 
-/// The names by which a file may be checked: that of the path, of what it links to, and DT_SONAME.
+/// The names by which a file may be checked: the path's, the link target's, and DT_SONAME.
 fn names(program: &Program) -> Vec<OsString> {
     let real = fs::canonicalize(&program.path).ok();
     let paths = [Some(program.path.as_path()), real.as_deref()];
@@ -99,7 +99,8 @@ fn names(program: &Program) -> Vec<OsString> {
     names
 }
 
-/// The first file in a directory of `path` that has a checksum of one of `names` by its own name.
+/// The first file in a directory of `path` that holds a checksum of one of `names`, by its file
+/// name.
 fn beside(path: &Path, names: &[OsString]) -> Option<PathBuf> {
     let real = fs::canonicalize(path).ok();
     let directories = [path.parent(), real.as_deref().and_then(Path::parent)];
@@ -113,7 +114,7 @@ fn beside(path: &Path, names: &[OsString]) -> Option<PathBuf> {
     candidates.into_iter().find(|candidate| candidate.is_file())
 }
 
-/// Names, from the directory of a file, of what may have its checksum.
+/// Names of possible checksum files, relative to the directory of a file.
 fn sidecars(name: &OsStr) -> Vec<PathBuf> {
     let with = |before: &str, suffix: &str| {
         PathBuf::from(OsString::from_vec(
@@ -134,8 +135,8 @@ fn sidecars(name: &OsStr) -> Vec<PathBuf> {
     found
 }
 
-/// OpenSSL's configuration of its FIPS module: where Debian, Fedora and OpenSSL itself have it, or
-/// in the tree that the module is installed in.
+/// OpenSSL's configuration of its FIPS module: at the paths of Debian, Fedora and OpenSSL itself,
+/// or in the tree that the module is installed in.
 fn fipsmodule_cnf(module: &Path) -> Option<PathBuf> {
     const NAME: &str = "fipsmodule.cnf";
     let usual = ["/etc/ssl", "/etc/pki/tls", "/usr/local/ssl", "/usr/lib/ssl"];
@@ -148,7 +149,7 @@ fn fipsmodule_cnf(module: &Path) -> Option<PathBuf> {
 }
 
 fn dpkg(path: &Path) -> Option<Voucher> {
-    // The argument is a pattern.
+    // dpkg-query takes a pattern, so special characters are escaped.
     let mut pattern = Vec::new();
     for byte in path.as_os_str().as_bytes() {
         if b"*?[]\\".contains(byte) {
@@ -178,7 +179,7 @@ fn rpm(path: &Path) -> Option<Voucher> {
     })
 }
 
-/// What a command prints, if it is there and succeeds.
+/// The output of a command, if the command exists and succeeds.
 fn answer(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

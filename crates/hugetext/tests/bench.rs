@@ -197,7 +197,7 @@ fn a_full_disk_is_seen_before_the_first_byte() {
     assert!(output.status.success(), "{text}");
     assert_eq!(text.lines().count(), 5, "{text}");
     assert!(
-        text.lines().all(|line| line.contains("too little")),
+        text.lines().all(|line| line.contains("not enough")),
         "{text}"
     );
 }
@@ -275,7 +275,7 @@ fn a_file_that_does_not_fit_is_not_begun() {
     assert_eq!(output.status.code(), Some(2));
     let text = stderr(&output);
     assert!(
-        text.contains("too little") && text.lines().count() == 1,
+        text.contains("not enough") && text.lines().count() == 1,
         "{text}"
     );
 }

@@ -173,7 +173,7 @@ fn a_dry_run_tells_what_is_done_then() {
     }
     let again = asked(&[]).unwrap();
     let left = again["left"].as_array().unwrap();
-    let promoted = |left: &&Value| left["reason"] == "promoted already";
+    let promoted = |left: &&Value| left["reason"] == "already promoted";
     assert!(left.iter().any(|left| promoted(&left)), "{again}");
 }
 
@@ -313,5 +313,5 @@ fn a_traced_process_is_a_no_with_the_reason() {
     };
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("left alone: traced by process"), "{text}");
+    assert!(text.contains("unchanged: traced by process"), "{text}");
 }

@@ -130,8 +130,11 @@ fn what_cannot_be_read_is_said_in_one_line() {
     let drawing = directory.path().join("drawing.svg");
     for (arguments, said) in [
         (&["--record", path(&results)][..], "not a record"),
-        (&["/bin/true"], "a drawing is of processes"),
-        (&["--bench", path(&results)], "no part of a drawing"),
+        (&["/bin/true"], "a drawing shows processes only"),
+        (
+            &["--bench", path(&results)],
+            "cannot show benchmark results",
+        ),
     ] {
         let output = hugetext(&[&["report", "-o", path(&drawing)][..], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

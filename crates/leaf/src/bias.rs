@@ -1,4 +1,4 @@
-//! What is known of a load bias before the program runs.
+//! Load biases, as far as they are known before the program runs.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::geometry::{Geometry, Leaf};
 use crate::kernel::{Filesystem, Kernel, Topic, rule};
 use crate::segment::Segment;
 
-/// How an ELF image comes to be loaded.
+/// How an ELF image is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectKind {
@@ -14,16 +14,16 @@ pub enum ObjectKind {
     Executable,
     /// ET_DYN with an interpreter, placed by the kernel.
     Pie,
-    /// ET_DYN without an interpreter, placed by the kernel (the dynamic loader itself, too).
+    /// ET_DYN without an interpreter, placed by the kernel. The dynamic loader itself is one.
     StaticPie,
     /// ET_DYN placed by the dynamic loader through mmap.
     SharedObject,
 }
 
-/// What is known of a load bias: `bias ≡ residue (mod align)`.
+/// The known part of a load bias: `bias ≡ residue (mod align)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bias {
-    /// The modulus; the base page if nothing better is promised.
+    /// The modulus. It is the base page if no larger alignment is promised.
     pub align: Leaf,
     /// The residue, in bytes, below `align`.
     pub residue: u64,
@@ -36,7 +36,7 @@ impl Bias {
         residue: 0,
     };
 
-    /// A bias that is a multiple of `align` and of nothing larger.
+    /// A bias that is a multiple of `align`, and of no larger alignment.
     pub const fn aligned(align: Leaf) -> Bias {
         Bias { align, residue: 0 }
     }
@@ -48,12 +48,12 @@ const MAX_ALIGN: Leaf = match Leaf::from_bytes(1 << 47) {
     None => Leaf::M512,
 };
 
-/// Who picks load addresses, and by which rules.
+/// The placer of load addresses, with its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loader {
-    /// The kernel that execs and maps.
+    /// The kernel, which executes programs and maps files.
     pub kernel: Kernel,
-    /// The filesystem of the file, if known: its mmap may align to the PMD size.
+    /// The filesystem of the file, if known. Its mmap may align to the PMD size.
     pub filesystem: Filesystem,
     /// Whether the dynamic loader places shared objects by their largest p_align
     /// (glibc since 2.35, bug 28676; musl does not).
@@ -61,7 +61,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// What this loader promises about the bias of an image with these PT_LOADs.
+    /// The bias that this loader promises for an image with these PT_LOADs.
     pub fn bias(&self, kind: ObjectKind, segments: &[Segment], geometry: &Geometry) -> Bias {
         let page = geometry.page;
         let p_align = Bias::aligned(image_align(segments).max(page));
@@ -70,8 +70,8 @@ impl Loader {
             ObjectKind::Executable => Bias::ZERO,
             ObjectKind::Pie if has(Topic::PieAlignment) => p_align,
             ObjectKind::StaticPie if has(Topic::StaticPieAlignment) => p_align,
-            // Above the base page glibc reserves anonymous space and picks the place itself, so
-            // the filesystem's own alignment is not asked for.
+            // Above the base page, glibc reserves anonymous space and picks the address itself, so
+            // the filesystem's own alignment does not matter.
             ObjectKind::SharedObject if self.dl_honours_align && p_align.align > page => p_align,
             ObjectKind::SharedObject if has(Topic::MmapAlignment) => {
                 mmap_bias(segments, geometry).unwrap_or(Bias::aligned(page))
@@ -81,7 +81,7 @@ impl Loader {
     }
 }
 
-/// The largest p_align of the image: 1 if none is given, and no more than the largest modulus.
+/// The largest p_align of the image: 1 if none is given, and at most the largest modulus.
 pub(crate) fn image_align(segments: &[Segment]) -> Leaf {
     segments
         .iter()
@@ -90,7 +90,7 @@ pub(crate) fn image_align(segments: &[Segment]) -> Leaf {
         .unwrap_or(Leaf::K4)
 }
 
-/// The dynamic loader maps the whole image by one mmap of its first PT_LOAD; the kernel makes
+/// The dynamic loader maps the whole image by one mmap of its first PT_LOAD. The kernel makes the
 /// address and file offset of that mapping congruent modulo the PMD size if the length holds an
 /// aligned window (`__thp_get_unmapped_area()`, mm/huge_memory.c).
 fn mmap_bias(segments: &[Segment], geometry: &Geometry) -> Option<Bias> {

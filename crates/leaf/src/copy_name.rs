@@ -1,4 +1,4 @@
-//! The name of a promoted copy: all that is needed to map the file back.
+//! The name of a promoted copy: it holds all facts that mapping the file back needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,33 +6,33 @@ use std::str::FromStr;
 use crate::promote::{FileId, Pad, Run};
 use crate::segment::{LIMIT, Span};
 
-/// What a promoted copy holds, as its memfd's name says it:
-/// `hugetext:DEV:INO:OFFSET+LENGTH@PADhHEADtTAIL:BASENAME`, numbers in hex. The kernel shows it in
-/// /proc/PID/maps, so that a process carries the way back with it and no state is kept elsewhere.
+/// The content of a promoted copy, as the name of its memfd records it:
+/// `hugetext:DEV:INO:OFFSET+LENGTH@PADhHEADtTAIL:BASENAME`, numbers in hex. The kernel shows the
+/// name in /proc/PID/maps, so the process itself carries the facts and no state is kept elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CopyName {
-    /// The file copied from.
+    /// The file that was copied.
     pub file: FileId,
     /// File offset of the text.
     pub offset: u64,
     /// Bytes of text.
     pub len: u64,
-    /// Where in the copy the text begins.
+    /// Offset of the text in the copy.
     pub pad: u64,
-    /// What lay before the text.
+    /// What the addresses before the text held.
     pub head: Option<Pad>,
-    /// What lay behind it.
+    /// What the addresses after the text held.
     pub tail: Option<Pad>,
-    /// The file's name without directories, for the reader.
+    /// The file's name without directories, for display.
     pub basename: String,
 }
 
-/// What a part of a copy stands for.
+/// The origin of a part of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Original {
     /// The file, from this offset.
     Text(u64),
-    /// What lay beside the text.
+    /// The former content of the addresses next to the text.
     Beside(Pad),
 }
 
@@ -53,13 +53,13 @@ impl CopyName {
         }
     }
 
-    /// The name in a path of /proc/PID/maps, `/memfd:NAME` with ` (deleted)` taken off or not.
+    /// Reads the name from a path of /proc/PID/maps, `/memfd:NAME`, with or without ` (deleted)`.
     pub fn in_maps(path: &str) -> Option<CopyName> {
         let name = path.strip_prefix("/memfd:")?;
         name.strip_suffix(" (deleted)").unwrap_or(name).parse().ok()
     }
 
-    /// What `part`, offsets in the copy, stands for, cut where that changes.
+    /// The origins of `part` (offsets in the copy), one entry for each change of origin.
     pub fn originals(&self, part: Span) -> Vec<(Span, Original)> {
         let text = Span::new(self.pad, self.pad + self.len);
         let before = Span::new(part.start, part.end.min(text.start));
@@ -113,7 +113,7 @@ impl fmt::Display for CopyName {
     }
 }
 
-/// Text that names no copy.
+/// A text that is not the name of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the name of a promoted copy")]
 pub struct ParseCopyNameError;
@@ -126,7 +126,7 @@ impl FromStr for CopyName {
     }
 }
 
-/// The name comes from a process that anyone may run, so every number is bounded.
+/// Any user may run the process that the name comes from, so every number is bounded.
 fn parse(name: &str) -> Option<CopyName> {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let mut fields = name.strip_prefix("hugetext:")?.splitn(5, ':');

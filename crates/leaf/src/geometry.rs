@@ -26,7 +26,7 @@ impl Leaf {
     /// 512 MiB: the PMD leaf of 64 KiB pages.
     pub const M512: Leaf = Leaf(29);
 
-    /// The leaf of `bytes`, if that is a power of two from 1 to 2^47.
+    /// The leaf of `bytes`, if `bytes` is a power of two from 1 to 2^47.
     pub const fn from_bytes(bytes: u64) -> Option<Leaf> {
         if bytes.is_power_of_two() && bytes.trailing_zeros() < 48 {
             Some(Leaf(bytes.trailing_zeros() as u8))
@@ -93,7 +93,7 @@ impl Serialize for Leaf {
     }
 }
 
-/// How the hardware makes a leaf.
+/// The hardware mechanism of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeafKind {
@@ -110,7 +110,7 @@ pub struct Geometry {
     pub name: &'static str,
     /// The base page.
     pub page: Leaf,
-    /// The contpte block, where the architecture has one that Linux uses for file folios.
+    /// The contpte block, if the architecture has one that Linux uses for file folios.
     pub contpte: Option<Leaf>,
     /// The PMD leaf.
     pub pmd: Leaf,
@@ -128,7 +128,7 @@ impl Geometry {
     pub const ARM64_64K: Geometry =
         Geometry::new("arm64-64k", Leaf::K64, Some(Leaf::M2), Leaf::M512);
 
-    /// Every geometry the command knows by name.
+    /// Every geometry that the command line can name.
     pub const ALL: [Geometry; 4] = [
         Self::X86_64,
         Self::ARM64_4K,
@@ -151,9 +151,9 @@ impl Geometry {
         std::iter::once((LeafKind::Pmd, self.pmd)).chain(contpte)
     }
 
-    /// The leaf to lay out `text` bytes for: the largest one that text can fill at least once and
-    /// that Linux is willing to align an image to (32 MiB, the bound of the kernel thread on
-    /// PT_LOAD alignment). Text smaller than every leaf is never padded for: `None`.
+    /// The leaf to lay out `text` bytes for: the largest leaf that the text can fill at least once
+    /// and that Linux aligns an image to (32 MiB, the bound of the kernel thread on PT_LOAD
+    /// alignment). `None` for text smaller than every leaf, which is never padded.
     pub fn layout_leaf(&self, text: u64) -> Option<Leaf> {
         self.leaves()
             .map(|(_, leaf)| leaf)
@@ -174,9 +174,9 @@ impl Serialize for Geometry {
     }
 }
 
-/// A geometry name that is not known.
+/// A geometry name that is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown geometry '{0}'; known are x86-64, arm64-4k, arm64-16k, arm64-64k")]
+#[error("unknown geometry '{0}'; the known ones are x86-64, arm64-4k, arm64-16k, arm64-64k")]
 pub struct ParseGeometryError(String);
 
 impl FromStr for Geometry {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(Geometry::X86_64.layout_leaf(2 << 20), Some(Leaf::M2));
         assert_eq!(Geometry::ARM64_4K.layout_leaf(100 << 10), Some(Leaf::K64));
         assert_eq!(Geometry::ARM64_16K.layout_leaf(40 << 20), Some(Leaf::M32));
-        // A 512 MiB PMD is beyond what the kernel aligns an image to.
+        // The kernel does not align an image to a PMD of 512 MiB.
         assert_eq!(Geometry::ARM64_64K.layout_leaf(600 << 20), Some(Leaf::M2));
     }
 

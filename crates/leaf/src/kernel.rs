@@ -1,4 +1,4 @@
-//! What each kernel version allows, as data.
+//! What each kernel version allows, recorded as data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use serde::{Serialize, Serializer};
 use crate::geometry::Leaf;
 use crate::rules::RULES;
 
-/// A kernel version: `6.18` or `6.18.15-amd64`; what follows the numbers is ignored.
+/// A kernel version: `6.18` or `6.18.15-amd64`. The text after the numbers is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// As in 6.18: the 6.
+    /// The major number: 6 in 6.18.
     pub major: u16,
-    /// As in 6.18: the 18.
+    /// The minor number: 18 in 6.18.
     pub minor: u16,
 }
 
@@ -39,7 +39,7 @@ impl Serialize for Version {
 
 /// Text that does not begin with `MAJOR.MINOR`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no kernel version; one looks like 6.18")]
+#[error("'{0}' is not a kernel version; an example is 6.18")]
 pub struct ParseVersionError(String);
 
 impl FromStr for Version {
@@ -56,18 +56,18 @@ impl FromStr for Version {
     }
 }
 
-/// What the rules ask of a kernel.
+/// The facts of a kernel that the rules depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel {
     /// Its version.
     pub version: Version,
-    /// Whether it was built with CONFIG_READ_ONLY_THP_FOR_FS, which is gone since 7.2.
+    /// Whether it was built with CONFIG_READ_ONLY_THP_FOR_FS. Linux 7.2 removed that option.
     pub read_only_thp: bool,
 }
 
 impl Kernel {
     /// Whether MADV_COLLAPSE makes PMD leaves of any regular file that nobody has open for writing,
-    /// on whatever filesystem (`file_thp_enabled()`, mm/huge_memory.c of 6.1 to 7.1, by
+    /// on every filesystem (`file_thp_enabled()`, mm/huge_memory.c of 6.1 to 7.1, by
     /// CONFIG_READ_ONLY_THP_FOR_FS).
     pub fn collapses_read_only_files(self) -> bool {
         let versions = Version::new(6, 1)..Version::new(7, 2);
@@ -76,7 +76,7 @@ impl Kernel {
 }
 
 impl From<Version> for Kernel {
-    /// A kernel of this version with no option that it need not have.
+    /// A kernel of this version that was built without the optional features.
     fn from(version: Version) -> Kernel {
         Kernel {
             version,
@@ -85,7 +85,7 @@ impl From<Version> for Kernel {
     }
 }
 
-/// The filesystems whose page cache the rules speak of.
+/// The filesystems that the rules distinguish by their page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Filesystem {
@@ -99,21 +99,21 @@ pub enum Filesystem {
     F2fs,
     /// erofs.
     Erofs,
-    /// overlayfs. Its pages are those of the filesystem that the file really lies on, so rules
-    /// about the page cache are to be asked for that one; mappings are placed by overlayfs itself,
-    /// which aligns none (measured over ext4: both, on every kernel).
+    /// overlayfs. Its pages are those of the filesystem that stores the file, so rules about the
+    /// page cache apply to that one. overlayfs itself places the mappings, and aligns none
+    /// (measured over ext4: both facts, on every kernel).
     Overlay,
     /// tmpfs mounted with huge=always.
     HugeTmpfs,
     /// tmpfs with another huge= option.
     Tmpfs,
-    /// Any other.
+    /// Any other filesystem.
     Other,
 }
 
 impl Filesystem {
-    /// The filesystem of a name as /proc/self/mountinfo gives it. tmpfs is [`Filesystem::Tmpfs`];
-    /// its mount options decide whether it is a huge one.
+    /// The filesystem of a name in /proc/self/mountinfo. tmpfs is [`Filesystem::Tmpfs`]; its mount
+    /// options decide whether it is a huge one.
     pub fn from_name(name: &str) -> Filesystem {
         match name {
             "ext4" | "ext3" | "ext2" => Filesystem::Ext4,
@@ -127,8 +127,8 @@ impl Filesystem {
         }
     }
 
-    /// The filesystem of a magic number as statfs(2) gives it (include/uapi/linux/magic.h, and
-    /// fs/f2fs of Linux). ext2 and ext3 have that of ext4, whose driver mounts them.
+    /// The filesystem of a magic number from statfs(2) (include/uapi/linux/magic.h, and fs/f2fs of
+    /// Linux). ext2 and ext3 have the number of ext4, whose driver mounts them.
     pub fn from_magic(magic: u32) -> Filesystem {
         match magic {
             0xef53 => Filesystem::Ext4,
@@ -159,7 +159,7 @@ impl fmt::Display for Filesystem {
     }
 }
 
-/// A thing a kernel does or does not do with program text.
+/// An ability of a kernel that concerns program text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
@@ -192,10 +192,10 @@ impl Topic {
     ];
 }
 
-/// Since which kernel a [`Topic`] holds, and who says so.
+/// The first kernel for which a [`Topic`] holds, with the source of that fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// What the rule is about.
+    /// The ability.
     pub topic: Topic,
     /// The filesystem it holds for; `None` for all.
     pub filesystem: Option<Filesystem>,
@@ -203,13 +203,13 @@ pub struct Rule {
     pub since: Version,
     /// The largest leaf it holds for.
     pub largest: Leaf,
-    /// Where in the kernel it comes from.
+    /// The place in the kernel source.
     pub source: &'static str,
-    /// The kernels of the lab on either side of `since`, where it was measured.
+    /// The kernels of the lab on either side of `since`, if it was measured.
     pub evidence: &'static str,
 }
 
-/// The rule by which `version` does `topic` on `filesystem`; `None` if it does not.
+/// The rule by which `version` has the ability `topic` on `filesystem`; `None` if it does not.
 pub fn rule(topic: Topic, filesystem: Filesystem, version: Version) -> Option<&'static Rule> {
     first_rule(topic, filesystem).filter(|rule| rule.since <= version)
 }

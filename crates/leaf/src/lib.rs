@@ -1,9 +1,9 @@
 //! What one page-table leaf can map, and how much of a program's text it reaches.
 //!
 //! Everything here is a pure decision over plain values: no file is opened, no system call made.
-//! The words are those of the field: a *leaf* is what one page-table entry (or one contpte block)
-//! maps, a *window* is a leaf-aligned, leaf-sized span of addresses, and a text segment *reaches*
-//! the windows that lie wholly inside its mapping.
+//! The words are those of the field. A *leaf* is the memory that one page-table entry (or one
+//! contpte block) maps. A *window* is a leaf-aligned, leaf-sized span of addresses. A text segment
+//! *reaches* the windows that lie wholly inside its mapping.
 
 mod bias;
 mod copy_name;

@@ -1,8 +1,8 @@
-//! What the kernel series reads and how it aligns: the same decisions as its C headers.
+//! The decisions of the kernel series on reading and alignment, equal to those of its C headers.
 //!
-//! `kernel/order` decides what a fault on text reads into the page cache, `kernel/align` at which
-//! alignment a program is loaded. A test compiles those headers and compares them with this module
-//! over many inputs, so neither can change alone.
+//! `kernel/order` decides what a fault on text reads into the page cache. `kernel/align` decides
+//! the alignment at which a program is loaded. A test compiles those headers and compares them with
+//! this module over many inputs, so a change on one side alone fails.
 
 use crate::bias::Bias;
 use crate::geometry::Leaf;
@@ -11,12 +11,12 @@ use crate::segment::Segment;
 
 /// A leaf may be at most this many times the readahead of the device: 2 MiB with Linux's 128 KiB.
 const RA_FACTOR: u64 = 16;
-/// A leaf may be at most 1/64 of the memory that is there for the taking.
+/// A leaf may be at most 1/64 of the available memory.
 const MEMORY_SHIFT: u32 = 6;
-/// The same, 1/512, if the page that faulted was evicted a short time ago.
+/// The same bound is 1/512 if the page that faulted was evicted a short time ago.
 const REFAULT_SHIFT: u32 = 9;
 
-/// A fault on executable memory that missed the page cache. Numbers are of base pages.
+/// A fault on executable memory that missed the page cache. Numbers count base pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecFault {
     /// The page of the file that faulted, from `start` to below `end`.
@@ -25,29 +25,29 @@ pub struct ExecFault {
     pub start: u64,
     /// One past the last page of the file that the mapping holds.
     pub end: u64,
-    /// Pages of the file, the last one perhaps in part.
+    /// Pages of the file, including a partial last one.
     pub file_pages: u64,
     /// Page number of an address minus the page of the file that is mapped there, modulo 2^64.
     pub skew: u64,
-    /// Readahead set for the device, at least 1.
+    /// Readahead setting of the device, at least 1.
     pub ra_pages: u64,
-    /// Pages that are free, or cheap to reclaim.
+    /// Pages that are free or cheap to reclaim.
     pub avail_pages: u64,
     /// The largest folio order of the page cache of the file.
     pub max_order: u32,
     /// The largest order of an aligned window around `index` without a page in the page cache.
     pub free_order: u32,
-    /// The order of the PMD; 0 if it should not map text.
+    /// The order of the PMD; 0 if PMDs must not map text.
     pub pmd_order: u32,
-    /// The order of the contpte block; 0 if there is none.
+    /// The order of the contpte block; 0 if the architecture has none.
     pub cont_order: u32,
-    /// The order that the architecture asks for in any case.
+    /// The order that the architecture always asks for.
     pub base_order: u32,
     /// Whether the page was evicted a short time ago.
     pub refault: bool,
 }
 
-/// What to read, in base pages of the file.
+/// The range to read, in base pages of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecRead {
     /// First page.
@@ -59,9 +59,10 @@ pub struct ExecRead {
 }
 
 impl ExecFault {
-    /// What to read: folios of the largest leaf that mapping, file, device and memory allow, else
-    /// of the architecture's order; from the start of the folio to where the device likes to stop,
-    /// inside the mapping and not into a window that can be a larger leaf.
+    /// The range to read. The folios are of the largest leaf that mapping, file, device and memory
+    /// allow, or else of the architecture's order. The range begins at the start of the folio and
+    /// ends where the device's readahead ends, inside the mapping and before any window that can be
+    /// a larger leaf.
     pub fn read(&self) -> ExecRead {
         let order = self.order();
         let start = window(self.index, order).max(self.start);
@@ -112,9 +113,9 @@ fn window(page: u64, order: u32) -> u64 {
     page >> order << order
 }
 
-/// The leaf that an ET_DYN image gains from having its load bias aligned to: the first of `leaves`
-/// (largest first) of which some read-only PT_LOAD can hold a whole window. Segments count alone;
-/// what they gain from a neighbour that the kernel merges with them is not looked for.
+/// The leaf to which the load bias of an ET_DYN image is aligned: the first of `leaves` (largest
+/// first) for which some read-only PT_LOAD can hold a whole window. Each segment counts alone. A
+/// neighbour that the kernel merges with it is not considered.
 pub fn load_leaf(segments: &[Segment], page: Leaf, leaves: &[Leaf]) -> Option<Leaf> {
     let gains = |leaf: &&Leaf| {
         segments.iter().any(|segment| {

@@ -1,4 +1,4 @@
-//! Which text of a running process to put on huge pages, and how.
+//! Decides which text of a running process goes on huge pages, and by which method.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct FileId {
     pub ino: u64,
 }
 
-/// A mapping of a process (struct vm_area_struct), with what matters for replacing it.
+/// A mapping of a process (struct vm_area_struct), with the facts that decide its replacement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessVma {
     /// Its addresses, page-aligned.
@@ -29,33 +29,33 @@ pub struct ProcessVma {
     pub perms: Perms,
     /// The file; `None` for memory without one.
     pub file: Option<FileId>,
-    /// Why the mapping as a whole must stay what it is.
+    /// Why the whole mapping must stay unchanged.
     pub obstacle: Option<Obstacle>,
     /// Whether indirect branches may land only at marked places (VmFlags bt: PROT_BTI of arm64).
     pub bti: bool,
-    /// The parts that PMD leaves map already.
+    /// The parts that PMD leaves already map.
     pub huge: Vec<Span>,
-    /// The pages that no longer are the file's: written to by the process, a debugger or a uprobe.
+    /// The pages that differ from the file: the process, a debugger or a uprobe wrote to them.
     pub changed: Vec<Span>,
 }
 
-/// Why a mapping must stay what it is.
+/// Why a mapping must stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "obstacle", rename_all = "kebab-case")]
 pub enum Obstacle {
-    /// mseal(2) (Linux 6.10): no address of it may be mapped over.
+    /// mseal(2) (Linux 6.10): no address of it can be mapped over.
     Sealed,
-    /// Shared, so that what others write into the file shows in it.
+    /// A shared mapping: it must show what others write into the file.
     Shared,
-    /// It is huge-page memory of its own kind already: tmpfs, hugetlbfs.
+    /// Memory with huge pages of its own kind: tmpfs or hugetlbfs.
     Memory,
-    /// An earlier promotion mapped a copy there.
+    /// A copy that an earlier promotion mapped.
     Promoted,
-    /// The process asked for small pages there (MADV_NOHUGEPAGE).
+    /// The process asked for small pages (MADV_NOHUGEPAGE).
     SmallPagesWanted,
-    /// A VmFlags entry whose meaning for a replacement is not known to be none.
+    /// A VmFlags entry that may matter for a replacement.
     Flag {
-        /// As /proc/PID/smaps names it.
+        /// The entry, as /proc/PID/smaps names it.
         name: String,
     },
 }
@@ -66,24 +66,24 @@ impl fmt::Display for Obstacle {
             Obstacle::Sealed => write!(f, "sealed (mseal)"),
             Obstacle::Shared => write!(f, "a shared mapping"),
             Obstacle::Memory => write!(f, "in shared memory, not in a file"),
-            Obstacle::Promoted => write!(f, "promoted already"),
+            Obstacle::Promoted => write!(f, "already promoted"),
             Obstacle::SmallPagesWanted => write!(f, "small pages asked for (MADV_NOHUGEPAGE)"),
             Obstacle::Flag { name } => write!(f, "special mapping (VmFlags {name})"),
         }
     }
 }
 
-/// How text gets onto huge pages.
+/// The method that puts text on huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// MADV_COLLAPSE of the file's own pages: shared, and nothing stops.
+    /// MADV_COLLAPSE of the file's own pages: they stay shared, and the process is not stopped.
     Collapse,
     /// A copy in huge pages, mapped over the file while the process is stopped.
     Remap,
 }
 
-/// Addresses beside text that complete its first or last window.
+/// Addresses next to text that complete its first or last window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pad {
@@ -94,12 +94,12 @@ pub enum Pad {
     Hole,
 }
 
-/// A run of windows to promote in one go.
+/// A run of windows to promote at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// Whole windows: both ends are multiples of the leaf.
     pub windows: Span,
-    /// The text in them: all of it, but for a pad at either end.
+    /// The text in them: everything except a pad at either end.
     pub text: Span,
     /// File offset of the first byte of text.
     pub offset: u64,
@@ -109,40 +109,40 @@ pub struct Run {
     pub perms: Perms,
     /// Whether it is mapped with PROT_BTI.
     pub bti: bool,
-    /// How.
+    /// The method.
     pub method: Method,
-    /// What lies between the first window's start and the text.
+    /// The addresses between the first window's start and the text.
     pub head: Option<Pad>,
-    /// What lies between the text and the last window's end.
+    /// The addresses between the text and the last window's end.
     pub tail: Option<Pad>,
 }
 
-/// Why text is left as it is.
+/// Why text stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Reason {
-    /// Mapped by PMD leaves already.
+    /// PMD leaves already map it.
     Huge,
-    /// Part of a window whose other part is in use.
+    /// A part of a window whose other part is in use.
     Partial,
     /// Too little text for a window of its own.
     Small,
-    /// Some page of the window no longer is the file's.
+    /// Some page of the window differs from the file.
     Changed,
     /// Writable.
     Writable,
-    /// Not congruent, and only collapsing was asked for.
+    /// Not congruent, and the user permitted only collapsing.
     Incongruent,
-    /// The kernel does not collapse text of its file, and only collapsing was asked for.
+    /// The kernel does not collapse text of its file, and the user permitted only collapsing.
     Uncollapsible(Cause),
-    /// The whole mapping must stay.
+    /// The whole mapping must stay unchanged.
     Mapping(Obstacle),
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Huge => write!(f, "on huge pages already"),
+            Reason::Huge => write!(f, "already on huge pages"),
             Reason::Partial => write!(f, "part of a window that other memory shares"),
             Reason::Small => write!(f, "too little text for a window of its own"),
             Reason::Changed => write!(f, "changed in memory (breakpoint, probe or patch)"),
@@ -154,40 +154,40 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Text that stays as it is.
+/// Text that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Left {
     /// Its addresses.
     pub text: Span,
     /// The file.
     pub file: FileId,
-    /// Why.
+    /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
 }
 
-/// What to do with the text of one process.
+/// The plan for the text of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Promotion {
-    /// What to promote, by address.
+    /// The runs to promote, by address.
     pub runs: Vec<Run>,
-    /// What to leave, by address.
+    /// The text to leave unchanged, by address.
     pub left: Vec<Left>,
 }
 
-/// Which methods may be used.
+/// The methods that are permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// Collapse where the kernel does and mapping and file are congruent, remap elsewhere.
+    /// Collapse where the kernel can and the mapping is congruent to the file; remap elsewhere.
     Both,
-    /// Collapse or leave.
+    /// Collapse only.
     CollapseOnly,
-    /// Remap everything.
+    /// Remap all text.
     RemapOnly,
 }
 
-/// Why MADV_COLLAPSE gathers no text of `filesystem` under `kernel` into folios of a leaf's order;
-/// `None` if it does, or if only trying can tell: on an overlay whose layers cannot be seen.
+/// Why MADV_COLLAPSE cannot make folios of a leaf's order from text of `filesystem` under `kernel`.
+/// `None` if it can, and on an overlay whose layers cannot be seen, where only a try can tell.
 pub fn collapse_obstacle(filesystem: Filesystem, kernel: Kernel, leaf: Leaf) -> Option<Cause> {
     if kernel.collapses_read_only_files() {
         return None;
@@ -196,7 +196,7 @@ pub fn collapse_obstacle(filesystem: Filesystem, kernel: Kernel, leaf: Leaf) -> 
     let Some(rule) = rule else {
         return Some(Cause::Filesystem { filesystem });
     };
-    // The rule for all filesystems is about those that hold folios of that order anyway.
+    // The rule for all filesystems concerns those that hold folios of that order anyway.
     let general = rule.filesystem.is_none() && filesystem != Filesystem::Overlay;
     match large_folio_obstacle(filesystem, kernel, LeafKind::Pmd, leaf) {
         never @ Some(Cause::Filesystem { .. }) if general => never,
@@ -204,12 +204,12 @@ pub fn collapse_obstacle(filesystem: Filesystem, kernel: Kernel, leaf: Leaf) -> 
     }
 }
 
-/// Text in a window with a pad has to be at least this part of the window, or the memory spent is
-/// out of proportion.
+/// The smallest part of a window with a pad that must be text. With less text, the memory is not
+/// worth it.
 const LEAST_PART: u64 = 4;
 
 /// Decides for every window of file-backed text in `vmas` (all mappings of the process, by
-/// address), with PMD leaves of `leaf`. `obstacle` says why the kernel does not collapse text of a
+/// address), with PMD leaves of `leaf`. `obstacle` tells why the kernel does not collapse text of a
 /// file, if it does not (see [`collapse_obstacle`]).
 pub fn promotion(
     vmas: &[ProcessVma],
@@ -260,7 +260,7 @@ fn window_run(
     if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
         return Err(Reason::Changed);
     }
-    // A mapping without room for a window is small wherever it lies, as for any other command.
+    // A mapping without room for a window is small at any address, as for any other command.
     let shared = match vma.addresses.len() < window.len() {
         true => Reason::Small,
         false => Reason::Partial,
@@ -298,7 +298,7 @@ fn window_run(
     })
 }
 
-/// What `span` is, if it may become part of a promoted window.
+/// The kind of pad that `span` is, if it may become part of a promoted window.
 fn pad_kind(vmas: &[ProcessVma], file: FileId, span: Span) -> Option<Pad> {
     let mut there = vmas.iter().filter(|vma| vma.addresses.overlaps(&span));
     let Some(vma) = there.next() else {
@@ -313,7 +313,7 @@ fn pad_kind(vmas: &[ProcessVma], file: FileId, span: Span) -> Option<Pad> {
 }
 
 impl Promotion {
-    /// Bytes of text that are to change.
+    /// Bytes of text that the plan changes.
     pub fn promoted(&self) -> u64 {
         self.runs.iter().map(|run| run.text.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! Which text a leaf can map, and what stands in the way of the rest.
+//! Decides which text a leaf can map, and names the obstacles for the rest.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::geometry::{Leaf, LeafKind};
 use crate::kernel::{Filesystem, Kernel, Topic, Version, first_rule};
 use crate::segment::{Perms, Segment, Span};
 
-/// A mapping as the loader makes it from PT_LOADs, with the load bias taken as zero.
+/// A mapping as the loader makes it from PT_LOADs, with a load bias of zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Vma {
     /// Page-aligned addresses.
@@ -23,7 +23,7 @@ pub struct Vma {
 impl Vma {
     fn of(segment: &Segment, page: Leaf) -> Option<Vma> {
         let file_backed = segment.file_backed();
-        // The loader maps whole pages, so it needs address and offset congruent modulo the page.
+        // The loader maps whole pages, so address and offset must be congruent modulo the page.
         let congruent = page.is_aligned(segment.vaddr.wrapping_sub(segment.offset));
         (congruent && !file_backed.is_empty()).then(|| Vma {
             addresses: Span::new(
@@ -36,7 +36,7 @@ impl Vma {
     }
 
     /// Whether the kernel makes one VMA of `self` and the mapping made right after it
-    /// (`vma_merge_new_range()`, mm/vma.c: same file, same flags, offsets in line).
+    /// (`vma_merge_new_range()`, mm/vma.c: same file, same flags, contiguous offsets).
     fn merges_with(&self, next: &Vma) -> bool {
         self.perms == next.perms
             && self.addresses.end == next.addresses.start
@@ -44,9 +44,9 @@ impl Vma {
     }
 }
 
-/// The file-backed mappings of an image, in the order of its PT_LOADs; neighbours the kernel would
-/// merge are one. A page that two share is the later one's, which is mapped over the other.
-/// Segments that cannot be mapped with pages of `page` are left out.
+/// The file-backed mappings of an image, in the order of its PT_LOADs. Neighbours that the kernel
+/// would merge are one. A page that two segments share belongs to the later one, which is mapped
+/// over the other. Segments that cannot be mapped with pages of `page` are left out.
 pub fn vmas(segments: &[Segment], page: Leaf) -> Vec<Vma> {
     let mut vmas: Vec<Vma> = Vec::with_capacity(segments.len());
     for vma in segments.iter().filter_map(|segment| Vma::of(segment, page)) {
@@ -71,9 +71,9 @@ pub enum Cause {
         /// (p_vaddr − p_offset) mod leaf, in bytes.
         by: u64,
     },
-    /// The load bias is promised a smaller alignment than the leaf.
+    /// The load bias is promised to be aligned to less than the leaf.
     Alignment {
-        /// What is promised.
+        /// The promised alignment.
         align: Leaf,
     },
     /// The mapping is smaller than one window.
@@ -88,23 +88,23 @@ pub enum Cause {
         /// Its bytes.
         bytes: u64,
     },
-    /// The segment is writable as well.
+    /// The segment is also writable.
     Writable,
-    /// The filesystem's page cache holds no folio of the leaf's order, in any kernel known.
+    /// The filesystem's page cache holds no folio of the leaf's order, in any known kernel.
     Filesystem {
         /// Which one.
         filesystem: Filesystem,
     },
-    /// The kernel lacks something a later one has.
+    /// The kernel lacks an ability of a later version.
     Kernel {
-        /// The first version that has it.
+        /// The first version with that ability.
         needs: Version,
     },
     /// Transparent huge pages are disabled for the process (prctl PR_SET_THP_DISABLE).
     ThpDisabled,
     /// The page cache holds small folios there.
     SmallFolios,
-    /// The page cache holds huge folios there, which the process maps page by page.
+    /// The page cache holds huge folios there, but the process maps them page by page.
     SmallPages,
 }
 
@@ -132,7 +132,7 @@ impl fmt::Display for Cause {
             } => {
                 write!(
                     f,
-                    "overlayfs: it depends on the filesystem below, which cannot be seen from here"
+                    "overlayfs: the filesystem below decides, and it cannot be seen from here"
                 )
             }
             Cause::Filesystem { filesystem } => {
@@ -149,8 +149,8 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why the page cache of `filesystem` under `kernel` comes to hold no folios of a leaf's order,
-/// neither by reading nor by MADV_COLLAPSE; `None` if it does.
+/// Why the page cache of `filesystem` under `kernel` cannot hold folios of a leaf's order, whether
+/// by reading or by MADV_COLLAPSE; `None` if it can.
 pub fn large_folio_obstacle(
     filesystem: Filesystem,
     kernel: Kernel,
@@ -160,8 +160,8 @@ pub fn large_folio_obstacle(
     if kind == LeafKind::Pmd && kernel.collapses_read_only_files() {
         return None;
     }
-    // The rule for all filesystems is about those that hold large folios anyway; and what
-    // MADV_COLLAPSE makes are PMD leaves.
+    // The rule for all filesystems concerns those that hold large folios anyway, and
+    // MADV_COLLAPSE makes PMD leaves only.
     let collapse = first_rule(Topic::Collapse, filesystem)
         .filter(|rule| rule.filesystem.is_some() && kind == LeafKind::Pmd);
     let rules = [first_rule(Topic::LargeFolios, filesystem), collapse];
@@ -181,29 +181,29 @@ pub fn large_folio_obstacle(
 /// The reach of one text segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TextReach {
-    /// Which of the given segments.
+    /// Index among the given segments.
     pub segment: usize,
-    /// Addresses of whole windows that this text shares with its mapping; they may begin before
-    /// the text and end after it. Empty if there are none.
+    /// Addresses of the whole windows that hold some of this text in its mapping. They may begin
+    /// before the text and end after it. Empty if no window holds any.
     pub windows: Span,
     /// File offset of the first window.
     pub offset: u64,
     /// Text bytes inside the windows.
     pub reached: u64,
-    /// What keeps the rest out.
+    /// The obstacles for the remaining text.
     pub causes: Vec<Cause>,
 }
 
 /// How much of an image's text a leaf can map.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reach {
-    /// The leaf in question.
+    /// The leaf.
     pub leaf: Leaf,
     /// Text bytes of the image.
     pub text: u64,
     /// Text bytes in windows.
     pub reached: u64,
-    /// Segment by segment.
+    /// The reach of each segment.
     pub segments: Vec<TextReach>,
 }
 
@@ -219,7 +219,7 @@ impl Reach {
 }
 
 /// The reach of `leaf` into the text among `segments`, mapped with base pages of `page` at a load
-/// bias of which `bias` is known. Holds if the page cache has folios of the leaf's order.
+/// bias of which `bias` is known. It assumes that the page cache has folios of the leaf's order.
 pub fn reach(segments: &[Segment], page: Leaf, leaf: Leaf, bias: Bias) -> Reach {
     let vmas = vmas(segments, page);
     let texts = segments
@@ -262,8 +262,8 @@ fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: B
                 == segment.vaddr.wrapping_sub(segment.offset)
     });
     let Some(vma) = vma else {
-        // Without a mapping of its own it is incongruent even modulo the page, or all of it lies
-        // in a page that the next segment is mapped over.
+        // The segment has no mapping of its own: it is incongruent even modulo the page, or lies
+        // wholly in a page that the next segment is mapped over.
         return none(vec![match delta {
             0 => Cause::Small,
             by => Cause::Incongruent { by },
@@ -275,7 +275,7 @@ fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: B
         causes.push(Cause::Writable);
     }
     if vma.addresses.len() < leaf.bytes() {
-        // Nothing about its place could make room for a window.
+        // No load address could make room for a window.
         causes.push(Cause::Small);
         return none(causes);
     }
@@ -307,9 +307,9 @@ fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: B
     }
 }
 
-/// The file ranges, in whole windows, that must be in folios of the leaf's order for every
-/// read-only mapping of the image to be mapped by leaves as far as its layout allows: what to warm.
-/// Ranges ascend and do not overlap. An alignment that `bias` does not promise is taken as given.
+/// The file ranges to warm, in whole windows. They must be in folios of the leaf's order before
+/// leaves can map every read-only mapping of the image as far as its layout allows. Ranges ascend
+/// and do not overlap. An alignment that `bias` does not promise is assumed.
 pub fn windows_in_file(segments: &[Segment], page: Leaf, leaf: Leaf, bias: Bias) -> Vec<Span> {
     let residue = if bias.align < leaf { 0 } else { bias.residue };
     let mut ranges: Vec<Span> = vmas(segments, page)
@@ -338,7 +338,7 @@ pub fn windows_in_file(segments: &[Segment], page: Leaf, leaf: Leaf, bias: Bias)
     ranges
 }
 
-/// The whole windows inside `addresses` once a bias of `residue` is added, as unbiased addresses.
+/// The whole windows inside `addresses` after a bias of `residue` is added, as unbiased addresses.
 fn whole_windows(addresses: Span, leaf: Leaf, residue: u64) -> Span {
     let start = leaf.align_up(addresses.start + residue);
     let end = leaf.align_down(addresses.end + residue);

@@ -143,7 +143,7 @@ fn a_filesystem_without_large_folios_serves_where_collapsing_works() {
         obstacle(Filesystem::Tmpfs, (5, 15), pmd),
         Some(Cause::Kernel { needs })
     );
-    // A block of PTEs is not what MADV_COLLAPSE makes.
+    // MADV_COLLAPSE does not make blocks of PTEs.
     for (filesystem, version, kind) in [
         (Filesystem::Tmpfs, (7, 2), LeafKind::Contpte),
         (Filesystem::Other, (7, 3), pmd),
@@ -173,7 +173,7 @@ fn a_kernel_for_read_only_files_collapses_them_on_any_filesystem() {
         }
     }
     assert!(by_kind(LeafKind::Contpte, kernel(6, 12)).is_some());
-    // Neither MADV_COLLAPSE nor the option is in these.
+    // These versions have neither MADV_COLLAPSE nor the option.
     for kernel in [kernel(6, 0), kernel(7, 2)] {
         assert!(by_kind(LeafKind::Pmd, kernel).is_some());
         assert!(collapse_obstacle(Filesystem::Btrfs, kernel, Leaf::M2).is_some());
@@ -181,7 +181,7 @@ fn a_kernel_for_read_only_files_collapses_them_on_any_filesystem() {
 }
 
 proptest! {
-    /// Against the definition: a text page counts if its window lies inside the mapping.
+    /// Compares with the definition: a text page counts if its window lies inside the mapping.
     #[test]
     fn agrees_with_counting_pages(
         vaddr in 0u64..2048, delta in 0u64..1024, pages in 1u64..4096, shift in 13u32..22,

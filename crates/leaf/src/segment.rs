@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Every address and file offset a [`Segment`] names lies below this (2^56), so that sums of two of
-/// them, and rounding up to any [`crate::Leaf`], stay inside `u64`. User address spaces end far
+/// Every address and file offset of a [`Segment`] lies below this limit (2^56), so that sums of two
+/// of them, and rounding up to any [`crate::Leaf`], stay inside `u64`. User address spaces end far
 /// below it (2^47 on x86-64, 2^52 on arm64, 2^56 with 5-level paging).
 pub const LIMIT: u64 = 1 << 56;
 
-/// A half-open range of addresses or of file offsets, in bytes. `start <= end <= LIMIT` for those
-/// of a [`Segment`].
+/// A half-open range of addresses or of file offsets, in bytes. `start <= end <= LIMIT` holds for
+/// the spans of a [`Segment`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Span {
     /// First byte.
@@ -99,7 +99,7 @@ pub struct Segment {
     pub filesz: u64,
     /// p_memsz: bytes in memory; those beyond p_filesz are zero.
     pub memsz: u64,
-    /// p_align as found in the file: 0 and 1 mean none, else it should be a power of two.
+    /// p_align as the file gives it: 0 and 1 mean none; any other value should be a power of two.
     pub align: u64,
     /// p_flags.
     pub perms: Perms,
@@ -127,7 +127,7 @@ pub enum SegmentError {
         memsz: u64,
     },
     /// p_align is neither 0 nor a power of two (gABI, p_align).
-    #[error("segment at {vaddr:#x} has an alignment of {align:#x}, which is no power of two")]
+    #[error("segment at {vaddr:#x} has an alignment of {align:#x}, which is not a power of two")]
     Alignment {
         /// p_vaddr.
         vaddr: u64,
@@ -185,7 +185,7 @@ impl Segment {
         Span::new(self.offset, self.offset + self.filesz)
     }
 
-    /// Text is what this project is about: bytes of a PT_LOAD with PF_X.
+    /// Whether the segment is text: a PT_LOAD with PF_X.
     pub fn is_text(&self) -> bool {
         self.perms.exec && self.filesz > 0
     }

@@ -1,5 +1,5 @@
-//! The policies of this crate and of the kernel series are the same: the C headers of `kernel/`
-//! are compiled here and answer the same questions.
+//! The policies of this crate and of the kernel series are the same: a test compiles the C headers
+//! of `kernel/` and compares their answers to the same questions.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::Command;
 
 use hugetext_leaf::{ExecFault, ExecRead, Geometry, Leaf, Perms, Segment, load_leaf};
 
-/// How many questions each test asks.
+/// Number of questions of each test.
 const CASES: usize = 300_000;
 
-/// Answers of the C program `kernel/twins/NAME.c` to `questions`.
+/// The answers of the C program `kernel/twins/NAME.c` to `questions`.
 fn ask(name: &str, questions: &[u64]) -> Vec<u64> {
     let twins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/twins");
     let scratch = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -50,7 +50,7 @@ fn ask(name: &str, questions: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// A fixed sequence of numbers (SplitMix64), so that a failure repeats.
+/// A fixed sequence of numbers (SplitMix64), so that a failure repeats on the next run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -75,7 +75,7 @@ impl Numbers {
         self.next() >> shift
     }
 
-    /// A number that lies on a multiple of 2^`order`, or one beside it, or anywhere.
+    /// A multiple of 2^`order`, a number next to one, or any number.
     fn near(&mut self, order: u32, multiples: u64) -> u64 {
         let base = self.below(multiples) << order;
         match self.below(6) {
@@ -160,7 +160,7 @@ fn both_read_the_same_for_a_fault_on_text() {
         );
         leaves += usize::from(read.order > fault.base_order);
     }
-    // The questions are worth asking only if both outcomes are common.
+    // The test is useful only if both outcomes are common.
     assert!((CASES / 20..CASES * 19 / 20).contains(&leaves), "{leaves}");
 }
 

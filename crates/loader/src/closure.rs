@@ -1,4 +1,4 @@
-//! A program and everything its loader maps before it runs.
+//! A program and everything that its loader maps before the program runs.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,11 +15,11 @@ use crate::environment::Environment;
 use crate::ld_cache::LdCache;
 use crate::search::{Asker, Glibc, Musl, Search, path};
 
-/// How an object got into a process.
+/// Why an object is mapped in a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// It is what was executed.
+    /// It is the executed program.
     Program,
     /// PT_INTERP of the program: the dynamic loader itself.
     Interpreter,
@@ -29,26 +29,27 @@ pub enum Role {
     Library,
 }
 
-/// Which dynamic loader a program names.
+/// The dynamic loader that a program names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loader {
-    /// None: a static program, or a library by itself, which is searched as glibc would.
+    /// None: a static program, or a library on its own. Libraries of the latter are searched by the
+    /// rules of glibc.
     None,
     /// glibc's.
     Glibc,
     /// musl's.
     Musl,
-    /// One whose rules this project does not know: no libraries are listed.
+    /// A loader whose rules this project does not know: no libraries are listed.
     Unknown,
 }
 
 /// A file that is mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// The path by which the loader opens it; symbolic links are not resolved.
+    /// The path by which the loader opens it. Symbolic links are not resolved.
     pub path: PathBuf,
-    /// How it got in.
+    /// Why it is mapped.
     pub role: Role,
     /// Device and inode.
     pub inode: (u64, u64),
@@ -59,22 +60,22 @@ pub struct Object {
 /// A library that the search did not find.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Its name as asked for.
+    /// The requested name.
     pub name: PathBuf,
     /// The object that needs it.
     pub needed_by: PathBuf,
 }
 
-/// A program with the libraries it is started with; those that it opens later (dlopen) are not
-/// known from its headers.
+/// A program with the libraries that are mapped at its start. Its headers do not name the libraries
+/// that it opens later (dlopen).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
-    /// Whose rules were followed.
+    /// The loader whose rules were followed.
     pub loader: Loader,
-    /// The program, the interpreter, then the libraries in load order (breadth first); each file
-    /// once.
+    /// The program, the interpreter, then the libraries in load order (breadth first). Each file is
+    /// listed once.
     pub objects: Vec<Object>,
-    /// What was asked for and not found.
+    /// The requested libraries that were not found.
     pub missing: Vec<Missing>,
 }
 
@@ -86,30 +87,30 @@ pub enum ClosureError {
     Open {
         /// The program.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The program is no ELF file this project reads.
+    /// The program is not an ELF file that this project can read.
     #[error("{path}: {source}")]
     Image {
         /// The program.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: ImageError,
     },
 }
 
-/// A closure of more objects than this is cut off: a loader would run out of time before.
+/// A closure of more objects is cut off: a loader would take too long to start it.
 const MAX_OBJECTS: usize = 4096;
 
-/// Finds what the loader of `program` maps at its start, in a process with this environment and
-/// the working directory of the caller.
+/// Finds the files that the loader of `program` maps at its start, in a process with this
+/// environment and the working directory of the caller.
 pub fn closure(program: &Path, environment: &Environment) -> Result<Closure, ClosureError> {
     Finder::new(environment).closure(program)
 }
 
-/// Finds the closures of many programs, in processes with this environment and the working directory
-/// of the caller, and opens each library once.
+/// Finds the closures of many programs, in processes with this environment and the working
+/// directory of the caller, and opens each library once.
 #[derive(Debug)]
 pub struct Finder<'e> {
     environment: &'e Environment,
@@ -118,7 +119,7 @@ pub struct Finder<'e> {
 }
 
 impl<'e> Finder<'e> {
-    /// Has found nothing yet.
+    /// A finder that has opened no library yet.
     pub fn new(environment: &'e Environment) -> Finder<'e> {
         Finder {
             environment,
@@ -151,8 +152,8 @@ impl<'e> Finder<'e> {
             by_inode: HashMap::new(),
             missing: Vec::new(),
         };
-        // The kernel resolves the program's path before the loader sees it (AT_EXECFN is not used
-        // for $ORIGIN, /proc/self/exe is).
+        // The kernel resolves the program's path before the loader sees it. $ORIGIN follows
+        // /proc/self/exe, not AT_EXECFN.
         let origin = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
         walk.add(&opened, program, Role::Program, None, &origin);
         if let Some(interpreter) = interpreter {
@@ -195,7 +196,7 @@ impl<'e> Finder<'e> {
         search
     }
 
-    /// The library at `path`, if there is one that can be read.
+    /// The library at `path`, if the path exists and can be read.
     fn library(&mut self, path: &Path) -> Option<Rc<Opened>> {
         if let Some(known) = self.libraries.get(path) {
             return known.clone();
@@ -232,7 +233,7 @@ fn search(loader: Loader, interpreter: Option<&Path>, machine: Machine) -> Searc
     };
     let interpreter = interpreter.unwrap_or(Path::new(usual));
     let installed = fs::canonicalize(interpreter).unwrap_or_else(|_| interpreter.to_owned());
-    // Like glibc, without a cache it can read it goes on with the directories.
+    // Like glibc, the search continues with the directories if the cache cannot be read.
     let cache = fs::read("/etc/ld.so.cache").ok();
     let cache = cache.and_then(|bytes| LdCache::parse(bytes).ok());
     Search::Glibc(Glibc::new(&installed, cache, platform))
@@ -267,7 +268,7 @@ struct Node {
     object: Object,
     asker: Asker,
     needed: Vec<Vec<u8>>,
-    /// DT_SONAME, and the names under which it was asked for: later requests for them are met.
+    /// DT_SONAME and the names by which it was requested. Later requests for them need no search.
     answers_to: Vec<Vec<u8>>,
     /// The node that loaded it.
     parent: Option<usize>,
@@ -284,7 +285,8 @@ struct Walk<'f, 'e> {
 }
 
 impl Walk<'_, '_> {
-    /// Visits the objects in load order; those found on the way are appended and visited too.
+    /// Visits the objects in load order. Objects found during the visit are appended and visited
+    /// too.
     fn follow(&mut self) {
         let mut index = 0;
         while let Some(node) = self.nodes.get(index) {
@@ -318,7 +320,7 @@ impl Walk<'_, '_> {
         }
         let candidates = self.candidates(name, by);
         let found = candidates.iter().find_map(|candidate| {
-            // Files of another architecture are passed over, and so is what cannot be read.
+            // Like the loader, the search skips files of another architecture and unreadable files.
             let opened = self.finder.library(candidate)?;
             (opened.image.machine == self.machine).then_some((opened, candidate))
         });
@@ -344,7 +346,7 @@ impl Walk<'_, '_> {
         vec![path(&self.search.tokens(origin).expand(name))]
     }
 
-    /// The object, the one that loaded it, and so on up to the program.
+    /// The object, the object that loaded it, and so on up to the program.
     fn chain(&self, from: usize) -> Vec<&Asker> {
         let parent = |node: &&Node| node.parent.and_then(|parent| self.nodes.get(parent));
         std::iter::successors(self.nodes.get(from), parent)
@@ -352,8 +354,8 @@ impl Walk<'_, '_> {
             .collect()
     }
 
-    /// Adds a file unless it is there already; its index either way. `from` is where its $ORIGIN
-    /// is taken from.
+    /// Adds a file unless it is already listed, and returns its index. `from` gives the directory
+    /// for its $ORIGIN.
     fn add(
         &mut self,
         opened: &Opened,
@@ -369,7 +371,7 @@ impl Walk<'_, '_> {
         let index = *place.insert(self.nodes.len());
         let names = opened.names.clone();
         let absolute = std::path::absolute(from).unwrap_or_else(|_| from.to_owned());
-        // musl goes by the names asked for alone.
+        // musl compares requested names only.
         let soname = names.soname.filter(|_| !self.musl);
         self.nodes.push(Node {
             object: Object {
@@ -380,7 +382,7 @@ impl Walk<'_, '_> {
             },
             asker: Asker {
                 origin: absolute.parent().unwrap_or(Path::new("/")).to_owned(),
-                // DT_RUNPATH makes glibc forget DT_RPATH, and musl prefer it.
+                // With DT_RUNPATH, glibc ignores DT_RPATH, and musl prefers DT_RUNPATH.
                 rpath: names.rpath.filter(|_| names.runpath.is_none()),
                 runpath: names.runpath,
                 no_default_paths: names.no_default_paths,

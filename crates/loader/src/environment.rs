@@ -1,4 +1,4 @@
-//! What the loader takes from the process it runs in.
+//! The part of a process's environment that the loader uses.
 
 use std::os::unix::ffi::OsStringExt;
 
@@ -14,7 +14,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// That of the calling process: what a program it executes will see.
+    /// The environment of the calling process, which a program that it executes inherits.
     pub fn current() -> Environment {
         let variable = |name| std::env::var_os(name).map(OsStringExt::into_vec);
         Environment {

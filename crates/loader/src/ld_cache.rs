@@ -1,9 +1,9 @@
-//! /etc/ld.so.cache.
+//! Reads /etc/ld.so.cache.
 
-/// Why a file is no cache this project reads.
+/// Why a file is not a cache that this project can read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LdCacheError {
-    /// Neither the magic of glibc ≥ 2.2 nor the older table in front of it.
+    /// The file has neither the magic of glibc ≥ 2.2 nor the older table in front of it.
     #[error("not a glibc-ld.so.cache1.1 file")]
     Magic,
     /// The table of libraries reaches beyond the end of the file.
@@ -11,15 +11,15 @@ pub enum LdCacheError {
     Truncated,
 }
 
-/// A cache of library names and where they lie (glibc sysdeps/generic/dl-cache.h, `struct
+/// A cache of library names and their paths (glibc sysdeps/generic/dl-cache.h, `struct
 /// cache_file_new`). Every offset in it is checked at use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LdCache {
-    /// From the new-format header on: the offsets of strings count from there.
+    /// The file from the new-format header on. The offsets of strings count from there.
     bytes: Vec<u8>,
     /// Number of libraries.
     count: usize,
-    /// Where the header says the extensions begin; 0 for none.
+    /// The offset of the extensions that the header gives; 0 for none.
     extensions: usize,
 }
 
@@ -69,9 +69,10 @@ impl LdCache {
         })
     }
 
-    /// The paths recorded for a library name: those under the given glibc-hwcaps subdirectories
-    /// first, in their order, then the plain ones. Entries for other architectures are among
-    /// them, as the files tell. Entries under the legacy hwcaps (dropped by glibc 2.37) are not.
+    /// The paths recorded for a library name: first those under the given glibc-hwcaps
+    /// subdirectories, in their order, then the others. They include entries for other
+    /// architectures; the files tell the architecture. Entries under the legacy hwcaps (dropped by
+    /// glibc 2.37) are left out.
     pub fn lookup(&self, name: &[u8], hwcaps: &[&str]) -> Vec<&[u8]> {
         let mut found: Vec<(usize, &[u8])> = (0..self.count)
             .filter_map(|index| self.entry(index))
@@ -82,8 +83,8 @@ impl LdCache {
         found.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// The place of an entry among those of its name, best first; `None` where this processor may
-    /// not use it.
+    /// The rank of an entry among those of its name, best first; `None` if this processor cannot
+    /// use it.
     fn rank(&self, hwcap: u64, hwcaps: &[&str]) -> Option<usize> {
         if hwcap == 0 {
             return Some(hwcaps.len());
@@ -102,7 +103,8 @@ impl LdCache {
             return None;
         }
         let sections = self.usize(directory.checked_add(4)?)?;
-        // Bounded by the file, whatever the count says: a section beyond its end is None.
+        // The length is bounded by the file, whatever the count is: a section beyond its end is
+        // None.
         for section in 0..sections {
             let at = section
                 .checked_mul(16)?
@@ -136,7 +138,7 @@ impl LdCache {
         self.bytes.get(usize::try_from(offset).ok()?..)
     }
 
-    /// Compares without looking for the string's end, which most entries need not.
+    /// Compares without a search for the string's end, since most entries differ early.
     fn string_is(&self, offset: u32, name: &[u8]) -> bool {
         self.from(offset)
             .and_then(|text| text.strip_prefix(name))
@@ -169,8 +171,8 @@ fn u32_at(bytes: &[u8], offset: usize) -> Option<usize> {
     usize::try_from(u32::from_ne_bytes(bytes.try_into().ok()?)).ok()
 }
 
-/// Where the new format begins behind the old one (ldconfig --format=compat, the default before
-/// glibc 2.32): after its entries, aligned for a 64-bit value.
+/// The offset of the new format behind the old one (ldconfig --format=compat, the default before
+/// glibc 2.32): after the old entries, aligned for a 64-bit value.
 fn old_table_len(bytes: &[u8]) -> Option<usize> {
     u32_at(bytes, OLD_HEADER_LEN - 4)?
         .checked_mul(OLD_ENTRY_LEN)?
@@ -184,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A cache with these (name, path, hwcap index or none) entries and these hwcaps names.
+    /// A cache with these entries (name, path, hwcap index or none) and these hwcaps names.
     fn cache(entries: &[(&str, &str, Option<u64>)], hwcaps: &[&str]) -> Vec<u8> {
         let mut strings = Vec::new();
         let strings_at = HEADER_LEN + entries.len() * ENTRY_LEN;

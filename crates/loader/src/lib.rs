@@ -1,8 +1,8 @@
-//! Which files the dynamic loader would map for a program.
+//! Finds the files that the dynamic loader would map for a program.
 //!
-//! A decision made from the files' own headers: nothing is run, and nothing but the files the
-//! loader itself would look at is opened. The rules are those of glibc (elf/dl-load.c,
-//! elf/dl-cache.c; glibc 2.36) and of musl (ldso/dynlink.c; musl 1.2).
+//! The files' own headers decide. Nothing is run, and only the files that the loader itself would
+//! look at are opened. The rules are those of glibc (elf/dl-load.c, elf/dl-cache.c; glibc 2.36) and
+//! of musl (ldso/dynlink.c; musl 1.2).
 
 mod closure;
 mod environment;

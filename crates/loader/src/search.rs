@@ -1,4 +1,4 @@
-//! Where each loader looks for a library named without a slash, in order.
+//! The paths at which each loader looks for a library named without a slash, in order.
 
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,12 +8,12 @@ use crate::environment::Environment;
 use crate::ld_cache::LdCache;
 use crate::tokens::Tokens;
 
-/// An object that asks for a library, as far as the search depends on it.
+/// An object that requests a library, with the facts that its search depends on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asker {
-    /// The directory it lies in.
+    /// The directory of the object.
     pub(crate) origin: PathBuf,
-    /// DT_RPATH, where it has no DT_RUNPATH.
+    /// DT_RPATH, if the object has no DT_RUNPATH.
     pub(crate) rpath: Option<Vec<u8>>,
     /// DT_RUNPATH.
     pub(crate) runpath: Option<Vec<u8>>,
@@ -21,7 +21,7 @@ pub(crate) struct Asker {
     pub(crate) no_default_paths: bool,
 }
 
-/// One loader's search rules, with what they depend on on this machine.
+/// One loader's search rules, with the facts of this machine that they depend on.
 #[derive(Debug)]
 pub(crate) enum Search {
     /// glibc's ld.so.
@@ -31,8 +31,8 @@ pub(crate) enum Search {
 }
 
 impl Search {
-    /// The files to try, in order. `chain` is the object that asks, then the one that loaded it,
-    /// and so on up to the program.
+    /// The files to try, in order. `chain` is the object that requests the library, then the object
+    /// that loaded it, and so on up to the program.
     pub(crate) fn candidates(
         &self,
         name: &[u8],
@@ -45,7 +45,7 @@ impl Search {
         }
     }
 
-    /// What `$ORIGIN` and the like stand for in an object of this directory.
+    /// The values of `$ORIGIN` and the other tokens in an object of this directory.
     pub(crate) fn tokens<'a>(&'a self, origin: &'a Path) -> Tokens<'a> {
         match self {
             Search::Glibc(glibc) => glibc.tokens(origin),
@@ -58,7 +58,7 @@ impl Search {
 #[derive(Debug)]
 pub(crate) struct Glibc {
     cache: Option<LdCache>,
-    /// What `$LIB` stands for.
+    /// The value of `$LIB`.
     lib: Vec<u8>,
     /// AT_PLATFORM.
     platform: Vec<u8>,
@@ -67,9 +67,9 @@ pub(crate) struct Glibc {
 }
 
 impl Glibc {
-    /// Distributions build the default directories and `$LIB` into the loader; which ones follows
-    /// from where the loader itself lies, since it is installed beside the C library:
-    /// `lib/TRIPLET`, `lib64` or `lib`.
+    /// Distributions build the default directories and `$LIB` into the loader. The directory of the
+    /// loader tells which ones, since the loader is installed next to the C library: `lib/TRIPLET`,
+    /// `lib64` or `lib`.
     pub(crate) fn new(interpreter: &Path, cache: Option<LdCache>, platform: &str) -> Glibc {
         let home = interpreter.parent().unwrap_or(Path::new("/lib"));
         let last = home.file_name().map_or(&b"lib"[..], OsStrExt::as_bytes);
@@ -160,12 +160,12 @@ impl Glibc {
 /// musl's rules (ldso/dynlink.c, `load_library`).
 #[derive(Debug)]
 pub(crate) struct Musl {
-    /// The system directories: of /etc/ld-musl-ARCH.path, or built in.
+    /// The system directories: from /etc/ld-musl-ARCH.path, or the built-in ones.
     system: Vec<PathBuf>,
 }
 
 impl Musl {
-    /// `interpreter` as PT_INTERP names it: `PREFIX/lib/ld-musl-ARCH.so.1`; the list of
+    /// Reads `PREFIX/lib/ld-musl-ARCH.so.1` from `interpreter`, which PT_INTERP names. The list of
     /// directories is `PREFIX/etc/ld-musl-ARCH.path`.
     pub(crate) fn new(interpreter: &Path) -> Musl {
         let list = musl_path_file(interpreter).and_then(|path| fs::read(path).ok());
@@ -181,7 +181,7 @@ impl Musl {
             directories.extend(musl_directories(list));
         }
         for asker in chain {
-            // To musl the two are one, and objects further down inherit both.
+            // musl treats both alike, and objects further down inherit both.
             let Some(list) = asker.runpath.as_ref().or(asker.rpath.as_ref()) else {
                 continue;
             };
@@ -195,7 +195,7 @@ impl Musl {
             .collect()
     }
 
-    /// Whether musl answers for this library itself (`reserved` in `load_library`).
+    /// Whether musl itself provides this library (`reserved` in `load_library`).
     pub(crate) fn is_own(name: &[u8]) -> bool {
         let Some(rest) = name.strip_prefix(b"lib") else {
             return false;

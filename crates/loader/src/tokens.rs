@@ -1,12 +1,12 @@
-//! $ORIGIN, $LIB and $PLATFORM in search paths and names.
+//! Expands $ORIGIN, $LIB and $PLATFORM in search paths and names.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What the tokens stand for, for one object.
+/// The values of the tokens for one object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tokens<'a> {
-    /// The directory of the object that the path or name stands in.
+    /// The directory of the object that contains the path or name.
     pub(crate) origin: &'a Path,
     /// `lib`, `lib64` or `lib/TRIPLET`; musl has no such token.
     pub(crate) lib: Option<&'a [u8]>,
@@ -15,7 +15,7 @@ pub(crate) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// musl's: $ORIGIN alone.
+    /// The tokens of musl: $ORIGIN only.
     pub(crate) fn origin_only(origin: &'a Path) -> Tokens<'a> {
         Tokens {
             origin,
@@ -24,7 +24,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// `text` with `$NAME` and `${NAME}` replaced. An unknown name stays as it is, as in glibc.
+    /// Replaces `$NAME` and `${NAME}` in `text`. An unknown name stays unchanged, as in glibc.
     pub(crate) fn expand(&self, text: &[u8]) -> Vec<u8> {
         let mut expanded = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -69,7 +69,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Whether a token may end where `rest` begins: `$ORIGINAL` is no `$ORIGIN`.
+/// Whether a token may end where `rest` begins: `$ORIGINAL` is not `$ORIGIN`.
 fn ends_a_name(rest: &[u8]) -> bool {
     rest.first()
         .is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')

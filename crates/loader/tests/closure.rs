@@ -1,4 +1,4 @@
-//! The closure against what the loaders of this machine do.
+//! Compares the closure with the behaviour of the loaders of this machine.
 
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use std::process::Command;
 
 use hugetext_loader::{Closure, Environment, Loader, Role, closure};
 
-/// The libraries the loader itself lists (LD_TRACE_LOADED_OBJECTS), symbolic links resolved;
-/// `None` where the program is static or not there.
+/// The libraries that the loader itself lists (LD_TRACE_LOADED_OBJECTS), symbolic links resolved;
+/// `None` if the program is static or missing.
 fn traced(program: &Path, library_path: Option<&str>) -> Option<BTreeSet<PathBuf>> {
     let mut command = Command::new(program);
     command.env("LD_TRACE_LOADED_OBJECTS", "1");
@@ -54,7 +54,7 @@ fn programs(directory: &str, limit: usize) -> Vec<PathBuf> {
         closure(path, &Environment::default())
             .is_ok_and(|closure| closure.loader == Loader::Glibc && closure.objects.len() > 1)
     });
-    // Spread over the alphabet, so that a limit does not mean the letter a.
+    // The sample is spread over the alphabet, so that a limit does not select the letter a.
     let step = paths.len().div_ceil(limit).max(1);
     paths.into_iter().step_by(step).collect()
 }
@@ -232,7 +232,7 @@ fn follows_musl() {
         eprintln!("skipped: no musl-gcc");
         return;
     }
-    // To musl both tags are one, and inherited.
+    // musl treats both tags alike, and objects inherit them.
     for tag in ["--disable-new-dtags", "--enable-new-dtags"] {
         let directory = tempfile::tempdir().unwrap();
         let program = build_chain("musl-gcc", directory.path(), tag);

@@ -1,5 +1,5 @@
-//! Any bytes: reading, planning, rewriting and verifying neither panic nor overflow, and whatever
-//! is rewritten is verified to be the same program.
+//! For any bytes, reading, planning, rewriting and verifying neither panic nor overflow, and a
+//! rewritten file is verified to be the same program.
 
 #![no_main]
 
@@ -43,13 +43,13 @@ fuzz_target!(|data: &[u8]| {
             panic!("{strategy:?}: {difference}\n{image:#?}\n{plan:#?}");
         }
     }
-    // Two unrelated files, to walk the paths on which verification fails.
+    // Two unrelated files reach the paths on which verification fails.
     let (one, other) = file.split_at(file.len() / 2);
     let _ = verify(one, other);
     let _ = verify(file, one);
 });
 
-/// A leaf of two pages lets small files, which are fast to try, hold windows.
+/// With a leaf of two pages, small files can hold windows. They are fast to try.
 fn leaf(choice: u8) -> Leaf {
     match choice >> 6 {
         0 => Leaf::K64,

@@ -1,4 +1,4 @@
-//! Comparing ranges of two files without holding them.
+//! Compares ranges of two files without holding them in memory.
 
 use hugetext_leaf::Span;
 
@@ -8,16 +8,16 @@ use crate::image::Image;
 use crate::source::ReadAt;
 use crate::verify::{Difference, Stretch};
 
-/// Bytes compared at a time.
+/// Number of bytes compared at a time.
 const CHUNK: usize = 1 << 18;
 
 /// Bytes of the ELF64 file header.
 const FILE_HEADER: u64 = 64;
 
-/// What is known of the bytes from an offset of the old file and one of the new file on.
+/// What is known of the bytes from an offset in the old file and one in the new file on.
 pub(super) type Known<'a> = dyn Fn(u64, u64) -> Stretch + 'a;
 
-/// Two files, and room to compare them in.
+/// Two files, with buffers to compare them in.
 pub(super) struct Comparer<'a, O: ?Sized, N: ?Sized> {
     pub(super) old: &'a O,
     pub(super) old_image: &'a Image,
@@ -26,8 +26,8 @@ pub(super) struct Comparer<'a, O: ?Sized, N: ?Sized> {
     known: &'a Known<'a>,
     old_buffer: Vec<u8>,
     new_buffer: Vec<u8>,
-    /// Header tables by their place in the old and in the new file. They differ by purpose, and
-    /// are compared by meaning elsewhere.
+    /// The ranges of the header tables in the old and in the new file. Their bytes may differ;
+    /// other code compares their meaning.
     tables: [(&'static str, Span, u64); 3],
 }
 
@@ -64,8 +64,8 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         }
     }
 
-    /// Checks that the range `old` of the old file has the bytes found at `new` in the new one,
-    /// header tables excepted: those must be at corresponding places.
+    /// Checks that the range `old` of the old file has the bytes at `new` in the new one. Header
+    /// tables are exempt, but must be at corresponding offsets.
     pub(super) fn same(
         &mut self,
         what: &'static str,
@@ -119,8 +119,8 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         Ok(())
     }
 
-    /// Checks that each byte from `new` on is zero or as in the range `old` of the old file, which
-    /// may reach beyond its end; it is loaded at `address`.
+    /// Checks that each byte from `new` on is zero or equal to its counterpart in the range `old`
+    /// of the old file, which may extend beyond its end. The range is loaded at `address`.
     pub(super) fn same_or_zero(
         &mut self,
         old: Span,
@@ -141,7 +141,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         self.zero(rest, address + checked)
     }
 
-    /// Checks that the range `file` of the new file is zero; it is loaded at `address`.
+    /// Checks that the range `file` of the new file is zero. The range is loaded at `address`.
     pub(super) fn zero(&mut self, file: Span, address: u64) -> Result<(), Difference> {
         for (at, len) in chunks(file.len()) {
             let buffer = self.new_buffer.get_mut(..len).ok_or(beyond())?;
@@ -168,7 +168,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         Ok(true)
     }
 
-    /// `len` bytes, at most a chunk, of either file.
+    /// Reads `len` bytes, at most a chunk, of either file.
     fn read_both(&mut self, old: u64, new: u64, len: usize) -> Result<(&[u8], &[u8]), Difference> {
         let a = self.old_buffer.get_mut(..len).ok_or(beyond())?;
         let b = self.new_buffer.get_mut(..len).ok_or(beyond())?;
@@ -178,7 +178,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
     }
 }
 
-/// `len` bytes cut into chunks: where each begins, and its length.
+/// Cuts `len` bytes into chunks: the start and length of each.
 fn chunks(len: u64) -> impl Iterator<Item = (u64, usize)> {
     (0..len).step_by(CHUNK).map(move |at| {
         (

@@ -1,4 +1,4 @@
-//! The headers of two files, compared by meaning.
+//! Compares the headers of two files by meaning.
 
 use hugetext_leaf::{Leaf, Segment, Span};
 use object::LittleEndian as LE;
@@ -12,7 +12,7 @@ use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::source::{ReadAt, read_range};
 
-/// Everything in the ELF header but e_phoff, e_shoff and e_phnum.
+/// Every field of the ELF header except e_phoff, e_shoff and e_phnum.
 pub(super) fn file_header<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
 where
     O: ReadAt + ?Sized,
@@ -61,8 +61,8 @@ fn raw_header(
         .map_err(|()| ImageError::Truncated(WHAT))
 }
 
-/// Program headers other than PT_LOAD and PT_NULL, which means nothing: the same ones in the same
-/// order, with the same bytes.
+/// Program headers other than PT_LOAD and PT_NULL must be the same, in the same order, with the
+/// same bytes. PT_NULL has no meaning.
 pub(super) fn program_headers<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
 where
     O: ReadAt + ?Sized,
@@ -80,7 +80,7 @@ where
         let index = old.len().min(new.len());
         return Err(Difference::ProgramHeader {
             index,
-            what: "being there",
+            what: "presence",
         });
     }
     for (index, (old, new)) in old.iter().zip(&new).enumerate() {
@@ -94,7 +94,7 @@ where
             ..*new
         };
         if place != *old {
-            return Err(differs("more than its offset"));
+            return Err(differs("a field other than its offset"));
         }
         let span = Span::new(old.offset, old.offset.saturating_add(old.filesz));
         comparer.same("the content of a program header", span, new.offset)?;
@@ -102,7 +102,7 @@ where
     Ok(())
 }
 
-/// PT_PHDR names the program header table (gABI); if it did, it still must.
+/// PT_PHDR names the program header table (gABI). If the old one did, the new one must.
 fn same_pt_phdr<O, N>(
     comparer: &Comparer<'_, O, N>,
     old: &ProgramHeader,
@@ -122,16 +122,16 @@ where
         && (old.p_type, old.align) == (new.p_type, new.align)
         && old.filesz.wrapping_sub(old.memsz) == new.filesz.wrapping_sub(new.memsz);
     if !same {
-        return Err("more than its place and size");
+        return Err("a field other than its offset and size");
     }
     if names_table(old, comparer.old_image) && !names_table(new, comparer.new_image) {
-        return Err("naming the program header table");
+        return Err("the range of the program header table");
     }
     Ok(())
 }
 
-/// What loaders compute from a PT_LOAD besides bytes and rights: where it begins, what it must be
-/// aligned to, and which pages it covers.
+/// The facts that loaders compute from a PT_LOAD besides bytes and rights: its first address, its
+/// alignment, and the pages that it covers.
 pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
     let loads = |image: &Image| -> Vec<ProgramHeader> {
         let headers = image.headers.iter();
@@ -147,11 +147,11 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
             what,
         };
         let Some(index) = old.segments.iter().position(|s| s.vaddr == segment.vaddr) else {
-            return Err(differs("does not begin where one did"));
+            return Err(differs("does not begin where an old one did"));
         };
         let (Some(before), Some(before_header)) = (old.segments.get(index), old_headers.get(index))
         else {
-            return Err(differs("does not begin where one did"));
+            return Err(differs("does not begin where an old one did"));
         };
         if header.paddr != before_header.paddr {
             return Err(differs("has another physical address"));
@@ -161,7 +161,7 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
             return Err(differs("has other flags"));
         }
         if segment.align < before.align {
-            return Err(differs("is aligned less"));
+            return Err(differs("has a smaller alignment"));
         }
         // Page tables and p_align: glibc refuses a PT_LOAD that is not congruent to its p_align
         // (elf/dl-load.c, _dl_map_object_from_fd()).
@@ -181,7 +181,8 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
     pages_apart(old, new)
 }
 
-/// Neighbours that shared no page still share none, so that neither mapping covers the other's.
+/// Adjacent segments that shared no page must still share none, so that neither mapping covers the
+/// other.
 fn pages_apart(old: &Image, new: &Image) -> Result<(), Difference> {
     let smallest = old.segments.iter().map(|segment| segment.align).min();
     let page = Leaf::from_bytes(smallest.unwrap_or(0))

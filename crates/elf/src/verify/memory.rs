@@ -1,4 +1,4 @@
-//! The memory image of two files, compared address by address.
+//! Compares the memory images of two files, address by address.
 
 use hugetext_leaf::{Perms, Segment, Span};
 
@@ -6,8 +6,8 @@ use super::bytes::Comparer;
 use super::{Difference, PermissionChange, SMALLEST_PAGE, Verified};
 use crate::source::ReadAt;
 
-/// Every address of the old image has the same bytes and rights in the new one; what the new one
-/// has in addition holds zeros, or what the rest of the page before it held.
+/// Every address of the old image has the same bytes and rights in the new one. Addresses that only
+/// the new one has hold zeros, or the bytes of the rest of the page before them.
 pub(super) fn compare<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<Verified, Difference>
 where
     O: ReadAt + ?Sized,
@@ -47,7 +47,7 @@ where
     Ok(verified)
 }
 
-/// Only read-only data that becomes executable is a change worth listing; others are not allowed.
+/// Only read-only data that becomes executable is listed as a change. Other changes are errors.
 fn permission_change(
     from: Perms,
     to: Perms,
@@ -96,7 +96,7 @@ where
     zeros(comparer, new, bss)
 }
 
-/// `addresses` lie in the memory of `new`; those that come from its file must be zero there.
+/// `addresses` lie in the memory of `new`. Those that come from its file must be zero there.
 fn zeros<O, N>(
     comparer: &mut Comparer<'_, O, N>,
     new: &Segment,
@@ -114,7 +114,7 @@ where
     comparer.zero(Span::new(start, start + from_file.len()), from_file.start)
 }
 
-/// The part of `addresses` that the last page of an old segment shows already: the range of the old
+/// The part of `addresses` that the last page of an old segment already shows: the range of the old
 /// file that is seen there, and the address where it ends. Some linkers fill it with traps.
 fn page_tail(addresses: Span, segments: &[Segment]) -> Option<(Span, u64)> {
     let before = segments.iter().find(|segment| {

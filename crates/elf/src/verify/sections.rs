@@ -1,4 +1,4 @@
-//! The sections of two files, compared by place, name and content.
+//! Compares the sections of two files by offset, name and content.
 
 use hugetext_leaf::Span;
 use object::LittleEndian as LE;
@@ -10,9 +10,9 @@ use crate::purpose::is_payload;
 use crate::sections::{Names, Section, read_batch};
 use crate::source::ReadAt;
 
-/// The same sections in the same order: symbols, relocations, notes, versions and debug
-/// information are all sections, or lie in segments, or both. Names are the same because their
-/// offsets are and the section that holds them is.
+/// The sections must be the same in the same order. Symbols, relocations, notes, versions and debug
+/// information are sections, or lie in segments, or both. Names are the same because their offsets
+/// and the section that holds them are.
 pub(super) fn compare<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
 where
     O: ReadAt + ?Sized,
@@ -22,10 +22,10 @@ where
     let differs = |index, what| Difference::Section { index, what };
     if old.section_table.count != new.section_table.count {
         let index = old.section_table.count.min(new.section_table.count);
-        return Err(differs(index, "being there"));
+        return Err(differs(index, "presence"));
     }
     if old.section_names != new.section_names {
-        return Err(differs(new.section_names, "holding the names"));
+        return Err(differs(new.section_names, "its use for the section names"));
     }
     let names = Names::read(
         comparer.old,
@@ -42,7 +42,7 @@ where
             .map_err(Difference::New)?;
         for (index, (raw, after)) in (first..).zip(batch.iter().zip(&new_batch)) {
             if !same_but_offset(raw, after) {
-                return Err(differs(index, "more than its offset"));
+                return Err(differs(index, "a field other than its offset"));
             }
             let (before, after) = (Section::from(raw), Section::from(after));
             let is_loaded = before.is_loaded(old) && after.is_loaded(new);
@@ -50,12 +50,12 @@ where
             if before.offset != after.offset && is_payload(&before, name, is_loaded) {
                 return Err(differs(
                     index,
-                    "its offset, by which the program perhaps finds it",
+                    "its offset, by which the program may find it",
                 ));
             }
             if !is_loaded {
                 let end = before.offset.checked_add(before.file_size());
-                let end = end.ok_or(differs(index, "a size that cannot be"))?;
+                let end = end.ok_or(differs(index, "its size, which overflows"))?;
                 let span = Span::new(before.offset, end);
                 comparer.same("a section", span, after.offset)?;
             }

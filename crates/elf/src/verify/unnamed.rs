@@ -1,4 +1,4 @@
-//! What no header names, compared by its offset: who looks for it knows nothing else.
+//! Compares bytes that no header names by their offset, since a reader can know nothing else.
 
 use hugetext_leaf::Span;
 
@@ -7,7 +7,7 @@ use super::bytes::Comparer;
 use crate::source::ReadAt;
 use crate::unnamed::{payload_in, unnamed};
 
-/// What either file has beyond its headers, the other has at the same offset.
+/// Bytes that no header names in one file are at the same offset in the other.
 pub(super) fn compare<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
 where
     O: ReadAt + ?Sized,

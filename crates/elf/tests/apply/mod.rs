@@ -1,4 +1,4 @@
-//! Operations carried out in memory; for tests and for fuzzing.
+//! Carries out operations in memory, for tests and fuzzing.
 
 use hugetext_elf::Operation;
 

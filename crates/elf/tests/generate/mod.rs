@@ -1,15 +1,15 @@
-//! ELF files made up from numbers.
+//! Generates ELF files from numbers.
 
 use proptest::prelude::*;
 
-/// A PT_LOAD to lay out after the one before it.
+/// A PT_LOAD to lay out after the previous one.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     /// Unmapped pages before it.
     pub(crate) skip: u64,
-    /// How far its offset in the first page is from the end of the one before, bytes.
+    /// The distance of its offset in the first page from the end of the previous one, bytes.
     pub(crate) gap: u64,
-    /// Pages the file is padded by, beyond what congruence asks for.
+    /// Pages of padding in the file, beyond those that congruence needs.
     pub(crate) padding: u64,
     /// Bytes from the file.
     pub(crate) filesz: u64,
@@ -30,9 +30,9 @@ pub(crate) struct Program {
     pub(crate) loads: Vec<Load>,
     /// Bytes of a section that is not loaded.
     pub(crate) comment: u64,
-    /// Whether there is a section header table.
+    /// Whether the file has a section header table.
     pub(crate) sections: bool,
-    /// Whether bytes that no header names are set; else they are zeros, as linkers leave them.
+    /// Whether bytes that no header names are set; otherwise they are zeros, as linkers leave them.
     pub(crate) payload: bool,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
     (base, loads, 0u64..9000, any::<bool>()).prop_map(|(base, loads, comment, sections)| Program {
         base,
         loads,
-        // Without a header that names it, it would count as appended data.
+        // Without a header that names it, it would count as data after the image.
         comment: if sections { comment } else { 0 },
         sections,
         payload: false,
@@ -72,8 +72,8 @@ pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
 }
 
 impl Program {
-    /// The bytes of the file. Every byte that is not a header depends on its offset, so that
-    /// moved bytes cannot be taken for others.
+    /// The bytes of the file. Every byte that is not in a header depends on its offset, so that
+    /// moved bytes differ from all others.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let headers = self.place();
         let end = headers
@@ -144,7 +144,7 @@ impl Program {
                     let page =
                         (end.next_multiple_of(PAGE) + load.skip * PAGE).next_multiple_of(align);
                     let free = last.offset + last.filesz + load.gap;
-                    // The least offset from `free` on that is congruent to an address in `page`.
+                    // The lowest offset from `free` on that is congruent to an address in `page`.
                     let offset = free + load.padding * PAGE;
                     (page + offset % align, offset)
                 }

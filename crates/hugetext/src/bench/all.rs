@@ -12,13 +12,13 @@ use crate::output::Output;
 /// Run every benchmark, tlb with an empty compile by cc1
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Smaller sizes and fewer rounds: to see that everything works, not to believe the figures
+    /// Use smaller sizes and fewer rounds, as a functional test; the figures are unreliable
     #[arg(long)]
     quick: bool,
 }
 
-/// Answers `hugetext bench all`. A benchmark whose answer is no is told of and left out; if all
-/// are, so is the answer.
+/// Runs `hugetext bench all`. A benchmark whose answer is no is reported and left out. If all
+/// answers are no, the answer is no.
 pub(super) fn run(
     arguments: &Arguments,
     interrupt: &Interrupt,
@@ -56,7 +56,7 @@ pub(super) fn run(
     }
 }
 
-/// The misses of an empty compile, if there are an emulator and a compiler.
+/// The TLB misses of an empty compile, if an emulator and a compiler are available.
 fn misses(output: &Output) -> Result<Option<Comparison>, Failure> {
     let Some(compiler) = exec::compiler() else {
         return Ok(None);

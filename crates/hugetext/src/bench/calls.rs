@@ -1,5 +1,6 @@
-//! `hugetext bench cold` and `hugetext bench random`: calls into a big mapped file, one stub a base
-//! page. The first sweep pays for page faults, random calls after it for page walks and TLB misses.
+//! `hugetext bench cold` and `hugetext bench random`: calls into a big mapped file with one stub
+//! per base page. The first sweep pays for page faults; random calls after it pay for page walks
+//! and TLB misses.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +27,7 @@ use crate::warm::Ground;
 /// Seed of the order of random calls, which is the same for every side and round.
 const SEED: u64 = 0x6361_6c6c;
 
-/// Call text of a big file, in small folios, in huge ones, misaligned, and on a huge tmpfs
+/// Call text of a big file in small folios, in huge folios, misaligned, and on a huge tmpfs
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -37,17 +38,17 @@ pub(crate) struct Arguments {
     /// Random calls in a round
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     calls: u32,
-    /// Where to make the files, which have no name and leave nothing behind [default: the directory
+    /// Directory for the files, which have no name and leave nothing behind [default: the directory
     /// for temporary files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
-    /// Give up when it takes longer
+    /// Stop with an error after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
 }
 
 impl Arguments {
-    /// What is measured when nothing is said.
+    /// The default settings.
     pub(super) fn usual(quick: bool) -> Arguments {
         Arguments {
             rounds: Rounds::usual(quick),
@@ -59,7 +60,7 @@ impl Arguments {
     }
 }
 
-/// Which of the two.
+/// The benchmark of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The first sweep.
@@ -68,7 +69,7 @@ pub(super) enum Kind {
     Random,
 }
 
-/// Answers `hugetext bench cold` and `hugetext bench random`; both from the same rounds.
+/// Runs `hugetext bench cold` and `hugetext bench random`, both from the same rounds.
 pub(super) fn run(
     arguments: &Arguments,
     kinds: &[Kind],
@@ -93,11 +94,11 @@ struct Mapped {
     name: &'static str,
     file: StubFile,
     residue: u64,
-    /// Keeps the state: DAMON and other reclaim drop what nobody touches for seconds.
+    /// Holds the state: DAMON and other reclaim drop pages that were not touched for seconds.
     held: Option<FileMapping>,
 }
 
-/// The sides, the small folios first.
+/// The sides. The first is the one with small folios.
 struct Files {
     sides: Vec<Mapped>,
     len: u64,
@@ -150,7 +151,7 @@ impl Files {
     }
 }
 
-/// Where the files are made.
+/// The directory of the files.
 struct Place<'p> {
     path: &'p Path,
     directory: &'p File,
@@ -159,7 +160,7 @@ struct Place<'p> {
 }
 
 impl Place<'_> {
-    /// Checks before the first write that disk and memory hold what is to be made.
+    /// Checks before the first write that the disk and memory have room for the files.
     fn has_room(&self) -> Result<(), Failure> {
         let needed = self.len.saturating_mul(3);
         has_room(self.path, needed)?;
@@ -168,11 +169,11 @@ impl Place<'_> {
             return Ok(());
         }
         let (memory, needed) = (bytes(memory), bytes(needed));
-        let problem = format!("{memory} of memory is too little for files of {needed}");
+        let problem = format!("{memory} of memory is not enough for files of {needed}");
         Err(Failure::at(self.path, problem).remedy("lower --size"))
     }
 
-    /// A file whose page cache is in a state and kept there.
+    /// A file whose page cache is brought into a state and held there.
     fn in_state(
         &self,
         state: WindowState,
@@ -188,15 +189,16 @@ impl Place<'_> {
             WindowState::Huge => {}
             _ => windows.make_small().map_err(failed)?,
         }
-        // Held before it is looked at: some machines drop what was read a moment ago. The lock
-        // fails where RLIMIT_MEMLOCK is small; every round counts what is mapped huge.
+        // The pages are locked before the check: some machines drop pages a moment after they were
+        // read. mlock fails where RLIMIT_MEMLOCK is small; every round counts the bytes mapped
+        // huge.
         let held = windows.map().map_err(failed)?;
         let locked = held.lock().is_ok();
         let cache = windows.state().map_err(failed)?;
         if cache.count(state) != cache.windows.len() {
             let problem = match state {
-                WindowState::Huge => "its filesystem gives no huge folios",
-                _ => "its filesystem gives no small folios, or memory is short",
+                WindowState::Huge => "its filesystem made no huge folios",
+                _ => "its filesystem made no small folios, or memory is short",
             };
             let failure = Failure::at(self.path, problem);
             return Err(Stop::No(
@@ -212,7 +214,7 @@ impl Place<'_> {
     }
 }
 
-/// What one side did in each round.
+/// The results of one side, round by round.
 #[derive(Default)]
 struct Times {
     cold: Vec<f64>,
@@ -235,7 +237,7 @@ fn measure(
         false => Vec::new(),
     };
     let mut times: Vec<Times> = files.sides.iter().map(|_| Times::default()).collect();
-    // The first round warms processor and kernel up, and is not counted.
+    // The first round warms up the processor and kernel, and is not counted.
     let warm_up = (0..files.sides.len()).collect();
     let orders = std::iter::once(warm_up).chain(arguments.rounds.orders(files.sides.len()));
     for (round, order) in orders.enumerate() {
@@ -284,7 +286,7 @@ fn comparison(kind: Kind, arguments: &Arguments, files: &Files, times: &[Times])
         Kind::Random => (
             "random",
             format!(
-                "{} at random into {size} of text that was swept before, {rounds}",
+                "{} at random into {size} of text that was swept first, {rounds}",
                 count(arguments.calls, "call")
             ),
             "random calls",

@@ -1,5 +1,5 @@
-//! What every benchmark yields: measures of a few sides, the first of which the others are
-//! compared with, round by round.
+//! The result of every benchmark: measures of several sides. The others are compared with the first
+//! side, round by round.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,12 @@ use super::stats::Estimate;
 pub(crate) struct Comparison {
     /// Its name on the command line.
     pub(crate) benchmark: String,
-    /// What was measured, in a line.
+    /// What was measured, in one line.
     pub(crate) title: String,
-    /// What each side is, and by which facts it is known to have been so.
+    /// The description of each side, with the facts that verify its state.
     pub(crate) sides: Vec<Side>,
     pub(crate) measures: Vec<Measure>,
-    /// What a reader must know to judge the figures.
+    /// Facts that the reader needs to judge the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Comparison {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Side {
     pub(crate) name: String,
-    /// What was verified of it.
+    /// The verified facts of it.
     pub(crate) state: String,
 }
 
@@ -33,24 +33,25 @@ pub(crate) struct Side {
 pub(crate) struct Measure {
     pub(crate) name: String,
     pub(crate) unit: Unit,
-    /// One for each side, in their order.
+    /// One entry for each side, in the order of the sides.
     pub(crate) values: Vec<Value>,
 }
 
-/// A quantity of one side.
+/// A quantity of one side, estimated from its rounds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Value {
     #[serde(flatten)]
     pub(crate) estimate: Estimate,
-    /// This side over the first one: the median of the ratio in each round, which need not be the
-    /// ratio of the medians. Absent for the first, and where the first is nothing in some round.
+    /// This side over the first one: the median of the ratio in each round. It may differ from the
+    /// ratio of the medians. Absent for the first side, and where the first side is zero in a
+    /// round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<Estimate>,
     /// The value of each round.
     pub(crate) rounds: Vec<f64>,
 }
 
-/// What a measure counts.
+/// The unit of a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unit {
@@ -58,14 +59,14 @@ pub(crate) enum Unit {
     Count,
     Bytes,
     PerSecond,
-    /// How many times as much.
+    /// A factor.
     Factor,
-    /// Of a thousand instructions.
+    /// Per thousand instructions.
     PerThousand,
 }
 
 impl Measure {
-    /// A measure from the values of each side, one a round; `None` if a side has none.
+    /// A measure from the values of each side, one per round; `None` if a side has no value.
     pub(crate) fn new(
         name: impl Into<String>,
         unit: Unit,
@@ -87,8 +88,8 @@ impl Measure {
     }
 }
 
-/// `rounds` over `first`, pair by pair; `None` where the first is nothing in any of them, as what is
-/// counted in ticks can be: the pairs that are left would be no fair sample.
+/// `rounds` over `first`, pair by pair. `None` if a value of `first` is zero, as counts in ticks
+/// can be: the remaining pairs would be a biased sample.
 fn ratio(first: &[f64], rounds: &[f64]) -> Option<Estimate> {
     let pairs = first.iter().zip(rounds);
     let ratios = pairs.map(|(first, own)| (*first > 0.0).then(|| own / first));
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_rounds() {
-        // The machine slows down tenfold half way; the ratio does not see it.
+        // The machine slows down tenfold half way; the ratio stays the same.
         let sides = [10.0, 9.0].map(|time| [[time; 3], [time * 10.0; 3]].concat());
         let sides = sides.to_vec();
         let measure = Measure::new("wall", Unit::Seconds, sides).unwrap();

@@ -1,4 +1,4 @@
-//! Room for what a benchmark writes, looked for before the first byte.
+//! Checks the free space for the files of a benchmark before it writes the first byte.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use hugetext_host::free_bytes;
 use crate::failure::Failure;
 use crate::table::bytes;
 
-/// The directory a user named, or that for temporary files.
+/// The directory that the user named, or the directory for temporary files.
 pub(super) fn directory(named: Option<&PathBuf>) -> PathBuf {
     named.cloned().unwrap_or_else(std::env::temp_dir)
 }
@@ -21,7 +21,7 @@ pub(super) fn has_room(directory: &Path, needed: u64) -> Result<(), Failure> {
         return Ok(());
     }
     let problem = format!(
-        "{} free is too little for files of {}",
+        "{} free is not enough for files of {}",
         bytes(free),
         bytes(needed)
     );

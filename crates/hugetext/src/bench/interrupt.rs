@@ -1,4 +1,4 @@
-//! Ctrl-C and time limits: the work ends, and named temporary files go with it.
+//! Ctrl-C and time limits: the work ends, and named temporary files are removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use crate::failure::{Failure, plain};
 /// Remembers that the user wants to stop.
 pub(super) struct Interrupt {
     stop: Arc<AtomicBool>,
-    /// The signal that said so; 0 before.
+    /// The number of that signal; 0 before it comes.
     signal: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
-    /// From now on SIGINT and SIGTERM are remembered. A second one ends the process at once.
+    /// From now on, records SIGINT and SIGTERM. A second signal ends the process at once.
     pub(super) fn watch() -> Result<Interrupt, Failure> {
         let (stop, signal) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         for number in [SIGINT, SIGTERM] {
@@ -32,7 +32,7 @@ impl Interrupt {
         Ok(Interrupt { stop, signal })
     }
 
-    /// An error once a signal came.
+    /// An error if a signal came.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.stop.load(Ordering::Relaxed) {
             true => Err(Failure::new("bench", "interrupted")),
@@ -40,7 +40,7 @@ impl Interrupt {
         }
     }
 
-    /// The exit status once a signal came, as shells have it.
+    /// The exit status for the signal, as shells report it.
     pub(super) fn status(&self) -> Option<u8> {
         match self.signal.load(Ordering::Relaxed) {
             0 => None,
@@ -48,7 +48,7 @@ impl Interrupt {
         }
     }
 
-    /// From now on, at most `seconds`.
+    /// A limit of `seconds` from now.
     pub(super) fn within(&self, seconds: u64) -> Bounds<'_> {
         Bounds {
             interrupt: self,
@@ -58,7 +58,7 @@ impl Interrupt {
     }
 }
 
-/// How long a benchmark may go on.
+/// The time limit of a benchmark.
 pub(super) struct Bounds<'i> {
     interrupt: &'i Interrupt,
     seconds: u64,
@@ -66,7 +66,7 @@ pub(super) struct Bounds<'i> {
 }
 
 impl Bounds<'_> {
-    /// An error once a signal came or the time is up.
+    /// An error if a signal came or the time is up.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.interrupt.check()?;
         match self.end {

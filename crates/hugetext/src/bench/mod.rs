@@ -1,4 +1,4 @@
-//! `hugetext bench`: what huge text is worth, measured on this machine.
+//! `hugetext bench`: measures on this machine what huge pages for text are worth.
 
 mod all;
 mod calls;
@@ -36,9 +36,9 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Benchmark {
     Exec(exec::Arguments),
-    /// First calls into each page of a big file: what page faults cost
+    /// Time first calls into each page of a big file, which pay for page faults
     Cold(calls::Arguments),
-    /// Random calls into a big file: what page walks and TLB misses cost
+    /// Time random calls into a big file, which pay for page walks and TLB misses
     Random(calls::Arguments),
     Mprotect(mprotect::Arguments),
     Rmap(rmap::Arguments),
@@ -50,24 +50,24 @@ enum Benchmark {
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
-    /// The machine in a line.
+    /// The machine, in one line.
     summary: String,
-    /// What was run.
+    /// The command line that was run.
     invocation: String,
     benchmarks: Vec<Comparison>,
 }
 
-/// A result read back from `--json`.
+/// A result that was read from `--json` output.
 #[derive(Debug, Deserialize)]
 pub(crate) struct BenchmarkFile {
-    /// The machine it was measured on, in a line.
+    /// The machine it was measured on, in one line.
     pub(crate) summary: String,
-    /// What was run.
+    /// The command line that was run.
     pub(crate) invocation: String,
     pub(crate) benchmarks: Vec<Comparison>,
 }
 
-/// Why there is no result.
+/// Why no result exists.
 #[derive(Debug)]
 enum Stop {
     /// The machine does not allow the comparison: the answer is no.
@@ -82,10 +82,10 @@ impl From<Failure> for Stop {
     }
 }
 
-/// Answers `hugetext bench`.
+/// Runs `hugetext bench`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     if let Benchmark::Tlb(arguments) = &arguments.benchmark {
-        // It compares layouts, not sides, and has a report of its own.
+        // This one compares layouts, not sides, so its report is separate.
         return tlb::run(arguments, output);
     }
     let stop = Interrupt::watch()?;

@@ -1,7 +1,7 @@
-//! `hugetext bench mprotect`: does this kernel change the rights of a large folio's pages in one
-//! batch (Linux 6.17, mm/mprotect.c), or page by page?
+//! `hugetext bench mprotect`: measures whether this kernel changes the rights of a large folio's
+//! pages in one batch (Linux 6.17, mm/mprotect.c), or page by page.
 //!
-//! Where it does not, large folios that are mapped by PTEs cost as much as base pages, or more.
+//! Page by page, large folios that PTEs map cost as much as base pages, or more.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -27,22 +27,22 @@ pub(crate) struct Arguments {
     /// Rounds; each measures every side
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: u32,
-    /// How much memory; files are a quarter of it
+    /// Size of the memory; files are a quarter of it
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     size: u64,
     /// Changes to read-only and back in a round
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     loops: u32,
-    /// Where to make the files, which have no name [default: the directory for temporary files]
+    /// Directory for the files, which have no name [default: the directory for temporary files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
-    /// Give up when it takes longer
+    /// Stop with an error after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
 }
 
 impl Arguments {
-    /// What is measured when nothing is said.
+    /// The default settings.
     pub(super) fn usual(quick: bool) -> Arguments {
         Arguments {
             rounds: if quick { 2 } else { 6 },
@@ -56,7 +56,7 @@ impl Arguments {
 
 /// The folios of the thread's T2.
 const BLOCK: Leaf = Leaf::K64;
-const FOLIOS_HIDDEN: &str = "folio sizes show to root alone";
+const FOLIOS_HIDDEN: &str = "folio sizes are visible to root only";
 const READ_WRITE: Perms = Perms {
     read: true,
     write: true,
@@ -69,7 +69,7 @@ struct Subject {
     memory: Written,
 }
 
-/// Answers `hugetext bench mprotect`.
+/// Runs `hugetext bench mprotect`.
 pub(super) fn run(
     arguments: &Arguments,
     interrupt: &Interrupt,
@@ -130,7 +130,7 @@ fn failed(error: &io::Error) -> Failure {
     Failure::new("memory", plain(error))
 }
 
-/// Base pages, huge pages mapped by PTEs, and 64K folios where the system is set to give them.
+/// Base pages, huge pages mapped by PTEs, and 64K folios if the system is set to make them.
 fn memory(len: usize, leaf: Leaf, page: Leaf, notes: &mut Vec<String>) -> io::Result<Vec<Subject>> {
     let mut subjects = vec![Subject {
         side: Side {
@@ -150,7 +150,7 @@ fn memory(len: usize, leaf: Leaf, page: Leaf, notes: &mut Vec<String>) -> io::Re
     Ok(subjects)
 }
 
-/// The thread's T1, or why not.
+/// The thread's T1, or the reason that it cannot be made.
 fn split(len: usize, page: Leaf, leaf: Leaf) -> io::Result<Result<Subject, String>> {
     let memory = Written::in_huge_pages(len, page, leaf)?;
     let before = huge_bytes(memory.region().span())?;
@@ -172,20 +172,20 @@ fn split(len: usize, page: Leaf, leaf: Leaf) -> io::Result<Result<Subject, Strin
     Ok(Ok(Subject { side, memory }))
 }
 
-/// The thread's T2, or why not.
+/// The thread's T2, or the reason that it cannot be made.
 fn blocks(len: usize, page: Leaf, leaf: Leaf) -> io::Result<Result<Subject, String>> {
     match anonymous_folios(BLOCK).as_deref() {
-        None => return Ok(Err("this kernel has no setting for them".to_owned())),
+        None => return Ok(Err("this kernel has no setting for this size".to_owned())),
         Some("never") => {
             let path = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
-            return Ok(Err(format!("{path} is never")));
+            return Ok(Err(format!("{path} is set to never")));
         }
         Some(_) => {}
     }
     let memory = Written::in_folios(len, BLOCK, page, leaf)?;
     let state = match in_folios(memory.region().span(), BLOCK) {
         Some(found) if found < len as u64 / 10 * 9 => {
-            return Ok(Err(format!("the kernel gave {}", bytes(found))));
+            return Ok(Err(format!("the kernel made {}", bytes(found))));
         }
         Some(found) => format!("{} in folios of {BLOCK}", bytes(found)),
         None => FOLIOS_HIDDEN.to_owned(),
@@ -197,7 +197,7 @@ fn blocks(len: usize, page: Leaf, leaf: Leaf) -> io::Result<Result<Subject, Stri
     Ok(Ok(Subject { side, memory }))
 }
 
-/// The same over the page cache, where the size of the writes decides that of the folios.
+/// The same for the page cache, where the size of the writes decides the size of the folios.
 fn files(arguments: &Arguments, leaf: Leaf, page: Leaf) -> Result<Vec<Subject>, Failure> {
     let path = directory(arguments.directory.as_ref());
     let failed = |error: io::Error| Failure::io(&path, &error);

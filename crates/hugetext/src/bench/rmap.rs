@@ -1,9 +1,10 @@
-//! `hugetext bench rmap`: what contention on the `i_mmap` of a few files costs an exec storm.
+//! `hugetext bench rmap`: measures what contention on the `i_mmap` locks of a few files costs an
+//! exec storm.
 //!
 //! Every mapping of a file is inserted into its inode's `i_mmap` tree and removed from it under one
 //! lock. A storm of small dynamic programs takes the locks of libc, ld.so and the program several
-//! times for each exec. Fewer mappings (merged files) and more inodes (replicas) are the remedies
-//! that need no other kernel.
+//! times for each exec. Fewer mappings (merged files) and more inodes (replicas) are remedies that
+//! work on an unchanged kernel.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -32,7 +33,7 @@ use crate::output::Output;
 use crate::program::Program;
 use crate::table::count;
 
-/// Start a small dynamic program from many workers at once, its files as they are, merged, and
+/// Start a small dynamic program from many workers at once, with its files unchanged, merged, and
 /// replicated
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -41,23 +42,24 @@ pub(crate) struct Arguments {
     /// Starts by each worker in a round
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     per_round: u32,
-    /// The most workers; 1, 2, 4 and so on up to it are measured [default: the processors]
+    /// The largest number of workers; 1, 2, 4 and so on up to it are measured [default: the
+    /// processors]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     workers: Option<u32>,
     /// The program, run without arguments
     #[arg(long, value_name = "PATH", default_value = "/bin/true")]
     program: PathBuf,
-    /// Where to make the files, which are removed afterwards [default: the directory for temporary
+    /// Directory for the files, which are removed afterwards [default: the directory for temporary
     /// files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
-    /// Kill a start that takes longer
+    /// Kill a start after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 }
 
 impl Arguments {
-    /// What is measured when nothing is said.
+    /// The default settings.
     pub(super) fn usual(quick: bool) -> Arguments {
         Arguments {
             rounds: Rounds::usual(quick),
@@ -83,7 +85,7 @@ struct Layout {
     groups: Vec<Vec<OsString>>,
 }
 
-/// Answers `hugetext bench rmap`.
+/// Runs `hugetext bench rmap`.
 pub(super) fn run(
     arguments: &Arguments,
     interrupt: &Interrupt,
@@ -102,7 +104,7 @@ pub(super) fn run(
 
     let counts = worker_counts(most);
     let bar = output.progress("rounds", u64::from(arguments.rounds.rounds));
-    // rates[count][layout]: starts a second, one a round.
+    // rates[count][layout]: starts per second, one value per round.
     let mut rates = vec![vec![Vec::new(); layouts.len()]; counts.len()];
     for order in arguments.rounds.orders(layouts.len()) {
         for index in order {
@@ -123,7 +125,7 @@ pub(super) fn run(
     Ok(vec![comparison(arguments, layouts, &counts, rates)?])
 }
 
-/// 1, 2, 4 and so on, and the most.
+/// 1, 2, 4 and so on, and the maximum.
 fn worker_counts(most: usize) -> Vec<usize> {
     let doubling = std::iter::successors(Some(1usize), |count| count.checked_mul(2));
     doubling
@@ -133,7 +135,7 @@ fn worker_counts(most: usize) -> Vec<usize> {
 }
 
 impl Layout {
-    /// Starts a second by `workers` at once.
+    /// Starts per second by `workers` at once.
     fn storm(
         &self,
         workers: usize,
@@ -167,7 +169,7 @@ impl Layout {
         })
     }
 
-    /// Mappings of files that one start makes; `None` where ptrace is not permitted.
+    /// The number of file mappings that one start makes; `None` if ptrace is not permitted.
     fn mappings(&self, limit: Duration) -> Option<f64> {
         let mut command = command(self.groups.first())?;
         let instance = Instance::start(&mut command).ok()?;
@@ -243,8 +245,7 @@ fn comparison(
     }
     let mut notes = Vec::new();
     if counts.last().is_none_or(|most| *most < 16) {
-        notes
-            .push("the lock is contended from dozens of processors on; few show little".to_owned());
+        notes.push("contention on the lock is small below dozens of processors".to_owned());
     }
     Ok(Comparison {
         benchmark: "rmap".to_owned(),
@@ -260,8 +261,9 @@ fn comparison(
     })
 }
 
-/// The files as they are, merged, and a copy of loader and libraries for each worker. All are
-/// started the same way, by their loader, so that no path on the machine has to change.
+/// The layouts: the files unchanged, merged, and a copy of the loader and libraries for each
+/// worker. The loader starts all of them in the same way, so that no path on the machine has to
+/// change.
 fn layouts(
     program: &Path,
     directory: &Path,
@@ -278,7 +280,7 @@ fn layouts(
     let loader = files.iter().find(|object| object.role == Role::Interpreter);
     let loader = &loader
         .ok_or_else(|| {
-            Failure::at(program, "not dynamically linked").remedy("name another --program")
+            Failure::at(program, "not dynamically linked").remedy("choose another with --program")
         })?
         .path;
     let layout = |name: &str, state: String, groups| Layout {
@@ -344,7 +346,7 @@ fn layouts(
     ])
 }
 
-/// The program started by its loader.
+/// The program, started by its loader.
 fn through(loader: &Path, search: OsString, program: &Path) -> Vec<OsString> {
     vec![
         loader.into(),
@@ -362,8 +364,8 @@ fn copy(path: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     Ok(to)
 }
 
-/// A copy with its read-only segments in one mapping: whether the layout allowed that. Leaves do
-/// not matter here, so the windows are base pages.
+/// A copy with its read-only segments in one mapping. Returns whether the layout allowed that.
+/// Leaves do not matter here, so the windows are base pages.
 fn merge(path: &Path, directory: &Path, page: Leaf) -> Result<bool, Failure> {
     let program = Program::open(path)?;
     let options = Options {
@@ -376,7 +378,7 @@ fn merge(path: &Path, directory: &Path, page: Leaf) -> Result<bool, Failure> {
         return Ok(false);
     };
     let failed = |error| Failure::io(&to, &error);
-    // A new file: the copy keeps its content if the rewriting is refused.
+    // The copy is a new file, so it keeps its content if the rewriting is refused.
     let new = directory.join(".new");
     let file = File::options()
         .read(true)

@@ -1,25 +1,25 @@
-//! Rounds: every side is measured in every round, in an order that favours none.
+//! Rounds: every side is measured in every round, in an order that favours no side.
 
 use clap::Args;
 
-/// How often to measure.
+/// The number of rounds.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Rounds {
-    /// Rounds; each measures every side
+    /// Number of rounds; each measures every side
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: u32,
 }
 
 impl Rounds {
-    /// As many as when nothing is said.
+    /// The default number of rounds.
     pub(super) fn usual(quick: bool) -> Rounds {
         Rounds {
             rounds: if quick { 2 } else { 12 },
         }
     }
 
-    /// The order of `sides` in each round. Neighbouring rounds go opposite ways and each pair
-    /// begins with another side, so that a drift of the machine falls on all alike.
+    /// The order of `sides` in each round. Adjacent rounds run in opposite directions, and each
+    /// pair begins with another side, so that a drift of the machine affects all sides equally.
     pub(crate) fn orders(self, sides: usize) -> impl Iterator<Item = Vec<usize>> {
         (0..self.rounds as usize).map(move |round| {
             let mut order: Vec<usize> = (0..sides).collect();

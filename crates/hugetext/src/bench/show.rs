@@ -1,4 +1,4 @@
-//! Benchmarks as text: a table and a plot for each.
+//! Formats benchmarks as text: a table and a plot for each.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::table::{bytes, figures};
 /// Columns of a plot between its smallest and largest value.
 const WIDTH: usize = 50;
 
-/// All of a report.
+/// The text of a whole report.
 pub(super) fn report(report: &Report) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", report.machine);
@@ -37,7 +37,7 @@ fn one(comparison: &Comparison) -> String {
     text
 }
 
-/// Two sides stand side by side; more below each other.
+/// The table: two sides stand next to each other, more of them below each other.
 fn table(comparison: &Comparison) -> String {
     let names: Vec<&str> = comparison
         .sides
@@ -85,7 +85,7 @@ fn long_table(comparison: &Comparison, names: &[&str]) -> String {
 const RATIO: &str =
     " ratio: the median of each round's ratio, which need not be the ratio of the medians\n";
 
-/// What a ratio is, where there is one.
+/// The explanation of a ratio, if the table has one.
 fn legend(comparison: &Comparison) -> String {
     let values = comparison.measures.iter().flat_map(|m| &m.values);
     match values.clone().any(|value| value.ratio.is_some()) {
@@ -94,7 +94,7 @@ fn legend(comparison: &Comparison) -> String {
     }
 }
 
-/// `0.886 (0.880 to 0.893)`; without the interval where there is none or it has no width.
+/// `0.886 (0.880 to 0.893)`; without the interval if it is absent or has no width.
 pub(crate) fn ratio(value: &Value) -> String {
     let Some(Estimate { median, interval }) = value.ratio else {
         return "-".to_owned();
@@ -120,7 +120,7 @@ pub(crate) fn amount(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Each side's rounds on one scale: `·` a round, `├─┤` the interval if there is one, `●` the median.
+/// Each side's rounds on one scale: `·` a round, `├─┤` the interval if known, `●` the median.
 fn plot(comparison: &Comparison, measure: &Measure) -> String {
     let rounds = || measure.values.iter().flat_map(|value| &value.rounds);
     let low = rounds().copied().fold(f64::INFINITY, f64::min);
@@ -162,7 +162,7 @@ fn plot(comparison: &Comparison, measure: &Measure) -> String {
     let _ = writeln!(text, "  {:margin$}  {low}{:gap$}{high}", "", "");
     let spread = match measure.values.iter().any(|v| v.estimate.interval.is_some()) {
         true => format!("├─┤ its {CONFIDENCE} % interval"),
-        false => format!("without an interval, which takes {LEAST_ROUNDS} rounds"),
+        false => format!("without an interval, which needs {LEAST_ROUNDS} rounds"),
     };
     let _ = writeln!(text, "  {}: · a round, ● median, {spread}", measure.name);
     text

@@ -1,24 +1,24 @@
-//! Medians and how far to trust them.
+//! Medians and their bootstrap intervals.
 
 use serde::{Deserialize, Serialize};
 use statrs::statistics::{Data, OrderStatistics};
 
-/// Resamples for an interval.
+/// Number of resamples for an interval.
 const RESAMPLES: usize = 4000;
 /// The share of resampled medians that an interval holds, in percent.
 pub(crate) const CONFIDENCE: usize = 95;
-/// Every interval comes from the same resamples, so that the same figures give the same interval.
+/// Every interval uses the same resamples, so that the same figures give the same interval.
 const SEED: u64 = 0x7465_7874;
 
-/// Fewer rounds give no interval: all of five hold the median in 1 - 2/2^5 = 93.75 % of samples, so
-/// that no part of them can hold it in 95 %.
+/// The minimum number of rounds for an interval. All of five rounds hold the median in
+/// 1 - 2/2^5 = 93.75 % of samples, so no part of them can hold it in 95 %.
 pub(crate) const LEAST_ROUNDS: usize = 6;
 
-/// The median of a sample, and how far to trust it.
+/// The median of a sample, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Estimate {
     pub(crate) median: f64,
-    /// Absent where there were fewer than [`LEAST_ROUNDS`].
+    /// Absent with fewer than [`LEAST_ROUNDS`] rounds.
     #[serde(flatten)]
     pub(crate) interval: Option<Interval>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Interval {
 }
 
 impl Estimate {
-    /// The estimate from one value a round; `None` of no rounds.
+    /// The estimate from one value per round; `None` if there is no round.
     pub(crate) fn of(rounds: &[f64]) -> Option<Estimate> {
         if rounds.is_empty() {
             return None;
@@ -60,7 +60,7 @@ impl Interval {
     }
 }
 
-/// The middle value; the mean of the two middle ones of an even number.
+/// The middle value, or the mean of the two middle values.
 pub(crate) fn median(values: Vec<f64>) -> f64 {
     Data::new(values).median()
 }

@@ -12,16 +12,16 @@ use crate::program::Program;
 use crate::table::{bytes, count};
 use crate::warm::{self, Climb, Ground};
 
-/// How long a program that others run just now is waited for.
+/// How long to wait for a program that other processes run just now.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What text can be read from.
+/// The state of the page cache of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// The folios of fault readahead: a machine without this project.
+    /// In the folios of fault readahead, as on a machine without this project.
     Small,
-    /// Folios of the leaf's order: after `hugetext warm`.
+    /// In folios of the leaf's order, as after `hugetext warm`.
     Huge,
 }
 
@@ -42,13 +42,13 @@ impl Text {
         })
     }
 
-    /// How many windows there are.
+    /// The number of windows.
     pub(super) fn count(&self) -> u64 {
         self.windows.iter().map(Span::len).sum::<u64>() / self.leaf.bytes()
     }
 
-    /// Brings the page cache into `state` and holds it there; the answer is no, with what stands in
-    /// the way, if the kernel does not.
+    /// Brings the page cache into `state` and holds it there. If the kernel does not allow that,
+    /// the answer is no, with the obstacle.
     pub(super) fn bring(&self, state: State, ground: &Ground) -> Result<Held<'_>, Stop> {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -64,7 +64,7 @@ impl Text {
             if Instant::now() > patience {
                 return Err(Stop::No(self.obstacle(state, ground)?));
             }
-            // Whoever runs the program just now keeps its pages.
+            // A process that runs the program just now keeps its pages.
             thread::sleep(RETRY);
         }
     }
@@ -101,8 +101,8 @@ impl Text {
     }
 }
 
-/// A text whose page cache is in a state, kept from reclaim: some machines drop what nobody
-/// touched for seconds, and both sides of a comparison would measure the disk.
+/// A text whose page cache is in a state and locked against reclaim. Some machines drop pages that
+/// were not touched for seconds; then both sides of a comparison would measure the disk.
 pub(super) struct Held<'t> {
     text: &'t Text,
     state: State,
@@ -122,7 +122,7 @@ impl<'t> Held<'t> {
             let mapping = run
                 .map()
                 .map_err(|error| Failure::io(&text.program.path, &error))?;
-            // RLIMIT_MEMLOCK may forbid it. Then whether the state stood is still checked.
+            // RLIMIT_MEMLOCK may forbid the lock. The state is still checked.
             held.locked &= mapping.lock().is_ok();
             held.mappings.push(mapping);
         }
@@ -146,7 +146,7 @@ impl<'t> Held<'t> {
         Ok(true)
     }
 
-    /// What was brought about, for the reader.
+    /// The state that was reached, for the reader.
     pub(super) fn describe(&self) -> String {
         let (number, leaf) = (self.text.count(), self.text.leaf);
         let size = bytes(number * leaf.bytes());

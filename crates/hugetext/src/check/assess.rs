@@ -1,4 +1,4 @@
-//! What one file's layout, filesystem and kernel allow.
+//! Assesses what the layout, filesystem and kernel allow for one file.
 
 use std::path::PathBuf;
 
@@ -22,30 +22,32 @@ pub(crate) struct Assessment {
     pub(crate) machine: Machine,
     pub(crate) geometry: Geometry,
     pub(crate) filesystem: Filesystem,
-    /// The one whose page cache holds it: another only on an overlay.
+    /// The filesystem whose page cache holds the file; it differs from the file's own on an overlay
+    /// only.
     pub(crate) page_cache: Filesystem,
     /// Bytes of text.
     pub(crate) text: u64,
     pub(crate) segments: Vec<Segment>,
-    /// What is known of its load address.
+    /// What is known of its load bias.
     pub(crate) bias: Bias,
-    /// What filesystem and kernel forbid, whatever the layout.
+    /// What the filesystem and kernel forbid, whatever the layout.
     pub(crate) causes: Vec<Cause>,
-    /// The leaf that `reached` and `after fix` speak of.
+    /// The leaf size of `reached` and `after fix`.
     pub(crate) leaf: Leaf,
-    /// The reach that the layout gives every leaf, as the file is, if `causes` allow any.
+    /// The reach that the layout gives each leaf size, before a fix, if `causes` allow any.
     pub(crate) now: Vec<LeafReach>,
-    /// The reach that the layout gives `leaf` after each strategy of `fix`, likewise.
+    /// The reach that the layout gives `leaf` after each strategy of `fix`, under the same
+    /// condition.
     pub(crate) possible: Vec<Possible>,
-    /// What linked it, where it says so; not asked in a scan.
+    /// The linker that made the file, where the file names it; not read in a scan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) linker: Option<Linker>,
-    /// What the page cache holds of the windows; absent if that was not asked or may not be seen.
+    /// The windows in the page cache; absent if not asked for or not permitted to be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheCount>,
 }
 
-/// The reach of one leaf as the file is.
+/// The reach of one leaf size before a fix.
 #[derive(Debug, Serialize)]
 pub(crate) struct LeafReach {
     pub(crate) kind: LeafKind,
@@ -53,20 +55,20 @@ pub(crate) struct LeafReach {
     pub(crate) reach: Reach,
 }
 
-/// What one strategy of `fix` would give.
+/// The result that one strategy of `fix` would give.
 #[derive(Debug, Serialize)]
 pub(crate) struct Possible {
     pub(crate) strategy: Strategy,
     /// Text bytes within reach.
     pub(crate) reached: u64,
-    /// Bits of address randomness it costs.
+    /// Bits of address randomness that the strategy costs.
     pub(crate) aslr_bits: u32,
-    /// Why it cannot be done.
+    /// Why the strategy cannot be carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refusal: Option<String>,
 }
 
-/// Windows in the page cache by state.
+/// Windows in the page cache, by state.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct CacheCount {
     pub(crate) huge: usize,
@@ -75,8 +77,8 @@ pub(crate) struct CacheCount {
 }
 
 impl Assessment {
-    /// Assesses a program for a geometry, a loader and the filesystem of its pages, from its
-    /// headers alone.
+    /// Assesses a program from its headers alone, for a geometry, a loader and the filesystem of
+    /// its pages.
     pub(crate) fn of(
         program: &Program,
         geometry: &Geometry,
@@ -117,7 +119,7 @@ impl Assessment {
         }
     }
 
-    /// The reach of the worthwhile leaf as the layout is.
+    /// The reach of the worthwhile leaf with the present layout.
     pub(crate) fn layout(&self) -> Option<&Reach> {
         self.now
             .iter()
@@ -125,7 +127,7 @@ impl Assessment {
             .find(|reach| reach.leaf == self.leaf)
     }
 
-    /// Text bytes the worthwhile leaf can map now.
+    /// Text bytes that the worthwhile leaf can map now.
     pub(crate) fn reached(&self) -> u64 {
         self.allowed(self.layout().map_or(0, |reach| reach.reached))
     }
@@ -149,8 +151,8 @@ impl Assessment {
         fixed.fold(self.reached(), u64::max)
     }
 
-    /// How much of `reach`, which a layout gives, is available: nothing where filesystem or kernel
-    /// forbid it.
+    /// The part of `reach`, which a layout gives, that is available: nothing if the filesystem or
+    /// kernel forbids it.
     fn allowed(&self, reach: u64) -> u64 {
         match self.is_forbidden() {
             true => 0,
@@ -158,8 +160,8 @@ impl Assessment {
         }
     }
 
-    /// Whether huge folios are known to be unavailable. Nothing is known of an overlay whose layers
-    /// cannot be seen; its cause says so.
+    /// Whether huge folios are known to be unavailable. For an overlay whose layers cannot be seen,
+    /// nothing is known; its cause tells that.
     pub(crate) fn is_forbidden(&self) -> bool {
         const UNKNOWN: Cause = Cause::Filesystem {
             filesystem: Filesystem::Overlay,
@@ -167,8 +169,8 @@ impl Assessment {
         self.causes.iter().any(|cause| *cause != UNKNOWN)
     }
 
-    /// Takes note of what the page cache holds. Where it holds huge folios, they are available,
-    /// whatever the rules say of the filesystem or cannot say of an overlay.
+    /// Records the state of the page cache. If it holds huge folios, they are available, whatever
+    /// the rules tell of the filesystem or cannot tell of an overlay.
     pub(crate) fn look_at_cache(&mut self, program: &Program) {
         self.cache = CacheCount::of(program, self);
         if self.cache.is_some_and(|cache| cache.huge > 0) {
@@ -177,7 +179,8 @@ impl Assessment {
     }
 }
 
-/// The leaf that figures speak of: the largest that text can fill; the smallest if it fills none.
+/// The leaf that the figures refer to: the largest that text can fill, or the smallest if it fills
+/// none.
 fn worthwhile_leaf(geometry: &Geometry, text: u64) -> (LeafKind, Leaf) {
     let wanted = geometry.layout_leaf(text);
     let fits = |(_, leaf): &(LeafKind, Leaf)| wanted == Some(*leaf);
@@ -216,8 +219,8 @@ fn possible(
 }
 
 impl CacheCount {
-    /// Looks at the page cache of a program's read-only windows; `None` if it has none or they
-    /// may not be seen.
+    /// Looks at the page cache of a program's read-only windows; `None` if it has no window or the
+    /// caller may not see them.
     pub(crate) fn of(program: &Program, assessment: &Assessment) -> Option<CacheCount> {
         let page = assessment.geometry.page;
         let ranges = windows_in_file(

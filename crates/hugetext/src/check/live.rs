@@ -1,4 +1,4 @@
-//! `hugetext check --pid`: the same questions, asked of the mappings of a running process.
+//! `hugetext check --pid`: assesses the mappings of a running process.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::stat::file_of;
 use crate::table::{bytes, percent};
 
-/// What a check of processes found.
+/// The result of a check of processes.
 #[derive(Debug, Serialize)]
 struct Report {
     processes: Vec<Process>,
@@ -27,14 +27,14 @@ struct Process {
     leaf: Leaf,
     /// Bytes of text mapped from files.
     text: u64,
-    /// Of these, in windows: what leaves could map where the text lies now.
+    /// The part of it in windows: the text that leaves could map at its present addresses.
     reached: u64,
-    /// Of these, mapped by PMD leaves.
+    /// The part of it that PMD leaves map.
     actual: u64,
     mappings: Vec<LiveText>,
 }
 
-/// One mapping of text, and what leaves can map of it.
+/// One mapping of text, and the part of it that leaves can map.
 #[derive(Debug, Serialize)]
 pub(crate) struct LiveText {
     #[serde(flatten)]
@@ -42,12 +42,13 @@ pub(crate) struct LiveText {
     /// Bytes of it in windows.
     pub(crate) reached: u64,
     pub(crate) causes: Vec<Cause>,
-    /// Its windows; empty if no leaf can map any of it.
+    /// Its windows; empty if no leaf can map any part of it.
     #[serde(skip)]
     pub(crate) windows: Span,
 }
 
-/// Checks running processes; those that cannot be looked at are errors, the others still done.
+/// Checks running processes. A process that cannot be read is an error; the others are still
+/// checked.
 pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<Verdict, Failure> {
     let machine = Machine::this();
     let leaf = machine
@@ -73,7 +74,7 @@ pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<
     Ok(verdict.and(if no { Verdict::No } else { Verdict::Done }))
 }
 
-/// The text a process maps from files, mapping by mapping.
+/// The text that a process maps from files, one mapping after the other.
 pub(crate) fn live_texts(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<LiveText>, Failure> {
     let failed = |error| Failure::process(pid, &error);
     let thp_disabled = is_thp_disabled(pid).map_err(failed)?;
@@ -119,22 +120,22 @@ fn live_text(
     }
 }
 
-/// Why PMD leaves map `huge` bytes of these windows only. What was never touched is in no leaf
+/// Why PMD leaves map only `huge` bytes of these windows. Text that was never touched is in no leaf
 /// either, and has no cause.
 fn why_small(pid: i32, windows: Span, leaf: Leaf, huge: u64) -> Vec<Cause> {
     let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else {
         return Vec::new();
     };
     let present = present_bytes(&pagemap, windows).unwrap_or(0);
-    // Which folios lie behind small pages is root's to see.
+    // Only root may see which folios lie behind small pages.
     let in_huge = folio_bytes(&pagemap, windows, Some(leaf), None).map_or(huge, |by| by.pmd);
     let small = (present > in_huge).then_some(Cause::SmallFolios);
     let split = (in_huge > huge).then_some(Cause::SmallPages);
     small.into_iter().chain(split).collect()
 }
 
-/// The windows of a mapping, and what keeps the rest of it out. A promoted copy is a mapping like
-/// any other, and so is what it left of the file beside it.
+/// The windows of a mapping, and the causes that keep the rest of it out. A promoted copy is a
+/// mapping like any other, and so is the part of the file that remains next to it.
 fn reach_of(mapping: &TextMapping, page: Leaf, leaf: Leaf) -> (Span, Vec<Cause>) {
     let (start, len) = (mapping.addresses.start, mapping.addresses.len());
     let none = (Span::new(start, start), Vec::new());
@@ -208,7 +209,8 @@ mod tests {
             };
             reach_of(&mapping, Leaf::K4, Leaf::M2)
         };
-        // What a promotion of 26 MiB leaves of the file before it, its copy, and what is behind it.
+        // The mappings after a promotion of 26 MiB: the file before the copy, the copy, and the
+        // rest.
         let (none, causes) = windows(0xb72000, 0xc00000, 0x772000);
         assert_eq!((none.len(), causes), (0, vec![Cause::Small]));
         let (copy, causes) = windows(0xc00000, 0xc00000 + 26 * M, 0);

@@ -1,4 +1,4 @@
-//! `hugetext check`: where text lies, which of it leaves can map, and why not the rest.
+//! `hugetext check`: where text lies, which of it leaves can map, and why they cannot map the rest.
 
 mod assess;
 mod live;
@@ -30,17 +30,17 @@ pub(crate) struct Arguments {
     /// Executables and shared objects
     #[arg(required_unless_present_any = ["pid", "same"])]
     paths: Vec<PathBuf>,
-    /// Check a running process instead
+    /// Check this running process instead of files
     #[arg(long, conflicts_with_all = ["paths", "recursive", "kernel", "geometry"])]
     pid: Vec<i32>,
-    /// Tell whether two files are the same program, as fix promises
+    /// Check whether NEW is the same program as OLD, as fix promises
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"],
           conflicts_with_all = ["paths", "pid", "recursive", "kernel", "geometry", "require"])]
     same: Vec<PathBuf>,
     /// Leaf sizes to check for: x86-64, arm64-4k, arm64-16k or arm64-64k
     #[arg(long)]
     geometry: Option<Geometry>,
-    /// Ask for another kernel version than the running one, such as 6.1
+    /// Check for this kernel version, such as 6.1, instead of the running one
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
     /// Search directories for programs and shared objects
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     require: Option<u8>,
 }
 
-/// What a check of files found.
+/// The result of a check of files.
 #[derive(Debug, Serialize)]
 struct Report {
     kernel: Version,
@@ -66,13 +66,13 @@ struct Summary {
     files: usize,
     /// Files that could not be read.
     errors: usize,
-    /// Programs of architectures whose page sizes are not known.
+    /// Programs of architectures whose page sizes are unknown.
     unknown_architecture: usize,
     /// Bytes of text.
     text: u64,
-    /// Of these, within reach of the largest leaf worth it as the files are.
+    /// The part of it within reach of the largest worthwhile leaf, before a fix.
     reached: u64,
-    /// The same after `fix`.
+    /// The part of it within reach after `fix`.
     after_fix: u64,
 }
 
@@ -88,7 +88,7 @@ impl Summary {
     }
 }
 
-/// Answers `hugetext check`.
+/// Runs `hugetext check`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     if !arguments.pid.is_empty() {
         return live::run(&arguments.pid, arguments.require, output);
@@ -149,16 +149,16 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     })
 }
 
-/// What is asked of every file.
+/// The options of the check of every file.
 struct Question {
     kernel: Kernel,
     geometry: Option<Geometry>,
     own_geometry: Option<Geometry>,
     look_at_cache: bool,
-    /// Files the user named, not those met in a scan.
+    /// Files that the user named, as opposed to files found in a scan.
     look_closely: bool,
     mounts: Mounts,
-    /// Device and inode of what a scan has met: hard links are one file.
+    /// Device and inode of the files found so far: hard links count as one file.
     seen: Mutex<HashSet<(u64, u64)>>,
 }
 
@@ -175,16 +175,16 @@ impl Question {
     }
 }
 
-/// What became of one file.
+/// The result for one file.
 enum Outcome {
     Assessed(Box<Assessment>),
-    /// A program of an architecture whose page sizes are not known, met in a scan.
+    /// A program of an architecture whose page sizes are unknown, found in a scan.
     Unknown,
     /// The error has been printed.
     Failed,
 }
 
-/// Checks every file in parallel, in no order; errors are printed as they come.
+/// Checks every file in parallel, in no order. Errors are printed at once.
 fn check_all(arguments: &Arguments, question: &Question, output: &Output) -> Vec<Outcome> {
     let bar = output.progress("files", 0);
     let outcomes = Mutex::new(Vec::new());
@@ -211,7 +211,7 @@ fn check_all(arguments: &Arguments, question: &Question, output: &Output) -> Vec
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Checks what a scan found; `None` for what is not a program and was not said to be one.
+/// Checks a file that a scan found; `None` if it is not a program and the user did not name it.
 fn check_found(found: Found, question: &Question) -> Result<Option<Outcome>, Failure> {
     let (program, named) = match found {
         Found::Lost(failure) => return Err(failure),
@@ -243,10 +243,10 @@ fn check_one(
     let page_cache = program.page_cache(&question.mounts)?;
     let mut assessment = Assessment::of(program, geometry, &loader, page_cache);
     if question.look_closely {
-        // A file whose sections cannot be read only does not tell its linker.
+        // A file whose sections cannot be read is still checked; only its linker stays unknown.
         assessment.linker = Linker::recognise(&program.file, &program.image).unwrap_or(None);
     }
-    // Folios of other machines' leaves say nothing here.
+    // The folios of this machine do not concern leaves of other machines.
     if question.look_at_cache && question.own_geometry == Some(*geometry) {
         assessment.look_at_cache(program);
     }

@@ -16,7 +16,7 @@ use crate::path::{lossy, shown};
 use crate::program::Program;
 use crate::table::bytes;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(serialize_with = "lossy::path")]
@@ -33,7 +33,7 @@ struct Report {
     added: Vec<Span>,
 }
 
-/// Compares two files as loaders, linkers and debuggers see them.
+/// Compares two files from the view of loaders, linkers and debuggers.
 pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Failure> {
     let (before, after) = (Program::open(old)?, Program::open(new)?);
     let mut report = Report {
@@ -68,7 +68,7 @@ pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Fa
 fn text(report: &Report) -> String {
     let new = shown(&report.new);
     if let Some(difference) = &report.difference {
-        return format!("{new}: another program: {difference}");
+        return format!("{new}: not the same program: {difference}");
     }
     let mut text = format!("{new}: the same program as {}\n", shown(&report.old));
     for change in &report.permissions {

@@ -1,4 +1,4 @@
-//! A check as text.
+//! Formats a check as text.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use super::assess::{Assessment, CacheCount};
 use crate::path::shown;
 use crate::table::{bytes, count, figures, percent};
 
-/// How many of the worst offenders a summary names.
+/// How many of the files with most to gain a summary names.
 const WORST: usize = 15;
 
-/// Files one by one, or the summary of a scan; with `verbose` both.
+/// One file after the other, or the summary of a scan; with `verbose`, both.
 pub(super) fn files(report: &Report, scan: bool, verbose: bool) -> String {
     let mut text = String::new();
     if !scan || verbose {
@@ -67,7 +67,7 @@ fn one(file: &Assessment, verbose: bool) -> String {
     text
 }
 
-/// What a fix would do, if it brings something, and what would have made it needless.
+/// What a fix would do, if it gains anything, and the link options that would have avoided it.
 fn remedy(file: &Assessment) -> String {
     let weakest = file
         .possible
@@ -87,7 +87,7 @@ fn remedy(file: &Assessment) -> String {
     let mut text = format!("  fix: {}{how}{cost}\n", strategy_name(fix.strategy));
     if let Some(linker) = &file.linker {
         let at_link_time = match linker.options(file.leaf) {
-            Some(options) => format!("; {options} would have done it at link time"),
+            Some(options) => format!("; with {options} at link time, no fix is needed"),
             None => String::new(),
         };
         let _ = writeln!(text, "  linked by {linker}{at_link_time}");
@@ -95,7 +95,7 @@ fn remedy(file: &Assessment) -> String {
     text
 }
 
-/// Why strategies of `fix` cannot be carried out.
+/// Why some strategies of `fix` cannot be carried out.
 fn refusals(file: &Assessment) -> String {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for possible in &file.possible {
@@ -112,14 +112,14 @@ fn refusals(file: &Assessment) -> String {
     found.into_iter().map(line).collect()
 }
 
-/// The state of the windows; `warm` helps only where large folios are available.
+/// The state of the windows. `warm` is named only where large folios are available.
 fn page_cache(cache: &CacheCount, can_be_warm: bool) -> String {
     let what = match (cache.huge, cache.small) {
         (0, 0) => "not in memory".to_owned(),
         (huge, 0) if huge == cache.total() => "warm".to_owned(),
         (_, 0) => "partly in memory".to_owned(),
         (_, small) if can_be_warm => {
-            format!("holds {small} in small folios; hugetext warm mends that")
+            format!("holds {small} in small folios; hugetext warm makes them huge")
         }
         (_, small) => format!("holds {small} in small folios"),
     };
@@ -127,7 +127,7 @@ fn page_cache(cache: &CacheCount, can_be_warm: bool) -> String {
     format!("  page cache: {huge} of {windows} huge; {what}\n")
 }
 
-/// The text segments, and with `verbose` all of them.
+/// The text segments; with `verbose`, all segments.
 fn segments(file: &Assessment, verbose: bool) -> String {
     let mut text = String::new();
     let Some(layout) = file.layout() else {
@@ -168,10 +168,10 @@ fn summary(report: &Report) -> String {
         percent(sum.after_fix, sum.text),
     );
     if sum.unknown_architecture > 0 {
-        let left_out = sum.unknown_architecture;
+        let left_out = count(sum.unknown_architecture, "file");
         let _ = writeln!(
             text,
-            "{left_out} of other architectures left out; --geometry includes them"
+            "{left_out} of unknown page size left out; --geometry includes them"
         );
     }
     let mut worst: Vec<&Assessment> = report
@@ -192,7 +192,7 @@ fn summary(report: &Report) -> String {
             shown(&file.path),
         ]
     });
-    let header = ["to gain", "text", "now", "after fix", "file"];
+    let header = ["gain", "text", "now", "after fix", "file"];
     let _ = writeln!(text, "\n{}", figures(&header, &[4], rows.collect()));
     if worst.len() > WORST {
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! Where a fixed file goes, and what of the old file's identity goes with it.
+//! Where a fixed file goes, and which attributes of the old file it takes over.
 
 use std::ffi::OsString;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -19,33 +19,34 @@ use crate::vouch::Voucher;
 pub(super) enum Destination {
     /// Nothing is written.
     Nowhere,
-    /// Another path.
+    /// The new file is written to another path.
     Other {
         path: PathBuf,
         privileges: Privileges,
     },
-    /// The place of the old file.
+    /// The new file replaces the old one.
     Same {
         /// The suffix under which the old file is kept.
         backup: Option<String>,
-        /// Other names of the old file.
+        /// Further hard links of the old file.
         links: u64,
     },
 }
 
-/// What becomes of set-id bits and capabilities in a copy.
+/// What happens to set-id bits and capabilities in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Privileges {
-    /// There are none.
+    /// The old file has none.
     None,
-    /// The copy has none.
+    /// The copy goes without them.
     LeftOut,
-    /// The copy has the same, as was asked for.
+    /// The copy keeps them, as the user asked.
     Kept,
 }
 
 impl Destination {
-    /// What the arguments ask for; an error where the file cannot be replaced or copied so.
+    /// The destination that the arguments name; an error where the file cannot be replaced or
+    /// copied.
     pub(super) fn of(program: &Program, arguments: &Arguments) -> Result<Destination, Failure> {
         if arguments.target.dry_run {
             return Ok(Destination::Nowhere);
@@ -59,7 +60,7 @@ impl Destination {
                 Guard::Immutable if in_place => "use -o, or chattr -i first",
                 Guard::AppendOnly if in_place => "use -o, or chattr -a first",
                 Guard::Privileged if in_place && !arguments.privileged => {
-                    "say --privileged to replace it"
+                    "use --privileged to replace it"
                 }
                 _ => continue,
             };
@@ -89,7 +90,7 @@ impl Destination {
         let input = &program.metadata;
         match fs::metadata(path) {
             Ok(there) if (there.dev(), there.ino()) == (input.dev(), input.ino()) => {
-                Err(Failure::at(path, "is the input").remedy("say --in-place"))
+                Err(Failure::at(path, "is the input").remedy("use --in-place"))
             }
             _ => Ok(Destination::Other {
                 path: path.to_owned(),
@@ -98,8 +99,8 @@ impl Destination {
         }
     }
 
-    /// An error where something else has a checksum of the file that counts there, unless that was
-    /// said to be no matter; then a note.
+    /// An error where something keeps a checksum of the file and compares it, unless the user
+    /// permitted that; with permission, a note.
     pub(super) fn voucher(
         &self,
         program: &Program,
@@ -117,14 +118,14 @@ impl Destination {
         }
         let remedy = match voucher {
             Voucher::Package { .. } => {
-                "say --vouched to replace it all the same, or write elsewhere with -o"
+                "use --vouched to replace it anyway, or write elsewhere with -o"
             }
-            _ => "say --vouched to fix it all the same, and renew the checksum",
+            _ => "use --vouched to fix it anyway, and renew the checksum",
         };
         Err(Failure::at(&program.path, voucher).remedy(remedy))
     }
 
-    /// What the user should know before.
+    /// Notes for the user about the destination.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Destination::Same { links, .. } if *links > 0 => vec![format!(
@@ -135,13 +136,14 @@ impl Destination {
                 privileges: Privileges::LeftOut,
                 ..
             } => vec![
-                "its set-id bits or capabilities are left out; --privileged keeps them".to_owned(),
+                "the copy goes without its set-id bits or capabilities; --privileged keeps them"
+                    .to_owned(),
             ],
             _ => Vec::new(),
         }
     }
 
-    /// Whether a file is to be written, where the old one may be right already.
+    /// Whether a file is to be written, even if the old layout is right already.
     pub(super) fn is_written(&self, done_already: bool) -> bool {
         match self {
             Destination::Nowhere => false,
@@ -150,7 +152,8 @@ impl Destination {
         }
     }
 
-    /// A file that is to go there. In place of a symbolic link's target, so that the link stays.
+    /// A new file for the destination. It is made next to a symbolic link's target, so that the
+    /// link stays.
     pub(super) fn create(&self, program: &Program) -> Result<Replacement, Failure> {
         let path = match self {
             Destination::Other { path, .. } => path,
@@ -159,7 +162,7 @@ impl Destination {
         Replacement::new(path).map_err(|error| self.failure(path, &error))
     }
 
-    /// Gives the verified file the old one's identity and its place.
+    /// Gives the verified file the attributes of the old one and renames it into place.
     pub(super) fn put_into_place(
         &self,
         program: &Program,
@@ -173,7 +176,7 @@ impl Destination {
                 privileges: Privileges::Kept,
                 ..
             } => replacement.copy_metadata(&program.file),
-            // A copy that a user makes of somebody else's program is the user's own.
+            // If a user copies another user's program, the copy belongs to the user who runs this.
             _ => replacement
                 .copy_harmless_metadata(&program.file)
                 .or_else(|_| copy_as_own(&program.file, replacement.file())),
@@ -192,7 +195,7 @@ impl Destination {
             _ => replacement.commit(),
         };
         if let (Err(_), Some(backup)) = (&placed, backup) {
-            // The old file is still in its place, so the second name for it is of no use.
+            // The old file is still in its place, so its backup name is removed.
             let _ = fs::remove_file(backup);
         }
         placed.map(drop).map_err(error)
@@ -210,7 +213,7 @@ impl Destination {
     }
 }
 
-/// The mode without set-id bits, and the times.
+/// Copies the mode, without set-id bits, and the times.
 fn copy_as_own(old: &File, new: &File) -> Result<(), ReplaceError> {
     let failed = |source| ReplaceError::Metadata {
         what: "mode and times".to_owned(),
@@ -225,7 +228,7 @@ fn copy_as_own(old: &File, new: &File) -> Result<(), ReplaceError> {
         .map_err(failed)
 }
 
-/// Gives the old file a second name.
+/// Links the old file under a second name.
 fn keep(path: &Path, suffix: &str) -> Result<PathBuf, Failure> {
     let mut name = OsString::from(path);
     name.push(suffix);

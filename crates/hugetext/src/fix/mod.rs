@@ -1,4 +1,5 @@
-//! `hugetext fix`: a file's layout made ready for huge leaves, and proved to be the same program.
+//! `hugetext fix`: rewrites a file's layout for huge leaves, and verifies that it is the same
+//! program.
 
 mod destination;
 mod show;
@@ -35,7 +36,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["output", "dry_run"], value_name = "SUFFIX", num_args = 0..=1,
           require_equals = true, default_missing_value = ".orig")]
     backup: Option<String>,
-    /// How far to go; merge makes read-only data executable and is never chosen by auto
+    /// The strongest change allowed; merge makes read-only data executable, and auto never chooses
+    /// it
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     strategy: Choice,
     /// Leaf sizes to lay out for: x86-64, arm64-4k, arm64-16k or arm64-64k
@@ -44,37 +46,37 @@ pub(crate) struct Arguments {
     /// Extend text over a hole to the end of its last window where the addresses are free
     #[arg(long)]
     extend_tail: bool,
-    /// Let the new file have set-id bits and capabilities if the old one has: without it, such a
-    /// file is not replaced, and a copy (-o) goes without them
+    /// Let the new file have the set-id bits and capabilities of the old one. Without this option,
+    /// such a file is not replaced, and a copy (-o) goes without them
     #[arg(long, conflicts_with = "dry_run")]
     privileged: bool,
-    /// Also fix a file that something else has a checksum of: a .hmac, .chk or .sig file beside it,
-    /// OpenSSL's FIPS configuration, the program itself, or, in place, a package
+    /// Also fix a file whose checksum is kept elsewhere: in a .hmac, .chk or .sig file next to it,
+    /// in OpenSSL's FIPS configuration, in the program itself, or, with --in-place, in a package
     #[arg(long)]
     vouched: bool,
 }
 
-/// Where the new file goes.
+/// The destination of the new file.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Target {
-    /// Write the new file there
+    /// Write the new file to this path
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Put the new file in the place of the old one
+    /// Replace the old file with the new one
     #[arg(long)]
     in_place: bool,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
 
-/// The strategies as a user names them.
+/// The strategies by the names of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Choice {
-    /// The weakest that reaches most without changing permissions
+    /// The weakest strategy that reaches most without changing permissions
     Auto,
-    /// Raise the alignment of text that is congruent already
+    /// Raise the alignment of text that is already congruent
     Align,
     /// Also insert holes so that text becomes congruent
     Shift,
@@ -83,7 +85,7 @@ pub(crate) enum Choice {
 }
 
 impl Choice {
-    /// The strongest strategy that may be used.
+    /// The strongest strategy that is permitted.
     fn at_most(self) -> Strategy {
         match self {
             Choice::Align => Strategy::Align,
@@ -101,25 +103,25 @@ struct Report {
     geometry: Geometry,
     /// Bytes of text.
     text: u64,
-    /// Of these, within reach before; holds for this kernel and loader.
+    /// The part of it within reach before; it holds for this kernel and loader.
     reached_before: u64,
     #[serde(flatten)]
     outcome: Outcome,
-    /// Absent if none was written.
+    /// Absent if no file was written.
     #[serde(flatten)]
     written: Option<Written>,
-    /// What a user should know.
+    /// Notes for the user.
     notes: Vec<String>,
 }
 
-/// The plan, or why there is none.
+/// The plan, or the reason that no plan exists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
     Plan {
         /// Text bytes within reach afterwards.
         reached_after: u64,
-        /// Whether there is nothing to do.
+        /// Whether the layout needs no change.
         done_already: bool,
         plan: Box<Plan>,
     },
@@ -129,17 +131,17 @@ enum Outcome {
 /// The new file.
 #[derive(Debug, Serialize)]
 struct Written {
-    /// Where it is.
+    /// Its path.
     #[serde(serialize_with = "lossy::path")]
     output: PathBuf,
-    /// What verification found.
+    /// The result of verification.
     verified: Verified,
-    /// What the page cache holds of it, if it was laid out for this machine.
+    /// The state of its page cache, if it was laid out for this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<Warmed>,
 }
 
-/// Answers `hugetext fix`.
+/// Runs `hugetext fix`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let program = Program::open(&arguments.file)?;
     let image = &program.image;
@@ -156,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         .kernel
         .ok_or_else(|| Failure::no_version(&paging.release))?;
     let mounts = Mounts::read().map_err(|error| Failure::mounts(&error))?;
-    // The new file is taken to be placed as the old one is.
+    // The new file is assumed to be mapped at the same kind of address as the old one.
     let loader = program.loader(kernel, program.filesystem(&mounts)?);
     let bias = |segments| loader.bias(image.kind, segments, &geometry);
     let before = bias(&image.segments);
@@ -164,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let mut notes = destination.notes();
     if !image.machine.may_have(&geometry) {
         notes.push(format!(
-            "laid out for {geometry}, which no kernel that runs it has"
+            "laid out for {geometry}, but no kernel that runs it has this geometry"
         ));
     }
     if !matches!(destination, Destination::Other { .. }) {
@@ -208,13 +210,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(verdict)
 }
 
-/// Why `pages` holds no folios for a leaf that a file on it is laid out for.
+/// Why the filesystem `pages` holds no folios for the leaf that a file on it is laid out for.
 fn obstacle(pages: Filesystem, kernel: Kernel, geometry: &Geometry, leaf: Leaf) -> Option<Cause> {
     let (kind, leaf) = geometry.leaves().find(|(_, own)| *own == leaf)?;
     large_folio_obstacle(pages, kernel, kind, leaf)
 }
 
-/// Writes the new file, proves it, and only then makes it visible.
+/// Writes the new file, verifies it, and only then makes it visible.
 fn write(
     program: &Program,
     plan: &Plan,
@@ -233,8 +235,8 @@ fn write(
     })
 }
 
-/// Fills the empty file `new`, which is to lie at or in `to`, according to a plan for `program`, and
-/// verifies it.
+/// Fills the empty file `new` according to a plan for `program`, and verifies it. The file will lie
+/// at `to`, or in it.
 pub(crate) fn carry_out(
     program: &Program,
     plan: &Plan,
@@ -256,7 +258,7 @@ pub(crate) fn carry_out(
     })
 }
 
-/// What the blocks of two files tell about their bytes.
+/// What the blocks of two files tell about their equality.
 pub(crate) fn known_by(extents: &SharedExtents) -> impl Fn(u64, u64) -> Stretch {
     |old, new| match extents.shared(old, new) {
         (true, len) => Stretch::Shared(len),
@@ -280,7 +282,7 @@ fn perform(operations: &[Operation], old: &File, new: &File) -> std::io::Result<
     Ok(())
 }
 
-/// What the page cache holds of the file at `path`, if it was laid out for this machine.
+/// The page cache of the file at `path`, if the file was laid out for this machine.
 fn measure(path: &Path, paging: &Paging, geometry: &Geometry) -> Option<Warmed> {
     if paging.geometry.as_ref() != Some(geometry) {
         return None;

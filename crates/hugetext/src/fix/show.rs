@@ -1,4 +1,4 @@
-//! A fix as text.
+//! Formats a fix as text.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::{Outcome, Report, Written};
 use crate::path::shown;
 use crate::table::{bytes, count, percent};
 
-/// What was done, or would be.
+/// The change that was or would be made.
 pub(super) fn text(report: &Report) -> String {
     let path = shown(&report.path);
     let (plan, after, done_already) = match &report.outcome {
@@ -29,7 +29,7 @@ pub(super) fn text(report: &Report) -> String {
     let (strategy, leaf) = (strategy_name(plan.strategy), plan.leaf);
     if done_already {
         line(format_args!(
-            "{path}: laid out for {leaf} leaves already; they reach {after} of {size} of text"
+            "{path}: already laid out for {leaf} leaves, which reach {after} of {size} of text"
         ));
     } else {
         line(format_args!(
@@ -56,8 +56,8 @@ fn written(new: &Written) -> String {
     let verified = &new.verified;
     let found = match (verified.permissions.is_empty(), verified.added.is_empty()) {
         (true, true) => "the same program",
-        (false, _) => "the same program but for the added execution rights",
-        (true, false) => "the same program and zeros after its text",
+        (false, _) => "the same program, except for the added execution rights",
+        (true, false) => "the same program, with zeros after its text",
     };
     let mut text = format!("  verified: {found}\n  written to {}\n", shown(&new.output));
     if let Some(cache) = &new.cache {
@@ -114,7 +114,7 @@ fn warning_text(warning: Warning) -> String {
             addresses.start
         ),
         Warning::ProgramHeadersMove => {
-            "its program headers move: kernels before 5.18 tell it a wrong place for them"
+            "its program headers move; kernels before 5.18 pass it a wrong address for them (AT_PHDR)"
                 .to_owned()
         }
     }

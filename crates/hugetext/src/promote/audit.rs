@@ -1,4 +1,4 @@
-//! A line in the system log for every process that was changed.
+//! Writes a line to the system log for every process that was changed.
 
 use std::os::unix::net::UnixDatagram;
 
@@ -8,7 +8,8 @@ const SOCKET: &str = "/dev/log";
 /// LOG_AUTHPRIV | LOG_INFO (syslog.h).
 const PRIORITY: u32 = 10 << 3 | 6;
 
-/// Logs what was done; where to, or nothing if nothing was done or nobody listens.
+/// Logs the change. Returns the log it was written to; `None` if nothing was changed or no log
+/// service listens.
 pub(super) fn log(report: &Report) -> Option<&'static str> {
     let changed = report
         .processes

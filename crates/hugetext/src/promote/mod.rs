@@ -1,4 +1,4 @@
-//! `hugetext promote`: a running process's text onto huge pages, and back.
+//! `hugetext promote`: moves a running process's text onto huge pages, and back.
 
 mod audit;
 mod report;
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Process ids
     #[arg(group = "which")]
     pids: Vec<i32>,
-    /// Every process whose name or program file's name is NAME
+    /// Every process with this process name or program file name
     #[arg(long, group = "which", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// Every process this user may trace
@@ -34,10 +34,11 @@ pub(crate) struct Arguments {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
-    /// How: collapse the file's own pages, map a copy over them, or the first where it works
+    /// The method: collapse the file's own pages, map a copy over them (remap), or collapse where
+    /// that works and remap elsewhere (auto)
     #[arg(long, value_enum, default_value_t = By::Auto)]
     backend: By,
-    /// Map the files back instead
+    /// Map the original files again
     #[arg(long, conflicts_with = "backend")]
     revert: bool,
 }
@@ -59,7 +60,7 @@ impl From<By> for Backend {
     }
 }
 
-/// What to do with every process.
+/// The change to make in every process.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     kernel: Kernel,
@@ -69,7 +70,7 @@ struct Job {
     revert: bool,
 }
 
-/// Answers `hugetext promote`.
+/// Runs `hugetext promote`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let paging = Paging::this();
     let job = Job {
@@ -98,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             Err(error) => {
                 let refused = Refused::new(pid, &error);
                 match weigh(&error) {
-                    // Nobody asked for these by name.
+                    // The user did not name these processes.
                     Weight::Nothing if !by_id => continue,
                     Weight::Answer => verdict = verdict.and(Verdict::No),
                     Weight::Nothing | Weight::Error => {
@@ -116,8 +117,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(verdict)
 }
 
-/// Nothing to promote is an answer only where a process was named. A copy that stays mapped is the
-/// answer of the way back.
+/// A process that the user named and that has no text to promote makes the answer no. With
+/// --revert, a copy that stays mapped makes it no.
 fn judge(process: &Process, job: Job, by_id: bool) -> Verdict {
     let no = match job.revert {
         true => !process.left.is_empty(),
@@ -130,11 +131,11 @@ fn judge(process: &Process, job: Job, by_id: bool) -> Verdict {
 }
 
 enum Weight {
-    /// Not what `--all` and `--name` look for.
+    /// A process that `--all` and `--name` skip.
     Nothing,
-    /// The answer is no, with a reason.
+    /// The answer is no, for this reason.
     Answer,
-    /// Something went wrong.
+    /// An error.
     Error,
 }
 
@@ -168,7 +169,7 @@ fn wanted(arguments: &Arguments) -> Result<Vec<i32>, Failure> {
     everyone.retain(|pid| is_named(*pid, name));
     if everyone.is_empty() {
         let failure = Failure::new(format_args!("--name {name}"), "no such process is running");
-        return Err(failure.remedy("see `hugetext stat --all` for the names there are"));
+        return Err(failure.remedy("`hugetext stat --all` lists the names"));
     }
     Ok(everyone)
 }

@@ -1,4 +1,4 @@
-//! What `hugetext promote` says it did.
+//! The results that `hugetext promote` prints.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,7 +21,8 @@ pub(super) struct Report {
     pub(super) revert: bool,
     pub(super) processes: Vec<Process>,
     pub(super) refused: Vec<Refused>,
-    /// Where the change was logged; nothing was changed, or nobody listens, if absent.
+    /// The log that the change was written to; absent if nothing was changed or no log service
+    /// listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) audit: Option<&'static str>,
 }
@@ -33,30 +34,30 @@ pub(super) struct Text {
     pub(super) pmd_mapped: u64,
 }
 
-/// What became of one process, or would.
+/// The result for one process.
 #[derive(Debug, Serialize)]
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) name: String,
     pub(super) before: Text,
     pub(super) after: Text,
-    /// Text whose own pages were gathered.
+    /// Text whose own pages were collapsed.
     pub(super) collapsed: Vec<Span>,
-    /// Text that a copy was mapped over, or the file mapped back over.
+    /// Text that a copy was mapped over, or, with --revert, the file again.
     pub(super) remapped: Vec<Span>,
     pub(super) left: Vec<Unchanged>,
-    /// Memory that the copies take, bytes.
+    /// Bytes of memory that the copies take.
     pub(super) copied: u64,
-    /// Memory of copies that another process has paid for.
+    /// Bytes of memory of copies that other processes share and that were made before.
     pub(super) shared: u64,
     pub(super) pauses: Vec<Pause>,
     pub(super) took: Duration,
-    /// Copies it mapped before.
+    /// Copies that the process mapped before.
     #[serde(skip)]
     pub(super) copies: usize,
 }
 
-/// Text that stays as it is.
+/// Text that stays unchanged.
 #[derive(Debug, Serialize)]
 pub(super) struct Unchanged {
     text: Span,
@@ -77,7 +78,7 @@ impl Unchanged {
     }
 }
 
-/// A process that was not touched.
+/// A process that was left unchanged.
 #[derive(Debug, Serialize)]
 pub(super) struct Refused {
     pid: i32,
@@ -119,18 +120,18 @@ impl Process {
         both.map(Span::len).sum()
     }
 
-    /// Whether something was done, or had been done before.
+    /// Whether something was done now or before.
     pub(super) fn is_on_huge_pages(&self) -> bool {
         self.changed() > 0 || self.after.pmd_mapped > 0
     }
 
-    /// The longest time the process stood still.
+    /// The longest time that the process was stopped.
     pub(super) fn longest_pause(&self) -> Option<&Pause> {
         self.pauses.iter().max_by_key(|pause| pause.total)
     }
 
-    /// What the longest pause does not tell: the sum of several, and of the thread that waited longer
-    /// than the others.
+    /// What the longest pause does not tell: the sum of several pauses, and the pause of a thread
+    /// that was stopped longer than the others.
     fn in_all(&self) -> String {
         let sum = |of: fn(&Pause) -> Duration| self.pauses.iter().map(of).sum::<Duration>();
         let shown = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
@@ -166,7 +167,7 @@ impl Report {
             let _ = self.show_process(&mut text, process, verbose);
         }
         for Refused { pid, name, reason } in &self.refused {
-            let _ = writeln!(text, "{pid} ({name}): left alone: {reason}");
+            let _ = writeln!(text, "{pid} ({name}): unchanged: {reason}");
         }
         if self.processes.is_empty() && self.refused.is_empty() {
             text.push_str("no process to change\n");
@@ -220,13 +221,13 @@ impl Report {
                 1 => "its thread".to_owned(),
                 threads => format!("{threads} threads"),
             };
-            write!(text, "; {threads} stood still {times} {milliseconds:.1} ms")?;
+            write!(text, "; {threads} stopped {times} {milliseconds:.1} ms")?;
             write!(text, "{}", process.in_all())?;
         }
         writeln!(text)?;
         let mut left: Vec<&Unchanged> = process.left.iter().collect();
         left.sort_by_key(|left| left.text.start);
-        // Without being asked, only what is large enough to matter.
+        // Without --verbose, only parts large enough to matter are listed.
         let matters = |left: &&&Unchanged| verbose || left.text.len() >= 1 << 21;
         for Unchanged {
             text: span,

@@ -1,4 +1,4 @@
-//! One process: decide, collapse, remap, look again.
+//! The work on one process: decide, collapse, remap, and check the result.
 
 use std::time::Instant;
 
@@ -14,23 +14,23 @@ use hugetext_leaf::{
 use super::Job;
 use super::report::{Process, Text, Unchanged};
 
-/// How often an attempt is repeated that failed for the moment.
+/// How many times an attempt that failed temporarily is repeated.
 const ATTEMPTS: u32 = 5;
-/// The same for one window that is collapsed.
+/// The same for the collapse of one window.
 const COLLAPSE_ATTEMPTS: u32 = 20;
 
-/// Why nothing was done to a process.
+/// Why a process was left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotDone {
-    /// It may not be changed, or that went wrong.
+    /// The process may not be changed, or an error occurred.
     #[error(transparent)]
     Swap(#[from] SwapError),
-    /// Only collapsing was asked for, and there is nothing that the kernel collapses.
+    /// Only collapsing was asked for, and the kernel cannot collapse any of the text.
     #[error("none of its text can be collapsed: {0}; --backend remap maps a copy instead")]
     Uncollapsible(Cause),
 }
 
-/// Does the job for one process.
+/// Carries out the change in one process.
 pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process, NotDone> {
     let begun = Instant::now();
     let target = Target::open(pid).map_err(SwapError::from)?;
@@ -42,7 +42,7 @@ pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process
     }
     process.after = match text(pid) {
         Ok(after) => after,
-        // It has ended meanwhile, as it may.
+        // A process may end at any time.
         Err(_) => process.before,
     };
     process.took = begun.elapsed();
@@ -81,7 +81,7 @@ fn forth(
         }
         return Ok(());
     }
-    // What could not be collapsed is remapped; what could is huge now.
+    // What could not be collapsed is remapped; the rest is huge now.
     let outcome = repeat(|| {
         let (mappings, plan) = decide(Backend::RemapOnly)?;
         let outcome = promote(target, &mappings, &plan.runs, job.leaf, copies)?;
@@ -93,7 +93,8 @@ fn forth(
     Ok(())
 }
 
-/// Why the kernel does not collapse text of a file that the process maps; `None` if it does.
+/// Why the kernel does not collapse text of a file that the process maps; `None` if the kernel
+/// does.
 fn obstacle(
     target: &Target,
     mappings: &Mappings,
@@ -113,7 +114,7 @@ fn obstacle(
     )
 }
 
-/// Why a plan has nothing to do, where that is because the kernel cannot collapse.
+/// Why a plan has no work, if the reason is that the kernel cannot collapse.
 fn uncollapsible(plan: &Promotion) -> Option<Cause> {
     let mut causes = plan.left.iter().filter_map(|left| match left.reason {
         Reason::Uncollapsible(cause) => Some(cause),
@@ -127,10 +128,10 @@ fn with_method(plan: &Promotion, method: Method) -> Vec<Run> {
     runs.copied().collect()
 }
 
-/// Collapses each window and maps it again by touching a byte of it; the text that succeeded is
-/// added to `done`, the rest returned with the kernel's answers.
+/// Collapses each window, then touches a byte of it so that a leaf maps it. The text that succeeded
+/// is added to `done`; the rest is returned with the kernel's errors.
 ///
-/// A window is read before, for the reason that [`hugetext_host::FileMapping::collapse`] has.
+/// Each window is read first; [`hugetext_host::FileMapping::collapse`] gives the reason.
 fn collapse(
     target: &Target,
     runs: &[Run],
@@ -157,7 +158,7 @@ fn collapse(
     failed
 }
 
-/// Adds a span behind others, as one with the last if it follows that.
+/// Adds a span to a list. A span that follows the last one is merged with it.
 fn join(spans: &mut Vec<Span>, next: Span) {
     match spans.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,
@@ -182,7 +183,7 @@ fn back(target: &Target, job: Job, process: &mut Process) -> Result<(), SwapErro
     Ok(())
 }
 
-/// Repeats an attempt that failed because of what the process was doing just then.
+/// Repeats an attempt that failed because of the momentary activity of the process.
 fn repeat<T>(mut attempt: impl FnMut() -> Result<T, SwapError>) -> Result<T, SwapError> {
     let mut left = ATTEMPTS;
     loop {

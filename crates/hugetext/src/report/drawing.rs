@@ -1,4 +1,4 @@
-//! The text of processes as one drawing, to scale: what maps each part of it.
+//! Draws the text of processes to scale: the pages that map each part of it.
 
 use hugetext_leaf::Span;
 use serde::Serialize;
@@ -11,16 +11,16 @@ use crate::table::{bytes, count, grouped};
 const WIDTH: f64 = 840.0;
 const MARGIN: f64 = 24.0;
 const STRIP: f64 = 20.0;
-/// Between the mappings of one file.
+/// The gap between the mappings of one file.
 const GAP: f64 = 6.0;
-/// From the label of one strip to that of the next.
+/// The distance from the label of one strip to that of the next.
 const LINE: f64 = 54.0;
 /// Leaves that would be narrower are drawn as one piece.
 const TILE: f64 = 3.0;
-/// A file with less than this part of the longest one's text is only counted.
+/// A file whose text is shorter than this part of the longest one's is counted but not drawn.
 const SMALL: u64 = 20;
 
-/// Everything the template shows.
+/// The values that the template shows.
 #[derive(Debug, Serialize)]
 pub(super) struct Drawing {
     width: f64,
@@ -39,7 +39,7 @@ struct Scene {
     title: String,
     summary: String,
     files: Vec<File>,
-    /// What is counted, not drawn.
+    /// Files that are counted but not drawn.
     rest: String,
     rest_y: f64,
 }
@@ -68,7 +68,7 @@ struct Key {
 }
 
 impl Drawing {
-    /// The processes one below the other, all to the same scale.
+    /// Draws the processes one below the other, all to the same scale.
     pub(super) fn new(records: &[Record]) -> Drawing {
         let lengths = records.iter().flat_map(|record| files(&record.texts));
         let longest = lengths
@@ -101,12 +101,12 @@ impl Drawing {
 }
 
 struct Scale {
-    /// Bytes of text below which a file is only counted.
+    /// A file with less text than these bytes is counted but not drawn.
     smallest: u64,
     per_byte: f64,
 }
 
-/// Draws from `y` on, and moves it behind what was drawn.
+/// Draws from `y` on, and moves `y` below the drawing.
 fn scene(record: &Record, scale: &Scale, y: &mut f64) -> Scene {
     let title_y = *y + 14.0;
     *y = title_y + 56.0;
@@ -144,7 +144,7 @@ fn scene(record: &Record, scale: &Scale, y: &mut f64) -> Scene {
     }
 }
 
-/// How much is in memory, and how many entries of page tables map it.
+/// How much text is in memory, and how many page-table entries map it.
 fn summary(record: &Record) -> String {
     let amount = |wanted: fn(Kind) -> bool| {
         let runs = record.texts.iter().flat_map(|text| &text.runs);
@@ -235,7 +235,7 @@ fn rects(texts: &[Recorded], leaf: u64, scale: &Scale) -> Vec<Rect> {
     rects
 }
 
-/// What is mapped by small pages, as wide as a unit at least.
+/// The text that small pages map, at least one unit wide.
 fn small_pieces(text: &Recorded, whole: Span, width: f64) -> Vec<(Span, &'static str)> {
     let runs: Vec<(Span, Kind)> = text.runs.iter().map(|run| (run.span(), run.kind)).collect();
     let cells = (width.ceil() as u64).max(1);
@@ -257,7 +257,7 @@ fn small_pieces(text: &Recorded, whole: Span, width: f64) -> Vec<(Span, &'static
     pieces
 }
 
-/// Finer steps are not seen, and only make the file longer.
+/// Finer steps are invisible and make the file longer.
 fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -1,4 +1,4 @@
-//! The text of programs and processes: which part of each mapping or segment which leaves map.
+//! Finds which leaves map which part of each mapping or segment of programs and processes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,21 +21,21 @@ use crate::warm::{self, Ground};
 pub(super) struct Map {
     pub(super) title: String,
     pub(super) facts: Vec<String>,
-    /// Text, in reach, huge now: for the summary.
+    /// Bytes of text, bytes in reach and huge bytes, for the summary.
     pub(super) text: String,
     pub(super) reach: String,
     pub(super) huge: String,
     pub(super) strips: Vec<Strip>,
-    /// Bytes of resident text by folio size, smallest first; empty where it may not be seen.
+    /// Bytes of resident text by folio size, smallest first; empty where folio sizes are hidden.
     pub(super) folios: Vec<Folios>,
 }
 
-/// How much text comes from folios of one size.
+/// How much text lies in folios of one size.
 #[derive(Debug, Serialize)]
 pub(super) struct Folios {
     pub(super) folio: String,
     pub(super) bytes: String,
-    /// Of 1000, the largest being all.
+    /// Per mille of the largest amount.
     pub(super) width: u64,
 }
 
@@ -79,7 +79,7 @@ impl Map {
         })
     }
 
-    /// The segments of a file, with what the page cache holds of their windows.
+    /// The segments of a file, with the state of their windows in the page cache.
     pub(super) fn of_file(path: &Path, machine: &Machine, ground: &Ground) -> Result<Map, Failure> {
         let program = Program::open(path)?;
         let geometry = program
@@ -137,7 +137,7 @@ impl Map {
     }
 }
 
-/// The windows of a file and what the page cache holds of each.
+/// The windows of a file, each with its state in the page cache.
 fn cached(program: &Program, ground: &Ground) -> Result<Vec<(Span, Kind)>, Failure> {
     let leaf = ground.leaf;
     let mut cached = Vec::new();
@@ -158,7 +158,7 @@ fn cached(program: &Program, ground: &Ground) -> Result<Vec<(Span, Kind)>, Failu
     Ok(cached)
 }
 
-/// `whole` as runs: what `known` says, and between that what lies in no window.
+/// `whole` as runs: those of `known`, and between them runs that lie in no window.
 fn cut(whole: Span, known: &[(Span, Kind)]) -> Vec<(Span, Kind)> {
     let mut runs = Vec::new();
     let mut at = whole.start;
@@ -175,12 +175,12 @@ fn cut(whole: Span, known: &[(Span, Kind)]) -> Vec<(Span, Kind)> {
     runs
 }
 
-/// A text mapping of a process, and what maps each part of it.
+/// A text mapping of a process, with the pages that map each part of it.
 pub(super) struct Observed {
     pub(super) text: LiveText,
     /// The whole mapping, ascending.
     pub(super) runs: Vec<(Span, Kind)>,
-    /// Bytes of it by folio size; empty where folios may not be seen.
+    /// Bytes of it by folio size; empty where folio sizes are hidden.
     folios: BTreeMap<u64, u64>,
 }
 
@@ -197,7 +197,7 @@ pub(super) fn observe(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<Observed>,
     Ok(observed.collect())
 }
 
-/// The pages of a mapping, run by run; folio sizes are added to `folios`.
+/// The pages of a mapping, one run after the other; folio sizes are added to `folios`.
 fn runs_of_process(
     text: &LiveText,
     pagemap: &File,
@@ -207,7 +207,7 @@ fn runs_of_process(
     let huge = huge_spans(pagemap, whole).unwrap_or_default();
     let is_huge = |at: u64| huge.iter().any(|span| span.contains(at));
     let Ok(pages) = folio_sizes(pagemap, whole) else {
-        // Without root only the leaves are known, and how much is in memory, but not where.
+        // Without root, only the leaves and the resident total are known, not where the rest lies.
         let known: Vec<(Span, Kind)> = huge.iter().map(|span| (*span, Kind::Huge)).collect();
         let other = if text.mapping.rss > 0 {
             Kind::Base

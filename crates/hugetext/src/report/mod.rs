@@ -1,5 +1,6 @@
-//! `hugetext report`: one file of HTML that shows where text lies, by which leaves it is mapped, and
-//! what benchmarks measured. It needs no network and no scripts. Or one drawing of processes alone.
+//! `hugetext report`: writes one HTML file that shows where text lies, which leaves map it, and
+//! what benchmarks measured. It needs no network and no scripts. It can write a drawing of
+//! processes instead.
 
 mod drawing;
 mod map;
@@ -30,28 +31,28 @@ use record::Record;
 const PAGE: &str = include_str!("report.html");
 const DRAWING: &str = include_str!("drawing.svg");
 
-/// Write what is known of programs, processes and benchmarks into one HTML file
+/// Write one HTML file about programs, processes and benchmark results
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Programs, shared objects, and ids of running processes
     #[arg(value_name = "PATH|PID")]
     subjects: Vec<PathBuf>,
-    /// The file to write: HTML; with the ending .svg a drawing of processes, with .json the record that
-    /// a drawing is made from; - for HTML on standard output
+    /// The file to write. The ending decides: .svg is a drawing of processes, .json a record to
+    /// draw from later, anything else an HTML page; - is HTML on standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// A record to draw beside the processes: what `hugetext report -o FILE.json PID` wrote
+    /// A record to draw next to the processes, as `hugetext report -o FILE.json PID` wrote it
     #[arg(long, value_name = "FILE")]
     record: Vec<PathBuf>,
     /// The title of a process in a drawing [default: its id and name]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Results to show: what `hugetext bench … --json` printed
+    /// Benchmark results to show, as `hugetext bench … --json` printed them
     #[arg(long, value_name = "FILE")]
     bench: Vec<PathBuf>,
 }
 
-/// What is written, by the ending of the file's name.
+/// The format of the output, by the ending of the file's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Page,
@@ -69,7 +70,7 @@ impl Form {
     }
 }
 
-/// Answers `hugetext report`.
+/// Runs `hugetext report`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     if arguments.subjects.is_empty() && arguments.bench.is_empty() && arguments.record.is_empty() {
         let nothing = Failure::at(&arguments.output, "nothing to report");
@@ -100,17 +101,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
 }
 
-/// The processes that were named.
+/// The processes that the user named.
 fn recorded(arguments: &Arguments) -> Result<Vec<Record>, Failure> {
     if !arguments.bench.is_empty() {
-        let results = Failure::at(&arguments.output, "results are no part of a drawing");
+        let results = Failure::at(&arguments.output, "a drawing cannot show benchmark results");
         return Err(results.remedy("write a page (-o FILE.html)"));
     }
     let machine = Machine::this();
     let record = |subject: &PathBuf| {
         let pid = subject.to_str().and_then(|text| text.parse().ok());
         let pid = pid.ok_or_else(|| {
-            Failure::at(subject, "a drawing is of processes")
+            Failure::at(subject, "a drawing shows processes only")
                 .remedy("name the id of a process, or write a page (-o FILE.html)")
         })?;
         Record::of(pid, arguments.title.as_deref(), &machine)
@@ -120,14 +121,14 @@ fn recorded(arguments: &Arguments) -> Result<Vec<Record>, Failure> {
 
 fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     if !arguments.record.is_empty() || arguments.title.is_some() {
-        let drawn = Failure::at(&arguments.output, "records and titles are for drawings");
+        let drawn = Failure::at(&arguments.output, "--record and --title need a drawing");
         return Err(drawn.remedy("give the output the ending .svg"));
     }
     let to_stdout = arguments.output.as_os_str() == "-";
     if to_stdout && output.json() {
         let both = Failure::new(
             "standard output",
-            "the page and --json cannot both go there",
+            "the page and the JSON document cannot both go there",
         );
         return Err(both.remedy("name a file with -o"));
     }
@@ -171,7 +172,7 @@ struct Written<'p> {
     path: &'p Path,
 }
 
-/// A number names a process, unless a file has that name.
+/// A number is a process id, unless a file has that name.
 fn look(subject: &Path, machine: &Machine, ground: &Ground) -> Result<Map, Failure> {
     let pid = subject.to_str().and_then(|text| text.parse().ok());
     match pid {

@@ -1,4 +1,4 @@
-//! Everything the template shows.
+//! The values that the template shows.
 
 use hugetext_host::Machine;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Benchmarks as bars from zero, with intervals and rounds; all lengths in the units of a viewBox.
+//! Benchmarks as bars from zero, with intervals and rounds. All lengths are in units of a viewBox.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::bench::{Comparison, Measure, Unit, amount, ratio};
 /// Width of the bars of a plot.
 const WIDTH: f64 = 1000.0;
 
-/// A benchmark as the page shows it.
+/// A benchmark for display on the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Benchmark {
     title: String,
@@ -27,12 +27,12 @@ struct Plot {
 #[derive(Debug, Serialize)]
 struct Bar {
     side: String,
-    /// Whether it is the one the others are compared with.
+    /// Whether the others are compared with this one.
     first: bool,
     median: String,
     interval: String,
     ratio: String,
-    /// The ratio alone; empty where there is none.
+    /// The ratio without its interval; empty if there is none.
     times: String,
     width: f64,
     low: f64,

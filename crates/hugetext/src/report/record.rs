@@ -1,4 +1,4 @@
-//! What was seen of a process, enough to draw it again elsewhere and later.
+//! A record of a process, with enough detail to draw it later on another machine.
 
 use std::fs;
 use std::path::Path;
@@ -28,11 +28,11 @@ pub(super) struct Record {
 pub(super) struct Recorded {
     /// The name of the file, without its directory.
     pub(super) file: String,
-    /// Of one kind each, ascending, one behind the other.
+    /// Runs of one kind each, ascending and adjacent.
     pub(super) runs: Vec<Run>,
 }
 
-/// Neighbouring bytes of one kind, as addresses.
+/// Adjacent bytes of one kind, as addresses.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) start: u64,
@@ -66,7 +66,7 @@ impl Record {
         })
     }
 
-    /// What `report -o FILE.json` wrote.
+    /// Reads a record that `report -o FILE.json` wrote.
     pub(super) fn read(path: &Path) -> Result<Record, Failure> {
         let no_record = |why: &dyn std::fmt::Display| {
             Failure::at(path, format_args!("not a record of a process: {why}"))
@@ -78,22 +78,22 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether sums and quotients of what it holds are safe.
+    /// Checks that sums and quotients of the record's numbers are safe.
     fn check(&self) -> Result<(), &'static str> {
         if self.schema != SCHEMA {
-            return Err("of another version");
+            return Err("it has another version");
         }
         let sizes = [self.page, self.leaf].map(Leaf::from_bytes);
         if sizes.contains(&None) || self.page > self.leaf {
-            return Err("a page or leaf that no machine has");
+            return Err("its page or leaf size is impossible");
         }
         let runs = || self.texts.iter().flat_map(|text| &text.runs);
         if runs().any(|run| run.start >= run.end || run.end > LIMIT) {
-            return Err("a run that has no length or lies beyond all addresses");
+            return Err("one of its runs is empty or ends beyond the address space");
         }
         let mut pairs = self.texts.iter().flat_map(|text| text.runs.windows(2));
         if pairs.any(|pair| matches!(pair, [one, next] if one.end != next.start)) {
-            return Err("runs that do not lie one behind the other");
+            return Err("its runs are not adjacent");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One mapping or segment drawn to scale, and why each window of it is or is not huge.
+//! One mapping or segment drawn to scale, and the reason that each window of it is or is not huge.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::table::bytes;
 
 /// Steps along the width of a drawing; finer detail is not drawn.
 const STEPS: u64 = 1000;
-/// Parts of a strip that are listed; more are only counted.
+/// Parts of a strip that are listed; further parts are only counted.
 const LISTED: usize = 100;
 
-/// What a piece of text is mapped or cached by.
+/// The kind of page or folio that maps or caches a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -20,11 +20,11 @@ pub(super) enum Kind {
     Huge,
     /// A folio above the base page, mapped by PTEs.
     Large,
-    /// Base pages, or folios whose size may not be seen.
+    /// Base pages, or folios whose size is hidden from the caller.
     Base,
-    /// Not in memory; of a process, not touched by it.
+    /// Not in memory; in a process, not touched by it.
     Absent,
-    /// No window: no leaf can map it, whatever is in memory.
+    /// In no window: no leaf can map it, whatever is in memory.
     Outside,
 }
 
@@ -47,14 +47,14 @@ impl Kind {
         }
     }
 
-    /// What keeps a window of this kind from being huge.
+    /// Why a window of this kind is not huge.
     fn remedy(self) -> &'static str {
         match self {
             Kind::Huge | Kind::Outside => "",
             Kind::Large => "its folios are smaller than the leaf; hugetext warm makes them huge",
             Kind::Base => "hugetext warm makes them huge",
             Kind::Absent => {
-                "nothing has touched it; unless it is warm by then, it comes in small folios"
+                "not touched yet; without hugetext warm, the first access reads it into small folios"
             }
         }
     }
@@ -83,11 +83,11 @@ struct Piece {
     x: u64,
     width: u64,
     kind: Kind,
-    /// What a pointer over it tells.
+    /// The tooltip text.
     title: String,
 }
 
-/// Neighbouring windows of one kind, or what lies before and after all windows.
+/// Adjacent windows of one kind, or the part before or after all windows.
 #[derive(Debug, Serialize)]
 struct Part {
     from: String,
@@ -97,21 +97,21 @@ struct Part {
     why: String,
 }
 
-/// What is known of a mapping or segment.
+/// A mapping or segment, as the caller knows it.
 pub(super) struct Text<'t> {
     pub(super) name: String,
     pub(super) whole: Span,
-    /// What each byte is of, ascending.
+    /// The kind of each byte, ascending.
     pub(super) runs: &'t [(Span, Kind)],
-    /// Its windows, one behind the other; empty if there is none.
+    /// Its windows, adjacent; empty if it has none.
     pub(super) windows: Span,
     pub(super) leaf: Leaf,
-    /// Why there are no more windows, and why these are not huge.
+    /// Why there are no further windows, and why these windows are not huge.
     pub(super) causes: &'t [Cause],
 }
 
 impl Text<'_> {
-    /// The drawing, beside others of which the longest has `longest` bytes.
+    /// The strip for a drawing whose longest strip has `longest` bytes.
     pub(super) fn strip(&self, longest: u64) -> Strip {
         let causes = self.causes.iter().map(ToString::to_string);
         let mut parts = self.parts();
@@ -134,7 +134,7 @@ impl Text<'_> {
         }
     }
 
-    /// Why a place of this kind is not huge.
+    /// Why a part of this kind is not huge.
     fn why(&self, kind: Kind, at: u64) -> String {
         match kind {
             Kind::Huge => String::new(),
@@ -156,7 +156,7 @@ impl Text<'_> {
         }
     }
 
-    /// The drawing: each step shows what most of it is.
+    /// The drawing: each step shows the kind that fills most of it.
     fn pieces(&self) -> Vec<Piece> {
         let edge = |step: u64| self.whole.start + self.whole.len().saturating_mul(step) / STEPS;
         let cells = (0..STEPS).map(|step| Span::new(edge(step), edge(step + 1)));
@@ -226,7 +226,7 @@ impl Text<'_> {
     }
 }
 
-/// What most of each cell is; cells and runs ascend.
+/// The kind that fills most of each cell; cells and runs ascend.
 pub(super) fn majorities(
     runs: &[(Span, Kind)],
     cells: impl Iterator<Item = Span>,
@@ -252,7 +252,7 @@ pub(super) fn majorities(
     })
 }
 
-/// `value` of [`STEPS`], `most` being all.
+/// `value` scaled to [`STEPS`], where `most` is the maximum.
 pub(super) fn scale(value: u64, most: u64) -> u64 {
     value.saturating_mul(STEPS) / most.max(1)
 }

@@ -1,4 +1,4 @@
-//! The state of a file's windows, and the rungs that change it.
+//! The state of a file's windows, and the methods (rungs) that change it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -45,8 +45,8 @@ impl Cache {
         self.runs.iter().all(|(_, state)| state.is_warm())
     }
 
-    /// Climbs a rung and looks again, for as long as that brings windows: readahead that another
-    /// process has under way can cost one at the first try. A file is replaced only once.
+    /// Tries a rung again as long as each try makes more windows huge: concurrent readahead of
+    /// another process can lose one at the first try. A file is replaced only once.
     pub(super) fn climb_on(
         &mut self,
         rung: Rung,
@@ -89,8 +89,8 @@ impl Cache {
     }
 }
 
-/// Writes the same bytes to a new inode, window by window, so that each write fills one folio, and
-/// renames it over the old one, which running processes keep.
+/// Writes the same bytes to a new inode, one window at a time, so that each write fills one folio.
+/// The new inode is renamed over the old one, which running processes keep.
 fn replace(program: &Program, leaf: Leaf, privileged: bool) -> io::Result<()> {
     if program.metadata.nlink() > 1 {
         return Err(io::Error::other(
@@ -101,7 +101,7 @@ fn replace(program: &Program, leaf: Leaf, privileged: bool) -> io::Result<()> {
         match guard {
             Guard::Privileged if privileged => {}
             Guard::Privileged => {
-                let problem = format!("it {guard}; say --privileged to replace it");
+                let problem = format!("it {guard}; use --privileged to replace it");
                 return Err(io::Error::other(problem));
             }
             _ => return Err(io::Error::other(format!("it {guard}"))),

@@ -1,4 +1,4 @@
-//! The machine that a file is warmed on.
+//! The facts of the machine that `warm` depends on.
 
 use hugetext_host::{Mounts, Paging};
 use hugetext_leaf::{
@@ -8,7 +8,7 @@ use hugetext_leaf::{
 use crate::failure::Failure;
 use crate::program::Program;
 
-/// What the ladder stands on.
+/// The page sizes, kernel and filesystems that decide which rungs work.
 pub(crate) struct Ground {
     paging: Paging,
     pub(crate) kernel: Kernel,
@@ -18,12 +18,12 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Asks this machine; an error where no huge page is available at all.
+    /// The facts of this machine; an error if huge pages are not available at all.
     pub(crate) fn this() -> Result<Ground, Failure> {
         Ground::of(Paging::this())
     }
 
-    /// As [`Ground::this`], of this machine as it was asked before.
+    /// As [`Ground::this`], from facts of this machine that were read before.
     pub(crate) fn of(paging: Paging) -> Result<Ground, Failure> {
         Ok(Ground {
             kernel: paging
@@ -50,7 +50,7 @@ impl Ground {
         }
     }
 
-    /// Why no folios of `leaf`'s order can come to be in the page cache of `pages`.
+    /// Why the page cache of the filesystem `pages` cannot hold folios of `leaf`'s order.
     pub(crate) fn obstacle(&self, pages: Filesystem, leaf: Leaf) -> Option<Cause> {
         let kind = match leaf == self.leaf {
             true => LeafKind::Pmd,

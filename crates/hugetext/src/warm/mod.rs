@@ -1,5 +1,6 @@
-//! `hugetext warm`: the page cache of text in folios of the leaf's order, by the cheapest way that
-//! works here. Every rung is measured; one that did not work is never reported as done.
+//! `hugetext warm`: brings text into folios of the leaf's order in the page cache, by the cheapest
+//! method that works here. Every method (rung) is measured; one that did not work is never reported
+//! as done.
 
 mod cache;
 mod ground;
@@ -30,16 +31,16 @@ pub(crate) struct Arguments {
     /// Programs and shared objects
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Only look; exit with 1 if something is not warm
+    /// Change nothing; exit with 1 if a file is not warm
     #[arg(long, conflicts_with = "replace")]
     check: bool,
-    /// Where nothing else works, write the file anew and rename it into place
+    /// If nothing else works, write the file to a new inode and rename it into place
     #[arg(long)]
     replace: bool,
-    /// Replace even what has set-id bits or capabilities, which the new file keeps
+    /// With --replace: also replace files with set-id bits or capabilities; the new file keeps them
     #[arg(long, requires = "replace", conflicts_with = "check")]
     privileged: bool,
-    /// Also the shared objects each program needs
+    /// Also warm the shared objects that each program needs
     #[arg(long)]
     with_libs: bool,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rung {
-    /// It was warm before.
+    /// The file was already warm.
     AlreadyHuge,
     /// MADV_COLLAPSE.
     Collapse,
@@ -58,7 +59,7 @@ pub(crate) enum Rung {
     Replace,
 }
 
-/// What became of one file.
+/// The result for one file.
 #[derive(Debug, Serialize)]
 pub(crate) struct Warmed {
     #[serde(serialize_with = "lossy::path")]
@@ -68,13 +69,13 @@ pub(crate) struct Warmed {
     pub(crate) windows: usize,
     pub(crate) huge_before: usize,
     pub(crate) huge: usize,
-    /// The last rung that brought something; absent if none did.
+    /// The last rung that made a window huge; absent if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rung: Option<Rung>,
-    /// What each rung that was tried without success said.
+    /// The error or result of each rung that was tried without success.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tried: Vec<Tried>,
-    /// Why the layout leaves nothing, or not all, to warm.
+    /// Why the layout leaves nothing, or only a part, to warm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<Cause>,
     /// The processes that keep small folios in use.
@@ -83,7 +84,7 @@ pub(crate) struct Warmed {
     pub(crate) microseconds: u64,
 }
 
-/// What a rung did that met no error.
+/// The result of a rung that met no error but did not finish.
 const LEFT_BEHIND: &str = "left windows in small folios";
 
 /// A rung that left windows behind.
@@ -99,12 +100,12 @@ impl Warmed {
         self.windows > 0 && self.huge == self.windows
     }
 
-    /// Whether a smaller leaf has nothing to add: windows of this one are huge, or could be.
+    /// Whether a smaller leaf cannot add anything: windows of this leaf are huge, or could be.
     fn settles(&self) -> bool {
         self.huge > 0 || (self.windows > 0 && self.causes.is_empty())
     }
 
-    /// What the rungs that were tried said, and why none can do it here.
+    /// The results of the rungs that were tried, and the reasons that no rung works here.
     pub(crate) fn obstacle(&self) -> String {
         let said = self.tried.iter().map(|tried| {
             let said = tried.error.as_deref().unwrap_or(LEFT_BEHIND);
@@ -120,7 +121,7 @@ struct Report {
     files: Vec<Warmed>,
 }
 
-/// Answers `hugetext warm`.
+/// Runs `hugetext warm`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let ground = Ground::this()?;
     let mut verdict = Verdict::Done;
@@ -135,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             privileged: arguments.privileged,
         };
         match Program::open(&path).and_then(|program| warm(&program, &ground, climb)) {
-            // A small library has no window to warm, which is nobody's fault.
+            // A small library has no window to warm. The answer stays yes.
             Ok(warmed) if library && warmed.windows == 0 => {}
             Ok(warmed) => {
                 verdict = verdict.and(if warmed.is_warm() {
@@ -162,7 +163,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(verdict)
 }
 
-/// The files to warm, each with whether it is a library that was not named.
+/// The files to warm. Each tells whether it is a library that the user did not name.
 fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
     let mut wanted: Vec<(PathBuf, bool)> = arguments
         .paths
@@ -175,7 +176,7 @@ fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
     let environment = Environment::current();
     let mut finder = Finder::new(&environment);
     let mut seen = HashSet::new();
-    // A path that is no program is reported when its turn comes.
+    // A path that is not a program is reported at its turn.
     let closures = arguments
         .paths
         .iter()
@@ -184,7 +185,7 @@ fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
         for missing in &closure.missing {
             let (needed_by, name) = (shown(&missing.needed_by), shown(&missing.name));
             output.warn(format_args!(
-                "{needed_by}: needs {name}, which is not found"
+                "{needed_by}: needs {name}, which was not found"
             ));
         }
         // The first object is the program itself.
@@ -197,17 +198,17 @@ fn wanted(arguments: &Arguments, output: &Output) -> Vec<(PathBuf, bool)> {
     wanted
 }
 
-/// How far up the ladder the user allows.
+/// The rungs that the user permits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Climb {
     pub(crate) check: bool,
     pub(crate) replace: bool,
-    /// Replaced even if it has set-id bits or capabilities.
+    /// Also replaces files with set-id bits or capabilities.
     privileged: bool,
 }
 
 impl Climb {
-    /// No rung: only a look.
+    /// No rung: nothing is changed.
     pub(crate) fn look() -> Climb {
         Climb {
             check: true,
@@ -240,7 +241,7 @@ pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<W
     for leaf in ground.leaves() {
         let warmed = match (warm_for(leaf, program, ground, climb), first.take()) {
             (Ok(warmed), _) if warmed.settles() => return Ok(warmed),
-            // Which folios lie behind blocks of PTEs is root's to see.
+            // Only root may see which folios lie behind blocks of PTEs.
             (Err(failure), None) => return Err(failure),
             (Ok(warmed), None) => warmed,
             (smaller, Some(larger)) => match smaller {
@@ -253,7 +254,7 @@ pub(crate) fn warm(program: &Program, ground: &Ground, climb: Climb) -> Result<W
     first.ok_or_else(|| {
         Failure::at(
             &program.path,
-            "this machine has no leaf above the base page",
+            "this machine maps no leaf larger than the base page",
         )
     })
 }
@@ -285,7 +286,7 @@ fn warm_for(
     if warmed.windows == 0 {
         warmed.causes = layout_causes(program, page, leaf, bias);
     } else if !climb.check && !cache.is_warm() {
-        // MADV_COLLAPSE knows PMD leaves only.
+        // MADV_COLLAPSE makes PMD leaves only.
         let collapse = leaf == ground.leaf && ground.collapses(pages);
         for rung in ladder(collapse, climb.replace) {
             let outcome = cache.climb_on(rung, climb, program, &ranges, &mut warmed)?;
@@ -304,7 +305,7 @@ fn warm_for(
     Ok(warmed)
 }
 
-/// The rungs worth trying, cheapest first.
+/// The rungs to try, cheapest first.
 fn ladder(collapse: bool, replace: bool) -> impl Iterator<Item = Rung> {
     let rungs = [
         collapse.then_some(Rung::Collapse),

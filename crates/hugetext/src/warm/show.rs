@@ -1,4 +1,4 @@
-//! What became of a file, as text.
+//! Formats the result for a file as text.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::{Arguments, LEFT_BEHIND, Rung, Warmed};
 use crate::path::shown;
 use crate::table::{bytes, count};
 
-/// One file: a line, and below it what stands in the way.
+/// One file: a line with the result, and below it the obstacles.
 pub(super) fn show(file: &Warmed, arguments: &Arguments) -> String {
     let mut text = format!("{}: ", shown(&file.path));
     let size = bytes(file.windows as u64 * file.leaf.bytes());
@@ -16,7 +16,7 @@ pub(super) fn show(file: &Warmed, arguments: &Arguments) -> String {
         return text;
     }
     let how = match file.rung {
-        Some(Rung::AlreadyHuge) => "warm already",
+        Some(Rung::AlreadyHuge) => "already warm",
         Some(Rung::Collapse) => "collapsed in place",
         Some(Rung::Reread) => "dropped and read again",
         Some(Rung::Replace) => "replaced by a new inode",
@@ -46,13 +46,13 @@ pub(super) fn show(file: &Warmed, arguments: &Arguments) -> String {
     if !arguments.replace && file.causes.is_empty() {
         let _ = writeln!(
             text,
-            "  --replace writes it anew; who runs it keeps the old inode"
+            "  --replace writes it to a new inode; running processes keep the old one"
         );
     }
     text
 }
 
-/// A rung as users read it.
+/// A rung for display.
 pub(super) fn rung_name(rung: Rung) -> &'static str {
     match rung {
         Rung::AlreadyHuge => "already huge",

@@ -131,7 +131,7 @@ fn data_at_a_baked_offset_that_patchelf_left_in_the_middle() {
         assert!(run(&program).starts_with("baked offset: a payload"));
         match lld {
             false => is_kept(&program, "auto", "baked offset"),
-            true => forbids_moving(&program, "named by no header"),
+            true => forbids_moving(&program, "no header names them"),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `hugetext bench exec`: fork, exec and exit of a command, with the program's text in small folios
-//! and in huge ones, as it is and rewritten.
+//! `hugetext bench exec`: times fork, exec and exit of a command, with the program's text in small
+//! folios and in huge ones, unchanged and rewritten.
 //!
-//! All sides run under the program's own path: a rewritten copy is mounted over it, in a mount
-//! namespace of this process, while its side runs. In each round the page cache of each file is
-//! brought into the side's state, held there, and checked before and after the runs; a round that
-//! did not keep it is thrown away.
+//! All sides run under the program's own path. A rewritten copy is mounted over that path, in a
+//! mount namespace of this process, while its side runs. In each round the page cache of each file
+//! is brought into the side's state, held there, and checked before and after the runs. A round
+//! that lost the state is discarded.
 
 mod runner;
 mod sides;
@@ -28,25 +28,25 @@ use crate::failure::{Failure, plain};
 use crate::output::Output;
 use crate::warm::Ground;
 
-/// Start a command again and again, its text in small folios and in huge ones, as it is and rewritten
+/// Start a command repeatedly, with its text in small and huge folios, unchanged and rewritten
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     rounds: Rounds,
-    /// Runs of each side in a round; many, because kernels tell user from system time by samples
+    /// Runs of each side per round; many, because kernels tell user from system time by samples
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     per_round: u32,
-    /// The program whose text to warm and rewrite, if it is not the command's own
+    /// The program whose text is warmed and rewritten [default: the command's own]
     #[arg(long, value_name = "PATH", requires = "command")]
     program: Option<PathBuf>,
-    /// Measure a copy also for the sides that are not rewritten, because others run the program
+    /// Measure a copy for the unchanged sides too, because other processes run the program
     #[arg(long)]
     copy: bool,
-    /// Where to make the copies, which are removed afterwards [default: the directory for temporary
+    /// Directory for the copies, which are removed afterwards [default: the directory for temporary
     /// files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
-    /// Kill a run that takes longer
+    /// Kill a run after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
     /// The command [default: an empty compile by cc1, and /bin/true]
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What is measured when nothing is said.
+    /// The default settings.
     pub(super) fn usual(quick: bool) -> Arguments {
         Arguments {
             rounds: Rounds::usual(quick),
@@ -69,13 +69,13 @@ impl Arguments {
     }
 }
 
-/// Answers `hugetext bench exec`.
+/// Runs `hugetext bench exec`.
 pub(super) fn run(
     arguments: &Arguments,
     interrupt: &Interrupt,
     output: &Output,
 ) -> Result<Vec<Comparison>, Stop> {
-    // Before anything of the old namespace is opened.
+    // This happens before any file of the old namespace is opened.
     let namespace = Namespace::possible().map_err(|error| error.to_string());
     let entered = namespace.and_then(|kind| kind.enter().map_err(|error| error.to_string()));
     let refused = entered.err();
@@ -110,7 +110,7 @@ pub(super) fn run(
     measured.collect()
 }
 
-/// Arguments with which cc1 compiles nothing.
+/// Arguments with which cc1 compiles an empty input.
 pub(super) const EMPTY_COMPILE: [&str; 4] = ["-quiet", "-o", "/dev/null", "/dev/null"];
 
 /// A command and the program it runs.
@@ -127,7 +127,7 @@ impl Job {
         }
         let compile = compiler().map(Job::compile);
         if compile.is_none() {
-            output.warn("no C compiler here, so no empty compile; install gcc");
+            output.warn("no C compiler found, so the empty compile is left out; install gcc");
         }
         Ok(compile.into_iter().chain([Job::tiny()]).collect())
     }

@@ -1,4 +1,4 @@
-//! Runs of every side in rounds, and what they come to.
+//! Runs every side in rounds and collects the results.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,16 +19,16 @@ use crate::failure::{Failure, plain};
 use crate::table::count;
 use crate::warm::Ground;
 
-/// Rounds that may be thrown away, for each that counts.
+/// How many rounds may be discarded for each round that counts.
 const SPARE_ROUNDS: u32 = 3;
 
-/// How a command is run.
+/// The settings of a run.
 pub(super) struct Runner<'r> {
     pub(super) title: &'r str,
     pub(super) command: &'r [OsString],
     /// Runs of each side in a round.
     pub(super) per_round: u32,
-    /// A run that takes longer is killed.
+    /// Time limit of a run, after which it is killed.
     pub(super) limit: Duration,
     pub(super) interrupt: &'r Interrupt,
 }
@@ -54,7 +54,7 @@ impl Runner<'_> {
             while !self.round(&order, versions, ground, &mut outcome)? {
                 outcome.thrown_away += 1;
                 if outcome.thrown_away > SPARE_ROUNDS * rounds.rounds {
-                    let lost = Failure::new(self.title, "the page cache does not keep its state");
+                    let lost = Failure::new(self.title, "the page cache lost its state too often");
                     return Err(Stop::No(
                         lost.remedy("raise RLIMIT_MEMLOCK, or run as root"),
                     ));
@@ -71,7 +71,7 @@ impl Runner<'_> {
         Ok(outcome.comparison(title, versions.notes.clone()))
     }
 
-    /// One round; whether it counts: every side's page cache kept its state.
+    /// One round. Returns whether it counts: every side's page cache kept its state.
     fn round(
         &self,
         order: &[usize],
@@ -130,7 +130,7 @@ impl Runner<'_> {
         command
     }
 
-    /// The first run, whose complaints the user sees: a command that fails is not measured.
+    /// The first run. Its error messages reach the user: a command that fails is not measured.
     fn trial(&self) -> Result<(), Failure> {
         let mut command = self.command();
         command.stderr(Stdio::inherit());
@@ -161,7 +161,7 @@ impl Runner<'_> {
         }
     }
 
-    /// A run apart, under ptrace; `None` where that is not permitted.
+    /// A separate run under ptrace; `None` if ptrace is not permitted.
     fn look(&self) -> Result<Option<End>, Failure> {
         let Ok(instance) = Instance::start(&mut self.command()) else {
             return Ok(None);
@@ -200,15 +200,15 @@ struct End {
     huge: f64,
     /// Mappings of files.
     mappings: f64,
-    /// Calls of mmap(2) for files; execve(2) makes mappings too, without them.
+    /// Calls of mmap(2) for files. Mappings that execve(2) makes are not counted.
     mmaps: f64,
 }
 
-/// What one side did in one round: medians of wall time and faults; means of processor times, which
-/// the kernel counts in ticks.
+/// The results of one side in one round: medians of wall time and faults, and means of processor
+/// times, which the kernel counts in ticks.
 struct Block {
     wall: f64,
-    /// The shortest, which work of others on the machine disturbs least.
+    /// The shortest wall time, which other work on the machine disturbs least.
     best: f64,
     user: f64,
     system: f64,
@@ -234,7 +234,7 @@ impl Block {
     }
 }
 
-/// The rounds of every side.
+/// The results of every side, round by round.
 struct Outcome {
     sides: Vec<(Side, Vec<Block>)>,
     thrown_away: u32,
@@ -268,7 +268,7 @@ impl Outcome {
         ];
         if self.thrown_away > 0 {
             notes.push(format!(
-                "thrown away, as the page cache did not keep its state: {}",
+                "rounds discarded because the page cache lost its state: {}",
                 count(self.thrown_away, "round")
             ));
         }

@@ -1,4 +1,4 @@
-//! The sides of an exec benchmark: the program in small folios and warmed, and rewritten copies of it
+//! The sides of an exec benchmark: the program in small folios and warmed, and rewritten copies
 //! that appear under its path while they are measured.
 
 use std::fs::{self, File};
@@ -19,24 +19,24 @@ use crate::fix::carry_out;
 use crate::program::Program;
 use crate::warm::Ground;
 
-/// A file, in a state, run under the program's path.
+/// A file in a state, which runs under the program's path.
 pub(super) struct Version {
     name: &'static str,
     what: String,
     text: Text,
-    /// `None` if it has no window.
+    /// `None` if the file has no window.
     state: Option<State>,
-    /// Shown in the place of the program while this side runs.
+    /// The copy shown under the program's path while this side runs.
     stand_in: Option<PathBuf>,
 }
 
 /// Every side of one program.
 pub(super) struct Versions {
-    /// The program, without symbolic links: what a mount covers.
+    /// The program's path without symbolic links: the path that a mount covers.
     program: PathBuf,
     pub(super) sides: Vec<Version>,
     pub(super) notes: Vec<String>,
-    /// Holds the copies; removed with this value.
+    /// Holds the copies and removes them when dropped.
     _directory: Option<TempDir>,
 }
 
@@ -44,23 +44,24 @@ pub(super) struct Versions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
     Itself,
-    /// A copy if others run the program, since what they map stays in the page cache.
+    /// A copy if other processes run the program, since the pages that they map stay in the page
+    /// cache.
     ItselfUnlessInUse,
     Copy,
 }
 
-/// What the sides are made with.
+/// The inputs from which the sides are made.
 pub(super) struct Means<'m> {
     pub(super) ground: &'m Ground,
-    /// Where copies are made.
+    /// The directory for copies.
     pub(super) directory: &'m Path,
-    /// Why no copy can stand in for a file, if so.
+    /// Why a copy cannot be mounted over a file, if it cannot.
     pub(super) refused: Option<&'m str>,
 }
 
 impl Versions {
-    /// The sides of the program at `path`; the answer is no if none of them has a window and one is
-    /// `wanted`.
+    /// The sides of the program at `path`. The answer is no if none of them has a window but
+    /// `wanted` requires one.
     pub(super) fn of(
         path: &Path,
         subject: Subject,
@@ -84,7 +85,9 @@ impl Versions {
         if let Some(reason) = means.refused {
             if copied {
                 let failure = Failure::at(&versions.program, reason);
-                return Err(failure.remedy("without --copy it runs itself").into());
+                return Err(failure
+                    .remedy("without --copy the program itself is measured")
+                    .into());
             }
             let note = format!("fixed and merged copies left out: {reason}");
             versions.notes.push(note);
@@ -93,8 +96,11 @@ impl Versions {
             versions.add_all(&original, copied, means)?;
         }
         if wanted && versions.sides.iter().all(|side| side.state.is_none()) {
-            let none = Failure::at(&versions.program, "its text has no window that can be huge");
-            return Err(Stop::No(none.remedy("hugetext check tells why")));
+            let none = Failure::at(
+                &versions.program,
+                "its text holds no window that can be huge",
+            );
+            return Err(Stop::No(none.remedy("`hugetext check` shows why")));
         }
         Ok(versions)
     }
@@ -110,7 +116,7 @@ impl Versions {
         let own = match copied {
             false => None,
             true => {
-                let note = "all sides run copies, because others run the program itself";
+                let note = "all sides run copies, because other processes run the program";
                 self.notes.push(note.to_owned());
                 let copy = directory.path().join("copy");
                 let copied = fs::copy(&self.program, &copy);
@@ -136,7 +142,7 @@ impl Versions {
         Ok(())
     }
 
-    /// The program, or its equal `copy`, in both states.
+    /// The program, or an identical `copy` of it, in both states.
     fn add_itself(
         &mut self,
         original: &Program,
@@ -175,8 +181,8 @@ impl Versions {
         Ok(())
     }
 
-    /// Makes `side` what the program's path shows, its page cache in the side's
-    /// state, until the answer is dropped.
+    /// Shows `side` under the program's path and brings its page cache into the side's state, until
+    /// the returned value is dropped.
     pub(super) fn show<'v>(
         &'v self,
         side: &'v Version,
@@ -194,7 +200,7 @@ impl Versions {
 }
 
 impl Version {
-    /// For the reader, with what was verified of the page cache.
+    /// The description for the reader, with the verified state of the page cache.
     pub(super) fn describe(&self, verified: Option<&str>) -> Side {
         let state = match verified {
             Some(verified) => format!("{}; {verified}", self.what),
@@ -219,14 +225,14 @@ impl Shown<'_> {
         self.held.as_ref().map_or(Ok(true), Held::stands)
     }
 
-    /// What was verified of the page cache; `None` if there is no window.
+    /// The verified state of the page cache; `None` if the file has no window.
     pub(super) fn describe(&self) -> Option<String> {
         self.held.as_ref().map(Held::describe)
     }
 }
 
-/// A file shown at the path of another until this is dropped. This process is in a mount namespace
-/// of its own.
+/// A file shown at the path of another until this value is dropped. This process has its own mount
+/// namespace.
 struct Cover<'p>(&'p Path);
 
 impl<'p> Cover<'p> {
@@ -241,7 +247,7 @@ impl<'p> Cover<'p> {
 
 impl Drop for Cover<'_> {
     fn drop(&mut self) {
-        // If this fails, the next side covers it as well.
+        // If the unmount fails, the next side covers the path as well.
         let _ = uncover(self.0);
     }
 }
@@ -258,13 +264,13 @@ fn fixed(program: &Program, ground: &Ground) -> Result<Plan, Refusal> {
     plan_auto(&program.image, &options(ground.leaf, ground))
 }
 
-/// Fewer mappings are worth something even where there is no window.
+/// Fewer mappings may save time even without a window.
 fn merged(program: &Program, ground: &Ground) -> Result<Plan, Refusal> {
     let to = |leaf| plan(&program.image, Strategy::Merge, &options(leaf, ground));
     to(ground.leaf).or_else(|_| to(ground.page()))
 }
 
-/// A verified rewritten copy, and what was done to it.
+/// A verified rewritten copy, and the change that was made.
 fn rewritten(
     program: &Program,
     name: &str,
