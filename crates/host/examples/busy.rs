@@ -1,11 +1,11 @@
-//! A program for promotion to be tried on: it sleeps, polls, waits, takes signals, forks and
-//! computes in every thread it is told to have, checks every answer the kernel or its own text gives,
-//! and says what went wrong. It runs until its standard input ends.
+//! A program to test promotion on. In every thread, it sleeps, polls, waits, takes signals, forks
+//! and computes, checks every answer of the kernel and of its own text, and prints any error. It
+//! runs until its standard input ends.
 //!
-//! `busy THREADS [seccomp|sealed|abandoned]` prints `ready`, then for every line of input `ok ROUNDS`
-//! once all threads have done a full round since, and at the end `done ROUNDS`; or `wrong: WHAT` and
-//! ends with status 1.
-//! The text it executes in every round is [`LEN`] bytes.
+//! `busy THREADS [seccomp|sealed|abandoned]` prints `ready`. For every line of input, it prints `ok
+//! ROUNDS` once all threads have done a full round since. At the end it prints `done ROUNDS`. After
+//! an error it prints `wrong: WHAT` and ends with status 1. The text that it executes in every
+//! round has [`LEN`] bytes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -63,7 +63,7 @@ unsafe extern "C" {
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Who stops it may be killed before it makes interrupted calls anew.
+/// The stopping process may be killed before it restarts interrupted calls.
 static ABANDONED: AtomicBool = AtomicBool::new(false);
 static WRONG: AtomicBool = AtomicBool::new(false);
 /// Signals sent and taken.
@@ -88,7 +88,7 @@ fn call(function: usize, argument: u64) -> u64 {
     }
 }
 
-/// One function of every page of the text, from a place that differs with the round.
+/// Calls one function in every page of the text, at an offset that changes with the round.
 fn compute(round: u64) {
     const STEP: usize = 4096 / STRIDE;
     let mut sum = 0u64;
@@ -102,7 +102,7 @@ fn compute(round: u64) {
 }
 
 fn spin() {
-    // Long enough that a round takes a moment, and all of it in user mode.
+    // Long enough that a round takes a moment, all of it in user mode.
     (0..200).for_each(compute);
 }
 
@@ -112,7 +112,7 @@ const NAP: libc::timespec = libc::timespec {
 };
 const NAP_MS: u128 = 20;
 
-/// Waits for nothing until the time is up: must take that long, and never be interrupted.
+/// Waits for nothing until the time is up. It must take that long, and never be interrupted.
 fn waits(what: &str, mut wait: impl FnMut() -> c_int) {
     let start = Instant::now();
     check(wait() == 0, what);
@@ -150,7 +150,7 @@ fn epoll() {
         let epoll = libc::epoll_create1(libc::EPOLL_CLOEXEC);
         check(epoll >= 0, "epoll_create1");
         let mut event: libc::epoll_event = zeroed();
-        // Where only the kernel could make the call anew, it may give up (signal(7)).
+        // If only the kernel could restart the call, the call may fail with EINTR (signal(7)).
         if cfg!(target_arch = "x86_64") && !ABANDONED.load(Ordering::Relaxed) {
             waits("epoll_wait", || {
                 libc::epoll_wait(epoll, &raw mut event, 1, NAP_MS as c_int)
@@ -163,7 +163,7 @@ fn epoll() {
     }
 }
 
-/// Two threads hand a number to and fro, with a time limit that a lost wake-up would run into.
+/// Two threads pass a number back and forth, with a time limit that a lost wake-up would exceed.
 fn futex(word: &AtomicU32, own: u32) {
     let limit = libc::timespec {
         tv_sec: 60,
@@ -214,7 +214,7 @@ extern "C" fn take(_signal: c_int) {
     check(call(4711, 1) == 4712, "text in a handler");
 }
 
-/// Queues real-time signals for this thread, which lets them in during sigsuspend or a sleep only.
+/// Queues real-time signals for this thread. They are unblocked only during sigsuspend or a sleep.
 fn signals() {
     let signal = libc::SIGRTMIN() + 3;
     // SAFETY: the masks are live locals; the handler only adds to a counter.
@@ -245,7 +245,7 @@ fn signals() {
     }
 }
 
-/// A stream of signals arrives while the thread sleeps: what is left of the time is slept on.
+/// A stream of signals arrives while the thread sleeps; it then sleeps for the remaining time.
 fn signalled_sleep(handle: &AtomicU64) {
     // SAFETY: plain calls on live locals.
     unsafe { handle.store(libc::pthread_self() as u64, Ordering::Release) };
@@ -284,15 +284,15 @@ fn send_to(handle: &AtomicU64) {
 }
 
 extern "C" fn nap_and_end(_argument: *mut c_void) -> c_int {
-    // SAFETY: a call without memory but a constant, and the end.
+    // SAFETY: a call that uses only constant memory, and then the end.
     unsafe {
         libc::nanosleep(&NAP, null_mut());
         libc::_exit(7)
     }
 }
 
-/// A child that sleeps and ends: a copy, or one that shares the memory while its parent waits in
-/// uninterruptible sleep, as vfork's does.
+/// A child that sleeps and ends. It is either a copy, or shares the memory while its parent waits
+/// in uninterruptible sleep, as with vfork.
 fn forks(with_vfork: bool) {
     let mut stack = vec![0u64; 4096];
     let top = stack.as_mut_ptr_range().end.cast();
@@ -336,7 +336,7 @@ fn pipes() {
     }
 }
 
-/// A filter that lets everything through.
+/// A filter that permits every call.
 fn filter() {
     /// SECCOMP_RET_ALLOW.
     const ALLOW: u32 = 0x7fff_0000;
@@ -364,7 +364,7 @@ fn filter() {
     }
 }
 
-/// Seals the generated text; only says so where the kernel cannot (mseal(2), Linux 6.10).
+/// Seals the generated text, or prints that the kernel cannot (mseal(2), Linux 6.10).
 fn seal() {
     const MSEAL: c_long = 462;
     let start = (&raw const busy_functions).addr();
@@ -407,7 +407,8 @@ fn main() {
     for index in 0..threads {
         thread::spawn(move || {
             while !STOP.load(Ordering::Relaxed) {
-                // Two neighbours of a group of twelve each hand over a futex, send and take signals.
+                // Two neighbours of a group of twelve each hand over a futex, send and take
+                // signals.
                 match index % 12 {
                     0 => spin(),
                     1 => sleep(),

@@ -11,19 +11,19 @@ use serde::Serialize;
 use crate::mapping::FileMapping;
 use crate::pagemap;
 
-/// What the page cache holds of one window.
+/// The state of one window in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WindowState {
-    /// One folio of the leaf's order: whoever maps it congruently gets a leaf.
+    /// One folio of the leaf's order: every process that maps it congruently gets a leaf.
     Huge,
-    /// All of it, in smaller folios.
+    /// Cached as a whole, in smaller folios.
     Small,
     /// Some or none of it.
     Absent,
 }
 
-/// What the page cache holds of a run of windows, in the order of the file.
+/// The states of a run of windows, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CacheState {
     /// One entry per window.
@@ -45,10 +45,10 @@ impl CacheState {
     }
 }
 
-/// The most windows looked at in one mapping: with leaves of 2 MiB, 32 MiB of this process's memory.
+/// The most windows viewed in one mapping: with leaves of 2 MiB, 32 MiB of this process's memory.
 const PIECE: u64 = 16;
 
-/// A run of whole windows of a file, mapped for looking at its page cache and changing it.
+/// A run of whole windows of a file, mapped so that its page cache can be viewed and changed.
 #[derive(Debug)]
 pub struct FileWindows<'f> {
     file: &'f File,
@@ -75,14 +75,16 @@ impl<'f> FileWindows<'f> {
         FileMapping::new(self.file, self.range, self.leaf)
     }
 
-    /// Looks without changing: the first page of each window is mapped in this process if it is
-    /// cached, and the page map tells by which leaf. Nothing is read from disk, except by a user who
-    /// neither owns the file nor may write it: to such a user mincore calls all pages cached.
+    /// Views the state without changing it: the first page of each window is mapped in this process
+    /// if it is cached, and the page map tells by which leaf. Nothing is read from disk, except for
+    /// a user who neither owns the file nor may write it: mincore tells such a user that all pages
+    /// are cached.
     pub fn state(&self) -> io::Result<CacheState> {
         let mut windows = Vec::new();
         let piece = self.leaf.bytes().saturating_mul(PIECE);
         let mut start = self.range.start;
-        // Huge pages count in full towards the memory of whoever maps them, so not all at once.
+        // Every process that maps huge pages is charged for all of them, so they are not mapped at
+        // once.
         while start < self.range.end {
             let end = self.range.end.min(start.saturating_add(piece));
             let part = FileWindows::new(self.file, Span::new(start, end), self.leaf);
@@ -94,7 +96,7 @@ impl<'f> FileWindows<'f> {
 
     fn state_at_once(&self) -> io::Result<CacheState> {
         let mapping = self.map()?;
-        // Faults then read nothing ahead.
+        // With this advice, faults read nothing ahead.
         mapping.expect_random()?;
         let page = rustix::param::page_size() as u64;
         let holds = |range| -> io::Result<bool> {
@@ -117,8 +119,9 @@ impl<'f> FileWindows<'f> {
         let base = mapping.addresses().start;
         let state = |(window, begun): (Span, bool)| -> io::Result<WindowState> {
             let address = base + (window.start - self.range.start);
-            // The kernel looks for pages one by one, which takes longer than all else: not where one
-            // leaf maps the window, which then is wholly cached, nor where the first is absent.
+            // mincore looks for pages one by one, which takes longer than all other steps. It is
+            // skipped where one leaf maps the window, which is then wholly cached, and where the
+            // first page is absent.
             Ok(if huge.iter().any(|span| span.contains(address)) {
                 WindowState::Huge
             } else if begun && holds(window)? {
@@ -133,8 +136,8 @@ impl<'f> FileWindows<'f> {
         })
     }
 
-    /// Rung: gather the windows that are not huge yet by MADV_COLLAPSE. Goes on past a window that
-    /// fails and returns the last error if none succeeded.
+    /// Rung: makes the windows that are not huge yet huge by MADV_COLLAPSE. It continues after a
+    /// window that fails, and returns the last error if none succeeded.
     pub fn collapse(&self, state: &CacheState) -> io::Result<()> {
         let mapping = self.map()?;
         let mut outcome = Ok(());
@@ -152,10 +155,10 @@ impl<'f> FileWindows<'f> {
         outcome
     }
 
-    /// Rung: drop the windows that are not huge yet and read them again with MADV_HUGEPAGE.
-    /// Dirty pages are written first; pages that somebody maps stay.
+    /// Rung: drops the windows that are not huge yet and reads them again with MADV_HUGEPAGE.
+    /// Dirty pages are written first; pages that a process maps stay.
     pub fn reread(&self, state: &CacheState) -> io::Result<()> {
-        // Not every filesystem lets a reader sync; what stays dirty then just stays.
+        // Some filesystems do not let a reader sync. Dirty pages then stay cached.
         let _ = rustix::fs::fdatasync(self.file);
         let cold: Vec<Span> = self
             .each()
@@ -175,8 +178,8 @@ impl<'f> FileWindows<'f> {
     }
 
     /// Drops the run from the page cache and reads it as a plain mapping would, into the small
-    /// folios of fault readahead: the state a machine is in without this project. Pages that
-    /// somebody maps stay as they are.
+    /// folios of fault readahead: the state of a machine without this project. Pages that a process
+    /// maps stay unchanged.
     pub fn make_small(&self) -> io::Result<()> {
         let _ = rustix::fs::fdatasync(self.file);
         self.drop_cached(self.range)?;

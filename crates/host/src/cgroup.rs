@@ -1,4 +1,4 @@
-//! What the control groups of this process leave it.
+//! The memory limit that the control groups of this process set.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,8 @@ use procfs::process::{MountInfo, Process};
 
 use crate::filesystem::io_error;
 
-/// Bytes of memory that the control groups of this process allow, page cache included: the least of
-/// the limits of its group and those above it that can be seen from here. `None` if there is none.
+/// Bytes of memory that the control groups of this process allow, page cache included: the lowest
+/// limit of its group and the visible groups above it. `None` if no group sets a limit.
 pub fn memory_limit() -> io::Result<Option<u64>> {
     let process = Process::myself().map_err(io_error)?;
     let groups = process.cgroups().map_err(io_error)?;
@@ -28,21 +28,21 @@ pub fn memory_limit() -> io::Result<Option<u64>> {
         };
         let above = directory.ancestors();
         let inside = above.take_while(|above| above.starts_with(&mount.mount_point));
-        // The root has no such file, and "max" is no number.
+        // The root group has no such file, and "max" is not a number.
         let files = inside.map(|above| fs::read_to_string(above.join(file)));
         limits.extend(files.filter_map(|text| text.ok()?.trim().parse::<u64>().ok()));
     }
     Ok(limits.into_iter().min().filter(|limit| *limit < UNLIMITED))
 }
 
-/// The limit of a group of version 2 (Documentation/admin-guide/cgroup-v2.rst).
+/// The limit file of a group of version 2 (Documentation/admin-guide/cgroup-v2.rst).
 const MEMORY_MAX: &str = "memory.max";
-/// That of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst).
+/// The limit file of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst).
 const MEMORY_LIMIT: &str = "memory.limit_in_bytes";
-/// Version 1 says so many pages as a 64-bit count of bytes can hold.
+/// Version 1 writes "no limit" as the largest number of whole pages in a 64-bit count of bytes.
 const UNLIMITED: u64 = 1 << 60;
 
-/// In which file the groups of this mount have their limit of memory.
+/// The name of the memory limit file of the groups of this mount.
 fn limit_file(mount: &MountInfo) -> Option<&'static str> {
     match mount.fs_type.as_str() {
         "cgroup2" => Some(MEMORY_MAX),
@@ -51,7 +51,7 @@ fn limit_file(mount: &MountInfo) -> Option<&'static str> {
     }
 }
 
-/// Where a group lies below a mount, which may show a part of the hierarchy only.
+/// The path of a group below a mount, which may show only a part of the hierarchy.
 fn directory(mount: &MountInfo, group: &str) -> Option<PathBuf> {
     let inside = Path::new(group).strip_prefix(&mount.root).ok()?;
     Some(mount.mount_point.join(inside))

@@ -1,4 +1,4 @@
-//! Child processes that do not outlive their parent, and work that only a child should do.
+//! Child processes that end with their parent, and work that is done in a child.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::exec::ignore_file_size_signal;
 
-/// Has the child of `command` killed when the thread that starts it ends, however that comes about
+/// Kills the child of `command` when the thread that starts it ends, for whatever reason
 /// (PR_SET_PDEATHSIG of prctl(2)).
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = rustix::process::getpid();
@@ -28,20 +28,20 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
 
 fn end_with(parent: rustix::process::Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // The parent may have died before the request: nobody would be told any more.
+    // If the parent died before the request, the signal will never come.
     match rustix::process::getppid() {
         Some(now) if now == parent => Ok(()),
         _ => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 
-/// Why work that was given to a child has no result.
+/// Why work in a child process has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    /// No child could be made.
+    /// The child process could not be created.
     #[error("no child process: {0}")]
     Start(io::Error),
-    /// A signal killed it: a limit on its memory or time, mostly.
+    /// A signal killed it, mostly because of a limit on its memory or time.
     #[error("a child process was ended by {0}")]
     Killed(Signal),
     /// It ended without a result.
@@ -49,12 +49,13 @@ pub enum ChildError {
     Ended,
 }
 
-/// Does `work` in a child process and hands back its result. Whatever it meets there, be it a
-/// limit, the kernel short of memory, a filter of system calls or a panic, this process stays as it
-/// is: its namespaces, descriptors, limits, signals and memory. Where memory runs out, the kernel
-/// takes the child first. What the child says on standard error is lost.
+/// Does `work` in a child process and returns its result. The child may meet a limit, a shortage of
+/// memory, a filter of system calls or a panic. This process then keeps its namespaces,
+/// descriptors, limits, signals and memory. If memory runs out, the kernel kills the child first.
+/// The child's standard error is lost.
 ///
-/// The caller must have one thread only: locks that others hold would never be let go in the child.
+/// The caller must have one thread only: a lock that another thread holds would stay locked in the
+/// child.
 pub fn in_child<T, F>(work: F) -> Result<T, ChildError>
 where
     T: Serialize + DeserializeOwned,
@@ -70,7 +71,8 @@ where
             drop(from);
             let result = catch_unwind(AssertUnwindSafe(|| act(parent, work, to)));
             let status = if matches!(result, Ok(Ok(()))) { 0 } else { 1 };
-            // SAFETY: ends the process without what exit(3) runs, which is the parent's to run.
+            // SAFETY: ends the process without the handlers of exit(3), which are the parent's to
+            // run.
             unsafe { libc::_exit(status) }
         }
         ForkResult::Parent { child } => {
@@ -95,11 +97,11 @@ fn act<T: Serialize>(
     File::from(to).write_all(&result)
 }
 
-/// What is lost if one of these fails is convenience.
+/// A failure of one of these calls loses only convenience.
 fn be_expendable() {
-    // The highest that is there (proc(5)); everybody may raise it.
+    // The highest value that exists (proc(5)). Every process may raise its own.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    // One byte means no core to a file and none to a program (fs/coredump.c).
+    // A limit of one byte means no core in a file and none to a program (fs/coredump.c).
     let core = getrlimit(Resource::Core);
     let _ = setrlimit(
         Resource::Core,

@@ -1,4 +1,4 @@
-//! Copying ranges between files without holding them in memory.
+//! Copies ranges between files without holding them in memory.
 
 use std::fs::File;
 use std::io;
@@ -18,8 +18,8 @@ pub struct Copier<'a> {
     new: &'a File,
     /// Bytes of a filesystem block, while extents can be shared.
     shares: Option<u64>,
-    /// Bytes read and written at a time, and what writes are aligned to in the new file, so that
-    /// each can fill one folio of the page cache.
+    /// Bytes read and written at a time. Writes are aligned to it in the new file, so that each can
+    /// fill one folio of the page cache.
     chunk: u64,
     /// Ranges of the new file that are written afterwards, ascending.
     written: Vec<Range<u64>>,
@@ -37,8 +37,8 @@ struct CloneRange {
 }
 
 impl<'a> Copier<'a> {
-    /// Copies from `old` to `new`, which has its final length already. Extents are shared where
-    /// the filesystem can (xfs, btrfs); the rest is written by PMD leaves of most machines.
+    /// Copies from `old` to `new`, which already has its final length. Extents are shared where the
+    /// filesystem can (xfs, btrfs). The rest is written in pieces of the PMD leaf of most machines.
     pub fn new(old: &'a File, new: &'a File) -> io::Result<Copier<'a>> {
         let block = old.metadata()?.blksize();
         Ok(Copier {
@@ -47,8 +47,8 @@ impl<'a> Copier<'a> {
         })
     }
 
-    /// The same, but everything is written, so that all of it ends up in the page cache in folios
-    /// of `leaf` where the filesystem makes them.
+    /// The same, but everything is written, so that all of it ends up in the page cache, in folios
+    /// of `leaf` if the filesystem makes them.
     pub fn in_folios(old: &'a File, new: &'a File, leaf: Leaf) -> Copier<'a> {
         Copier {
             old,
@@ -61,8 +61,8 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Shares no block of the new file that one of these ranges touches, because it is written
-    /// afterwards: xfs would set 128 KiB aside for each block that it has to tell apart then.
+    /// Excludes the blocks that these ranges of the new file touch from sharing, because they are
+    /// written afterwards: xfs would reserve 128 KiB for each shared block that a write separates.
     pub fn apart_from(self, written: impl IntoIterator<Item = Range<u64>>) -> Copier<'a> {
         let block = self.shares.unwrap_or(1);
         let blocks = |range: Range<u64>| {
@@ -78,8 +78,8 @@ impl<'a> Copier<'a> {
         self.shared
     }
 
-    /// Copies the bytes at `from` to `to`. Both ranges lie inside their files; the new file has
-    /// nothing there yet. `UnexpectedEof` if the old file has become shorter.
+    /// Copies the bytes at `from` to `to`. Both ranges lie inside their files; the new file has no
+    /// data there yet. `UnexpectedEof` if the old file has become shorter.
     pub fn copy(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
         let end = to + (from.end - from.start);
         let old = |new: u64| from.start + (new - to);
@@ -101,7 +101,8 @@ impl<'a> Copier<'a> {
         self.copy_data(clones.end..from.end, to + (clones.end - from.start))
     }
 
-    /// Shares the whole blocks inside `from`; returns what was shared, empty at its end if nothing.
+    /// Shares the whole blocks inside `from`. Returns the shared range, empty at its end if nothing
+    /// was.
     fn clone_inside(&mut self, from: &Range<u64>, to: u64) -> io::Result<Range<u64>> {
         let nothing = from.end..from.end;
         let Some(block) = self.shares else {
@@ -118,8 +119,8 @@ impl<'a> Copier<'a> {
             src_length: end - start,
             dest_offset: to + (start - from.start),
         };
-        // SAFETY: FICLONERANGE reads one `struct file_clone_range`, which is what the opcode's
-        // type says; it writes to no memory of this process.
+        // SAFETY: FICLONERANGE reads one `struct file_clone_range`, as the type of the opcode says;
+        // it writes to no memory of this process.
         let result = unsafe {
             let clone = Setter::<{ opcode::write::<CloneRange>(0x94, 13) }, _>::new(range);
             ioctl::ioctl(self.new, clone)
@@ -129,7 +130,8 @@ impl<'a> Copier<'a> {
                 self.shared += end - start;
                 Ok(start..end)
             }
-            // The filesystem cannot, or not across these two files: ioctl_ficlonerange(2).
+            // The filesystem cannot share at all, or not across these two files:
+            // ioctl_ficlonerange(2).
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOTTY | Errno::PERM) => {
                 self.shares = None;
                 Ok(nothing)
@@ -138,13 +140,13 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Copies what is not a hole.
+    /// Copies the data between holes.
     fn copy_data(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
         let mut at = from.start;
         while at < from.end {
             let data = match seek(self.old, SeekFrom::Data(at)) {
                 Ok(data) => data,
-                // Nothing but a hole up to the end of the file.
+                // The rest of the file is a hole.
                 Err(Errno::NXIO) => break,
                 Err(error) => return Err(error.into()),
             };

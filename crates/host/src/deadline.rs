@@ -1,4 +1,4 @@
-//! A bound on how long a child may run.
+//! A time limit for a child process.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -21,9 +21,9 @@ impl Running {
         Ok(Running(pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Kills the child if it does not end within `limit`: whether it was killed.
+    /// Kills the child if it does not end within `limit`. Returns whether it was killed.
     pub(crate) fn end_within(&self, limit: Duration) -> io::Result<bool> {
-        // A child that has ended just now was in time.
+        // A child that has just ended met the limit.
         Ok(!self.ends_within(limit)? && pidfd_send_signal(&self.0, Signal::KILL).is_ok())
     }
 
@@ -48,7 +48,7 @@ impl AsRawFd for Running {
     }
 }
 
-/// Kills a child when its time is up, beside whoever waits for the child.
+/// Kills a child when its time is up, while another thread waits for the child.
 #[derive(Debug)]
 pub struct Deadline(JoinHandle<bool>);
 
@@ -61,7 +61,7 @@ impl Deadline {
         Ok(Deadline(thread::spawn(watch)))
     }
 
-    /// Once the child has ended: whether it was killed for its time.
+    /// Call it after the child has ended: returns whether the child was killed for its time.
     pub fn missed(self) -> bool {
         self.0.join().unwrap_or(false)
     }

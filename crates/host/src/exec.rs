@@ -1,4 +1,4 @@
-//! Becoming another program, as if this one had never been there.
+//! Replaces this process by another program, with the process state that this one inherited.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr, c_char};
@@ -13,8 +13,8 @@ static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 /// Which of descriptors 0, 1 and 2 were closed when this process began.
 static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
-/// Runs before the Rust runtime, which sets SIGPIPE to be ignored and opens /dev/null as what is
-/// closed of standard input, output and error.
+/// Runs before the Rust runtime. The runtime ignores SIGPIPE, and opens /dev/null for each of
+/// standard input, output and error that is closed.
 extern "C" fn remember() {
     // SAFETY: sigaction is a plain C struct for which all-zero bytes are a value, and a null
     // pointer for the new action asks for the old one only.
@@ -25,29 +25,30 @@ extern "C" fn remember() {
         }
     }
     for (descriptor, closed) in (0..).zip(&CLOSED) {
-        // SAFETY: F_GETFD takes any number; it fails only for what is no open descriptor.
+        // SAFETY: F_GETFD takes any number; it fails only for a number that is not an open
+        // descriptor.
         let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
         closed.store(flags < 0, Ordering::Relaxed);
     }
 }
 
 // SAFETY: the C library calls the functions of .init_array once, before main(), with arguments
-// that a C function may ignore; this one needs nothing that is set up later.
+// that a C function may ignore; this function depends on nothing that is set up later.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = remember;
 
-/// Lets a write beyond RLIMIT_FSIZE be an error (EFBIG) instead of the end of this process. What it
-/// executes afterwards inherits that.
+/// Makes a write beyond RLIMIT_FSIZE an error (EFBIG) instead of the end of this process. Programs
+/// that it executes afterwards inherit that.
 pub fn ignore_file_size_signal() {
     // SAFETY: ignoring runs no code; the call fails only for signals that do not exist.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Replaces this process by `program`, called `arguments[0]`, with the environment unchanged.
-/// Unlike `std::process::Command` it keeps the signal mask, SIGPIPE is as it was inherited, and what
-/// was closed of standard input, output and error is closed.
-/// A file that is neither ELF nor script is given to /bin/sh, as execvp(3) does.
+/// Unlike `std::process::Command`, it keeps the signal mask, restores the inherited SIGPIPE, and
+/// closes standard input, output and error again if they were closed. A file that is neither ELF
+/// nor script is given to /bin/sh, as execvp(3) does.
 pub fn exec<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> io::Result<Infallible> {
     let path = c_string(program.as_os_str())?;
     let arguments = arguments
@@ -71,7 +72,7 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// Returns only if it failed.
+/// Returns only if the execution failed.
 fn execv(path: &CStr, arguments: &[CString]) -> io::Error {
     let pointers: Vec<*const c_char> = arguments
         .iter()
@@ -84,7 +85,7 @@ fn execv(path: &CStr, arguments: &[CString]) -> io::Error {
     io::Error::last_os_error()
 }
 
-/// At the moment of execution, not before: an error can still be told.
+/// Closes them at the last moment, so that an error can still be printed before.
 fn close_what_was_closed() {
     for (descriptor, closed) in (0..).zip(&CLOSED) {
         if closed.load(Ordering::Relaxed) {

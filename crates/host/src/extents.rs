@@ -1,4 +1,4 @@
-//! Which bytes two files share on disk, and so need not be read to be known the same.
+//! Finds the bytes that two files share on disk, which need not be read to be known as equal.
 
 use std::fs::File;
 use std::io;
@@ -8,8 +8,8 @@ use rustix::fs::fstatfs;
 use rustix::io::Errno;
 use rustix::ioctl::{self, Getter, Updater, opcode};
 
-/// Blocks of two files that are the same blocks. What a write has made unlike is not among them:
-/// the filesystem gave it other blocks then (copy on write).
+/// Blocks that two files share. Blocks that a write has changed are not among them: the filesystem
+/// then gave the file other blocks (copy on write).
 #[derive(Debug)]
 pub struct SharedExtents {
     old: Vec<Extent>,
@@ -17,9 +17,9 @@ pub struct SharedExtents {
 }
 
 impl SharedExtents {
-    /// Writes back what is dirty of both files and asks where their blocks are. Holds for the
-    /// content as it is then. Empty where the filesystem is none that is known to answer reliably,
-    /// or not the same for both.
+    /// Writes back the dirty pages of both files and asks for the addresses of their blocks. The
+    /// answer holds for the content at that time. It is empty if the filesystem is not known to
+    /// answer reliably, or if the files are on different ones.
     pub fn of(old: &File, new: &File) -> io::Result<SharedExtents> {
         let same = old.metadata()?.dev() == new.metadata()?.dev();
         if !same || !has_one_block_space(old)? || !has_one_block_space(new)? {
@@ -34,8 +34,8 @@ impl SharedExtents {
         })
     }
 
-    /// Whether the byte at the offset `old` of the old file and that at `new` of the new file are in
-    /// the same block, and for how many bytes from there on the answer stays so: at least 1.
+    /// Whether the byte at the offset `old` of the old file and that at `new` of the new file are
+    /// in the same block, and for how many bytes from there on the answer holds: at least 1.
     pub fn shared(&self, old: u64, new: u64) -> (bool, u64) {
         let (old, new) = (run_at(&self.old, old), run_at(&self.new, new));
         let shared = old.physical.is_some() && old.physical == new.physical;
@@ -43,7 +43,7 @@ impl SharedExtents {
     }
 }
 
-/// A range of a file and where its bytes are.
+/// A range of a file, with its address on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     logical: u64,
@@ -51,11 +51,11 @@ struct Extent {
     len: u64,
 }
 
-/// Bytes of a file that lie next to each other.
+/// Bytes of a file that are contiguous on disk.
 struct Run {
-    /// Where the first one is; `None` if that is not known, as in a hole.
+    /// The address of the first byte; `None` if it is unknown, as in a hole.
     physical: Option<u64>,
-    /// How many.
+    /// The number of bytes.
     len: u64,
 }
 
@@ -84,14 +84,14 @@ const COPY_ON_WRITE: [u64; 2] = [0x5846_5342, 0x9123_683e];
 /// FS_XFLAG_REALTIME (linux/fs.h): data on xfs' realtime device, whose blocks are numbered apart.
 const REALTIME: u32 = 1;
 
-/// Whether equal block numbers mean equal blocks, for all files of this kind on the filesystem.
+/// Whether equal block numbers mean equal blocks, for all such files on the filesystem.
 fn has_one_block_space(file: &File) -> io::Result<bool> {
     // The sign and width of f_type differ by architecture; magic numbers have 32 bits.
     let f_type = fstatfs(file)?.f_type as u64 & 0xffff_ffff;
     if !COPY_ON_WRITE.contains(&f_type) {
         return Ok(false);
     }
-    // SAFETY: FS_IOC_FSGETXATTR fills one `struct fsxattr`, which is what the opcode's type says.
+    // SAFETY: FS_IOC_FSGETXATTR fills one `struct fsxattr`, as the type of the opcode says.
     let attributes = unsafe {
         let get = Getter::<{ opcode::read::<FsXattr>(b'X', 31) }, FsXattr>::new();
         ioctl::ioctl(file, get)
@@ -110,10 +110,10 @@ struct FsXattr {
     rest: [u32; 6],
 }
 
-/// Extents asked for at a time.
+/// Number of extents asked for at a time.
 const BATCH: usize = 256;
-/// Extents remembered of a file, so that one in shreds does not fill memory; what lies beyond is
-/// not known to be shared.
+/// Number of extents remembered of a file, so that a fragmented file does not fill memory. The rest
+/// of the file counts as not shared.
 const MOST: usize = 1 << 19;
 
 /// FIEMAP_FLAG_SYNC, and the flags of an extent (linux/fiemap.h).
@@ -152,8 +152,8 @@ struct Request {
     entries: [Entry; BATCH],
 }
 
-/// The extents of a file that lie plainly on disk: written, neither compressed nor inline, at a
-/// known place. Ascending.
+/// The extents of a file that are stored plainly on disk: written, neither compressed nor inline,
+/// at a known address. Ascending.
 fn extents(file: &File) -> io::Result<Vec<Extent>> {
     let mut found: Vec<Extent> = Vec::new();
     let mut start = 0;

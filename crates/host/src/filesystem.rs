@@ -1,4 +1,4 @@
-//! Which filesystem a file lies on.
+//! The filesystem that a file lies on.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -11,33 +11,33 @@ use procfs::FromRead;
 use procfs::process::{MountInfo, MountInfos};
 use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, statx};
 
-/// A mount, as far as text is concerned.
+/// The facts of a mount that concern text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedOn {
-    /// What the rules know it as.
+    /// The filesystem, as the rules name it.
     pub filesystem: Filesystem,
     /// Whether the mount forbids execution.
     pub noexec: bool,
-    /// Of an overlay whose mount is listed: where its files come from.
+    /// For an overlay whose mount is listed: the layers of its files.
     pub overlay: Option<Overlay>,
 }
 
-/// Where an overlay is mounted, and what it is made of.
+/// The mount point and layers of an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlay {
-    /// Where it is mounted.
+    /// The mount point.
     pub mount_point: PathBuf,
-    /// Its layers as its mount names them, topmost first.
+    /// Its layers, as its mount names them, topmost first.
     pub layers: Vec<PathBuf>,
 }
 
 impl MountedOn {
-    /// What statfs(2) alone tells of the mount of `file`. A tmpfs is taken to be an ordinary one.
+    /// The mount of `file`, from statfs(2) alone. A tmpfs is assumed to be an ordinary one.
     fn unlisted(file: &File) -> io::Result<MountedOn> {
         let filesystem = rustix::fs::fstatfs(file)?;
         let flags = rustix::fs::fstatvfs(file)?.f_flag;
         Ok(MountedOn {
-            // The type is of another width and sign on each architecture; magic numbers have 32 bits.
+            // The width and sign of the type differ by architecture; magic numbers have 32 bits.
             filesystem: Filesystem::from_magic(filesystem.f_type as u32),
             noexec: flags.contains(StatVfsMountFlags::NOEXEC),
             overlay: None,
@@ -45,7 +45,7 @@ impl MountedOn {
     }
 }
 
-/// Opens a file for reading; a FIFO without waiting for its writer.
+/// Opens a file for reading. A FIFO is opened without waiting for its writer.
 pub fn open_without_waiting(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(flags).open(path)
@@ -76,12 +76,12 @@ pub fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(filesystem.f_bavail.saturating_mul(filesystem.f_frsize))
 }
 
-/// The mounts of a process's namespace, read once.
+/// The mounts of a process's namespace, as read at one time.
 #[derive(Debug)]
 pub struct Mounts(HashMap<u64, MountedOn>);
 
 impl Mounts {
-    /// Those of this process; none where no proc is mounted, as in image builds.
+    /// The mounts of this process; none if proc is not mounted, as in image builds.
     pub fn read() -> io::Result<Mounts> {
         match Mounts::listed("/proc/self/mountinfo") {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Mounts(HashMap::new())),
@@ -89,7 +89,7 @@ impl Mounts {
         }
     }
 
-    /// Those of a process, for the files that it maps.
+    /// The mounts of another process, for the files that it maps.
     pub fn of_process(pid: i32) -> io::Result<Mounts> {
         Mounts::listed(&format!("/proc/{pid}/mountinfo"))
     }
@@ -103,9 +103,9 @@ impl Mounts {
         Ok(Mounts(by_id.collect()))
     }
 
-    /// The mount `file` was opened through, by its mount id (statx STATX_MNT_ID, Linux 5.8). One that
-    /// is not listed is known by statfs(2) alone: the list leaves out the mount of a chroot's root
-    /// directory, since its mount point lies outside, and is empty without proc.
+    /// The mount through which `file` was opened, by its mount id (statx STATX_MNT_ID, Linux 5.8).
+    /// A mount that is not listed is known by statfs(2) alone: the list leaves out the mount of a
+    /// chroot's root directory, since its mount point lies outside, and is empty without proc.
     pub fn of(&self, file: &File) -> io::Result<MountedOn> {
         let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
         match self.0.get(&stat.stx_mnt_id) {
@@ -114,10 +114,10 @@ impl Mounts {
         }
     }
 
-    /// The filesystem whose page cache holds the pages of `file`, opened at `path`: its own, but
-    /// for a file on an overlay that of the first layer that has it. Layers are looked for by the
-    /// names that the mount gives, which need not lead there from this namespace, as in a
-    /// container: then, and where layers lie on overlays themselves, the answer is the overlay.
+    /// The filesystem whose page cache holds the pages of `file`, opened at `path`: its own, or,
+    /// for a file on an overlay, that of the first layer that contains it. Layers are looked up by
+    /// the names in the mount, which may be unreachable from this namespace, as in a container. In
+    /// that case, and if layers lie on overlays themselves, the answer is the overlay.
     pub fn page_cache(&self, file: &File, path: &Path) -> io::Result<Filesystem> {
         let mount = self.of(file)?;
         let Some(overlay) = &mount.overlay else {
@@ -140,7 +140,7 @@ impl Mounts {
     }
 }
 
-/// The layers in the options of an overlay, topmost first. A layer whose name has a colon in it is
+/// The layers in the options of an overlay, topmost first. A layer whose name contains a colon is
 /// not found.
 fn layers(options: &HashMap<String, Option<String>>) -> Vec<PathBuf> {
     let named = ["upperdir", "lowerdir", "lowerdir+"].map(|name| options.get(name));
@@ -169,7 +169,7 @@ fn describe(mount: MountInfo) -> MountedOn {
     }
 }
 
-/// procfs errors as the I/O errors they mostly are.
+/// Turns procfs errors into the I/O errors that mostly cause them.
 pub(crate) fn io_error(error: procfs::ProcError) -> io::Error {
     match error {
         procfs::ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),

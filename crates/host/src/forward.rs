@@ -1,4 +1,4 @@
-//! Signals that this process gets and a child is to have.
+//! Passes signals that this process receives on to a child.
 
 use std::ffi::c_int;
 use std::io;
@@ -17,24 +17,24 @@ use crate::deadline::Running;
 /// The child's pidfd; -1 for none.
 static CHILD: AtomicI32 = AtomicI32::new(-1);
 
-/// Requests to end.
+/// Signals that ask to end.
 const ENDS: [Signal; 2] = [Signal::SIGHUP, Signal::SIGTERM];
-/// What the terminal sends to all of its foreground.
+/// Signals that the terminal sends to all foreground processes.
 const TERMINAL: [Signal; 2] = [Signal::SIGINT, Signal::SIGQUIT];
 
-/// As long as it lives, a request to end goes to the child, and this process goes on to see how that
-/// ends. One at a time.
+/// While this value lives, a signal that asks to end is sent to the child, and this process waits
+/// for the child's end. Only one may live at a time.
 #[derive(Debug)]
 pub(crate) struct Forward {
-    /// Closed last.
+    /// Dropped last, so that the descriptor stays open until the handlers are gone.
     _child: Running,
     before: Vec<(Signal, SigAction)>,
 }
 
 impl Forward {
-    /// Starts a command so that no signal comes between its start and this: a request to end reaches
-    /// it, and those of the terminal, which are the command's business as with time(1), no longer end
-    /// this process. Without the former, which Linux before 5.3 lacks, there is no `Forward`.
+    /// Starts a command, with signals blocked until the forwarding works. Signals that ask to end
+    /// reach the command. Signals of the terminal are left to the command, as with time(1), and no
+    /// longer end this process. Linux before 5.3 cannot forward; then there is no `Forward`.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Option<Forward>)> {
         let mut held = SigSet::empty();
         for signal in ENDS.into_iter().chain(TERMINAL) {
@@ -52,8 +52,8 @@ impl Forward {
         started
     }
 
-    /// The child with this process id, which has not been waited for. A signal that is ignored stays
-    /// so, as nohup(1) wants it.
+    /// Forwards to the child with this process id, which has not been waited for. A signal that is
+    /// ignored stays ignored, as nohup(1) needs it.
     fn to(pid: u32) -> io::Result<Forward> {
         let child = Running::child(pid)?;
         CHILD.store(child.as_raw_fd(), Ordering::Release);
@@ -85,7 +85,7 @@ impl Drop for Forward {
 }
 
 fn restore(signal: Signal, old: &SigAction) {
-    // SAFETY: the action was in force before.
+    // SAFETY: this action was in force before.
     let _ = unsafe { sigaction(signal, old) };
 }
 
@@ -100,9 +100,9 @@ extern "C" fn forward(signal: c_int) {
     let child = CHILD.load(Ordering::Acquire);
     let signal = rustix::process::Signal::from_named_raw(signal);
     if let (0.., Some(signal)) = (child, signal) {
-        // SAFETY: a descriptor is stored for as long as it is open and this handler in place.
+        // SAFETY: the descriptor is stored only while it is open and this handler is installed.
         let child = unsafe { BorrowedFd::borrow_raw(child) };
-        // It may have ended already.
+        // The child may have ended already.
         let _ = pidfd_send_signal(child, signal);
     }
 }

@@ -1,4 +1,4 @@
-//! What forbids to put another file in the place of one, or makes that pointless.
+//! Properties of a file that forbid replacing it, or make replacing it pointless.
 
 use std::fmt;
 use std::fs::File;
@@ -19,12 +19,13 @@ pub enum Guard {
     AppendOnly,
     /// security.ima or security.evm: the kernel checks a signature or hash of the content.
     Signed,
-    /// A set-user-ID or set-group-ID bit, or file capabilities: whoever runs it gains rights.
+    /// A set-user-ID or set-group-ID bit, or file capabilities: every process that runs it gains
+    /// rights.
     Privileged,
 }
 
 impl fmt::Display for Guard {
-    /// As one says it of the file: `is immutable`.
+    /// A predicate about the file: `is immutable`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Guard::Verity => "is protected by fs-verity",
@@ -37,7 +38,7 @@ impl fmt::Display for Guard {
 }
 
 impl Guard {
-    /// What guards `file`.
+    /// The guards of `file`.
     pub fn of(file: &File) -> io::Result<Vec<Guard>> {
         let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
         let attributes = [
@@ -50,7 +51,7 @@ impl Guard {
             .filter(|(attribute, _)| stat.stx_attributes.contains(*attribute))
             .map(|(_, guard)| guard)
             .collect();
-        // Without room for it rustix tells no size, whether there is a value or not.
+        // With an empty buffer, rustix returns no size, so the value needs room.
         let has = |name: &str| {
             let found = fgetxattr(file, name, &mut [0_u8; 1][..]);
             matches!(found, Ok(_) | Err(Errno::RANGE))
@@ -81,7 +82,7 @@ mod tests {
         file.set_permissions(Permissions::from_mode(0o4755))
             .unwrap();
         assert_eq!(Guard::of(&file).unwrap(), [Guard::Privileged]);
-        // Only a privileged user may set it, and not on every filesystem.
+        // Setting it needs privileges and a filesystem that supports it.
         match fsetxattr(&file, "security.ima", &[3, 1], XattrFlags::empty()) {
             Ok(()) => assert!(Guard::of(&file).unwrap().contains(&Guard::Signed)),
             Err(error) => println!("skipped: cannot set security.ima: {error}"),

@@ -1,4 +1,4 @@
-//! A look at a command's process at the very end of its life, when it still has all its mappings.
+//! Inspects a command's process at the very end of its life, while it still has all its mappings.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -15,15 +15,15 @@ pub struct Instance {
 
 impl Instance {
     /// Starts `command`, up to its first instruction. The calling thread becomes its tracer, and
-    /// [`Instance::at_exit`] must be called on that thread; if it ends before, the kernel kills the
-    /// command.
+    /// [`Instance::at_exit`] must be called on that thread. If the thread ends first, the kernel
+    /// kills the command.
     pub fn start(command: &mut Command) -> io::Result<Instance> {
         // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
         unsafe { command.pre_exec(prepare) };
         let child: Child = command.spawn()?;
         let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
         let instance = Instance { pid };
-        // The stop after exec. Nothing else can come before it, but the end.
+        // The stop after exec. Only the end of the command can come before it.
         let status = instance.wait()?;
         if libc::WIFSTOPPED(status) {
             let options =
@@ -38,14 +38,14 @@ impl Instance {
         self.pid
     }
 
-    /// Lets the command run, has `look` look at the process when it begins to exit, and waits for
-    /// it. `None` if it was gone before it could be looked at (killed while it was stopped).
+    /// Lets the command run, calls `look` when its process begins to exit, and waits for it. `None`
+    /// if the process was gone before `look` (killed while it was stopped).
     pub fn at_exit<T>(self, look: impl FnOnce(i32) -> T) -> io::Result<(Option<T>, ExitStatus)> {
         self.run(libc::PTRACE_CONT as _, || {}, look)
     }
 
-    /// As [`Instance::at_exit`], and counts the calls of mmap(2) that ask for a file. It stops at
-    /// every system call, so this is no run to be timed.
+    /// As [`Instance::at_exit`], and counts the calls of mmap(2) for files. The command stops at
+    /// every system call, so its time means nothing.
     pub fn at_exit_with_mmaps<T>(
         self,
         look: impl FnOnce(i32) -> T,
@@ -60,7 +60,7 @@ impl Instance {
         Ok((seen.map(|seen| (seen, mmaps)), status))
     }
 
-    /// `resume` is the request that lets the command go on; with PTRACE_SYSCALL, `called` runs
+    /// `resume` is the request that continues the command. With PTRACE_SYSCALL, `called` runs
     /// before and after each system call.
     fn run<T>(
         self,
@@ -73,7 +73,7 @@ impl Instance {
         let mut signal = 0;
         loop {
             match self.request(resume, signal) {
-                // Killed while it was stopped; the wait tells.
+                // The command was killed while it was stopped; the wait reports that.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 other => other?,
             }
@@ -85,7 +85,8 @@ impl Instance {
             if let Some(look) = look.take_if(|_| exiting) {
                 seen = Some(look(self.pid));
             }
-            // A trap is ptrace's own (the stop of an exec); other signals are the command's.
+            // A trap is ptrace's own (the stop of an exec); other signals are delivered to the
+            // command.
             signal = match libc::WSTOPSIG(status) {
                 libc::SIGTRAP => 0,
                 SYSTEM_CALL => {
@@ -133,7 +134,7 @@ struct Call {
     arguments: [u64; 6],
 }
 
-/// Whether the process stands before an mmap(2) whose fifth argument, the file, is not -1.
+/// Whether the process is about to call mmap(2) with a file: a fifth argument other than -1.
 fn enters_mmap_of_file(pid: libc::pid_t) -> bool {
     const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
     let mut call = Call::default();
@@ -203,7 +204,7 @@ mod tests {
         };
         let (seen, status) = instance.at_exit_with_mmaps(|pid| pid).unwrap();
         assert_eq!(status.code(), Some(3));
-        // libc, or libc and more, each in at least one call.
+        // libc, and perhaps more libraries, each with at least one call.
         let (_, mmaps) = seen.unwrap();
         assert!((1..1000).contains(&mmaps), "{mmaps}");
     }

@@ -1,13 +1,13 @@
-//! How the running kernel was configured, where that can be read.
+//! The configuration of the running kernel, where it can be read.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
-/// Whether the kernel of this release was built with `option`, such as `CONFIG_PROC_FS`, as y. No
-/// where its configuration cannot be read: distributions keep it in /boot or with the modules, and
-/// the kernel itself gives it by CONFIG_IKCONFIG_PROC, in containers too.
+/// Whether the kernel of this release was built with `option`, such as `CONFIG_PROC_FS`, as y. The
+/// answer is no if the configuration cannot be read. Distributions keep it in /boot or with the
+/// modules, and the kernel itself offers it with CONFIG_IKCONFIG_PROC, in containers too.
 pub(crate) fn built_in(option: &str, release: &str) -> bool {
     fs::read_to_string(format!("/boot/config-{release}"))
         .or_else(|_| fs::read_to_string(format!("/lib/modules/{release}/config")))

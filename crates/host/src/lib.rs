@@ -1,7 +1,7 @@
 //! The running machine: mappings, page map, page cache, THP settings, filesystems.
 //!
-//! Every system call and all unsafe code of the project live here. The crate knows no ELF: it is
-//! told file ranges and addresses.
+//! Every system call and all unsafe code of the project are in this crate. It knows nothing of ELF:
+//! callers pass file ranges and addresses.
 
 mod cache;
 mod cgroup;

@@ -1,4 +1,4 @@
-//! Locks that go with the process that holds them.
+//! Locks that are released when the process that holds them ends.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// How often to ask for a lock that another holds.
+/// Time between two attempts at a lock that another process holds.
 const NAP: Duration = Duration::from_millis(5);
 
-/// Locks the file at `path` (flock(2)), which is made if need be, for its owner alone to open: whoever
-/// can open it could keep it locked. Waits for another holder, but not for ever, since that one may be
-/// stopped or hang: after `patience` the error is [`io::ErrorKind::WouldBlock`]. Ends when the file
-/// is dropped or the process dies.
+/// Locks the file at `path` (flock(2)), which is created if missing. Only its owner can open it,
+/// since any process that can open it could keep it locked. Waits for another holder, but not
+/// forever, since that process may be stopped or hang: after `patience` the error is
+/// [`io::ErrorKind::WouldBlock`]. The lock ends when the file is dropped or the process dies.
 pub fn lock(path: &Path, patience: Duration) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600);

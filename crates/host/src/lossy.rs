@@ -1,15 +1,15 @@
-//! Paths in JSON, which is UTF-8: what is not becomes U+FFFD.
+//! Paths in JSON, which is UTF-8: bytes that are not UTF-8 become U+FFFD.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-/// Serializes a path as text, whatever bytes it holds.
+/// Serializes a path as text, whatever bytes it contains.
 pub fn path<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.as_ref().to_string_lossy())
 }
 
-/// As [`path`], of one that may be missing.
+/// As [`path`], for a path that may be missing.
 pub fn optional_path<S: Serializer>(
     path: &Option<PathBuf>,
     serializer: S,

@@ -1,4 +1,4 @@
-//! Facts about this machine's kernel.
+//! Facts about this machine and its kernel.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -35,12 +35,12 @@ impl fmt::Display for ThpMode {
     }
 }
 
-/// What decides about leaves on this machine; asked for in a millisecond or less.
+/// The facts that decide about leaves on this machine. Reading them takes a millisecond or less.
 #[derive(Debug, Clone)]
 pub struct Paging {
     /// The release string of uname.
     pub release: String,
-    /// The kernel as rules ask for it; `None` if the release does not begin with numbers.
+    /// The kernel for the rules; `None` if the release does not begin with numbers.
     pub kernel: Option<Kernel>,
     /// The base page.
     pub page: Leaf,
@@ -51,7 +51,7 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Asks the running kernel.
+    /// Reads the facts of the running kernel.
     pub fn this() -> Paging {
         let (release, page) = (release(), page());
         Paging {
@@ -67,12 +67,12 @@ impl Paging {
     }
 }
 
-/// The kernel and page sizes of this machine, and what else tells one from another.
+/// The kernel and page sizes of this machine, with facts that tell machines apart.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
     /// The release string of uname.
     pub release: String,
-    /// The version in it; `None` if it does not begin with numbers.
+    /// The version in the release; `None` if it does not begin with numbers.
     pub kernel: Option<Version>,
     /// e.g. `x86_64`.
     pub arch: &'static str,
@@ -86,7 +86,7 @@ pub struct Machine {
     pub thp: ThpMode,
     /// Processors online.
     pub cpus: usize,
-    /// What the processors call themselves; `None` where the kernel does not say.
+    /// The model name of the processors; `None` if the kernel does not give it.
     pub processor: Option<String>,
     /// Memory, bytes.
     pub memory: u64,
@@ -95,7 +95,7 @@ pub struct Machine {
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
 impl fmt::Display for Machine {
-    /// In a line, for readers of figures.
+    /// The facts on one line, for readers of figures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let processor = self.processor.as_deref().unwrap_or(self.arch);
         write!(
@@ -111,7 +111,7 @@ impl fmt::Display for Machine {
 }
 
 impl Machine {
-    /// Asks the running kernel.
+    /// Reads the facts of the running kernel.
     pub fn this() -> Machine {
         let (release, page) = (release(), page());
         Machine {
@@ -138,7 +138,7 @@ fn page() -> Leaf {
     Leaf::from_bytes(rustix::param::page_size() as u64).unwrap_or(Leaf::K4)
 }
 
-/// The running kernel. Its configuration is read only where it matters.
+/// The running kernel. Its configuration is read only if it matters.
 fn kernel(version: Version, release: &str) -> Kernel {
     let with = |read_only_thp| Kernel {
         version,
@@ -164,8 +164,9 @@ fn geometry(arch: &str, page: Leaf) -> Option<Geometry> {
     known.iter().copied().find(|geometry| geometry.page == page)
 }
 
-/// The model, as /proc/cpuinfo has it on x86; arm64 gives numbers only. Only what the kernel says
-/// of the first processor is read: every command asks at its start, and machines have hundreds.
+/// The model name in /proc/cpuinfo on x86; arm64 gives numbers only. Only the entry of the first
+/// processor is read: every command reads it at its start, and machines may have hundreds of
+/// entries.
 fn processor() -> Option<String> {
     let info = BufReader::new(File::open("/proc/cpuinfo").ok()?);
     let first = info
@@ -198,8 +199,8 @@ fn read_number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The version of the C library this program runs on, as (major, minor); `None` if that is not
-/// glibc, which says nothing about other programs of the machine.
+/// The version of the C library that this program runs on, as (major, minor). `None` if it is not
+/// glibc; that tells nothing about other programs of the machine.
 pub fn glibc_version() -> Option<(u32, u32)> {
     #[cfg(target_env = "gnu")]
     {

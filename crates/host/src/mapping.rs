@@ -1,4 +1,4 @@
-//! A file mapped at an address of a chosen alignment.
+//! Maps a file at an address of a chosen alignment.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::mm::Advice;
 
 use crate::region::{Region, while_busy};
 
-/// How often a collapse is tried before EAGAIN is its answer.
+/// How many times a collapse is tried before EAGAIN is returned.
 const COLLAPSE_TRIES: u32 = 6;
 
 /// A shared read-only mapping of a range of a file, placed so that address and file offset are
@@ -25,8 +25,8 @@ unsafe impl Send for FileMapping {}
 unsafe impl Sync for FileMapping {}
 
 impl FileMapping {
-    /// Maps `range` (page-aligned file offsets) so that address ≡ offset (mod `leaf`). Executable
-    /// where the mount allows it, as text is; else readable only.
+    /// Maps `range` (page-aligned file offsets) so that address ≡ offset (mod `leaf`). The mapping
+    /// is executable where the mount allows it, as text is; otherwise it is only readable.
     pub fn new(file: &File, range: Span, leaf: Leaf) -> io::Result<FileMapping> {
         let len = usize::try_from(range.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let map = |exec| {
@@ -45,17 +45,17 @@ impl FileMapping {
         Ok(FileMapping { region, range })
     }
 
-    /// The file range mapped.
+    /// The file range that is mapped.
     pub fn range(&self) -> Span {
         self.range
     }
 
-    /// The addresses mapped.
+    /// The addresses of the mapping.
     pub fn addresses(&self) -> Span {
         self.region.span()
     }
 
-    /// The part of the mapping that shows `range`.
+    /// The addresses of the mapping that show `range`.
     fn part(&self, range: Span) -> io::Result<(*mut libc::c_void, usize)> {
         let offset = range.start.checked_sub(self.range.start);
         let part = offset.and_then(|offset| self.region.part(offset, range.len()));
@@ -63,8 +63,8 @@ impl FileMapping {
     }
 
     /// Faults in the page at a file offset. A page beyond the end of the file would raise SIGBUS,
-    /// also if the file shrinks meanwhile, so the kernel does the reading (MADV_POPULATE_READ,
-    /// Linux 5.14), which says EFAULT instead.
+    /// even if the file shrinks meanwhile, so the kernel does the reading (MADV_POPULATE_READ,
+    /// Linux 5.14), which returns EFAULT instead.
     pub fn touch(&self, range: Span) -> io::Result<()> {
         self.advise(range, libc::MADV_POPULATE_READ)
     }
@@ -76,18 +76,18 @@ impl FileMapping {
         unsafe { rustix::mm::madvise(start, len, Advice::LinuxHugepage) }.map_err(io::Error::from)
     }
 
-    /// Has faults read only the page they need (MADV_RANDOM).
+    /// Makes faults read only the page that they need (MADV_RANDOM).
     pub fn expect_random(&self) -> io::Result<()> {
         self.advise(self.range, libc::MADV_RANDOM)
     }
 
-    /// Gathers `range` into huge folios now (MADV_COLLAPSE, Linux 6.1). Tried again where the kernel
-    /// says that somebody else was at these pages just then, as khugepaged may be.
+    /// Makes huge folios of `range` now (MADV_COLLAPSE, Linux 6.1). It is tried again if the kernel
+    /// reports that another process, such as khugepaged, used these pages at that moment.
     ///
-    /// What is missing is read first: Linux 7.3 reads it with folios locked, and if the file is
-    /// truncated meanwhile, both wait for ever (kernel/collapse).
+    /// Missing pages are read first: Linux 7.3 reads them with folios locked, and if the file is
+    /// truncated meanwhile, both wait forever (kernel/collapse).
     pub fn collapse(&self, range: Span) -> io::Result<()> {
-        // What cannot be read is the collapse's to tell.
+        // An error of the read is left to the collapse, which reports it.
         let _ = self.touch(range);
         while_busy(COLLAPSE_TRIES, || {
             self.advise(range, crate::region::MADV_COLLAPSE)
@@ -111,14 +111,14 @@ impl FileMapping {
         unsafe { rustix::mm::mlock(start, len) }.map_err(io::Error::from)
     }
 
-    /// For each page of `range`, whether the page cache holds it (mincore). The kernel tells this
-    /// only to those who own the file or may write it; others are told that all are held
+    /// For each page of `range`, whether the page cache holds it (mincore). The kernel answers only
+    /// users who own the file or may write it. It tells other users that all pages are held
     /// (mm/mincore.c, can_do_mincore()).
     pub fn resident(&self, range: Span) -> io::Result<Vec<bool>> {
         let page = rustix::param::page_size();
         let (start, len) = self.part(range)?;
         let mut map = vec![0u8; len.div_ceil(page)];
-        // SAFETY: the range lies inside the mapping owned by self, and the vector has one byte a
+        // SAFETY: the range lies inside the mapping owned by self, and the vector has one byte per
         // page.
         match unsafe { libc::mincore(start, len, map.as_mut_ptr()) } {
             0 => Ok(map.into_iter().map(|byte| byte & 1 != 0).collect()),

@@ -1,4 +1,4 @@
-//! Writing a file so that its path shows either the old content or all of the new.
+//! Writes a file so that its path shows either the old content or all of the new.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, Permissions};
@@ -19,32 +19,32 @@ use crate::temporary::Temporary;
 /// Why a file could not be replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
-    /// What is at the destination cannot be looked at.
+    /// The destination cannot be inspected.
     #[error(transparent)]
     Look(io::Error),
     /// A directory, a device, a pipe or a socket is at the destination.
-    #[error("is there and is no regular file")]
+    #[error("exists and is not a regular file")]
     Irregular,
-    /// No file can be made beside the destination.
+    /// No file can be created in the directory of the destination.
     #[error("cannot make a file in {directory}: {source}")]
     Create {
         /// The directory.
         directory: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The content could not be written.
     #[error("cannot write the new file: {0}")]
     Write(io::Error),
-    /// Owner, mode, times or an extended attribute could not be carried over.
-    #[error("cannot carry over its {what}: {source}")]
+    /// Owner, mode, times or an extended attribute could not be copied.
+    #[error("cannot copy its {what}: {source}")]
     Metadata {
-        /// Which.
+        /// The attribute.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The file at the destination is not the one that was to be replaced, or was written to since.
+    /// The file at the destination is not the one to be replaced, or was written since.
     #[error("changed while it was read")]
     Changed,
     /// The finished file could not be put into place.
@@ -53,7 +53,7 @@ pub enum ReplaceError {
 }
 
 impl ReplaceError {
-    /// What the kernel said, if it said anything.
+    /// The kernel's error, if there was one.
     pub fn io(&self) -> Option<&io::Error> {
         match self {
             ReplaceError::Create { source, .. } | ReplaceError::Metadata { source, .. } => {
@@ -67,11 +67,11 @@ impl ReplaceError {
     }
 }
 
-/// How many links to what is not there are followed; the kernel follows 40 (MAXSYMLINKS).
+/// How many dangling links are followed; the kernel follows 40 (MAXSYMLINKS).
 const MAX_LINKS: u32 = 40;
 
-/// A file without a name in `directory`, open for reading and writing. Gone when the last process
-/// that has it open or mapped ends, however it ends (O_TMPFILE).
+/// A file without a name in `directory`, open for reading and writing. It is gone when the last
+/// process that has it open or mapped ends, for whatever reason (O_TMPFILE).
 pub fn unnamed_file(directory: impl AsFd) -> io::Result<File> {
     Ok(open_unnamed(directory, Mode::RWXU)?)
 }
@@ -81,10 +81,10 @@ fn open_unnamed(directory: impl AsFd, mode: Mode) -> Result<File, Errno> {
     openat(directory, ".", flags, mode).map(File::from)
 }
 
-/// A new file in the directory of its destination, without a name where the filesystem has such
-/// files (O_TMPFILE) and proc is mounted, by which it gets one: then nothing is left behind if the program ends before
-/// [`Replacement::commit`], however it ends. Elsewhere it has a name that goes with the program,
-/// except by SIGKILL.
+/// A new file in the directory of its destination. If the filesystem has files without a name
+/// (O_TMPFILE) and proc is mounted, which can name one later, the file has no name: nothing is left
+/// behind if the program ends before [`Replacement::commit`], for whatever reason. Otherwise it has
+/// a name that is removed when the program ends, except by SIGKILL.
 #[derive(Debug)]
 pub struct Replacement {
     file: File,
@@ -92,13 +92,13 @@ pub struct Replacement {
     directory: File,
     destination: PathBuf,
     name: OsString,
-    /// The file at the destination when this one was made.
+    /// The file that was at the destination when this value was made.
     there: Option<Metadata>,
 }
 
 impl Replacement {
-    /// A file that is to become `destination`, or what that names if it is a symbolic link, be it
-    /// there or not. Only a regular file can be replaced.
+    /// A file that will become `destination`, or the target of `destination` if that is a symbolic
+    /// link; the target may be missing. Only a regular file can be replaced.
     pub fn new(destination: &Path) -> Result<Replacement, ReplaceError> {
         let (destination, there) = resolve(destination)?;
         if there.as_ref().is_some_and(|there| !there.is_file()) {
@@ -124,7 +124,8 @@ impl Replacement {
         };
         let (file, named) = match unnamed {
             Ok(file) => (file, None),
-            // open(2), O_TMPFILE: the filesystem has none, or the kernel does not know the flag.
+            // open(2), O_TMPFILE: the filesystem does not support it, or the kernel does not know
+            // the flag.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOSYS) => {
                 let (file, named) = Temporary::create(parent, directory.as_fd()).map_err(create)?;
                 (file, Some(named))
@@ -141,7 +142,7 @@ impl Replacement {
         })
     }
 
-    /// Where the file is going, symbolic links resolved.
+    /// The destination, with symbolic links resolved.
     pub fn destination(&self) -> &Path {
         &self.destination
     }
@@ -159,14 +160,14 @@ impl Replacement {
         self.copy_rest(old, 0o7777, |_| true)
     }
 
-    /// As [`Replacement::copy_metadata`], but without what gives rights to whoever runs the file:
-    /// set-id bits and capabilities.
+    /// As [`Replacement::copy_metadata`], but without the attributes that give rights to processes
+    /// that run the file: set-id bits and capabilities.
     pub fn copy_harmless_metadata(&self, old: &File) -> Result<(), ReplaceError> {
         self.copy_owner(old)?;
         self.copy_rest(old, 0o1777, |name| name != b"security.capability")
     }
 
-    /// Gives the new file the owner of `old`; needs CAP_CHOWN unless that is the caller.
+    /// Gives the new file the owner of `old`; needs CAP_CHOWN unless the owner is the caller.
     pub fn copy_owner(&self, old: &File) -> Result<(), ReplaceError> {
         let metadata = old.metadata().map_err(failed("metadata"))?;
         let (uid, gid) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
@@ -180,13 +181,13 @@ impl Replacement {
         fchown(&self.file, None, Some(group)).map_err(|e| failed("group")(e.into()))
     }
 
-    /// Gives the new file what decides about access to `old` except its owner and the right to
-    /// write, which nobody gets: mode, ACL and security label; and its times. Call it after the last
-    /// write, and after [`Replacement::copy_group`].
+    /// Gives the new file the attributes of `old` that decide about access, except for its owner
+    /// and the right to write, which nobody gets: mode, ACL and security label. It also copies the
+    /// times. Call it after the last write, and after [`Replacement::copy_group`].
     pub fn copy_reading_rights(&self, old: &File) -> Result<(), ReplaceError> {
         let decides = |name: &[u8]| name.starts_with(b"security.") || name.starts_with(b"system.");
         let metadata = old.metadata().map_err(failed("metadata"))?;
-        // The mode last: it is also the mask of the ACL.
+        // The mode comes last: it is also the mask of the ACL.
         self.copy_xattrs(old, decides)?;
         let mode = Mode::from_raw_mode(metadata.mode() & 0o555);
         fchmod(&self.file, mode).map_err(|e| failed("mode")(e.into()))?;
@@ -228,13 +229,13 @@ impl Replacement {
         Ok(())
     }
 
-    /// Gives the new file the mode of the file that is there, and its owner where that is
-    /// permitted; where none is there, everybody may read it.
+    /// Gives the new file the mode of the file at the destination, and its owner if that is
+    /// permitted. If no file is at the destination, every user may read the new one.
     fn keep_access(&self) -> Result<(), ReplaceError> {
         let mode = match &self.there {
             Some(there) => {
                 let (uid, gid) = (Uid::from_raw(there.uid()), Gid::from_raw(there.gid()));
-                // The file is the caller's then, as any that a user writes.
+                // Otherwise the file belongs to the caller, like any file that a user writes.
                 let _ = fchown(&self.file, Some(uid), Some(gid));
                 there.mode() & 0o777
             }
@@ -244,13 +245,13 @@ impl Replacement {
         set.map_err(failed("mode"))
     }
 
-    /// Makes the content durable and puts the file at its destination, over whatever is there.
+    /// Makes the content durable and renames the file over its destination.
     pub fn commit(self) -> Result<File, ReplaceError> {
         self.place(None)
     }
 
-    /// As [`Replacement::commit`], but only over the file that `old` was told of, and only if that
-    /// was not written to since.
+    /// As [`Replacement::commit`], but only if the destination is still the file described by `old`
+    /// and was not written since.
     pub fn commit_over(self, old: &Metadata) -> Result<File, ReplaceError> {
         self.place(Some(old))
     }
@@ -260,14 +261,14 @@ impl Replacement {
         self.file.sync_all().map_err(ReplaceError::Rename)?;
         match &self.named {
             Some(named) => self.rename(named, old)?,
-            // linkat() cannot replace, so the file gets a name of its own for the moment between.
+            // linkat() cannot replace a file, so the new file first gets a temporary name.
             None => self.rename(&self.link()?, old)?,
         }
         rustix::fs::fsync(&self.directory).map_err(|error| ReplaceError::Rename(error.into()))?;
         Ok(self.file)
     }
 
-    /// Gives the file a name of its own.
+    /// Gives the file a temporary name.
     fn link(&self) -> Result<Temporary, ReplaceError> {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let parent = self.destination.parent().unwrap_or(Path::new("."));
@@ -278,7 +279,7 @@ impl Replacement {
         taken.map(|((), named)| named).map_err(ReplaceError::Rename)
     }
 
-    /// As late as can be, what is to be replaced is compared with `old`.
+    /// Compares the file to be replaced with `old`, as late as possible.
     fn rename(&self, from: &Temporary, old: Option<&Metadata>) -> Result<(), ReplaceError> {
         if let Some(old) = old {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -295,14 +296,14 @@ impl Replacement {
     }
 }
 
-/// Whether two looks found the same file with the same content, as far as its times tell.
+/// Whether two stat results are of the same file with the same content, as far as times tell.
 pub fn is_unchanged(before: &Metadata, now: &Metadata) -> bool {
     let state = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
     state(before) == state(now)
 }
 
-/// Puts `content` at `destination`, as [`Replacement::new`] understands it. A file that is there
-/// keeps its mode and, where that is permitted, its owner; a new one is for everybody to read.
+/// Puts `content` at `destination`, as [`Replacement::new`] understands it. An existing file keeps
+/// its mode and, if that is permitted, its owner. A new file can be read by every user.
 pub fn replace_with(destination: &Path, content: &[u8]) -> Result<(), ReplaceError> {
     let new = Replacement::new(destination)?;
     new.file().write_all(content).map_err(ReplaceError::Write)?;
@@ -310,8 +311,9 @@ pub fn replace_with(destination: &Path, content: &[u8]) -> Result<(), ReplaceErr
     new.commit().map(drop)
 }
 
-/// The path of what `path` names, and what is there. It is the kernel that follows links, by its
-/// rules about other users' (proc(5), protected_symlinks); here only what it found is told.
+/// The path that `path` resolves to, and the file there. The kernel follows the links, with its
+/// rules about other users' links (proc(5), protected_symlinks); this function only reads the
+/// result.
 fn resolve(path: &Path) -> Result<(PathBuf, Option<Metadata>), ReplaceError> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -337,7 +339,7 @@ fn resolve(path: &Path) -> Result<(PathBuf, Option<Metadata>), ReplaceError> {
     Err(ReplaceError::Look(Errno::LOOP.into()))
 }
 
-/// The error of a part of the metadata that could not be carried over.
+/// The error for a part of the metadata that could not be copied.
 fn failed(what: &str) -> impl FnOnce(io::Error) -> ReplaceError + use<> {
     let what = what.to_owned();
     move |source| ReplaceError::Metadata { what, source }

@@ -1,4 +1,4 @@
-//! By which leaves, and from which folios, a process maps its pages.
+//! Finds the leaves and folios by which a process maps its pages.
 
 use std::fs::File;
 use std::io;
@@ -56,14 +56,14 @@ const PAGE_IS_HUGE: u64 = 1 << 6;
 const PAGEMAP_SCAN: u64 = (3 << 30) | (96 << 16) | ((b'f' as u64) << 8) | 16;
 const REGIONS: usize = 512;
 
-/// Which pages PAGEMAP_SCAN looks for; each a set of PAGE_IS_ bits.
+/// The pages that PAGEMAP_SCAN looks for. Each field is a set of PAGE_IS_ bits.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
-    /// Pages in all of these categories,
+    /// The pages are in all of these categories,
     all: u64,
     /// in none of these,
     none: u64,
-    /// and in at least one of these, if there are any.
+    /// and in at least one of these, if any is given.
     any: u64,
 }
 
@@ -92,7 +92,7 @@ fn scan(pagemap: &File, addresses: Span, wanted: Wanted) -> io::Result<Vec<Span>
             category_inverted: wanted.none,
             category_mask: wanted.all | wanted.none,
             category_anyof_mask: wanted.any,
-            // Something that all pages found have, so that neighbours are one region.
+            // A category that all found pages have, so that neighbours are one region.
             return_mask: wanted.all | wanted.none,
             ..ScanArguments::default()
         };
@@ -120,7 +120,7 @@ fn scan(pagemap: &File, addresses: Span, wanted: Wanted) -> io::Result<Vec<Span>
     Ok(spans)
 }
 
-/// Bytes of `addresses` that the process behind `pagemap` has in its page tables. Needs no privilege
+/// Bytes of `addresses` in the page tables of the process behind `pagemap`. Needs no privilege
 /// beyond opening the file.
 pub fn present_bytes(pagemap: &File, addresses: Span) -> io::Result<u64> {
     let page = rustix::param::page_size() as u64;
@@ -133,7 +133,7 @@ const FILE_OR_SHARED: u64 = 1 << 61;
 const SWAPPED: u64 = 1 << 62;
 
 /// The pages of `addresses`, private file mappings, that the process no longer shares with the
-/// file: each was written to and became anonymous (bit 61 of the page map is clear for a page that
+/// file: it wrote to each, which became anonymous (bit 61 of the page map is clear for a page that
 /// is present or swapped out; Documentation/admin-guide/mm/pagemap.rst).
 pub(crate) fn changed_pages(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
     let wanted = Wanted {
@@ -149,7 +149,7 @@ pub(crate) fn changed_pages(pagemap: &File, addresses: Span) -> io::Result<Vec<S
     }
 }
 
-/// Before PAGEMAP_SCAN.
+/// For kernels before PAGEMAP_SCAN.
 fn changed_pages_one_by_one(pagemap: &File, addresses: Span) -> io::Result<Vec<Span>> {
     let page = rustix::param::page_size() as u64;
     let entries = read_words(pagemap, addresses.start / page, addresses.len() / page)?;
@@ -185,8 +185,8 @@ pub(crate) fn leaf_spans(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Sp
         .collect())
 }
 
-/// Before PAGEMAP_SCAN there is only the sum in smaps: it answers if all is huge or nothing is,
-/// which is what a run of windows usually is; else the windows are asked one by one.
+/// Kernels before PAGEMAP_SCAN give only the sum in smaps. It decides if all windows or none are
+/// huge, which is the usual case; otherwise the windows are asked one by one.
 fn from_smaps(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
     let addresses = mapping.addresses();
     let maps = crate::process::own_smaps()?;
@@ -201,8 +201,8 @@ fn from_smaps(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
     if bytes == 0 || addresses.len() <= leaf.bytes() {
         return Ok(Vec::new());
     }
-    // Kernels before 6.7: a PMD-mapped window has its first page's frame aligned to the leaf and
-    // marked as THP in kpageflags, which root can read; without root, count from the front.
+    // Kernels before 6.7: the first page of a PMD-mapped window has its frame aligned to the leaf
+    // and marked as THP in kpageflags, which root can read. Without root, count from the front.
     let folios = folios(&File::open("/proc/self/pagemap")?, addresses);
     match folios {
         Ok(pages) => Ok(pages
@@ -214,19 +214,19 @@ fn from_smaps(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
     }
 }
 
-/// A present page and the folio it comes from.
+/// A present page, with its folio.
 struct MappedPage {
     addresses: Span,
-    /// Bytes of the folio; the base page if it is not a large one.
+    /// Bytes of the folio; the base page if the folio is not large.
     folio: u64,
 }
 
-/// Bytes of a range by the size of the folios they are mapped from.
+/// Bytes of a range, by the size of the folios that map them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct FolioBytes {
     /// From folios of PMD order or above.
     pub pmd: u64,
-    /// From smaller folios that fill and align to a contpte block, where the architecture has one.
+    /// From smaller folios that fill and align to a contpte block, if the architecture has one.
     pub contpte: u64,
     /// From other folios above the base page.
     pub large: u64,
@@ -259,7 +259,7 @@ pub fn folio_bytes(
     Ok(sum)
 }
 
-/// The present pages of `addresses`, each with the size in bytes of the folio it is of. Needs
+/// The present pages of `addresses`, each with the size of its folio in bytes. Needs
 /// CAP_SYS_ADMIN.
 pub fn folio_sizes(pagemap: &File, addresses: Span) -> Result<Vec<(Span, u64)>, PageMapError> {
     let pages = folios(pagemap, addresses)?;
@@ -311,8 +311,8 @@ fn folios(pagemap: &File, addresses: Span) -> Result<Vec<MappedPage>, PageMapErr
 /// Largest folio looked for, in pages: order 13 (PMD of 64 KiB pages).
 const MAX_FOLIO_PAGES: u64 = 1 << 13;
 
-/// The frames of the folio that holds `frame`. Folios are naturally aligned, so the head lies at
-/// the frame rounded down to the folio's size, and tails follow it.
+/// The frames of the folio that holds `frame`. Folios are naturally aligned, so the head is the
+/// frame number rounded down to the folio's size, and tails follow it.
 fn folio_around(flags: &File, frame: u64) -> Result<Span, PageMapError> {
     let own = read_words(flags, frame, 1)?.first().copied().unwrap_or(0);
     if own & (KPF_COMPOUND_HEAD | KPF_COMPOUND_TAIL) == 0 {
@@ -328,7 +328,8 @@ fn folio_around(flags: &File, frame: u64) -> Result<Span, PageMapError> {
             break;
         }
     }
-    // Most folios are small: read ahead by growing steps rather than to the largest order.
+    // Most folios are small: the range read grows step by step instead of beginning at the largest
+    // order.
     let (mut tails, mut step) = (0, 16);
     while tails < MAX_FOLIO_PAGES {
         let words = read_words(flags, head + 1 + tails, step)?;

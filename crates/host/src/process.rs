@@ -1,4 +1,4 @@
-//! Processes and the text they map.
+//! Running processes and the text that they map.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,19 +13,19 @@ use serde::Serialize;
 use crate::filesystem::io_error;
 use crate::namespace::is_root;
 
-/// Why a process cannot be looked at.
+/// Why a process cannot be inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It does not exist (any more).
+    /// It does not exist, or no longer exists.
     #[error("no such process")]
     Gone,
-    /// Another user's (ptrace access mode check, PTRACE_MODE_READ).
+    /// It belongs to another user (ptrace access mode check, PTRACE_MODE_READ).
     #[error("not permitted: {}", who_may())]
     Forbidden,
     /// It maps nothing executable.
     #[error("no text: a kernel thread, or a process that has ended")]
     NoText,
-    /// There is no /proc to ask.
+    /// proc is not mounted.
     #[error("proc is not mounted; mount it on /proc")]
     NoProc,
     /// /proc could not be read.
@@ -35,8 +35,8 @@ pub enum ProcessError {
 
 fn who_may() -> &'static str {
     match is_root() {
-        true => "it is out of reach of this user namespace, security module or set of capabilities",
-        false => "look at your own processes, or run as root",
+        true => "this user namespace, security module or set of capabilities forbids it",
+        false => "choose your own processes, or run as root",
     }
 }
 
@@ -70,15 +70,15 @@ pub struct TextMapping {
     pub inode: (u64, u64),
     /// Whether the file is no longer at its path: replaced or removed since it was mapped.
     pub deleted: bool,
-    /// Bytes in memory and mapped here.
+    /// Resident bytes of the mapping.
     pub rss: u64,
-    /// The same, each page divided by how many processes map it.
+    /// Resident bytes, each page divided by the number of processes that map it.
     pub pss: u64,
     /// Bytes mapped by PMD leaves (FilePmdMapped, ShmemPmdMapped, AnonHugePages).
     pub pmd_mapped: u64,
 }
 
-/// The executable mappings of a process, by address; there is at least one.
+/// The executable mappings of a process, by address; at least one.
 pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
     let maps = read_maps(pid, "smaps")?;
     let texts: Vec<TextMapping> = maps
@@ -93,15 +93,15 @@ pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
     }
 }
 
-/// How many mappings of files a process has. Each was one insertion into the `i_mmap` tree of its
+/// The number of file mappings of a process. Each was one insertion into the `i_mmap` tree of its
 /// file, under that file's lock.
 pub fn file_mappings(pid: i32) -> Result<usize, ProcessError> {
     let maps = read_maps(pid, "maps")?;
     Ok(maps.into_iter().filter(|map| map.inode != 0).count())
 }
 
-/// The files that a process maps executable, without the figures of [`text_mappings`], which cost
-/// the kernel a walk of its page tables. Files that are gone are left out.
+/// The files that a process maps executable, without the figures of [`text_mappings`], for which
+/// the kernel walks its page tables. Files that were removed are left out.
 pub fn executable_files(pid: i32) -> Result<Vec<PathBuf>, ProcessError> {
     let maps = read_maps(pid, "maps")?;
     let mut files: Vec<PathBuf> = maps
@@ -116,8 +116,8 @@ pub fn executable_files(pid: i32) -> Result<Vec<PathBuf>, ProcessError> {
     Ok(files)
 }
 
-/// What `file` in /proc/PID tells of the mappings. Paths in it may hold any byte; of one that is not
-/// UTF-8 only a likeness is told.
+/// Reads the mappings from `file` in /proc/PID. Paths may hold any byte; a path that is not UTF-8
+/// is returned with replacement characters.
 fn read_maps(pid: i32, file: &str) -> Result<MemoryMaps, ProcessError> {
     let bytes = fs::read(format!("/proc/{pid}/{file}")).map_err(procfs::ProcError::from)?;
     Ok(MemoryMaps::from_read(
@@ -192,7 +192,7 @@ pub struct Holder {
     pub name: String,
 }
 
-/// The processes that map `file`, this one left out, as far as this user may look.
+/// The processes that map `file`, except this one, as far as this user may see them.
 pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
     let metadata = file.metadata()?;
     let wanted = (metadata.dev(), metadata.ino());
@@ -214,13 +214,13 @@ pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
         .collect())
 }
 
-/// The name of a process (/proc/PID/comm); empty if it is gone.
+/// The name of a process (/proc/PID/comm); empty if it has ended.
 pub fn process_name(pid: i32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
-/// All process ids, ascending. Where no proc is mounted, /proc is missing or an empty directory.
+/// All process ids, ascending. If proc is not mounted, /proc is missing or an empty directory.
 pub fn pids() -> Result<Vec<i32>, ProcessError> {
     if !Path::new("/proc/self").exists() {
         return Err(ProcessError::NoProc);
@@ -233,12 +233,12 @@ pub fn pids() -> Result<Vec<i32>, ProcessError> {
     Ok(pids)
 }
 
-/// Whether prctl(PR_SET_THP_DISABLE) is set for a process (THP_enabled in /proc/PID/status, since
-/// Linux 5.0, is 0 then, or if the kernel has no transparent huge pages).
+/// Whether prctl(PR_SET_THP_DISABLE) is set for a process. THP_enabled in /proc/PID/status (since
+/// Linux 5.0) is 0 then, and also if the kernel has no transparent huge pages.
 pub fn is_thp_disabled(pid: i32) -> Result<bool, ProcessError> {
     let status = fs::read(format!("/proc/{pid}/status"))
         .map_err(|error| ProcessError::from(procfs::ProcError::from(error)))?;
-    // The name in it may hold any byte.
+    // The process name in it may hold any byte.
     Ok(String::from_utf8_lossy(&status).lines().any(|line| {
         line.strip_prefix("THP_enabled:")
             .is_some_and(|value| value.trim() == "0")

@@ -1,4 +1,4 @@
-//! An owned span of this process's addresses, to map, advise, touch and protect as a probe needs.
+//! An owned span of this process's addresses that a probe can map, advise, touch and protect.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -8,17 +8,18 @@ use std::ptr::NonNull;
 
 use hugetext_leaf::{Leaf, Perms, Span};
 
-/// As on every architecture (include/uapi/asm-generic/mman-common.h); libc lacks it for musl.
+/// The value of every architecture (include/uapi/asm-generic/mman-common.h); libc lacks it for
+/// musl.
 pub(crate) const MADV_COLLAPSE: c_int = 25;
 
-/// What to tell the kernel about memory (madvise(2)).
+/// Advice to the kernel about memory (madvise(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
     /// MADV_HUGEPAGE: faults may read and allocate folios of PMD order.
     HugePage,
     /// MADV_NOHUGEPAGE: faults take base pages.
     NoHugePage,
-    /// MADV_COLLAPSE: make PMD-order folios of what is mapped, now (Linux 6.1).
+    /// MADV_COLLAPSE: make PMD-order folios of the mapped pages now (Linux 6.1).
     Collapse,
     /// MADV_PAGEOUT: reclaim the pages (Linux 5.4).
     PageOut,
@@ -43,9 +44,9 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps `len` bytes of `file` from `offset`, both multiples of the base page, privately, so that
-    /// address and offset are congruent modulo `align`. The file must not shrink while the region
-    /// is touched (SIGBUS otherwise).
+    /// Maps `len` bytes of `file` from `offset`, both multiples of the base page, privately, so
+    /// that address and offset are congruent modulo `align`. The file must not shrink while the
+    /// region is touched (SIGBUS otherwise).
     pub fn of_file(
         file: impl AsFd,
         offset: u64,
@@ -116,7 +117,7 @@ impl Region {
 
     /// Advises the whole region.
     pub fn advise(&self, advice: Advice) -> io::Result<()> {
-        // SAFETY: the span is owned by this region; none of the advices changes what it reads as.
+        // SAFETY: the span is owned by this region; no advice changes the content that is read.
         check(unsafe { libc::madvise(self.start.as_ptr(), self.len, advice.value()) })
     }
 
@@ -128,8 +129,8 @@ impl Region {
         check(unsafe { libc::madvise(start, len, advice.value()) })
     }
 
-    /// Sets the access rights of `len` bytes from `offset` into the region. Touching memory without
-    /// the right to is SIGSEGV, so the caller restores what it touches.
+    /// Sets the access rights of `len` bytes from `offset` into the region. Access without the
+    /// right raises SIGSEGV, so the caller restores the rights before it touches them.
     pub fn protect(&self, offset: usize, len: usize, perms: Perms) -> io::Result<()> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -146,7 +147,7 @@ impl Region {
         }
     }
 
-    /// Writes a byte that is not zero into every `step` bytes; the region must be writable.
+    /// Writes a nonzero byte into every `step` bytes; the region must be writable.
     pub fn dirty(&self, step: usize) {
         self.dirty_part(0..self.len, step);
     }
@@ -168,8 +169,8 @@ impl Region {
         inside.then(|| (unsafe { self.start.as_ptr().byte_add(offset) }, len))
     }
 
-    /// Addresses ≡ `residue` (mod `align`) that nothing else uses: reserves `align` too much and
-    /// gives back what is not needed.
+    /// Addresses ≡ `residue` (mod `align`) that no other mapping uses: reserves `align` bytes more
+    /// and returns the rest.
     fn reserve(len: usize, align: Leaf, residue: u64) -> io::Result<Region> {
         if len == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -232,8 +233,8 @@ impl Drop for Region {
     }
 }
 
-/// Makes a call until its answer is not EAGAIN, `tries` times at most: so the kernel answers where it
-/// finds a page in use for the moment, by a fault or a fork of a busy program.
+/// Repeats a call until its answer is not EAGAIN, at most `tries` times. The kernel returns EAGAIN
+/// if a page is in use for a moment, by a fault or a fork of a busy program.
 pub fn while_busy<T>(tries: u32, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..tries {
         match call() {
@@ -244,8 +245,8 @@ pub fn while_busy<T>(tries: u32, mut call: impl FnMut() -> io::Result<T>) -> io:
     call()
 }
 
-/// process_madvise(2) over `spans` of the process behind `pidfd`: bytes advised. Needs CAP_SYS_NICE
-/// and the right to trace the process.
+/// process_madvise(2) over `spans` of the process behind `pidfd`; returns the bytes advised. Needs
+/// CAP_SYS_NICE and the right to trace the process.
 pub fn advise_process(pidfd: impl AsFd, spans: &[Span], advice: Advice) -> io::Result<u64> {
     let vectors: Vec<libc::iovec> = spans
         .iter()
@@ -254,8 +255,8 @@ pub fn advise_process(pidfd: impl AsFd, spans: &[Span], advice: Advice) -> io::R
             iov_len: span.len() as usize,
         })
         .collect();
-    // SAFETY: the kernel reads `vectors`, which lives across the call; the addresses are of the
-    // other process, whose memory keeps its contents under every advice there is here.
+    // SAFETY: the kernel reads `vectors`, which lives across the call; the addresses belong to the
+    // other process, whose memory keeps its contents under every advice defined here.
     let advised = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,

@@ -1,5 +1,6 @@
-//! Written memory in folios of a chosen size, and changes of its access rights: what tells whether a
-//! kernel changes the rights of a large folio's pages in one batch (mm/mprotect.c, Linux 6.17).
+//! Written memory in folios of a chosen size, and changes of its access rights. The time of a
+//! change tells whether a kernel changes the rights of a large folio's pages in one batch
+//! (mm/mprotect.c, Linux 6.17).
 
 use std::fs;
 use std::io;
@@ -20,7 +21,7 @@ const READ_WRITE: Perms = Perms {
     ..READ
 };
 
-/// Private memory whose pages were all written to. It starts at a multiple of the PMD leaf; all
+/// Private memory whose pages were all written. It starts at a multiple of the PMD leaf; all
 /// lengths are in bytes.
 #[derive(Debug)]
 pub struct Written {
@@ -37,16 +38,17 @@ impl Written {
         memory.write()
     }
 
-    /// In huge pages, as far as the kernel gives them.
+    /// In huge pages, as far as the kernel makes them.
     pub fn in_huge_pages(len: usize, page: Leaf, pmd: Leaf) -> io::Result<Written> {
         let memory = Written::nothing(len, page, pmd)?;
         memory.region.advise(Advice::HugePage)?;
         memory.write()
     }
 
-    /// In folios of `block`, below the PMD leaf, as far as the kernel gives them (Linux 6.8, where
-    /// [`anonymous_folios`] is not `never`). A mapping that ends before the window does cannot hold a
-    /// huge page, so the last block of each window is kept out of it until the others are there.
+    /// In folios of `block`, smaller than the PMD leaf, as far as the kernel makes them (Linux 6.8,
+    /// if [`anonymous_folios`] is not `never`). A mapping that ends before the window does cannot
+    /// hold a huge page, so the last block of each window is left unmapped until the others are
+    /// written.
     pub fn in_folios(len: usize, block: Leaf, page: Leaf, pmd: Leaf) -> io::Result<Written> {
         let memory = Written::nothing(len, page, pmd)?;
         let (window, block) = (pmd.bytes() as usize, block.bytes() as usize);
@@ -58,12 +60,12 @@ impl Written {
         for last in kept_out() {
             memory.dirty(last.end - window..last.start);
         }
-        // One mapping again, whose windows are partly filled, so that no huge page fits.
+        // One mapping again. Its windows are partly filled, so no huge page fits.
         memory.region.advise(Advice::HugePage)?;
         memory.write()
     }
 
-    /// Not written but read: a file mapped privately, which shows the folios of the page cache.
+    /// Not written but read: a file mapped privately, with the folios of its page cache.
     pub fn of_file(region: Region, page: Leaf, pmd: Leaf) -> Written {
         region.touch(page.bytes() as usize);
         Written { region, page, pmd }
@@ -88,7 +90,8 @@ impl Written {
         &self.region
     }
 
-    /// Maps huge pages by PTEs: a change of one page's rights splits the leaf; the folio stays.
+    /// Makes PTEs map the huge pages: changing the rights of one page splits the leaf but not the
+    /// folio.
     pub fn split_leaves(&self) -> io::Result<()> {
         let page = self.page.bytes() as usize;
         for window in (0..self.len()).step_by(self.pmd.bytes() as usize) {
@@ -98,7 +101,7 @@ impl Written {
         Ok(())
     }
 
-    /// How long `times` changes of it all to read-only and back take.
+    /// The time that `times` changes of all of it, to read-only and back, take.
     pub fn toggle(&self, times: u32) -> io::Result<Duration> {
         let start = Instant::now();
         for _ in 0..times {
@@ -113,8 +116,8 @@ impl Written {
     }
 }
 
-/// Whether anonymous memory gets folios of `size`: the word chosen in
-/// /sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled; `None` where there is no such file.
+/// The setting of anonymous memory for folios of `size`: the selected word of
+/// /sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled; `None` if that file is missing.
 pub fn anonymous_folios(size: Leaf) -> Option<String> {
     let kilobytes = size.bytes() >> 10;
     let path = format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kilobytes}kB/enabled");

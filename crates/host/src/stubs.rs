@@ -1,5 +1,5 @@
-//! Text made of nothing but returns, one at each base page, to call at will: what a call costs
-//! beyond the call itself is fault, page walk and TLB.
+//! Text that consists of return instructions, one at each base page, to be called. The time of a
+//! call beyond the call itself is spent on the fault, page walk and TLB.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,8 +25,8 @@ const RETURN: &[u8] = if cfg!(target_arch = "x86_64") {
 
 /// A file of stubs.
 ///
-/// Invariant: the file has no name and is open for reading only, here and nowhere else, so every
-/// base page of it below `len` begins with `RETURN` and stays so.
+/// Invariant: the file has no name and is open here only, for reading only, so every base
+/// page of it below `len` begins with `RETURN` and stays unchanged.
 #[derive(Debug)]
 pub struct StubFile {
     file: File,
@@ -34,13 +34,13 @@ pub struct StubFile {
 }
 
 impl StubFile {
-    /// A file without a name in `directory`, of `len` bytes rounded up to `leaf`, written by pieces
-    /// of a leaf. Gone when this process ends, however it ends.
+    /// A file without a name in `directory`, of `len` bytes rounded up to `leaf`, written in pieces
+    /// of a leaf. It is gone when this process ends, for whatever reason.
     pub fn new(directory: impl AsFd, len: u64, leaf: Leaf) -> io::Result<StubFile> {
         if RETURN.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "no return instruction is known for this architecture",
+                "the return instruction of this architecture is unknown",
             ));
         }
         let mut file = unnamed_file(directory)?;
@@ -59,18 +59,18 @@ impl StubFile {
         Ok(StubFile { file, len })
     }
 
-    /// The file, for looking at its page cache and changing what that is made of.
+    /// The file, for access to its page cache.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// All of it.
+    /// The whole file.
     pub fn range(&self) -> Span {
         Span::new(0, self.len)
     }
 
     /// Maps it as text is mapped, at an address ≡ `residue` (mod `leaf`). `residue` is a multiple
-    /// of the base page. An error where the mount forbids execution.
+    /// of the base page. An error if the mount forbids execution.
     pub fn map(&self, leaf: Leaf, residue: u64) -> io::Result<Stubs> {
         let text = Perms {
             read: true,
@@ -84,19 +84,19 @@ impl StubFile {
     }
 }
 
-/// Stubs mapped to be called.
+/// Mapped stubs, ready to be called.
 ///
 /// Invariant: the region maps the whole of a [`StubFile`], readable and executable.
 #[derive(Debug)]
 pub struct Stubs(Region);
 
 impl Stubs {
-    /// The addresses mapped.
+    /// The addresses of the mapping.
     pub fn addresses(&self) -> Span {
         self.0.span()
     }
 
-    /// Calls the stub of each page, in the order given; pages beyond the end are left out.
+    /// Calls the stub of each page, in the given order; pages beyond the end are skipped.
     pub fn call(&self, pages: impl IntoIterator<Item = u32>) {
         let page = rustix::param::page_size() as u64;
         let addresses = self.0.span();
@@ -117,8 +117,9 @@ impl Stubs {
     }
 }
 
-/// A tmpfs of huge pages (huge=always) of at most `size` bytes, mounted nowhere: files are made in
-/// it through this descriptor, and it is gone with the last of them. Needs CAP_SYS_ADMIN.
+/// A tmpfs of huge pages (huge=always) of at most `size` bytes that has no mount point. Files are
+/// made in it through this descriptor; the tmpfs is gone with the last of them. Needs
+/// CAP_SYS_ADMIN.
 pub fn detached_huge_tmpfs(size: u64) -> io::Result<OwnedFd> {
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&context, "huge", "always")?;

@@ -1,4 +1,4 @@
-//! Names of files that must not outlive the program.
+//! Names of files that are removed when the program ends.
 
 use std::ffi::{CStr, CString, OsStr, c_int};
 use std::fs::File;
@@ -13,26 +13,26 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
 use rustix::fs::{Mode, OFlags, openat};
 
-/// A name that is removed when this value goes, or when a signal ends the program. SIGKILL and a
-/// loss of power leave it behind.
+/// A name that is removed when this value is dropped, or when a signal ends the program. SIGKILL
+/// and a loss of power leave it behind.
 #[derive(Debug)]
 pub(crate) struct Temporary {
-    /// Never freed, so that a signal handler may look at it at any time; a path each.
+    /// One path for each name. It is never freed, so that a signal handler may read it at any time.
     path: &'static CStr,
     slot: Option<&'static AtomicPtr<libc::c_char>>,
 }
 
-/// The names there are now. More than one where files are made in parallel.
+/// The names that exist now. There are several if files are made in parallel.
 static NAMES: [AtomicPtr<libc::c_char>; 16] = [const { AtomicPtr::new(null_mut()) }; 16];
 
-/// How many names were made, so that each is another.
+/// The number of names made so far, so that each name is unique.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Names tried before it is given up that one is free.
+/// How many names are tried before the search for a free one ends with an error.
 const TRIES: u32 = 8;
 
 impl Temporary {
-    /// A new file for reading and writing by its owner in `directory`, opened as `opened`.
+    /// A new file in `directory` that its owner can read and write, opened as `opened`.
     pub(crate) fn create(
         directory: &Path,
         opened: BorrowedFd<'_>,
@@ -43,8 +43,8 @@ impl Temporary {
         })
     }
 
-    /// A name in `directory` that `make` gives to something; `AlreadyExists` from it asks for
-    /// another name.
+    /// A name in `directory` under which `make` makes a file or directory. `AlreadyExists` from
+    /// `make` asks for another name.
     pub(crate) fn take<T>(
         directory: &Path,
         make: impl Fn(&OsStr) -> io::Result<T>,
@@ -58,7 +58,7 @@ impl Temporary {
             match make(temporary.name()) {
                 Ok(made) => return Ok((made, temporary)),
                 Err(error) => {
-                    // It is somebody else's.
+                    // The file belongs to another process.
                     temporary.release();
                     tries += 1;
                     if error.kind() != io::ErrorKind::AlreadyExists || tries == TRIES {
@@ -69,7 +69,7 @@ impl Temporary {
         }
     }
 
-    /// Before the name exists, so that no moment is left in which nothing removes it.
+    /// Registers the name before it exists, so that it is removed at any later moment.
     fn guard(name: CString) -> Temporary {
         static HANDLERS: Once = Once::new();
         HANDLERS.call_once(remove_on_signals);
@@ -87,12 +87,12 @@ impl Temporary {
         Path::new(OsStr::from_bytes(self.path.to_bytes()))
     }
 
-    /// Without its directory.
+    /// The name without its directory.
     pub(crate) fn name(&self) -> &OsStr {
         self.path().file_name().unwrap_or_default()
     }
 
-    /// Leaves the name, if it is there, to whoever has it.
+    /// Keeps the file under its name, if it exists, for its new owner.
     fn release(mut self) {
         self.clear();
         std::mem::forget(self);
@@ -107,13 +107,13 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It is gone already where the file was put into place.
+        // The name no longer exists if the file was put into place.
         let _ = std::fs::remove_file(self.path());
         self.clear();
     }
 }
 
-/// Signals that end a program are made to remove its names first, unless they do something else.
+/// Makes signals that end a program remove its names first, unless they are handled otherwise.
 fn remove_on_signals() {
     let flags = SaFlags::SA_RESETHAND | SaFlags::SA_RESTART;
     let remove = SigAction::new(SigHandler::Handler(remove_names), flags, SigSet::empty());
@@ -135,7 +135,7 @@ fn remove_on_signals() {
     }
 }
 
-/// The default action is in force again when this runs (SA_RESETHAND), and takes place after it.
+/// The default action is already restored when this runs (SA_RESETHAND), and follows it.
 extern "C" fn remove_names(signal: c_int) {
     for slot in &NAMES {
         let name = slot.load(Ordering::Acquire);

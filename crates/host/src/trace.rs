@@ -1,5 +1,5 @@
-//! Watching which programs a command executes, by stopping only where processes begin, execute and,
-//! on request, end (ptrace(2)).
+//! Watches which programs a command executes. The command stops only when processes begin, execute
+//! and, on request, end (ptrace(2)).
 
 use std::collections::HashSet;
 use std::io;
@@ -18,8 +18,8 @@ const FOLLOW: c_int = libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEEXEC;
 
 /// Runs `command` and tells `seen` what it and its descendants execute. A process that is
-/// [`Interest::Own`] is let go, with what it starts from then on. Returns when the command itself
-/// has ended; descendants that live on go on untraced.
+/// [`Interest::Own`] is detached, with the processes that it starts from then on. Returns when the
+/// command itself has ended; descendants that live on continue untraced.
 pub(crate) fn trace(
     command: &mut Command,
     mut seen: impl FnMut(Moment) -> Interest,
@@ -57,9 +57,9 @@ struct Watch {
 }
 
 impl Watch {
-    /// Changes the tracing of the command, which stands at its first instruction, from the style of
-    /// PTRACE_TRACEME to that of PTRACE_SEIZE, which alone lets job control work: it is left
-    /// stopped and taken up again. The status if it ended meanwhile.
+    /// Changes the tracing of the command, which is stopped at its first instruction, from
+    /// PTRACE_TRACEME to PTRACE_SEIZE, because job control works only with the latter: the command
+    /// is detached in a stop and attached again. Returns the status if it ended meanwhile.
     fn seize(&self) -> io::Result<Option<c_int>> {
         let (_, status) = wait(self.root)?;
         if !libc::WIFSTOPPED(status) {
@@ -71,7 +71,7 @@ impl Watch {
         Ok((!libc::WIFSTOPPED(status)).then_some(status))
     }
 
-    /// Ends the stop that [`Watch::seize`] leaves the command in, whether it is `traced` still or not.
+    /// Ends the stop in which [`Watch::seize`] leaves the command, whether it is still `traced` or not.
     fn wake(&self, traced: bool) -> io::Result<()> {
         // SAFETY: the call takes numbers; the process is this one's child and not yet waited for.
         if unsafe { libc::kill(self.root, libc::SIGCONT) } != 0 {
@@ -83,8 +83,8 @@ impl Watch {
         }
     }
 
-    /// Deals with a stop and lets the process go on. A process that was killed meanwhile fails
-    /// every request with ESRCH; the next wait tells of its end.
+    /// Handles a stop and continues the process. If the process was killed meanwhile, every request
+    /// fails with ESRCH, and the next wait reports its end.
     fn stopped(&mut self, pid: pid_t, status: c_int, seen: &mut impl FnMut(Moment) -> Interest) {
         let signal = libc::WSTOPSIG(status);
         let pass_on = match status >> 16 {
@@ -99,7 +99,8 @@ impl Watch {
                 }
                 0
             }
-            // A stop of job control: it stays stopped, and its SIGCONT is reported.
+            // This is a stop of job control: the process stays stopped, and its SIGCONT is
+            // reported.
             libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => {
                 let _ = request(libc::PTRACE_LISTEN, pid, 0);
                 return;
@@ -134,7 +135,7 @@ impl Watch {
     }
 }
 
-/// Waits for a child or tracee of this thread, threads included; -1 for any.
+/// Waits for a child or tracee of this thread, threads included; -1 means any.
 fn wait(pid: pid_t) -> io::Result<(pid_t, c_int)> {
     loop {
         let mut status = 0;
@@ -169,8 +170,8 @@ fn request(request: Request, pid: pid_t, data: usize) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What `sh -c script` executes, and for how many of them the exit was seen; `None` where
-    /// ptrace is not permitted.
+    /// The programs that `sh -c script` executes, and the number of them whose exit was seen;
+    /// `None` if ptrace is not permitted.
     fn watched(script: &str) -> Option<(Vec<String>, usize, ExitStatus)> {
         let mut programs = Vec::new();
         let mut exits = 0;

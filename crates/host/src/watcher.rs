@@ -1,4 +1,4 @@
-//! Waiting for files to be replaced, added or removed (inotify(7)).
+//! Waits for files to be replaced, added or removed (inotify(7)).
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -12,30 +12,30 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
-/// Watches directories. Files are watched through their directories, since a replaced file is
-/// another file.
+/// Watches directories. A file is watched through its directory, since a replaced file has another
+/// inode.
 #[derive(Debug)]
 pub struct Watcher {
     inotify: OwnedFd,
-    /// The paths of each watch: links may lead to one directory by several.
+    /// The paths of each watch: symbolic links may give one directory several paths.
     directories: HashMap<i32, BTreeSet<PathBuf>>,
 }
 
-/// What has changed.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A name in a watched directory may stand for other bytes.
+    /// A name in a watched directory may refer to other content.
     Name {
-        /// As it was asked for.
+        /// The directory, as the caller named it.
         directory: PathBuf,
-        /// In it.
+        /// The name in the directory.
         name: OsString,
     },
-    /// A watched directory is gone, or changes went unreported: anything may be different.
+    /// A watched directory is gone, or changes were not reported: anything may have changed.
     Unknown,
 }
 
-/// What makes a name stand for other bytes.
+/// The events after which a name may refer to other content.
 const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVED_FROM)
@@ -45,7 +45,7 @@ const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVE_SELF);
 
 impl Watcher {
-    /// Watches nothing yet.
+    /// A watcher of no directory yet.
     pub fn new() -> io::Result<Watcher> {
         Ok(Watcher {
             inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
@@ -53,8 +53,8 @@ impl Watcher {
         })
     }
 
-    /// Watches these directories, and no others from now on. How many of them could not be watched:
-    /// they are not there, or there is no leave for so many watches.
+    /// Watches these directories, and no others from now on. Returns how many of them could not be
+    /// watched, because they are missing or the user's limit of watches is reached.
     pub fn watch<'p>(&mut self, directories: impl Iterator<Item = &'p Path>) -> usize {
         let mut watched: HashMap<i32, BTreeSet<PathBuf>> = HashMap::new();
         let mut missed = 0;
@@ -70,7 +70,7 @@ impl Watcher {
         }
         for watch in self.directories.keys() {
             if !watched.contains_key(watch) {
-                // The kernel ends the watch of a directory that is gone by itself.
+                // The kernel itself removes the watch of a removed directory.
                 let _ = inotify::remove_watch(&self.inotify, *watch);
             }
         }
@@ -78,8 +78,8 @@ impl Watcher {
         missed
     }
 
-    /// What changed, in no particular order; waits for the first change for as long as `timeout`
-    /// says, and returns nothing if there was none.
+    /// The changes, in no particular order. Waits for the first change up to `timeout`, and returns
+    /// none if none came.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Vec<Change>> {
         let timeout = Timespec::try_from(timeout).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mut ready = [PollFd::new(&self.inotify, PollFlags::IN)];
@@ -96,7 +96,7 @@ impl Watcher {
                 Err(rustix::io::Errno::AGAIN) => return Ok(changes),
                 Err(error) => return Err(error.into()),
             };
-            // What was watched no longer: of that the kernel tells here last.
+            // The directory is no longer watched: this is the kernel's last event for it.
             let Some(paths) = self.directories.get(&event.wd()) else {
                 if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                     changes.push(Change::Unknown);

@@ -1,4 +1,4 @@
-//! Work given to a child process. One test, since the caller must have one thread only.
+//! Work in a child process. It is one test, since the caller must have one thread only.
 
 #![allow(
     clippy::panic,

@@ -1,4 +1,4 @@
-//! The page cache as this machine's kernel keeps it. What the kernel cannot do is printed.
+//! The page cache under this machine's kernel. Abilities that the kernel lacks are printed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use hugetext_leaf::{Leaf, Span, Topic, rule};
 
 const WINDOWS: u64 = 4;
 
-/// A file of whole windows on the filesystem of the build directory, and its leaf; none where
+/// A file of whole windows on the filesystem of the build directory, with its leaf; `None` if the
 /// kernel or filesystem cannot hold folios of that order.
 fn file_of_windows(test: &str) -> Option<(File, Leaf)> {
     let machine = Machine::this();
@@ -42,7 +42,7 @@ fn every_rung_is_seen_in_the_state() {
     let windows = FileWindows::new(&file, range, leaf);
 
     windows.make_small().unwrap();
-    // Held in memory, since reclaim may take what nobody maps at any moment.
+    // The pages are mapped and locked, since reclaim may take unmapped pages at any moment.
     let held = windows.map().unwrap();
     held.lock().unwrap();
     let small = windows.state().unwrap();
@@ -52,7 +52,7 @@ fn every_rung_is_seen_in_the_state() {
         "{small:?}"
     );
 
-    // Pinned by our own mapping: the rung must fail, and be seen to have failed.
+    // Our own mapping pins the pages: the rung must fail and report it.
     windows.reread(&small).unwrap();
     assert_eq!(windows.state().unwrap(), small);
     drop(held);
@@ -68,7 +68,7 @@ fn every_rung_is_seen_in_the_state() {
 fn names_the_process_that_pins_a_file() {
     let file = File::open("/proc/self/exe").unwrap();
     assert_eq!(holders(&file).unwrap(), []);
-    // `cat` waits for an end of input that comes when the pipe is dropped.
+    // `cat` waits for the end of its input, which comes when the pipe is dropped.
     let mut child = Command::new("cat")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())

@@ -171,6 +171,6 @@ fn a_page_goes_through_links_and_to_standard_output_but_over_no_device() {
     let refused = report(path(&pipe));
     assert_eq!(refused.status.code(), Some(2));
     let text = String::from_utf8(refused.stderr).unwrap();
-    assert!(text.contains("no regular file"), "{text}");
+    assert!(text.contains("not a regular file"), "{text}");
     assert!(!fs::metadata(&pipe).unwrap().is_file());
 }

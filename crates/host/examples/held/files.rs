@@ -100,7 +100,7 @@ fn child() -> io::Result<Held> {
     let input = child.stdin.take();
     let id = child.id();
     let call = move || {
-        // SAFETY: nothing is asked for but that the child ends.
+        // SAFETY: the call only waits for the child's end.
         result(unsafe { libc::waitid(libc::P_PID, id, null_mut(), libc::WEXITED) }.into())
     };
     Ok(Held::new(0, call, move || drop(input)))

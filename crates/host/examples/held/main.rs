@@ -1,9 +1,9 @@
-//! A program for promotion to be tried on: it waits in one blocking call, which a stop must not end.
+//! A program to test promotion on: it waits in one blocking call, which a stop must not end.
 //!
-//! `held` lists its kinds of calls. `held KIND` prints `ready`, enters the call, and lets it come to its
-//! own end when a line of input comes; then it prints `ok`, or `wrong: WHAT`. A kind that this kernel
-//! does not have prints `skipped: WHY` in place of `ready`.
-//! The program has [`LEN`] bytes of text to promote.
+//! `held` lists its kinds of calls. `held KIND` prints `ready` and enters the call. When a line of
+//! input comes, it makes the call end normally; then it prints `ok`, or `wrong: WHAT`. If this
+//! kernel lacks the kind, it prints `skipped: WHY` instead of `ready`. The program has [`LEN`]
+//! bytes of text to promote.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ mod uring;
 
 use std::io;
 
-/// Bytes of text beside that of the program itself: four windows, of which three lie in it whole.
+/// Bytes of text in addition to the program's own: four windows, of which three lie wholly inside.
 const LEN: usize = 8 << 20;
 
 std::arch::global_asm!(
@@ -31,13 +31,13 @@ unsafe extern "C" {
     static held_text: [u8; LEN];
 }
 
-/// A call that waits, and what lets it end.
+/// A blocking call, with the action that ends it.
 struct Held {
-    /// Makes the call; what it returned, an error as minus its number.
+    /// Makes the call. Returns its result, an error as minus its number.
     call: Box<dyn FnOnce() -> i64>,
-    /// What another thread does so that the call ends.
+    /// The action of another thread that ends the call.
     release: Box<dyn FnOnce() + Send>,
-    /// What the call then returns.
+    /// The expected result of the call.
     expected: i64,
 }
 
@@ -55,10 +55,10 @@ impl Held {
     }
 }
 
-/// How a kind of call is prepared; an error where this kernel does not have it.
+/// Prepares a kind of call; an error if this kernel lacks it.
 type Prepare = fn() -> io::Result<Held>;
 
-/// What the kernel returned.
+/// The result of a system call.
 fn result(returned: libc::c_long) -> i64 {
     match returned {
         -1 => -i64::from(io::Error::last_os_error().raw_os_error().unwrap()),
@@ -66,7 +66,7 @@ fn result(returned: libc::c_long) -> i64 {
     }
 }
 
-/// As [`result`], for calls before the one that waits.
+/// As [`result`], for the calls before the blocking one.
 fn done(returned: libc::c_long) -> io::Result<libc::c_long> {
     match returned {
         -1 => Err(io::Error::last_os_error()),
@@ -117,6 +117,6 @@ fn main() {
         true => println!("ok"),
         false => println!("wrong: returned {returned}, not {}", held.expected),
     }
-    // Without a line, which a call that ended too early leaves waited for, the process just ends.
+    // A call that ended too early leaves no line to wait for; the process just ends.
     drop(releaser);
 }

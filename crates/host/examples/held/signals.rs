@@ -82,8 +82,8 @@ fn waiting(call: fn(*const libc::sigset_t) -> i32) -> io::Result<Held> {
     ))
 }
 
-/// `held mask`: the way to wait for events and signals without a race. SIGUSR1 is blocked but while
-/// epoll_pwait() waits, so that each must end the wait. Prints the number of those handled so far
+/// `held mask`: waits for events and signals without a race. SIGUSR1 is unblocked only while
+/// epoll_pwait() waits, so each signal must end the wait. Prints the number of handled signals
 /// whenever a wait ends, and ends with the process that started it.
 pub(crate) fn mask() {
     handle();

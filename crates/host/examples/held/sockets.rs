@@ -1,4 +1,4 @@
-//! Calls on sockets with a time limit, which a stop makes give up with EINTR.
+//! Calls on sockets with a time limit. A stop makes them fail with EINTR.
 
 use std::io::{self, Read, Write};
 use std::mem::zeroed;

@@ -1,4 +1,4 @@
-//! A program that waits in a call goes on waiting, however often it is stopped.
+//! A program that waits in a call keeps waiting, however often it is stopped.
 
 use std::io::{BufRead, Write};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn kinds() -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-/// Promotes a program and puts it back; whether that is possible here.
+/// Promotes a program and maps it back; returns whether that is possible here.
 fn there_and_back(target: &Target, leaf: Leaf, copies: &mut Copies) -> bool {
     let Some(outcome) = promote_all(target, leaf, copies) else {
         return false;
@@ -27,7 +27,8 @@ fn there_and_back(target: &Target, leaf: Leaf, copies: &mut Copies) -> bool {
     true
 }
 
-/// Waits until the first thread sleeps in a call, which it does for good once it says that it is ready.
+/// Waits until the first thread sleeps in a call. It sleeps for good after it has printed that it
+/// is ready.
 fn wait_for_sleep(target: &Target) {
     let path = format!("/proc/{}/stat", target.pid());
     let begun = Instant::now();
@@ -60,7 +61,7 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
                 return;
             }
         }
-        // One whose call was ended has gone, and does not read.
+        // A program whose call was ended has exited, and does not read.
         let _ = writeln!(held.input.as_ref().unwrap());
         let said = held.line();
         if said != "ok\n" {
@@ -70,8 +71,8 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// A signal that comes while epoll_pwait(2) lets it through must end the wait, or the program sleeps
-/// on although it has something to do.
+/// A signal that arrives while epoll_pwait(2) permits it must end the wait. Otherwise the program
+/// sleeps on with a signal to handle.
 #[test]
 fn no_signal_is_slept_through() {
     let Some(leaf) = leaf() else { return };
@@ -86,7 +87,7 @@ fn no_signal_is_slept_through() {
         wait_for_sleep(&target);
         let able = std::thread::scope(|scope| {
             let signals = scope.spawn(|| {
-                // At another moment of the stop in each round.
+                // Each round uses another moment of the stop.
                 for spin in 0..round * 997 % 20_000 {
                     std::hint::black_box(spin);
                 }
@@ -107,7 +108,7 @@ fn no_signal_is_slept_through() {
     }
 }
 
-/// Whether the program says, in some seconds, that it has handled so many signals.
+/// Whether the program reports, within some seconds, that it has handled this many signals.
 fn heard(held: &mut Busy, expected: u64) -> bool {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -123,7 +124,7 @@ fn heard(held: &mut Busy, expected: u64) -> bool {
         });
         let heard = receiver.recv_timeout(Duration::from_secs(10)).is_ok();
         if !heard {
-            // Its end is what lets the reader go.
+            // When the program ends, the reader ends too.
             kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
         }
         heard

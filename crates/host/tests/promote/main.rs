@@ -1,4 +1,4 @@
-//! Promotes a program that checks all it does, and puts it back, while it runs.
+//! Promotes a program that checks all its results, and maps it back, while it runs.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -36,7 +36,7 @@ impl Busy {
         busy
     }
 
-    /// Starts it, with the first line it says.
+    /// Starts it, and returns the first line that it prints.
     fn spawn(command: &mut Command) -> (Busy, String) {
         let mut child = command
             .stdin(Stdio::piped())
@@ -64,7 +64,7 @@ impl Busy {
         Target::open(self.child.id() as i32)
     }
 
-    /// Every thread has done its rounds since, and found nothing wrong.
+    /// Checks that every thread has done its rounds since, and found no error.
     fn assert_well(&mut self) {
         writeln!(self.input.as_ref().unwrap()).unwrap();
         let line = self.line();
@@ -85,13 +85,13 @@ fn program() -> PathBuf {
     example("busy")
 }
 
-/// An example, which cargo builds beside the tests.
+/// An example, which cargo builds next to the tests.
 fn example(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.ancestors().nth(2).unwrap().join("examples").join(name)
 }
 
-/// The leaf to promote to; says why where this machine has none.
+/// The leaf to promote to; prints the reason if this machine has none.
 fn leaf() -> Option<Leaf> {
     let leaf = Machine::this().pmd;
     if leaf.is_none_or(|leaf| leaf > Leaf::M2) {
@@ -105,7 +105,7 @@ fn plan(mappings: &Mappings, leaf: Leaf) -> Promotion {
     promotion(&mappings.vmas, leaf, Backend::RemapOnly, |_| None)
 }
 
-/// Promotes all there is; `None` where the machine does not let us, with the reason printed.
+/// Promotes everything; `None`, with the reason printed, if the machine does not permit it.
 fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<Outcome> {
     let mappings = target.mappings().unwrap();
     let plan = plan(&mappings, leaf);
@@ -127,7 +127,7 @@ fn revert_all(target: &Target) -> Outcome {
     retried(|| revert(target, &target.mappings().map_err(Refusal::from)?)).unwrap()
 }
 
-/// An attempt may fail for a moment's reason, which its error says.
+/// An attempt may fail for a temporary reason, which its error names.
 fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Outcome, SwapError> {
     for _ in 0..20 {
         match attempt() {
@@ -143,7 +143,7 @@ fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Ou
     attempt()
 }
 
-/// What is mapped from files, neighbours that show one file in line taken as one.
+/// The file mappings. Neighbours that show one file contiguously count as one.
 fn layout(target: &Target) -> Vec<(Span, u64, Option<FileId>, Perms)> {
     let mut layout: Vec<(Span, u64, Option<FileId>, Perms)> = Vec::new();
     for vma in target.mappings().unwrap().vmas {
@@ -196,7 +196,7 @@ fn a_busy_program_goes_there_and_back_and_notices_nothing() {
     busy.finish();
 }
 
-/// Names the process that `promotes_until_it_is_killed` works on.
+/// Names the process for `promotes_until_it_is_killed`.
 const VICTIM: &str = "HUGETEXT_VICTIM";
 
 #[test]
@@ -231,7 +231,7 @@ fn a_killed_tracer_leaves_a_process_well_or_dead() {
             .unwrap();
         let said = BufReader::new(tracer.stdout.take().unwrap());
         let begun = said.lines().any(|line| line.unwrap().contains("there"));
-        // Somewhere on the way back.
+        // At some moment of mapping back.
         (0..spins).for_each(|spin| {
             std::hint::black_box(spin);
         });
@@ -252,7 +252,7 @@ fn a_killed_tracer_leaves_a_process_well_or_dead() {
     }
 }
 
-/// Ends it if it runs, or stands still, where a test was skipped or failed; tells what it said then.
+/// Ends the program if a skipped or failed test left it running or stopped, and prints its output.
 impl Drop for Busy {
     fn drop(&mut self) {
         let before = self.child.try_wait();
@@ -278,7 +278,7 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
     let target = busy.target().unwrap();
     let mappings = target.mappings().unwrap();
     let windows = plan(&mappings, leaf).runs[0].windows;
-    // What a debugger does to set a breakpoint, with the byte that is there already.
+    // A debugger sets a breakpoint in this way; here the byte stays the same.
     let path = format!("/proc/{}/mem", target.pid());
     let memory = OpenOptions::new()
         .read(true)
@@ -291,7 +291,7 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
         eprintln!("skipped: this kernel lets nobody write to text");
         return;
     }
-    // Too late for the plan, it is found while the process is stopped ...
+    // The change came too late for the plan: it is found while the process is stopped ...
     let changed = promote(
         &target,
         &mappings,
@@ -301,7 +301,7 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
     );
     assert!(matches!(changed, Err(SwapError::Changed { at }) if at == windows.start));
     assert_eq!(huge(&target), 0);
-    // ... and known of before, it costs one window.
+    // ... and if known before, it costs one window.
     let plan = plan(&target.mappings().unwrap(), leaf);
     assert!(plan.left.iter().any(|left| left.reason == Reason::Changed));
     assert_eq!(plan.runs[0].windows.start, windows.start + leaf.bytes());
@@ -370,7 +370,7 @@ fn a_process_without_room_for_files_is_left_as_it_was() {
 #[test]
 fn two_processes_share_a_copy() {
     let Some(leaf) = leaf() else { return };
-    // Without address randomisation both load the program at the same place.
+    // Without address randomisation, both processes load the program at the same address.
     let start = || Busy::run(Command::new("setarch").arg("-R").arg(program()).arg("2"));
     let (mut one, mut other) = (start(), start());
     let mut copies = Copies::default();
@@ -393,7 +393,7 @@ fn refusals_name_their_reason() {
     let busy = Busy::start(1);
     let pid = busy.child.id() as i32;
     let tracer = std::thread::spawn(move || {
-        // Ends with the thread, which is the tracer.
+        // The tracing ends with the thread, which is the tracer.
         nix::sys::ptrace::seize(Pid::from_raw(pid), nix::sys::ptrace::Options::empty()).unwrap();
         Target::open(pid)
     });
@@ -431,7 +431,7 @@ fn sealed_text_is_left() {
     busy.finish();
 }
 
-/// A 32-bit x86 program that waits for a signal, in the smallest ELF file that loads.
+/// A 32-bit x86 program that waits for a signal, as a minimal ELF file.
 #[cfg(target_arch = "x86_64")]
 fn foreign_program() -> tempfile::NamedTempFile {
     const BASE: u32 = 0x0001_0000;
@@ -468,7 +468,7 @@ fn foreign_program() -> tempfile::NamedTempFile {
 #[test]
 fn a_32_bit_program_is_refused() {
     let program = foreign_program().into_temp_path();
-    // A child that another test forks has the new file open until it executes.
+    // A child that another test forks keeps the new file open until it executes.
     let started = loop {
         match Command::new(&program).spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
@@ -485,7 +485,7 @@ fn a_32_bit_program_is_refused() {
     assert!(matches!(refused, Err(Refusal::Foreign)), "{refused:?}");
 }
 
-/// Needs root, who can become somebody who may not trace root's processes.
+/// Needs root, who can become a user without the right to trace root's processes.
 #[test]
 fn what_to_grant_is_said_to_who_may_not_trace() {
     if !hugetext_host::is_root() {
@@ -495,7 +495,7 @@ fn what_to_grant_is_said_to_who_may_not_trace() {
     let busy = Busy::start(1);
     let pid = busy.child.id() as i32;
     let refused = std::thread::spawn(move || {
-        // Of this thread alone, as the system call has it.
+        // The raw system call changes this thread alone.
         nix::sys::prctl::set_no_new_privs().unwrap();
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
         Target::open(pid)

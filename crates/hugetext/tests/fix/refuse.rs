@@ -188,8 +188,8 @@ fn outputs_that_cannot_be() {
     let outputs = [
         (path(&program), "--in-place"),
         (path(&link), "--in-place"),
-        (path(directory.path()), "no regular file"),
-        ("/dev/null", "no regular file"),
+        (path(directory.path()), "not a regular file"),
+        ("/dev/null", "not a regular file"),
         (path(&missing), "missing"),
         ("/proc/out", "/proc"),
     ];
