@@ -1,4 +1,5 @@
-//! Everything before the first probe: pseudo filesystems, modules, disks, the line to the lab.
+//! The set-up before the first probe: pseudo filesystems, modules, disks, the connection to the
+//! lab.
 
 use std::ffi::{CString, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +25,7 @@ pub(crate) enum InitError {
     NoPort,
 }
 
-/// What did not come up, and the kernel's answer.
+/// The modules and places that failed, with the kernel's error.
 pub(crate) type Missing = (String, String);
 
 /// Mounts proc, sysfs, devtmpfs and tracefs; the last may be missing.
@@ -44,8 +45,7 @@ pub(crate) fn mount_pseudo() -> Result<(), InitError> {
     Ok(())
 }
 
-/// Loads modules in the given order, then whatever else lies in [`MODULES`], in an order that is
-/// found by trying.
+/// Loads modules in the given order, then all others in [`MODULES`], in an order found by trial.
 pub(crate) fn load_modules(paths: &[String]) -> Vec<Missing> {
     let mut missing: Vec<Missing> = paths.iter().filter_map(|path| load(path).err()).collect();
     let others = fs::read_dir(MODULES).into_iter().flatten().flatten();
@@ -64,7 +64,7 @@ pub(crate) fn load_modules(paths: &[String]) -> Vec<Missing> {
     }
 }
 
-/// EEXIST is no error: built in or loaded already.
+/// EEXIST is not an error: the module is built in or already loaded.
 fn load(path: &String) -> Result<(), Missing> {
     let load = || -> io::Result<()> {
         let file = File::open(path)?;
@@ -76,10 +76,10 @@ fn load(path: &String) -> Result<(), Missing> {
     load().map_err(|error| (path.clone(), error.to_string()))
 }
 
-/// The shell's tools, by their names in /bin.
+/// Links for the shell's tools, under their names in /bin.
 pub(crate) fn install_tools() {
     let mut busybox = Command::new(Path::new(PROGRAMS).join("busybox"));
-    // A guest without tools shows when it misses one.
+    // A missing tool shows when a command needs it.
     let _ = busybox.args(["--install", "-s", "/bin"]).status();
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn mount_places(places: &[Place]) -> Vec<Missing> {
         let at = Path::new("/mnt").join(&place.name);
         fs::create_dir_all(&at)?;
         if place.fstype == "overlay" {
-            // Not their parent: it is there if the filesystem below is mounted, and only then.
+            // The parent must not be created: it exists only if the filesystem below is mounted.
             for layer in place.options.split(',').filter_map(|o| o.split_once('=')) {
                 fs::create_dir(layer.1)?;
             }
@@ -105,7 +105,7 @@ pub(crate) fn mount_places(places: &[Place]) -> Vec<Missing> {
                 return outcome;
             }
         }
-        // Without the mount the directory would be one of the initramfs.
+        // Without the mount, the directory would be one of the initramfs.
         let _ = fs::remove_dir(&at);
         outcome
     };
@@ -141,8 +141,8 @@ fn disks() -> io::Result<Vec<PathBuf>> {
     Ok(disks)
 }
 
-/// Connects a command to the terminal behind the console: only that, not the console itself, can be
-/// the controlling terminal that job control and interrupts need.
+/// Connects a command to the terminal behind the console. Only that terminal can be the controlling
+/// terminal that job control and interrupts need; the console itself cannot.
 pub(crate) fn on_terminal(command: &mut Command) -> &mut Command {
     let active = fs::read_to_string("/sys/class/tty/console/active").unwrap_or_default();
     let name = active.split_whitespace().next_back().unwrap_or("console");
@@ -167,7 +167,7 @@ pub(crate) fn event_port() -> Result<File, InitError> {
     Err(InitError::NoPort)
 }
 
-/// What this kernel says of itself.
+/// The kernel's facts about itself.
 pub(crate) fn hello() -> io::Result<Hello> {
     let uname = rustix::system::uname();
     let page = rustix::param::page_size() as u64;

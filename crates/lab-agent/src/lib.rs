@@ -1,4 +1,4 @@
-//! What the lab and its guest say to each other: one [`Job`] in, one [`Event`] per line out.
+//! The protocol between the lab and its guest: one [`Job`] in, one [`Event`] per line out.
 
 mod outcome;
 
@@ -9,29 +9,29 @@ pub use outcome::{
     Rung, RungName, Text, Warmed,
 };
 
-/// Where the guest finds its job, in the initramfs.
+/// The path of the job in the initramfs.
 pub const JOB: &str = "/lab/job.json";
-/// Where kernel modules lie, in the initramfs.
+/// The directory of kernel modules in the initramfs.
 pub const MODULES: &str = "/lab/modules";
 /// The directory of guest programs, in the initramfs.
 pub const PROGRAMS: &str = "/lab/programs";
-/// A file of a few PMD windows that the lab puts on filesystems that guests cannot write to.
+/// A file of a few PMD windows. The lab puts it on filesystems that guests cannot write to.
 pub const READ_ONLY_FILE: &str = "windows";
-/// Times that [`Probe::PromoteRounds`] promotes one busy program and puts it back.
+/// How many times [`Probe::PromoteRounds`] promotes one busy program and maps it back.
 pub const ROUNDS: u32 = 50;
 /// The name of the virtio-serial port that events are written to.
 pub const PORT: &str = "lab";
 
-/// What a guest is to do. It ends with [`Event::Done`].
+/// The work of a guest. It ends with [`Event::Done`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Job {
-    /// Paths of kernel modules, each after those it needs. Others in [`MODULES`] follow them.
+    /// Paths of kernel modules, each after the modules that it needs. Others in [`MODULES`] follow.
     pub modules: Vec<String>,
-    /// What to mount before the cells run.
+    /// The filesystems to mount before the cells run.
     pub places: Vec<Place>,
-    /// What to measure, in this order.
+    /// The measurements, in this order.
     pub cells: Vec<Cell>,
-    /// A command to run then, if it has words.
+    /// A command to run after them, if it is not empty.
     pub command: Vec<String>,
     /// Gives the console to a shell instead of ending.
     pub shell: bool,
@@ -44,8 +44,8 @@ pub struct Place {
     pub name: String,
     /// Filesystem type for mount(2).
     pub fstype: String,
-    /// Whether it lies on one of the guest's disks. Which one shows when it is mounted: the names
-    /// of NVMe namespaces follow the order in which they were found.
+    /// Whether it is on one of the guest's disks. The mount finds the disk: the names of NVMe
+    /// namespaces follow the order in which they were found.
     pub disk: bool,
     /// Options for mount(2).
     pub options: String,
@@ -55,7 +55,7 @@ pub struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Thp {
-    /// Huge pages wherever they fit.
+    /// Huge pages everywhere possible.
     Always,
     /// Huge pages where a program asked for them.
     Madvise,
@@ -81,11 +81,11 @@ pub struct Cell {
     pub place: String,
     /// The THP mode it runs under.
     pub thp: Thp,
-    /// What is measured.
+    /// The kind of measurement.
     pub probe: Probe,
 }
 
-/// What can be measured.
+/// The kinds of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
@@ -95,13 +95,13 @@ pub enum Probe {
     Placement,
     /// How much text of real programs is mapped huge by a plain start, cold and warm.
     Programs,
-    /// What the command's own `warm` does with a real program.
+    /// The result of the command's own `warm` on a real program.
     Warm,
-    /// What the command's own `promote` does to a busy program, by each backend.
+    /// The result of the command's own `promote` on a busy program, by each backend.
     Promote,
-    /// The same by a copy, there and back, many times.
+    /// The same with a copy, promoted and mapped back many times.
     PromoteRounds,
-    /// What memory pressure does to a warm file.
+    /// The effect of memory pressure on a warm file.
     Pressure,
     /// What mprotect() costs over base pages and over PTE-mapped large folios.
     Mprotect,
@@ -115,25 +115,25 @@ pub enum Probe {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// The guest is up.
+    /// The guest has started.
     Hello(Hello),
-    /// A module or a place did not come up; cells that need it fail by name.
+    /// A module or a place failed; cells that need it fail by name.
     Missing {
         /// Module path or place name.
         what: String,
         /// The kernel's answer.
         error: String,
     },
-    /// A cell begins: names it should the guest die in it.
+    /// A cell begins. If the guest dies in it, this event names the cell.
     Begin {
-        /// Which.
+        /// The cell.
         cell: Cell,
     },
     /// A cell ended.
     Result {
-        /// Which.
+        /// The cell.
         cell: Cell,
-        /// What was found.
+        /// The result.
         outcome: Outcome,
     },
     /// The command ended.
@@ -142,14 +142,14 @@ pub enum Event {
     Done,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Its exit code; none if a signal ended it or it could not be started.
+    /// Its exit code; `None` if a signal ended it or it could not be started.
     pub exit: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub printed: String,
-    /// What it printed as errors, or why it could not be started.
+    /// Its standard error, or why it could not be started.
     pub said: String,
 }
 
@@ -164,10 +164,10 @@ pub struct Hello {
     pub page: u64,
     /// PMD leaf, in bytes; 0 if the kernel has no transparent huge pages.
     pub pmd: u64,
-    /// The contpte block that Linux uses on this machine, in bytes; 0 where there is none.
+    /// The contpte block that Linux uses on this machine, in bytes; 0 if it uses none.
     pub contpte: u64,
     /// Processors online.
     pub cpus: u64,
-    /// Memory in total, in bytes.
+    /// Total memory, in bytes.
     pub memory: u64,
 }

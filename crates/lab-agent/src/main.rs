@@ -14,8 +14,8 @@ fn main() -> ExitCode {
     if let Err(error) = &result {
         eprintln!("lab agent: {error}");
     }
-    // The first process must not end (the kernel would panic): the lab ends the machine, and where
-    // nobody listens the machine ends itself.
+    // The first process must not end, because the kernel would panic. The lab ends the machine; if
+    // no lab listens, the machine ends itself.
     let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
     loop {
         std::thread::park();
@@ -50,7 +50,7 @@ fn run() -> Result<(), init::InitError> {
     Ok(())
 }
 
-/// A program of the guest by its name; it finds others the same way.
+/// A program of the guest by its name. The program finds others in the same way.
 fn in_path(program: &str) -> Command {
     let mut command = Command::new("/bin/env");
     command.arg(format!("PATH={PROGRAMS}:/bin")).arg(program);
@@ -73,7 +73,7 @@ fn finish(command: &mut Command) -> Finished {
     }
 }
 
-/// The line to the lab.
+/// The connection to the lab.
 struct Lab(File);
 
 impl Lab {

@@ -1,14 +1,14 @@
-//! What the probes find. Sizes are in bytes, times in nanoseconds of the guest's clock.
+//! The results of the probes. Sizes are in bytes, times in nanoseconds of the guest's clock.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The answer of one cell.
+/// The result of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The probe could not run, and why.
+    /// The probe could not run, with the reason.
     Failed(String),
     /// Of [`crate::Probe::Rungs`].
     Rungs(Vec<Rung>),
@@ -30,76 +30,75 @@ pub enum Outcome {
     Compile(Compile),
 }
 
-/// How a span of a mapped file lies in memory.
+/// How a span of a mapped file is mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HugePages {
     /// Bytes mapped by PMD leaves (FilePmdMapped and ShmemPmdMapped of smaps).
     pub pmd: u64,
-    /// Bytes in aligned contpte blocks that lie in one folio; 0 where there are no such blocks.
+    /// Bytes in aligned contpte blocks that lie in one folio; 0 if the machine has no such blocks.
     pub contpte: u64,
 }
 
 /// Folios of one size, counted in mapped bytes.
 pub type Folios = BTreeMap<u64, u64>;
 
-/// A way to get a file's page cache into PMD-order folios.
+/// A method to bring a file's page cache into PMD-order folios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RungName {
-    /// Nothing: read in through a plain executable mapping.
+    /// No method: read through a plain executable mapping.
     Plain,
-    /// MADV_COLLAPSE of a mapping that nobody else has.
+    /// MADV_COLLAPSE of a mapping that no other process has.
     Collapse,
     /// MADV_COLLAPSE while a running program has the file as its text.
     CollapseInUse,
     /// process_madvise(MADV_COLLAPSE) on the text of a running program.
     CollapseRemote,
-    /// Page cache dropped, then read in through a mapping with MADV_HUGEPAGE.
+    /// Page cache dropped, then read through a mapping with MADV_HUGEPAGE.
     Readahead,
     /// A new inode, written in aligned PMD-sized chunks.
     Write,
 }
 
-/// What one rung did.
+/// The result of one rung.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rung {
-    /// Which.
+    /// The rung.
     pub name: RungName,
     /// The kernel's refusal, if it refused.
     pub error: Option<String>,
     /// Whole PMD windows of the file or text.
     pub possible: u64,
-    /// What a later, plain executable mapping (or a plain start) of the file got.
+    /// How a later, plain executable mapping (or a plain start) maps the file.
     pub found: HugePages,
-    /// Sizes of the folios behind it.
+    /// Sizes of the folios that it maps.
     pub folios: Folios,
 }
 
 impl Rung {
-    /// Whether the kernel did what was asked. MADV_COLLAPSE answers EAGAIN also where somebody else
-    /// was at one of the pages just then: if all is huge after that, it did.
+    /// Whether the kernel did what was asked. MADV_COLLAPSE also answers EAGAIN if another process
+    /// used one of the pages at that moment: if all is huge after that, it succeeded.
     pub fn worked(&self) -> bool {
         self.found.pmd > 0 && (self.error.is_none() || self.found.pmd == self.possible)
     }
 }
 
-/// Where programs of one kind are placed.
+/// The addresses of programs of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// `exec`, `pie`, `static-pie`, `so`.
     pub kind: String,
-    /// `glibc` or `musl` where a dynamic loader takes part.
+    /// `glibc` or `musl` if a dynamic loader takes part.
     pub loader: Option<String>,
     /// Its largest p_align.
     pub p_align: u64,
-    /// The largest power of two, at most 1 GiB, that (address − file offset) was a multiple of in
-    /// every run.
+    /// The largest power of two, at most 1 GiB, that divided (address − file offset) in every run.
     pub bias_align: u64,
     /// Number of runs.
     pub runs: u32,
-    /// Whole PMD windows of the text, had it been placed best.
+    /// Whole PMD windows of the text at the best address.
     pub possible: u64,
-    /// What its text got in the last run, after the file was warmed.
+    /// How its text was mapped in the last run, after the file was warmed.
     pub found: HugePages,
 }
 
@@ -110,7 +109,7 @@ pub struct Text {
     pub file: String,
     /// Bytes of its executable mappings.
     pub text: u64,
-    /// Whole PMD windows in them as they were placed.
+    /// Whole PMD windows in them at their addresses.
     pub possible: u64,
     /// The rung that warmed it, if one did.
     pub rung: Option<RungName>,
@@ -120,14 +119,14 @@ pub struct Text {
     pub warm: HugePages,
 }
 
-/// What `hugetext warm --json` did to a real program.
+/// The result of `hugetext warm --json` on a real program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warmed {
-    /// Its exit code; none if a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub exit: Option<i32>,
-    /// What it printed; null if that is no JSON.
+    /// Its standard output; null if that is not JSON.
     pub document: serde_json::Value,
-    /// What it printed as errors.
+    /// Its standard error.
     pub said: String,
     /// Bytes of the program's executable mappings.
     pub text: u64,
@@ -139,44 +138,44 @@ pub struct Warmed {
     pub warm: HugePages,
 }
 
-/// What `hugetext promote` did to a running program that checks all it does.
+/// The result of `hugetext promote` on a running program that checks all its results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promoted {
     /// Bytes of the text that it executes in every round.
     pub text: u64,
-    /// Gathering the file's own pages; not tried where many rounds were asked for.
+    /// With the file's own pages collapsed; not tried where many rounds were asked for.
     pub collapse: Option<Attempt>,
-    /// Mapping a copy: as it was after the last round.
+    /// With a copy mapped: the state after the last round.
     pub remap: Attempt,
-    /// Times that it was promoted by a copy and mapped back.
+    /// How many times it was promoted by a copy and mapped back.
     pub rounds: u32,
-    /// What went wrong in the program or on the way back; none if nothing did.
+    /// The error of the program or of mapping back; `None` if none occurred.
     pub wrong: Option<String>,
 }
 
 /// One run of `hugetext promote`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Its exit code; none if a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub exit: Option<i32>,
     /// Bytes of executable mappings on PMD leaves afterwards.
     pub huge: u64,
-    /// Why text was left as it was, as far as it said so.
+    /// Why text stayed unchanged, as far as it printed that.
     pub said: String,
 }
 
-/// What memory pressure did to two files of the same size that nobody had mapped.
+/// The effect of memory pressure on two unmapped files of the same size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Bytes of each file.
     pub bytes: u64,
     /// Bytes of the warm file that were mapped by PMD leaves before.
     pub huge_before: u64,
-    /// Bytes of the warm file still in memory.
+    /// Bytes of the warm file that are still in memory.
     pub huge_resident: u64,
-    /// Bytes of its PMD windows that are still in memory as a whole.
+    /// Bytes of its PMD windows that are still wholly in memory.
     pub huge_windows: u64,
-    /// Bytes of the file in small folios still in memory.
+    /// Bytes of the file in small folios that are still in memory.
     pub small_resident: u64,
     /// Large folios split meanwhile (thp_split_page of /proc/vmstat).
     pub splits: u64,
@@ -191,7 +190,7 @@ pub struct Mprotect {
     pub rounds: u32,
     /// T1: PMD-order folios mapped by PTEs.
     pub pte_mapped_ns: u64,
-    /// T2: 64 KiB folios, where the kernel makes them.
+    /// T2: 64 KiB folios, if the kernel makes them.
     pub folio_64k_ns: Option<u64>,
     /// T3: base pages.
     pub base_ns: u64,
@@ -200,13 +199,13 @@ pub struct Mprotect {
 /// i_mmap locks that one start of a program took for writing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Locks {
-    /// How the program is laid out.
+    /// The layout of the program.
     pub layout: String,
-    /// Its file mappings when it was up.
+    /// Its file mappings after its start.
     pub mappings: u64,
-    /// Lock acquisitions from exec until it was up.
+    /// Lock acquisitions from exec until the program had started.
     pub start: u64,
-    /// Lock acquisitions from there until it was gone.
+    /// Lock acquisitions from there until it had ended.
     pub exit: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The Debian archive, by apt with lists of its own: nothing of the machine's apt is changed.
+//! The Debian archive, read by apt with its own lists. The machine's apt stays unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const SUITES: [&str; 2] = ["bookworm", "trixie-backports"];
 /// Suites of the security archive, which has the newest builds of a release's own kernel.
 const SECURITY_SUITES: [&str; 2] = ["bookworm-security", "trixie-security"];
 
-/// An apt client for packages of every architecture of the lab.
+/// An apt client for packages of every architecture that the lab knows.
 pub(crate) struct Archive {
     root: PathBuf,
 }
@@ -55,7 +55,7 @@ impl Archive {
         directory: &Path,
     ) -> Result<Vec<PathBuf>> {
         let mut apt = self.apt("apt-get");
-        // Without the sandbox user: it may not write to the cache.
+        // apt's sandbox user may not write to the cache, so it is switched off.
         apt.args(["-oAPT::Sandbox::User=root", "download"]);
         apt.args(
             packages
@@ -78,7 +78,7 @@ impl Archive {
             ("Dir::Etc::sourcelist", at("sources.list")),
             ("Dir::Etc::sourceparts", "-".to_owned()),
             ("Dir::State::lists", at("lists")),
-            // What the machine has installed is no version that these archives need to have.
+            // These archives may not have the versions that the machine has installed.
             ("Dir::State::status", "/dev/null".to_owned()),
             ("Dir::Cache", self.root.display().to_string()),
             (

@@ -16,7 +16,7 @@ use crate::plan::Extent;
 #[derive(Debug, Parser)]
 #[command(name = "hugetext-lab", version)]
 pub(crate) struct Args {
-    /// Where kernels and programs are kept.
+    /// The directory of kernels and programs.
     #[arg(long, default_value = ".cache/lab", value_name = "DIR")]
     pub(crate) cache: PathBuf,
     #[command(subcommand)]
@@ -25,24 +25,24 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
-    /// Fetch kernels and guest programs into the cache; lists what is there then.
+    /// Fetch kernels and guest programs into the cache, and list its content.
     Fetch {
-        /// Only these, such as 6.18-amd64 or 7.2-arm64-16k.
+        /// Fetch these only, such as 6.18-amd64 or 7.2-arm64-16k.
         kernels: Vec<KernelId>,
-        /// Fetch again what is there.
+        /// Fetch cached files again.
         #[arg(long)]
         again: bool,
     },
-    /// Boot one kernel, measure what is asked, print what it said as JSON.
+    /// Boot one kernel, run the requested measurements, print the results as JSON.
     Boot(BootArgs),
-    /// Measure every kernel of the cache, fetching what is missing, and compare with the rules.
+    /// Measure every kernel of the cache, fetch missing ones, and compare with the rules.
     Matrix(MatrixArgs),
     /// Write docs/support.md and the rules of leaf from the record.
     Docs {
         /// The record.
         #[arg(long, value_name = "FILE", default_value = "docs/matrix.jsonl")]
         record: PathBuf,
-        /// Write nothing; answer whether they are what the record says.
+        /// Write nothing; exit with 1 if they differ from the record.
         #[arg(long)]
         check: bool,
     },
@@ -50,16 +50,16 @@ pub(crate) enum Mode {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct MatrixArgs {
-    /// Only these kernels.
+    /// Measure these kernels only.
     pub(crate) only: Vec<KernelId>,
-    /// Only two kernels and two filesystems.
+    /// Measure two kernels and two filesystems only.
     #[arg(long)]
     slice: bool,
-    /// Instead promote a busy program and put it back so many times, on the kernels of two Debian
+    /// Only promote a busy program and map it back, this many times, on the kernels of two Debian
     /// releases and the newest.
     #[arg(long, value_name = "N", conflicts_with = "slice")]
     rounds: Option<u32>,
-    /// Put what was found into this record, in place of older results of the same kernels.
+    /// Write the results into this record, in place of older results of the same kernels.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct BootArgs {
     /// A kernel of the cache, such as 6.18-amd64.
     #[arg(required_unless_present = "kernel")]
     id: Option<KernelId>,
-    /// Boot this kernel image instead.
+    /// Boot this kernel image instead of a cached one.
     #[arg(long, value_name = "PATH", conflicts_with = "id")]
     kernel: Option<PathBuf>,
     /// Architecture and page size of --kernel: amd64, arm64 or arm64-16k.
@@ -99,7 +99,8 @@ pub(crate) struct BootArgs {
     /// Give the console to a shell.
     #[arg(long)]
     pub(crate) shell: bool,
-    /// Count instructions as time, so that figures hardly differ from run to run; on one host thread.
+    /// Count instructions as time, so that figures hardly differ from run to run; uses one host
+    /// thread.
     #[arg(long)]
     icount: bool,
     /// Processors of the guest.
@@ -108,7 +109,7 @@ pub(crate) struct BootArgs {
     /// Memory of the guest in MiB.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
-    /// Seconds that the guest may be silent.
+    /// Seconds without output from the guest before it counts as hung.
     #[arg(long, default_value_t = 120)]
     timeout: u64,
     /// Filesystems to mount.
@@ -120,8 +121,8 @@ pub(crate) struct BootArgs {
     /// What to measure on each filesystem under each mode.
     #[arg(long, value_delimiter = ',', value_parser = probe)]
     probe: Vec<Probe>,
-    /// A command to run in the guest, such as `-- hugetext check /lab/programs/cc1`; exit 1 if it
-    /// fails.
+    /// A command to run in the guest, such as `-- hugetext check /lab/programs/cc1`; exit with 1 if
+    /// it fails.
     #[arg(last = true)]
     command: Vec<String>,
 }
@@ -141,7 +142,7 @@ impl BootArgs {
     pub(crate) fn options(&self) -> Options {
         let mut filesystems = self.fs.clone();
         if filesystems.contains(&Fs::Overlay) {
-            // What it lies over, mounted before it.
+            // The place below it is mounted first.
             filesystems.push(Fs::Ext4);
         }
         filesystems.sort();

@@ -1,4 +1,4 @@
-//! From a kernel and a list of cells to what the guest said.
+//! Boots a kernel, runs a list of cells in the guest and returns the results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,9 +21,9 @@ use crate::watch::{self, Said};
 /// A kernel to boot.
 #[derive(Debug, Clone)]
 pub(crate) enum Kernel {
-    /// One of the cache.
+    /// A kernel of the cache.
     Stock(KernelId),
-    /// One from elsewhere, with what it needs built in or in an added initramfs.
+    /// Another kernel, with all drivers built in or in an added initramfs.
     Other { path: PathBuf, flavour: Flavour },
 }
 
@@ -43,7 +43,7 @@ impl Kernel {
     }
 }
 
-/// How a guest is run.
+/// The settings of a guest.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) filesystems: Vec<Fs>,
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// In MiB.
     pub(crate) memory: u32,
     pub(crate) icount: bool,
-    /// How long a guest may be silent.
+    /// How long a guest may print nothing.
     pub(crate) patience: Duration,
     /// More initramfs archives.
     pub(crate) more: Vec<PathBuf>,
@@ -59,13 +59,13 @@ pub(crate) struct Options {
     pub(crate) append: String,
 }
 
-/// What a guest is to do.
+/// The work of a guest.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Work {
     pub(crate) cells: Vec<Cell>,
-    /// A command to run after them, if it has words.
+    /// A command to run after them, if it is not empty.
     pub(crate) command: Vec<String>,
-    /// Whether the terminal then has a shell.
+    /// Whether the terminal gets a shell after that.
     pub(crate) shell: bool,
 }
 
@@ -83,7 +83,7 @@ impl Default for Options {
     }
 }
 
-/// The cache with what was built for each architecture, so that each is built once.
+/// The cache, with the files built for each architecture, so that each is built once.
 pub(crate) struct Lab {
     pub(crate) cache: Cache,
     /// Disks of this lab's running guests.
@@ -105,7 +105,7 @@ impl Lab {
         })
     }
 
-    /// What guests of `arch` run, built now if it was not yet.
+    /// The programs for guests of `arch`. They are built now if they do not exist yet.
     pub(crate) fn built(&self, arch: Arch) -> Result<Built> {
         let mut built = match self.built.lock() {
             Ok(built) => built,
@@ -119,7 +119,7 @@ impl Lab {
         Ok(new)
     }
 
-    /// Boots `kernel`, has it do `work` and returns what it said, also if it died in between.
+    /// Boots `kernel` and runs `work`. Returns the guest's results, even if it died before the end.
     pub(crate) fn boot(&self, kernel: &Kernel, options: &Options, work: Work) -> Result<Said> {
         let directory = self.run_directory()?;
         let mut machine = self.prepare(kernel, options, work, directory.path())?;
@@ -127,14 +127,14 @@ impl Lab {
         watch::watch(&machine, options.patience)
     }
 
-    /// Where the console of `kernel` is kept.
+    /// The path of the console log of `kernel`.
     fn console(&self, kernel: &Kernel, options: &Options) -> PathBuf {
         let end = if options.icount { "-icount" } else { "" };
         let name = kernel.name().replace('/', "_") + end + ".log";
         self.cache.consoles().join(name)
     }
 
-    /// As [`Lab::boot`], but a guest that dies or says nothing is an error.
+    /// As [`Lab::boot`], but a guest that dies or hangs is an error.
     pub(crate) fn boot_to_end(
         &self,
         kernel: &Kernel,
@@ -152,7 +152,7 @@ impl Lab {
         }
     }
 
-    /// Gives a shell in a guest to this terminal.
+    /// Opens a shell in a guest on this terminal.
     pub(crate) fn shell(&self, kernel: &Kernel, options: &Options, work: Work) -> Result<()> {
         let directory = self.run_directory()?;
         let machine = self.prepare(kernel, options, work, directory.path())?;
@@ -172,7 +172,7 @@ impl Lab {
         directory: &Path,
     ) -> Result<Machine> {
         let arch = kernel.flavour().arch();
-        // Before anything is built for it.
+        // The check comes before anything is built for it.
         tool::run(Command::new(qemu::program(arch)).arg("--version"))?;
         let missing =
             || LabError::Usage("no programs in the cache: run 'hugetext-lab fetch'".into());
@@ -248,7 +248,7 @@ impl Drop for Lab {
     }
 }
 
-/// Removes what labs left that were killed: directories named by processes that are gone.
+/// Removes the directories of killed labs. They are named after processes that have ended.
 fn remove_stale(runs: &Path) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let process = Path::new("/proc").join(entry.file_name());
@@ -265,7 +265,7 @@ fn modules(unit: &Unit, filesystems: &[Fs]) -> Vec<String> {
         fs.is_some_and(|fs| !filesystems.contains(&fs))
     };
     let mut files: Vec<String> = Vec::new();
-    // What is no filesystem first: filesystems ask for checksums when they are mounted.
+    // Modules that are no filesystems come first: filesystems ask for checksums when mounted.
     let (later, first): (Vec<_>, Vec<_>) = unit
         .loads
         .iter()

@@ -1,4 +1,4 @@
-//! What was fetched, kept in directories whose every file has its checksum in a manifest.
+//! The cache of fetched files: directories with a manifest that holds each file's checksum.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -35,22 +35,22 @@ impl Cache {
         self.root.join("programs").join(arch.debian())
     }
 
-    /// apt's own state: package lists and what it downloads.
+    /// apt's own state: package lists and downloads.
     pub(crate) fn archive(&self) -> PathBuf {
         self.root.join("archive")
     }
 
-    /// Disks of running guests, in a directory for each lab, named by its process.
+    /// Disks of running guests. Each lab has a directory, named after its process.
     pub(crate) fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
 
-    /// What guests wrote to their consoles last.
+    /// The last console output of each guest.
     pub(crate) fn consoles(&self) -> PathBuf {
         self.root.join("consoles")
     }
 
-    /// The kernels that were fetched.
+    /// The fetched kernels.
     pub(crate) fn kernels(&self) -> Vec<KernelId> {
         let entries = fs::read_dir(self.root.join("kernels"))
             .into_iter()
@@ -65,13 +65,13 @@ impl Cache {
     }
 }
 
-/// By module name, the files to load for it, it being the last; relative to the unit.
+/// For each module name, the files to load, the module itself last; relative to the unit.
 pub(crate) type Loads = BTreeMap<String, Vec<String>>;
 
-/// A directory of the cache, as its manifest describes it.
+/// A directory of the cache, as described by its manifest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Unit {
-    /// The packages it came from, with their versions.
+    /// The packages that it was made from, with their versions.
     pub(crate) packages: Vec<String>,
     /// The modules of a kernel.
     pub(crate) loads: Loads,
@@ -81,7 +81,7 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Makes `filled`, a directory beside `target`, the unit at `target`, in one step.
+    /// Renames `filled`, a directory next to `target`, to `target`, where it becomes the unit.
     pub(crate) fn keep(
         filled: &Path,
         target: &Path,
@@ -105,7 +105,7 @@ impl Unit {
         fs::rename(filled, target).at(target)
     }
 
-    /// Reads the manifest; `None` if there is no such unit.
+    /// Reads the manifest; `None` if the unit does not exist.
     pub(crate) fn open(directory: &Path) -> Result<Option<Unit>> {
         let manifest = directory.join(MANIFEST);
         let text = match fs::read(&manifest) {
@@ -130,7 +130,7 @@ impl Unit {
         Ok(bytes)
     }
 
-    /// Where a file of the unit lies.
+    /// The path of a file of the unit.
     pub(crate) fn path(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         match self.files.contains_key(name) {

@@ -8,7 +8,7 @@ const FILE: u32 = 0o100_755;
 const DIRECTORY: u32 = 0o040_755;
 const LINK: u32 = 0o120_777;
 
-/// An archive being written. Directories must come before what lies in them.
+/// An archive being written. A directory must come before its entries.
 pub(crate) struct Archive<W: Write> {
     to: W,
     written: u64,
@@ -24,7 +24,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// A regular file; executable, as it does no harm.
+    /// A regular file. Every file is executable, which does no harm.
     pub(crate) fn file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
         self.entry(path, FILE, bytes)
     }
@@ -37,7 +37,7 @@ impl<W: Write> Archive<W> {
         self.entry(path, LINK, target.as_bytes())
     }
 
-    /// Ends the archive; the next one may follow it in the same file.
+    /// Ends the archive. Another one may follow it in the same file.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.entry("TRAILER!!!", 0, &[])?;
         self.to.flush()?;

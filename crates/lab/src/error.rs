@@ -1,4 +1,4 @@
-//! What can go wrong in the lab, each one line with what to do.
+//! The errors of the lab, each as one line with a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) enum LabError {
     Offline(String),
     #[error("{0} is not in the cache: run 'hugetext-lab fetch {0}'")]
     NotFetched(KernelId),
-    #[error("{}: not as it was fetched: run 'hugetext-lab fetch --again'", .0.display())]
+    #[error("{}: differs from the fetched file: run 'hugetext-lab fetch --again'", .0.display())]
     Corrupted(PathBuf),
     #[error("{kernel}: {what}; its console is in {}", console.display())]
     Guest {
@@ -35,7 +35,7 @@ pub(crate) enum LabError {
 
 pub(crate) type Result<T> = std::result::Result<T, LabError>;
 
-/// Adds the path that an I/O error is about.
+/// Adds the path that an I/O error concerns.
 pub(crate) trait At<T> {
     fn at(self, path: impl AsRef<Path>) -> Result<T>;
 }

@@ -1,4 +1,4 @@
-//! What a record says about the rules of `leaf`. Pure.
+//! Derives facts from a record and compares them with the rules of `leaf`. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use hugetext_leaf::{Filesystem, Leaf, Topic, Version, rule};
 use crate::image::Fs;
 use crate::record::Boot;
 
-/// That a kernel does or does not do something.
+/// A fact: a kernel does or does not do something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fact {
     pub(crate) topic: Topic,
-    /// The filesystem it was measured on; `None` where that makes no difference.
+    /// The filesystem it was measured on; `None` if the filesystem makes no difference.
     pub(crate) filesystem: Option<Filesystem>,
     /// The leaf it was measured for.
     pub(crate) leaf: Leaf,
@@ -23,7 +23,7 @@ pub(crate) struct Fact {
 }
 
 impl Fact {
-    /// Whether the rules say the same. Beyond the largest leaf of a rule they say nothing.
+    /// Whether the rules agree. They say nothing beyond the largest leaf of a rule.
     pub(crate) fn agrees(&self) -> bool {
         let filesystem = self.filesystem.unwrap_or(Filesystem::Other);
         match rule(self.topic, filesystem, self.version) {
@@ -32,7 +32,7 @@ impl Fact {
         }
     }
 
-    /// As a line about a disagreement.
+    /// A line that describes the disagreement.
     pub(crate) fn contradiction(&self) -> String {
         let on = self
             .filesystem
@@ -49,8 +49,8 @@ impl Fact {
     }
 }
 
-/// Everything the record decides. Where boots or THP modes differ, a thing holds if it does in all
-/// of them.
+/// All facts that the record decides. Where boots or THP modes differ, a fact holds if it holds in
+/// all of them.
 pub(crate) fn facts(boots: &[Boot]) -> Vec<Fact> {
     let mut facts: Vec<Fact> = boots.iter().flat_map(of_boot).collect();
     let key = |fact: &Fact| {
@@ -61,7 +61,7 @@ pub(crate) fn facts(boots: &[Boot]) -> Vec<Fact> {
     facts.sort_by_key(key);
     facts.dedup_by(|next, first| {
         let same = key(next) == key(first);
-        // Named is the kernel that does not.
+        // The fact names the kernel that fails.
         if same && first.holds && !next.holds {
             first.holds = false;
             first.run.clone_from(&next.run);
@@ -96,7 +96,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
         let Outcome::Rungs(rungs) = outcome else {
             continue;
         };
-        // What an overlay maps are files of the filesystem below it, here ext4.
+        // An overlay maps files of the filesystem below it, here ext4.
         let fs = match fs {
             Filesystem::Overlay => Filesystem::Ext4,
             other => other,
@@ -114,7 +114,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
                 got(rungs, RungName::Readahead),
             );
         }
-        // What is huge from the start proves nothing of collapse.
+        // A file that is huge from the start proves nothing about collapse.
         let from_the_start = got(rungs, RungName::Plain);
         if fs == Filesystem::Tmpfs || (any && !from_the_start) {
             let filesystem = in_memory.then_some(fs);
@@ -140,8 +140,8 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
             match one.kind.as_str() {
                 "pie" if large => add(Topic::PieAlignment, None, Leaf::M2, aligned),
                 "static-pie" if large => add(Topic::StaticPieAlignment, None, Leaf::M2, aligned),
-                // musl maps a library by one mmap, whatever its p_align, as glibc does up to a
-                // page. This one holds a window of 2 MiB, none of 32 MiB.
+                // musl maps a library by one mmap, whatever its p_align, as glibc does for one of
+                // at most a page. This library holds a window of 2 MiB, and none of 32 MiB.
                 "so" if !large && one.loader.as_deref() == Some("musl") && pmd == Leaf::M2 => {
                     add(Topic::MmapAlignment, Some(*fs), pmd, aligned);
                 }
@@ -151,7 +151,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
     }
     for (_, outcome) in boot.outcomes(Probe::Mprotect) {
         if let Outcome::Mprotect(times) = outcome {
-            // Without batching both take the same: nothing measured lies between.
+            // Without batching, both take the same time; no measured ratio lies in between.
             let batched = times.pte_mapped_ns < times.base_ns / 3 * 2;
             add(Topic::MprotectBatching, None, Leaf::M2, batched);
         }
@@ -159,7 +159,8 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
     facts
 }
 
-/// Where `hugetext warm` said that a program is warm, and a start of it then mapped nothing huge.
+/// Cases in which `hugetext warm` reported a program as warm, but a start of it then mapped nothing
+/// huge.
 pub(crate) fn false_claims(boots: &[Boot]) -> Vec<String> {
     let of_boot = |boot: &Boot| {
         let warmed = boot.outcomes(Probe::Warm).filter_map(|(cell, outcome)| {
@@ -167,7 +168,7 @@ pub(crate) fn false_claims(boots: &[Boot]) -> Vec<String> {
                 return None;
             };
             let huge = found.warm.pmd + found.warm.contpte;
-            let claim = "'hugetext warm' said done, and nothing was huge";
+            let claim = "'hugetext warm' reported success, but nothing was huge";
             (found.exit == Some(0) && huge == 0)
                 .then(|| format!("{}: {claim} on {}", boot.kernel, cell.place))
         });
@@ -181,7 +182,7 @@ fn got(rungs: &[Rung], name: RungName) -> bool {
     rung.is_some_and(Rung::worked)
 }
 
-/// The filesystem of a place.
+/// The filesystem of a mounted place.
 pub(crate) fn filesystem(place: &str) -> Option<Filesystem> {
     Some(match place.parse().ok()? {
         Fs::Ext4 => Filesystem::Ext4,
@@ -195,7 +196,7 @@ pub(crate) fn filesystem(place: &str) -> Option<Filesystem> {
     })
 }
 
-/// What was found for one topic and filesystem: per leaf, version by version.
+/// The measurements for one topic and filesystem: per leaf, version by version.
 pub(crate) type Findings<'f> = BTreeMap<Leaf, BTreeMap<Version, &'f Fact>>;
 
 /// The facts of one topic and filesystem.

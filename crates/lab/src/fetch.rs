@@ -1,4 +1,4 @@
-//! Packages of the archive → units of the cache.
+//! Turns packages of the archive into units of the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,9 @@ use crate::error::{At, LabError, Result};
 use crate::kernel::{Arch, Flavour, Found, KernelId, select};
 use crate::tool;
 
-/// Modules that guests load where the kernel does not have them built in: disks, the line to the
-/// lab, filesystems, and checksums that filesystems of older kernels ask for by name at mount.
+/// Modules that guests load if the kernel does not have them built in: disks, the serial port to
+/// the lab, filesystems, and the checksums that filesystems of older kernels request by name at
+/// mount.
 const MODULES: [&str; 16] = [
     "virtio_pci",
     "virtio_blk",
@@ -33,8 +34,8 @@ const MODULES: [&str; 16] = [
     "overlay",
 ];
 
-/// What guests run besides what the lab builds: a real compiler, the same as a shared object, what
-/// both link, musl's loader, and a shell.
+/// The packaged programs of guests: a real compiler, the same compiler as a shared object, the
+/// libraries of both, musl's loader, and a shell.
 const PROGRAMS: [&str; 11] = [
     "cpp-12",
     "libgccjit0",
@@ -50,7 +51,7 @@ const PROGRAMS: [&str; 11] = [
 ];
 
 /// The files of those packages that guests need: the shell, the compiler, and libraries under the
-/// names that programs ask for.
+/// names that programs request.
 const FILES: [&str; 16] = [
     "busybox",
     "cc1",
@@ -70,16 +71,16 @@ const FILES: [&str; 16] = [
     "libzstd.so.1",
 ];
 
-/// What a fetch did.
+/// The result of a fetch.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     pub(crate) kernels: Vec<KernelId>,
-    /// Wanted, and not in the archive.
+    /// Wanted kernels that the archive lacks.
     pub(crate) missing: Vec<KernelId>,
 }
 
-/// Fetches `only` (or, if that is empty, every wanted kernel) and the guests' programs. What is
-/// cached is not fetched again, unless `again`.
+/// Fetches `only` (or, if that is empty, every wanted kernel) and the guests' programs. Cached
+/// units are not fetched again, unless `again` is set.
 pub(crate) fn fetch(cache: &Cache, only: &[KernelId], again: bool) -> Result<Fetched> {
     let cached = |id: &KernelId| !again && cache.kernel(*id).join("manifest.json").exists();
     let programs = |arch: &Arch| !again && cache.programs(*arch).join("manifest.json").exists();
@@ -119,8 +120,8 @@ fn fetch_kernel(archive: &Archive, cache: &Cache, found: &Found) -> Result<()> {
     let filled = work.path().join("filled");
     fs::create_dir_all(filled.join("modules")).at(&filled)?;
     let modules = kernel_directory(&root);
-    // The kernel lies in /boot with the release in its name before Linux 6.19, beside its modules
-    // later, with ".unsigned" at the end if it is.
+    // Before Linux 6.19, the kernel is in /boot with the release in its name. Later it is next to
+    // its modules. The name of an unsigned one ends in ".unsigned".
     let mut places = modules.clone().into_iter().chain([root.join("boot")]);
     let vmlinuz = places.find_map(|directory| named(&directory, "vmlinuz"));
     let vmlinuz = vmlinuz.ok_or_else(|| LabError::Tool {
@@ -132,7 +133,7 @@ fn fetch_kernel(archive: &Archive, cache: &Cache, found: &Found) -> Result<()> {
         Some(modules) => fetch_modules(&root, &modules, &filled)?,
         None => {
             eprintln!(
-                "{}: the archive no longer has its modules: only what is built in",
+                "{}: the archive no longer has its modules; only built-in drivers are available",
                 found.id
             );
             Loads::new()
@@ -141,7 +142,7 @@ fn fetch_kernel(archive: &Archive, cache: &Cache, found: &Found) -> Result<()> {
     Unit::keep(&filled, &target, names_of(&packages), loads)
 }
 
-/// Puts the guests' modules into `filled`.
+/// Copies the guests' modules into `filled`.
 fn fetch_modules(root: &Path, modules: &Path, filled: &Path) -> Result<Loads> {
     let release = modules.file_name().unwrap_or_default();
     tool::run(Command::new("depmod").arg("-b").arg(root).arg(release))?;
@@ -176,7 +177,7 @@ fn fetch_programs(archive: &Archive, cache: &Cache, arch: Arch) -> Result<()> {
     Unit::keep(&filled, &target, names_of(&packages), Loads::new())
 }
 
-/// Copies the named files, wherever a package has them, with links resolved.
+/// Copies the named files from whichever package has them, with links resolved.
 fn collect(from: &Path, into: &Path) -> Result<()> {
     for entry in fs::read_dir(from).at(from)?.flatten() {
         let path = entry.path();
@@ -185,7 +186,7 @@ fn collect(from: &Path, into: &Path) -> Result<()> {
             collect(&path, into)?;
             continue;
         }
-        // An absolute link would lead out of the unpacked package.
+        // An absolute link would lead outside the unpacked package.
         let out = fs::read_link(&path).is_ok_and(|target| target.is_absolute());
         if FILES.iter().any(|file| name == *file) && !out && path.is_file() {
             fs::copy(&path, into.join(&name)).at(&path)?;
@@ -198,7 +199,7 @@ fn unpack(packages: &[PathBuf], root: &Path) -> Result<()> {
     for package in packages {
         tool::run(Command::new("dpkg-deb").arg("-x").arg(package).arg(root))?;
     }
-    // depmod wants /lib/modules, packages have /usr/lib/modules since trixie.
+    // depmod expects /lib/modules; packages use /usr/lib/modules since trixie.
     let (usr, lib) = (root.join("usr/lib"), root.join("lib"));
     if usr.join("modules").exists() && !lib.exists() {
         std::os::unix::fs::symlink("usr/lib", &lib).at(&lib)?;
@@ -214,14 +215,14 @@ fn named(directory: &Path, name: &str) -> Option<PathBuf> {
     Some(file.path())
 }
 
-/// The one directory under lib/modules, if the packages have modules.
+/// The only directory under lib/modules, if the packages have modules.
 fn kernel_directory(root: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(root.join("lib/modules")).ok()?;
     entries.flatten().next().map(|entry| entry.path())
 }
 
-/// For each of `wanted` that modules.dep knows, the files to load, it being the last. A line names
-/// a module and then everything it needs, first to be loaded last (modules.dep(5)).
+/// For each of `wanted` that modules.dep lists, the files to load, the module itself last. A line
+/// names a module, then everything that it needs in reverse order of loading (modules.dep(5)).
 fn load_order(index: &str, wanted: &[&str]) -> Loads {
     let lines = index.lines().filter_map(|line| line.split_once(':'));
     lines
@@ -234,7 +235,7 @@ fn load_order(index: &str, wanted: &[&str]) -> Loads {
         .collect()
 }
 
-/// `kernel/fs/xfs/xfs.ko.xz` → `xfs`, with underscores as the kernel has them.
+/// `kernel/fs/xfs/xfs.ko.xz` → `xfs`, with underscores as in the kernel's own name.
 fn module_name(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split('.').next().unwrap_or(file).replace('-', "_")
@@ -266,7 +267,7 @@ fn names_of(packages: &[PathBuf]) -> Vec<String> {
     names
 }
 
-/// A directory beside its target, gone when the fetch is over.
+/// A directory next to its target, removed when the fetch ends.
 fn beside(target: &Path) -> Result<TempDir> {
     let parent = target.parent().unwrap_or(target);
     fs::create_dir_all(parent).at(parent)?;

@@ -1,4 +1,4 @@
-//! What runs inside guests besides packaged programs: the agent and the command, built static, and
+//! The programs that the lab builds for guests: the agent and the command, linked statically, and
 //! synthetic programs of every layout.
 
 use std::fs;
@@ -10,26 +10,26 @@ use crate::error::{At, Result};
 use crate::kernel::Arch;
 use crate::tool;
 
-/// Text of the synthetic programs, in bytes: two 2 MiB windows and something beside them.
+/// Text of the synthetic programs, in bytes: two 2 MiB windows and a remainder.
 const TEXT: u64 = (4 << 20) + (256 << 10);
-/// The p_align of those whose names end in `-2m`.
+/// The p_align of the programs whose names end in `-2m`.
 const LARGE_ALIGN: u64 = 2 << 20;
 
-/// Built files of one architecture: name in the guest's program directory, and path here.
+/// The files built for one architecture: name in the guest's program directory, and path here.
 pub(crate) type Built = Vec<(String, PathBuf)>;
 
-/// Where it all goes: below the target directory of this checkout, as the cache may be shared with
-/// others that build something else.
+/// The directory of the built files: below the target directory of this checkout, since other
+/// checkouts that share the cache may build other files.
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/lab");
 
-/// Builds everything that guests of `arch` run. `programs` holds the packaged libraries.
+/// Builds all programs for guests of `arch`. `programs` holds the packaged libraries.
 pub(crate) fn build(cache: &Cache, arch: Arch) -> Result<Built> {
     let mut built = rust_programs(arch)?;
     let directory = Path::new(DIRECTORY).join(arch.debian());
     fs::create_dir_all(&directory).at(&directory)?;
     for program in synthetic(arch) {
         let path = directory.join(&program.name);
-        // Another lab may be reading the one that is there.
+        // Another lab may be reading the existing file.
         let new = directory.join(format!("{}.{}", program.name, std::process::id()));
         tool::run(&mut program.compile(arch, &new, &cache.programs(arch)))?;
         fs::rename(&new, &path).at(&path)?;
@@ -38,7 +38,7 @@ pub(crate) fn build(cache: &Cache, arch: Arch) -> Result<Built> {
     Ok(built)
 }
 
-/// The agent, the command, and a program to promote, for musl: they run on any guest without
+/// The agent, the command, and a program to promote, built for musl: they run on any guest without
 /// libraries.
 fn rust_programs(arch: Arch) -> Result<Built> {
     let target = format!("{}-unknown-linux-musl", arch.machine());
@@ -47,7 +47,7 @@ fn rust_programs(arch: Arch) -> Result<Built> {
     cargo
         .args(["build", "--release", "--locked", "--target", &target])
         .args(packages.iter().flat_map(|package| ["-p", package]))
-        // With --example, what else is wanted must be said.
+        // With --example, cargo builds other targets only if they are named.
         .args(["--bins", "-p", "hugetext-host", "--example", "busy"])
         .args(["--target-dir", DIRECTORY])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -60,17 +60,17 @@ fn rust_programs(arch: Arch) -> Result<Built> {
     Ok(built.into_iter().chain([busy]).collect())
 }
 
-/// The assembly that they are made of.
+/// The assembly source of the programs.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
-/// A program made of assembly by the machine's or the cross compiler.
+/// A program compiled from assembly, by the machine's compiler or the cross compiler.
 struct Synthetic {
     name: String,
     /// File name of its assembly.
     source: &'static str,
     text: u64,
     large_align: bool,
-    /// How it is linked.
+    /// The link options.
     flags: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ fn synthetic(arch: Arch) -> Vec<Synthetic> {
 }
 
 impl Synthetic {
-    /// To `new`, which lies beside the libraries it links.
+    /// Compiles to `new`, which is next to the libraries that it links.
     fn compile(&self, arch: Arch, new: &Path, programs: &Path) -> Command {
         let mut gcc = Command::new(format!("{}-linux-gnu-gcc", arch.machine()));
         gcc.current_dir(new.parent().unwrap_or(new))
@@ -150,7 +150,7 @@ impl Synthetic {
             .arg(Path::new(SOURCES).join(self.source))
             .arg("-L")
             .arg(programs)
-            // One segment from offset 0: its windows are those of the file.
+            // One segment from offset 0, so that its windows are those of the file.
             .arg("-Wl,-z,noseparate-code,--build-id=none")
             .args(&self.flags);
         if self.large_align {

@@ -1,4 +1,4 @@
-//! What a guest starts from: its initramfs and its disks.
+//! The boot files of a guest: its initramfs and its disks.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -15,15 +15,15 @@ use crate::guest::Built;
 use crate::kernel::{Arch, Flavour};
 use crate::tool;
 
-/// What goes into an initramfs.
+/// The content of an initramfs.
 pub(crate) struct Contents<'a> {
     pub(crate) arch: Arch,
     pub(crate) job: &'a Job,
-    /// The kernel and those of its modules that the job loads; none for one from elsewhere.
+    /// The cached kernel, with the modules that the job loads; `None` for another kernel.
     pub(crate) kernel: Option<(&'a Unit, &'a [String])>,
     pub(crate) programs: &'a Unit,
     pub(crate) built: &'a Built,
-    /// Archives to put behind ours, as they are.
+    /// Archives to append to ours, unchanged.
     pub(crate) more: &'a [PathBuf],
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn initramfs(path: &Path, contents: &Contents<'_>) -> Result<()> {
     to.flush().at(path)
 }
 
-/// The first process, the shell, and the dynamic loaders where programs look for them.
+/// The first process, the shell, and the dynamic loaders at their usual paths.
 fn links(arch: Arch) -> Vec<(String, String)> {
     let program = |name: &str| format!("{PROGRAMS}/{name}");
     let musl = format!("ld-musl-{}.so.1", arch.machine());
@@ -122,15 +122,15 @@ impl Fs {
         }
     }
 
-    /// Whether it needs a disk of its own.
+    /// Whether it needs its own disk.
     pub(crate) fn on_disk(self) -> bool {
         !matches!(self, Fs::Overlay | Fs::HugeTmpfs | Fs::Tmpfs)
     }
 
-    /// How guests mount it.
+    /// The mount arguments in guests.
     pub(crate) fn place(self) -> Place {
         let (fstype, options) = match self {
-            // Over ext4, which is mounted before.
+            // It lies over ext4, which is mounted first.
             Fs::Overlay => (
                 "overlay",
                 "lowerdir=/mnt/ext4/lower,upperdir=/mnt/ext4/upper,workdir=/mnt/ext4/work",
@@ -146,8 +146,8 @@ impl Fs {
         }
     }
 
-    /// Makes a disk with this filesystem at `path`. One that guests cannot write to holds what they
-    /// measure.
+    /// Makes a disk with this filesystem at `path`. If guests cannot write to the filesystem, the
+    /// disk holds the files that they measure.
     pub(crate) fn make(
         self,
         path: &Path,
@@ -166,7 +166,7 @@ impl Fs {
         };
         let disk = File::create(path).at(path)?;
         let mut mkfs = Command::new(program);
-        // mkfs programs live where only root's PATH leads.
+        // The mkfs programs are in directories that only root's PATH contains.
         let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
         mkfs.args(arguments).arg(path).env("PATH", search);
         if self == Fs::Erofs {
@@ -184,7 +184,12 @@ impl FromStr for Fs {
     fn from_str(name: &str) -> std::result::Result<Self, Self::Err> {
         let known = || Fs::ALL.map(Fs::name).join(", ");
         let found = Fs::ALL.into_iter().find(|fs| fs.name() == name);
-        found.ok_or_else(|| format!("unknown filesystem '{name}'; known are {}", known()))
+        found.ok_or_else(|| {
+            format!(
+                "unknown filesystem '{name}'; the known ones are {}",
+                known()
+            )
+        })
     }
 }
 
@@ -213,5 +218,5 @@ fn read_only_files(
     Ok(files)
 }
 
-/// Size of a disk in bytes, sparse: the least that mkfs.xfs accepts, and some.
+/// Size of a disk in bytes, sparse: a little more than the minimum of mkfs.xfs.
 const DISK: u64 = 512 << 20;

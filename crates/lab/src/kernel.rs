@@ -1,4 +1,4 @@
-//! Which kernels the lab knows, and which packages of the archive hold them. Pure.
+//! The kernels that the lab knows, and the packages of the archive that contain them. Pure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ impl Arch {
         }
     }
 
-    /// The first words of target triples and of QEMU's command.
+    /// The first word of target triples and of the name of QEMU's command.
     pub(crate) fn machine(self) -> &'static str {
         match self {
             Arch::Amd64 => "x86_64",
@@ -34,11 +34,11 @@ impl Arch {
     }
 }
 
-/// A build of Debian's kernel: architecture and page size.
+/// A variant of Debian's kernel: architecture and page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Flavour {
     Amd64,
-    /// With every filesystem, for those that the one above lacks.
+    /// With every filesystem, for the filesystems that the variant above lacks.
     Amd64Generic,
     Arm64,
     Arm64_16k,
@@ -59,8 +59,8 @@ impl Flavour {
         }
     }
 
-    /// How names of kernel packages end. The cloud flavours have what a virtual machine needs and
-    /// are a third of the size.
+    /// The end of the names of kernel packages. The cloud flavours have the drivers of a virtual
+    /// machine and are a third of the size.
     fn suffix(self) -> &'static str {
         match self {
             Flavour::Amd64 => "-cloud-amd64",
@@ -88,7 +88,7 @@ impl FromStr for Flavour {
             .into_iter()
             .find(|flavour| flavour.name() == name);
         let known = || Flavour::ALL.map(Flavour::name).join(", ");
-        found.ok_or_else(|| format!("unknown flavour '{name}'; known are {}", known()))
+        found.ok_or_else(|| format!("unknown flavour '{name}'; the known ones are {}", known()))
     }
 }
 
@@ -109,7 +109,7 @@ impl FromStr for KernelId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || format!("'{text}' is no kernel of the lab; one looks like 6.18-amd64");
+        let unknown = || format!("'{text}' is not a kernel of the lab; an example is 6.18-amd64");
         let (version, name) = text.split_once('-').ok_or_else(unknown)?;
         Ok(KernelId {
             flavour: name.parse().map_err(|_| unknown())?,
@@ -131,8 +131,8 @@ impl<'de> Deserialize<'de> for KernelId {
     }
 }
 
-/// Kernel versions that the matrix wants of each flavour, oldest first. What the archive has above
-/// the last is added by itself.
+/// Kernel versions that the matrix wants of each flavour, oldest first. Newer versions in the
+/// archive are added automatically.
 pub(crate) fn wanted(flavour: Flavour) -> Vec<KernelId> {
     let versions: &[(u16, u16)] = match flavour {
         Flavour::Amd64 => &[
@@ -149,7 +149,7 @@ pub(crate) fn wanted(flavour: Flavour) -> Vec<KernelId> {
         ],
         Flavour::Amd64Generic => &[(6, 12), (7, 3)],
         Flavour::Arm64 => &[(6, 1), (6, 12), (6, 16), (6, 18), (7, 2), (7, 3)],
-        // Debian builds 16K pages since 6.12.
+        // Debian builds kernels with 16K pages since 6.12.
         Flavour::Arm64_16k => &[(6, 12), (6, 18), (7, 2), (7, 3)],
     };
     versions
@@ -165,12 +165,12 @@ pub(crate) fn wanted(flavour: Flavour) -> Vec<KernelId> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) id: KernelId,
-    /// Package names, to be fetched together.
+    /// The names of packages to fetch together.
     pub(crate) packages: Vec<String>,
 }
 
-/// Of all package names in the archive, those of the newest build of each wanted kernel, and of
-/// each newer kernel than those; and the wanted ones that are not there.
+/// Selects from all package names in the archive the newest build of each wanted kernel, and of
+/// each kernel newer than those. It also returns the wanted kernels that are missing.
 pub(crate) fn select(names: &[&str], flavour: Flavour) -> (Vec<Found>, Vec<KernelId>) {
     let mut wanted = wanted(flavour);
     let newest_wanted = wanted.last().map(|id| id.version);
@@ -202,16 +202,16 @@ pub(crate) fn select(names: &[&str], flavour: Flavour) -> (Vec<Found>, Vec<Kerne
     (found, missing)
 }
 
-/// A kernel build, as package names have it: `6.18.15+deb13`, `6.1.0-44`.
+/// A kernel build, as package names give it: `6.18.15+deb13`, `6.1.0-44`.
 struct Release<'a> {
     name: &'a str,
     version: Version,
-    /// Its numbers, to compare builds of one version by.
+    /// Its numbers, by which builds of one version are compared.
     order: Vec<u32>,
 }
 
-/// Prefixes of packages with the kernel itself: one package with everything before Linux 6.19,
-/// apart since. Packages that are not signed for secure boot come before the signed ones do.
+/// Prefixes of packages with the kernel itself. Before Linux 6.19, one package has all parts; since
+/// then, they are separate. Packages that are not signed for secure boot come before signed ones.
 const IMAGES: [&str; 4] = [
     "linux-binary-",
     "linux-image-",
@@ -228,12 +228,12 @@ impl<'a> Release<'a> {
             name.starts_with(|c: char| c.is_ascii_digit())
                 .then_some(name)
         })?;
-        // `6.12-cloud-amd64` and the like are names without a build.
+        // Names such as `6.12-cloud-amd64` have no build.
         let order: Vec<u32> = name
             .split(|c: char| !c.is_ascii_digit())
             .filter_map(|number| number.parse().ok())
             .collect();
-        // Others of these names' flavours end the same way: `6.12.1-rt-amd64`.
+        // Some other flavours end with the same words: `6.12.1-rt-amd64`.
         let other = name.ends_with("-rt") || name.ends_with("-cloud");
         (order.len() > 2 && !other).then_some(())?;
         Some(Release {
@@ -243,7 +243,7 @@ impl<'a> Release<'a> {
         })
     }
 
-    /// The packages of this build: the first image there is, its modules and their index.
+    /// The packages of this build: the first image that exists, its modules and their index.
     fn packages(&self, names: &[&str], flavour: Flavour) -> Vec<String> {
         let named = |prefix: &str| format!("{prefix}{}{}", self.name, flavour.suffix());
         let there = |name: &String| names.contains(&name.as_str());
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(
             packages("8.0-amd64").len(),
             1,
-            "newer than wanted, so added"
+            "newer than the wanted ones, so added"
         );
         assert!(missing.contains(&"6.12-amd64".parse().unwrap()));
         assert_eq!(select(&names, Flavour::Amd64Generic).0, []);

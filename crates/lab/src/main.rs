@@ -1,4 +1,4 @@
-//! The lab: boots stock kernels in QEMU and measures what each does with program text.
+//! The lab: boots stock kernels in QEMU and measures how each treats program text.
 
 mod archive;
 mod args;
@@ -80,7 +80,7 @@ fn report_missing(missing: &[KernelId]) {
     }
 }
 
-/// Runs boots, keeps what they found, and compares it with the rules.
+/// Runs boots, stores their results, and compares them with the rules.
 fn measure(cache: Cache, args: &MatrixArgs) -> Result<bool> {
     let extent = args.extent();
     let only = match (extent, args.only.is_empty()) {
@@ -113,7 +113,7 @@ fn measure(cache: Cache, args: &MatrixArgs) -> Result<bool> {
     })
 }
 
-/// Says how many rounds of promotion each kernel's programs lived through.
+/// Prints how many rounds of promotion each kernel's programs survived.
 fn survived(boots: &[Boot], asked: u32) -> bool {
     let mut well = true;
     for boot in boots {
@@ -124,7 +124,7 @@ fn survived(boots: &[Boot], asked: u32) -> bool {
     well
 }
 
-/// Says where measurements and rules differ, and which guests did not live to tell.
+/// Prints where measurements and rules differ, and which guests died.
 fn compare(boots: &[Boot]) -> bool {
     let facts = facts::facts(boots);
     let disagreements: Vec<&Fact> = facts.iter().filter(|fact| !fact.agrees()).collect();
@@ -144,7 +144,7 @@ fn compare(boots: &[Boot]) -> bool {
     disagreements.is_empty() && claims.is_empty() && dead == 0 && !facts.is_empty()
 }
 
-/// Writes what is derived from the record, or says whether it is what is there.
+/// Writes the documents and rules from the record, or checks that they match it.
 fn write_docs(record: &Path, check: bool) -> Result<bool> {
     let boots = record::read(record)?;
     let rules = rules::rows(hugetext_leaf::RULES, &facts::facts(&boots));
@@ -158,7 +158,7 @@ fn write_docs(record: &Path, check: bool) -> Result<bool> {
             let now = std::fs::read_to_string(path).at(path)?;
             if now != text {
                 println!(
-                    "{}: not what the record says: run 'make lab-docs'",
+                    "{}: differs from the record: run 'make lab-docs'",
                     path.display()
                 );
                 same = false;

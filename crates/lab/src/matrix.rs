@@ -1,4 +1,4 @@
-//! Runs planned boots, as many at once as there are processors.
+//! Runs planned boots, as many at a time as there are processors.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use crate::error::Result;
 use crate::plan::{Planned, Purpose};
 use crate::record::Boot;
 
-/// Longest silence of a guest of the matrix: the longest cell takes seconds on a free machine, and
-/// minutes where ten others want its processor.
+/// The longest time without output of a guest of the matrix. The longest cell takes seconds on a
+/// free machine, and minutes where ten other guests want its processor.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The same where one cell is many rounds.
+/// The same for a cell with many rounds.
 const PATIENCE_FOR_ROUNDS: Duration = Duration::from_secs(1800);
 
-/// Runs every boot and hands each to `keep` as it ends. Guests that die are part of what is found,
-/// and said aloud.
+/// Runs every boot and passes each result to `keep` at its end. A guest that dies is a result too,
+/// and is printed.
 pub(crate) fn run(
     lab: &Lab,
     planned: &[Planned],
     keep: impl Fn(Boot) -> Result<()> + Sync,
 ) -> Result<()> {
-    // Built before the guests start, so that none waits for a compiler while others run.
+    // Programs are built before the guests start, so that no guest waits for a compiler meanwhile.
     for boot in planned {
         lab.built(boot.kernel.flavour.arch())?;
     }
-    // In the given order, unlike a parallel slice: the longest must not come last.
+    // Unlike a parallel slice, this keeps the order: the longest boots must not come last.
     planned
         .iter()
         .par_bridge()
@@ -37,7 +37,7 @@ pub(crate) fn run(
 fn run_one(lab: &Lab, planned: &Planned) -> Result<Boot> {
     let options = Options {
         filesystems: planned.filesystems.clone(),
-        // One processor each: there are as many guests as processors.
+        // One processor for each guest: as many guests run as there are processors.
         cpus: 1,
         icount: planned.purpose == Purpose::Times,
         patience: match planned.purpose {

@@ -1,4 +1,4 @@
-//! The matrix: what to measure on which kernel. Pure.
+//! The matrix: the measurements for each kernel. Pure.
 
 use hugetext_lab_agent::{Cell, Probe, ROUNDS, Thp};
 use hugetext_leaf::Version;
@@ -16,34 +16,34 @@ pub(crate) struct Planned {
     pub(crate) cells: Vec<Cell>,
 }
 
-/// What a boot is for. The record holds one boot of a kernel for each.
+/// The purpose of a boot. The record holds one boot of a kernel for each purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Purpose {
-    /// What the kernel does with text.
+    /// How the kernel treats text.
     Behaviour,
-    /// What that costs: time is counted in instructions.
+    /// What that costs: instructions are counted as time.
     Times,
-    /// Whether a program survives being promoted over and over.
+    /// Whether a program survives many promotions.
     Rounds,
 }
 
-/// The kernels of a slice: the newest, and on the other architecture one from before ext4 held large
-/// folios and mprotect() batched.
+/// The kernels of a slice: the newest, and on the other architecture one from before large folios
+/// in ext4 and batching in mprotect().
 pub(crate) const SLICE: [&str; 2] = ["7.3-amd64", "6.12-arm64"];
 
-/// What to run.
+/// The part of the matrix to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Every kernel, filesystem and THP mode.
     Whole,
-    /// Two kernels, two filesystems, both architectures: what every change is tested with.
+    /// Two kernels, two filesystems, both architectures: the tests of every change.
     Slice,
-    /// A busy program promoted and put back so many times on each milestone: hours.
+    /// A busy program promoted and mapped back this many times on each milestone: takes hours.
     Rounds(u32),
 }
 
-/// The boots for the kernels at hand, those that take longest first.
+/// The boots for the available kernels, the longest first.
 pub(crate) fn boots(kernels: &[KernelId], extent: Extent) -> Vec<Planned> {
     let mut boots: Vec<Planned> = match extent {
         Extent::Slice => kernels.iter().copied().map(slice_boot).collect(),
@@ -80,9 +80,9 @@ fn slice_boot(kernel: KernelId) -> Planned {
 /// Everything about page cache, placement, promotion and locks.
 fn whole(kernel: KernelId) -> Planned {
     let filesystems: Vec<Fs> = match kernel.flavour {
-        // There for what the cloud flavour is built without.
+        // This flavour measures only what the cloud flavour is built without.
         Flavour::Amd64Generic => vec![Fs::F2fs],
-        // f2fs wants blocks of the size of a page, which mkfs.f2fs makes since 1.16 only.
+        // f2fs needs blocks of the page size, which mkfs.f2fs makes since 1.16 only.
         _ => Fs::ALL.into_iter().filter(|fs| *fs != Fs::F2fs).collect(),
     };
     let mut cells = Vec::new();
@@ -96,7 +96,7 @@ fn whole(kernel: KernelId) -> Planned {
     }
     if filesystems.contains(&Fs::Ext4) {
         cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::Locks));
-        // One that has always held huge folios, one that came to, one that does not.
+        // One that has always held huge folios, one that gained the ability, and one that lacks it.
         for fs in [Fs::Xfs, Fs::Ext4, Fs::Btrfs] {
             cells.push(cell(fs, Thp::Madvise, Probe::Promote));
         }
@@ -112,8 +112,8 @@ fn whole(kernel: KernelId) -> Planned {
     }
 }
 
-/// One program after the other, on a filesystem that every kernel has: were it one cell, a guest that
-/// hangs would not be noticed.
+/// One program after the other, on a filesystem that every kernel has. In a single cell, a guest
+/// that hangs would not be noticed.
 fn promoted(kernel: KernelId, rounds: u32) -> Planned {
     let programs = rounds.div_ceil(ROUNDS) as usize;
     Planned {
@@ -124,9 +124,9 @@ fn promoted(kernel: KernelId, rounds: u32) -> Planned {
     }
 }
 
-/// Whether the long trials are made on it: the kernels of two Debian releases, and the newest, where
-/// pages are small enough for the program to hold a window. They take longer than all else, and what
-/// they try is the same code on every kernel.
+/// Whether the long trials run on this kernel. They run on the kernels of two Debian releases, and
+/// on the newest, where pages are small enough for the program to hold a window. They take longer
+/// than everything else, and the tested code is the same on every kernel.
 fn is_milestone(kernel: KernelId) -> bool {
     if !matches!(kernel.flavour, Flavour::Amd64 | Flavour::Arm64) {
         return false;

@@ -14,32 +14,32 @@ pub(crate) struct Machine {
     pub(crate) kernel: PathBuf,
     pub(crate) initramfs: PathBuf,
     pub(crate) disks: Vec<PathBuf>,
-    /// Whether the disks hang on NVMe, for kernels that have no virtio_blk.
+    /// Whether the disks are NVMe devices, for kernels without virtio_blk.
     pub(crate) nvme: bool,
     pub(crate) cpus: u32,
     /// In MiB.
     pub(crate) memory: u32,
-    /// One guest instruction is one nanosecond, so that times do not depend on the host.
+    /// One guest instruction counts as one nanosecond, so that times do not depend on the host.
     pub(crate) icount: bool,
     /// More words for the kernel's command line.
     pub(crate) append: String,
-    /// Where the console is kept; none connects it to the terminal.
+    /// The path of the console log; `None` connects the console to the terminal.
     pub(crate) console: Option<PathBuf>,
 }
 
-/// QEMU's program for guests of `arch`.
+/// The QEMU program for guests of `arch`.
 pub(crate) fn program(arch: Arch) -> String {
     format!("qemu-system-{}", arch.machine())
 }
 
 impl Machine {
-    /// Its arguments. The line to the lab is standard output, unless the terminal has it.
+    /// The arguments. Standard output is the connection to the lab, unless the terminal uses it.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
         let (machine, cpu, terminal) = match self.arch {
             Arch::Amd64 => ("q35", "max", "ttyS0"),
-            // A processor of four-level tables that has every page size.
+            // A processor with four-level tables and every page size.
             Arch::Arm64 => ("virt,gic-version=3", "neoverse-n1", "ttyAMA0"),
         };
         add(&[
@@ -71,8 +71,8 @@ impl Machine {
         line.push("-initrd".into());
         line.push(self.initramfs.clone().into());
         let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
-        // A panic or an oops ends the machine at once; -no-reboot makes that the end of QEMU. On a
-        // busy host a guest may see no timer tick for so long that it believes in a broken one.
+        // A panic or an oops resets the machine at once; -no-reboot makes that the end of QEMU. On
+        // a busy host, a guest may miss timer ticks for so long that it takes its timer for broken.
         add(&[
             "-append",
             &format!(
@@ -116,7 +116,7 @@ impl Machine {
     }
 }
 
-/// An option with a path in it, in which QEMU wants commas doubled.
+/// An option that contains a path. QEMU needs commas in it doubled.
 fn option(before: &str, path: &Path, after: &str) -> OsString {
     let path = path.to_string_lossy().replace(',', ",,");
     format!("{before}{path}{after}").into()

@@ -1,4 +1,4 @@
-//! What a run of the matrix found, kept as one line of JSON for each boot.
+//! The results of a run of the matrix, one line of JSON for each boot.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -17,10 +17,10 @@ use crate::plan::Purpose;
 pub(crate) struct Boot {
     pub(crate) kernel: KernelId,
     pub(crate) purpose: Purpose,
-    /// The packages that the kernel came from.
+    /// The packages that the kernel was taken from.
     pub(crate) packages: Vec<String>,
     pub(crate) hello: Option<Hello>,
-    /// Modules and filesystems that did not come up, and why.
+    /// Modules and filesystems that failed, with the reason.
     pub(crate) missing: Vec<(String, String)>,
     /// Why it ended early, if it did.
     pub(crate) died: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Boot {
 }
 
 impl Boot {
-    /// What a probe found on a filesystem under a THP mode.
+    /// The result of a probe on a filesystem under a THP mode.
     pub(crate) fn outcome(&self, place: &str, thp: Thp, probe: Probe) -> Option<&Outcome> {
         let found = self
             .results
@@ -37,7 +37,7 @@ impl Boot {
         found.map(|(_, outcome)| outcome)
     }
 
-    /// How many rounds of promotion its programs lived through.
+    /// How many rounds of promotion the programs survived.
     pub(crate) fn rounds(&self) -> Rounds {
         let mut rounds = Rounds::default();
         for (_, outcome) in self.outcomes(Probe::PromoteRounds) {
@@ -56,7 +56,7 @@ impl Boot {
         rounds
     }
 
-    /// Everything a probe found.
+    /// All results of a probe.
     pub(crate) fn outcomes(&self, probe: Probe) -> impl Iterator<Item = (&Cell, &Outcome)> {
         let of = move |(cell, _): &&(Cell, Outcome)| cell.probe == probe;
         self.results
@@ -66,11 +66,11 @@ impl Boot {
     }
 }
 
-/// Times that programs were promoted and put back.
+/// How many times programs were promoted and mapped back.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     pub(crate) done: u32,
-    /// What was not as before, in any of them.
+    /// The differences that any of them caused.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Boot>> {
     text.lines().enumerate().map(parse).collect()
 }
 
-/// Puts `new` boots into the record at `path`, in place of older ones of the same kernels and
+/// Adds `new` boots to the record at `path`. They replace older ones of the same kernels and
 /// purposes.
 pub(crate) fn merge(path: &Path, new: Vec<Boot>) -> Result<()> {
     let mut boots = match path.exists() {
@@ -109,7 +109,7 @@ pub(crate) fn merge(path: &Path, new: Vec<Boot>) -> Result<()> {
     write(path, &boots)
 }
 
-/// Writes a record in place of an older one, in one step.
+/// Replaces a record by a new one, in one step.
 fn write(path: &Path, boots: &[Boot]) -> Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -1,4 +1,4 @@
-//! Writes the rules of `leaf` as Rust, with what the record says beside each. Pure.
+//! Writes the rules of `leaf` as Rust, each with its evidence from the record. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use hugetext_leaf::{Filesystem, Leaf, Rule, Topic, Version};
 
 use crate::facts::{Fact, Findings, findings};
 
-/// A rule whose version, leaf and evidence come from the record as far as it was measured.
+/// A rule. Version, leaf and evidence come from the record if they were measured.
 pub(crate) struct Row {
     pub(crate) topic: Topic,
     pub(crate) filesystem: Option<Filesystem>,
@@ -17,7 +17,7 @@ pub(crate) struct Row {
     pub(crate) evidence: String,
 }
 
-/// The present rules as the facts have them, and those that the facts add.
+/// The present rules, updated by the facts, and the rules that the facts add.
 pub(crate) fn rows(present: &[Rule], facts: &[Fact]) -> Vec<Row> {
     let mut rows = Vec::new();
     for topic in Topic::ALL {
@@ -28,7 +28,7 @@ pub(crate) fn rows(present: &[Rule], facts: &[Fact]) -> Vec<Row> {
                 filesystems.push(fact.filesystem);
             }
         }
-        // The first match holds, so what is said of one filesystem comes before what is said of all.
+        // The first match holds, so rules for one filesystem come before rules for all.
         filesystems.sort_by_key(Option::is_none);
         for filesystem in filesystems {
             let rule = |rule: &&Rule| rule.topic == topic && rule.filesystem == filesystem;
@@ -65,7 +65,7 @@ use crate::kernel::{Filesystem, Rule, Topic, Version};
 pub const RULES: &[Rule] = &[
 ";
 
-/// The rule for one topic and filesystem; none if the record says that no kernel does it.
+/// The rule for one topic and filesystem; `None` if the record shows that no kernel does it.
 fn row(
     topic: Topic,
     filesystem: Option<Filesystem>,
@@ -73,7 +73,7 @@ fn row(
     findings: &Findings<'_>,
 ) -> Option<Row> {
     let source = known.map_or("measured", |rule| rule.source).to_owned();
-    // The smallest leaf decides since when: what holds for a larger one holds for it.
+    // The smallest leaf decides the version: a rule for a larger leaf implies one for it.
     let Some(measured) = findings.values().next() else {
         return known.map(|rule| Row {
             topic,
@@ -86,7 +86,7 @@ fn row(
     };
     let newest = measured.values().next_back()?;
     if !newest.holds {
-        // A rule about kernels newer than those stays.
+        // A rule about newer kernels than the measured ones stays.
         let later = known.filter(|rule| rule.since > newest.version)?;
         return Some(Row {
             topic,
@@ -105,7 +105,7 @@ fn row(
         *since <= with.version && without.is_none_or(|without| without.version < *since)
     };
     let since = known.map(|rule| rule.since).filter(bracketed);
-    // As the newest kernel has it: what an older one did beyond that is no promise.
+    // The newest kernel decides: an older kernel that did more promises nothing.
     let holds_now = |measured: &BTreeMap<Version, &Fact>| {
         let newest = measured.values().next_back();
         newest.is_some_and(|fact| fact.holds)

@@ -1,4 +1,4 @@
-//! docs/support.md: what each kernel and filesystem gives, for readers. Pure.
+//! docs/support.md: what each kernel and filesystem supports, for readers. Pure.
 
 mod rows;
 
@@ -11,7 +11,7 @@ use crate::plan::Purpose;
 use crate::record::Boot;
 use crate::rules::Row;
 
-/// The document, from the record and the rules that follow from it.
+/// The document, from the record and the rules derived from it.
 pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     let mut text = INTRODUCTION.to_owned();
     table(
@@ -21,7 +21,7 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     );
     line(&mut text, FILESYSTEMS);
     let stock: Vec<&Boot> = of(boots, Purpose::Behaviour).collect();
-    // Those are there for one filesystem only, which is shown with the others of their version.
+    // Boots for one filesystem only are shown with the others of their version.
     let main: Vec<&Boot> = stock
         .iter()
         .copied()
@@ -262,17 +262,17 @@ mkfs than Debian 12 has. Of Linux 6.19 to 7.1, Debian's archive has kept the ker
 so only what is built in was measured.
 ";
 
-/// The boots that were there for `purpose`.
+/// The boots for `purpose`.
 fn of(boots: &[Boot], purpose: Purpose) -> impl Iterator<Item = &Boot> {
     boots.iter().filter(move |boot| boot.purpose == purpose)
 }
 
-/// Whether a boot is there for everything, not for the one filesystem that others lack.
+/// Whether a boot measures everything, as opposed to the one filesystem that others lack.
 fn main_flavour(boot: &Boot) -> bool {
     boot.kernel.flavour != Flavour::Amd64Generic
 }
 
-/// What a boot could not tell, and why.
+/// The questions that a boot could not answer, and why.
 fn gaps(boot: &Boot) -> Vec<String> {
     let mut gaps: Vec<String> = boot.died.iter().cloned().collect();
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();

@@ -1,12 +1,12 @@
-//! Runs the programs that the lab is built on.
+//! Runs the programs that the lab depends on.
 
 use std::io;
 use std::process::{Command, Output};
 
 use crate::error::{LabError, Result};
 
-/// Runs `command` to its end and returns what it printed. A program that is not there, or that
-/// fails, is an error with the last line it said.
+/// Runs `command` to its end and returns its output. A program that is missing or fails is an error
+/// with the last line that it printed.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     if output.status.success() {
@@ -20,7 +20,10 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
     let error = lines
         .iter()
         .find(|line| line.starts_with("E: ") || line.contains("error"));
-    let message = error.or(lines.last()).copied().unwrap_or("it said nothing");
+    let message = error
+        .or(lines.last())
+        .copied()
+        .unwrap_or("it printed nothing");
     Err(LabError::Tool {
         tool: name(command),
         message: message.to_owned(),

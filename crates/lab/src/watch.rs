@@ -1,4 +1,4 @@
-//! Starts a guest, reads what it says, and ends it: when it is done, when it dies, when it hangs.
+//! Starts a guest, reads its events, and ends it when it is done, dies or hangs.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,40 +15,40 @@ use crate::error::{LabError, Result};
 use crate::qemu::{Machine, program};
 use crate::tool;
 
-/// What a guest said from its start to its end.
+/// The results of a guest, from start to end.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Said {
     pub(crate) hello: Option<Hello>,
-    /// Modules and places that did not come up, and why.
+    /// Modules and places that failed, with the reason.
     pub(crate) missing: Vec<(String, String)>,
     pub(crate) results: Vec<(Cell, Outcome)>,
-    /// What became of the command, if there was one.
+    /// The result of the command, if one was given.
     pub(crate) command: Option<Finished>,
-    /// Where the kernel's messages are kept.
+    /// The path of the kernel's messages.
     pub(crate) console: Option<PathBuf>,
-    /// The cell that began and did not end.
+    /// The cell that began but did not end.
     pub(crate) open: Option<Cell>,
-    /// Why the guest ended before it was done; `None` if it was.
+    /// Why the guest ended early; `None` if it was done.
     pub(crate) died: Option<String>,
-    /// How long it ran.
+    /// How long the guest ran.
     pub(crate) ran: Duration,
 }
 
 impl Said {
-    /// Whether the command, if there was one, succeeded.
+    /// Whether the command, if one was given, succeeded.
     pub(crate) fn succeeded(&self) -> bool {
         self.command
             .as_ref()
             .is_none_or(|command| command.exit == Some(0))
     }
 
-    /// One document.
+    /// All results as one JSON document.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 }
 
-/// Runs `machine` until it is done, is dead, or has said nothing for `patience`.
+/// Runs `machine` until it is done, dies, or prints nothing for `patience`.
 pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
     let start = Instant::now();
     let mut command = Command::new(program(machine.arch));
@@ -61,7 +61,7 @@ pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
     let mut guest = Guest(spawned.map_err(|error| tool::missing(&command, error))?);
     let (send, lines) = channel();
     if let Some(stdout) = guest.0.stdout.take() {
-        // Ends by itself when QEMU does.
+        // This thread ends when QEMU does.
         std::thread::spawn(move || {
             for line in BufReader::new(stdout)
                 .lines()
@@ -89,10 +89,14 @@ pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
                 }
                 Ok(Event::Command(finished)) => said.command = Some(finished),
                 Ok(Event::Done) => break None,
-                Err(_) => break Some(format!("it said what the lab does not understand: {line}")),
+                Err(_) => {
+                    break Some(format!(
+                        "it printed a line that the lab does not understand: {line}"
+                    ));
+                }
             },
             Err(RecvTimeoutError::Timeout) => {
-                break Some(format!("it said nothing for {} s", patience.as_secs()));
+                break Some(format!("it printed nothing for {} s", patience.as_secs()));
             }
             Err(RecvTimeoutError::Disconnected) => break Some(guest.last_words(machine)),
         }
@@ -117,11 +121,11 @@ pub(crate) fn interact(machine: &Machine) -> Result<()> {
     }
 }
 
-/// A running QEMU, killed when this goes out of scope.
+/// A running QEMU, killed when this value is dropped.
 struct Guest(Child);
 
 impl Guest {
-    /// Why it ended: the kernel's last words, or QEMU's.
+    /// Why it ended: the last message of the kernel or of QEMU.
     fn last_words(&mut self, machine: &Machine) -> String {
         let _ = self.0.wait();
         let console = machine.console.as_deref().map(read).unwrap_or_default();
@@ -149,7 +153,7 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// The message in a console line by which a kernel says that it is dying, or the agent that it
+/// The message of a console line in which a kernel reports that it is dying, or the agent that it
 /// cannot work.
 fn fatal(line: &str) -> Option<&str> {
     const SIGNS: [&str; 7] = [

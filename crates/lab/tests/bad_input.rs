@@ -1,5 +1,5 @@
-//! What the lab says when something is missing, broken, full or hangs: one line, exit 2, and no
-//! guest left behind. Tests that need a fetched kernel say so and pass where there is none.
+//! The lab's answer when something is missing, broken, full or hangs: one line, exit status 2, and
+//! no guest left behind. Tests that need a fetched kernel print that and pass if none is there.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,8 +16,8 @@ fn cache() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/lab")
 }
 
-/// A cached kernel for x86-64, of which a copy of the cache in `directory` has links to everything
-/// but the directories in `own`.
+/// A cached kernel for x86-64. A copy of the cache in `directory` gets links to everything except
+/// the directories in `own`.
 fn copy_of_cache(directory: &Path, own: &[&str]) -> Option<String> {
     let kernels = fs::read_dir(cache().join("kernels"))
         .into_iter()
@@ -51,7 +51,7 @@ fn lab(cache: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Asserts exit 2 and one line of error that contains every word; returns it.
+/// Asserts exit status 2 and one line of error that contains every word; returns the line.
 fn refused(output: &Output, words: &[&str]) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -143,7 +143,7 @@ fn a_corrupted_cache() {
     let output = lab(directory.path(), &["boot", &kernel]).output().unwrap();
     refused(
         &output,
-        &["vmlinuz", "not as it was fetched", "fetch --again"],
+        &["vmlinuz", "differs from the fetched file", "fetch --again"],
     );
 }
 
@@ -157,7 +157,7 @@ fn a_guest_that_hangs_is_ended() {
     let output = lab(directory.path(), &["boot", &kernel, "--timeout", "0"])
         .output()
         .unwrap();
-    refused(&output, &[&kernel, "said nothing", "console"]);
+    refused(&output, &[&kernel, "printed nothing", "console"]);
     assert_eq!(processes_of(directory.path(), 0), [0; 0]);
 }
 

@@ -1,6 +1,6 @@
-//! Guests as a developer of a kernel uses them: a kernel from elsewhere with what it has built in,
-//! modules from an added archive, a command, a shell. Each says so and passes where no kernel was
-//! fetched.
+//! Guests in the way a kernel developer uses them: a kernel from elsewhere with its built-in
+//! drivers, modules from an added archive, a command, a shell. Each test prints a message and
+//! passes if no kernel was fetched.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,7 +16,7 @@ fn cache() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/lab")
 }
 
-/// A fetched kernel with everything but disks built in.
+/// A fetched kernel with everything except disks built in.
 fn kernel() -> Option<PathBuf> {
     let kernel = cache().join("kernels/6.18-amd64");
     if !kernel.join("manifest.json").exists() {
@@ -32,7 +32,7 @@ fn lab_boot() -> Command {
     command
 }
 
-/// As a kernel from elsewhere, without its modules.
+/// The same kernel, used like one from elsewhere, without its modules.
 fn boot(kernel: &Path) -> Command {
     let mut command = lab_boot();
     command.arg("--kernel").arg(kernel.join("vmlinuz"));
@@ -61,7 +61,7 @@ fn a_kernel_from_elsewhere_runs_a_command_without_modules() {
     assert!(Path::new(found["console"].as_str().unwrap()).exists());
 }
 
-/// An archive of what lies in `lab` below a directory; `None` without cpio.
+/// An archive of the directory `lab`; `None` without cpio.
 fn archive(directory: &Path) -> Option<PathBuf> {
     let pack = "find lab | cpio --quiet -o -H newc > more";
     let packed = Command::new("sh")
@@ -75,7 +75,8 @@ fn archive(directory: &Path) -> Option<PathBuf> {
     Some(directory.join("more"))
 }
 
-/// Here because kernels of developers' machines often lack fs-verity. btrfs needs no preparation.
+/// This test is here because kernels of developers' machines often lack fs-verity. btrfs needs no
+/// preparation.
 #[test]
 fn fix_refuses_files_sealed_by_verity() {
     if kernel().is_none() {
@@ -113,7 +114,8 @@ fn fix_refuses_files_sealed_by_verity() {
     assert!(printed.contains("left sealed"), "{printed}");
 }
 
-/// An archive with tune2fs of this machine and what it needs, in /lab/verity; `None` without it.
+/// An archive with this machine's tune2fs and its libraries, in /lab/verity; `None` without
+/// tune2fs.
 fn tune2fs(directory: &Path) -> Option<PathBuf> {
     let script = "mkdir -p lab/verity && tool=$(PATH=$PATH:/usr/sbin:/sbin command -v tune2fs) &&
         cp \"$tool\" $(ldd \"$tool\" | grep -o '/[^ ]*') lab/verity/ &&
@@ -127,7 +129,7 @@ fn tune2fs(directory: &Path) -> Option<PathBuf> {
     archive(directory)
 }
 
-/// Here because kernels of developers' machines often lack fs-verity.
+/// This test is here because kernels of developers' machines often lack fs-verity.
 #[test]
 fn copies_of_run_are_sealed_by_verity() {
     if kernel().is_none() {
@@ -172,7 +174,7 @@ fn modules_of_an_added_archive_are_loaded_whatever_their_order() {
     let directory = tempfile::tempdir().unwrap();
     let modules = directory.path().join("lab/modules");
     fs::create_dir_all(&modules).unwrap();
-    // Those that btrfs needs come after it by name.
+    // By name, the modules that btrfs needs come after it.
     for module in fs::read_dir(kernel.join("modules")).unwrap().flatten() {
         fs::copy(module.path(), modules.join(module.file_name())).unwrap();
     }
@@ -209,7 +211,7 @@ fn a_shell_has_the_terminal_and_ends_the_guest() {
     boot.args(["--fs", "tmpfs", "--shell"]);
     boot.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut lab = boot.stderr(Stdio::null()).spawn().unwrap();
-    // The serial port loses the first bytes that it gets before somebody has opened it.
+    // The serial port loses the first bytes that arrive before a process has opened it.
     let typed = "\n".repeat(40) + "hugetext --version | tr a-z A-Z; tty; exit\n";
     lab.stdin
         .as_mut()

@@ -1,5 +1,4 @@
-//! What is derived from the record of the lab is what stands in the repository, and the rules say
-//! what was measured.
+//! The documents in the repository match the record of the lab, and so do the rules.
 
 use std::path::Path;
 use std::process::Command;

@@ -11,12 +11,12 @@ use clap::Parser;
 
 use prediction::Prediction;
 
-/// Report what exec storms cost, and predict what they would on other machines.
+/// Report the cost of exec storms, and predict it for other machines
 #[derive(Parser)]
 struct Args {
     /// The record, lines of JSON
     record: PathBuf,
-    /// Only the prediction, as one JSON document
+    /// Print only the prediction, as one JSON document
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! What the simulation makes of the times that were measured.
+//! The prediction of the simulation from the measured times.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::record::{Record, Side, Trips, What};
 
-/// How the trips of a start fall on the files: counted from what the kernel does for a small program
-/// without the set.
+/// How the trips of a start are distributed over the files, counted from the kernel's work for a
+/// small program without the set.
 const COUNTED: [(&str, f64); 3] = [("C library", 20.0), ("loader", 13.0), ("program", 15.0)];
 
 /// All of them.
@@ -20,23 +20,23 @@ const CORES: [u32; 12] = [1, 2, 4, 8, 16, 32, 64, 112, 128, 192, 256, 384];
 /// Process starts of each core.
 const STARTS: u32 = 20;
 
-/// What was measured, times in nanoseconds.
+/// The measurements; times are in nanoseconds.
 #[derive(Serialize)]
 struct Input {
     /// The machine of the transfers.
     cpu: String,
-    /// Trips of a start without and with the set.
+    /// Trips of a start, without and with the set.
     trips: f64,
     fewer_trips: f64,
-    /// A start of a kernel that does not watch its locks, and what a trip holds the lock for in one
-    /// that does: in instructions, one a nanosecond.
+    /// A start of a kernel that does not debug locks, and the time that a trip holds the lock in a
+    /// kernel that does: in instructions, one per nanosecond.
     start_ns: f64,
     hold_ns: f64,
-    /// A change of the tree, a part of what the lock is held for.
+    /// A change of the tree: a part of the time that the lock is held.
     tree_ns: f64,
     lock_transfer_ns: f64,
     tree_transfer_ns: f64,
-    /// What a file is split into at most: the most that one was.
+    /// The maximum number of shards of a file: the most that was measured.
     most_shards: u32,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Prediction {
     rows: Vec<Row>,
 }
 
-/// What a number of cores does under each scheme.
+/// The throughput of a number of cores under each scheme.
 #[derive(Serialize)]
 struct Row {
     one_lock: Outcome,
@@ -56,15 +56,15 @@ struct Row {
 }
 
 impl Input {
-    /// None where the record lacks a part.
+    /// `None` if the record lacks a part.
     fn new(records: &[Record]) -> Option<Self> {
         let one = |part, side| Trips::of(records, part, side).first().copied();
         let start = one("count", Side::Without)?;
         let before = one("trips", Side::Without)?;
         let with = one("trips", Side::With)?;
         let most_shards = records.iter().map(|record| record.shards).max()?;
-        // Of several runs that with the two processors farthest apart, as most of a large machine
-        // are.
+        // Of several runs, the one with the two processors farthest apart, as most processors of a
+        // large machine are.
         let farthest = |a: &Self, b: &Self| a.lock_transfer_ns.total_cmp(&b.lock_transfer_ns);
         let with_service = |record: &Record| match record.what {
             What::Service {
@@ -116,7 +116,7 @@ impl Input {
 }
 
 impl Prediction {
-    /// None where the record lacks a part.
+    /// `None` if the record lacks a part.
     pub(crate) fn new(records: &[Record]) -> Option<Self> {
         let input = Input::new(records)?;
         let rows = CORES.iter().map(|&cores| input.row(cores)).collect();
@@ -174,7 +174,7 @@ impl Prediction {
         text + &self.compared()
     }
 
-    /// With the figures that others reported.
+    /// Compares with the figures that others reported.
     fn compared(&self) -> String {
         let gains: Vec<f64> = self
             .rows

@@ -19,16 +19,16 @@ pub(crate) enum Side {
     With,
 }
 
-/// One line: where it is from, and what was measured.
+/// One line: its origin, and the measurement.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Record {
     pub(crate) part: String,
     pub(crate) side: Side,
     pub(crate) date: String,
-    /// Processors of the guest; none for what ran outside.
+    /// Processors of the guest; `None` for a measurement outside a guest.
     #[serde(default)]
     pub(crate) cpus: u32,
-    /// What a file was to be split into.
+    /// The number of shards of a file.
     #[serde(default)]
     pub(crate) shards: u32,
     #[serde(default)]
@@ -41,22 +41,22 @@ pub(crate) struct Record {
     pub(crate) what: What,
 }
 
-/// What was done `count` times in `ns` nanoseconds.
+/// An operation done `count` times in `ns` nanoseconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Timed {
     pub(crate) count: u64,
     pub(crate) ns: u64,
 }
 
-/// Times in nanoseconds if not named otherwise.
+/// Times are in nanoseconds unless the name tells otherwise.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub(crate) enum What {
-    /// Processes were started, each worker's after each other.
+    /// Processes were started, one after the other by each worker.
     Storm(Timed),
-    /// Processes were started that wait.
+    /// Processes that wait were started.
     Crowd {},
-    /// A class of locks during the storm before it, readers and writers apart.
+    /// A class of locks during the preceding storm, readers and writers apart.
     Lock {
         class: String,
         contentions: u64,
@@ -77,13 +77,14 @@ pub(crate) enum What {
         lock_transfer_ns: f64,
         tree_transfer_ns: f64,
     },
-    /// What the kernel allocates for every file or process of a kind, in bytes.
+    /// Bytes that the kernel allocates for every file or process of a kind.
     Object {
         cache: String,
         bytes: u64,
         per_slab: u64,
     },
-    /// How many of the files that name what the set changes were compiled, with its option or not.
+    /// How many of the files that name changed items were compiled, with the set's option or
+    /// without.
     Compiled {
         name: String,
         config: String,
@@ -91,16 +92,16 @@ pub(crate) enum What {
         option: bool,
         files: u64,
     },
-    /// Those that no configuration compiled.
+    /// The files that no configuration compiled.
     NotCompiled {
         files: Vec<String>,
     },
-    /// Of the functions of a kernel, those that are not the same with the set, its option off.
+    /// Among the functions of a kernel, those that differ with the set and its option off.
     Off {
         functions: u64,
         differ: Vec<String>,
     },
-    /// A file was collapsed while holes were punched into it, until both halted or the time was up.
+    /// A file was collapsed while holes were punched into it, until both hung or the time was up.
     Race {
         punched: u64,
         tried: u64,
@@ -116,7 +117,7 @@ pub(crate) enum What {
     },
 }
 
-/// A storm, or several that are alike, and the trips to the `i_mmap` locks.
+/// A storm, or several equal ones, with the trips to the `i_mmap` locks.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Trips {
     pub(crate) storms: u64,
@@ -125,7 +126,7 @@ pub(crate) struct Trips {
     starts: u64,
     pub(crate) ns: u64,
     pub(crate) taken: u64,
-    /// Of those, to a lock of a shard: none unless a file was split.
+    /// The trips to a lock of a shard: none unless a file was split.
     pub(crate) taken_in_shards: u64,
     pub(crate) contended: u64,
     pub(crate) waited_us: f64,
@@ -133,7 +134,7 @@ pub(crate) struct Trips {
 }
 
 impl Trips {
-    /// Those of each storm of one side in a part of the record, whose locks come behind it.
+    /// The storms of one side in a part of the record. The lines of their locks follow each.
     pub(crate) fn of(records: &[Record], part: &str, side: Side) -> Vec<Self> {
         let mut storms: Vec<Self> = Vec::new();
         for record in records {
@@ -176,13 +177,13 @@ impl Trips {
         amount / self.starts.max(1) as f64
     }
 
-    /// Of a thousand starts, how many trips waited.
+    /// How many trips waited per thousand starts.
     pub(crate) fn contended_per_thousand(self) -> f64 {
         self.per_start(self.contended as f64 * 1000.0)
     }
 }
 
-/// Of storms on as many processors.
+/// The storms on this many processors.
 impl Sum for Trips {
     fn sum<I: Iterator<Item = Self>>(storms: I) -> Self {
         storms.fold(Self::default(), |sum, storm| Self {
@@ -199,7 +200,7 @@ impl Sum for Trips {
     }
 }
 
-/// Parses the record, one JSON document a line.
+/// Parses the record, one JSON document per line.
 pub(crate) fn parse(text: &str) -> Result<Vec<Record>, serde_json::Error> {
     text.lines().map(serde_json::from_str).collect()
 }

@@ -1,4 +1,4 @@
-//! docs/rmap.md: what was measured, and what follows for machines that are not at hand.
+//! docs/rmap.md: the measurements, and what follows for machines that are not available.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const SIDES: [(Side, &str); 4] = [
     (Side::With, "with"),
 ];
 
-/// How much less or more `after` is than `before`, for people.
+/// How much less or more `after` is than `before`, in words.
 fn change(before: f64, after: f64) -> String {
     if before == 0.0 {
         return String::new();
@@ -91,7 +91,7 @@ fn storms(records: &[Record]) -> String {
     text + &alone(records)
 }
 
-/// Storms of one kernel on as many processors, beside all `before` of the first kernel.
+/// The storms of one kernel on this many processors, next to all `before` of the first kernel.
 fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
     let trips: Trips = alike.iter().copied().sum();
     let cell = |amount: fn(Trips) -> f64| {
@@ -120,13 +120,13 @@ fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
     )
 }
 
-/// Of values in order; 0 of none.
+/// Of values in order; 0 if there are none.
 fn median(sorted: &[f64]) -> f64 {
     let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
     f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
-/// Trips of a storm of one worker, which meet no other, counted in instructions.
+/// The trips of a storm with one worker, which never wait, counted in instructions.
 fn alone(records: &[Record]) -> String {
     let mut text = String::from(
         "This is of a hundred starts on one processor, with time counted in instructions, one a nanosecond. *Option\n\
@@ -148,7 +148,7 @@ fn alone(records: &[Record]) -> String {
     text
 }
 
-/// Instructions of one start or walk: what it is, and how many.
+/// The instructions of one start or walk: its name and their number.
 fn counted(record: &Record) -> Option<(&'static str, f64)> {
     let (name, Timed { count, ns }) = match record.what {
         What::Storm(timed) => ("a process start", timed),
@@ -198,7 +198,7 @@ fn instructions(records: &[Record]) -> String {
     text
 }
 
-/// What every file and process takes, and what a split file does.
+/// The memory of every file and process, and of a split file.
 fn memory(records: &[Record]) -> String {
     let objects = |side| {
         let of_side = move |record: &&Record| record.side == side;
@@ -245,7 +245,7 @@ fn memory(records: &[Record]) -> String {
     )
 }
 
-/// The deadlock that the stress found.
+/// The deadlock that the stress test found.
 fn race(records: &[Record]) -> String {
     let mut rows = String::new();
     for record in records {
@@ -277,7 +277,7 @@ fn race(records: &[Record]) -> String {
     )
 }
 
-/// With the option off.
+/// The kernel with the option off.
 fn off(records: &[Record]) -> String {
     let section = |record: &Record| match &record.what {
         What::Off { functions, differ } => Some(format!(
@@ -292,7 +292,7 @@ fn off(records: &[Record]) -> String {
     records.iter().find_map(section).unwrap_or_default()
 }
 
-/// The end of a sentence that counted them.
+/// The end of a sentence that counts the functions.
 fn names(all: &[String]) -> String {
     if all.is_empty() {
         return ".".to_owned();
@@ -301,7 +301,7 @@ fn names(all: &[String]) -> String {
     format!(": {}.", quoted.join(", "))
 }
 
-/// For which architectures it compiles.
+/// The architectures for which it compiles.
 fn compiled(records: &[Record]) -> String {
     let mut rows = String::new();
     let mut rest = String::new();
@@ -346,7 +346,7 @@ fn stress(records: &[Record]) -> String {
     sections.take(1).collect()
 }
 
-/// None of a record of something else.
+/// None of the lines of a record of something else.
 fn stress_section(record: &Record) -> Option<String> {
     let What::Stress {
         seconds,
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
     use crate::record::parse;
 
-    /// Two kernels under the same storm: fewer trips of the second, and none contended.
+    /// Two kernels under the same storm: fewer trips of the second, none contended.
     const RECORD: &str = r#"{"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}
 {"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_rwsem-W","contentions":30,"longest_wait_us":4.5,"wait_us":9.5,"acquisitions":4800,"hold_us":3.0}
 {"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}

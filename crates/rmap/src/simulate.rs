@@ -5,18 +5,18 @@ use serde::Serialize;
 
 use crate::{Scheme, Workload};
 
-/// What a number of cores achieves.
+/// The throughput of a number of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
     /// Cores that start processes.
     pub cores: u32,
-    /// Process starts a second, of all cores together.
+    /// Process starts per second, of all cores together.
     pub starts_per_second: f64,
     /// Share of the cores' time spent waiting for a lock, 0 to 1.
     pub waiting: f64,
 }
 
-/// A lock: who waits, and who had it last.
+/// A lock: the cores that wait, and the core that had it last.
 #[derive(Default)]
 struct Lock {
     waiting: VecDeque<(usize, u64)>,
@@ -31,7 +31,7 @@ struct Core {
     waited: u64,
 }
 
-/// What happens next to a core: it wants the lock of its step, or gives it back.
+/// The next event of a core: it requests the lock of its step, or releases it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Want,
@@ -39,9 +39,9 @@ enum Event {
 }
 
 /// Runs `cores` cores until each has done about `starts` process starts, after a tenth of that to
-/// settle. Work between trips is exponentially distributed around its mean, from `seed`.
+/// settle. The work between trips is exponentially distributed around its mean, from `seed`.
 ///
-/// No cores, no trips or no starts give an outcome of zeros.
+/// Without cores, trips or starts, the outcome is all zeros.
 pub fn simulate(
     workload: &Workload,
     scheme: Scheme,
@@ -177,7 +177,7 @@ impl Run {
             .push(Reverse((self.now + time, core, Event::Done)));
     }
 
-    /// Gives the lock back. Returns how many process starts that completes: 0 or 1.
+    /// Releases the lock. Returns how many process starts that completes: 0 or 1.
     fn done(&mut self, core: usize) -> u64 {
         let lock = self.lock_of(core);
         self.locks[lock].busy = false;

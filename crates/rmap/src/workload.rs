@@ -3,37 +3,37 @@ use serde::Serialize;
 /// A file that every process start maps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct File {
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: String,
     /// How often one process start takes its lock.
     pub trips: u32,
 }
 
-/// What one process start costs. Times in nanoseconds.
+/// The cost of one process start. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Workload {
-    /// Work outside the locks: what a start takes on one core, less the trips.
+    /// Work outside the locks: the time of a start on one core, less that of the trips.
     pub work_ns: f64,
     /// One change of a tree, with the lock held.
     pub tree_ns: f64,
-    /// Everything else that a lock is held for, and taking it when its cache line is here.
+    /// The rest of the time that a lock is held, and taking it when its cache line is local.
     pub lock_ns: f64,
-    /// What the lock takes more when another core had it last: its cache line travels.
+    /// The extra time to take the lock if another core had it last: its cache line travels.
     pub lock_transfer_ns: f64,
-    /// What a change of the tree takes more when another core made the last one.
+    /// The extra time of a change of the tree if another core made the last one.
     pub tree_transfer_ns: f64,
     /// The files, each with its lock.
     pub files: Vec<File>,
 }
 
-/// How the reverse map of a file is locked.
+/// The locking scheme for the reverse map of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
     /// One tree, one lock.
     OneLock,
-    /// No tree to change under the lock, but still one lock: what splitting trees alone can gain at
-    /// most, and what leaving files out of the reverse map did gain.
+    /// One lock and no tree to change under it. This is the most that splitting trees alone can
+    /// gain, and what leaving files out of the reverse map did gain.
     LockOnly,
     /// A tree and a lock in each of this many shards; a core uses one of them.
     Shards(u32),
@@ -48,7 +48,7 @@ impl Scheme {
         }
     }
 
-    /// How long one trip holds the lock when its cache line is here, in nanoseconds.
+    /// How long one trip holds the lock when its cache line is local, in nanoseconds.
     pub fn hold_ns(self, workload: &Workload) -> f64 {
         match self {
             Self::LockOnly => workload.lock_ns,
@@ -56,7 +56,7 @@ impl Scheme {
         }
     }
 
-    /// How much longer when another core had the lock last, in nanoseconds.
+    /// How much longer it holds the lock if another core had it last, in nanoseconds.
     pub fn transfer_ns(self, workload: &Workload) -> f64 {
         match self {
             Self::LockOnly => workload.lock_transfer_ns,
@@ -68,8 +68,8 @@ impl Scheme {
 }
 
 impl Workload {
-    /// The trips of one process start, in the order of their files: as indices into `files`.
-    /// Trips to one file follow each other, as mapping the segments of a library does.
+    /// The trips of one process start, in the order of their files, as indices into `files`.
+    /// Trips to one file follow each other, as in mapping the segments of a library.
     pub(crate) fn route(&self) -> Vec<usize> {
         let trips = |(index, file): (usize, &File)| vec![index; file.trips as usize];
         self.files.iter().enumerate().flat_map(trips).collect()

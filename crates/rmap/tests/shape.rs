@@ -1,5 +1,5 @@
-//! The simulation against what is known of closed networks, and of the machines in the thread that
-//! reported the lock.
+//! Compares the simulation with known results for closed networks, and with the machines in the
+//! thread that reported the lock.
 
 use hugetext_rmap::{File, Scheme, Workload, simulate};
 use proptest::prelude::*;

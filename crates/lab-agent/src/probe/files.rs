@@ -1,4 +1,4 @@
-//! Files under test: written in small or in leaf-sized pieces, and dropped from the page cache.
+//! Files for tests: written in small or in leaf-sized pieces, and dropped from the page cache.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -33,10 +33,10 @@ fn copy(from: &mut impl Read, path: &Path, piece: u64) -> io::Result<()> {
     }
 }
 
-/// Drops the file's clean pages that nobody has mapped.
+/// Drops the file's clean pages that no process maps.
 pub(super) fn drop_cache(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
-    // Dirty pages cannot be dropped; a read-only filesystem has none, and may refuse to sync.
+    // Dirty pages cannot be dropped. A read-only filesystem has none, and may refuse to sync.
     let _ = file.sync_all();
     Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
 }

@@ -1,8 +1,7 @@
-//! Counts the i_mmap locks that starting and ending a program takes for writing, by kprobes.
+//! Counts with kprobes the i_mmap locks that a program's start and end take for writing.
 //!
-//! i_mmap_lock_write() is inline: it shows as down_write() on a semaphore that lies at a fixed
-//! distance from the tree that the next tree function of the same task gets. That distance is
-//! learnt from the trace itself.
+//! i_mmap_lock_write() is inline. It shows as down_write() on a semaphore at a fixed distance from
+//! the tree that the task's next tree function receives. The trace itself tells that distance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +14,8 @@ use super::process::Running;
 
 const TRACING: &str = "/sys/kernel/tracing";
 const LOCK: &str = "down_write";
-/// Functions that change an i_mmap tree, and which argument the tree is: to Linux 7.2, since 7.3.
+/// Functions that change an i_mmap tree, with the position of the tree among the arguments: up to
+/// Linux 7.2, and since 7.3.
 const TREE: [(&str, u32); 4] = [
     ("vma_interval_tree_insert", 2),
     ("vma_interval_tree_remove", 2),
@@ -54,7 +54,7 @@ pub(super) fn probe() -> io::Result<Vec<Locks>> {
         .collect()
 }
 
-/// The kprobes, removed when this goes out of scope.
+/// The kprobes, removed when this value is dropped.
 struct Tracing {
     directory: PathBuf,
 }
@@ -98,7 +98,7 @@ impl Tracing {
         self.write("trace", "")
     }
 
-    /// The events of task `pid` so far: whether it was a lock, and the address.
+    /// The events of task `pid` so far: whether each was a lock, and its address.
     fn events(&self, pid: u32) -> io::Result<Vec<(bool, u64)>> {
         let trace = fs::read_to_string(self.directory.join("trace"))?;
         Ok(trace.lines().filter_map(|line| event(line, pid)).collect())
@@ -121,7 +121,7 @@ fn event(line: &str, pid: u32) -> Option<(bool, u64)> {
     (task == pid.to_string()).then(|| (rest.contains(": lock: "), address))
 }
 
-/// How many of the events took the lock of a tree that was changed.
+/// How many of the events took the lock of a tree that was then changed.
 fn locks(events: &[(bool, u64)]) -> io::Result<u64> {
     let mut distances = BTreeMap::<u64, u64>::new();
     for pair in events.windows(2) {

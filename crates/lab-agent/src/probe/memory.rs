@@ -1,4 +1,4 @@
-//! How file mappings lie in memory: smaps, the page map and the flags of the pages behind it.
+//! How file mappings are mapped: smaps, the page map and the flags of the pages.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,27 +23,27 @@ impl Geometry {
         let hello = init::hello()?;
         let leaf = |bytes, what| Leaf::from_bytes(bytes).ok_or_else(|| io::Error::other(what));
         Ok(Geometry {
-            page: leaf(hello.page, "the page size is no power of two")?,
+            page: leaf(hello.page, "the page size is not a power of two")?,
             pmd: leaf(hello.pmd, "the kernel has no transparent huge pages")?,
             contpte: Leaf::from_bytes(hello.contpte),
         })
     }
 
-    /// The largest leaf that a file of so many bytes fills at least once.
+    /// The largest leaf that a file of this many bytes fills at least once.
     pub(super) fn leaf_for(&self, bytes: u64) -> Option<Leaf> {
         let leaves = std::iter::once(self.pmd).chain(self.contpte);
         leaves.into_iter().find(|leaf| leaf.bytes() <= bytes)
     }
 }
 
-/// Keeps khugepaged from copying a window in the middle of what is timed: it works once for what it
-/// has got to do, and then not again.
+/// Keeps khugepaged from copying a window during a timed run: it works once through its queue, and
+/// then no more.
 pub(super) fn quiet_khugepaged() -> io::Result<()> {
     let pause = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
     fs::write(pause, u32::MAX.to_string())
 }
 
-/// A file mapping of a process, as smaps has it.
+/// A file mapping of a process, from smaps.
 #[derive(Debug, Clone)]
 pub(super) struct MappedFile {
     pub(super) path: String,
@@ -69,7 +69,7 @@ impl MappedFile {
         })
     }
 
-    /// Bytes of whole PMD windows inside the mapping, as it was placed.
+    /// Bytes of whole PMD windows inside the mapping, at its address.
     pub(super) fn windows(&self, pmd: Leaf) -> u64 {
         if !pmd.is_aligned(self.span.start.wrapping_sub(self.offset)) {
             return 0;
@@ -85,7 +85,7 @@ pub(super) fn file_mappings(process: &Process) -> io::Result<Vec<MappedFile>> {
     Ok(maps.into_iter().filter_map(MappedFile::of).collect())
 }
 
-/// What this process has mapped over `span`, whose pages it has touched.
+/// How this process maps `span`, whose pages it has touched.
 pub(super) fn own_huge_pages(span: Span, geometry: &Geometry) -> io::Result<(HugePages, Folios)> {
     let process = Process::myself().map_err(io::Error::other)?;
     let pmd = file_mappings(&process)?
@@ -102,7 +102,7 @@ pub(super) fn own_huge_pages(span: Span, geometry: &Geometry) -> io::Result<(Hug
 const HEAD: u64 = 1 << 15;
 const TAIL: u64 = 1 << 16;
 
-/// The pages behind a span: number and flags of each, `None` where none is mapped.
+/// The pages of a span: number and flags of each, `None` if no page is mapped.
 pub(super) struct Pages {
     start: u64,
     page: Leaf,

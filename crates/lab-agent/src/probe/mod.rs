@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_lab_agent::{Cell, Outcome, Probe};
 
-/// Runs one cell; what goes wrong is its outcome.
+/// Runs one cell. An error is its outcome.
 pub(crate) fn run(cell: &Cell) -> Outcome {
     attempt(cell).unwrap_or_else(|error| Outcome::Failed(error.to_string()))
 }
@@ -42,8 +42,8 @@ fn attempt(cell: &Cell) -> io::Result<Outcome> {
     })
 }
 
-/// Where a cell puts its files: an empty directory on its place, removed with all in it when the
-/// cell ends; the place itself if nobody can write to it.
+/// The directory for a cell's files: an empty one in its place, removed with its content when the
+/// cell ends. If the place is read-only, it is the place itself.
 struct Directory {
     path: PathBuf,
     own: bool,

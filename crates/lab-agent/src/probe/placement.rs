@@ -1,4 +1,5 @@
-//! Where the kernel and the dynamic loaders place programs and libraries of each kind.
+//! The addresses at which the kernel and the dynamic loaders place programs and libraries of each
+//! kind.
 
 use std::fs;
 use std::io;
@@ -10,17 +11,17 @@ use super::memory::Geometry;
 use super::process::Running;
 use super::rungs;
 
-/// Starts of each program. By chance alone an address is aligned to 2 MiB once in 512 times.
+/// Starts of each program. By chance alone, an address is aligned to 2 MiB once in 512 times.
 const RUNS: u32 = 5;
 /// The largest alignment looked for, as an exponent: 1 GiB.
 const LARGEST: u32 = 30;
-/// p_align of programs linked without a word about it: the linker's maximum page size.
+/// p_align of programs linked without an option for it: the linker's maximum page size.
 const DEFAULT_ALIGN: u64 = if cfg!(target_arch = "aarch64") {
     64 << 10
 } else {
     4 << 10
 };
-/// p_align of those with `-2m` in their name.
+/// p_align of the programs with `-2m` in their name.
 const LARGE_ALIGN: u64 = 2 << 20;
 
 pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Placed>> {
@@ -48,7 +49,7 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Pla
     Ok(placed)
 }
 
-/// Runs `program` and looks at where `file`, it or its library, is mapped.
+/// Runs `program` and reads where `file`, the program or its library, is mapped.
 fn place(directory: &Path, program: &str, file: &str, geometry: &Geometry) -> io::Result<Placed> {
     let warmed = directory.join(file);
     if !warmed.exists() {

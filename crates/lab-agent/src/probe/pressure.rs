@@ -1,4 +1,4 @@
-//! What reclaim takes first: a file in huge folios or the same in small ones.
+//! Which file reclaim takes first: one in huge folios or the same one in small folios.
 
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Pressur
     let splits = splits()?;
     let page = geometry.page.bytes() as usize;
     let (free, available) = (meminfo("MemFree")?, meminfo("MemAvailable")?);
-    // More than is free, but no more than half of what reclaim can find.
+    // More than the free memory, but no more than half of what reclaim can find.
     let hog = free + available.saturating_sub(free) / 2;
     let hog = Region::anonymous((hog as usize).next_multiple_of(page), geometry.page)?;
     hog.dirty(page);
@@ -63,7 +63,7 @@ fn meminfo(field: &str) -> io::Result<u64> {
     number("/proc/meminfo", &format!("{field}:"), 1 << 10)
 }
 
-/// The value behind the first word `field` of a file of such lines, times `unit`.
+/// The value after the first word `field` in a file of such lines, times `unit`.
 fn number(path: &str, field: &str, unit: u64) -> io::Result<u64> {
     let text = fs::read_to_string(path)?;
     let value = text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Programs that are kept running while their mappings are looked at.
+//! Programs that keep running while their mappings are inspected.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,12 +12,12 @@ use procfs::process::Process;
 
 use super::memory::{Geometry, MappedFile, Pages, file_mappings};
 
-/// A running program, killed when this goes out of scope.
+/// A running program, killed when this value is dropped.
 pub(super) struct Running(Child);
 
 impl Running {
-    /// Starts one of the synthetic programs, and returns when it says that it is up. Libraries are
-    /// taken from its own directory first.
+    /// Starts one of the synthetic programs, and returns when it reports that it has started. Its
+    /// own directory is searched first for libraries.
     pub(super) fn start(program: &Path, libraries: &Path) -> io::Result<Running> {
         let mut command = Command::new(program);
         let mut running = Running(search(&mut command, libraries).spawn()?);
@@ -29,7 +29,7 @@ impl Running {
     }
 
     /// Starts the compiler, which waits for its input, and returns when its text is mapped: a
-    /// process is there before the kernel has mapped its new program.
+    /// process exists before the kernel has mapped its new program.
     pub(super) fn start_compiler(cc1: &Path) -> io::Result<Running> {
         let mut command = Command::new(cc1);
         command.args(["-quiet", "-ffreestanding", "-o", "/dev/null", "-"]);
@@ -66,20 +66,20 @@ impl Running {
         }
     }
 
-    /// Faults every page of its text of `file` into its address space: reading another process's
-    /// memory handles the fault there, by its mapping.
+    /// Faults every page of its text of `file` into its address space. The kernel handles a read of
+    /// another process's memory as a fault there, by its mapping.
     pub(super) fn touch_text(&self, file: &Path, page: Leaf) -> io::Result<()> {
         let memory = File::open(format!("/proc/{}/mem", self.0.id()))?;
         for mapping in self.text(file)? {
             for address in (mapping.span.start..mapping.span.end).step_by(page.bytes() as usize) {
-                // The last pages of a mapping may lie behind the end of the file.
+                // The last pages of a mapping may lie beyond the end of the file.
                 let _ = memory.read_at(&mut [0], address);
             }
         }
         Ok(())
     }
 
-    /// What its text of `file` is mapped by.
+    /// How its text of `file` is mapped.
     pub(super) fn huge_pages(&self, file: &Path, geometry: &Geometry) -> io::Result<HugePages> {
         let mut found = HugePages::default();
         for mapping in self.text(file)? {

@@ -15,7 +15,7 @@ use super::process::Running;
 use super::rungs::{SMALL, warm};
 
 const COMPILER: &str = "cc1";
-/// Far above what a compile takes under an emulator; the lab bounds the whole boot.
+/// Far above the time of a compile under an emulator. The lab limits the whole boot.
 const LIMIT: Duration = Duration::from_secs(600);
 const LIBRARY: &str = "libgccjit.so.0";
 
@@ -40,7 +40,7 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Tex
         .collect()
 }
 
-/// What the command makes of the compiler's file.
+/// The result of the command on the compiler's file.
 pub(super) fn warm_command(directory: &Path, geometry: &Geometry) -> io::Result<Warmed> {
     let file = fresh(directory, COMPILER)?;
     let (text, possible, cold) = look(&file, directory, geometry)?;
@@ -58,8 +58,8 @@ pub(super) fn warm_command(directory: &Path, geometry: &Geometry) -> io::Result<
     })
 }
 
-/// One short compilation with text in small folios, one with warm text; each after one that is not
-/// counted.
+/// One short compilation with text in small folios, one with warm text; each follows one that is
+/// not counted.
 pub(super) fn compile(directory: &Path, geometry: &Geometry) -> io::Result<Compile> {
     quiet_khugepaged()?;
     let cc1 = fresh(directory, COMPILER)?;
@@ -92,7 +92,7 @@ pub(super) fn compile(directory: &Path, geometry: &Geometry) -> io::Result<Compi
     })
 }
 
-/// A copy of the program in small folios on disk, none of it in the page cache.
+/// A copy of the program on disk, written in small pieces, with no page in the page cache.
 fn fresh(directory: &Path, name: &str) -> io::Result<PathBuf> {
     let file = directory.join(name);
     if !file.exists() {
@@ -102,8 +102,8 @@ fn fresh(directory: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(file)
 }
 
-/// Starts the program and reads all its text: bytes of text, those in whole windows as placed, and
-/// how they are mapped.
+/// Starts the program and reads all its text. Returns the bytes of text, those in whole windows at
+/// their addresses, and how they are mapped.
 fn look(file: &Path, directory: &Path, geometry: &Geometry) -> io::Result<(u64, u64, HugePages)> {
     let running = match file.ends_with(COMPILER) {
         true => Running::start_compiler(file)?,

@@ -1,5 +1,5 @@
-//! What `hugetext promote` does to a program that sleeps, polls, forks, takes signals and executes all
-//! its text in every thread, and checks every answer (the example `busy` of hugetext-host).
+//! The effect of `hugetext promote` on the example `busy` of hugetext-host. In every thread, that
+//! program sleeps, polls, forks, takes signals, executes all its text, and checks every answer.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ const PROGRAM: &str = "busy";
 const THREADS: &str = "6";
 /// Bytes of text that the program executes in every round.
 const TEXT: u64 = 8 << 20;
-/// Rounds after which every thread is asked whether all is well: an emulated processor takes seconds
-/// for that. What goes wrong in between is not forgotten.
+/// Number of rounds after which every thread is asked for errors: the answer takes seconds on an
+/// emulated processor. An error in between is remembered.
 const ASKED: u32 = 25;
 
 /// Once by each backend.
@@ -24,7 +24,7 @@ pub(super) fn probe(directory: &Path) -> io::Result<Promoted> {
     let collapse = promote(&busy, &["--backend", "collapse"])?;
     let well = busy.is_well();
     drop(busy);
-    // Collapsed pages would stay huge, and leave nothing to do: another inode.
+    // Collapsed pages would stay huge and leave no work, so the program gets another inode.
     std::fs::remove_file(&program)?;
     let found = there_and_back(&place(directory)?, 1)?;
     Ok(Promoted {
@@ -39,8 +39,8 @@ pub(super) fn rounds(directory: &Path) -> io::Result<Promoted> {
     there_and_back(&place(directory)?, ROUNDS)
 }
 
-/// The program, laid out by `hugetext fix` so that its text can be collapsed, none of it in the page
-/// cache: fix leaves it in huge folios.
+/// The program, laid out by `hugetext fix` so that its text can be collapsed, and dropped from the
+/// page cache, because fix leaves it in huge folios.
 fn place(directory: &Path) -> io::Result<PathBuf> {
     let program = directory.join(PROGRAM);
     let mut fix = hugetext("fix");
@@ -102,7 +102,7 @@ fn promote(busy: &Busy, arguments: &[&str]) -> io::Result<Attempt> {
     command.args(arguments).arg(pid.to_string());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = command.spawn()?;
-    // Ahead of the busy threads: of one emulated processor it would get a seventh.
+    // It needs priority over the busy threads: it would get a seventh of one emulated processor.
     setpriority_process(Some(Pid::from_child(&running)), -20)?;
     let output = running.wait_with_output()?;
     let said = [output.stdout, output.stderr].concat();
@@ -113,7 +113,7 @@ fn promote(busy: &Busy, arguments: &[&str]) -> io::Result<Attempt> {
     })
 }
 
-/// Bytes of the process's executable mappings that PMD leaves map, whatever lies behind them.
+/// Bytes of the process's executable mappings that PMD leaves map, of any origin.
 fn huge_text(pid: u32) -> io::Result<u64> {
     let maps = Process::new(pid as i32).and_then(|process| process.smaps());
     let maps = maps.map_err(io::Error::other)?;
@@ -125,7 +125,7 @@ fn huge_text(pid: u32) -> io::Result<u64> {
     Ok(bytes.sum())
 }
 
-/// The running program, killed when this goes out of scope.
+/// The running program, killed when this value is dropped.
 struct Busy {
     child: Child,
     input: Option<ChildStdin>,
@@ -157,13 +157,13 @@ impl Busy {
         match line.starts_with(word) {
             true => Ok(()),
             false => Err(io::Error::other(format!(
-                "the program said '{}'",
+                "the program printed '{}'",
                 line.trim()
             ))),
         }
     }
 
-    /// Every thread has done its rounds since, and found nothing wrong.
+    /// Checks that every thread has done its rounds since, and found no error.
     fn is_well(&mut self) -> io::Result<()> {
         if let Some(input) = &mut self.input {
             input.write_all(b"\n")?;
@@ -176,7 +176,7 @@ impl Busy {
         self.expect("done ")?;
         match self.child.wait()?.success() {
             true => Ok(()),
-            false => Err(io::Error::other("the program failed at its end")),
+            false => Err(io::Error::other("the program ended with an error")),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn probe(geometry: &Geometry) -> io::Result<Mprotect> {
     })
 }
 
-/// T1: huge folios whose PMD leaf was split by protecting a page of each.
+/// T1: huge folios whose PMD leaf was split by protecting one page of each.
 fn pte_mapped(geometry: &Geometry) -> io::Result<u64> {
     let memory = Written::in_huge_pages(BYTES, geometry.page, geometry.pmd)?;
     let huge = in_folios(&memory, geometry, geometry.pmd)?;
@@ -39,7 +39,7 @@ fn pte_mapped(geometry: &Geometry) -> io::Result<u64> {
     nanoseconds(&memory)
 }
 
-/// T2: folios of 64 KiB, where the kernel can be told to make them (Linux 6.8).
+/// T2: folios of 64 KiB, if the kernel can be told to make them (Linux 6.8).
 fn folios_of_64k(geometry: &Geometry) -> io::Result<Option<u64>> {
     let sizes = Path::new("/sys/kernel/mm/transparent_hugepage");
     let setting: PathBuf = sizes.join("hugepages-64kB/enabled");
@@ -55,13 +55,13 @@ fn folios_of_64k(geometry: &Geometry) -> io::Result<Option<u64>> {
     }
 }
 
-/// Bytes of it that lie in folios of a size, at least.
+/// The bytes of it that must lie in folios of a size.
 fn in_folios(memory: &Written, geometry: &Geometry, size: Leaf) -> io::Result<u64> {
     let pages = Pages::of("self", memory.region().span(), geometry.page)?;
     Ok(pages.in_blocks(size))
 }
 
-/// The least of three: what else runs in the guest only adds.
+/// The minimum of three: other work in the guest only adds time.
 fn nanoseconds(memory: &Written) -> io::Result<u64> {
     let mut least = u64::MAX;
     for _ in 0..3 {

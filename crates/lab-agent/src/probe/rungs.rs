@@ -13,12 +13,12 @@ use super::files;
 use super::memory::{Geometry, MappedFile, own_huge_pages};
 use super::process::Running;
 
-/// The synthetic program whose text is collapsed while it runs: not position-independent, so its
-/// windows are those of its file.
+/// The synthetic program whose text is collapsed while it runs. It is not position-independent, so
+/// its windows are those of its file.
 const PROGRAM: &str = "exec-2m";
 
-/// Pieces that a file is written in where its folios shall be small: no more than a pipe or a
-/// package manager writes at once.
+/// Sizes of the writes that give a file small folios: no more than a pipe or a package manager
+/// writes at once.
 pub(super) const SMALL: u64 = 16 << 10;
 
 /// Tries each rung.
@@ -51,8 +51,7 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Run
     Ok(found)
 }
 
-/// The rungs for the text of a running program. None where the synthetic program's text has no
-/// window.
+/// The rungs for the text of a running program; none if the synthetic program's text has no window.
 fn in_use(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
     let program = directory.join(PROGRAM);
     let source = Path::new(PROGRAMS).join(PROGRAM);
@@ -88,7 +87,7 @@ fn collapse_remote(running: &Running, program: &Path, geometry: &Geometry) -> io
     advise_process(pidfd, &spans, Advice::Collapse).map(drop)
 }
 
-/// Does what the rung says, leaving the page cache as it made it.
+/// Carries out the rung, and leaves the page cache in the resulting state.
 pub(super) fn climb(name: RungName, path: &Path, geometry: &Geometry) -> io::Result<()> {
     match name {
         RungName::Plain => map(path, geometry).map(drop)?,
@@ -109,15 +108,15 @@ pub(super) fn climb(name: RungName, path: &Path, geometry: &Geometry) -> io::Res
     Ok(())
 }
 
-/// Gets the file into folios of the largest leaf that it can fill, by the first rung that does, in
-/// the order in which `hugetext warm` tries them. Returns that rung.
+/// Brings the file into folios of the largest leaf that it can fill, by the first rung that works,
+/// in the order of `hugetext warm`. Returns that rung.
 pub(super) fn warm(path: &Path, geometry: &Geometry) -> io::Result<Option<RungName>> {
     let Some(leaf) = geometry.leaf_for(fs::metadata(path)?.len()) else {
         return Ok(None);
     };
     for name in [RungName::Collapse, RungName::Readahead, RungName::Write] {
         files::drop_cache(path)?;
-        // A refusal shows in what is found.
+        // A refusal shows in the result.
         let _ = climb(name, path, geometry);
         let (found, _) = own_huge_pages(map(path, geometry)?.addresses(), geometry)?;
         let enough = if leaf == geometry.pmd {
@@ -144,14 +143,14 @@ pub(super) fn mapping(path: &Path, geometry: &Geometry) -> io::Result<FileMappin
     )
 }
 
-/// The same, and touched.
+/// The same windows, touched.
 pub(super) fn map(path: &Path, geometry: &Geometry) -> io::Result<FileMapping> {
     let mapping = mapping(path, geometry)?;
     mapping.touch(mapping.range())?;
     Ok(mapping)
 }
 
-/// What a plain mapping gets now.
+/// How a plain mapping maps the file now.
 fn found(
     name: RungName,
     error: Option<io::Error>,

@@ -25,7 +25,8 @@ pub(super) fn filesystem_header() -> Vec<&'static str> {
         .collect()
 }
 
-/// What a probe found for the kernel of `boot`: there, or on the other flavour of its version.
+/// The results of a probe for the kernel of `boot`: in that boot, or on the other flavour of the
+/// version.
 fn on<'b>(boot: &'b Boot, stock: &[&'b Boot], fs: Fs, probe: Probe) -> Option<&'b Outcome> {
     let other = KernelId {
         flavour: match boot.kernel.flavour {
@@ -50,7 +51,7 @@ pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
         .collect()
 }
 
-/// The strongest rung that worked, in the words of the introduction.
+/// The strongest rung that worked, in the words of the document's introduction.
 fn strongest(rungs: &[Rung]) -> String {
     let share = |name| {
         let rung = rungs.iter().find(|rung| rung.name == name)?;
@@ -84,7 +85,7 @@ fn strongest(rungs: &[Rung]) -> String {
     }
 }
 
-/// A rule, as a reader wants it.
+/// A rule in words.
 pub(super) fn rule(rule: &Row) -> Vec<String> {
     let what = match rule.topic {
         Topic::PieAlignment => "a PIE starts at a multiple of its largest p_align",
@@ -112,7 +113,7 @@ pub(super) fn rule(rule: &Row) -> Vec<String> {
     ]
 }
 
-/// What could be done to running programs, and how often if there was a boot for that.
+/// What could be done to running programs, and how often if a boot tried it repeatedly.
 pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
     let rung = |name| {
         list(boot, Probe::Rungs, |outcome| {
@@ -142,7 +143,7 @@ pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
     ]
 }
 
-/// The filesystems on which something holds, of those on which `found` can tell.
+/// The filesystems on which something holds, among those on which `found` can tell.
 fn list(boot: &Boot, probe: Probe, found: impl Fn(&Outcome) -> Option<bool>) -> String {
     let tell = |fs: Fs| Some((fs, found(boot.outcome(fs.name(), Thp::Madvise, probe)?)?));
     let told: Vec<(Fs, bool)> = Fs::ALL
@@ -162,7 +163,7 @@ fn list(boot: &Boot, probe: Probe, found: impl Fn(&Outcome) -> Option<bool>) -> 
     }
 }
 
-/// The usual folio of a file that was read in, and of the same warmed.
+/// The usual folio of a file that was read, and of the same file when warm.
 pub(super) fn sizes(boot: &Boot) -> Vec<String> {
     let usual = |folios: &Folios| {
         folios
@@ -201,7 +202,7 @@ pub(super) fn placement(boot: &Boot) -> Vec<String> {
         .into_iter()
         .filter_map(|fs| Some((fs, on(fs)?)))
         .collect();
-    // The least over all filesystems: what does not come from one of them.
+    // The minimum over all filesystems: the part of the cost that comes from none of them.
     let least = |kind: &str, loader: Option<&str>, large: bool| {
         let of = |one: &&Placed| {
             one.kind == kind && one.loader.as_deref() == loader && (one.p_align == 2 << 20) == large
@@ -296,12 +297,12 @@ pub(super) fn modes(boots: &[Boot]) -> String {
     }
 }
 
-/// Which file lost more, in a sentence.
+/// One sentence that tells which file lost more.
 pub(super) fn pressure_verdict(boots: &[&Boot]) -> String {
     let found = boots.iter().flat_map(|boot| boot.outcomes(Probe::Pressure));
     let (mut runs, mut huge, mut small, mut split) = (0, 0, 0, 0);
     for (_, outcome) in found {
-        // Where nothing was huge, nothing can be compared.
+        // If nothing was huge, nothing can be compared.
         if let Outcome::Pressure(found) = outcome
             && found.huge_before > 0
         {
@@ -344,7 +345,7 @@ pub(super) fn times(boot: &Boot) -> Vec<String> {
             Outcome::Mprotect(times) => Some(times),
             _ => None,
         });
-    // On xfs, if it is there: it has held huge folios for longer.
+    // On xfs, if it is measured: it has held huge folios for longer.
     let compile = [Fs::Xfs, Fs::Ext4].into_iter().find_map(|fs| {
         match boot.outcome(fs.name(), Thp::Madvise, Probe::Compile) {
             Some(Outcome::Compile(found)) => Some((fs, found)),
