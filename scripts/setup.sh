@@ -168,7 +168,8 @@ named() {
 missing='' unknown=''
 # A plain assignment, so that an unknown task ends the script.
 wanted=$(packages "$@")
-for package in $(echo "$wanted" | sort -u); do
+# shellcheck disable=SC2086 # lists of names
+for package in $(printf '%s\n' $wanted | sort -u); do
     name=$(named "$package")
     if [ -z "$name" ]; then
         unknown="$unknown $package"

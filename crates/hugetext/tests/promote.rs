@@ -147,6 +147,29 @@ fn an_owner_who_is_not_root_maps_back_too() {
 }
 
 #[test]
+fn two_at_once_wait_for_each_other() {
+    let Some(compiler) = Sleeper::compiler() else {
+        return;
+    };
+    let pid = compiler.pid();
+    for _ in 0..5 {
+        for arguments in [&["--backend", "remap"][..], &["--revert"]] {
+            let start = || {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+                command.arg("promote").args(arguments).arg(&pid);
+                command.stdout(Stdio::null()).stderr(Stdio::piped());
+                command.spawn().unwrap()
+            };
+            for child in [start(), start()] {
+                let said = stderr(&child.wait_with_output().unwrap());
+                assert!(!said.contains("not permitted"), "{said}");
+                assert!(!said.contains("traced by"), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_dry_run_tells_what_is_done_then() {
     let Some(compiler) = Sleeper::compiler() else {
         return;

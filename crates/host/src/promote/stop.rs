@@ -163,7 +163,13 @@ impl<'t> Stopped<'t> {
                 Err(nix::Error::EPERM) if self.has_ended(tid) => {
                     self.ended.insert(tid);
                 }
-                Err(error) => return Err(Refusal::from(io::Error::from(error)).into()),
+                Err(error) => {
+                    let tracer = self.status(tid).and_then(|status| status.tracer());
+                    return Err(match tracer {
+                        Some(by) => Refusal::Traced { by }.into(),
+                        None => Refusal::from(io::Error::from(error)).into(),
+                    });
+                }
             }
         }
         Ok(seized)

@@ -26,6 +26,9 @@ pub enum Refusal {
     /// It is exiting, or has and waits to be reaped.
     #[error("exiting")]
     Exiting,
+    /// Its first thread has ended and others run on.
+    #[error("its first thread has ended, so /proc does not say what the others map")]
+    Headless,
     /// A kernel thread.
     #[error("a kernel thread: it maps no program")]
     KernelThread,
@@ -111,12 +114,21 @@ impl Target {
             .map_err(|error| Refusal::from(io::Error::from(error)))?;
         let status = Status::read(&format!("/proc/{pid}/status"))?;
         if status.is_ending() {
-            return Err(Refusal::Exiting);
+            let lives = |tid: &i32| {
+                let status = Status::read(&format!("/proc/{pid}/task/{tid}/status"));
+                status.is_ok_and(|status| !status.is_ending())
+            };
+            return Err(
+                match threads(pid).map_err(Refusal::from)?.iter().any(lives) {
+                    true => Refusal::Headless,
+                    false => Refusal::Exiting,
+                },
+            );
         }
         if status.field("VmSize").is_none() {
             return Err(Refusal::KernelThread);
         }
-        if let Some(by) = status.number("TracerPid").filter(|by| *by != 0) {
+        if let Some(by) = status.tracer() {
             return Err(Refusal::Traced { by });
         }
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
@@ -412,6 +424,11 @@ impl Status {
     /// The letter of its state: R, S, D, T, t, Z, X, I.
     pub(super) fn state(&self) -> Option<char> {
         self.field("State")?.chars().next()
+    }
+
+    /// The thread that traces it.
+    pub(super) fn tracer(&self) -> Option<i32> {
+        self.number("TracerPid").filter(|by| *by != 0)
     }
 
     pub(super) fn is_ending(&self) -> bool {

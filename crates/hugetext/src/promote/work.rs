@@ -1,6 +1,6 @@
 //! The work on one process: decide, collapse, remap, and check the result.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hugetext_host::{
     Advice, Copies, Mappings, Mounts, Outcome, Refusal, SwapError, Target, advise_process,
@@ -19,6 +19,10 @@ const ATTEMPTS: u32 = 5;
 /// The same for the collapse of one window.
 const COLLAPSE_ATTEMPTS: u32 = 20;
 
+/// How long a process is waited for that another hugetext has stopped, and how long at a time.
+const PATIENCE: Duration = Duration::from_secs(2);
+const NAP: Duration = Duration::from_millis(2);
+
 /// Why a process was left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotDone {
@@ -33,7 +37,7 @@ pub(super) enum NotDone {
 /// Carries out the change in one process.
 pub(super) fn process(pid: i32, job: Job, copies: &mut Copies) -> Result<Process, NotDone> {
     let begun = Instant::now();
-    let target = Target::open(pid).map_err(SwapError::from)?;
+    let target = repeat(|| Target::open(pid).map_err(SwapError::from))?;
     let mut process = Process::new(pid, process_name(pid), text(pid)?);
     if job.revert {
         back(&target, job, &mut process)?;
@@ -183,22 +187,35 @@ fn back(target: &Target, job: Job, process: &mut Process) -> Result<(), SwapErro
     Ok(())
 }
 
-/// Repeats an attempt that failed because of the momentary activity of the process.
+/// Repeats an attempt that failed because of what the process was doing just then, or because another
+/// hugetext had stopped it, which takes milliseconds.
 fn repeat<T>(mut attempt: impl FnMut() -> Result<T, SwapError>) -> Result<T, SwapError> {
+    let begun = Instant::now();
     let mut left = ATTEMPTS;
     loop {
-        left -= 1;
         match attempt() {
+            Err(SwapError::Refusal(Refusal::Traced { by }))
+                if begun.elapsed() < PATIENCE && is_ours(by) =>
+            {
+                std::thread::sleep(NAP);
+                continue;
+            }
             Err(
                 SwapError::NoThread
                 | SwapError::DidNotStop { .. }
                 | SwapError::Moved { .. }
                 | SwapError::Changed { .. }
                 | SwapError::FileChanged,
-            ) if left > 0 => {}
+            ) if left > 1 => left -= 1,
             outcome => return outcome,
         }
     }
+}
+
+/// Whether a thread is one of hugetext, or has ended since.
+fn is_ours(thread: i32) -> bool {
+    let name = process_name(thread);
+    name.is_empty() || name == process_name(std::process::id().cast_signed())
 }
 
 fn refusal(error: std::io::Error) -> SwapError {
