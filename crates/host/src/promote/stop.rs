@@ -163,12 +163,15 @@ impl<'t> Stopped<'t> {
                 Err(nix::Error::EPERM) if self.has_ended(tid) => {
                     self.ended.insert(tid);
                 }
-                Err(error) => {
+                Err(_) => {
                     let tracer = self.status(tid).and_then(|status| status.tracer());
-                    return Err(match tracer {
-                        Some(by) => Refusal::Traced { by }.into(),
-                        None => Refusal::from(io::Error::from(error)).into(),
-                    });
+                    if let Some(by) = tracer {
+                        return Err(Refusal::Traced { by }.into());
+                    }
+                    // A tracer may have let it go since.
+                    let again = ptrace::seize(NixPid::from_raw(tid), OPTIONS);
+                    again.map_err(|error| Refusal::from(io::Error::from(error)))?;
+                    seized.push(tid);
                 }
             }
         }
