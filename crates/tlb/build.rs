@@ -1,6 +1,6 @@
-//! Builds the QEMU plugin, which this crate embeds: so an installed `hugetext` is one file and
-//! cannot lose its plugin. Cargo has no stable way to depend on another crate's cdylib, and the
-//! plugin is two hundred lines without dependencies, so one call of the compiler does it.
+//! Builds the QEMU plugin, which this crate embeds, so that an installed `hugetext` is one file and
+//! cannot lose its plugin. Cargo has no stable way to depend on another crate's cdylib. The plugin
+//! is two hundred lines without dependencies, so one call of the compiler builds it.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     println!("cargo::rerun-if-changed={}", source.display());
     println!("cargo::rerun-if-changed=src/wire.rs");
 
-    // QEMU loads it, so it must be of QEMU's libc: a static command for musl goes without.
+    // QEMU loads the plugin, so both need the same libc: a static command for musl has no plugin.
     let plugin = Path::new(&variable("OUT_DIR")).join("plugin.so");
     if variable("CARGO_CFG_TARGET_ENV") == "musl" {
         return match std::fs::write(&plugin, []) {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             "cdylib",
         ])
         .args(["--edition", "2024", "--target", &variable("TARGET")])
-        // Its speed is the speed of the measurement, whatever the profile of the command.
+        // The plugin's speed decides the speed of the measurement, so it is always optimised.
         .args([
             "-C",
             "opt-level=3",

@@ -1,9 +1,9 @@
 //! QEMU TCG plugin for user-mode emulation: writes the pages that a program executes, in order, to
 //! a pipe, in the frames of `wire.rs`.
 //!
-//! The work is done once per translation block: a block lies in one page, or its last instruction
-//! reaches into the next, so its instruction count and its one or two pages are known when it is
-//! translated and travel as the callback's argument. A block that faults half-way is counted
+//! Most work is done once per translation block. A block lies in one page, or its last instruction
+//! extends into the next, so its instruction count and its one or two pages are known when it is
+//! translated. They are passed as the callback's argument. A block that faults half-way is counted
 //! whole.
 //!
 //! Arguments: `fd=N`, the pipe.
@@ -19,9 +19,9 @@ use std::sync::OnceLock;
 
 use trace::{Block, Recorder};
 
-/// The plugin interface this is written for: version 1, QEMU 6.0 to 8.2. QEMU 9 and later refuse
-/// it, though every function used here is still the same there; so the number is set to what the
-/// program that loads the plugin asks for (see [`negotiate`]).
+/// The version of the plugin interface: version 1, QEMU 6.0 to 8.2. QEMU 9 and later refuse it,
+/// although every function used here is the same there. Therefore the number is set to the one that
+/// the program that loads the plugin asks for (see [`negotiate`]).
 #[unsafe(no_mangle)]
 pub static mut qemu_plugin_version: c_int = 1;
 
@@ -35,7 +35,7 @@ static NEGOTIATE: extern "C" fn() = negotiate;
 extern "C" fn negotiate() {
     let wanted = std::env::var("HUGETEXT_PLUGIN_API").ok();
     if let Some(version) = wanted.and_then(|text| text.parse().ok()) {
-        // SAFETY: the dynamic loader runs initialisers before dlopen returns, so nobody else can
+        // SAFETY: the dynamic loader runs initialisers before dlopen returns, so no other code can
         // read or write the variable yet.
         unsafe { qemu_plugin_version = version };
     }

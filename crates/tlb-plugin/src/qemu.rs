@@ -1,5 +1,5 @@
 //! The part of QEMU's plugin interface that is used here (include/qemu/qemu-plugin.h, the same in
-//! versions 1 to 4 of the interface), and what is read through its pointers.
+//! versions 1 to 4 of the interface), and the data read through its pointers.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -52,7 +52,7 @@ unsafe extern "C" {
     fn qemu_plugin_insn_haddr(instruction: *const Instruction) -> *mut c_void;
 }
 
-/// What is worth knowing of a translation block.
+/// The facts about a translation block that are used here.
 pub struct Shape {
     /// Instructions in it, at least 1.
     pub instructions: usize,
@@ -60,7 +60,7 @@ pub struct Shape {
     pub start: u64,
     /// Guest address of its last byte.
     pub last: u64,
-    /// What to add to a guest address to get the address in this process.
+    /// The difference between an address in this process and the guest address.
     pub guest_base: u64,
     /// The bytes of its last instruction.
     pub ending: Vec<u8>,
@@ -90,7 +90,7 @@ pub unsafe fn shape(block: *const TranslationBlock) -> Option<Shape> {
     }
 }
 
-/// The strings of an argument vector, those that are not UTF-8 left out.
+/// The strings of an argument vector, without those that are not UTF-8.
 ///
 /// # Safety
 /// `argv` points to `argc` valid C strings.

@@ -1,4 +1,4 @@
-//! Records: which pages each thread executes, and what file each page is of.
+//! Records the pages that each thread executes, and the file of each page.
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::qemu::Shape;
 use crate::wire::{ANONYMOUS, Kind, MAX_PAYLOAD, PAGE_SHIFT, header};
 
-/// Threads that can be alive at a time; QEMU uses the numbers of ended ones again.
+/// Maximum number of threads alive at a time; QEMU reuses the numbers of ended ones.
 const THREADS: usize = 4096;
-/// Pages a thread gathers before it writes.
+/// Pages that a thread collects before it writes.
 const RUN: usize = MAX_PAYLOAD / 4;
 /// Bits in a [`Block`]'s word: of a page number, of an instruction count (QEMU ends a block after
 /// 512), and of [`Block::repeat`].
@@ -22,14 +22,14 @@ const PAGE_BITS: u32 = 24;
 const COUNT_BITS: u32 = 10;
 const REPEAT_BITS: u32 = 6;
 
-/// What the execution of a translation block means: its instructions, and its pages in order.
+/// The effect of executing a translation block: its instructions, and its pages in order.
 #[derive(Clone, Copy)]
 pub struct Block {
     instructions: u64,
-    /// Not 0 if it ends with a repeated string instruction, one value for each place of that in 32
-    /// bytes. QEMU jumps back to the instruction for each turn, so that a block of this one
-    /// instruction after a block that ended with it is another turn; the processor executes, and
-    /// counts, one instruction.
+    /// Nonzero if the block ends with a repeated string instruction, with one value for each
+    /// address of that instruction in 32 bytes. QEMU jumps back to the instruction for each turn,
+    /// so a block of this one instruction after a block that ended with it is another turn. The
+    /// processor executes, and counts, one instruction.
     repeat: u32,
     first: u32,
     second: u32,
@@ -40,7 +40,7 @@ const FIRST: u32 = REPEAT + REPEAT_BITS;
 const REPEAT: u32 = COUNT_BITS;
 
 impl Block {
-    /// Packed into 64 bits.
+    /// The block packed into 64 bits.
     pub fn word(self) -> u64 {
         u64::from(self.second) << SECOND
             | u64::from(self.first) << FIRST
@@ -59,7 +59,8 @@ impl Block {
     }
 }
 
-/// What [`Block::repeat`] is for a block that ends with these bytes, the last of them at `last`.
+/// The value of [`Block::repeat`] for a block that ends with these bytes, the last of them at
+/// `last`.
 fn repeat(ending: &[u8], last: u64) -> u32 {
     match is_repeated_string(ending) {
         true => 1 | (last as u32 & 31) << 1,
@@ -83,7 +84,7 @@ fn is_repeated_string(instruction: &[u8]) -> bool {
         && matches!(opcode, 0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf)
 }
 
-/// One thread's part, touched by that thread only (see [`Recorder::executed`]).
+/// One thread's part. Only that thread accesses it (see [`Recorder::executed`]).
 struct Thread {
     number: u32,
     instructions: u64,
@@ -92,13 +93,13 @@ struct Thread {
     run: Vec<u32>,
 }
 
-/// Shared by all threads, under a lock, and touched only when a block is translated or a run is
-/// full.
+/// The state that all threads share, under a lock. It is accessed only when a block is translated
+/// or a run is full.
 struct Shared {
     pipe: Option<File>,
     /// Device and inode of the pipe: the guest shares the table of files and may have closed it.
     identity: (u64, u64),
-    /// The recording process: a forked child must not write.
+    /// The recording process. A forked child must not write.
     process: u32,
     maps: Vec<Mapping>,
     objects: HashMap<String, u32>,
@@ -106,7 +107,7 @@ struct Shared {
     threads: u32,
 }
 
-/// A line of /proc/self/maps: addresses in this process, and the file under them.
+/// A line of /proc/self/maps: addresses in this process, and the file mapped there.
 struct Mapping {
     start: u64,
     end: u64,
@@ -114,7 +115,7 @@ struct Mapping {
     path: Option<String>,
 }
 
-/// The one recorder of the process.
+/// The only recorder of the process.
 pub struct Recorder {
     shared: Mutex<Shared>,
     threads: Box<[AtomicPtr<UnsafeCell<Thread>>]>,
@@ -131,7 +132,8 @@ impl Recorder {
     pub fn new(fd: i32, target: &str) -> Option<Recorder> {
         // SAFETY: the program that starts QEMU opened the descriptor for the plugin alone.
         let inherited = unsafe { File::from_raw_fd(fd) };
-        // A duplicate is closed on exec, so that what the guest executes does not hold the pipe.
+        // A duplicate is closed on exec, so that programs that the guest executes do not hold the
+        // pipe.
         let pipe = inherited.try_clone().ok()?;
         let metadata = pipe.metadata().ok()?;
         let shared = Shared {
@@ -156,7 +158,7 @@ impl Recorder {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What executing a block of this shape will mean.
+    /// The effect of executing a block of this shape.
     pub fn block(&self, shape: &Shape) -> Block {
         let mut shared = self.shared();
         if self.stale.swap(false, Ordering::Relaxed) {
@@ -194,7 +196,7 @@ impl Recorder {
             cell = self.start_thread(slot);
         }
         // SAFETY: a pointer that is not null came from Box::into_raw and is freed by its own thread
-        // only (thread_ended), or never; nobody else looks at it while this thread runs.
+        // only (thread_ended), or never; no other thread reads it while this thread runs.
         let thread = unsafe { &mut *(*cell).get() };
         let turn = block.repeat != 0 && block.instructions == 1;
         if turn && block.repeat == thread.repeat && block.second == thread.last {
@@ -254,7 +256,7 @@ impl Recorder {
         }
     }
 
-    /// Writes what is left of a thread, and forgets it.
+    /// Writes the remaining pages of a thread, and forgets the thread.
     ///
     /// # Safety
     /// As [`Recorder::executed`], or no other thread runs.
@@ -274,7 +276,7 @@ impl Recorder {
             .write(Kind::Thread, thread.number, &instructions);
     }
 
-    /// Writes what is left of every thread, and the last frame.
+    /// Writes the remaining pages of every thread, and the last frame.
     ///
     /// # Safety
     /// No other thread runs.
@@ -306,7 +308,7 @@ impl Shared {
         number
     }
 
-    /// The file under an address of this process, and the offset there; or the guest's address.
+    /// The file at an address of this process, with the offset there; or the guest's address.
     fn file(&mut self, address: u64, guest: u64) -> (u32, u64) {
         let below = self
             .maps
@@ -328,7 +330,8 @@ impl Shared {
         (next, offset)
     }
 
-    /// Writes a frame; stops for good when the pipe is gone or is another file by now.
+    /// Writes a frame. Recording stops for good when the pipe is gone or its descriptor is another
+    /// file.
     fn write(&mut self, kind: Kind, id: u32, payload: &[u8]) {
         if self.process != std::process::id() {
             return;
@@ -340,14 +343,14 @@ impl Shared {
             .metadata()
             .is_ok_and(|found| (found.dev(), found.ino()) == self.identity);
         if !same || pipe.write_all(&frame).is_err() {
-            // Not dropped: that would close a descriptor that may be the guest's.
+            // It is not dropped, because that would close a descriptor that may be the guest's.
             std::mem::forget(self.pipe.take());
         }
     }
 }
 
 /// The numbers of mmap, munmap, mremap and shmat (arch/*/include/uapi/asm/unistd*.h). A guest of
-/// another architecture is taken to have mapped its files before it runs code from them.
+/// another architecture is assumed to have mapped its files before it runs code from them.
 fn mapping_calls(target: &str) -> [i64; 4] {
     match target {
         "x86_64" => [9, 11, 25, 30],

@@ -5,13 +5,13 @@ use hugetext_leaf::Leaf;
 /// The shape of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Entries in all, a multiple of `ways`.
+    /// Total number of entries, a multiple of `ways`.
     pub entries: u32,
-    /// Entries of a set; equal to `entries` where the array is fully associative. The number of
+    /// Entries of a set; equal to `entries` if the array is fully associative. The number of
     /// sets is a power of two.
     pub ways: u32,
-    /// The sizes an entry can have, in bytes, ascending. A translation of a size that is not among
-    /// them is held as pieces of the next smaller one.
+    /// The possible sizes of an entry in bytes, ascending. A translation of another size is held as
+    /// pieces of the next smaller one.
     pub holds: &'static [Leaf],
 }
 
@@ -27,7 +27,7 @@ impl Shape {
     }
 }
 
-/// Where an address belongs in an array.
+/// The position of an address in an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     set: u32,
@@ -36,8 +36,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of the entry of `size` around `address`. Sets are chosen by the lowest bits of
-    /// the entry's own number.
+    /// The position of the entry of `size` around `address`. The lowest bits of the entry's own
+    /// number select the set.
     pub(crate) fn new(shape: &Shape, address: u64, size: Leaf) -> Place {
         let number = address >> size.shift();
         Place {
@@ -47,9 +47,9 @@ impl Place {
     }
 }
 
-/// The array itself. The entries of a set lie in the order of their last use, so that the first is
-/// the most recently used one and the last is the one to go: a hit near the front, the usual case,
-/// is found and moved at once.
+/// The array. The entries of a set are in the order of their last use: the first is the most
+/// recently used one, and the last is replaced next. A hit near the front, the usual case, is found
+/// and moved at once.
 #[derive(Debug, Clone)]
 pub(crate) struct Array {
     ways: usize,
@@ -64,7 +64,7 @@ impl Array {
         }
     }
 
-    /// Whether the entry is there; afterwards it is, as the most recently used of its set.
+    /// Whether the entry is present. Afterwards it is, as the most recently used one of its set.
     #[inline]
     pub(crate) fn access(&mut self, place: Place) -> bool {
         let start = place.set as usize * self.ways;

@@ -1,11 +1,12 @@
-//! Processor cores whose instruction TLBs are modelled, each number with its source.
+//! Processor cores whose instruction TLBs are modelled, each figure with its source.
 //!
-//! Vendors publish sizes and associativities, in manuals and by CPUID, and little else. CPUID is quoted
-//! from the dumps of many processors at <https://github.com/InstLatx64/InstLatx64> (commit 087af2c),
-//! which name each file by vendor and family. Not public for any of these cores, and therefore
-//! assumed for all: true LRU replacement, sets chosen by the lowest bits of the entry
-//! number without hashing, both levels filled on a miss, no prefetch of translations. Second levels
-//! that are shared with data are given to instructions alone, so their misses are a lower bound.
+//! Vendors publish sizes and associativities, in manuals and by CPUID, and little else. CPUID is
+//! quoted from the dumps of many processors at <https://github.com/InstLatx64/InstLatx64> (commit
+//! 087af2c), which name each file by vendor and family. The following facts are not public for any
+//! of these cores, and are therefore assumed for all: true LRU replacement, sets chosen by the
+//! lowest bits of the entry number without hashing, both levels filled on a miss, no prefetch of
+//! translations. Second levels that are shared with data are modelled for instructions alone, so
+//! their misses are a lower bound.
 
 use hugetext_leaf::{Geometry, Leaf};
 use serde::Serialize;
@@ -26,22 +27,22 @@ pub struct Core {
     pub l1: &'static [Shape],
     /// Arrays of the second level.
     pub l2: &'static [Shape],
-    /// The block of base pages that the core itself makes one entry of when they are contiguous
+    /// The block of base pages for which the core itself makes one entry when they are contiguous
     /// and aligned, without help of the page table.
     pub coalesces: Option<Leaf>,
-    /// Where the numbers are from.
+    /// The sources of the figures.
     pub sources: &'static [Source],
 }
 
-/// Where a number is from.
+/// The source of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// What it says.
+    /// The content of the source.
     pub what: &'static str,
-    /// The document, or why the assumption.
+    /// The document, or the reason for the assumption.
     pub from: &'static str,
-    /// Whether the vendor says so in public, in a manual or by CPUID, and it was looked up there;
-    /// else it is an assumption of this model.
+    /// Whether the vendor publishes it, in a manual or by CPUID, and it was looked up there;
+    /// otherwise it is an assumption of this model.
     pub published: bool,
 }
 
@@ -76,8 +77,8 @@ const ZEN_L1: &[Shape] = &[Shape {
 }];
 const ZEN_COALESCING: Source = assumed(
     "four contiguous 4K pages in an aligned 16K become one entry in both levels",
-    "the kernel list speaks of coalescing by 16K or 32K on AMD (replies to the patch that added \
-     exec_folio_order()); where it applies and what it asks for is not public",
+    "replies on the kernel list mention coalescing by 16K or 32K on AMD (to the patch that added \
+     exec_folio_order()); its conditions are not public",
 );
 const ZEN_WAYS: Source = assumed(
     "L2: 8 ways, one array for all sizes",
@@ -281,7 +282,7 @@ pub const CORTEX_A72: Core = Core {
 };
 
 impl Core {
-    /// Every core the command knows by name.
+    /// Every core that the command knows by name.
     pub const ALL: [&'static Core; 6] = [
         &ZEN4,
         &ZEN5,
@@ -291,14 +292,14 @@ impl Core {
         &CORTEX_A72,
     ];
 
-    /// The core of that name.
+    /// The core with that name.
     pub fn named(name: &str) -> Option<&'static Core> {
         Self::ALL.into_iter().find(|core| core.name == name)
     }
 
-    /// The largest block that one entry could stand for: the PMD leaf; a contpte block, which Linux
-    /// marks wherever an aligned one lies in one folio and one mapping (arm64, `contpte.c`, since
-    /// 6.9); what the core coalesces by itself; else the base page.
+    /// The largest block that one entry could map: the PMD leaf; a contpte block, which Linux marks
+    /// wherever an aligned one lies in one folio and one mapping (arm64, `contpte.c`, since 6.9);
+    /// the block that the core itself coalesces; otherwise the base page.
     pub(crate) fn entry_size(&self, translation: Translation) -> Leaf {
         let Geometry {
             page, contpte, pmd, ..

@@ -1,4 +1,4 @@
-//! What runs a program and tells which pages it executes.
+//! Runs a program and reports the pages that it executes.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -14,15 +14,14 @@ use rustix::pipe::PipeFlags;
 use crate::qemu::Qemu;
 use crate::valgrind::Valgrind;
 
-/// Bytes the pipe should hold, so that the emulator and the models seldom wait for each other: the
-/// most an unprivileged process may ask for (/proc/sys/fs/pipe-max-size).
+/// Bytes that the pipe should hold, so that the emulator and the models seldom wait for each other:
+/// the maximum for an unprivileged process (/proc/sys/fs/pipe-max-size).
 const PIPE_SIZE: usize = 1 << 20;
 
 /// The kinds of emulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// QEMU's user-mode emulation, with a plugin. It must be one that loads plugins, which a
-    /// statically linked one cannot.
+    /// QEMU's user-mode emulation, with a plugin. A statically linked QEMU cannot load plugins.
     Qemu,
     /// Valgrind, with a tool that is compiled against it: for programs of this machine only.
     Valgrind,
@@ -47,24 +46,24 @@ pub enum EmulatorError {
     /// Valgrind is not on the PATH.
     #[error("valgrind is not installed: install the packages valgrind and gcc")]
     NoValgrind,
-    /// It does not run, or does not say its version.
+    /// The emulator does not run, or does not print its version.
     #[error("{}: cannot be used: {problem}", path.display())]
     Broken {
         /// The executable.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// QEMU loads no plugins.
+    /// This QEMU loads no plugins.
     #[error("{}: built without plugins, as any statically linked QEMU is", .0.display())]
     NoPluginSupport(PathBuf),
-    /// The command is a static one, built without the plugin.
+    /// The command is a static one, which was built without the plugin.
     #[error("this static build of hugetext has no QEMU plugin")]
     NoPlugin,
     /// Valgrind does not run programs of other architectures.
     #[error("Valgrind does not run programs of {0} on this machine")]
     NativeOnly(String),
-    /// Valgrind was installed without what tools are built from.
+    /// The files for building tools are missing from the Valgrind installation.
     #[error("{}: its headers and archives for tools are missing: install the development package \
         of Valgrind", .0.display())]
     NoToolParts(PathBuf),
@@ -74,15 +73,15 @@ pub enum EmulatorError {
     /// The compiler refused the tool.
     #[error("compiling the Valgrind tool: {0}")]
     Compile(String),
-    /// None of the kinds can be used.
+    /// No kind of emulator can be used.
     #[error("neither QEMU nor Valgrind can be used: {qemu}; {valgrind}")]
     Neither {
-        /// Why not QEMU.
+        /// The reason against QEMU.
         qemu: Box<EmulatorError>,
-        /// Why not Valgrind.
+        /// The reason against Valgrind.
         valgrind: Box<EmulatorError>,
     },
-    /// A pipe, a file in memory or the process could not be made.
+    /// A pipe, a file in memory or the process could not be created.
     #[error("starting the emulation: {0}")]
     Start(#[from] io::Error),
 }
@@ -98,7 +97,7 @@ impl EmulatorError {
 
 impl Emulator {
     /// The emulator for programs of `architecture`, named as QEMU does (`x86_64`, `aarch64`): QEMU
-    /// where it is installed and loads plugins, as it is the faster; otherwise Valgrind.
+    /// if it is installed and loads plugins, because it is faster; otherwise Valgrind.
     pub fn find(architecture: &str) -> Result<Emulator, EmulatorError> {
         let qemu = match Emulator::of_kind(Kind::Qemu, architecture) {
             Ok(emulator) => return Ok(emulator),
@@ -121,7 +120,7 @@ impl Emulator {
         }))
     }
 
-    /// Which kind it is.
+    /// The kind.
     pub fn kind(&self) -> Kind {
         match self.0 {
             Installed::Qemu(_) => Kind::Qemu,
@@ -130,10 +129,10 @@ impl Emulator {
     }
 
     /// Starts `program` with `arguments`; `prepare` sets its standard streams and environment. The
-    /// file is what [`crate::replay`] reads; it ends when the program does.
+    /// returned file is the input of [`crate::replay`]; it ends when the program does.
     ///
-    /// What QEMU itself would draw at random is fixed (its seed). Nothing is left behind when the
-    /// program ends or is killed: the plugin or tool is a file in memory.
+    /// QEMU's own random numbers are fixed by a seed. Nothing is left behind when the program ends
+    /// or is killed: the plugin or tool is a file in memory.
     pub fn start<A: AsRef<OsStr>>(
         &self,
         program: &Path,
@@ -152,7 +151,7 @@ impl Emulator {
             Installed::Valgrind(valgrind) => (valgrind.command(program, &writer, prepare), None),
         };
         inherit(&writer)?;
-        // The writing end is closed here on return, so that the pipe ends with the child.
+        // The writing end is closed here on return, so that the pipe ends when the child does.
         let child = command.args(arguments).spawn()?;
         Ok((child, File::from(reader)))
     }
@@ -167,7 +166,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Its name and version.
+/// The emulator's name and version.
 impl fmt::Display for Emulator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = match &self.0 {
@@ -178,7 +177,7 @@ impl fmt::Display for Emulator {
     }
 }
 
-/// Lets children have the descriptor.
+/// Makes children inherit the descriptor.
 pub(crate) fn inherit(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd.as_fd(), FdFlags::empty())?)
 }

@@ -1,11 +1,11 @@
 //! Instruction-TLB models, and the emulators that drive them from a real program.
 //!
-//! An [`Emulator`] runs the program and writes the pages that it executes, in order, to a pipe: QEMU's
-//! user-mode emulation with a plugin (crates/tlb-plugin), or Valgrind with a tool (valgrind/pages.c).
-//! [`replay`] reads them and puts them through the
-//! instruction TLBs of any number of cores under any number of layouts at once: a page is known by
-//! its file and offset, a layout says at which address and by which leaf that is mapped, a core says
-//! what its arrays make of it.
+//! An [`Emulator`] runs the program and writes the pages that it executes, in order, to a pipe:
+//! QEMU's user-mode emulation with a plugin (crates/tlb-plugin), or Valgrind with a tool
+//! (valgrind/pages.c). [`replay`] reads the pages and feeds them to the instruction TLBs of any
+//! number of cores under any number of layouts at once. A page is identified by its file and
+//! offset. A layout gives the address and leaf at which the page is mapped. A core gives the arrays
+//! that hold its translation.
 
 mod array;
 mod cores;

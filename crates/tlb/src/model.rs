@@ -1,4 +1,4 @@
-//! Two levels of arrays, and what an access does to them.
+//! Two levels of arrays, and the effect of an access on them.
 
 use hugetext_leaf::Leaf;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::cores::Core;
 pub struct Translation {
     /// Virtual address, in bytes.
     pub address: u64,
-    /// What one page-table entry maps: the base page or the PMD leaf.
+    /// The memory that one page-table entry maps: the base page or the PMD leaf.
     pub leaf: Leaf,
     /// The largest aligned block around the address that lies in one mapping and in one folio, so
     /// that it is contiguous in virtual and in physical addresses; at least `leaf`.
@@ -19,7 +19,7 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// A base page of 4 KiB by itself.
+    /// A single base page of 4 KiB.
     pub const fn base_page(address: u64) -> Translation {
         Translation {
             address,
@@ -29,14 +29,14 @@ impl Translation {
     }
 }
 
-/// Where a translation belongs in the arrays of a model.
+/// The position of a translation in the arrays of a model.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     l1: (usize, Place),
     l2: (usize, Place),
 }
 
-/// What a model counted.
+/// The counts of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Misses {
     /// Translations that were not in the first level.
@@ -54,9 +54,9 @@ impl std::ops::AddAssign for Misses {
 
 /// The instruction TLBs of one core, empty at first.
 ///
-/// An access looks into the first level, and on a miss into the second; both then hold the entry
-/// (neither excludes the other). Every array replaces the least recently used entry of the set; the
-/// second level sees only what misses in the first.
+/// An access looks into the first level, and on a miss into the second. Both then hold the entry
+/// (neither excludes the other). Every array replaces the least recently used entry of the set. The
+/// second level sees only the misses of the first.
 #[derive(Debug, Clone)]
 pub struct Model {
     core: &'static Core,
@@ -94,13 +94,13 @@ impl Model {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn misses(&self) -> Misses {
         self.misses
     }
 }
 
-/// Where `core` keeps a translation.
+/// The position at which `core` keeps a translation.
 pub(crate) fn slot(core: &Core, translation: Translation) -> Slot {
     let size = core.entry_size(translation);
     Slot {
@@ -109,13 +109,14 @@ pub(crate) fn slot(core: &Core, translation: Translation) -> Slot {
     }
 }
 
-/// The array that holds the largest entry for a block of `size`, and the place in it.
+/// The array that holds the largest entry for a block of `size`, and the position in it.
 fn place(arrays: &[Shape], address: u64, size: Leaf) -> (usize, Place) {
     let sizes = arrays
         .iter()
         .enumerate()
         .filter_map(|(index, shape)| Some((shape.entry_size(size)?, index)));
-    // Every level of every core holds the base page (a test of `core`), so there is a largest one.
+    // Every level of every core holds the base page (a test of `core` checks it), so a largest one
+    // exists.
     let (size, index) = sizes.max().unwrap_or((size, 0));
     (index, Place::new(&arrays[index], address, size))
 }

@@ -1,4 +1,4 @@
-//! QEMU's user-mode emulation with the plugin in it.
+//! QEMU's user-mode emulation with the plugin.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,9 +18,9 @@ const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 #[derive(Debug)]
 pub(crate) struct Qemu {
     program: PathBuf,
-    /// The version of the plugin interface to claim.
+    /// The version of the plugin interface that the plugin claims.
     interface: u32,
-    /// As QEMU states it.
+    /// The version that QEMU prints.
     pub(crate) version: String,
 }
 
@@ -44,7 +44,7 @@ impl Qemu {
             .nth(1);
         let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
         let (Some(version), Some(major)) = (version, major) else {
-            return Err(broken("it does not say its version"));
+            return Err(broken("it does not print its version"));
         };
         if !says("-help")?.contains("QEMU_PLUGIN") {
             return Err(EmulatorError::NoPluginSupport(path));
@@ -57,8 +57,8 @@ impl Qemu {
         })
     }
 
-    /// A command that runs `program` and writes its pages to `pipe`, and what must stay open until
-    /// it has started.
+    /// A command that runs `program` and writes its pages to `pipe`, with the files that must stay
+    /// open until it has started.
     pub(crate) fn command(
         &self,
         program: &Path,

@@ -8,39 +8,40 @@ use crate::wire::{ANONYMOUS, HEADER, Kind, MAX_PAYLOAD, PAGE_SHIFT};
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// A file that code is executed from; the `n`th such frame is object `n`.
+    /// A file from which code is executed; the `n`th such frame is object `n`.
     Object(PathBuf),
-    /// A page that code is executed from; the `n`th such frame is page `n`.
+    /// A page from which code is executed; the `n`th such frame is page `n`.
     Page(Page),
-    /// Pages in the order of execution, no two neighbours the same; each was announced before.
+    /// Pages in the order of execution. No two adjacent ones are the same, and each was announced
+    /// before.
     Run {
-        /// Threads are counted from 0 in the order they began.
+        /// Threads are counted from 0 in the order of their start.
         thread: u32,
         /// Numbers of pages.
         pages: Vec<u32>,
     },
     /// A thread ended.
     Thread {
-        /// Which one.
+        /// The thread.
         thread: u32,
-        /// How many instructions it executed.
+        /// The number of instructions that it executed.
         instructions: u64,
     },
     /// The program ended.
     End,
 }
 
-/// What a page is of.
+/// The origin of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// Of a file: its object, announced before, and the offset there in bytes.
+    /// A file: its object, announced before, and the offset there in bytes.
     File {
         /// The object.
         object: u32,
         /// Offset in the file, a multiple of the base page.
         offset: u64,
     },
-    /// Of no file: the guest's address.
+    /// No file: the guest's address.
     Anonymous {
         /// A multiple of the base page.
         address: u64,
@@ -53,17 +54,17 @@ pub enum StreamError {
     /// Reading failed.
     #[error("reading the instruction stream: {0}")]
     Read(#[from] io::Error),
-    /// The stream stopped before the program's end: it was killed, or closed the pipe.
+    /// The stream stopped before the program's end: the program was killed, or closed the pipe.
     #[error(
         "the instruction stream stopped early: the program was killed or closed its descriptors"
     )]
     Cut,
-    /// The stream holds what no emulator writes.
+    /// The stream holds bytes that no emulator writes.
     #[error("the instruction stream is damaged: {0}")]
     Damaged(&'static str),
 }
 
-/// Reads frames, and holds each to what was announced before it.
+/// Reads frames, and checks each against the frames before it.
 #[derive(Debug)]
 pub(crate) struct Frames<R> {
     input: R,
@@ -83,7 +84,7 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// The next frame. After [`Frame::End`] there is none.
+    /// The next frame. [`Frame::End`] is the last one.
     pub(crate) fn next_frame(&mut self) -> Result<Frame, StreamError> {
         let mut header = [0; HEADER];
         self.fill(Some(&mut header), 0)?;

@@ -1,4 +1,4 @@
-//! Puts an instruction stream through many models at once.
+//! Feeds an instruction stream to many models at once.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,7 +11,7 @@ use crate::model::{Misses, Model, Slot, Translation, slot};
 use crate::reader::{Frame, Frames, Page, StreamError};
 use crate::space::{Object, Space};
 
-/// What one core counted under one layout.
+/// The counts of one core under one layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// The core.
@@ -22,18 +22,18 @@ pub struct Count {
     pub misses: Misses,
 }
 
-/// What a whole stream came to.
+/// The totals of a whole stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Totals {
     /// Instructions executed.
     pub instructions: u64,
     /// How often execution went from one base page to another.
     pub page_changes: u64,
-    /// Base pages that code was executed from.
+    /// Base pages from which code was executed.
     pub pages: u64,
     /// Threads.
     pub threads: u64,
-    /// One for each lane, in their order.
+    /// One entry for each lane, in their order.
     pub counts: Vec<Count>,
 }
 
@@ -43,13 +43,13 @@ struct Lane {
     layout: usize,
     /// By page number.
     slots: Vec<Slot>,
-    /// By thread: each runs on a core of its own, whose TLBs are empty when it starts.
+    /// By thread: each runs on its own core, whose TLBs are empty when the thread starts.
     threads: BTreeMap<u32, Model>,
 }
 
-/// Reads the stream to its end, for each pair of a core and a layout in `lanes`, the latter a
-/// position below `layouts`. `objects` says how each layout maps a file; it is asked once for each
-/// file that executes, and gives one object for each layout.
+/// Reads the stream to its end, for each pair of a core and a layout in `lanes`. A layout is a
+/// number below `layouts`. `objects` tells how each layout maps a file; it is called once for each
+/// file that executes, and returns one object for each layout.
 pub fn replay(
     input: impl Read,
     lanes: &[(&'static Core, usize)],
@@ -75,7 +75,7 @@ pub fn replay(
                 let translations: Vec<Translation> =
                     spaces.iter().map(|space| translate(space, page)).collect();
                 for lane in &mut lanes {
-                    // A lane whose layout is not there counts nothing.
+                    // A lane whose layout does not exist counts nothing.
                     let translation = translations.get(lane.layout);
                     lane.slots
                         .extend(translation.map(|known| slot(lane.core, *known)));
@@ -131,7 +131,7 @@ impl Lane {
             .entry(thread)
             .or_insert_with(|| Model::new(core));
         for page in pages {
-            // The reader lets no page through that was not announced.
+            // The reader rejects any page that was not announced.
             if let Some(slot) = self.slots.get(*page as usize) {
                 model.access_slot(slot);
             }

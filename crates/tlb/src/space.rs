@@ -1,18 +1,18 @@
-//! Virtual address spaces: where files are mapped, and by which leaves.
+//! Virtual address spaces: the addresses of files, and the leaves that map them.
 //!
-//! The emulator places files as it likes, so an executed page is known by its file and offset, and
-//! each layout that is asked about places the files anew: as a kernel would, one after another, each
-//! at an address as aligned as its huge windows ask for.
+//! The emulator places files by its own rules, so an executed page is identified by its file and
+//! offset. Each layout then places the files again as a kernel would: one after another, each at an
+//! address with the alignment that its huge windows need.
 
 use hugetext_leaf::{LIMIT, Leaf, Span, Vma};
 
 use crate::model::Translation;
 
-/// Where files that have no address of their own are placed from: the region of mmap on x86-64 and
-/// arm64, roughly. Only the order and the alignment matter.
+/// The first address for files without a fixed address: roughly the mmap region of x86-64 and
+/// arm64. Only the order and the alignment matter.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// Where a file may be placed.
+/// The possible addresses of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Placement {
     /// At a load bias of zero (ET_EXEC).
@@ -29,18 +29,18 @@ pub enum Placement {
     },
 }
 
-/// A file as a layout maps it. Addresses are those of its ELF image: the load bias is not in them.
+/// A file as a layout maps it. Addresses are those of its ELF image, without the load bias.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Object {
-    /// Where it may go.
+    /// Its possible addresses.
     pub placement: Placement,
     /// Its mappings.
     pub vmas: Vec<Vma>,
-    /// Addresses that PMD leaves map: whole windows once the bias is added.
+    /// Addresses that PMD leaves map: whole windows after the bias is added.
     pub huge: Vec<Span>,
-    /// Addresses mapped from folios larger than a base page, and the largest block of them that is
-    /// aligned alike in virtual and in physical addresses: the folio if address and file offset
-    /// are congruent modulo its size, less if not.
+    /// Addresses mapped from folios larger than a base page, with the largest block of them that is
+    /// aligned in both virtual and physical addresses: the folio if address and file offset are
+    /// congruent modulo its size, otherwise less.
     pub folios: Vec<(Span, Leaf)>,
 }
 
@@ -51,12 +51,12 @@ impl Object {
     }
 }
 
-/// The files of a program, each at its place.
+/// The files of a program, each at its address.
 #[derive(Debug)]
 pub struct Space {
     /// Load bias and file.
     objects: Vec<(u64, Object)>,
-    /// Where the next file may begin.
+    /// The lowest address of the next file.
     free: u64,
 }
 
@@ -70,7 +70,7 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Places the next file, behind the one before it.
+    /// Places the next file after the previous one.
     pub fn add(&mut self, object: Object) {
         let bias = match object.placement {
             Placement::Fixed => 0,
@@ -86,13 +86,13 @@ impl Space {
         self.objects.push((bias, object));
     }
 
-    /// How the page at `offset` of the `index`th file is mapped; as a base page at an address of
-    /// its own if no mapping covers it.
+    /// How the page at `offset` of the `index`th file is mapped. If no mapping covers it, it is a
+    /// base page at its own address.
     pub fn translate(&self, index: usize, offset: u64) -> Translation {
         let Some((bias, object)) = self.objects.get(index) else {
             return Translation::base_page(offset);
         };
-        // The page at a boundary belongs to two mappings; code is in the executable one.
+        // A page at a boundary belongs to two mappings; code is in the executable one.
         let covering =
             |vma: &&Vma| vma.offset <= offset && offset - vma.offset < vma.addresses.len();
         let candidates = object.vmas.iter().filter(covering);

@@ -1,6 +1,6 @@
-//! Valgrind with a tool of our own, compiled against the Valgrind that is installed: the interface
+//! Valgrind with a tool of this crate, compiled against the installed Valgrind: the interface
 //! between a tool and Valgrind's core differs from version to version. A compilation takes a
-//! fraction of a second, so nothing is kept.
+//! fraction of a second, so the result is not kept.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,10 +12,11 @@ use rustix::fs::MemfdFlags;
 
 use crate::emulator::EmulatorError;
 
-/// The tool: a static program that holds all of Valgrind but its launcher.
+/// The tool: a static program that contains all of Valgrind except its launcher.
 const SOURCE: &str = include_str!("../valgrind/pages.c");
 
-/// Where Valgrind's own tools are linked to (its configure.ac, `valt_load_address_pri_norml`).
+/// The address to which Valgrind's own tools are linked (its configure.ac,
+/// `valt_load_address_pri_norml`).
 const LOAD_ADDRESS: &str = "0x58000000";
 
 /// Valgrind for this machine's own programs.
@@ -24,11 +25,11 @@ pub(crate) struct Valgrind {
     launcher: PathBuf,
     /// The compiled tool, a file in memory.
     tool: OwnedFd,
-    /// As Valgrind states it.
+    /// The version that Valgrind prints.
     pub(crate) version: String,
 }
 
-/// What Valgrind calls this machine's architecture.
+/// Valgrind's name for this machine's architecture.
 fn architecture() -> Option<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Some("amd64"),
@@ -49,7 +50,7 @@ impl Valgrind {
         let output = output.map_err(|error| broken(&error.to_string()))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = text.trim().strip_prefix("valgrind-");
-        let version = version.ok_or_else(|| broken("it does not say its version"))?;
+        let version = version.ok_or_else(|| broken("it does not print its version"))?;
         let parts = Parts::find(&launcher, architecture)
             .ok_or_else(|| EmulatorError::NoToolParts(launcher.clone()))?;
         Ok(Valgrind {
@@ -69,15 +70,16 @@ impl Valgrind {
         let mut command = Command::new(format!("/proc/self/fd/{}", self.tool.as_raw_fd()));
         prepare(&mut command);
         command
-            // A tool insists on having been started by the launcher, which can start only those of
-            // Valgrind's own directory.
+            // A tool must be started by the launcher, which can start only the tools of Valgrind's
+            // own directory.
             .env("VALGRIND_LAUNCHER", &self.launcher)
             // No options from files or the environment, no files for a debugger, no code that
             // Valgrind would run at the end.
             .args(["--command-line-only=yes", "--tool=hugetext", "--quiet"])
             .args(["--vgdb=no", "--trace-children=no"])
             .args(["--run-libc-freeres=no", "--run-cxx-freeres=no"])
-            // Behind a branch Valgrind would go on with what the program may not reach, and count it.
+            // Otherwise Valgrind would translate code behind a branch that the program may not
+            // reach, and count it.
             .arg("--vex-guest-chase=no")
             .arg(format!("--fd={}", pipe.as_raw_fd()))
             .arg(program);
@@ -85,7 +87,7 @@ impl Valgrind {
     }
 }
 
-/// What a Valgrind brings for those who build tools.
+/// The files of a Valgrind installation for building tools.
 struct Parts {
     architecture: &'static str,
     headers: PathBuf,
@@ -93,7 +95,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Where the installation that `launcher` belongs to has them.
+    /// The files of the installation that `launcher` belongs to.
     fn find(launcher: &Path, architecture: &'static str) -> Option<Parts> {
         let launcher = fs::canonicalize(launcher).ok()?;
         let prefix = launcher.parent()?.parent()?;
@@ -126,7 +128,7 @@ impl Parts {
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             let first = text.lines().find(|line| line.contains("error"));
-            let problem = first.or(text.lines().next()).unwrap_or("it says nothing");
+            let problem = first.or(text.lines().next()).unwrap_or("it prints nothing");
             return Err(EmulatorError::Compile(problem.to_owned()));
         }
         let tool = rustix::fs::memfd_create("hugetext-tlb-tool", MemfdFlags::CLOEXEC)
@@ -141,7 +143,8 @@ impl Parts {
         command
             .args(["-x", "c", "-std=gnu11", "-O2", "-I"])
             .arg(&self.headers)
-            // As Valgrind compiles and links its own tools (Makefile.all.am, Makefile.tool.am).
+            // The options with which Valgrind compiles and links its own tools (Makefile.all.am,
+            // Makefile.tool.am).
             .args(["-fno-pie", "-fno-stack-protector", "-fno-builtin"])
             .arg("-fno-strict-aliasing")
             .arg("-DVGO_linux=1")
@@ -165,7 +168,7 @@ impl Parts {
             _ => EmulatorError::Compile(error.to_string()),
         })?;
         if let Some(mut input) = child.stdin.take() {
-            // A compiler that does not read it says why, and fails.
+            // A compiler that cannot read the file reports the reason and fails.
             let _ = input.write_all(SOURCE.as_bytes());
         }
         Ok(child.wait_with_output()?)

@@ -1,36 +1,36 @@
-//! What an emulator tells its reader through the pipe: frames, each a header of three little-endian
-//! `u32` (kind, id, payload length in bytes) and its payload. The QEMU plugin compiles this file too;
-//! the Valgrind tool (../valgrind/pages.c) writes the same in C.
+//! The messages of an emulator to its reader through the pipe: frames. A frame is a header of three
+//! little-endian `u32` (kind, id, payload length in bytes) and its payload. The QEMU plugin
+//! compiles this file too; the Valgrind tool (../valgrind/pages.c) writes the same in C.
 
 /// Bytes of a frame header.
 pub(crate) const HEADER: usize = 12;
-/// No payload is longer, in bytes.
+/// The maximum length of a payload, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 18;
 /// Pages of the guest are 4 KiB: log2 of it.
 pub(crate) const PAGE_SHIFT: u32 = 12;
 /// The object of pages that belong to no file (code written at run time).
 pub(crate) const ANONYMOUS: u32 = u32::MAX;
 
-/// What a frame holds.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Kind {
-    /// A file that code is executed from. Id: the object, counted from 0. Payload: its path.
+    /// A file from which code is executed. Id: the object, counted from 0. Payload: its path.
     Object = 1,
-    /// A page that code is executed from. Id: the page, counted from 0. Payload: the object
+    /// A page from which code is executed. Id: the page, counted from 0. Payload: the object
     /// (`u32`) and the page's offset in the file (`u64`), or [`ANONYMOUS`] and the guest's address.
     Page = 2,
-    /// Pages in the order of execution, no two neighbours the same. Id: the thread. Payload: `u32`
-    /// each.
+    /// Pages in the order of execution, no two adjacent ones the same. Id: the thread. Payload: one
+    /// `u32` for each page.
     Run = 3,
     /// A thread's last frame. Id: the thread. Payload: the instructions it executed (`u64`).
     Thread = 4,
-    /// The last frame of a program that came to its end. Id 0, no payload.
+    /// The last frame of a program that ended normally. Id 0, no payload.
     End = 5,
 }
 
 impl Kind {
-    /// The kind of a header.
+    /// The kind in a header.
     pub(crate) fn of(word: u32) -> Option<Kind> {
         [Kind::Object, Kind::Page, Kind::Run, Kind::Thread, Kind::End]
             .into_iter()

@@ -1,6 +1,6 @@
-//! Real programs under the emulators: what plugin, tool and models count, against the plain reference
-//! fed instruction by instruction from what QEMU and Valgrind themselves log of the same program; and
-//! both emulators against each other.
+//! Real programs under the emulators. The counts of the plugin, tool and models are compared with
+//! those of the plain reference, which reads instruction by instruction the log that QEMU or
+//! Valgrind writes of the same program. Both emulators are also compared with each other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,8 +27,9 @@ const PROGRAM: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
     for (int i = 0; i < 500; i++) v[i] = (x = x * 69069 + 1) >> 8;\n\
     fill(0); fill(TURNS); qsort(v, 500, sizeof *v, order); printf(\"%d %f\\n\", v[250], v[0] / 3.0); return 0; }\n";
 
-/// Without a C library, so that the processor's features choose nothing: the same instructions under
-/// every emulator. Its functions lie in pages of their own, and one reaches across two.
+/// The program uses no C library, so that the processor's features select no code: the instructions
+/// are the same under every emulator. Each function has its own pages, and one function spans two
+/// pages.
 const BARE: &str = "static char text[5000]; static int v[300];\n\
     #define APART __attribute__((noinline, aligned(4096)))\n\
     APART static void fill(unsigned long n) { char *p = text;\n\
@@ -54,20 +55,20 @@ const THREADED: &str = "#include <pthread.h>\n#include <sys/wait.h>\n#include <u
     for (int i = 0; i < 2; i++) pthread_join(t[i], 0);\n\
     return WEXITSTATUS(status) != 7; }\n";
 
-/// Where Debian and Fedora have it.
+/// The paths of Debian and Fedora.
 #[cfg(target_arch = "aarch64")]
 const LACKEY: &str = "/usr/libexec/valgrind/lackey-arm64-linux";
 #[cfg(not(target_arch = "aarch64"))]
 const LACKEY: &str = "/usr/libexec/valgrind/lackey-amd64-linux";
 
-/// The emulator, or why not.
+/// The emulator, or the reason that it is missing.
 fn emulator(kind: Kind) -> Option<Emulator> {
     Emulator::of_kind(kind, std::env::consts::ARCH)
         .inspect_err(|why| println!("skipped: {why}"))
         .ok()
 }
 
-/// A program made from `source`, or why not.
+/// A program compiled from `source`, or the reason that it cannot be.
 fn compiled(directory: &Path, source: &str, options: &[&str]) -> Option<PathBuf> {
     let program = directory.join("program");
     let text = directory.join("program.c");
@@ -82,7 +83,7 @@ fn compiled(directory: &Path, source: &str, options: &[&str]) -> Option<PathBuf>
     Some(program)
 }
 
-/// The program that sorts, loaded at addresses that are known beforehand.
+/// The program that sorts, loaded at fixed addresses.
 fn sorting(directory: &Path, turns: u32) -> Option<PathBuf> {
     let turns = format!("-DTURNS={turns}");
     let options = ["-static", "-no-pie", "-Wl,-Ttext-segment=0x5c0000"];
@@ -93,7 +94,7 @@ fn sorting(directory: &Path, turns: u32) -> Option<PathBuf> {
     )
 }
 
-/// All in base pages; and as if its text lay in 64K folios, its first window in a PMD leaf.
+/// Two layouts: all in base pages; and the text in 64K folios with its first window in a PMD leaf.
 fn layouts(program: &Path) -> Vec<Object> {
     let image = Image::read(&fs::File::open(program).unwrap()).unwrap();
     let base = Object {
@@ -125,12 +126,13 @@ fn run_with(emulator: &Emulator, program: &Path, prepare: impl FnOnce(&mut Comma
     totals.unwrap()
 }
 
-/// No environment either: the C library reads it, and takes more instructions for a longer one.
+/// The environment is empty: the C library reads it, and executes more instructions for a longer
+/// one.
 fn quiet(command: &mut Command) {
     command.env_clear().stdout(Stdio::null());
 }
 
-/// What is counted, and first and last byte of every instruction executed, in order, as the emulator
+/// The counts, and the first and last byte of every executed instruction, in order, as the emulator
 /// itself logs them.
 fn logged(emulator: &Emulator, program: &Path) -> Option<(Totals, Vec<(u64, u64)>)> {
     let (totals, mut executed) = match emulator.kind() {
@@ -141,7 +143,7 @@ fn logged(emulator: &Emulator, program: &Path) -> Option<(Totals, Vec<(u64, u64)
         Kind::Qemu => qemu_log(emulator, program),
         Kind::Valgrind => (run(emulator, program), lackey_log(program)?),
     };
-    // Each turn of a string instruction is logged, and is not an instruction of its own.
+    // Each turn of a string instruction is logged, but is not a separate instruction.
     executed.dedup();
     Some((totals, executed))
 }
@@ -176,8 +178,8 @@ fn qemu_log(emulator: &Emulator, program: &Path) -> (Totals, Vec<(u64, u64)>) {
     (totals, executed)
 }
 
-/// Valgrind's own example of a tool, which prints every instruction: `I  04000c30,3`. It is started
-/// as ours is, since Debian's `valgrind` is a script that sets variables.
+/// Valgrind's own example tool, which prints every instruction: `I  04000c30,3`. It is started in
+/// the same way as ours, since Debian's `valgrind` is a script that sets variables.
 fn lackey_log(program: &Path) -> Option<Vec<(u64, u64)>> {
     let lackey = Path::new(LACKEY);
     if !lackey.exists() {
@@ -203,7 +205,7 @@ fn lackey_log(program: &Path) -> Option<Vec<(u64, u64)>> {
     Some(text.lines().filter_map(instruction).collect())
 }
 
-/// The page table of the second layout, written down for this program alone.
+/// The page table of the second layout, written out for this program.
 fn large(address: u64, text: Span) -> Translation {
     let block = Span::new(address & !0xffff, (address & !0xffff) + 0x10000);
     let (leaf, run) = if HUGE.contains(address) {
@@ -264,23 +266,23 @@ fn counts_as_the_reference_does_and_the_same_every_time(emulator: &Emulator) {
             count.layout
         );
     }
-    // The base pages of a small program fit into the first level of most cores, not of all.
+    // The base pages of a small program fit into the first level of most cores.
     let first_level = |name| {
         let of = |count: &&hugetext_tlb::Count| count.core.name == name;
         totals.counts.iter().find(of).map(|count| count.misses.l1)
     };
     assert!(first_level("cortex-a53") > first_level("zen4"));
-    // Without the log, whole blocks at a time, the same; and so every time.
+    // Without the log, blocks are counted as a whole. The counts are the same, at every run.
     let plain = run(emulator, &program);
     assert_eq!(plain.counts, totals.counts);
     assert_eq!(run(emulator, &program), plain);
 
-    // More turns are no more instructions.
+    // More turns are not more instructions.
     let program = sorting(directory.path(), 5000).unwrap();
     assert_eq!(run(emulator, &program).instructions, plain.instructions);
 }
 
-/// What both emulators count of one program, if both are here.
+/// The counts of both emulators for one program, if both are installed.
 fn by_both(program: &Path) -> Option<[Totals; 2]> {
     let (qemu, valgrind) = (emulator(Kind::Qemu)?, emulator(Kind::Valgrind)?);
     Some([run(&qemu, program), run(&valgrind, program)])
@@ -300,7 +302,8 @@ fn without_a_library_both_emulators_count_the_same() {
         return;
     };
     assert!(qemu.instructions > 100_000 && qemu.page_changes > 40_000);
-    // A translation may hold a page that the program does not reach; both translate in their own way.
+    // A translation may hold a page that the program does not reach, and each emulator translates
+    // differently.
     assert!(qemu.pages.abs_diff(valgrind.pages) <= 1);
     let changes = |totals: &Totals| (totals.instructions, totals.page_changes, totals.threads);
     assert_eq!(changes(&valgrind), changes(&qemu));
@@ -342,7 +345,7 @@ fn valgrind_counts_all_threads_and_no_forked_child() {
     };
     let totals = run(&emulator, &program);
     assert_eq!(totals.threads, 3);
-    // Two times 200000 turns of a few instructions; the child's 4 million turns are not among them.
+    // Two times 200000 turns of a few instructions. The child's 4 million turns are not counted.
     assert!((400_000..4_000_000).contains(&totals.instructions));
 }
 

@@ -1,4 +1,4 @@
-//! The models against hand-worked traces, and against the plain reference.
+//! Compares the models with hand-computed traces and with the plain reference.
 
 mod reference;
 
@@ -30,7 +30,7 @@ fn contiguous(number: u64, run: Leaf) -> Translation {
     }
 }
 
-/// Runs a trace and says what missed.
+/// Runs a trace and returns the misses.
 fn misses(core: &'static Core, trace: impl IntoIterator<Item = Translation>) -> Misses {
     let mut model = Model::new(core);
     trace
@@ -43,14 +43,14 @@ fn misses(core: &'static Core, trace: impl IntoIterator<Item = Translation>) -> 
 fn sixty_four_pages_fit_into_zen() {
     let rounds = |pages| (0..10).flat_map(move |_| (0..pages).map(page));
     assert_eq!(misses(&ZEN4, rounds(64)), Misses { l1: 64, l2: 64 });
-    // One page more, in a cycle, is the worst case of LRU: every access misses. The second level
-    // has them all after the first round.
+    // A cycle with one page more is the worst case of LRU: every access misses. The second level
+    // has all pages after the first round.
     assert_eq!(misses(&ZEN4, rounds(65)), Misses { l1: 650, l2: 65 });
 }
 
 #[test]
 fn the_least_recently_used_page_goes() {
-    // Ten entries: 0 is used again, so 10 replaces 1.
+    // There are ten entries. 0 is used again, so 10 replaces 1.
     let mut trace: Vec<_> = (0..10).map(page).collect();
     trace.extend([page(0), page(10), page(0)]);
     assert_eq!(misses(&CORTEX_A53, trace.clone()).l1, 11);
@@ -133,7 +133,7 @@ fn mapped(seed: u64, address: u64) -> Translation {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Loops over a few pages, jumps among many, and strides that fall into few sets.
+    /// Loops over a few pages, jumps among many, and strides that use few sets.
     #[test]
     fn agrees_with_the_reference(
         seed in any::<u64>(),

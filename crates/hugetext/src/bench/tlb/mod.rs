@@ -2,8 +2,8 @@
 //!
 //! The command runs twice: natively, to see how its text is mapped today and to read the
 //! processor's counters where it has any; and under an emulator (QEMU or Valgrind), whose stream of
-//! executed pages goes through the models of crates/tlb. Everything about a page is known by its file
-//! and offset, since emulators map the files at other addresses than the kernel does.
+//! executed pages goes through the models of crates/tlb. Everything about a page is known by its
+//! file and offset, since emulators map the files at other addresses than the kernel does.
 
 mod counters;
 mod grid;
@@ -33,12 +33,12 @@ use crate::program::{Program, is_native};
 /// Count the instruction-TLB misses of a command under several page layouts
 ///
 /// The command runs once natively and once under an emulator, with no input, its output thrown away
-/// and in an environment of PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries and arguments
-/// give the same counts. The emulator is QEMU's user mode where it loads plugins (Debian 12:
-/// qemu-user); elsewhere, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is
+/// and in an environment of PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries and
+/// arguments give the same counts. The emulator is QEMU's user mode where it loads plugins (Debian
+/// 12: qemu-user); elsewhere, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is
 /// slower. The output says which it was. Only the process itself counts, not what it executes: name
-/// the compiler proper (cc1), not its driver. Every thread has a processor of its own, with cold TLBs
-/// at its start.
+/// the compiler proper (cc1), not its driver. Every thread has a processor of its own, with cold
+/// TLBs at its start.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Model this core only (repeatable): zen4, zen5, golden-cove, neoverse-v2, cortex-a53,
@@ -78,7 +78,7 @@ impl From<EmulatorName> for Kind {
 
 fn core_named(name: &str) -> Result<&'static Core, String> {
     let names: Vec<&str> = Core::ALL.iter().map(|core| core.name).collect();
-    Core::named(name).ok_or_else(|| format!("known are {}", names.join(", ")))
+    Core::named(name).ok_or_else(|| format!("the known cores are {}", names.join(", ")))
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
