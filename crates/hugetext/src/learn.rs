@@ -1,4 +1,5 @@
-//! `hugetext learn`: which programs and libraries a command's time is in, by watching it once.
+//! `hugetext learn`: watches a command once, and ranks the programs and libraries that it executes
+//! most.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -22,17 +23,18 @@ use crate::run::{Action, Policy, Step, find};
 use crate::table::{bytes, count, figures};
 use crate::warm::Ground;
 
-/// Run a command once and rank the programs and libraries it spends its executions on
+/// Run a command once and rank the programs and libraries by how often they are executed
 ///
-/// Root watches by what the kernel reports of all processes, which no program notices. Others, and
-/// root in a container, watch by ptrace: set-id programs do not change the user then, and programs
-/// that trace others (strace, gdb, LeakSanitizer) are left alone with all that they start.
+/// Root watches with the kernel's reports about all processes, which programs do not notice. Other
+/// users, and root in a container, watch with ptrace. Set-id programs then do not change the user,
+/// and programs that trace others (strace, gdb, LeakSanitizer) are not watched, nor the programs
+/// that they start.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Also write what is worth it to a list for `hugetext keep`
+    /// Also write the files that gain to a list for `hugetext keep`
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// How to watch; as the kernel permits by default
+    /// How to watch
     #[arg(long, value_enum, default_value_t = By::Auto)]
     by: By,
     /// The command and its arguments; its exit status is that of `learn`
@@ -43,7 +45,7 @@ pub(crate) struct Arguments {
 /// How to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// By reports if that is permitted, else by ptrace
+    /// By reports if they are permitted, otherwise by ptrace
     Auto,
     /// By reports of the kernel (proc connector and fanotify)
     Reports,
@@ -51,7 +53,7 @@ enum By {
     Ptrace,
 }
 
-/// A file that is worth it.
+/// A file that gains.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Learned {
     #[serde(serialize_with = "lossy::path")]
@@ -68,23 +70,24 @@ struct Learned {
 struct Report {
     /// The command and its arguments.
     argv: Vec<String>,
-    /// Executions in all.
+    /// Total number of executions.
     executions: u64,
     /// How they were watched.
     by: Way,
-    /// Of so many at least it is not known what was executed, because reports were lost.
+    /// At least this many executions are unknown, because reports were lost.
     lost: u64,
-    /// Executions of programs that trace others; with ptrace, what these started is not known.
+    /// Executions of programs that trace others. With ptrace, the programs that they start are
+    /// unknown.
     tracers: u64,
-    /// Highest executions × huge first.
+    /// The highest product of executions and huge bytes comes first.
     files: Vec<Learned>,
 }
 
-/// How often the mappings of a program are looked at when it exits, which finds the libraries that
-/// it opened by itself. More looks find little more and cost time.
+/// How many exits of a program are inspected for its mappings, which include the libraries that it
+/// opened itself. More inspections find little more and cost time.
 const LOOKS: u32 = 3;
 
-/// What was seen of one program.
+/// The observations of one program.
 #[derive(Debug, Default)]
 struct Seen {
     executions: u64,
@@ -95,7 +98,7 @@ struct Seen {
     libraries: BTreeSet<PathBuf>,
 }
 
-/// What was seen of all.
+/// The observations of all programs.
 #[derive(Debug, Default)]
 struct Tally {
     programs: BTreeMap<PathBuf, Seen>,
@@ -103,7 +106,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes note; what is wanted of the process further.
+    /// Records a moment, and returns what else is of interest about the process.
     fn note(&mut self, moment: Moment) -> Interest {
         match moment {
             Moment::Exec { pid, program } => {
@@ -139,7 +142,7 @@ impl Tally {
         }
     }
 
-    /// Gives programs that nobody looked at, since they ended too early, what their loader maps.
+    /// Adds the files that the loader maps to programs that ended too early to be inspected.
     fn complete(&mut self) {
         let environment = Environment::current();
         let mut finder = Finder::new(&environment);
@@ -154,7 +157,7 @@ impl Tally {
         }
     }
 
-    /// Each file with how many processes had it mapped.
+    /// Each file, with the number of processes that mapped it.
     fn files(&self) -> BTreeMap<&Path, u64> {
         let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
         for (program, seen) in &self.programs {
@@ -168,7 +171,7 @@ impl Tally {
 }
 
 /// Whether a program traces other processes, as far as its names tell: debuggers import ptrace(2);
-/// programs with LeakSanitizer stop themselves by it to look for leaks.
+/// programs with LeakSanitizer use it to stop themselves and look for leaks.
 fn traces(program: &Path) -> bool {
     const NAMES: [&[u8]; 5] = [
         b"ptrace",
@@ -186,21 +189,21 @@ fn traces(program: &Path) -> bool {
     })
 }
 
-/// Answers `hugetext learn`.
+/// Runs `hugetext learn`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let (name, program) = match find(&arguments.command, output) {
         Ok(found) => found,
         Err(verdict) => return Ok(verdict),
     };
     if let Some(path) = &arguments.keep {
-        // Better known before the command has run than afterwards.
+        // An error is better reported before the command has run than afterwards.
         Replacement::new(path).map_err(|error| Failure::replace(path, &error))?;
     }
     let ground = Ground::this()?;
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments.command.iter().skip(1));
     if output.json() {
-        // The document alone is to be on standard output.
+        // Standard output must hold the document alone.
         command.stdout(io::stderr());
     }
     let mut tally = Tally::default();
@@ -232,14 +235,14 @@ fn watching_failed(program: &Path, way: Option<Way>, error: &io::Error) -> Failu
     let failure = Failure::io(program, error);
     match (way, error.kind()) {
         (Some(Way::Reports), _) => {
-            failure.remedy("reports take root outside of containers; use --by ptrace")
+            failure.remedy("reports need root outside of containers; use --by ptrace")
         }
         (_, io::ErrorKind::PermissionDenied) => failure.remedy("ptrace must be permitted"),
         _ => failure,
     }
 }
 
-/// As shells have it.
+/// The exit status in the form of shells.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
@@ -252,7 +255,7 @@ fn report(tally: &Tally, watched: &Watched, ground: &Ground, command: &[OsString
         prefer_store: false,
     };
     let worth = |(path, executions): (&Path, u64)| {
-        // Files that are gone, or no programs this project reads, are worth nothing.
+        // Removed files, and files that are not readable programs, cannot gain.
         let step = Step::of(path, ground, policy).ok()?;
         (!matches!(step.action, Action::Leave { .. })).then_some(Learned {
             path: step.path,
@@ -284,18 +287,18 @@ fn show(report: &Report) -> String {
     let mut executions = count(report.executions, "execution");
     if report.lost > 0 {
         executions.push_str(&format!(
-            ", and reports were lost of {} at least",
+            ", and the reports of at least {} were lost",
             report.lost
         ));
     }
     if report.by == Way::Ptrace && report.tracers > 0 {
         executions.push_str(&format!(
-            "; not watched: what {} of debuggers and leak checkers started",
+            "; the programs that {} of debuggers and leak checkers started were not watched",
             count(report.tracers, "execution")
         ));
     }
     if report.files.is_empty() {
-        return format!("{executions}, and no text among them that could be huge");
+        return format!("{executions}, but no text that could be huge");
     }
     let rows = report.files.iter().map(|file| {
         vec![
@@ -322,7 +325,7 @@ fn show(report: &Report) -> String {
     )
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {

@@ -1,5 +1,5 @@
-//! `hugetext keep daemon`: what `warm` warms, locked in memory, so that reclaim leaves it alone, and
-//! taken up anew when an upgrade replaces it.
+//! `hugetext keep daemon`: warms the files that the lists name, as `warm` does, and locks them in
+//! memory, so that reclaim leaves them. It starts again with a file that an upgrade replaces.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -21,15 +21,15 @@ use crate::size::Size;
 use crate::table::{bytes, count};
 use crate::warm::{Ground, windows};
 
-/// An upgrade replaces many files; it is over when none of them has changed for this long.
+/// An upgrade replaces many files. It is over when none of them has changed for this long.
 const QUIET: Duration = Duration::from_secs(1);
-/// It is not waited for longer: what changes all the time is never over.
+/// The longest wait for an upgrade, since some files may change all the time.
 const SETTLED: Duration = Duration::from_secs(5);
-/// Everything is looked up again this often. What is not locked, because of the budget, turns cold;
-/// and there are changes that nobody tells of (network filesystems, programs moved along PATH).
+/// The time between two looks at all files. Files that are not locked, because of the budget,
+/// become cold, and some changes are not reported (network filesystems, programs moved along PATH).
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Runs until it is killed; the kernel unlocks the memory then.
+/// Runs until it is killed; the kernel then unlocks the memory.
 pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Verdict, Failure> {
     let lists = directories(options)?;
     let failed = |error| Failure::new("inotify", plain(&error));
@@ -39,7 +39,7 @@ pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Ve
     loop {
         let (list, _) = read(&lists, output);
         let mut places = Places::of(&list, &lists);
-        // Watched before anything is looked up, so that no change goes unnoticed.
+        // The watch starts before anything is looked up, so that no change is missed.
         watcher.watch(places.directories());
         let (round, kept) = Round::of(&list, options, budget, pins)?;
         pins = kept;
@@ -56,7 +56,7 @@ pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Ve
     }
 }
 
-/// Returns when something listed has changed and is settled, or when it is time to look again.
+/// Returns when a listed file has changed and settled, or when the next look is due.
 fn wait_for_change(watcher: &mut Watcher, places: &Places) -> std::io::Result<()> {
     let concern = |changes: Vec<Change>| changes.iter().any(|change| places.concern(change));
     let since = Instant::now();
@@ -76,7 +76,7 @@ fn wait_for_change(watcher: &mut Watcher, places: &Places) -> std::io::Result<()
     Ok(())
 }
 
-/// A file as it is: what is mapped of it shows the same for as long as this is the same.
+/// The state of a file. While it is the same, a mapping of the file shows the same content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Identity {
     inode: (u64, u64),
@@ -95,21 +95,21 @@ impl Identity {
     }
 }
 
-/// What is locked of each file.
+/// The locked part of each file.
 type Pins = HashMap<Identity, Vec<FileMapping>>;
 
-/// What is told of a round.
+/// The report of a round.
 #[derive(Default, PartialEq, Eq, Serialize)]
 struct Report {
     /// Bytes locked.
     locked: u64,
     /// Files locked.
     files: usize,
-    /// Bytes that the budget left out.
+    /// Bytes that exceed the budget.
     over: u64,
-    /// Bytes that may be locked.
+    /// Limit of the locked bytes.
     budget: u64,
-    /// What could not be kept, a line each.
+    /// Files that could not be kept, one line each.
     problems: Vec<String>,
 }
 
@@ -130,17 +130,17 @@ impl Report {
     }
 }
 
-/// Everything listed, as it is now.
+/// Everything listed, in its present state.
 struct Round {
     report: Report,
-    /// The files, which were found by following links.
+    /// The files, found by following links.
     files: Vec<PathBuf>,
 }
 
 impl Round {
-    /// Warms everything and locks as much as the budget allows. What was locked before and still is
-    /// the same stays so; the rest is let go only when the new is locked, so nothing turns cold in
-    /// between.
+    /// Warms everything and locks as much as the budget allows. Files that were locked and have not
+    /// changed stay locked. The others are unlocked only after the new ones are locked, so that
+    /// nothing becomes cold in between.
     fn of(
         list: &List,
         options: &Options,
@@ -151,7 +151,7 @@ impl Round {
         let ground = Ground::this()?;
         let mut round = Round {
             report: Report {
-                // The kernel ends whoever takes more than the limit of a control group.
+                // The kernel kills processes that exceed the limit of a control group.
                 budget: Room::here().at_most(budget.bytes()),
                 problems: applied.problems,
                 ..Report::default()
@@ -179,7 +179,7 @@ impl Round {
         let identity = Identity::of(&program);
         let report = &mut self.report;
         if pins.contains_key(&identity) {
-            // Equal files share a copy in the store.
+            // Identical files share a copy in the store.
             report.files += 1;
             return Ok(());
         }

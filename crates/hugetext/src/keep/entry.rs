@@ -1,4 +1,4 @@
-//! What a path, glob or command means when it is put into a list.
+//! The meaning of a path, glob or command that is added to a list.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use glob::Pattern;
 
 use crate::run::resolve;
 
-/// `entry` as it can be read from anywhere: an absolute path or glob, of something that is there or
-/// not yet, or of the command that it names on PATH.
+/// `entry` in a form that has the same meaning in every directory: an absolute path or glob, which
+/// may name a missing file, or the path of the command that it names on PATH.
 pub(super) fn absolute(entry: &str) -> String {
     let absolute = std::path::absolute(path(entry));
-    // Without a working directory it is left to whoever reads the list.
+    // Without a working directory, the entry is kept for the readers of the list.
     absolute.map_or_else(
         |_| entry.to_owned(),
         |path| path.to_string_lossy().into_owned(),
@@ -33,7 +33,7 @@ fn path(entry: &str) -> PathBuf {
     }
     match std::env::current_dir() {
         Ok(directory) if entry.contains(['*', '?', '[']) => {
-            // The working directory is no pattern, whatever its name.
+            // The name of the working directory is not a pattern, whatever its characters.
             Path::new(&Pattern::escape(&directory.to_string_lossy())).join(entry)
         }
         _ => plain,

@@ -1,4 +1,4 @@
-//! The lists of what stays warm: small TOML files in /etc and in the user's configuration.
+//! The lists of files to keep warm: small TOML files in /etc and in the user's configuration.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,17 +15,17 @@ use crate::failure::Failure;
 /// Root's lists.
 const SYSTEM: &str = "/etc/hugetext/keep.d";
 
-/// One list. What is named is warmed with the libraries it needs.
+/// One list. The named programs are warmed with the libraries that they need.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct List {
     /// Paths and globs of programs and libraries, and directories to search.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) paths: Vec<String>,
-    /// Installed packages (dpkg or rpm), all of whose programs and libraries are meant.
+    /// Installed packages (dpkg or rpm), with all their programs and libraries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) packages: Vec<String>,
-    /// systemd units, whose ExecStart programs are meant.
+    /// systemd units, with their ExecStart programs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) units: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl List {
         }
     }
 
-    /// Reads one file; an empty list if there is none.
+    /// Reads one file; the list is empty if the file is missing.
     pub(crate) fn read(path: &Path) -> Result<List, Failure> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -57,7 +57,7 @@ impl List {
         })
     }
 
-    /// Writes it, over whatever is there.
+    /// Writes the list, replacing an existing file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = toml::to_string_pretty(self).map_err(|error| Failure::at(path, error))?;
         replace_with(path, text.as_bytes()).map_err(|error| Failure::replace(path, &error))
@@ -70,7 +70,8 @@ impl List {
         self.units.extend(other.units);
     }
 
-    /// The names to prepare, as `run --also` takes them, and what is not installed, a line each.
+    /// The names to prepare, in the form of `run --also`, and those that are not installed, one
+    /// line each.
     pub(crate) fn names(&self) -> (BTreeSet<String>, Vec<String>) {
         let mut names: BTreeSet<String> = self.paths.iter().cloned().collect();
         let mut problems = Vec::new();
@@ -83,7 +84,7 @@ impl List {
         for unit in &self.units {
             match unit::programs(unit) {
                 Some(programs) if programs.is_empty() => {
-                    problems.push(format!("{unit}: names no program to start"));
+                    problems.push(format!("{unit}: it starts no program"));
                 }
                 Some(programs) => names.extend(programs),
                 None => problems.push(format!("{unit}: no such unit")),
@@ -93,14 +94,14 @@ impl List {
     }
 }
 
-/// The directories that hold lists: root's, and the user's own.
+/// The directories of lists: root's, and the user's own.
 pub(crate) fn directories() -> Vec<PathBuf> {
     let mut directories = vec![PathBuf::from(SYSTEM)];
     directories.extend(own_directory().filter(|own| own != Path::new(SYSTEM)));
     directories
 }
 
-/// Where the caller's own lists are.
+/// The directory of the user's own lists.
 pub(crate) fn own_directory() -> Option<PathBuf> {
     if hugetext_host::is_root() {
         return Some(PathBuf::from(SYSTEM));
@@ -112,13 +113,14 @@ pub(crate) fn own_directory() -> Option<PathBuf> {
     base.map(|base| base.join("hugetext/keep.d"))
 }
 
-/// The line of `text` that an error is about, from 1.
+/// The number of the line of `text` that an error concerns, from 1.
 fn line(text: &str, error: &toml::de::Error) -> Option<usize> {
     let before = text.as_bytes().get(..error.span()?.start)?;
     Some(before.iter().filter(|byte| **byte == b'\n').count() + 1)
 }
 
-/// All lists in `directories` as one, and why some could not be read. A directory may be missing.
+/// All lists in `directories` as one, and the errors of unreadable ones. A directory may be
+/// missing.
 pub(crate) fn read_all(directories: &[PathBuf]) -> (List, Vec<Failure>) {
     let mut all = List::default();
     let mut failures = Vec::new();

@@ -1,4 +1,4 @@
-//! `hugetext keep`: a list of what stays warm, and keeping it so.
+//! `hugetext keep`: a list of programs to keep warm, and the commands that keep them warm.
 
 mod daemon;
 mod entry;
@@ -38,33 +38,34 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Args)]
 struct Options {
-    /// The directory of lists; /etc/hugetext/keep.d and the user's own if it is not named
+    /// The directory of lists [default: /etc/hugetext/keep.d and the user's own]
     #[arg(long, value_name = "DIR", global = true)]
     lists: Option<PathBuf>,
-    /// The directory for fixed copies, which `run` uses
+    /// The directory for fixed copies, which `run` also uses
     #[arg(long, value_name = "DIR", global = true)]
     store: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Add to the list and keep it warm from the next `apply` on
+    /// Add entries to the list; `apply` and `daemon` keep them warm from then on
     Add(Entries),
-    /// Take from the list
+    /// Remove entries from the list
     Rm(Entries),
-    /// Print the lists as one
+    /// Print all lists as one
     Ls,
-    /// Warm everything listed, and fix copies of what needs it; does nothing twice
+    /// Warm everything listed, and fix copies of the files that need it; finished work is not
+    /// repeated
     ///
-    /// Exits with 1 if something listed is not there, or not all of it is warm.
+    /// Exits with 1 if a listed file is missing or not fully warm.
     Apply,
-    /// Stay and hold everything listed in memory, through upgrades too
+    /// Keep running, and hold everything listed in memory, also after upgrades
     ///
-    /// Prints a line now and after every change, with --json a document.
+    /// Prints one line now and after every change; with --json, one document.
     Daemon {
-        /// Bytes to lock in memory at most: of read-only segments, which are text and read-only
-        /// data; what comes after is only warmed. In a control group with a limit of memory, a
-        /// third of that at most
+        /// Lock at most this many bytes in memory. They are bytes of read-only segments: text and
+        /// read-only data. Files beyond the budget are only warmed. In a control group with a
+        /// memory limit, the budget is at most a third of that limit
         #[arg(long, value_name = "SIZE", default_value = "1G")]
         budget: Size,
     },
@@ -72,29 +73,29 @@ enum Task {
 
 #[derive(Debug, Args)]
 struct Entries {
-    /// Paths, which need not be there yet, globs, directories to search, and commands on PATH
+    /// Paths, which may not exist yet, globs, directories to search, and commands on PATH
     #[arg(required_unless_present_any = ["packages", "units"],
           value_parser = OsStringValueParser::new().try_map(listable))]
     paths: Vec<String>,
     /// An installed package
     #[arg(long = "package", value_name = "NAME")]
     packages: Vec<String>,
-    /// A systemd unit, whose ExecStart programs are meant
+    /// A systemd unit; its ExecStart programs are kept
     #[arg(long = "unit", value_name = "NAME")]
     units: Vec<String>,
 }
 
-/// A path as a list, which is text, can hold it.
+/// A path in the form of a list, which is text.
 fn listable(path: OsString) -> Result<String, &'static str> {
-    let told = "a list is UTF-8 text, which cannot hold it; add its directory";
+    let told = "a list is UTF-8 text and cannot hold this name; add its directory";
     path.into_string().map_err(|_| told)
 }
 
 /// The file that `add` and `rm` change.
 const OWN_LIST: &str = "local.toml";
-/// The file that they lock beside it.
+/// The lock file next to it.
 const LOCK: &str = ".lock";
-/// How long they wait for it: many times what a change takes.
+/// How long they wait for the lock: many times the duration of a change.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
@@ -110,16 +111,16 @@ struct Applied {
 struct Kept {
     #[serde(serialize_with = "lossy::path")]
     path: PathBuf,
-    /// The file that is warm: itself, or a copy in the store that `run` shows in its place.
+    /// The warm file: the file itself, or the copy in the store that `run` shows in its place.
     #[serde(serialize_with = "lossy::path")]
     warm: PathBuf,
     /// Bytes of text that are huge.
     huge: u64,
-    /// Whether all windows are.
+    /// Whether all windows are huge.
     done: bool,
 }
 
-/// Answers `hugetext keep`.
+/// Runs `hugetext keep`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let options = &arguments.options;
     match &arguments.task {
@@ -149,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
 }
 
-/// The directories to read. One that is named has to be there.
+/// The directories to read. A directory that the user named must exist.
 fn directories(options: &Options) -> Result<Vec<PathBuf>, Failure> {
     let Some(named) = &options.lists else {
         return Ok(list::directories());
@@ -171,7 +172,7 @@ fn no_directory(path: &Path, error: &std::io::Error) -> Failure {
     }
 }
 
-/// All lists as one, with an error printed for each that could not be read.
+/// All lists as one. An error is printed for each unreadable one.
 fn read(directories: &[PathBuf], output: &Output) -> (List, Verdict) {
     let (list, failures) = list::read_all(directories);
     failures.iter().for_each(|failure| output.error(failure));
@@ -181,7 +182,7 @@ fn read(directories: &[PathBuf], output: &Output) -> (List, Verdict) {
     }
 }
 
-/// Changes the list that is the caller's own.
+/// Changes the user's own list.
 fn edit(
     options: &Options,
     change: impl FnOnce(&mut List) -> Result<(), Failure>,
@@ -198,13 +199,14 @@ fn edit(
     Ok(Verdict::Done)
 }
 
-/// Held while a list is read, changed and written, so that no entry of another process is lost.
+/// The lock during the reading, changing and writing of a list, so that no other process's entry is
+/// lost.
 fn lock(directory: &Path) -> Result<File, Failure> {
     let path = directory.join(LOCK);
     hugetext_host::lock(&path, PATIENCE).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => {
-            let failure = Failure::at(&path, "held by another process for long");
-            failure.remedy("try again when that has ended")
+            let failure = Failure::at(&path, "another process has held this lock for too long");
+            failure.remedy("try again after that process has ended")
         }
         _ => Failure::io(&path, &error),
     })
@@ -233,7 +235,7 @@ fn remove(list: &mut List, entries: &Entries) -> Result<(), Failure> {
             return Ok(());
         }
         let failure = Failure::new(gone, "not in the list");
-        Err(failure.remedy("`hugetext keep ls` prints it"))
+        Err(failure.remedy("`hugetext keep ls` prints the list"))
     };
     for path in &entries.paths {
         take(&mut list.paths, path, &entry::absolute(path))?;
@@ -277,7 +279,8 @@ fn apply(list: &List, options: &Options) -> Result<Applied, Failure> {
     })
 }
 
-/// Warms one file, or the copy that `run` shows in its place; `None` if no text of it can be huge.
+/// Warms one file, or the copy that `run` shows in its place; `None` if none of its text can be
+/// huge.
 fn keep(
     path: &Path,
     ground: &Ground,
@@ -309,7 +312,7 @@ fn keep(
     }))
 }
 
-/// The store on disk: one in memory would not outlive this process.
+/// The store on disk: copies in memory would not outlive this process.
 fn store(options: &Options, ground: &Ground) -> Result<Vec<hugetext_host::Store>, Failure> {
     match run::choose_on_disk(options.store.as_deref(), ground)? {
         Place::Stores(stores) => Ok(stores),
@@ -319,11 +322,11 @@ fn store(options: &Options, ground: &Ground) -> Result<Vec<hugetext_host::Store>
 
 fn show(applied: &Applied) -> String {
     if applied.files.is_empty() {
-        return "nothing listed has text that can be huge".to_owned();
+        return "no listed file has text that can be huge".to_owned();
     }
     let rows = applied.files.iter().map(|file| {
         let how = match (file.done, file.warm == file.path) {
-            (false, _) => "not all warm: other processes use it",
+            (false, _) => "not fully warm: other processes use it",
             (true, true) => "warm",
             (true, false) => "a copy is warm, for `hugetext run`",
         };

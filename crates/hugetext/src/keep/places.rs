@@ -1,5 +1,5 @@
-//! Where something has to change for a list to mean other files: every directory that its entries
-//! are looked up in, as far as it is there, and the names in it that matter.
+//! The changes after which a list may name other files: every existing directory in which its
+//! entries are looked up, with the names in it that matter.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -34,13 +34,13 @@ impl Names {
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeMap<PathBuf, Names>);
 
-/// As many directories are watched at most; the rest is found at the next look.
+/// The maximum number of watched directories; the rest is found at the next look.
 const MOST: usize = 4096;
 
-/// More symbolic links than this in one path are a loop (path_resolution(7)).
+/// A path with more symbolic links is a loop (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// Where package managers tell that they have changed something.
+/// The files that package managers change after each operation.
 const PACKAGES: [&str; 4] = [
     "/var/lib/dpkg/status",
     "/var/lib/rpm/rpmdb.sqlite",
@@ -49,7 +49,7 @@ const PACKAGES: [&str; 4] = [
 ];
 
 impl Places {
-    /// Those of the lists themselves, and of what they name.
+    /// The directories of the lists themselves, and of the files that they name.
     pub(super) fn of(list: &List, lists: &[PathBuf]) -> Places {
         let mut places = Places::default();
         for directory in lists {
@@ -67,7 +67,7 @@ impl Places {
         places
     }
 
-    /// What an entry is looked up as: `run::targets` tells the meanings.
+    /// The lookup of an entry; `run::targets` has the possible meanings.
     fn add_entry(&mut self, entry: &str) {
         if let (Some(rest), Some(home)) = (entry.strip_prefix("~/"), std::env::home_dir()) {
             return self.add(&home.join(rest));
@@ -83,7 +83,7 @@ impl Places {
         }
     }
 
-    /// Follows an absolute path, or a glob, as far as it is there.
+    /// Follows an absolute path or a glob, as far as it exists.
     pub(super) fn add(&mut self, path: &Path) {
         self.follow(PathBuf::from("/"), steps(path), LINKS);
     }
@@ -125,7 +125,7 @@ impl Places {
         self.add_tree(&directory);
     }
 
-    /// What a pattern matches now, and what it may match one day.
+    /// The paths that a pattern matches now, and the directories where it may match later.
     fn follow_glob(
         &mut self,
         directory: &Path,
@@ -153,7 +153,7 @@ impl Places {
         }
     }
 
-    /// Everything in a directory, if it is one.
+    /// All names in a directory, if the path is one.
     fn add_tree(&mut self, directory: &Path) {
         let entries = WalkDir::new(directory).into_iter().filter_map(Result::ok);
         for entry in entries.filter(|entry| entry.file_type().is_dir()) {
@@ -164,18 +164,18 @@ impl Places {
         }
     }
 
-    /// Those of a directory; `None` if there are too many already.
+    /// The names of a directory; `None` if there are too many already.
     fn names(&mut self, directory: &Path) -> Option<&mut Names> {
         let full = self.0.len() >= MOST && !self.0.contains_key(directory);
         (!full).then(|| self.0.entry(directory.to_owned()).or_default())
     }
 
-    /// What to watch.
+    /// The directories to watch.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.0.keys().map(PathBuf::as_path)
     }
 
-    /// Whether something listed may mean other files after a change.
+    /// Whether a listed name may mean other files after a change.
     pub(super) fn concern(&self, change: &Change) -> bool {
         match change {
             Change::Unknown => true,
@@ -187,7 +187,7 @@ impl Places {
     }
 }
 
-/// The names of a path, one after the other, without what means nothing.
+/// The names of a path, in order, without those that have no effect.
 fn steps(path: &Path) -> VecDeque<OsString> {
     let named = |component| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -218,7 +218,7 @@ mod tests {
         places.add(&root.join("opt/app/bin/program"));
         assert!(concerns(&places, &root.join("opt")));
         assert!(!concerns(&places, &root.join("other")));
-        assert!(concerns(&places, &root), "its own removal, too");
+        assert!(concerns(&places, &root), "its own removal also counts");
 
         fs::create_dir_all(root.join("opt/app")).unwrap();
         let mut places = Places::default();

@@ -1,10 +1,11 @@
-//! Which programs a systemd unit starts, read from its files (systemd.unit(5), systemd.service(5)).
+//! Finds the programs that a systemd unit starts, in its files (systemd.unit(5),
+//! systemd.service(5)).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where systemd looks for units, first match first.
+/// The directories in which systemd looks for units; the first match counts.
 const DIRECTORIES: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -13,12 +14,12 @@ const DIRECTORIES: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// The programs of a unit's ExecStart lines; `None` if there is no such unit.
+/// The programs of a unit's ExecStart lines; `None` if the unit does not exist.
 pub(super) fn programs(unit: &str) -> Option<Vec<String>> {
     programs_in(&DIRECTORIES.map(Path::new), unit)
 }
 
-/// The files, and directories of drop-ins, that say which programs a unit starts.
+/// The files and drop-in directories that tell which programs a unit starts.
 pub(super) fn files(unit: &str) -> impl Iterator<Item = PathBuf> {
     let mut names = vec![unit.to_owned()];
     names.extend(Instance::of(unit).as_ref().map(Instance::template));
@@ -51,8 +52,8 @@ fn programs_in(directories: &[&Path], unit: &str) -> Option<Vec<String>> {
     Some(programs)
 }
 
-/// The drop-ins in the order in which they count: by name, wherever they lie. Of two that have one
-/// name, the first found hides the other.
+/// The drop-ins in the order of systemd: by name, whatever their directory. Of two drop-ins with
+/// the same name, the first found hides the other.
 fn drop_ins(directories: &[&Path], names: &[String]) -> Vec<String> {
     let mut found = BTreeMap::new();
     for directory in directories {
@@ -70,8 +71,8 @@ fn drop_ins(directories: &[&Path], names: &[String]) -> Vec<String> {
     texts.filter_map(Result::ok).collect()
 }
 
-/// Adds the programs of ExecStart lines, without the characters before the path. An empty one takes
-/// back what came before.
+/// Adds the programs of ExecStart lines, without the special characters before the path. An empty
+/// line removes the programs before it.
 fn read_exec_start(text: &str, programs: &mut Vec<String>) {
     let text = text.replace("\\\n", " ");
     let settings = text.lines().filter_map(|line| line.split_once('='));
@@ -109,7 +110,7 @@ impl<'u> Instance<'u> {
         format!("{}@.{}", self.prefix, self.suffix)
     }
 
-    /// A word with the specifiers of an instance put in; others stay as they are.
+    /// A word with the specifiers of an instance replaced; other specifiers stay.
     fn expand(&self, word: &str) -> String {
         let mut pieces = word.split('%');
         let mut expanded = pieces.next().unwrap_or_default().to_owned();
@@ -118,7 +119,7 @@ impl<'u> Instance<'u> {
                 Some(("i", rest)) => (self.instance.to_owned(), rest),
                 Some(("I", rest)) => (unescape(self.instance), rest),
                 Some(("p", rest)) => (self.prefix.to_owned(), rest),
-                // "%%" is one, and what follows it no specifier.
+                // "%%" is a percent sign, and the text after it is not a specifier.
                 _ if piece.is_empty() => ("%".to_owned(), pieces.next().unwrap_or_default()),
                 _ => ("%".to_owned(), piece),
             };
@@ -129,7 +130,7 @@ impl<'u> Instance<'u> {
     }
 }
 
-/// What systemd-escape(1) made `name` from: "-" stands for "/", and `\x2d` for the byte 2d.
+/// The inverse of systemd-escape(1): "-" stands for "/", and `\x2d` for the byte 2d.
 fn unescape(name: &str) -> String {
     let name = name.replace('-', "/");
     let mut pieces = name.split("\\x");

@@ -1,7 +1,8 @@
-//! Making ready what the steps ask for, and showing it in the place of the originals.
+//! Prepares the files of the steps, and shows copies in place of the originals.
 //!
-//! Whatever takes memory, time or luck is done by a child process, which tries the namespace and the
-//! mounts too. The process that becomes the command only repeats what went well there.
+//! A child process does everything that takes memory or time or may fail. It also tries the
+//! namespace and the mounts. The process that becomes the command only repeats what succeeded
+//! there.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -20,22 +21,22 @@ use crate::run::room::Room;
 use crate::run::{Backend, Decided, Options, Unprepared};
 use crate::warm::Ground;
 
-/// What is left to do for the process that becomes the command.
+/// The remaining work of the process that becomes the command.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) enum Ready {
-    /// Nothing.
+    /// No work.
     #[default]
     AsItIs,
-    /// Files to be shown in a namespace, each found to be possible.
+    /// Files to show in a namespace. Each was shown in the rehearsal.
     Shown(Namespace, Vec<Showing>),
-    /// A tmpfs to be mounted over a directory in a namespace, and filled with copies of these files.
+    /// A tmpfs to mount over a directory in a namespace, and to fill with copies of these files.
     InMemory(Namespace, OsString, Vec<OsString>),
 }
 
-/// A copy and the file that it is shown in the place of.
+/// A copy and the file that it replaces.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Showing {
-    /// Its path, no part of which is a symbolic link.
+    /// The path of the file, without symbolic links.
     original: OsString,
     original_inode: (u64, u64),
     copy: OsString,
@@ -52,21 +53,24 @@ impl Showing {
         }
     }
 
-    /// Mounts the copy over the file it was made from, if both are still what was looked at.
+    /// Mounts the copy over its original, if both are still the files that were checked.
     fn show(&self) -> Result<(), Failure> {
         let path = Path::new(&self.original);
         let failed = |error: std::io::Error| Failure::at(path, plain(&error));
         let original = Mountable::open(path).map_err(failed)?;
         let copy = Mountable::open(Path::new(&self.copy)).map_err(failed)?;
         if !original.is(self.original_inode) || !copy.is(self.copy_inode) {
-            return Err(Failure::at(path, "replaced meanwhile, so it runs as it is"));
+            return Err(Failure::at(
+                path,
+                "replaced meanwhile, so it runs without its copy",
+            ));
         }
         copy.mount_over(&original).map_err(failed)
     }
 }
 
-/// Warms, fixes and copies, in a child process: it may end up in a namespace of its own. What cannot
-/// be done is added to `unprepared`.
+/// Warms, fixes and copies in a child process, which may end up in its own namespace. Files that
+/// cannot be prepared are added to `unprepared`.
 pub(crate) fn make_ready(
     decided: Decided,
     options: &Options,
@@ -83,7 +87,7 @@ pub(crate) fn make_ready(
         match warm_unless_copied(step, may_stand_in, &ground, || place.get_or_init(choose)) {
             Ok(true) => {}
             Ok(false) if may_stand_in => step.action = Action::Copy,
-            Ok(false) => unprepared.leave(&step.path, "not all warm: other processes use it"),
+            Ok(false) => unprepared.leave(&step.path, "not fully warm: other processes use it"),
             Err(failure) => unprepared.fail(&failure),
         }
     }
@@ -113,15 +117,15 @@ pub(crate) fn make_ready(
     ready.unwrap_or_else(|failure| {
         unprepared.fail(&failure);
         for step in &steps {
-            // Better than nothing: the windows that the file has as it is.
+            // The windows of the file as it is are better than none.
             let _ = step.warm(&ground);
         }
         Ready::AsItIs
     })
 }
 
-/// The namespace to show files in. It is tried out before copies are made that could not be shown;
-/// where all of them are there, the rehearsal is enough.
+/// The namespace to show files in. It is tried before copies are made that could not be shown. If
+/// all copies exist already, the rehearsal is enough.
 fn namespace(steps: &[Step], stores: &[Store]) -> Result<Namespace, Failure> {
     let all_there = steps.iter().all(|step| step.is_in(stores));
     let namespace = match all_there {
@@ -146,7 +150,7 @@ fn refused(error: NamespaceError) -> Failure {
         .remedy("files are only warmed in place")
 }
 
-/// Enters the namespace and shows the copies, to learn which of them can be shown.
+/// Enters the namespace and shows the copies, to find out which of them can be shown.
 fn rehearse(
     namespace: Namespace,
     mut copies: Vec<Showing>,
@@ -169,8 +173,8 @@ fn rehearse(
     })
 }
 
-/// Does what is left to do, in the process that becomes the command. An error means that the process
-/// is not any more who it was, and must not become the command; the rehearsal makes that unlikely.
+/// Does the remaining work in the process that becomes the command. After an error the process may
+/// have lost its identity and must not become the command; the rehearsal makes that unlikely.
 pub(crate) fn carry_out(
     ready: Ready,
     policy: Policy,
@@ -181,8 +185,8 @@ pub(crate) fn carry_out(
         Ready::Shown(namespace, _) | Ready::InMemory(namespace, ..) => *namespace,
     };
     namespace.enter().map_err(|error| {
-        let problem = format!("the namespace was refused halfway: {}", plain(&error));
-        Failure::new("run", problem).remedy("--backend none needs none")
+        let problem = format!("entering the namespace failed halfway: {}", plain(&error));
+        Failure::new("run", problem).remedy("--backend none needs no namespace")
     })?;
     if namespace == Namespace::User {
         unprepared.note(USER_NAMESPACE);
@@ -200,12 +204,12 @@ pub(crate) fn carry_out(
     Ok(())
 }
 
-/// What a user namespace makes of the calls of a command, for who asks for detail.
+/// The effect of a user namespace on the calls of a command, printed with more detail.
 const USER_NAMESPACE: &str = "run: the command is in a user namespace: it cannot give files to \
                               another group (chgrp, setgroups), files of other users show as \
                               nobody's, and set-id programs such as sudo do not change the user";
 
-/// How many of them are shown then.
+/// How many of them are shown in that case.
 fn show_all(copies: &[Showing], unprepared: &mut Unprepared) -> usize {
     let mut shown = 0;
     for copy in copies {
@@ -217,8 +221,8 @@ fn show_all(copies: &[Showing], unprepared: &mut Unprepared) -> usize {
     shown
 }
 
-/// Makes copies in a tmpfs that only this process and its children will see. A child fills it, in
-/// the namespace that it shares with this process.
+/// Makes copies in a tmpfs that only this process and its children see. A child fills it, in the
+/// namespace that it shares with this process.
 fn in_memory(
     directory: &Path,
     files: &[OsString],
@@ -248,7 +252,7 @@ fn in_memory(
     hidden.map_err(|error| Failure::at(directory, plain(&error)))
 }
 
-/// How many files are shown from `directory` then.
+/// How many files are shown from `directory` in that case.
 fn fill_memory(
     directory: &Path,
     files: &[OsString],
@@ -278,7 +282,7 @@ fn fill_memory(
     show_all(&copies, unprepared)
 }
 
-/// Tells of the files that are left by decision, but for those that have nothing to gain.
+/// Reports the files that are left by decision, except those that have nothing to gain.
 fn leave_out(steps: &[Step], unprepared: &mut Unprepared) {
     for step in steps {
         match step.action {
@@ -289,9 +293,9 @@ fn leave_out(steps: &[Step], unprepared: &mut Unprepared) {
     }
 }
 
-/// Warms a file in place; whether all of it is warm then. Not tried where a copy is at hand: it was
-/// made when others mapped the file in small folios, which cannot be dropped while they do, and to
-/// try that again would take longer than most starts.
+/// Warms a file in place. Returns whether all of it is warm afterwards. It is not tried if a copy
+/// exists: the copy was made when other processes mapped the file in small folios, which cannot be
+/// dropped meanwhile, and another attempt would take longer than most starts.
 fn warm_unless_copied<'p>(
     step: &Step,
     may_stand_in: bool,
@@ -305,7 +309,7 @@ fn warm_unless_copied<'p>(
     }
 }
 
-/// The copies that there are then.
+/// The copies that exist in that case.
 fn stand_ins(
     steps: &[Step],
     stores: &[Store],
@@ -317,7 +321,7 @@ fn stand_ins(
         match step.stand_in(stores, ground) {
             Ok((entry, warm)) => {
                 if !warm {
-                    unprepared.leave(&step.path, "the copy that takes its place is not all warm");
+                    unprepared.leave(&step.path, "its copy is not fully warm");
                 }
                 ready.push(Showing::of(step, &entry));
             }

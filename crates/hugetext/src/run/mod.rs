@@ -1,9 +1,9 @@
-//! `hugetext run`: a command with its text on huge pages, and nothing else different about it.
+//! `hugetext run`: runs a command with its text on huge pages, and changes nothing else about it.
 //!
-//! Resolve the command to the programs it runs, add the libraries, decide about each file, make
-//! ready what takes a file's place, show it there in a mount namespace, and become the command.
-//! Whatever goes wrong before the last step is a warning, and all of it happens in a child process,
-//! so that it leaves no trace in the one that becomes the command.
+//! The steps: resolve the command to the programs that it runs, add the libraries, decide about
+//! each file, prepare the file or a copy of it, show the copy in a mount namespace, and become the
+//! command. A failure before the last step is a warning. All these steps run in a child process, so
+//! a failure leaves no trace in the process that becomes the command.
 
 mod bind;
 mod place;
@@ -42,10 +42,10 @@ use crate::warm::Ground;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
-    /// Say what would be done with each file, and do nothing
+    /// Show what would be done with each file, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not run the command if any text that could fill a window is not prepared
+    /// Do not run the command if any text that could fill a window stays unprepared
     #[arg(long)]
     strict: bool,
     /// The command and its arguments
@@ -57,20 +57,20 @@ const EXIT_CODES: &str = "\
 Exit status: that of the command, which takes the place of this process; 127 if it is not found, \
 126 if it cannot be executed; 2 an error before that.";
 
-/// What is prepared, and how.
+/// The files to prepare, and the method.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Prepare these too: programs that the command starts, libraries that it opens by itself.
-    /// A path, a glob, a directory to search, or a command on PATH
+    /// Also prepare these files: programs that the command starts, libraries that it opens itself.
+    /// PATH is a path, a glob, a directory to search, or a command on PATH
     #[arg(long, value_name = "PATH")]
     also: Vec<OsString>,
-    /// Where copies of files are kept whose own page cache cannot serve
+    /// The place for copies of files whose own page cache cannot be used
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
     /// The directory for copies
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
-    /// Also let read-only data become executable, which joins it with text in larger windows
+    /// Allow read-only data to become executable, which joins it with text in larger windows
     #[arg(long)]
     merge: bool,
 }
@@ -85,20 +85,20 @@ impl Options {
     }
 }
 
-/// Where copies are kept.
+/// The place for copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
-    /// On disk if its filesystem can hold huge folios, else in a tmpfs
+    /// On disk if its filesystem can hold huge folios, otherwise in a tmpfs
     Auto,
-    /// On disk, their text in the page cache
+    /// On disk, with their text in the page cache
     Cache,
     /// In a tmpfs of huge pages
     Store,
-    /// Nowhere: only warm what can be warmed as it is
+    /// No copies: only warm files in place
     None,
 }
 
-/// What would be done.
+/// The planned steps.
 #[derive(Serialize)]
 struct Plan {
     #[serde(serialize_with = "lossy::path")]
@@ -108,20 +108,20 @@ struct Plan {
     small: usize,
     #[serde(skip)]
     small_files: Vec<PathBuf>,
-    /// What could not be looked at, one line each.
+    /// Errors in the search for files, one line each.
     problems: Vec<String>,
 }
 
-/// What runs as it is although its text could be on huge pages, one line each.
+/// The files that run unprepared although their text could be on huge pages, one line each.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Unprepared {
-    /// Because something is wrong, of which the user is warned.
+    /// Left because of an error, which the user is warned of.
     problems: Vec<String>,
-    /// Because it was decided so, which is told to who asks for detail.
+    /// Left by decision, which is printed with more detail only.
     left: Vec<String>,
-    /// What else is told to who asks for detail.
+    /// Other notes, which are printed with more detail only.
     notes: Vec<String>,
-    /// What is told to everybody, and is no reason not to run the command.
+    /// Notes that are always printed and do not prevent the run, even with --strict.
     hints: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl Unprepared {
     }
 
     fn leave(&mut self, path: &Path, why: impl fmt::Display) {
-        let failure = Failure::at(path, format_args!("left as it is: {why}"));
+        let failure = Failure::at(path, format_args!("not prepared: {why}"));
         self.left.push(failure.to_string());
     }
 
@@ -150,21 +150,21 @@ impl Unprepared {
         self.hints.append(&mut other.hints);
     }
 
-    /// Everything but notes.
+    /// Everything except notes.
     fn into_all_lines(mut self) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.hints);
         lines.append(&mut self.into_lines(true));
         lines
     }
 
-    /// What went wrong and, with `all`, what was left.
+    /// The errors and, with `all`, the decisions.
     fn into_lines(self, all: bool) -> Vec<String> {
         let left = self.left.into_iter().filter(|_| all);
         self.problems.into_iter().chain(left).collect()
     }
 }
 
-/// Answers `hugetext run`; returns only if the command was not run.
+/// Runs `hugetext run`. Returns only if the command was not executed.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let program = match find(&arguments.command, output) {
         Ok((_, program)) => program,
@@ -189,7 +189,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             ready
         }
         Err(error) => {
-            unprepared.fail(&Failure::new("run", error).remedy("the command runs as it is"));
+            unprepared.fail(&Failure::new("run", error).remedy("the command runs unprepared"));
             Ready::AsItIs
         }
     };
@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
 }
 
-/// What a child process can do of `run`, and what it could not.
+/// The result of the child process: the work left to do, and the errors.
 fn prepare(program: &Path, options: &Options) -> (Ready, Unprepared) {
     let mut unprepared = Unprepared::default();
     let ready = match decide(program, options, &mut unprepared) {
@@ -219,7 +219,7 @@ fn prepare(program: &Path, options: &Options) -> (Ready, Unprepared) {
     (ready, unprepared)
 }
 
-/// What was decided about, and what the decisions stand on.
+/// The decisions, with the facts that they are based on.
 struct Decided {
     ground: Ground,
     steps: Vec<Step>,
@@ -227,9 +227,9 @@ struct Decided {
     small: Vec<PathBuf>,
 }
 
-/// Why a script leaves nothing to prepare, and what helps.
-const NOTHING_TOLD: &str = "a script, which does not tell what large program it starts";
-const NAME_IT: &str = "name that with --also; `hugetext learn` finds it";
+/// Why a script leaves nothing to prepare, and the remedy.
+const NOTHING_TOLD: &str = "a script, which does not show which large program it starts";
+const NAME_IT: &str = "name the program with --also; `hugetext learn` finds it";
 
 /// Decides about every file that the command is known to map.
 fn decide(
@@ -280,14 +280,15 @@ fn decide(
     })
 }
 
-/// Whether executing it changes user, group or capabilities. Such a program runs as if it had been
-/// called directly: no namespace in which its powers would mean something else.
+/// Whether executing the program changes the user, group or capabilities. Such a program runs as if
+/// it were called directly: no namespace may change what its powers mean.
 fn changes_user(program: &Path) -> bool {
     let guards = open_regular(program).and_then(|file| Guard::of(&file));
     guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))
 }
 
-/// A command line's first word and the program it names, or the verdict if there is none.
+/// The program that the first word of the command line names, with that word; the verdict if it
+/// names none.
 pub(crate) fn find<'c>(
     command: &'c [OsString],
     output: &Output,
@@ -299,7 +300,7 @@ pub(crate) fn find<'c>(
     }
 }
 
-/// Exit status 127 or 126, as shells and env(1) have it.
+/// Exit status 127 or 126, as with shells and env(1).
 fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
     let missing = error.kind() == io::ErrorKind::NotFound;
     let problem = match missing {
@@ -310,8 +311,8 @@ fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
     Verdict::Status(if missing { 127 } else { 126 })
 }
 
-/// Warns of what is not prepared, in one line unless more detail was asked for; an error if that is
-/// not to be.
+/// Warns of unprepared files, in one line unless more detail was asked for. With --strict it is an
+/// error.
 fn tell(lines: &[String], strict: bool, output: &Output) -> Result<(), Failure> {
     let Some((first, rest)) = lines.split_first() else {
         return Ok(());
@@ -327,7 +328,7 @@ fn tell(lines: &[String], strict: bool, output: &Output) -> Result<(), Failure> 
     };
     if strict {
         let failure = Failure::new("run", problem);
-        return Err(failure.remedy("without --strict the command runs all the same"));
+        return Err(failure.remedy("without --strict the command runs anyway"));
     }
     if !listed {
         output.warn(problem);

@@ -1,4 +1,4 @@
-//! Where copies are kept.
+//! The places for copies.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use crate::failure::{Failure, plain};
 use crate::run::{Backend, Options};
 use crate::warm::Ground;
 
-/// Root's store, which everybody may use.
+/// Root's store, which every user may use.
 const SYSTEM: &str = "/var/cache/hugetext";
-/// Where the administrator may mount a tmpfs of huge pages for everybody (packaging/systemd).
+/// A directory on which the administrator may mount a tmpfs of huge pages (packaging/systemd).
 const SHARED_TMPFS: &str = "/run/hugetext";
 
-/// Where copies are looked for and made.
+/// The place where copies are looked for and made.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// In these stores: looked for in all of them, made in the last.
+    /// In these stores: all of them are searched, and copies are made in the last.
     Stores(Vec<Store>),
-    /// In a tmpfs that only this command and its children see, mounted over this directory.
+    /// In a tmpfs over this directory that only this command and its children see.
     Private(PathBuf),
 }
 
-/// The directory of the caller's own store.
+/// The directory of the user's own store.
 pub(crate) fn own_root() -> Result<PathBuf, Failure> {
     if hugetext_host::is_root() {
         return Ok(PathBuf::from(SYSTEM));
@@ -38,8 +38,8 @@ pub(crate) fn own_root() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new("store", "no home directory").remedy("name one with --store"))
 }
 
-/// How long a command waits for others who change its store, in all: it would rather start without
-/// copies.
+/// The total time that a command waits for other processes that change its store. It then starts
+/// without copies.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Chooses the place for copies.
@@ -60,13 +60,13 @@ pub(crate) fn choose(options: &Options, ground: &Ground) -> Result<Place, Failur
     })
 }
 
-/// The caller's own store on disk, or the one named, with root's in front of it.
+/// The user's own store on disk, or the one named, preceded by root's.
 pub(crate) fn choose_on_disk(named: Option<&Path>, ground: &Ground) -> Result<Place, Failure> {
     let store = Store::create(&root(named)?).map_err(|error| Failure::store("store", &error))?;
     serves(&store, ground)?;
     let mut stores = Vec::new();
     if named.is_none() && !hugetext_host::is_root() {
-        // What is wrong with root's store is root's to mend.
+        // A problem of root's store is for root to solve, so it is not an error here.
         stores.extend(Store::open(Path::new(SYSTEM)).ok().flatten());
     }
     stores.push(store);
@@ -77,7 +77,7 @@ fn root(named: Option<&Path>) -> Result<PathBuf, Failure> {
     named.map_or_else(own_root, |directory| Ok(directory.to_owned()))
 }
 
-/// Whether text in the store can be on huge pages, and be executed.
+/// Checks that text in the store can be on huge pages and can be executed.
 fn serves(store: &Store, ground: &Ground) -> Result<(), Failure> {
     let root = store.root();
     let failed = |error| Failure::io(root, &error);

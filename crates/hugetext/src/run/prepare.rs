@@ -1,4 +1,4 @@
-//! What to do with each file so that its text is mapped by huge leaves, and doing it.
+//! Decides what to do with each file so that huge leaves map its text, and does it.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -20,40 +20,41 @@ use crate::run::room::Room;
 use crate::vouch::Voucher;
 use crate::warm::{Climb, Ground, warm};
 
-/// Entries made by an older rewriter are not used any more when this changes.
+/// A new number makes entries of older rewriters unused.
 const FORMAT: u32 = 2;
 
-/// What is done with a file, weakest first.
+/// The treatment of a file, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub(crate) enum Action {
-    /// Nothing.
+    /// The file is left.
     Leave {
-        /// Why.
+        /// The reason.
         why: Reason,
     },
     /// Its own page cache is made huge.
     Warm,
-    /// An equal file from the store takes its place: its own page cache cannot be made huge.
+    /// An identical file from the store takes its place, because its own page cache cannot be made
+    /// huge.
     Copy,
     /// A fixed file from the store takes its place.
     Fix,
 }
 
-/// Why a file is left alone.
+/// Why a file is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reason {
-    /// No window in its text, whatever is done.
+    /// Its text holds no window, even after a fix.
     Small,
-    /// Its text can only be reached in a copy, and a copy may not stand in for it: others may write
-    /// it, or it changes the user or has capabilities.
+    /// Its text can be reached only in a copy, but no copy may replace the file: other users may
+    /// write it, or it changes the user or has capabilities.
     Irreplaceable,
-    /// It could be reached in a fixed copy, and something checks the bytes of the file at each use.
+    /// A fixed copy could be reached, but something checks the bytes of the file at each use.
     Vouched,
-    /// It could be reached in a copy, and there is no place for copies.
+    /// A copy could be reached, but there is no place for copies.
     Homeless,
-    /// The memory that its control group may use is too little to hold its text in whole windows.
+    /// Its control group allows too little memory to hold its text in whole windows.
     Cramped,
 }
 
@@ -61,34 +62,34 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Reason::Small => "its text fills no window",
-            Reason::Irreplaceable => "a copy may not stand in for it",
-            Reason::Vouched => "it is checked against a checksum, which a fix would change",
-            Reason::Homeless => "it would take a copy, which --backend none rules out",
+            Reason::Irreplaceable => "no copy may take its place",
+            Reason::Vouched => "a checksum protects it, which a fix would break",
+            Reason::Homeless => "it needs a copy, which --backend none forbids",
             Reason::Cramped => "its control group has too little memory for it",
         })
     }
 }
 
-/// What the decision is made from. Bytes of text.
+/// The facts of the decision. Figures are bytes of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// In windows as the file is.
+    /// Text in windows before a fix.
     pub(crate) now: u64,
-    /// In windows after a fix.
+    /// Text in windows after a fix.
     pub(crate) fixed: u64,
     /// Whether the page cache of its filesystem holds huge folios on this kernel.
     pub(crate) holds_huge: bool,
     /// Whether a copy may be shown in its place.
     pub(crate) may_stand_in: bool,
-    /// Whether something checks its bytes at each use, so that only an equal copy serves.
+    /// Whether something checks its bytes at each use, so that only an identical copy is of use.
     pub(crate) vouched: bool,
-    /// Whether there is a place for copies.
+    /// Whether a place for copies exists.
     pub(crate) store: bool,
-    /// Whether that place is to be used even where the file itself could be warmed.
+    /// Whether that place is used even if the file itself could be warmed.
     pub(crate) prefer_store: bool,
 }
 
-/// Decides on one file.
+/// Decides about one file.
 pub(crate) fn decide(facts: Facts, leaf: Leaf) -> Action {
     let worth_a_fix = facts.fixed.saturating_sub(facts.now) >= leaf.bytes();
     let wanted = if worth_a_fix && !facts.vouched {
@@ -116,14 +117,14 @@ pub(crate) fn decide(facts: Facts, leaf: Leaf) -> Action {
     }
 }
 
-/// A file with what is to be done about it.
+/// A file with its treatment.
 #[derive(Debug, Serialize)]
 pub(crate) struct Step {
     #[serde(serialize_with = "lossy::path")]
     pub(crate) path: PathBuf,
     /// Bytes of text.
     pub(crate) text: u64,
-    /// Bytes of text in windows as the file is.
+    /// Bytes of text in windows before the step.
     pub(crate) now: u64,
     /// Bytes of text in windows after the step.
     pub(crate) after: u64,
@@ -141,7 +142,7 @@ pub(crate) struct Step {
     identity: OnceCell<Identity>,
 }
 
-/// What a decision about any file takes into account.
+/// The facts that are the same for all decisions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     /// Whether read-only data may become executable.
@@ -155,7 +156,7 @@ pub(crate) struct Policy {
 impl Step {
     /// Decides about the file at `path`.
     pub(crate) fn of(path: &Path, ground: &Ground, policy: Policy) -> Result<Step, Failure> {
-        // The mount goes over the file itself, whatever links lead to it.
+        // The mount covers the file itself, whatever links lead to it.
         let path = std::fs::canonicalize(path).map_err(|error| Failure::io(path, &error))?;
         let program = Program::open(&path)?;
         program.may_run_here()?;
@@ -206,12 +207,12 @@ impl Step {
         matches!(self.action, Action::Copy | Action::Fix)
     }
 
-    /// Whether all of the file itself is warm, as far as one look tells.
+    /// Whether the whole file is warm, as far as one look tells.
     pub(crate) fn is_warm(&self, ground: &Ground) -> Result<bool, Failure> {
         Ok(warm(&self.program, ground, Climb::look())?.is_warm())
     }
 
-    /// The same, or nothing where its text does not fit what is left of the room.
+    /// The same step, or no step if its text does not fit in the remaining room.
     pub(crate) fn if_it_fits(self, room: &mut Room) -> Step {
         if matches!(self.action, Action::Leave { .. }) || room.take(self.after) {
             return self;
@@ -224,7 +225,7 @@ impl Step {
         }
     }
 
-    /// The same with a copy, be it an equal one.
+    /// The same step with a copy, which may be identical.
     pub(crate) fn in_a_copy(self) -> Step {
         match self.action {
             Action::Fix => self,
@@ -235,12 +236,12 @@ impl Step {
         }
     }
 
-    /// Whether what is to take its place lies in a store.
+    /// Whether the copy for it exists in a store.
     pub(crate) fn is_in(&self, stores: &[Store]) -> bool {
         self.find(stores, &self.recipe()).is_some()
     }
 
-    /// Whether an equal copy lies in a store.
+    /// Whether an identical copy exists in a store.
     pub(crate) fn has_copy(&self, place: &Result<Place, Failure>) -> bool {
         let stores = match place {
             Ok(Place::Stores(stores)) => stores.as_slice(),
@@ -249,13 +250,14 @@ impl Step {
         self.find(stores, &copy_recipe()).is_some()
     }
 
-    /// Warms the file itself; whether all of it is warm then. Fails only where it cannot be read.
+    /// Warms the file itself. Returns whether all of it is warm afterwards; fails only if it cannot
+    /// be read.
     pub(crate) fn warm(&self, ground: &Ground) -> Result<bool, Failure> {
         Ok(warm(&self.program, ground, Climb::in_place())?.is_warm())
     }
 
-    /// The warmed file that is to take its place, from the first of `stores` that has it; the last
-    /// one makes it otherwise; and whether all of it is warm.
+    /// The warmed copy that takes its place, from the first of `stores` that has it; otherwise the
+    /// last store makes it. Also returns whether all of it is warm.
     pub(crate) fn stand_in(
         &self,
         stores: &[Store],
@@ -272,20 +274,20 @@ impl Step {
             }
             (None, None) => return Err(Failure::at(&self.path, "no place for a copy")),
         };
-        // In place: an entry that others run keeps its inode.
+        // The entry is warmed in place, so that processes that run it share its inode.
         let warmed = warm(&Program::open(&entry.path)?, ground, Climb::in_place())?;
         Ok((entry, warmed.is_warm()))
     }
 
-    /// The entry that a recipe made of it. One that is not to be trusted is as good as none, except
-    /// where one is to be made.
+    /// The entry that a recipe made of the file. An untrusted entry counts as missing, except where
+    /// a new one is to be made.
     fn find(&self, stores: &[Store], recipe: &str) -> Option<Entry> {
         let original = self.original().ok()?;
         let mut found = stores.iter().map(|store| store.find(original, recipe));
         found.find_map(|entry| entry.ok().flatten())
     }
 
-    /// What it is, which some filesystems tell only by its content, so it is asked once.
+    /// The identity of the file. On some filesystems only its content tells it, so it is read once.
     fn original(&self) -> Result<Original<'_>, Failure> {
         let file = &self.program.file;
         let identity = match self.identity.get() {
@@ -302,7 +304,7 @@ impl Step {
         })
     }
 
-    /// Names what the entry is made by.
+    /// Names the recipe of the entry.
     fn recipe(&self) -> String {
         match (&self.plan, self.action) {
             (Some(plan), Action::Fix) => {
@@ -336,13 +338,13 @@ fn copy_recipe() -> String {
     format!("copy-{FORMAT}")
 }
 
-/// Whether neither signatures nor capabilities hang on the very file, which a copy would not have.
+/// Whether no signature or capability is tied to the file itself, which a copy would lack.
 fn unguarded(program: &Program) -> bool {
     let harmless = |guard: &Guard| matches!(guard, Guard::Immutable | Guard::AppendOnly);
     Guard::of(&program.file).is_ok_and(|guards| guards.iter().all(harmless))
 }
 
-/// The rewrite that reaches most text by PMD leaves; `None` where none helps.
+/// The rewrite with which PMD leaves reach most text; `None` if no rewrite helps.
 fn plan_for(program: &Program, ground: &Ground, policy: Policy) -> Option<Plan> {
     let image = &program.image;
     let options = Options {

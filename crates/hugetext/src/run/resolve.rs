@@ -1,4 +1,4 @@
-//! From a command's name to the programs that would run.
+//! Resolves a command's name to the programs that would run.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -14,12 +14,12 @@ use crate::run::wrapper;
 /// How many interpreters of interpreters are followed; the kernel follows five
 /// (fs/exec.c, exec_binprm()).
 const MAX_CHAIN: usize = 8;
-/// How much of a script the kernel reads (BINPRM_BUF_SIZE).
+/// How many bytes of a script the kernel reads (BINPRM_BUF_SIZE).
 const SCRIPT_HEAD: u64 = 256;
 
-/// How much of a shell script is looked through for what it executes.
+/// How many bytes of a shell script are searched for the programs that it executes.
 const SCRIPT_LENGTH: u64 = 256 << 10;
-/// Interpreters whose scripts are looked through.
+/// The shells whose scripts are searched.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ksh", "mksh", "zsh"];
 
 /// The file that execvp(3) would execute for `name`.
@@ -41,7 +41,8 @@ pub(crate) fn command(name: &OsStr) -> io::Result<PathBuf> {
         };
         match may_execute(&candidate) {
             Ok(()) => return Ok(candidate),
-            // As execvp(3): what may not be executed is passed over, but remembered.
+            // As in execvp(3), a file that may not be executed is skipped, but remembered for the
+            // error.
             Err(other) if other.kind() == io::ErrorKind::PermissionDenied => error = other,
             Err(_) => {}
         }
@@ -49,9 +50,9 @@ pub(crate) fn command(name: &OsStr) -> io::Result<PathBuf> {
     Err(error)
 }
 
-/// The programs that executing `path` runs: itself or, for a script, its interpreter, the program
-/// that `env` is told to run, and what a shell script hands over to by `exec`, as far as it tells.
-/// Whether they are programs is not looked at.
+/// The programs that executing `path` runs: the program itself. For a script: its interpreter, the
+/// program that `env` is told to run, and the programs that a shell script replaces itself by with
+/// `exec`, as far as the script shows. They are not checked to be programs.
 pub(crate) fn programs(path: &Path) -> Vec<PathBuf> {
     let mut programs = Vec::new();
     let mut seen = HashSet::new();
@@ -80,7 +81,7 @@ pub(crate) fn programs(path: &Path) -> Vec<PathBuf> {
     programs
 }
 
-/// Whether a file is a script that a shell reads, which mostly stands for another program.
+/// Whether a file is a shell script, which mostly starts another program.
 pub(crate) fn is_shell_script(path: &Path) -> bool {
     let head = script_head(path);
     let found = head.as_deref().and_then(interpreter);
@@ -92,7 +93,7 @@ fn is_shell(interpreter: &Path) -> bool {
     name.is_some_and(|name| SHELLS.contains(&name))
 }
 
-/// The programs that a script names after `exec`, those that there are.
+/// The existing programs that a script names after `exec`.
 fn handed_over(script: &Path) -> Vec<PathBuf> {
     let read = || {
         let script = std::fs::canonicalize(script).ok()?;
@@ -136,7 +137,7 @@ fn interpreter(head: &[u8]) -> Option<(PathBuf, Vec<u8>)> {
     Some((path, argument.trim_ascii().to_vec()))
 }
 
-/// The command in the arguments of env(1), as far as a `#!` line goes.
+/// The command in the arguments of env(1), as far as a `#!` line can name it.
 fn env_command(argument: &[u8]) -> Option<OsString> {
     let words = argument.split(|byte| byte.is_ascii_whitespace());
     let word = words

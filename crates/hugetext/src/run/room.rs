@@ -1,28 +1,28 @@
-//! How much memory preparation may take, so that nothing that runs has to pay for it.
+//! Limits the memory of preparation, so that other processes do not lose theirs.
 
 use hugetext_host::memory_limit;
 
-/// What the preparation of the largest programs takes beside their page cache: compilers and
-/// browsers were measured at 28 MiB.
+/// Memory of the preparation itself, without page cache. For the largest programs, compilers and
+/// browsers, 28 MiB were measured.
 const WORK: u64 = 32 << 20;
 
-/// Bytes of memory that are left for text on huge pages.
+/// Bytes of memory that remain for text on huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room(Option<u64>);
 
 impl Room {
-    /// What the control groups of this process leave; everything where that cannot be told.
+    /// The memory that the control groups of this process leave; unlimited if that is unknown.
     pub(crate) fn here() -> Room {
         Room::within(memory_limit().ok().flatten())
     }
 
-    /// A third of a limit, less what preparation itself takes: the command needs memory too, and
-    /// what exceeds the limit is killed.
+    /// A third of a limit, minus the memory of the preparation itself: the command needs memory
+    /// too, and the kernel kills processes beyond the limit.
     fn within(limit: Option<u64>) -> Room {
         Room(limit.map(|limit| (limit / 3).saturating_sub(WORK)))
     }
 
-    /// Whether there is none at all.
+    /// Whether nothing remains.
     pub(crate) fn is_none(self) -> bool {
         self.0 == Some(0)
     }
@@ -32,7 +32,7 @@ impl Room {
         self.0.map_or(wanted, |left| left.min(wanted))
     }
 
-    /// Takes `bytes` of it; whether they were there.
+    /// Takes `bytes` of it. Returns whether that many remained.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let Some(left) = &mut self.0 else {
             return true;

@@ -1,4 +1,4 @@
-//! Which files can gain.
+//! Finds the files that can gain.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -14,15 +14,15 @@ use crate::path::shown;
 use crate::program::is_native;
 use crate::run::resolve;
 
-/// The files to prepare, and what could not be followed.
+/// The files to prepare, and the errors of the search.
 #[derive(Debug)]
 pub(crate) struct Targets<'e> {
-    /// Programs, then the libraries they need, that are long enough to hold a window of text; each
-    /// inode once.
+    /// Programs, then the libraries that they need, that are long enough for a window of text. Each
+    /// inode is listed once.
     pub(crate) files: Vec<PathBuf>,
-    /// Those that are too short.
+    /// Files that are too short.
     pub(crate) small: Vec<PathBuf>,
-    /// What the user may want to know, one line each.
+    /// Messages for the user, one line each.
     pub(crate) problems: Vec<String>,
     seen: HashSet<(u64, u64)>,
     finder: Finder<'e>,
@@ -31,8 +31,8 @@ pub(crate) struct Targets<'e> {
 }
 
 impl<'e> Targets<'e> {
-    /// None yet. A window of `leaf` has to fit the text of a file; with `merge`, the file. Libraries
-    /// are those that a program finds in `environment`.
+    /// An empty set. A window of `leaf` must fit in the text of a file; with `merge`, in the file.
+    /// Libraries are those that a program finds in `environment`.
     pub(crate) fn new(leaf: Leaf, merge: bool, environment: &'e Environment) -> Targets<'e> {
         Targets {
             files: Vec::new(),
@@ -45,7 +45,7 @@ impl<'e> Targets<'e> {
         }
     }
 
-    /// A program with what its loader maps at its start.
+    /// Adds a program with the libraries that its loader maps at its start.
     pub(crate) fn add_program(&mut self, path: &Path) {
         match self.finder.closure(path) {
             Ok(closure) => self.add(path, closure),
@@ -75,12 +75,13 @@ impl<'e> Targets<'e> {
         }
     }
 
-    /// What `--also` names: a path, a glob, a directory to search, or a command on PATH.
+    /// Adds a name of `--also`: a path, a glob, a directory to search, or a command on PATH.
     pub(crate) fn add_named(&mut self, name: &OsStr) {
         let (paths, exact) = expand(name);
         if paths.is_empty() {
             let name = shown(Path::new(name));
-            self.problems.push(format!("{name}: nothing by this name"));
+            self.problems
+                .push(format!("{name}: no file or command has this name"));
         }
         for path in paths {
             if path.is_dir() {
@@ -95,7 +96,7 @@ impl<'e> Targets<'e> {
         }
     }
 
-    /// Every program and library of this machine in a directory; other files are passed over.
+    /// Adds every program and library of this machine in a directory; other files are skipped.
     fn add_directory(&mut self, directory: &Path) {
         let files = WalkDir::new(directory).into_iter().filter_map(Result::ok);
         for entry in files.filter(|entry| entry.file_type().is_file()) {
@@ -113,13 +114,13 @@ impl<'e> Targets<'e> {
     }
 }
 
-/// Whether its program is for another machine than this.
+/// Whether the program is for another machine.
 fn is_foreign(closure: &Closure) -> bool {
     let program = closure.objects.first();
     program.is_some_and(|program| !is_native(&program.image))
 }
 
-/// The paths that a name stands for, and whether it stood for exactly one.
+/// The paths that a name stands for, and whether it names exactly one.
 fn expand(name: &OsStr) -> (Vec<PathBuf>, bool) {
     let pattern = match Path::new(name).strip_prefix("~") {
         Ok(rest) => std::env::home_dir().map(|home| home.join(rest)),

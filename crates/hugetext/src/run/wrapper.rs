@@ -1,24 +1,25 @@
-//! Which programs a shell script hands over to by `exec`, as far as the script itself tells.
+//! Finds the programs that a shell script replaces itself by with `exec`, as far as the script
+//! shows.
 //!
-//! Variables stand for every value that the script gives them in a way that can be told without
-//! running it, and for what the environment gives them. What comes out is a guess of which only
-//! existing programs count: at worst one is prepared that does not run.
+//! A variable has every value that the script assigns in a form that is known without running it,
+//! and its value in the environment. The result is a guess, of which only existing programs are
+//! used: at worst, one is prepared that does not run.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 /// How many values of a word are followed.
 const MAX_VALUES: usize = 32;
-/// What the shell reads on as a new command.
+/// Words after which the shell reads a new command.
 const KEYWORDS: [&str; 9] = [
     "then", "else", "elif", "do", "if", "while", "until", "!", "{",
 ];
-/// Commands whose output, in launchers, is the directory that the script lies in.
+/// Commands that launchers use to print the directory of the script.
 const OWN_DIRECTORY: [&str; 4] = ["pwd", "dirname", "readlink", "realpath"];
 
-/// The words that may be what `exec` is given to execute, in the order of the script: paths, and
-/// names to look for on PATH. `script` is the path of the file, links resolved; `environment` tells
-/// the values of variables.
+/// The words that `exec` may execute, in the order of the script: paths, and names to look up on
+/// PATH. `script` is the path of the file, with links resolved; `environment` gives the values of
+/// variables.
 pub(crate) fn executed(
     script: &Path,
     text: &str,
@@ -43,7 +44,7 @@ pub(crate) fn executed(
     found
 }
 
-/// What is known of variables so far.
+/// The known values of variables.
 struct Scope<'s, E> {
     directory: &'s str,
     environment: E,
@@ -51,7 +52,7 @@ struct Scope<'s, E> {
 }
 
 impl<E: Fn(&str) -> Option<String>> Scope<'_, E> {
-    /// Notes what a command assigns, and tells what it may execute if it is `exec`.
+    /// Records the assignments of a command. If it is `exec`, returns what it may execute.
     fn run(&mut self, command: &[Word]) -> Vec<String> {
         let mut words = command.iter().skip_while(|word| {
             let text = word.literal();
@@ -80,7 +81,7 @@ impl<E: Fn(&str) -> Option<String>> Scope<'_, E> {
         let mut words = words.peekable();
         while let Some(word) = words.next() {
             match word.literal() {
-                // The name that the program is told (bash).
+                // The name that the program receives (bash).
                 Some("-a") => drop(words.next()),
                 Some("env") => {}
                 Some(option) if option.starts_with('-') => {}
@@ -98,7 +99,7 @@ impl<E: Fn(&str) -> Option<String>> Scope<'_, E> {
         targets
     }
 
-    /// The values that a word may have; none if it depends on more than the script.
+    /// The possible values of a word; none if it depends on more than the script.
     fn values(&self, parts: &[Part]) -> Vec<String> {
         let mut values = vec![String::new()];
         for part in parts {
@@ -119,7 +120,7 @@ impl<E: Fn(&str) -> Option<String>> Scope<'_, E> {
         values
     }
 
-    /// What the script gives it so far, and what it has or lacks from outside.
+    /// Its values in the script so far, and its value, or absence, in the environment.
     fn variable(&self, name: &str) -> Vec<String> {
         let mut values = self.assigned.get(name).cloned().unwrap_or_default();
         values.push((self.environment)(name).unwrap_or_default());
@@ -127,7 +128,7 @@ impl<E: Fn(&str) -> Option<String>> Scope<'_, E> {
     }
 }
 
-/// A word of a script, as the shell would expand it.
+/// A word of a script, before the shell expands it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Word(Vec<Part>);
 
@@ -136,9 +137,9 @@ enum Part {
     Text(String),
     /// `$NAME` or `${NAME}`.
     Variable(String),
-    /// What a command prints: `$(…)` or `` `…` ``.
+    /// The output of a command: `$(…)` or `` `…` ``.
     Output(String),
-    /// Anything else that the shell expands.
+    /// Any other expansion of the shell.
     Unknown,
 }
 
@@ -150,7 +151,7 @@ impl Word {
         }
     }
 
-    /// A name and the value it is given.
+    /// An assignment: a name and its value.
     fn assignment(&self) -> Option<(String, Vec<Part>)> {
         let (Part::Text(head), rest) = self.0.split_first()? else {
             return None;
@@ -178,8 +179,8 @@ fn is_of_name(character: char) -> bool {
 
 type Characters<'l> = std::iter::Peekable<std::str::Chars<'l>>;
 
-/// The commands of one line. A quote that is open at its end is closed there, so that text in a
-/// here-document spoils no more than its own line.
+/// The commands of one line. An open quote ends with the line, so that text in a here-document
+/// affects only its own line.
 fn commands(line: &str) -> Vec<Vec<Word>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<Word> = None;
@@ -204,7 +205,7 @@ fn commands(line: &str) -> Vec<Vec<Word>> {
     commands
 }
 
-/// Adds to a word what begins with `first`.
+/// Adds to a word the part that begins with `first`.
 fn take(first: char, rest: &mut Characters<'_>, word: &mut Word) {
     match first {
         '\'' => rest
@@ -212,7 +213,7 @@ fn take(first: char, rest: &mut Characters<'_>, word: &mut Word) {
             .take_while(|character| *character != '\'')
             .for_each(|character| word.push(character)),
         '"' => {
-            // Also if nothing is in it, it is a word.
+            // An empty quoted string is a word too.
             word.0.push(Part::Text(String::new()));
             while let Some(character) = rest.next().filter(|character| *character != '"') {
                 expand(character, rest, word);
@@ -222,7 +223,7 @@ fn take(first: char, rest: &mut Characters<'_>, word: &mut Word) {
     }
 }
 
-/// The same for what double quotes do not protect.
+/// Adds the part that double quotes do not protect.
 fn expand(first: char, rest: &mut Characters<'_>, word: &mut Word) {
     match first {
         '\\' => rest.next().into_iter().for_each(|next| word.push(next)),
@@ -255,7 +256,7 @@ fn dollar(rest: &mut Characters<'_>) -> Part {
             }
             Part::Variable(name)
         }
-        // A parameter of the script, or of the shell.
+        // A parameter of the script or of the shell.
         Some('0'..='9' | '@' | '*' | '#' | '?' | '$' | '!' | '-') => {
             rest.next();
             Part::Unknown
@@ -321,7 +322,7 @@ mod tests {
 
     #[test]
     fn launchers_of_real_programs_are_understood() {
-        // As chromium, R and soffice do it.
+        // The launchers of chromium, R and soffice use these forms.
         let chromium = "APPNAME=chromium\nLIBDIR=/usr/lib/$APPNAME\n\
                         if true ; then\n  exec $LIBDIR/$APPNAME $FLAGS \"$@\"\nfi";
         assert!(found(chromium).contains(&"/usr/lib/chromium/chromium".to_owned()));

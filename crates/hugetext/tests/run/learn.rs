@@ -104,7 +104,7 @@ fn learn_by(way: &str, script: &str) -> Option<(std::process::Output, serde_json
         .output()
         .unwrap();
     let said = text(&output.stderr);
-    if said.contains("ptrace must be permitted") || said.contains("reports take root") {
+    if said.contains("ptrace must be permitted") || said.contains("reports need root") {
         println!("skipped: {said}");
         return None;
     }

@@ -199,7 +199,7 @@ fn strict_means_what_was_left_by_decision_too() {
         let output = run(&[option]);
         assert_eq!(output.status.code(), Some(code), "{option}");
         let said = text(&output.stderr);
-        assert!(said.contains("it would take a copy"), "{said}");
+        assert!(said.contains("it needs a copy"), "{said}");
     }
 }
 
