@@ -1,4 +1,4 @@
-//! Running a command and taking its figures from the kernel.
+//! Runs a command and reads its resource usage from the kernel.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::deadline::Running;
 
-/// What a finished command used, its waited-for children included (getrusage(2)).
+/// The resource usage of a finished command, including its waited-for children (getrusage(2)).
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Usage {
-    /// From before fork to after wait.
+    /// Time from before fork until after wait.
     pub wall: Duration,
     /// Processor time in user mode.
     pub user: Duration,
@@ -20,13 +20,13 @@ pub struct Usage {
     pub system: Duration,
     /// Page faults that needed no I/O.
     pub minor_faults: u64,
-    /// Page faults that did.
+    /// Page faults that needed I/O.
     pub major_faults: u64,
     /// Largest resident set, bytes.
     pub max_rss: u64,
 }
 
-/// Runs `command` to its end. One that is still running after `limit` is killed, and the error is
+/// Runs `command` to its end. If it still runs after `limit`, it is killed, and the error is
 /// [`io::ErrorKind::TimedOut`].
 pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage, ExitStatus)> {
     let start = Instant::now();
@@ -62,8 +62,8 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
     Ok((usage, ExitStatus::from_raw(status)))
 }
 
-/// Processor time, user and system, that this process has used so far, and the children it has
-/// waited for.
+/// Processor time, user and system, that this process and the children it has waited for have used
+/// so far.
 pub fn processor_time() -> Duration {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
         .into_iter()

@@ -1,5 +1,5 @@
-//! Watching which programs a command executes: by what the kernel tells of the whole machine, where
-//! that is permitted, else by ptrace, which the command may notice.
+//! Watches which programs a command executes: by the kernel's reports about the whole machine if
+//! they are permitted, otherwise by ptrace, which the command may notice.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -14,66 +14,66 @@ use crate::forward::Forward;
 use crate::starts::{Start, Starts};
 use crate::trace::trace;
 
-/// What a watched process does.
+/// An action of a watched process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
     /// It has executed a program.
     Exec {
         /// The process.
         pid: i32,
-        /// What it executes.
+        /// The program.
         program: PathBuf,
     },
-    /// It has run for a while, or begins to exit, with its mappings still there.
+    /// It has run for a while, or begins to exit; its mappings still exist.
     Look {
         /// The process.
         pid: i32,
     },
 }
 
-/// What is wanted of a process that executes a program.
+/// The caller's interest in a process that executes a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Nothing more than what it executes.
+    /// Only the program that it executes.
     Nothing,
     /// Also its mappings, at a [`Moment::Look`].
     Mappings,
-    /// It is left to itself where watching would be in its way: it traces processes, which nobody
-    /// else may trace then.
+    /// It must not be traced, because it traces processes itself, and a process has one tracer at
+    /// most.
     Own,
 }
 
-/// How a command was watched.
+/// The method by which a command was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
     /// By reports of the kernel; the command does not notice.
     Reports,
-    /// By ptrace: set-id programs do not change the user unless root watches, and nobody else can
-    /// trace.
+    /// By ptrace: set-id programs do not change the user unless root watches, and no other process
+    /// can trace.
     Ptrace,
 }
 
-/// A command that was watched to its end.
+/// The result of watching a command to its end.
 #[derive(Debug)]
 pub struct Watched {
     /// How it ended.
     pub status: ExitStatus,
-    /// How it was watched.
+    /// The method.
     pub way: Way,
-    /// How often reports were lost, or told no program: so many executions at least are missing.
+    /// How many reports were lost or named no program: at least this many executions are missing.
     pub lost: u64,
 }
 
-/// How long a process runs before its mappings are looked at. Most of what it opens by itself it has
-/// opened by then, and shorter ones are none of those that matter.
+/// How long a process runs before its mappings are inspected. By then it has opened most of its
+/// libraries, and processes that end earlier do not matter.
 const LOOK_AFTER: Duration = Duration::from_millis(100);
 
 /// Runs `command` and tells `seen` what it and its descendants execute. Returns when the command
-/// itself has ended; descendants that live on are not watched any more.
+/// itself has ended; descendants that live on are no longer watched.
 ///
-/// Terminal signals are the command's business: this process ignores them from now on. SIGTERM and
-/// SIGHUP go to the command while it runs.
+/// Terminal signals are left to the command: this process ignores them from now on. SIGTERM and
+/// SIGHUP are passed to the command while it runs.
 pub fn watch(
     command: &mut Command,
     way: Option<Way>,
@@ -97,7 +97,7 @@ pub fn watch(
 /// A command and its descendants.
 struct Family<S> {
     processes: HashSet<i32>,
-    /// Those to be looked at, with when they executed their program.
+    /// The processes to inspect, with the time at which each executed its program.
     looks: HashMap<i32, Instant>,
     lost: u64,
     seen: S,
@@ -115,7 +115,7 @@ impl<S: FnMut(Moment) -> Interest> Family<S> {
             seen,
         };
         loop {
-            // What is read after its end is all that there is.
+            // The reports read after its end are the last ones.
             let status = child.try_wait()?;
             for start in starts.wait(LOOK_AFTER, &end)? {
                 family.note(start);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_of_descendants_and_of_nobody_else() {
-        // Another command at the same time is none of it.
+        // Another command runs at the same time and must not be reported.
         let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
         let mut programs = Vec::new();
         let script = "for i in 1 2 3 4 5 6 7 8 9; do env true; done; (env false); exit 3";

@@ -1,26 +1,27 @@
-//! Setting the page tables of old mappings aside, so that only one thread waits while they are given
-//! up: that takes 50 us for a MiB of base pages, and moving whole tables takes next to nothing.
+//! Moves the page tables of old mappings aside, so that only one thread waits while they are freed.
+//! Freeing takes 50 us for a MiB of base pages; moving whole tables takes next to nothing.
 
 use hugetext_leaf::{Leaf, Span};
 
 use super::call::{CallError, Caller, bits};
 
-/// Addresses that nobody uses, to which page tables are moved.
+/// Unused addresses to which page tables are moved.
 ///
-/// The mapping that they come from stays where it is, without pages (MREMAP_DONTUNMAP, Linux 5.13 for
-/// files): who shares the memory and runs meanwhile, as a vfork child may, finds the file's pages
-/// there. So nothing may be moved that is not the file's.
+/// The mapping that they come from stays at its addresses, without pages (MREMAP_DONTUNMAP, Linux
+/// 5.13 for files). A process that shares the memory and runs meanwhile, as a vfork child may,
+/// finds the file's pages there. So only pages of the file may be moved.
 pub(super) struct Aside {
     room: Span,
     free: u64,
 }
 
-/// Tables are moved whole where both addresses agree modulo what one of them maps, on every page
-/// size that promotion knows.
+/// Tables are moved whole if both addresses are congruent modulo the span of one table, on every
+/// page size that promotion knows.
 const TABLE: Leaf = Leaf::M32;
 
 impl Aside {
-    /// Room for mappings at `places`; none if the process may have no more addresses.
+    /// Reserves addresses for the mappings at `places`; `None` if the process may have no more
+    /// addresses.
     pub(super) fn reserve(
         caller: &mut Caller<'_>,
         places: impl Iterator<Item = Span>,
@@ -39,8 +40,8 @@ impl Aside {
         }
     }
 
-    /// Moves the page tables of a mapping here. Where the kernel refuses they stay where they are,
-    /// which only takes longer.
+    /// Moves the page tables of a mapping here. If the kernel refuses, they stay in place, which
+    /// only takes longer.
     pub(super) fn take(&mut self, caller: &mut Caller<'_>, old: Span) -> Result<(), CallError> {
         let new = TABLE.align_up(self.free) + TABLE.offset_in(old.start);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
@@ -53,16 +54,16 @@ impl Aside {
         Ok(())
     }
 
-    /// Keeps it out of children that are forked before it is given up.
+    /// Keeps the reservation out of children that are forked before it is freed.
     pub(super) fn keep_from_children(&self, caller: &mut Caller<'_>) {
         let advice = bits(libc::MADV_DONTFORK);
         let arguments = [self.room.start, self.room.len(), advice, 0, 0, 0];
         let _ = caller.call(libc::SYS_madvise, arguments);
     }
 
-    /// Gives up all that was moved.
+    /// Frees everything that was moved.
     pub(super) fn give_up(self, caller: &mut Caller<'_>) {
-        // What remains of it in the worst case is addresses.
+        // In the worst case, reserved addresses remain.
         let arguments = [self.room.start, self.room.len(), 0, 0, 0, 0];
         let _ = caller.call(libc::SYS_munmap, arguments);
     }

@@ -1,4 +1,4 @@
-//! Making a stopped thread call the kernel on our behalf.
+//! Makes a stopped thread call the kernel for this process.
 
 use std::ffi::c_int;
 use std::io;
@@ -13,43 +13,44 @@ use super::registers::{self, Registers};
 use super::stop::{Event, OPTIONS, Stopped};
 use super::target::Target;
 
-/// Every signal blocked; the kernel leaves out SIGKILL and SIGSTOP by itself.
+/// Every signal is blocked; the kernel itself exempts SIGKILL and SIGSTOP.
 const ALL_SIGNALS: u64 = u64::MAX;
 
-/// One thread of a stopped process, borrowed to make system calls.
+/// One thread of a stopped process that makes system calls for this process.
 ///
 /// Invariants, from [`Caller::borrow`] to drop: the thread blocks all signals, so that none is
 /// delivered on foreign registers; between calls it is in a stop; `saved` are the registers with
-/// which it goes on as if nothing had happened. If it was interrupted in a call that the kernel
-/// would restart, it has been let run to the entry of the restarted call, and that call skipped:
-/// `saved` then makes the call again, from its instruction, under the number the kernel chose for
-/// the restart (restart_syscall where only that knows how much time is left). None of the calls
-/// made here touches the thread's restart block, which restart_syscall needs.
+/// which it continues as if nothing had happened. If it was interrupted in a call that the kernel
+/// would restart, it has run to the entry of the restarted call, and that call was skipped: `saved`
+/// then makes the call again, from its instruction, under the number that the kernel chose for the
+/// restart (restart_syscall if only that knows how much time is left). None of the calls made here
+/// touches the thread's restart block, which restart_syscall needs.
 ///
-/// Should this process be killed in the meantime, the thread cannot be given back its registers, and
-/// the kernel kills it: better that than to go on with those of a call it never made.
+/// If this process is killed meanwhile, the thread's registers cannot be restored, and the kernel
+/// kills it. Otherwise it would continue with the registers of a call that it never made.
 pub(super) struct Caller<'t> {
     target: &'t Target,
     tid: i32,
     saved: Registers,
     mask: u64,
-    /// Address of the instruction that calls the kernel.
+    /// Address of a system call instruction.
     place: u64,
 }
 
 /// How a call failed.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The kernel said no, and nothing happened.
+    /// The kernel refused the call, and nothing changed.
     Refused(io::Error),
-    /// The thread is gone, or did what it cannot do.
+    /// The thread has ended, or did something unexpected.
     Lost(io::Error),
 }
 
 impl<'t> Caller<'t> {
-    /// Borrows the thread best suited: one that is inside a system call, for it cannot be in an
-    /// rseq critical section, else one that is in none (Documentation/userspace-api/rseq.rst: the
-    /// kernel forgets a critical section when it sees the thread outside of it, as it would here).
+    /// Borrows the most suitable thread: one inside a system call, since it cannot be in an rseq
+    /// critical section, otherwise one outside any critical section
+    /// (Documentation/userspace-api/rseq.rst: the kernel forgets a critical section when it sees
+    /// the thread outside of it, as it would here).
     pub(super) fn borrow(
         stopped: &Stopped<'t>,
         gadget: Option<u64>,
@@ -91,7 +92,8 @@ impl<'t> Caller<'t> {
         stopped: &Registers,
     ) -> Result<Caller<'t>, SwapError> {
         let mask = hold(tid).map_err(SwapError::Trace)?;
-        // Should the run to the entry fail, dropping this leaves the thread as it was found.
+        // If the run to the entry fails, dropping this value leaves the thread in its original
+        // state.
         let mut caller = Caller {
             target,
             tid,
@@ -151,8 +153,8 @@ impl<'t> Caller<'t> {
         }
     }
 
-    /// Runs the thread to the next entry or exit of a system call. If it reaches none in time, it is
-    /// stopped where it is, so that it can be given back its registers.
+    /// Runs the thread to the next entry or exit of a system call. If it reaches none in time, it
+    /// is stopped, so that its registers can be restored.
     fn run_to_syscall_stop(&self) -> io::Result<()> {
         let mut pass_on = None;
         loop {
@@ -164,8 +166,8 @@ impl<'t> Caller<'t> {
             });
             match event? {
                 Event::Syscall => return Ok(()),
-                // A group-stop or the interruption asked for earlier: it holds for the process when
-                // it is let go, and not now.
+                // A group-stop, or the interruption requested earlier: it takes effect when the
+                // process is let go, and not now.
                 Event::Stop => {}
                 Event::Signal(libc::SIGSTOP) => pass_on = Some(Signal::SIGSTOP),
                 Event::Signal(signal) => {
@@ -188,7 +190,7 @@ impl<'t> Caller<'t> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        // A thread that cannot be restored has been killed.
+        // A thread whose registers cannot be restored has been killed.
         let _ = self.set_registers(&self.saved);
         #[cfg(target_arch = "aarch64")]
         let _ = raw::set_syscall(self.tid, -1);
@@ -197,7 +199,8 @@ impl Drop for Caller<'_> {
     }
 }
 
-/// Blocks all signals of a thread and ties its life to this one's; the signals it blocked before.
+/// Blocks all signals of a thread and ties its life to this process. Returns the signals it blocked
+/// before.
 fn hold(tid: i32) -> io::Result<u64> {
     let mask = raw::blocked_signals(tid)?;
     raw::block_signals(tid, ALL_SIGNALS)?;
@@ -209,13 +212,13 @@ fn hold(tid: i32) -> io::Result<u64> {
     Ok(mask)
 }
 
-/// A C int as an argument register holds it.
+/// A C int in the form of an argument register.
 pub(super) fn bits(value: c_int) -> u64 {
     value.cast_unsigned().into()
 }
 
 /// Whether a thread that executes at `pc` is inside an rseq critical section: struct rseq and
-/// struct rseq_cs of include/uapi/linux/rseq.h. In doubt it is.
+/// struct rseq_cs of include/uapi/linux/rseq.h. In doubt the answer is yes.
 fn in_critical_section(target: &Target, tid: i32, pc: u64) -> bool {
     const RSEQ_CS: u64 = 8;
     const START_IP: u64 = 8;

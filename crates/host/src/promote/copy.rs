@@ -17,18 +17,18 @@ pub enum CopyError {
     /// The text could not be read.
     #[error("cannot read the text: {0}")]
     Read(io::Error),
-    /// No executable memory file (vm.memfd_noexec, a security module, no memory).
+    /// No executable memory file can be created (vm.memfd_noexec, a security module, no memory).
     #[error("cannot make a memory file for the copy: {0}")]
     Create(io::Error),
-    /// The kernel gave small pages.
+    /// The kernel used small pages.
     #[error(
         "the copy is not in huge pages ({0} of {1} windows; is memory fragmented, or shmem_enabled 'deny'?)"
     )]
     Small(u64, u64),
 }
 
-/// A sealed memory file of whole windows that holds a copy of text, in huge pages. Nobody can write
-/// to it any more; private mappings of it still take breakpoints.
+/// A sealed memory file of whole windows that holds a copy of text, in huge pages. No process can
+/// write to it any more; private mappings of it still accept breakpoints.
 #[derive(Debug)]
 pub struct HugeCopy {
     file: File,
@@ -37,8 +37,8 @@ pub struct HugeCopy {
 }
 
 impl HugeCopy {
-    /// Makes a copy of `len` bytes, a multiple of `leaf`. `read` gives the text, from an offset into
-    /// it; what surrounds the text traps when executed.
+    /// Makes a copy of `len` bytes, a multiple of `leaf`. `read` reads the text, from an offset
+    /// into it. The bytes around the text trap when executed.
     pub fn new(
         name: CopyName,
         len: u64,
@@ -58,7 +58,7 @@ impl HugeCopy {
         Ok(copy)
     }
 
-    /// A memory file that holds the same as `part` of a copy, offsets in it, in pages of any size.
+    /// A memory file with the content of `part` of a copy (offsets in it), in pages of any size.
     pub(super) fn stand_in(
         name: &CopyName,
         part: Span,
@@ -70,7 +70,8 @@ impl HugeCopy {
         Ok(file)
     }
 
-    /// Gathers the copy into huge pages; how many bytes of it then are.
+    /// Collapses the copy into huge pages. Returns how many bytes of it are in huge pages
+    /// afterwards.
     fn collapse(&self, leaf: Leaf) -> io::Result<u64> {
         let perms = Perms {
             read: true,
@@ -79,7 +80,7 @@ impl HugeCopy {
         };
         let region = Region::of_file(&self.file, 0, self.len as usize, leaf, perms)?;
         // Pages just written may still be on their way to the LRU list, where they cannot be
-        // gathered: EAGAIN (madvise(2), MADV_COLLAPSE) says to try again.
+        // collapsed: EAGAIN (madvise(2), MADV_COLLAPSE) asks for another try.
         let mut huge = 0;
         for _ in 0..ATTEMPTS {
             let _ = region.advise(Advice::Collapse);
@@ -97,17 +98,17 @@ impl HugeCopy {
         &self.file
     }
 
-    /// What it holds.
+    /// Its content.
     pub fn name(&self) -> &CopyName {
         &self.name
     }
 
-    /// Its length: the memory it takes, bytes.
+    /// Its length, which is the memory that it takes, in bytes.
     pub fn size(&self) -> u64 {
         self.len
     }
 
-    /// How /proc/PID/maps will name it.
+    /// Its name in /proc/PID/maps.
     pub fn id(&self) -> io::Result<FileId> {
         let metadata = self.file.metadata()?;
         Ok(FileId {
@@ -117,8 +118,8 @@ impl HugeCopy {
     }
 }
 
-/// Writes `part` of a copy. `read` gives the text, from an offset into it; what surrounds the text traps
-/// when executed.
+/// Writes `part` of a copy. `read` reads the text, from an offset into it. The bytes around the
+/// text trap when executed.
 fn fill(
     file: &File,
     name: &CopyName,
@@ -147,7 +148,7 @@ fn fill(
     Ok(())
 }
 
-/// How often gathering pages is tried.
+/// How many times collapsing pages is tried.
 const ATTEMPTS: u32 = 8;
 
 /// Bytes of a region of this process that PMD leaves map.
@@ -164,8 +165,8 @@ fn mapped_huge(region: &Region) -> io::Result<u64> {
     }
 }
 
-/// MFD_EXEC says that the copy is to be executed (Linux 6.3; vm.memfd_noexec); older kernels do not
-/// know it and need not be told.
+/// MFD_EXEC allows the copy to be executed (Linux 6.3; vm.memfd_noexec). Older kernels do not know
+/// the flag and do not need it.
 fn executable_memfd(name: &str) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = match memfd_create(name, flags | MemfdFlags::EXEC) {

@@ -1,4 +1,4 @@
-//! Promotion and its way back: copy, swap, verify.
+//! Promotes a process and maps it back: copy, swap, verify.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -15,7 +15,7 @@ use super::swap::{Change, Content, FileTime, MAX_FILES, Pause, Step, swap};
 use super::target::{Mappings, Target};
 use super::{Refusal, SwapError};
 
-/// Copies made so far, for processes that map the same text at the same place within a window.
+/// Copies made so far, for processes that map the same text at the same offset within a window.
 #[derive(Debug, Default)]
 pub struct Copies {
     by_name: HashMap<CopyName, (FileTime, Rc<HugeCopy>)>,
@@ -23,13 +23,14 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Counts a run whose copy is not made, only planned; whether it is the first that needs it.
+    /// Counts a run whose copy is only planned. Returns whether it is the first that needs the
+    /// copy.
     pub fn plan(&mut self, mappings: &Mappings, run: &Run) -> bool {
         self.planned.insert(copy_name(mappings, run))
     }
 }
 
-/// What was done to a process.
+/// The changes made in a process.
 #[derive(Debug, Default, Serialize)]
 pub struct Outcome {
     /// Text whose mapping was replaced.
@@ -38,14 +39,14 @@ pub struct Outcome {
     pub left: Vec<(Span, String)>,
     /// Bytes of copies made for this process.
     pub copied: u64,
-    /// Bytes of copies shared with others promoted before.
+    /// Bytes of copies that were made before for other processes and are shared.
     pub shared: u64,
-    /// What it cost; one for each stop, none if nothing was to be done.
+    /// The cost of each stop; none if nothing had to change.
     pub pauses: Vec<Pause>,
 }
 
 impl Outcome {
-    /// Adds to what was done; parts of one mapping are told as one.
+    /// Adds to the changes. Parts of one mapping are reported as one.
     fn finish(&mut self, text: Span) {
         match self.done.last_mut() {
             Some(last) if last.end == text.start => last.end = text.end,
@@ -54,20 +55,20 @@ impl Outcome {
     }
 }
 
-/// One mapping, or part of one, to replace: its steps name files by position in `files`.
+/// One mapping, or part of one, to replace. Its steps name files by index in `files`.
 struct Piece<'f> {
     text: Span,
     files: [&'f File; 2],
-    /// Whether the first of the files is the program, to which the text was compared.
+    /// Whether the first file is the program that the text was compared with.
     compared: Option<(usize, FileTime)>,
     steps: Vec<Step>,
-    /// Whether it may be mapped by base pages now.
+    /// Whether base pages may map it now.
     small: bool,
     program: &'f File,
     offset: u64,
 }
 
-/// Maps copies over `runs`. Runs that cannot be copied are left; an error means that the process
+/// Maps copies over `runs`. Runs that cannot be copied are left. An error means that the process
 /// could not be stopped or changed at all.
 pub fn promote(
     target: &Target,
@@ -154,8 +155,8 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError
     Ok(outcome)
 }
 
-/// The copy that a process maps; where only root can open that, a memory file that holds the same. Should
-/// the way back fail halfway, the process maps it again.
+/// The copy that a process maps. If only root can open it, a memory file with the same content. The
+/// process maps it again if mapping back fails halfway.
 fn copy_again(
     target: &Target,
     vma: &ProcessVma,
@@ -179,8 +180,8 @@ fn open_program(target: &Target, mappings: &Mappings, file: FileId) -> io::Resul
     target.file_at(vma.addresses, path, file)
 }
 
-/// Opens the program, sees that the process executes exactly what it holds, and finds or makes the
-/// copy; whether it made it.
+/// Opens the program, checks that the process executes exactly its content, and finds or makes the
+/// copy. Returns whether it made the copy.
 fn prepare(
     target: &Target,
     mappings: &Mappings,
@@ -211,11 +212,11 @@ fn copy_name(mappings: &Mappings, run: &Run) -> CopyName {
     CopyName::of(run, &basename.to_string_lossy())
 }
 
-/// How much is read and compared at a time, bytes.
+/// How much is read and compared at a time, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// Whether the process's memory holds what the file does; the last page of a mapping shows zeroes
-/// beyond the end of the file.
+/// Whether the process's memory holds the content of the file. The last page of a mapping shows
+/// zeroes beyond the end of the file.
 fn compare(target: &Target, text: Span, program: &File, offset: u64) -> io::Result<()> {
     let (mut memory, mut file) = (vec![0; CHUNK], vec![0; CHUNK]);
     for start in (text.start..text.end).step_by(CHUNK) {
@@ -260,14 +261,14 @@ fn text_part(addresses: Span, offset: u64, name: &CopyName) -> (Span, u64) {
         .unwrap_or((Span::new(addresses.start, addresses.start), 0))
 }
 
-/// How much text is changed by one call, bytes, and swapped in one stop where a process has one
-/// thread, so that no pause grows with the program: for a MiB of base pages it takes the kernel some
-/// 20 us to see that no page was changed, and 50 us to give up their page table. No less than a
-/// window of any leaf that promotion knows.
+/// How much text is changed by one call, in bytes. In a process with one thread, it is also how
+/// much is swapped in one stop, so that no pause grows with the program. For a MiB of base pages,
+/// the kernel takes about 20 us to check that no page was changed, and 50 us to free their page
+/// table. It is at least a window of any leaf that promotion knows.
 const AT_ONCE: u64 = 32 << 20;
 
-/// The same for one stop where there are more threads: one of them gives up the page tables when the
-/// others have been let go, and several processors look for changed pages.
+/// The same for one stop of several threads: one of them frees the page tables when the others have
+/// been let go, and several processors look for changed pages.
 const AT_ONCE_WITH_OTHERS: u64 = 128 << 20;
 
 /// Cuts addresses where stops may end; windows stay whole.
@@ -277,7 +278,7 @@ fn parts(addresses: Span) -> impl Iterator<Item = Span> {
     starts.map(move |start| Span::new(start, start + AT_ONCE).intersect(&addresses))
 }
 
-/// The changes for one part of a run. The program is file 0 and the copy file 1 of the steps.
+/// The changes for one part of a run. The program is file 0 of the steps and the copy is file 1.
 fn promotion_steps(mappings: &Mappings, run: &Run, part: Span, copy: FileId) -> Vec<Step> {
     let file = |file, id, offset, perms| Content::File {
         file,
@@ -337,7 +338,7 @@ fn reversion_steps(addresses: Span, now: Content, name: &CopyName) -> Vec<Step> 
                 bti,
             },
             Original::Beside(Pad::Free) => Content::Nothing,
-            // A reservation keeps others away as the loader's hole did.
+            // A reservation keeps other mappings away, as the loader's hole did.
             Original::Beside(Pad::Hole) => Content::Reserved,
         };
         Step {
@@ -371,8 +372,8 @@ fn batches<'p, 'f>(pieces: &'p [Piece<'f>], most: u64) -> impl Iterator<Item = &
     })
 }
 
-/// Swaps all pieces in as many stops as it takes and verifies every byte after each. A piece that
-/// does not read as its file is swapped back.
+/// Swaps all pieces in as many stops as needed, and verifies every byte after each. A piece whose
+/// content differs from its file is swapped back.
 fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<(), SwapError> {
     let most = match target.threads().map_err(Refusal::from)?.len() {
         0 | 1 => AT_ONCE,
@@ -384,7 +385,7 @@ fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<
         for piece in batch {
             match compare(target, piece.text, piece.program, piece.offset) {
                 Ok(()) => outcome.finish(piece.text),
-                // Gone, with nothing left to verify or to harm.
+                // The process has ended: nothing is left to verify or to damage.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
                     return Err(Refusal::Gone.into());
                 }

@@ -1,13 +1,13 @@
 //! Replacing the mappings of a running process.
 //!
 //! A copy of text in huge pages is made while the process runs ([`HugeCopy`]). Then all its threads
-//! are stopped, one of them maps the copy over the file by injected system calls, what is mapped is
-//! checked, and all are let go ([`swap`]). The way back is the same with the file in place of the
-//! copy.
+//! are stopped, one of them maps the copy over the file by injected system calls, the new mappings
+//! are checked, and all threads are let go ([`swap`]). Mapping back works in the same way, with the
+//! file in the place of the copy.
 //!
-//! What holds throughout: the bytes at every address are the same before, between and after, and
-//! one call replaces each run, so that whoever executes there (a process that shares the memory and
-//! is not stopped) notices nothing; no file is written to; no state is kept outside the process.
+//! Always true: the bytes at every address are the same before, during and after the change, and
+//! one call replaces each run, so a process that shares the memory and executes there without being
+//! stopped notices nothing. No file is written, and no state is kept outside the process.
 
 mod aside;
 mod call;
@@ -28,11 +28,11 @@ pub use engine::{Copies, Outcome, promote, revert};
 pub use swap::Pause;
 pub use target::{Mappings, Refusal, Target};
 
-/// Why mappings were not replaced. Unless it is [`SwapError::NotUndone`], the process maps what it
-/// mapped before.
+/// Why mappings were not replaced. Except for [`SwapError::NotUndone`], the process maps the same
+/// as before.
 #[derive(Debug, thiserror::Error)]
 pub enum SwapError {
-    /// It may not be, or cannot be, stopped.
+    /// It may not or cannot be stopped.
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// A thread neither stopped nor slept in time.
@@ -57,35 +57,36 @@ pub enum SwapError {
         /// The page.
         at: u64,
     },
-    /// The inode of a file changed while it was compared: written to, linked, renamed or given away.
+    /// The inode of a file changed while it was compared: it was written, linked, renamed or given
+    /// away.
     #[error("the program file or its attributes changed meanwhile; try again")]
     FileChanged,
-    /// It may not have that many more open files.
+    /// The process may not open enough files.
     #[error("it may not open enough more files (RLIMIT_NOFILE)")]
     TooManyFiles,
     /// The kernel refused an injected call.
     #[error("{call} in the process: {error}")]
     Refused {
-        /// Which.
+        /// The call.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// /proc/PID/maps did not show what was mapped; it has been undone.
-    #[error("the mapping at {at:#x} did not come out as asked; undone")]
+    /// /proc/PID/maps did not show the new mapping; the change has been undone.
+    #[error("the mapping at {at:#x} is not the requested one; the change was undone")]
     Unverified {
         /// The address.
         at: u64,
     },
-    /// What was changed could not be changed back.
+    /// A change could not be undone.
     #[error("a failed change at {at:#x} could not be undone: {error}")]
     NotUndone {
         /// The address.
         at: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// ptrace or /proc failed in the middle; the process was let go as it was.
+    /// ptrace or /proc failed during the change; the process was let go unchanged.
     #[error("tracing failed: {0}")]
     Trace(io::Error),
 }

@@ -1,4 +1,4 @@
-//! The ptrace requests that nix does not wrap, and what else of promotion is unsafe.
+//! The ptrace requests that nix does not wrap, and the other unsafe code of promotion.
 //!
 //! Invariants: each request is made by the thread that seized `tid` (the kernel answers ESRCH to
 //! any other), and each that transfers data names a live local of exactly the size that the kernel
@@ -42,31 +42,31 @@ pub(super) fn blocked_signals(tid: i32) -> io::Result<u64> {
     Ok(mask)
 }
 
-/// Sets the signals a thread blocks (PTRACE_SETSIGMASK). A mask that a call such as sigsuspend is to
-/// restore is what is replaced; the call, restarted, sets its own again.
+/// Sets the signals a thread blocks (PTRACE_SETSIGMASK). A mask that a call such as sigsuspend is
+/// to restore is what is replaced; the call, restarted, sets its own again.
 pub(super) fn block_signals(tid: i32, mut mask: u64) -> io::Result<()> {
     // SAFETY: the kernel reads size_of::<u64>() bytes from a live local.
     unsafe { transfer(libc::PTRACE_SETSIGMASK, tid, &raw mut mask) }
 }
 
-/// Lets a thread run on from a signal-delivery-stop and take the signal, which nix cannot name if
-/// it is a real-time one.
+/// Continues a thread from a signal-delivery-stop so that it takes the signal. nix cannot name a
+/// real-time signal.
 pub(super) fn deliver(tid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: PTRACE_CONT transfers no data.
     check(unsafe { libc::ptrace(libc::PTRACE_CONT as _, tid, 0, c_long::from(signal)) })
 }
 
-/// Sleeps until the kernel tells this process of a traced thread (SIGCHLD), or for `limit` if that is less.
-/// The caller blocks all signals, so that one sent before is waiting. Another thread of this process
-/// that does not block it may take it away, so `limit` must be short.
+/// Sleeps until the kernel tells this process of a traced thread (SIGCHLD), or for `limit` if that
+/// is less. The caller blocks all signals, so that one sent before is waiting. Another thread of
+/// this process that does not block it may take it away, so `limit` must be short.
 pub(super) fn wait_for_news(limit: Duration) {
     let time = libc::timespec {
         tv_sec: limit.as_secs() as _,
         tv_nsec: limit.subsec_nanos().into(),
     };
     let mut children = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset() initializes the set, which the other calls only name then; no information is
-    // asked for, and the time is a live local.
+    // SAFETY: sigemptyset() initializes the set, which the other calls only name then; no
+    // information is asked for, and the time is a live local.
     unsafe {
         libc::sigemptyset(children.as_mut_ptr());
         libc::sigaddset(children.as_mut_ptr(), libc::SIGCHLD);
@@ -74,7 +74,8 @@ pub(super) fn wait_for_news(limit: Duration) {
     }
 }
 
-/// Where a thread's struct rseq lies; `None` if it has registered none or the kernel cannot say.
+/// The address of a thread's struct rseq; `None` if it has registered none or the kernel cannot
+/// tell.
 pub(super) fn rseq_address(tid: i32) -> Option<u64> {
     let mut configuration = RseqConfiguration::default();
     // SAFETY: the kernel writes one struct ptrace_rseq_configuration to a live local.
@@ -116,7 +117,8 @@ pub(super) fn set_syscall(tid: i32, mut number: i32) -> io::Result<()> {
     })
 }
 
-/// How a thread is scheduled (struct sched_attr, include/uapi/linux/sched/types.h, its first version).
+/// How a thread is scheduled (struct sched_attr, include/uapi/linux/sched/types.h, its first
+/// version).
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Scheduling {
@@ -130,8 +132,8 @@ pub(super) struct Scheduling {
     period: u64,
 }
 
-/// Lets a thread (0 is the calling one), and those it makes from now on, run before all that are not
-/// realtime ones; how it was scheduled before.
+/// Lets a thread (0 is the calling one), and those it makes from now on, run before all that are
+/// not realtime ones; how it was scheduled before.
 pub(super) fn run_before_others(tid: i32) -> io::Result<Scheduling> {
     let mut before = Scheduling::default();
     let size = size_of::<Scheduling>();

@@ -1,4 +1,4 @@
-//! How each architecture makes, and restarts, a system call.
+//! How each architecture makes and restarts a system call.
 
 /// The general-purpose registers of a thread.
 pub(super) type Registers = libc::user_regs_struct;
@@ -89,10 +89,10 @@ mod arch {
         regs.cs == 0x33
     }
 
-    /// If the thread's call just ended with EINTR: the call, and the registers with which the kernel
-    /// decides again how it ends. It restarts the call unless a handler is to run, for which the
-    /// call ends with EINTR (signal(7)); the decision comes after the last signal that could come
-    /// between.
+    /// If the thread's call just ended with EINTR: the call, and the registers with which the
+    /// kernel decides again how it ends. It restarts the call unless a handler is to run, for which
+    /// the call ends with EINTR (signal(7)); the decision comes after the last signal that could
+    /// come between.
     pub(in super::super) fn interrupted(regs: &Registers) -> Option<(Interrupted, Registers)> {
         const RESTART_UNLESS_HANDLED: i64 = -514; // -ERESTARTNOHAND
         let ended = regs.rax as i64 == EINTR && regs.orig_rax as i64 >= 0;
@@ -121,8 +121,8 @@ mod arch {
     const BTYPE: u64 = 0xc00;
 
     /// Whether the thread is about to make or restart a system call. The kernel has put the program
-    /// counter back on the instruction before the tracer looks, and decides on the number to restart
-    /// with when the thread runs on (arch/arm64/kernel/signal.c, do_signal()).
+    /// counter back on the instruction before the tracer looks, and decides on the number to
+    /// restart with when the thread runs on (arch/arm64/kernel/signal.c, do_signal()).
     pub(in super::super) fn will_restart(_regs: &Registers, at_pc: [u8; 4]) -> bool {
         at_pc == SYSCALL
     }
@@ -185,10 +185,10 @@ pub(super) use arch::{
 };
 
 impl Interrupted {
-    /// Whether the call gave up for the stop alone and did nothing, so that it can be made anew. The
-    /// kernel does that by itself for most calls; these it lets end with EINTR although no handler
-    /// ran (signal(7), "Interruption of system calls and library functions by stop signals").
-    /// `is_socket` tells whether a file descriptor is a socket's.
+    /// Whether the call gave up for the stop alone and did nothing, so that it can be made anew.
+    /// The kernel does that by itself for most calls; these it lets end with EINTR although no
+    /// handler ran (signal(7), "Interruption of system calls and library functions by stop
+    /// signals"). `is_socket` tells whether a file descriptor is a socket's.
     pub(super) fn did_nothing(&self, is_socket: impl Fn(u64) -> bool) -> bool {
         let among = |calls: &[libc::c_long]| {
             calls
@@ -220,8 +220,8 @@ const GIVE_UP: [libc::c_long; 9] = [
 const GIVE_UP: [libc::c_long; 0] = [];
 
 /// Calls that give up on a socket with SO_RCVTIMEO or SO_SNDTIMEO (sock_intr_errno() of
-/// include/net/sock.h). What transferred any byte says so instead, and connect() goes on waiting for
-/// the connection that it began.
+/// include/net/sock.h). What transferred any byte says so instead, and connect() goes on waiting
+/// for the connection that it began.
 #[cfg(target_arch = "x86_64")]
 const TIMED_ON_SOCKETS: [libc::c_long; 13] = [
     libc::SYS_read,

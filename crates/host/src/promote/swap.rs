@@ -1,4 +1,4 @@
-//! Changing what a process maps, while it is stopped.
+//! Changes the mappings of a process while it is stopped.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,7 +25,7 @@ use super::target::{Refusal, Target, prot};
 pub(super) enum Content {
     /// A private mapping of a file.
     File {
-        /// Which of the change's files.
+        /// The index of the file in the change.
         file: usize,
         /// Its identity.
         id: FileId,
@@ -38,7 +38,7 @@ pub(super) enum Content {
     },
     /// Anonymous memory without access rights, which keeps others away.
     Reserved,
-    /// Nothing.
+    /// No mapping.
     Nothing,
 }
 
@@ -47,9 +47,9 @@ pub(super) enum Content {
 pub(super) struct Step {
     /// Page-aligned addresses.
     pub addresses: Span,
-    /// What is there, and comes back if a later step fails.
+    /// The present content, which is restored if a later step fails.
     pub before: Content,
-    /// What is to be there.
+    /// The new content.
     pub after: Content,
 }
 
@@ -91,24 +91,24 @@ impl FileTime {
     }
 }
 
-/// What a change cost the process.
+/// The cost of a change for the process.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Pause {
-    /// From the first thread interrupted until all were let go, or all but one.
+    /// Time from the first interruption until all threads were let go, or all but one.
     pub total: Duration,
-    /// Until the last one was, which made the calls, and may have given up old page tables while the
-    /// others ran.
+    /// Time until the last thread was let go. That thread made the calls, and may have freed old
+    /// page tables while the others ran.
     pub last: Duration,
-    /// Of that, until all threads had stopped.
+    /// The part of it until all threads had stopped.
     pub stopping: Duration,
-    /// Threads stopped.
+    /// Number of threads stopped.
     pub threads: usize,
 }
 
-/// Stops the process, makes the change, checks it, and lets the process go. On any error the
-/// process runs on as it was, unless the error says otherwise.
+/// Stops the process, makes the change, checks it, and lets the process go. After an error, the
+/// process continues unchanged, unless the error tells otherwise.
 pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
-    // A signal that ends this process in the middle would leave a thread on foreign registers.
+    // A signal that ended this process during the change would leave a thread on foreign registers.
     let before = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|error| SwapError::Trace(error.into()))?;
@@ -117,8 +117,8 @@ pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     outcome.unwrap_or_else(|_| Err(SwapError::Trace(io::Error::other("the tracer panicked"))))
 }
 
-/// Runs a session in a thread of its own, since its end is what lets the process go, and waits for
-/// that.
+/// Runs a session in its own thread, because the end of that thread lets the process go, and waits
+/// for that end.
 fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     hurry();
     let tracer = AtomicI32::new(0);
@@ -140,8 +140,8 @@ fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     })
 }
 
-/// Waits until a thread of this process is gone. It can be joined a moment before the kernel detaches
-/// what it traced (kernel/exit.c: exit_mm() comes before exit_notify()).
+/// Waits until a thread of this process is gone. It can be joined a moment before the kernel
+/// detaches what it traced (kernel/exit.c: exit_mm() comes before exit_notify()).
 fn wait_for_end(thread: i32) {
     /// More than any scheduler lets it wait.
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -152,7 +152,7 @@ fn wait_for_end(thread: i32) {
     }
 }
 
-/// What a session that succeeded leaves behind.
+/// The result of a session that succeeded.
 struct Session {
     since: Instant,
     stopping: Duration,
@@ -162,7 +162,7 @@ struct Session {
 }
 
 fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
-    // Found before the stop, since it takes long where there are many mappings.
+    // It is found before the stop, since that takes long with many mappings.
     let gadget = find_gadget(target).map_err(Refusal::from)?;
     let mut stopped = Stopped::stop(target)?;
     let stopping = stopped.since.elapsed();
@@ -191,7 +191,7 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     })
 }
 
-/// A thread of the process that runs before others for a moment.
+/// Gives a thread of the process priority over others for a moment.
 struct Hurried {
     tid: i32,
     before: raw::Scheduling,
@@ -224,7 +224,7 @@ fn hurry() {
 }
 
 impl Change<'_> {
-    /// Whether the process still is what the change was made for.
+    /// Whether the process is still the one that the change was made for.
     fn check_before(&self, target: &Target) -> Result<(), SwapError> {
         let maps = self.mapped(target)?;
         for step in &self.steps {
@@ -247,7 +247,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// What is mapped where steps are.
+    /// The mappings at the addresses of the steps.
     fn mapped(&self, target: &Target) -> Result<Vec<Mapped>, SwapError> {
         let places = self.steps.iter().map(|step| step.addresses);
         Ok(mapped(target, places).map_err(Refusal::from)?)
@@ -259,7 +259,8 @@ impl Change<'_> {
         steps.map(|step| step.addresses)
     }
 
-    /// Makes the change. What is left to give up afterwards, if anything; only `with_aside`.
+    /// Makes the change. Returns what remains to be freed afterwards, if anything; only
+    /// `with_aside`.
     fn make(&self, caller: &mut Caller<'_>, with_aside: bool) -> Result<Option<Aside>, SwapError> {
         let page = rustix::param::page_size() as u64;
         let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
@@ -290,7 +291,7 @@ impl Change<'_> {
         }
     }
 
-    /// Takes all steps and checks the result, or undoes those taken, last one first.
+    /// Takes all steps and checks the result, or undoes the steps taken, the last one first.
     fn take_steps(
         &self,
         caller: &mut Caller<'_>,
@@ -350,7 +351,7 @@ impl Change<'_> {
 }
 
 impl Content {
-    /// A page of the process's own to write arguments into.
+    /// A page of the process's own memory for arguments.
     fn scratch(caller: &mut Caller<'_>, len: u64) -> Result<u64, CallError> {
         let kind = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let rights = bits(libc::PROT_READ | libc::PROT_WRITE);
@@ -414,8 +415,8 @@ impl Content {
 
 const NO_FILE: u64 = u64::MAX;
 
-/// The first page of `text` that is not its file's any more. Every thread of the process waits for the
-/// answer, so all processors look.
+/// The first page of `text` that is not its file's any more. Every thread of the process waits for
+/// the answer, so all processors look.
 fn first_changed(target: &Target, text: &[Span]) -> io::Result<Option<Span>> {
     let look = |span: &Span| Ok(target.changed_pages(*span)?.into_iter().next());
     let Some((first, rest)) = text.split_first() else {

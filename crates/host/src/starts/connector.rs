@@ -1,4 +1,4 @@
-//! The proc connector: forks, executions and exits, told by netlink (linux/cn_proc.h).
+//! The proc connector: reports of forks, executions and exits by netlink (linux/cn_proc.h).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,10 +27,10 @@ const CN_MSG: usize = 20;
 /// proc_event up to its union: what, cpu, timestamp.
 const EVENT: usize = 16;
 
-/// Bytes of reports that the kernel holds for us: some hundred thousand.
+/// Bytes of reports that the kernel buffers for us: a few hundred thousand reports.
 const BUFFER: usize = 32 << 20;
 
-/// What the kernel reports of a process.
+/// The kernel's report about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Report {
     Fork { parent: i32, child: i32 },
@@ -39,7 +39,7 @@ pub(super) enum Report {
     Lost,
 }
 
-/// A socket that the reports come to.
+/// A socket that receives the reports.
 #[derive(Debug)]
 pub(super) struct Connector(OwnedFd);
 
@@ -54,7 +54,7 @@ impl Connector {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let family = AddressFamily::NETLINK;
         let socket = socket_with(family, SocketType::DGRAM, flags, Some(netlink::CONNECTOR))?;
-        // A smaller buffer loses reports earlier, which is told.
+        // A smaller buffer loses reports earlier; losses are reported.
         let _ = set_socket_recv_buffer_size_force(&socket, BUFFER);
         bind(&socket, &SocketAddrNetlink::new(0, CN_PROC[0]))?;
         send(&socket, &request(), SendFlags::empty())?;
@@ -63,7 +63,7 @@ impl Connector {
         Ok(connector)
     }
 
-    /// The kernel answers a request at once, or, from inside of a container, never.
+    /// The kernel answers a request at once. From inside a container, it never answers.
     fn acknowledged(&self) -> io::Result<()> {
         let second = Timespec {
             tv_sec: 1,
@@ -80,7 +80,7 @@ impl Connector {
         }
     }
 
-    /// All reports that are there.
+    /// All reports available now.
     pub(super) fn read(&self) -> io::Result<Vec<Report>> {
         let mut reports = Vec::new();
         let mut buffer = [0; 4096];

@@ -1,8 +1,8 @@
-//! Who executes what on the whole machine, without stopping anybody: the kernel reports forks,
-//! executions and exits (the proc connector), and which files are opened to be executed (fanotify).
+//! Reports who executes what on the whole machine, without stopping any process. The kernel reports
+//! forks, executions and exits (the proc connector), and files opened for execution (fanotify).
 //!
-//! Reports may get lost where they come faster than they are read; that is told. Needs the powers of
-//! root outside of any container.
+//! Reports may be lost if they come faster than they are read; losses are reported. Needs the
+//! powers of root outside any container.
 
 mod connector;
 mod opened;
@@ -18,14 +18,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use connector::{Connector, Report};
 use opened::Opened;
 
-/// What a process does. Threads are not told of.
+/// An event of a process. Threads are not reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// `parent` has a new child.
     Fork {
         /// The process that forked.
         parent: i32,
-        /// The new one.
+        /// The new process.
         child: i32,
     },
     /// A process has executed a program.
@@ -35,16 +35,16 @@ pub enum Start {
         /// The file, as its mount namespace names it; `None` if it was not seen.
         program: Option<PathBuf>,
     },
-    /// A process is gone.
+    /// A process has ended.
     Exit {
         /// The process.
         pid: i32,
     },
-    /// Some reports were lost; how many is not known.
+    /// Some reports were lost; their number is unknown.
     Lost,
 }
 
-/// The reports of the machine from when this was made on.
+/// The reports of the machine since this value was made.
 #[derive(Debug)]
 pub struct Starts {
     connector: Connector,
@@ -55,15 +55,15 @@ pub struct Starts {
 /// What is known of the files of a process.
 #[derive(Debug, Default)]
 struct Files {
-    /// Opened to be executed, and no execution was told yet.
+    /// A file opened for execution, before its execution was reported.
     opened: Vec<PathBuf>,
-    /// What it executes.
+    /// The program that it executes.
     program: Option<PathBuf>,
 }
 
 impl Files {
-    /// The program of the next execution. The kernel tells once of a file that a process opens twice
-    /// in a row, so without any it is the same again (`env env true`).
+    /// The program of the next execution. The kernel reports a file only once if a process opens it
+    /// twice in a row, so without a report the program is the same again (`env env true`).
     fn execute(&mut self) -> Option<PathBuf> {
         if let Some(program) = first_program(&mut self.opened) {
             self.program = Some(program);
@@ -73,7 +73,7 @@ impl Files {
 }
 
 impl Starts {
-    /// An error where that is not permitted, or not in the kernel.
+    /// An error if the reports are not permitted, or not supported by the kernel.
     pub fn new() -> io::Result<Starts> {
         Ok(Starts {
             opened: Opened::new()?,
@@ -82,11 +82,11 @@ impl Starts {
         })
     }
 
-    /// What happened since the last call, in order; waits for `timeout` if that is nothing, or until
+    /// The events since the last call, in order. Without events, waits for `timeout`, or until
     /// `also` can be read.
     pub fn wait(&mut self, timeout: Duration, also: impl AsFd) -> io::Result<Vec<Start>> {
         let timeout = Timespec::try_from(timeout).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // The files are read together with the executions, which come after them.
+        // The files are read together with the executions, which are reported after them.
         let mut ready = [
             PollFd::new(&self.connector, PollFlags::IN),
             PollFd::new(&also, PollFlags::IN),
@@ -95,7 +95,7 @@ impl Starts {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // In this order: the files of every execution that is told here are there already.
+        // This order guarantees that the files of every reported execution are there already.
         let reports = self.connector.read()?;
         let mut starts = Vec::new();
         for file in self.opened.read()? {
@@ -123,12 +123,12 @@ impl Starts {
 }
 
 /// Takes the files of one execution from the front: a script and its interpreters, then the program
-/// itself, then its loader, which ends them. Without a loader all are taken.
+/// itself, then its loader, which is the last one. Without a loader, all are taken.
 fn first_program(files: &mut Vec<PathBuf>) -> Option<PathBuf> {
     let loader = files.iter().position(|file| is_loader(file));
     let taken = loader.map_or(files.len(), |loader| loader.saturating_add(1));
     let taken: Vec<PathBuf> = files.drain(..taken).collect();
-    // A loader alone was executed by its own name.
+    // A loader that comes alone was itself executed by name.
     let program = taken.iter().rev().find(|file| !is_loader(file));
     program.or(taken.last()).cloned()
 }

@@ -1,4 +1,4 @@
-//! What a file is, told without reading it where the kernel vouches for that.
+//! The identity of a file, found without reading it if the kernel vouches for it.
 
 use std::fs::File;
 use std::io;
@@ -8,22 +8,23 @@ use rustix::fs::fstatfs;
 
 use super::trust;
 
-/// What a file is at one moment. Two files of one identity and with equal rights may have one copy.
+/// The identity of a file at one moment. Two files with the same identity and equal rights may
+/// share a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity(Told);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Told {
-    /// A hash of where it lies, of its times and of a sample: the filesystem is written here and now,
-    /// so the kernel that sets ctime lets no change pass.
+    /// A hash of the file's path, times and a sample of its content. The filesystem is written by
+    /// this kernel, which sets ctime, so no change goes unnoticed.
     ByTheKernel(blake3::Hash),
-    /// A hash of its content: the filesystem is an image that was made elsewhere, with any times, or
-    /// is kept by somebody else, or nothing is known of it.
+    /// A hash of the file's content. The filesystem is an image made elsewhere, with arbitrary
+    /// times, or another machine keeps it, or nothing is known of it.
     ByItsContent(blake3::Hash),
 }
 
-/// Filesystems whose ctime is set by this kernel at each change (f_type of statfs(2), linux/magic.h):
-/// ext2 to ext4, xfs, btrfs, f2fs, tmpfs, zfs, bcachefs.
+/// Filesystems whose ctime is set by this kernel at each change (f_type of statfs(2),
+/// linux/magic.h): ext2 to ext4, xfs, btrfs, f2fs, tmpfs, zfs, bcachefs.
 const KEPT_HERE: [u64; 7] = [
     0xef53,
     0x5846_5342,
@@ -37,16 +38,17 @@ const KEPT_HERE: [u64; 7] = [
 /// ST_RDONLY: the filesystem, or the mount that the file was opened through.
 const READ_ONLY: u64 = 1;
 
-/// The head of a file that is part of each sample: headers and, in what linkers write, the build-id.
+/// The head of a file that is part of each sample: the headers and usually the build-id.
 const HEAD: u64 = 4096;
-/// How many pieces from all over the file are sampled besides, the last of which is its end.
+/// Number of further pieces, spread over the file, that are sampled. The last one is the file's
+/// end.
 const PIECES: u64 = 7;
-/// Bytes of each.
+/// Bytes of each piece.
 const PIECE: u64 = 2048;
 
 impl Identity {
-    /// Asks for the state of a file. Where the kernel vouches for it that takes some microseconds;
-    /// elsewhere the file is read.
+    /// Reads the identity of a file. It takes some microseconds if the kernel vouches for the file;
+    /// otherwise the file is read.
     pub fn of(file: &File) -> io::Result<Identity> {
         let filesystem = fstatfs(file)?;
         // The sign and width of these fields differ by architecture.
@@ -79,8 +81,8 @@ impl Identity {
         Ok(Identity(Told::ByTheKernel(hasher.finalize())))
     }
 
-    /// The name under which the key of its copy by `recipe` is noted; none where the content is
-    /// known, which leads to the key by itself.
+    /// The name under which the key of its copy by `recipe` is stored; `None` if the content is
+    /// known, from which the key follows.
     pub(super) fn name(&self, recipe: &str) -> Option<String> {
         match &self.0 {
             Told::ByTheKernel(hash) => Some(format!("{}-{recipe}", hash.to_hex())),
@@ -88,7 +90,7 @@ impl Identity {
         }
     }
 
-    /// The hash of the content of `file`, which is what this is the identity of.
+    /// The hash of the content of `file`, whose identity this is.
     pub(super) fn content(&self, file: &File) -> io::Result<blake3::Hash> {
         match &self.0 {
             Told::ByTheKernel(_) => hash(blake3::Hasher::new(), file),
@@ -101,7 +103,7 @@ fn is_kept_here(kind: u64, flags: u64) -> bool {
     KEPT_HERE.contains(&kind) && flags & READ_ONLY == 0
 }
 
-/// Different builds differ here even where somebody has restored a filesystem with all its times.
+/// Different builds differ here, even after a filesystem was restored with all its times.
 fn sample(hasher: &mut blake3::Hasher, file: &File, len: u64) -> io::Result<()> {
     let mut buffer = [0; HEAD as usize];
     let mut take = |offset: u64, bytes: u64| -> io::Result<()> {
@@ -121,7 +123,8 @@ fn sample(hasher: &mut blake3::Hasher, file: &File, len: u64) -> io::Result<()> 
     (1..=PIECES).try_for_each(|piece| take(last / PIECES * piece + last % PIECES, PIECE))
 }
 
-/// Names a copy: by content, by what decides about access to it and by how it is made.
+/// Names a copy by its content, by the attributes that decide about access to it, and by its
+/// recipe.
 pub(super) fn key(file: &File, content: &blake3::Hash, recipe: &str) -> io::Result<String> {
     let metadata = file.metadata()?;
     let mut hasher = blake3::Hasher::new();
@@ -137,7 +140,7 @@ pub(super) fn key(file: &File, content: &blake3::Hash, recipe: &str) -> io::Resu
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The hash of what follows in `hasher` and of all of `file`.
+/// The hash of the data already in `hasher` and of all of `file`.
 pub(super) fn hash(mut hasher: blake3::Hasher, file: &File) -> io::Result<blake3::Hash> {
     let mut buffer = vec![0; 1 << 20];
     let mut offset = 0;

@@ -1,19 +1,20 @@
-//! A directory of copies of files, found by what the original is and made from its content.
+//! A directory of copies of files. A copy is found by its original's identity and made from its
+//! content.
 //!
 //! ```text
-//! ROOT/lock            held (flock) by whoever adds or removes
+//! ROOT/lock            held (flock) by a process that adds or removes
 //! ROOT/limit           bytes, as text; absent for the default
 //! ROOT/entries/KEY     a copy, with mode (without write), group, ACL, label and times of its original
-//! ROOT/entries/KEY.json  what it was made from, its hash, and by what that need not be read again
+//! ROOT/entries/KEY.json  its origin, its hash, and its seal
 //! ROOT/index/IDENTITY  symbolic link to the key
-//! ROOT/private/…       the same for originals that not everybody could get at, for the owner alone
+//! ROOT/private/…       the same for originals that not every user can reach, for the owner alone
 //! ```
 //!
-//! A key is a hash of content, rights and recipe, so two originals share an entry only if nothing
-//! tells them apart. An identity stands for a key without reading the file, where the kernel vouches
-//! for that: it sets ctime, so nobody can make a changed file look unchanged. Entries belong to the
-//! store's owner and get their name when they are complete, and the lock is the kernel's: a killed
-//! process leaves neither torn entries nor locks behind.
+//! A key is a hash of content, rights and recipe, so two originals share an entry only if they do
+//! not differ in any of these. An identity leads to a key without a read of the file, if the kernel
+//! vouches for it: the kernel sets ctime, so a changed file cannot look unchanged. Entries belong
+//! to the store's owner and get their name when they are complete. The kernel releases the lock of
+//! a process that ends. So a killed process leaves neither torn entries nor locks behind.
 
 mod identity;
 mod seal;
@@ -38,27 +39,27 @@ use shelf::Shelf;
 pub use trust::may_stand_in;
 pub use upkeep::{Collected, EntryInfo, Flaw};
 
-/// What a store holds at most unless it says otherwise: 4 GiB.
+/// The default limit of a store: 4 GiB.
 pub const DEFAULT_LIMIT: u64 = 4 << 30;
 
-/// What the writer of an entry met.
+/// An error of the writer of an entry.
 pub type WriteError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why the store has no entry for a file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The directory, or one above it, is in the hands of others.
+    /// Other users control the directory, or one above it.
     #[error("the store {path} is not safe to use: {reason}")]
     Unsafe {
         /// The directory or entry.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// This user may use the store but not change it, or it is mounted read-only.
-    #[error("the store {0} cannot be written from here")]
+    /// This user may use the store but not change it, or the store is mounted read-only.
+    #[error("the store {0} cannot be written by this process")]
     ReadOnly(PathBuf),
-    /// Something has changed a copy since it was made.
+    /// A copy was changed after it was made.
     #[error("the copy {0} is damaged")]
     Damaged(PathBuf),
     /// The entry would not fit, even alone.
@@ -69,8 +70,8 @@ pub enum StoreError {
         /// Bytes the store may take.
         limit: u64,
     },
-    /// Others have kept it locked for as long as this one is ready to wait.
-    #[error("the store {0} is busy: another process has been changing it for long")]
+    /// Other processes have kept it locked longer than this one may wait.
+    #[error("the store {0} is busy: another process keeps it locked")]
     Busy(PathBuf),
     /// The original changed while it was copied.
     #[error("the file changed while it was read")]
@@ -78,57 +79,58 @@ pub enum StoreError {
     /// The copy could not be written.
     #[error(transparent)]
     Write(WriteError),
-    /// The copy could not be made the equal of the original, or put into place.
+    /// The copy could not get the attributes of the original, or could not be put into place.
     #[error(transparent)]
     Replace(#[from] ReplaceError),
     /// The store could not be read or changed.
     #[error("{path}: {source}")]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// An entry that may be used: it belongs to whom it should, and nobody else can write it.
+/// A trusted entry: it belongs to the right user, and no other user can write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// Its device and inode when it was checked.
     pub inode: (u64, u64),
 }
 
-/// A file that a copy is wanted of.
+/// A file of which a copy is wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct Original<'o> {
     /// The file itself.
     pub file: &'o File,
-    /// Where it lies, no part of it a symbolic link. Who can get at this path can get at the copy.
+    /// Its path, without symbolic links. A user who can reach this path can reach the copy.
     pub path: &'o Path,
-    /// What it was found to be.
+    /// The identity found for it.
     pub identity: &'o Identity,
 }
 
-/// How long to wait for others who change the store: many times what the largest program takes to
-/// copy.
+/// How long to wait for other processes that change the store: many times the duration of the
+/// largest program's copy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A store, its directory found safe when it was opened.
+/// A store. Its directory was found safe when it was opened.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    /// What everybody may get at who can read the directory, and what only its owner may.
+    /// The public part, for every user who can read the directory, and the private part of its
+    /// owner.
     shelves: [Shelf; 2],
     /// Owner of the directory: the caller or root.
     owner: u32,
-    /// How long it is still ready to wait for others, in all.
+    /// The remaining time that it may wait for other processes, in total.
     patience: Cell<Duration>,
 }
 
 impl Store {
-    /// Opens the store at `root`, if there is one.
+    /// Opens the store at `root`, if it exists.
     pub fn open(root: &Path) -> Result<Option<Store>, StoreError> {
         let root = match fs::canonicalize(root) {
             Ok(root) => root,
@@ -148,8 +150,8 @@ impl Store {
         }
     }
 
-    /// Opens the store at `root`; makes it if need be, for its owner alone to write, and readable by
-    /// others where that owner is root.
+    /// Opens the store at `root`, or creates it: only its owner can write to it, and other users
+    /// can read it if that owner is root.
     pub fn create(root: &Path) -> Result<Store, StoreError> {
         let mode = match rustix::process::geteuid().is_root() {
             true => 0o755,
@@ -159,8 +161,8 @@ impl Store {
         Store::open(root)?.ok_or_else(|| at(root)(io::ErrorKind::NotFound.into()))
     }
 
-    /// Makes a store in `root`, which is the root of a filesystem that this process has just
-    /// mounted in a namespace of its own, so nobody else can have touched it.
+    /// Makes a store in `root`, the root of a filesystem that this process has just
+    /// mounted in its own namespace, so no other process can have touched it.
     pub fn in_private_mount(root: &Path) -> Result<Store, StoreError> {
         let store = Store::new(root.to_owned(), rustix::process::geteuid().as_raw());
         let [open, _] = &store.shelves;
@@ -168,14 +170,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Waits that long for others who change it, however often it finds them at it, instead of half
-    /// a minute.
+    /// Limits the total time that it waits for other processes to `patience`, instead of half a
+    /// minute.
     pub fn with_patience(self, patience: Duration) -> Store {
         self.patience.set(patience);
         self
     }
 
-    /// Its directory, symbolic links resolved.
+    /// Its directory, with symbolic links resolved.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -187,7 +189,7 @@ impl Store {
         self.owner == rustix::process::geteuid().as_raw() && !read_only
     }
 
-    /// The entry made from `original` by `recipe`. One that is not to be trusted is an error.
+    /// The entry made from `original` by `recipe`. An untrusted entry is an error.
     pub fn find(&self, original: Original<'_>, recipe: &str) -> Result<Option<Entry>, StoreError> {
         let metadata = original.file.metadata().map_err(at(original.path))?;
         let known = match original.identity.name(recipe) {
@@ -210,8 +212,8 @@ impl Store {
         refused
     }
 
-    /// The entry made from `original` by `recipe`; `write` fills it if there is none yet, or none
-    /// that is to be trusted. Waits for another process that is adding an entry.
+    /// The entry made from `original` by `recipe`. If no trusted entry exists, `write` fills a new
+    /// one. Waits for another process that is adding an entry.
     pub fn fill(
         &self,
         original: Original<'_>,
@@ -260,8 +262,8 @@ impl Store {
         key.map_err(at(original.path))
     }
 
-    /// Writes an entry. What it was made from is told before it has a name, so that there is no
-    /// entry of which nothing is known; its seal afterwards, since a name changes ctime.
+    /// Writes an entry. Its origin is recorded before it gets its name, so that no entry of unknown
+    /// origin exists. Its seal is recorded afterwards, since getting a name changes ctime.
     fn add(
         &self,
         shelf: &Shelf,
@@ -281,13 +283,13 @@ impl Store {
         let content = content.to_hex().to_string();
         let origin = Origin { content, ..origin };
         write_origin(shelf, key, &origin)?;
-        // fs-verity takes a file that nobody has open for writing.
+        // fs-verity accepts a file only if no process has it open for writing.
         drop(new.commit()?);
         let seal = Some(Seal::set(&path).map_err(at(&path))?);
         write_origin(shelf, key, &Origin { seal, ..origin })
     }
 
-    /// The entry, if it is there; an error if it is not what this store made.
+    /// The entry, if it exists; an error if it differs from what this store made.
     fn usable(
         &self,
         shelf: &Shelf,
@@ -305,7 +307,7 @@ impl Store {
         match seal.check(&path, &origin.content).map_err(at(&path))? {
             Found::Whole => {}
             Found::WholeAgain(seal) => {
-                // Who may not note it reads the entry again at the next use.
+                // A user who may not record the seal reads the entry again at the next use.
                 if self.is_writable() {
                     let seal = Some(seal);
                     let _ = write_origin(shelf, key, &Origin { seal, ..origin });
@@ -320,7 +322,7 @@ impl Store {
         }))
     }
 
-    /// Waits until nobody else adds or removes, but not for ever.
+    /// Waits until no other process adds or removes entries, with a time limit.
     fn lock(&self) -> Result<File, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly(self.root.clone()));
@@ -336,7 +338,7 @@ impl Store {
     }
 }
 
-/// For all who can reach it to read: a seal is theirs to check too.
+/// Every user who can reach the file can read it, because they check the seal too.
 fn write_origin(shelf: &Shelf, key: &str, origin: &Origin) -> Result<(), StoreError> {
     let path = shelf.origin(key);
     let text = serde_json::to_vec(origin).map_err(|error| at(&path)(error.into()))?;
@@ -368,6 +370,6 @@ mod tests {
         assert_eq!(store.patience.get(), Duration::ZERO);
         assert!(matches!(store.lock(), Err(StoreError::Busy(_))));
         drop(held);
-        assert!(store.lock().is_ok(), "a free one needs no patience");
+        assert!(store.lock().is_ok(), "a free lock needs no patience");
     }
 }

@@ -1,8 +1,8 @@
-//! By what a copy is known to have the content that was written.
+//! Verifies that a copy still has the content that was written.
 //!
-//! Where kernel and filesystem have fs-verity, the kernel checks each page as it is read, whatever
-//! becomes of the disk. Elsewhere the content is hashed when it is used first after a boot, and
-//! after every change that the kernel knows of, which ctime tells: nobody can set that back.
+//! If the kernel and filesystem have fs-verity, the kernel checks each page as it is read, even
+//! after changes on the disk. Otherwise the content is hashed at the first use after a boot, and
+//! after every change that the kernel makes, which ctime shows: no process can set ctime back.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::hash;
 
-/// What KEY.json says.
+/// The content of KEY.json.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Origin {
     /// Path of the original when the entry was made; lossy if that is not UTF-8.
@@ -23,7 +23,7 @@ pub(super) struct Origin {
     pub(super) recipe: String,
     /// Hash of the entry's own content.
     pub(super) content: String,
-    /// Absent in what older versions made, which is not used any more.
+    /// Absent in entries of older versions, which are no longer used.
     #[serde(default)]
     pub(super) seal: Option<Seal>,
 }
@@ -34,11 +34,11 @@ pub(super) struct Origin {
 pub(super) enum Seal {
     /// Its fs-verity digest, in hexadecimal.
     Verity(String),
-    /// Since that boot, in that state.
+    /// Its state, verified during that boot.
     State(State),
 }
 
-/// What changes with every write that goes through the kernel.
+/// The fields that change with every write through the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     boot: String,
@@ -64,29 +64,29 @@ impl State {
     }
 }
 
-/// What a look at a sealed file found.
+/// The result of checking a sealed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The content that was written.
+    /// The file has the content that was written.
     Whole,
-    /// The same, but only reading it told; the seal with which that need not be repeated.
+    /// The same, but found by reading it; with this seal, it need not be read again.
     WholeAgain(Seal),
-    /// Another content.
+    /// The file has another content.
     Damaged,
 }
 
 impl Seal {
-    /// Seals a finished file whose content is what was written: by fs-verity if it can be had.
+    /// Seals a finished file with the content that was written: by fs-verity if it is available.
     pub(super) fn set(path: &Path) -> io::Result<Seal> {
         let file = File::open(path)?;
-        // What has no fs-verity says so in many ways (ENOTTY, EOPNOTSUPP, EINVAL).
+        // Filesystems without fs-verity answer with several errors (ENOTTY, EOPNOTSUPP, EINVAL).
         match enable_verity(&file).and_then(|()| measure_verity(&file)) {
             Ok(digest) => Ok(Seal::Verity(digest)),
             Err(_) => Ok(Seal::State(State::of(&file.metadata()?)?)),
         }
     }
 
-    /// Whether the file at `path` still has the content of which `content` is the hash.
+    /// Whether the file at `path` still has the content with the hash `content`.
     pub(super) fn check(&self, path: &Path, content: &str) -> io::Result<Found> {
         let file = File::open(path)?;
         let holds = match self {
@@ -149,7 +149,7 @@ fn enable_verity(file: &File) -> io::Result<()> {
     unsafe { ioctl::ioctl(file, Setter::<ENABLE, EnableArg>::new(arg)) }.map_err(io::Error::from)
 }
 
-/// The digest that the kernel checks pages against, in hexadecimal; an error where it checks none.
+/// The digest against which the kernel checks pages, in hexadecimal; an error if it checks none.
 fn measure_verity(file: &File) -> io::Result<String> {
     // The number names the header of the structure, four bytes; the digest follows it.
     const MEASURE: ioctl::Opcode = opcode::read_write::<[u8; 4]>(b'f', 134);

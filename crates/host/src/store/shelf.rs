@@ -1,4 +1,4 @@
-//! Where copies lie in a store, and who can get at them.
+//! The directories of copies in a store, and their access rights.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -19,7 +19,7 @@ impl Shelf {
         Shelf { root }
     }
 
-    /// Makes its directories, those that are not there with `mode`.
+    /// Creates its directories; missing ones get `mode`.
     pub(super) fn create(&self, mode: u32) -> Result<(), StoreError> {
         for directory in [self.root.clone(), self.entries(), self.index()] {
             let mut builder = fs::DirBuilder::new();
@@ -45,7 +45,7 @@ impl Shelf {
         self.entries().join(format!("{key}.json"))
     }
 
-    /// The key that is noted under a name.
+    /// The key that is stored under a name.
     pub(super) fn linked(&self, name: &str) -> Option<String> {
         let target = fs::read_link(self.index().join(name)).ok()?;
         target.to_str().filter(|key| is_key(key)).map(str::to_owned)
@@ -57,7 +57,7 @@ impl Shelf {
         std::os::unix::fs::symlink(key, &link).map_err(at(&link))
     }
 
-    /// An entry's own metadata; `None` where there is none, or none for this user.
+    /// An entry's own metadata; `None` if the entry is missing, or hidden from this user.
     pub(super) fn look(&self, key: &str) -> Result<Option<Metadata>, StoreError> {
         let path = self.entry(key);
         match fs::symlink_metadata(&path) {
@@ -73,7 +73,8 @@ impl Shelf {
         serde_json::from_slice(&fs::read(self.origin(key)).ok()?).ok()
     }
 
-    /// The names of entries and of what else lies there; none where this user may not look.
+    /// The names of entries and of all other files there; none if this user may not read the
+    /// directory.
     pub(super) fn names(&self) -> Result<Vec<String>, StoreError> {
         let directory = self.entries();
         let entries = match fs::read_dir(&directory) {
@@ -110,14 +111,15 @@ impl Shelf {
         })
     }
 
-    /// The entry first: an origin without an entry is swept, an entry without one is a flaw.
+    /// The entry is removed first: an origin without an entry is swept, an entry without one is an
+    /// error.
     pub(super) fn remove(&self, key: &str) -> Result<(), StoreError> {
         remove(&self.entry(key))?;
         remove(&self.origin(key))
     }
 
-    /// Removes what a killed process left, and links to entries that are gone. The store's lock must
-    /// be held, so nobody is in the midst of adding.
+    /// Removes the leftovers of killed processes, and links to removed entries. The store's lock
+    /// must be held, so that no process is adding an entry.
     pub(super) fn sweep(&self) -> Result<(), StoreError> {
         for name in self.names()? {
             let of = name.strip_suffix(".json").unwrap_or(&name);

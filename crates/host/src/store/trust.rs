@@ -1,4 +1,4 @@
-//! Who could have written what the store offers.
+//! Checks who could have written the content of the store.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -18,7 +18,7 @@ const ANY_WRITE: u32 = 0o222;
 const STICKY: u32 = 0o1000;
 const SET_ID: u32 = 0o6000;
 
-/// The owner of a store's directory: root or the caller. Refused if anybody else may change the
+/// The owner of a store's directory: root or the caller. An error if any other user may change the
 /// directory, or rename it or one above it.
 pub(super) fn check_directory(root: &Path) -> Result<u32, StoreError> {
     let own = rustix::process::geteuid().as_raw();
@@ -46,18 +46,18 @@ pub(super) fn check_directory(root: &Path) -> Result<u32, StoreError> {
     owner.ok_or_else(|| bad(root, "not a directory"))
 }
 
-/// Refuses an entry that does not belong to the store's owner, that can be written, or that is not
-/// protected as its original is.
+/// Rejects an entry that does not belong to the store's owner, that can be written, or that is not
+/// protected like its original.
 pub(super) fn check_entry(
     path: &Path,
     entry: &Metadata,
     original: &Metadata,
     store_owner: u32,
 ) -> Result<(), StoreError> {
-    // Another user than root cannot give its files to another group; nobody else can get at them.
+    // A user other than root cannot give its files to another group; no one else can access them.
     let group = (store_owner == 0).then_some(original.gid());
     let reason = if !entry.is_file() || entry.nlink() != 1 {
-        "not a file of its own"
+        "not a single regular file"
     } else if entry.uid() != store_owner || group.is_some_and(|group| group != entry.gid()) {
         "it belongs to another user"
     } else if entry.mode() & (ANY_WRITE | SET_ID) != 0 {
@@ -73,9 +73,9 @@ pub(super) fn check_entry(
     })
 }
 
-/// Whether a copy of a file that belongs to the caller may stand for it: nobody but its owner can
-/// write the original, running it changes neither user nor capabilities, and nobody who may read or
-/// execute it loses that because the copy is not its own.
+/// Whether a copy may replace a file that belongs to the caller. Nobody but its owner may write the
+/// original, running it must change neither user nor capabilities, and every user who may read or
+/// execute the file must also be able to read or execute the copy.
 pub fn may_stand_in(original: &File) -> io::Result<bool> {
     let metadata = original.metadata()?;
     let own = rustix::process::geteuid().as_raw();
@@ -83,20 +83,20 @@ pub fn may_stand_in(original: &File) -> io::Result<bool> {
     Ok(metadata.is_file() && serves_all(metadata.mode(), metadata.uid(), own, has_list))
 }
 
-/// Of a file with an access list, the mode alone does not tell what its owner may do as another.
+/// With an access list, the mode alone does not tell what the file's owner may do as another user.
 fn serves_all(mode: u32, owner: u32, own: u32, has_list: bool) -> bool {
     let [user, group, other] = [mode >> 6, mode >> 3, mode].map(|class| class & 0o5);
     let keeps = match owner {
         same if same == own => true,
-        // Root may read everything, and execute what anybody may.
+        // Root may read every file, and execute any file that some user may execute.
         0 => true,
         _ => !has_list && user & !(group & other) == 0,
     };
     mode & (OTHERS_WRITE | SET_ID) == 0 && user == 0o5 && keeps
 }
 
-/// Whether everybody could get at a file by its path, as far as modes tell: an access list on the
-/// way may shut somebody out.
+/// Whether every user could reach a file by its path, as far as modes tell: an access list on the
+/// way may exclude some.
 pub(super) fn is_open_to_all(path: &Path) -> bool {
     path.is_absolute()
         && path.ancestors().skip(1).all(|directory| {
@@ -109,7 +109,7 @@ pub(super) fn is_open_to_all(path: &Path) -> bool {
 }
 
 fn has_access_list(file: &File) -> bool {
-    // Without room for it rustix tells no size, whether there is a value or not.
+    // With an empty buffer, rustix returns no size, so the value needs room.
     let found = fgetxattr(file, "system.posix_acl_access", &mut [0_u8; 1][..]);
     matches!(found, Ok(_) | Err(rustix::io::Errno::RANGE))
 }

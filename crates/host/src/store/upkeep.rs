@@ -1,4 +1,4 @@
-//! Listing, checking and clearing a store.
+//! Lists, checks and clears a store.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -12,43 +12,43 @@ use super::identity::hash;
 use super::shelf::Shelf;
 use super::{DEFAULT_LIMIT, Store, StoreError, at};
 
-/// An entry, as listed.
+/// An entry in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EntryInfo {
     /// Its key.
     pub key: String,
-    /// The original; empty if that is no longer known.
+    /// The path of the original; empty if it is no longer known.
     pub path: String,
-    /// How it was made; empty if that is no longer known.
+    /// The recipe; empty if it is no longer known.
     pub recipe: String,
     /// Bytes it takes on disk or in memory.
     pub size: u64,
-    /// When it was last used, in seconds since 1970; an hour's precision for its owner, a day's for
-    /// others (relatime).
+    /// Time of the last use, in seconds since 1970. It is precise to an hour for the store's owner,
+    /// and to a day for other users (relatime).
     pub used: u64,
 }
 
-/// What a collection did.
+/// The result of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Collected {
     /// The entries removed, least recently used first.
     pub removed: Vec<EntryInfo>,
-    /// Bytes that the entries left take.
+    /// Bytes that the remaining entries take.
     pub left: u64,
 }
 
-/// What is wrong with an entry.
+/// A defective entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flaw {
     /// Its key.
     pub key: String,
-    /// The original; empty if that is no longer known.
+    /// The path of the original; empty if it is no longer known.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: &'static str,
 }
 
-/// An entry's last use is noted again only after this long.
+/// Minimum time before an entry's last use is recorded again.
 const USE_PRECISION: Duration = Duration::from_secs(3600);
 
 impl Store {
@@ -68,21 +68,21 @@ impl Store {
         Ok(listed)
     }
 
-    /// Bytes the store may take.
+    /// Limit on the bytes of the store.
     pub fn limit(&self) -> u64 {
         let text = fs::read_to_string(self.root.join("limit")).unwrap_or_default();
         text.trim().parse().unwrap_or(DEFAULT_LIMIT)
     }
 
-    /// Sets how many bytes the store may take.
+    /// Sets the limit on the bytes of the store.
     pub fn set_limit(&self, bytes: u64) -> Result<(), StoreError> {
         let _lock = self.lock()?;
         let path = self.root.join("limit");
         fs::write(&path, format!("{bytes}\n")).map_err(at(&path))
     }
 
-    /// Removes what is left over, then the least recently used entries until the rest takes at most
-    /// `limit` bytes. Running programs keep what they have mapped.
+    /// Removes leftovers, then the least recently used entries until the rest takes at most
+    /// `limit` bytes. Running programs keep the copies that they have mapped.
     pub fn collect(&self, limit: u64) -> Result<Collected, StoreError> {
         let _lock = self.lock()?;
         self.sweep()?;
@@ -106,7 +106,7 @@ impl Store {
         Ok(removed)
     }
 
-    /// Reads every entry again and compares it with what was written.
+    /// Reads every entry again and compares it with the content that was written.
     pub fn verify(&self) -> Result<Vec<Flaw>, StoreError> {
         let mut flaws = Vec::new();
         for (shelf, entry) in self.listed()? {
@@ -130,8 +130,8 @@ impl Store {
         self.evict(rest).map(drop)
     }
 
-    /// Notes that an entry is in use, by the time of the file that tells what it was made from: to
-    /// set the entry's own would break its seal. For entries of others, relatime has to do.
+    /// Records the use of an entry as the time of its metadata file, because setting the entry's
+    /// own time would break its seal. For entries of other users, relatime records it.
     pub(super) fn mark_used(&self, origin: &Path) {
         let used = fs::symlink_metadata(origin).and_then(|metadata| metadata.modified());
         let recent = SystemTime::now()
@@ -153,7 +153,7 @@ impl Store {
                 tv_nsec: 0,
             },
         };
-        // A store that cannot say when an entry was used evicts the wrong one at worst.
+        // If the use cannot be recorded, the store evicts the wrong entry at worst.
         let _ = utimensat(CWD, origin, &times, AtFlags::SYMLINK_NOFOLLOW);
     }
 
@@ -185,12 +185,12 @@ fn flaw(shelf: &Shelf, key: &str) -> Option<&'static str> {
         return Some("others may write to it, or it changes the user");
     }
     let Some(origin) = shelf.read_origin(key) else {
-        return Some("nothing says what it was made from");
+        return Some("its origin is unknown");
     };
     let content = File::open(shelf.entry(key)).and_then(|file| hash(blake3::Hasher::new(), &file));
     match content {
         Ok(content) if content.to_hex().as_str() == origin.content => None,
-        Ok(_) => Some("its content is not what was written"),
+        Ok(_) => Some("its content differs from what was written"),
         Err(_) => Some("it cannot be read"),
     }
 }
