@@ -21,6 +21,9 @@ fn two_hundred_at_once_share_one_entry() {
     let Some(subject) = Subject::build() else {
         return;
     };
+    if !subject.can_be_shown() {
+        return;
+    }
     let mut children: Vec<Child> = (0..200).map(|_| spawn(&subject)).collect();
     // SIGKILL for some, wherever they have got to: no torn entry and no lock may stay.
     let killed: Vec<usize> = (0..200).step_by(10).collect();

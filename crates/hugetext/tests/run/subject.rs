@@ -38,6 +38,21 @@ impl Subject {
         Some(Subject { directory, program })
     }
 
+    /// Whether copies can be shown here; says why where not, as for a user in a chroot, who may make no
+    /// namespace.
+    pub(crate) fn can_be_shown(&self) -> bool {
+        let store = self.directory().join("store of a trial");
+        let mut run = Command::new(HUGETEXT);
+        run.arg("run").arg("--store").arg(store);
+        run.arg("--").arg(&self.program).arg("exit");
+        let said = text(&run.output().unwrap().stderr);
+        let refused = said.contains("no mount namespace");
+        if refused {
+            println!("skipped: {said}");
+        }
+        !refused
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
