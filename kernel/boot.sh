@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Boots a kernel of kernel/build.sh under QEMU: its KUnit tests run, then programs are started with
-# a cold page cache. Prints the guest's console; fails if a test failed, if a SUITE of KUnit did not
-# run, if the kernel complained, or if the guest did not end.
+# a cold page cache. Prints the guest's console. It fails if a test failed, if a SUITE of KUnit did
+# not run, if the kernel reported an error, or if the guest did not end.
 #
 #   kernel/boot.sh x86_64|arm64 IMAGE MEMORY all|walkers [SUITE…]
 #
-# MEMORY is in MiB; kernel/guest/make.sh says which programs there are. Time is counted in
-# instructions: one is one nanosecond of the guest, which has KERNEL_CPUS processors (1).
+# MEMORY is in MiB; kernel/guest/make.sh lists the programs. Time is counted in instructions: one
+# instruction is one nanosecond of the guest. The guest has KERNEL_CPUS processors (1).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -19,7 +19,7 @@ trap 'rm -rf "$work"' EXIT
 case $arch in
 x86_64) machine=(qemu-system-x86_64 -machine q35) console=ttyS0 ;;
 arm64) machine=(qemu-system-aarch64 -machine "virt,gic-version=3") console=ttyAMA0 ;;
-*) echo "kernel/boot.sh: no architecture $arch" >&2; exit 2 ;;
+*) echo "kernel/boot.sh: unknown architecture $arch" >&2; exit 2 ;;
 esac
 
 guest=$("$here/guest/make.sh" "$arch" "$programs")
@@ -30,7 +30,7 @@ timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -cpu max -nodefaults -display 
     -drive "file=$guest/disk,format=raw,if=virtio,readonly=on" < /dev/null | tee "$work/console"
 die() { echo "kernel/boot.sh: $*" >&2; exit 1; }
 grep -q '^guest: done' "$work/console" || die "the guest did not end"
-! grep -E 'not ok|BUG:|WARNING:|INFO:|Oops' "$work/console" >&2 || die "the kernel said the above"
+! grep -E 'not ok|BUG:|WARNING:|INFO:|Oops' "$work/console" >&2 || die "the kernel printed the above"
 for suite in "$@"; do
     grep -qE "^ok [0-9]+ $suite" "$work/console" || die "$suite did not run"
 done

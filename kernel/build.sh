@@ -45,7 +45,7 @@ fetch() {
     # shellcheck disable=SC2016 # apt fills these in
     uri=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' |
         sed -n 's/^Debian|Debian|//p' | head -n 1)
-    [ -n "$uri" ] || die "apt knows no Debian archive; run apt-get update"
+    [ -n "$uri" ] || die "apt has no Debian archive; run apt-get update"
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$sources"
     for suite in trixie-backports sid; do
         local options=(-oDir::Etc::sourcelist="$apt/sources.list" -oDir::Etc::sourceparts=-
@@ -97,7 +97,7 @@ apply() { # COMMIT: to the work tree of $scratch
     local path script before
     if [ -d "$1/files" ]; then cp -r "$1/files/." "$scratch"; fi
     while read -r path script; do
-        [ -e "$scratch/$path" ] || die "$script edits $path, which $release has not"
+        [ -e "$scratch/$path" ] || die "$script edits $path, which $release does not have"
         before=$(sha256sum < "$scratch/$path")
         case $script in
         *.cocci) spatch --very-quiet --in-place --sp-file "$script" "$scratch/$path" > /dev/null ;;
@@ -130,7 +130,7 @@ series() {
             fi
         done < <(edits "$commit")
     done < <(commits)
-    # Dates that do not move, so that the same sets give the same series.
+    # Fixed dates, so that the same sets give the same series.
     export GIT_AUTHOR_DATE='2026-11-20T00:00:00Z' GIT_COMMITTER_DATE='2026-11-20T00:00:00Z'
     in_scratch add -A
     in_scratch commit -q --allow-empty -m "$(cat "$linux/.unpacked")"
@@ -146,9 +146,9 @@ series() {
 checkpatch() {
     local patch
     for patch in "$work"/patches/*.patch; do
-        # New files are taken up by the MAINTAINERS entries of their folders.
+        # The MAINTAINERS entries of their folders cover new files.
         (cd "$linux" && scripts/checkpatch.pl --strict --terse --no-summary \
-            --ignore FILE_PATH_CHANGES "$patch") || die "checkpatch is not content with $patch"
+            --ignore FILE_PATH_CHANGES "$patch") || die "checkpatch rejects $patch"
     done
 }
 
@@ -165,7 +165,7 @@ tree() {
             rm -f "$linux/$path"
             continue
         fi
-        # Equal files keep their times, so that only what changed is compiled again.
+        # Identical files keep their times, so that only changed files are compiled again.
         cmp -s "$from" "$linux/$path" || install -D -m 644 "$from" "$linux/$path"
     done < <(sort -u "$work/files" <(cat "$work/applied" 2> /dev/null))
     mv "$work/files" "$work/applied"
@@ -183,7 +183,7 @@ image() { # CONFIG FRAGMENT…
     case $1 in
     x86_64) arch=x86_64 file=arch/x86/boot/bzImage ;;
     arm64-*) arch=arm64 file=arch/arm64/boot/Image ;;
-    *) die "no configuration $1; there are x86_64, arm64-4k, arm64-16k, arm64-64k" ;;
+    *) die "unknown configuration $1; the known ones are x86_64, arm64-4k, arm64-16k, arm64-64k" ;;
     esac
     if [ "$arch" != "$(uname -m | sed s/aarch64/arm64/)" ]; then
         "$here/../scripts/setup.sh" "kernel-$arch"
@@ -197,19 +197,19 @@ image() { # CONFIG FRAGMENT…
     for fragment in common $(own_fragments) "$@"; do
         cat "$here/config/$fragment.config" 2> /dev/null || die "no kernel/config/$fragment.config"
     done > "$objects/wanted"
-    # What a release calls by another name.
+    # Options that a release names differently.
     cat "$here/config/$release.config" >> "$objects/wanted" 2> /dev/null || true
     local make=(make -s -C "$linux" O="$objects" ARCH="$arch" CROSS_COMPILE="$cross"
         KBUILD_BUILD_TIMESTAMP=2026-11-20 KBUILD_BUILD_USER=hugetext KBUILD_BUILD_HOST=hugetext)
     "${make[@]}" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig > "$objects/config.log" 2>&1 ||
         die "configuration failed: $objects/config.log"
-    # A set that is not applied has no options; every other wanted one must hold, and of two lines
-    # about one option the later.
+    # A set that is not applied has no options. Every other wanted option must hold; of two lines
+    # about one option, the later one counts.
     local lost
     lost=$(sed -E 's/^# (CONFIG_[A-Z0-9_]+) is not set$/\1=n/' "$objects/wanted" |
         awk -F= '/^CONFIG_/ { last[$1] = $0 } END { for (option in last) print last[option] }' |
         grep -v '=n$' | grep -vxFf "$objects/.config" | grep -vE '_KUNIT' || true)
-    [ -z "$lost" ] || die "$release does not take: $(echo "$lost" | tr '\n' ' ')"
+    [ -z "$lost" ] || die "$release does not accept: $(echo "$lost" | tr '\n' ' ')"
     "${make[@]}" -j"${KERNEL_JOBS:-$(nproc)}" "$(basename "$file")" > "$objects/build.log" 2>&1 ||
         die "the build failed: $(grep -m 3 -E 'error|Error' "$objects/build.log") ($objects/build.log)"
     local result

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What must hold of the sets before a change lands: they apply and satisfy checkpatch, an x86-64 kernel
-# with all of them builds and boots without complaint, their KUnit tests pass, and a program with 24 MiB
+# Checks the sets before a change lands: they apply and satisfy checkpatch, an x86-64 kernel with
+# all of them builds and boots without an error, their KUnit tests pass, and a program with 24 MiB
 # of text has it on huge pages at its first start.
 #
 #   kernel/ci.sh
 #
-# From nothing: Debian's source is fetched by apt. No source, or no guest, is a failure that says so.
+# It needs nothing beforehand: apt fetches Debian's source. A missing source or guest is a failure.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

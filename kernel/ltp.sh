@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs the memory and the exec tests of an installed Linux Test Project in guests of QEMU. x86-64.
+# Runs the memory and exec tests of an installed Linux Test Project in guests of QEMU. x86-64.
 #
 #   LTP=FOLDER kernel/ltp.sh ROUNDS IMAGE…
 #
-# FOLDER is LTP's prefix (/opt/ltp): what is built and installed there is run, if it needs no more than
-# the C library and libnuma. Images want the fragment ltp of kernel/config. Boots them in turn, ROUNDS
-# times each, and prints for each test how many rounds it passed in, a column for each image; a test
-# that says it cannot run counts as one of another name. It fails as kernel/selftests.sh does. A test is
-# ended after LTP_PATIENCE seconds (900). Consoles, with what failed tests say, are kept in
-# .cache/kernel/ltp.
+# FOLDER is LTP's prefix (/opt/ltp). The tests that are installed there run if they need no more
+# than the C library and libnuma. The images need the fragment ltp of kernel/config. They are booted
+# in turn, ROUNDS times each. For each test, the number of rounds in which it passed is printed, in
+# a column for each image; a skipped test counts under another name. The script fails like
+# kernel/selftests.sh. A test is ended after LTP_PATIENCE seconds (900). Consoles, with the output
+# of failed tests, are kept in .cache/kernel/ltp.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -27,12 +27,12 @@ append="numa=fake=2 kunit.enable=0"
 
 [ -d "$ltp/testcases/bin" ] || { echo "kernel/ltp.sh: no LTP in $ltp; set LTP" >&2; exit 2; }
 
-# Lines "GROUP NAME COMMAND" of what is to run.
+# Lines "GROUP NAME COMMAND" of the tests to run.
 tests() {
-    # Left out: those that fill the memory of the machine until something is killed, and what is not
-    # of this group.
+    # Left out: tests that fill the memory of the machine until a process is killed, and tests that
+    # do not belong to this group.
     grep -vE '^(#|$|oom0|swapping01|mtest01|min_free_kbytes|kallsyms)' "$ltp/runtest/mm" |
-        # Twelve minutes of the same are one.
+        # These repeat the same for twelve minutes; one minute is enough.
         sed -E 's/^(mmapstress(09|10) .*-t) 0\.2/\1 0.017/; s/^/mm /'
     grep -E '^(brk|sbrk|clone|exec|exit|fork|vfork|wait4|waitpid|mmap|mremap|munmap|msync|mprotect|madvise|process_madvise|mincore|mlock|munlock|remap_file_pages|truncate|ftruncate|fallocate|memfd_create|migrate_pages|move_pages|mbind|pkey)' \
         "$ltp/runtest/syscalls" | sed 's/^/exec /'
@@ -65,11 +65,11 @@ make_root() { # what the disk holds: a small system
     cat > "$root/run" << 'END'
 #!/bin/sh
 export PATH=/opt/ltp/testcases/bin:/bin:/sbin LTPROOT=/opt/ltp TMPDIR=/tmp TMP=/tmp LTP_COLORIZE_OUTPUT=n
-# An emulated processor takes its time.
+# An emulated processor is slow.
 export LTP_TIMEOUT_MUL=10
 while read -r group name command; do
     cd /tmp
-    # In a session of its own, so that what it leaves behind can be told from this.
+    # In its own session, so that processes that it leaves behind can be found.
     setsid timeout -s KILL PATIENCE sh -c "$command" > /output 2>&1 < /dev/null
     status=$?
     kill -9 -1

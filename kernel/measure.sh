@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots kernels without and with order and align, and records what starting programs costs in each. Of
-# the other sets rmap/lab/measure.sh has figures.
+# Boots kernels without and with order and align, and records the cost of starting programs in each.
+# rmap/lab/measure.sh has figures of the other sets.
 #
 #   kernel/measure.sh run CONFIG…              both kernels of each configuration, built if need be
 #   kernel/measure.sh boot CONFIG SETS IMAGE   one kernel that is built; SETS is "none" or their names

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Sourced by selftests.sh and ltp.sh: the same tests in guests of several kernels, and a table of what
-# passed. They set
+# Sourced by selftests.sh and ltp.sh: runs the same tests in guests of several kernels, and prints a
+# table of the results. The sourcing scripts set
 #   here        this folder
 #   title       what the tests are
-#   rounds      how often each image is booted
+#   rounds      how many times each image is booted
 #   consoles    where consoles are kept
 #   work        a folder, for the guest's initrd and disk
-#   machine     what QEMU is told about processors, time and memory
-#   disk_size   of the disk, which is made anew for each boot
-# and, if they want to, disk_root, a folder with what the disk holds, and append, for the kernel. They
-# call make_initrd, then compare. A guest prints "test NAME: ok …" or
-# "test NAME: not ok …" for each case, as TAP has it, and "guest: done" at its end.
+#   machine     QEMU's options for processors, time and memory
+#   disk_size   size of the disk, which is made again for each boot
+# and optionally disk_root, a folder with the content of the disk, and append, options for the
+# kernel. They call make_initrd, then compare. A guest prints "test NAME: ok …" or "test NAME: not
+# ok …" for each case, as in TAP, and "guest: done" at its end.
 
 # The initramfs of the folder $work/root, with busybox; its init comes on standard input.
 make_initrd() {
@@ -36,7 +36,7 @@ ended() { # CONSOLE
     [ -e "$1" ] && grep -q '^guest: done' "$1"
 }
 
-# What a test said is behind a "#", and may have such words too.
+# The output of a test follows a "#", and may contain such words too.
 complained() { # CONSOLE
     grep -v '^#' "$1" | grep -qE '(BUG|WARNING|INFO|Oops):'
 }
@@ -81,12 +81,12 @@ compare() { # IMAGE…
     for ((round = 1; round <= rounds; round++)); do
         for ((image = 1; image <= $#; image++)); do
             console=$consoles/$(basename "${!image}")-$round
-            # With RESUME, what an earlier run came to the end of is not run again.
+            # With RESUME, completed boots of an earlier run are not repeated.
             [ -n "${RESUME:-}" ] && [ "$console" -nt "${!image}" ] && ended "$console" ||
                 boot "${!image}" "$console"
             if ! ended "$console" || complained "$console"; then
                 cat "$console" >&2
-                echo "$0: ${!image} complained, or did not come to the end" >&2
+                echo "$0: ${!image} reported an error, or did not finish" >&2
                 exit 1
             fi
             sed -nE "s/^test ([a-z]+): ((not )?ok) /$image \2 \1 /p" "$console"

@@ -5,16 +5,17 @@
 #
 #   kernel/selftests.sh ROUNDS IMAGE…
 #
-# Boots the images in turn, ROUNDS times each, and prints for each case how many rounds it passed in,
-# a column for each image. Some cases race with khugepaged and pass by chance; so it fails if a case
-# passed in every round with one image and in none with another, if a kernel complained, or if a guest
-# did not end. Consoles are kept in .cache/kernel/selftests.
+# Boots the images in turn, ROUNDS times each, and prints for each case how many rounds it passed
+# in, a column for each image. Some cases race with khugepaged and pass by chance. Therefore the
+# script fails only if a case passed in every round with one image and in none with another, if a
+# kernel reported an error, or if a guest did not end. Consoles are kept in .cache/kernel/selftests.
 #
-# While a guest computes, its time is counted in instructions, one a nanosecond: a case that gives
-# khugepaged 3 seconds gives it as much on a busy machine. While it waits, time passes as usual: it must
-# not run ahead of the disk. After its own test khugepaged sleeps: it would join again what the next one has
-# just split, which ends that one ("Unexpected THP split"). One case has one page of each of 512 huge ones
-# in use at once; so that its outcome does not hang on reclaim, a guest has twice that memory and more.
+# While a guest computes, its time is counted in instructions, one per nanosecond: a case that gives
+# khugepaged 3 seconds gives it as much on a busy machine. While the guest waits, time passes as
+# usual, because it must not run ahead of the disk. khugepaged sleeps after its own test: otherwise
+# it would join again what the next test has just split, which ends that test ("Unexpected THP
+# split"). One case uses one page of each of 512 huge pages at once; a guest has more than twice
+# that memory, so that the outcome does not depend on reclaim.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

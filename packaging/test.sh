@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs, upgrades under and removes the package with the real dpkg, in a copy of this machine that
-# nobody else sees: packaging/test.sh FILE.deb, as root. Writes nothing outside a temporary directory.
+# Installs, upgrades under and removes the package with the real dpkg, in a copy of this machine
+# that no other process sees: packaging/test.sh FILE.deb, as root. Writes only to a temporary
+# directory.
 set -eu
 
 deb=$(realpath "$1")
 if [ "$(id -u)" != 0 ] || ! command -v dpkg-deb >/dev/null; then
-    echo "skipped: takes root and dpkg"
+    echo "skipped: needs root and dpkg"
     exit 0
 fi
 if [ -z "${INSIDE:-}" ]; then
@@ -25,7 +26,7 @@ mount --rbind /proc "$work/root/proc"
 mount --rbind /dev "$work/root/dev"
 mount --rbind /sys "$work/root/sys"
 mkdir -p "$work/root/var/cache/hugetext" "$work/root/packages"
-# Copies lie on a filesystem that can hold huge folios, which an overlay itself is not known to be.
+# Copies are on a filesystem that can hold huge folios. For an overlay itself that is unknown.
 mount --bind "$work/cache" "$work/root/var/cache/hugetext"
 cp "$deb" "$work/root/packages/hugetext.deb"
 inside() { chroot "$work/root" "$@"; }
@@ -52,7 +53,7 @@ inside hugetext --version
 if inside sh -c 'command -v systemd-analyze' >/dev/null; then
     units=/usr/lib/systemd/system
     inside systemd-analyze verify "$units/hugetext-keep.service" "$units/run-hugetext.mount" || fail "a unit"
-    # An exposure of 2.0 at most; what it calls OK goes up to 4.9.
+    # The highest accepted exposure is 2.0; systemd-analyze calls up to 4.9 OK.
     inside systemd-analyze security --offline=true --threshold=20 --no-pager "$units/hugetext-keep.service" \
         >"$work/exposure" || fail "$(cat "$work/exposure")"
     tail -n 1 "$work/exposure"
@@ -66,7 +67,7 @@ inside hugetext keep apply
 inside hugetext keep apply --quiet
 [ "$(entries)" = 1 ] || fail "keep apply is not idempotent"
 
-# The upgrade: the trigger alone has to notice.
+# The upgrade: only the trigger can notice it.
 inside dpkg -i /packages/subject-2.deb >/dev/null
 [ "$(entries)" = 2 ] || fail "the upgrade was not noticed"
 inside hugetext run hugetext-subject && fail "the old program ran" || [ $? = 2 ] || fail "run"

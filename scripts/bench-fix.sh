@@ -1,6 +1,7 @@
 #!/bin/bash
-# What a fix costs, beside tools that copy or rewrite the same file: scripts/bench-fix.sh HUGETEXT [FILE]
-# Prints docs/fix.md. Rounds are interleaved, so that what else the machine does meets all alike.
+# Compares the cost of a fix with that of tools that copy or rewrite the same file:
+# scripts/bench-fix.sh HUGETEXT [FILE]. Prints docs/fix.md. Rounds are interleaved, so that other
+# work on the machine affects all tools equally.
 set -eu
 
 hugetext=$(realpath "$1")
@@ -15,7 +16,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The ways: a name, and a shell command that makes $out of $file.
+# The tools: a name, and a shell command that makes $out from $file.
 # shellcheck disable=SC2016 # expanded when the command runs
 declare -A commands=(
     ['cp']='cp --reflink=never "$file" "$out"'
@@ -42,7 +43,8 @@ measure() {
     ways=("$@")
     for ((round = 0; round < rounds; round++)); do
         for ((turn = 0; turn < ${#ways[@]}; turn++)); do
-            # Another one begins each round: whoever does may find memory that was never used before.
+            # Each round begins with another tool: the first one may get memory that was never used
+            # before.
             way=${ways[$(((turn + round) % ${#ways[@]}))]}
             rm -f "$out"
             sync -f "$file"
@@ -73,7 +75,7 @@ reach() {
         awk -F'[:,]' '/"text":/ {t = $2} /"reached":/ && !r {r = $2 + 1} END {printf "%.0f%%", t ? 100 * (r - 1) / t : 0}'
 }
 
-# What was measured last, a row for each way; ratios are to the first.
+# The last measurements, a row for each tool; ratios are to the first.
 table() {
     echo "| | wall s | ratio | CPU s | ratio | peak RSS MB | disk beyond the input, KiB | reach of 2M leaves |"
     echo "|---|---|---|---|---|---|---|---|"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints C for measuring a compiler: headers of this machine, and N times three functions (a switch
-# in a loop, recursion over a tree in floating point, an insertion sort), each with constants of its
-# own. The same machine and N give the same text.
+# Prints C source for measuring a compiler: headers of this machine, and N times three functions (a
+# switch in a loop, recursion over a tree in floating point, an insertion sort), each with its own
+# constants. The same machine and N give the same text.
 set -eu
 
 n=${1:?usage: $0 N}

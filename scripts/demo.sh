@@ -1,5 +1,5 @@
 #!/bin/sh
-# Shows on a real program of this machine what huge text is worth. Changes no file.
+# Shows on a real program of this machine what huge text is worth. It changes no file.
 set -eu
 hugetext=$1
 
@@ -21,11 +21,11 @@ trap 'exit 130' INT TERM
 
 say "2. Into huge folios of the page cache: hugetext warm"
 if ! "$hugetext" warm "$program"; then
-    echo "Trying a temporary copy, which nobody else runs."
+    echo "Trying a temporary copy, which no other process runs."
     cp "$program" "$scratch/cc1"
     program=$scratch/cc1
     "$hugetext" warm "$program" || {
-        echo "demo: the page cache cannot hold this program in huge folios, as said above" >&2
+        echo "demo: the page cache cannot hold this program in huge folios; the reason is above" >&2
         exit 1
     }
 fi
@@ -34,7 +34,7 @@ say "3. A live instance, by which pages it maps its text: hugetext stat"
 mkfifo "$scratch/source"
 "$program" -quiet -o /dev/null <"$scratch/source" &
 compiler=$!
-# Opened for writing here, the FIFO keeps the compiler waiting for its input.
+# The FIFO is open for writing here, so the compiler waits for its input.
 exec 3>"$scratch/source"
 until [ "$(sed 's/.*) \(.\).*/\1/' "/proc/$compiler/stat")" = S ]; do :; done
 "$hugetext" stat "$compiler"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Records the text of a compiler before and after: scripts/figures.sh HUGETEXT FOLDER
-# Writes FOLDER/before.json and after.json, and session.txt, what check, fix, warm and stat said between.
-# The compiler is a copy of rustc's program and libraries, which are fixed where they lie.
+# Records the text of a compiler before and after: scripts/figures.sh HUGETEXT FOLDER Writes
+# FOLDER/before.json and after.json, and session.txt with the output of check, fix, warm and stat.
+# The compiler is a copy of rustc's program and libraries, which are fixed in place.
 set -eu
 hugetext=$(realpath "$1")
 folder=$(realpath "$2")
@@ -32,14 +32,14 @@ awk 'BEGIN {
     }
 }' >../source.rs
 
-# As after a start of the machine: nothing in the page cache.
+# The page cache is empty, as after a start of the machine.
 drop() {
     for file in ../bin/rustc ./*.so*; do
         dd if=/dev/null of="$file" oflag=nocache conv=notrunc,fdatasync status=none
     done
 }
 
-# A compiler that has optimized all and waits for somebody to read the assembly.
+# A compiler that has optimised everything and waits for a reader of its assembly.
 start() {
     mkfifo ../assembly
     ../bin/rustc -O --crate-type=lib --emit=asm -o - ../source.rs >../assembly 2>../errors &
@@ -56,7 +56,7 @@ stop() {
     rm ../assembly
 }
 
-# say LINES COMMAND…: what hugetext says, as far as the README shows it.
+# say LINES COMMAND…: prints the output of hugetext, as far as the README shows it.
 say() {
     lines=$1
     shift

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command of the project in a fresh Debian root, where no package of this machine can hide
+# Runs a command of the project in a fresh Debian root. There, no package of this machine can hide
 # that the project forgot to install it:
 #
 #   scripts/fresh.sh SUITE mount|chroot root|user COMMAND [ARG…]
 #
-# The root holds Debian's essential packages, make, git and CA certificates. Rust is this machine's, and
-# so are its kernel, /proc, /sys and /dev. COMMAND runs in a clone of HEAD.
+# The root holds Debian's essential packages, make, git and CA certificates. Rust is this machine's,
+# and so are its kernel, /proc, /sys and /dev. COMMAND runs in a clone of HEAD.
 #   mount    the root is a mount, as in a container
-#   chroot   it is a directory like any other, as in image builds, sbuild, schroot and mock
-#   user     as a plain user. Where COMMAND stops for missing packages, the line that it prints is
-#            run as root, as the user would, and COMMAND starts again.
+#   chroot   it is an ordinary directory, as in image builds, sbuild, schroot and mock
+#   user     as a plain user. If COMMAND stops because packages are missing, the line that it prints
+# is            run as root, as the user would do, and COMMAND starts again.
 #
 # Takes root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
 # week, packages and crates for good. All mounts are in a namespace of this script's own.

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # Starts commands in turn and prints a row for each pair: interleave.pl ROUNDS PREFIX < COMMANDS
-# Each line of input is a name, a tab, a command, and maybe a tab and options. The command is started
-# plainly and behind PREFIX, the options and --, in turns, and the medians of the wall time are printed,
-# and of difference and ratio round by round.
+# Each line of input is a name, a tab, a command, and optionally a tab and options. The command is
+# started without and with PREFIX, the options and --, in turns. The row holds the medians of the
+# wall time, and those of the difference and ratio of each round.
 use strict;
 use warnings;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
@@ -14,7 +14,7 @@ sub median {
     return ($sorted[$#sorted / 2] + $sorted[@sorted / 2]) / 2;
 }
 
-# Milliseconds that a command takes, its output thrown away.
+# The milliseconds that a command takes. Its output is discarded.
 sub run {
     my @command = @_;
     my $start = clock_gettime(CLOCK_MONOTONIC);
@@ -35,7 +35,7 @@ while (my $line = <STDIN>) {
     my ($name, $command, $options) = split /\t/, $line;
     my @plain = split ' ', $command;
     my @run = ((split ' ', $prefix), (split ' ', $options // ''), '--', @plain);
-    # The first start makes copies and warms.
+    # The first start makes copies and warms them.
     eval { run(@run); run(@plain); 1 } or do { print "| $name | fails | | | |\n"; next };
     my (@before, @after);
     for my $round (1 .. $rounds) {

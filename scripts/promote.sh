@@ -1,6 +1,6 @@
 #!/bin/sh
-# Promotes programs of this machine while they work, puts them back, and prints what it saw as
-# Markdown: scripts/promote.sh HUGETEXT. What is not installed is named as skipped.
+# Promotes working programs of this machine, maps them back, and prints the results as Markdown:
+# scripts/promote.sh HUGETEXT. Programs that are not installed are listed as skipped.
 set -u
 hugetext=$1
 work=$(mktemp -d)
@@ -11,15 +11,15 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The first line of a family of processes stands for all, with the longest pause of any.
+# The first line of a family of processes represents all of them, with the longest pause of any.
 brief() {
     awk '{
         if (NR == 1) print
         for (i = 2; i <= NF; i++) if ($i == "ms" && $(i - 1) + 0 > worst) worst = $(i - 1) + 0
-    } END {if (NR > 1) printf "  and %d more; none stood still for more than %.1f ms\n", NR - 1, worst}'
+    } END {if (NR > 1) printf "  and %d more; none stopped for more than %.1f ms\n", NR - 1, worst}'
 }
 
-# promote NAME PID…: promotes and maps back; prints what the command said.
+# promote NAME PID…: promotes and maps back; prints the command's output.
 promote() {
     name=$1
     shift

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Prints docs/run-results.md: scripts/results-run.sh HUGETEXT
-# QUIETLY is put in front of each measurement: a command that waits until the machine is idle.
+# Each measurement is preceded by QUIETLY, a command that waits until the machine is idle.
 set -eu
 
 hugetext=$(realpath "${1:?usage: $0 HUGETEXT}")
 scripts=$(dirname "$0")
-# Where page caches hold huge folios, as far as this machine has that.
+# A directory whose page cache holds huge folios, if this machine has one.
 scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/run.XXXXXX")
 scratch=$(realpath "$scratch")
 children=
@@ -109,7 +109,7 @@ END
     also=$scratch/rust/lib
     offer 'rustc, metadata' "$@"
     offer 'ten times' sh "$scratch/ten.sh" "$@"
-    # Makes the copies, so that nothing but their text is warmed afterwards.
+    # Makes the copies, so that afterwards only their text is warmed.
     $run --also "$also" -- "$scratch/rust/bin/rustc" --version >/dev/null
     "$scripts/small-folios.py" "$also"/*.so*
     ${QUIETLY:-} "$scripts/interleave.pl" 21 "$run" <"$commands"

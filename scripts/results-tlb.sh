@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints docs/tlb-results.md: scripts/results-tlb.sh HUGETEXT
-# QUIETLY is put in front of each measurement: a command that waits until the machine is idle.
+# Each measurement is preceded by QUIETLY, a command that waits until the machine is idle.
 set -eu
 
 hugetext=${1:?usage: $0 HUGETEXT}
@@ -14,8 +14,8 @@ scripts=$(dirname "$0")
 gcc -E -P "$directory/ten.c" -o "$directory/ten.i"
 : > "$directory/empty.i"
 
-# In the directory of the input, so that its path is no part of the figures. What it prints is kept as
-# NAME.
+# Runs in the directory of the input, so that its path does not affect the figures. The output is
+# kept as NAME.
 measure() {
     name=$1 title=$2
     shift 2

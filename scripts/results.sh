@@ -1,11 +1,11 @@
 #!/bin/sh
 # Prints docs/results.md: scripts/results.sh HUGETEXT
-# QUIETLY is put in front of each measurement: a command that waits until the machine is idle.
+# Each measurement is preceded by QUIETLY, a command that waits until the machine is idle.
 set -eu
 
 hugetext=${1:?usage: $0 HUGETEXT}
 
-# Runs one benchmark. Where this machine's answer is no, that is the result.
+# Runs one benchmark. If this machine's answer is no, that is the result.
 measure() {
     printf '\n```\n$ hugetext bench %s\n' "$*"
     ${QUIETLY:-} "$hugetext" bench "$@" 2>&1 || [ $? -eq 1 ]

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Moves the debug information of a program into PROGRAM.debug, where debuggers and perf look for it, and
-# strips the program: scripts/split-debug.sh PROGRAM
+# Moves the debug information of a program into PROGRAM.debug, where debuggers and perf look for it,
+# and strips the program: scripts/split-debug.sh PROGRAM
 set -eu
 
 program=${1:?usage: $0 PROGRAM}
-# Rust's objcopy knows every architecture; a Rust that a distribution packs has none.
+# Rust's objcopy knows every architecture; a Rust from a distribution does not include it.
 sysroot=$(rustc --print sysroot)
 rust_objcopy=$sysroot/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin/rust-objcopy
 objcopy() {
@@ -17,7 +17,7 @@ objcopy() {
 
 directory=$(mktemp -d "$program.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
-# Cargo may put the whole program there again at any time; one that was taken apart has nothing to move.
+# Cargo may write the whole program again at any time; a stripped one has nothing to move.
 if [ -e "$program.debug" ] &&
     objcopy --dump-section .gnu_debuglink="$directory/link" "$program" "$directory/copy" 2>/dev/null; then
     exit 0

@@ -8,10 +8,10 @@ mkdir -p "$work"
 cp "$here"/package.json "$here"/report.mjs "$work"
 (cd "$work" && npm install --no-package-lock --no-audit --no-fund --silent)
 
-# A warm program, of which a process runs: cc1 waits for its input.
+# A warm program with a running process: cc1 waits for its input.
 program=$work/cc1
 cp "$(cc -print-prog-name=cc1)" "$program"
-"$hugetext" warm "$program" || echo "not warm here"
+"$hugetext" warm "$program" || echo "the program cannot be warmed here"
 mkfifo "$work/input" 2>/dev/null || true
 "$program" -quiet -o /dev/null - <"$work/input" &
 process=$!

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compares what a static command of another architecture answers with what the native one does:
-# scripts/test-static.sh NATIVE EMULATOR STATIC. The fixed copies must be the same, byte by byte.
+# Compares the answers of a static command of another architecture with those of the native one:
+# scripts/test-static.sh NATIVE EMULATOR STATIC. The fixed copies must be identical, byte by byte.
 set -eu
 
 native=${1:?usage: $0 NATIVE EMULATOR STATIC} emulator=$2 static=$3
