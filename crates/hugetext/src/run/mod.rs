@@ -239,24 +239,28 @@ fn decide(
 ) -> Result<Decided, Failure> {
     let ground = Ground::this()?;
     let mut room = Room::here();
-    let reason = match (changes_user(program), room.is_none()) {
-        (true, _) => Some("it changes user, group or capabilities"),
-        (_, true) => Some("its control group has too little memory for more than the command"),
+    let programs = resolve::programs(program);
+    let privileged = programs.iter().find(|program| changes_user(program));
+    let reason = match (privileged, room.is_none()) {
+        (Some(found), _) => Some((found.as_path(), "it changes user, group or capabilities")),
+        (_, true) => Some((
+            program,
+            "its control group has too little memory for more than the command",
+        )),
         _ => None,
     };
-    if let Some(reason) = reason {
-        unprepared.leave(program, reason);
+    if let Some((found, reason)) = reason {
+        unprepared.leave(found, reason);
         return Ok(Decided {
             ground,
-
             steps: Vec::new(),
             small: Vec::new(),
         });
     }
     let environment = Environment::current();
     let mut targets = Targets::new(ground.leaf, options.merge, &environment);
-    for program in resolve::programs(program) {
-        targets.add_program(&program);
+    for program in &programs {
+        targets.add_program(program);
     }
     for name in &options.also {
         targets.add_named(name);

@@ -182,6 +182,21 @@ fn set_id_programs_are_left_alone() {
         let said = text(&output.stderr);
         assert!(said.contains("it changes user"), "{said}");
     }
+    // Nor may a script that names it and the subject be in a namespace.
+    let script = subject.directory().join("script");
+    let [prepared, set_id] = [&subject.program, &program].map(|path| path.display());
+    executable(
+        &script,
+        &format!("#!/bin/sh\n[ $# = 1 ] && exec {prepared}\nexec {set_id}\n"),
+    );
+    let mut run = subject.run_as_nobody();
+    let output = run.arg("-v").arg("--").arg(&script).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("set-id: left as it is: it changes user"),
+        "{said}"
+    );
 }
 
 #[test]
