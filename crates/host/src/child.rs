@@ -53,6 +53,7 @@ pub enum ChildError {
 /// memory, a filter of system calls or a panic. This process then keeps its namespaces,
 /// descriptors, limits, signals and memory. If memory runs out, the kernel kills the child first.
 /// The child's standard error is lost.
+/// The child stays counted among those that were waited for (RUSAGE_CHILDREN of getrusage(2)).
 ///
 /// The caller must have one thread only: a lock that another thread holds would stay locked in the
 /// child.
@@ -64,6 +65,7 @@ where
     let start = |error: rustix::io::Errno| ChildError::Start(error.into());
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(start)?;
     let parent = rustix::process::getpid();
+    let news = News::before();
     // SAFETY: with one thread, which the contract asks for, the child finds every lock free, so it
     // may do what this process may.
     match unsafe { fork() }.map_err(|errno| ChildError::Start(errno.into()))? {
@@ -80,6 +82,7 @@ where
             let mut result = Vec::new();
             let read = File::from(from).read_to_end(&mut result);
             let ended = wait(child);
+            news.forget(child);
             let result = read.ok().and_then(|_| serde_json::from_slice(&result).ok());
             result.ok_or(ended)
         }
@@ -126,5 +129,60 @@ fn wait(child: Pid) -> ChildError {
             // ECHILD: SIGCHLD is ignored, so the kernel has kept no status.
             _ => return ChildError::Ended,
         }
+    }
+}
+
+/// Whether SIGCHLD was pending already. Where the caller blocks it, that of a child stays pending, also
+/// for the program that this process becomes, which would take it for news of a child of its own.
+struct News {
+    was_pending: bool,
+}
+
+impl News {
+    fn before() -> News {
+        News {
+            was_pending: children_signal_is_pending(),
+        }
+    }
+
+    /// Takes the signal of `child` away. One that tells of another child, as one pending signal tells of
+    /// many, is put back.
+    fn forget(&self, child: Pid) {
+        if self.was_pending || !children_signal_is_pending() {
+            return;
+        }
+        let now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let children = children_signal();
+        // SAFETY: siginfo_t is a plain C struct for which all-zero bytes are a value.
+        let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: set, information and time are live locals.
+        let taken =
+            unsafe { libc::sigtimedwait(&raw const children, &raw mut told, &raw const now) };
+        // SAFETY: the kernel has filled in what it tells of a child, if it was the signal of one.
+        if taken == libc::SIGCHLD && unsafe { told.si_pid() } != child.as_raw() {
+            let _ = nix::sys::signal::raise(Signal::SIGCHLD);
+        }
+    }
+}
+
+fn children_signal() -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset() initializes the set, to which sigaddset() then adds.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        set.assume_init()
+    }
+}
+
+fn children_signal_is_pending() -> bool {
+    let mut pending = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigpending() fills in the set, and where it fails the set is not looked at.
+    unsafe {
+        libc::sigpending(pending.as_mut_ptr()) == 0
+            && libc::sigismember(pending.as_ptr(), libc::SIGCHLD) == 1
     }
 }

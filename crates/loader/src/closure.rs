@@ -249,11 +249,12 @@ struct Opened {
 
 impl Opened {
     fn open(path: &Path) -> Result<Opened, ImageError> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
+        // Looked at before it is opened: to open a pipe is to wait for its writer.
+        if !fs::metadata(path)?.is_file() {
             return Err(ImageError::NotElf);
         }
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
         let image = Image::read(&file)?;
         let names = Dependencies::read(&file, &image)?;
         Ok(Opened {

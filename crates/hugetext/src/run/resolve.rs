@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use hugetext_host::may_execute;
+use hugetext_host::{may_execute, open_regular};
 
 use crate::run::wrapper;
 
@@ -98,7 +97,7 @@ fn handed_over(script: &Path) -> Vec<PathBuf> {
     let read = || {
         let script = std::fs::canonicalize(script).ok()?;
         let mut text = Vec::new();
-        let file = File::open(&script).ok()?;
+        let file = open_regular(&script).ok()?;
         file.take(SCRIPT_LENGTH).read_to_end(&mut text).ok()?;
         Some((script, text))
     };
@@ -116,7 +115,7 @@ fn handed_over(script: &Path) -> Vec<PathBuf> {
 
 fn script_head(path: &Path) -> Option<Vec<u8>> {
     let mut head = Vec::new();
-    let file = File::open(path).ok()?;
+    let file = open_regular(path).ok()?;
     file.take(SCRIPT_HEAD).read_to_end(&mut head).ok()?;
     Some(head)
 }
@@ -212,6 +211,16 @@ mod tests {
         let own = directory.path().join("loop");
         std::fs::write(&own, format!("#!{}\n", own.display())).unwrap();
         assert!(programs(&own).is_empty());
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        assert_eq!(programs(&pipe), [pipe.as_path()]);
+        assert!(!is_shell_script(&pipe) && handed_over(&pipe).is_empty());
     }
 
     #[test]

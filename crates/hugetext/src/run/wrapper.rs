@@ -10,6 +10,9 @@ use std::path::Path;
 
 /// How many values of a word are followed.
 const MAX_VALUES: usize = 32;
+/// A value that is longer, in bytes, is no path (PATH_MAX). Without a bound, a variable that is
+/// given itself twice in each of 40 lines takes all memory.
+const MAX_LENGTH: usize = 4096;
 /// Words after which the shell reads a new command.
 const KEYWORDS: [&str; 9] = [
     "then", "else", "elif", "do", "if", "while", "until", "!", "{",
@@ -114,7 +117,9 @@ impl<E: Fn(&str) -> Option<String>> Scope<'_, E> {
             };
             let joined = values
                 .iter()
-                .flat_map(|head| next.iter().map(move |tail| format!("{head}{tail}")));
+                .flat_map(|head| next.iter().map(move |tail| (head, tail)))
+                .filter(|(head, tail)| head.len().saturating_add(tail.len()) < MAX_LENGTH)
+                .map(|(head, tail)| format!("{head}{tail}"));
             values = joined.take(MAX_VALUES).collect();
         }
         values
@@ -354,5 +359,11 @@ mod tests {
         }
         let many = "a=x\n".repeat(100) + "b=$a$a$a$a$a$a\nexec $b$b$b$b";
         assert!(found(&many).len() <= MAX_VALUES);
+        let mut doubling = "v0=xxxx\n".to_owned();
+        for number in 1..40 {
+            doubling += &format!("v{number}=$v{0}$v{0}\n", number - 1);
+        }
+        let found = found(&(doubling + "exec $v39"));
+        assert!(found.iter().all(|word| word.len() < MAX_LENGTH));
     }
 }

@@ -87,6 +87,52 @@ fn ignored_and_blocked_signals_stay_so() {
 }
 
 #[test]
+fn no_signal_of_the_preparation_is_left_for_the_command() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let block = ["env", "--block-signal=CHLD"];
+    let pending = ["grep", "ShdPnd", "/proc/self/status"];
+    let run = subject.run();
+    let mut through = vec![run.get_program()];
+    through.extend(run.get_args());
+    let [plain, through] = [&[][..], &through[..]].map(|run| {
+        let mut command = Command::new(block[0]);
+        command.arg(block[1]).args(run).args(pending);
+        command.output().unwrap()
+    });
+    if !plain.status.success() {
+        println!("skipped: env does not know {}", block[1]);
+        return;
+    }
+    assert_eq!(text(&through.stdout), text(&plain.stdout));
+}
+
+#[test]
+fn what_is_no_program_is_refused_as_ever() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let pipe = subject.directory().join("pipe");
+    let mut made = Command::new("mkfifo");
+    let made = made.args(["-m", "755"]).arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let script = subject.directory().join("to-pipe");
+    executable(&script, &format!("#!/bin/sh\nexec {}\n", pipe.display()));
+    for command in [&pipe, &script] {
+        // Who opens a pipe waits for its other end.
+        let mut limited = Command::new("timeout");
+        let run = subject.run();
+        limited
+            .arg("60")
+            .arg(run.get_program())
+            .args(run.get_args());
+        let output = limited.arg("--also").arg(&pipe).arg("--").arg(command);
+        assert_eq!(output.output().unwrap().status.code(), Some(126));
+    }
+}
+
+#[test]
 fn children_gain_too_and_programs_find_their_neighbours() {
     let Some(subject) = Subject::build() else {
         return;
