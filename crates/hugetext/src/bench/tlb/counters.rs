@@ -1,4 +1,4 @@
-//! The processor's own count of instruction-TLB misses, where there is one.
+//! The processor's own count of instruction-TLB misses, if it has one.
 
 use std::io;
 
@@ -8,26 +8,26 @@ use serde::Serialize;
 
 use crate::failure::plain;
 
-/// What the hardware counted while the command ran natively, in user mode.
+/// The hardware's counts while the command ran natively, in user mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "counters")]
 pub(super) enum Counted {
-    /// The event that `perf stat -e iTLB-load-misses` counts; cores differ in whether a hit in the
-    /// second level is one.
+    /// The event that `perf stat -e iTLB-load-misses` counts. On some cores a hit in the second
+    /// level counts as a miss, on others not.
     Available {
         /// Instructions retired.
         instructions: u64,
         /// Misses.
         itlb_misses: u64,
     },
-    /// There are no such counters here.
+    /// Such counters are not available.
     Missing {
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
 }
 
-/// Counters that every child started from now on inherits, each counting from its exec on.
+/// Counters that every child started from now on inherits. Each counts from its exec on.
 pub(super) struct Counters {
     instructions: Counter,
     misses: Counter,
@@ -68,15 +68,15 @@ impl Counters {
             },
             (Err(error), _) | (_, Err(error)) => missing(error),
             (Ok(_), Ok(_)) => Counted::Missing {
-                reason: "others held the processor's counters all the time".to_owned(),
+                reason: "other processes used the processor's counters all the time".to_owned(),
             },
         }
     }
 }
 
-/// The count for all the time that it was asked for. A processor has few counters, and the kernel
-/// lets them take turns: what was counted stands for the rest (perf_event_open(2), `time_running`).
-/// `None` if it never had its turn.
+/// The count for the whole time. A processor has few counters, and the kernel lets events take
+/// turns: the counted part is scaled up (perf_event_open(2), `time_running`). `None` if the event
+/// never had its turn.
 fn of_whole_time(counted: CountAndTime) -> Option<u64> {
     let (enabled, running) = (counted.time_enabled, counted.time_running);
     if running == enabled {
@@ -87,8 +87,8 @@ fn of_whole_time(counted: CountAndTime) -> Option<u64> {
 }
 
 impl Counted {
-    /// Whether the event counts page walks, which is what misses in both levels lead to. So it does
-    /// on x86 (arch/x86/events/amd/core.c: event 0x85; intel/core.c: 0x85, umask 1, walks), while
+    /// Whether the event counts page walks, which misses in both levels cause. It does on x86
+    /// (arch/x86/events/amd/core.c: event 0x85; intel/core.c: 0x85, umask 1, walks), while
     /// arm64 counts refills of the first level (L1I_TLB_REFILL, drivers/perf/arm_pmuv3.c).
     pub(super) fn are_walks() -> bool {
         cfg!(target_arch = "x86_64")
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn counts_what_children_do_from_their_exec_on() {
-        // Every kernel has these; the processor's own counters take the same way.
+        // Every kernel has these events; the processor's own counters are read in the same way.
         let opened = Counters::of(
             Builder::new(Software::PAGE_FAULTS_MIN),
             Builder::new(Software::TASK_CLOCK),
@@ -138,7 +138,7 @@ mod tests {
                 return;
             }
         };
-        // Faults of this process do not count: it executes nothing any more.
+        // Faults of this process do not count, because it calls exec no more.
         std::hint::black_box(vec![1u8; 8 << 20]);
         for _ in 0..2 {
             assert!(Command::new("true").status().unwrap().success());

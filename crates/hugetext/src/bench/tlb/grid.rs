@@ -1,4 +1,4 @@
-//! Which cores are modelled under which layouts, all fed from one stream.
+//! The cores and layouts that are modelled, all fed from one stream.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use super::layouts::{Layout, Live, text_bytes};
 use super::report::{CoreReport, Figures, Text};
 use crate::program::Program;
 
-/// Cores and layouts. What a layout means may depend on the leaf sizes, so that each geometry has
-/// address spaces of its own.
+/// Cores and layouts. The meaning of a layout may depend on the leaf sizes, so each geometry has
+/// its own address spaces.
 pub(super) struct Grid {
     cores: Vec<&'static Core>,
     spaces: Vec<Space>,
-    /// Each core under each layout of its geometry, as a position in `spaces`.
+    /// Each core under each layout of its geometry, as an index into `spaces`.
     pub(super) lanes: Vec<(&'static Core, usize)>,
     /// Files that executed.
     pub(super) files: u64,
@@ -26,12 +26,12 @@ struct Space {
     layout: Layout,
     /// Bytes of text mapped so far.
     text: u64,
-    /// Those of them in PMD leaves.
+    /// The part of it in PMD leaves.
     pmd_mapped: u64,
 }
 
 impl Grid {
-    /// `cores` under every layout; under `Today` only if that is known.
+    /// `cores` under every layout; under `Today` only if that layout is known.
     pub(super) fn new(cores: Vec<&'static Core>, today: bool) -> Grid {
         let mut geometries: Vec<Geometry> = Vec::new();
         for core in &cores {
@@ -70,15 +70,15 @@ impl Grid {
         }
     }
 
-    /// How many address spaces there are.
+    /// The number of address spaces.
     pub(super) fn spaces(&self) -> usize {
         self.spaces.len()
     }
 
-    /// A file that executes, as each space maps it.
+    /// A file that executes, as each address space maps it.
     pub(super) fn add(&mut self, path: &Path, live: Option<&Live>) -> Vec<Object> {
         self.files += 1;
-        // A file that cannot be read any more, or is no ELF image, stays in base pages.
+        // A file that can no longer be read, or is not an ELF image, stays in base pages.
         let image = Program::read(path).ok().map(|program| program.image);
         let live = live.and_then(|live| live.of(path));
         let mapped = |space: &mut Space| {
@@ -109,7 +109,7 @@ impl Grid {
         spaces.map(text).collect()
     }
 
-    /// What was counted, core by core.
+    /// The counts, core by core.
     pub(super) fn reports(&self, totals: &Totals) -> Vec<CoreReport> {
         let report = |core: &&'static Core| {
             let counts = totals.counts.iter().filter(|count| count.core == *core);

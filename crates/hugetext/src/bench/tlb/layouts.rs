@@ -1,4 +1,4 @@
-//! How a file's text is mapped under each layout that is compared.
+//! How a file's text is mapped under each compared layout.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,16 +10,16 @@ use hugetext_leaf::{Bias, Geometry, LIMIT, Leaf, ObjectKind, Span, Vma, reach, v
 use hugetext_tlb::{Object, Placement};
 use serde::Serialize;
 
-/// What is compared.
+/// The compared layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum Layout {
-    /// Base pages, each in a folio of its own.
+    /// Base pages, each in its own folio.
     #[serde(rename = "4k")]
     Base,
     /// Folios of 64K, and load addresses aligned to them.
     #[serde(rename = "64k-folios")]
     Blocks,
-    /// As a process maps it on this machine now.
+    /// As a process maps it on this machine at present.
     #[serde(rename = "today")]
     Today,
     /// After `fix` and `warm`.
@@ -28,14 +28,14 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    /// The layouts, with `Today` only where it is known.
+    /// The layouts, with `Today` only if it is known.
     pub(super) fn all(today: bool) -> Vec<Layout> {
         let all = [Layout::Base, Layout::Blocks, Layout::Today, Layout::Fixed];
         let wanted = |layout: &Layout| today || *layout != Layout::Today;
         all.into_iter().filter(wanted).collect()
     }
 
-    /// As it is called in the output.
+    /// The name in the output.
     pub(super) fn name(self) -> &'static str {
         match self {
             Layout::Base => "4k",
@@ -45,18 +45,18 @@ impl Layout {
         }
     }
 
-    /// What it means.
+    /// The description.
     pub(super) fn meaning(self) -> &'static str {
         match self {
-            Layout::Base => "base pages, each in a folio of its own",
+            Layout::Base => "base pages, each in its own folio",
             Layout::Blocks => "files as they are, in 64K folios at 64K-aligned addresses",
             Layout::Today => "as a process maps it here now",
             Layout::Fixed => "after fix and warm; files too small for any window as under 4k",
         }
     }
 
-    /// How a file with these headers is mapped on a machine of that geometry; `live` is how a
-    /// process maps it here now.
+    /// How a file with these headers is mapped on a machine of that geometry; `live` is the mapping
+    /// of a process on this machine.
     pub(super) fn object(
         self,
         geometry: &Geometry,
@@ -122,8 +122,8 @@ fn as_seen(base: Object, live: &[LiveText]) -> Object {
     })
 }
 
-/// The object once `fix` and `warm` have done what they can: its windows in leaves, and all of it in
-/// folios of that size.
+/// The object after `fix` and `warm`: its windows are in leaves, and the whole object is in folios
+/// of that size.
 fn after_fix(base: Object, geometry: &Geometry, image: &Image) -> Object {
     let options = Options::for_image(image, geometry, Strategy::Shift);
     let Ok(plan) = plan_auto(image, &options) else {
@@ -156,7 +156,7 @@ fn after_fix(base: Object, geometry: &Geometry, image: &Image) -> Object {
     )
 }
 
-/// A mapping in folios of `leaf`: blocks are whole as far as address and file offset agree.
+/// A mapping in folios of `leaf`: blocks are whole as far as address and file offset are congruent.
 fn in_folios(vma: &Vma, leaf: Leaf) -> Option<(Span, Leaf)> {
     Some((
         vma.addresses,
@@ -164,7 +164,7 @@ fn in_folios(vma: &Vma, leaf: Leaf) -> Option<(Span, Leaf)> {
     ))
 }
 
-/// The largest leaf, `most` at most, modulo which an address and its file offset are the same.
+/// The largest leaf, at most `most`, modulo which an address and its file offset are congruent.
 fn congruent(address: u64, offset: u64, most: Leaf) -> Option<Leaf> {
     let differ = address.wrapping_sub(offset) | most.bytes();
     Leaf::from_bytes(1 << differ.trailing_zeros())
@@ -175,13 +175,13 @@ fn congruent(address: u64, offset: u64, most: Leaf) -> Option<Leaf> {
 pub(super) struct LiveText {
     addresses: Span,
     offset: u64,
-    /// Mapped by PMD leaves.
+    /// The addresses that PMD leaves map.
     huge: Vec<Span>,
-    /// Pages in folios larger than a base page; empty where the kernel hides folio sizes.
+    /// Pages in folios larger than a base page; empty if the kernel hides folio sizes.
     folios: Vec<(Span, Leaf)>,
 }
 
-/// What a process maps, by file, and whether folio sizes could be read.
+/// The mappings of a process, by file, and whether folio sizes could be read.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     pub(super) files: HashMap<PathBuf, Vec<LiveText>>,
@@ -189,7 +189,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Looks at a process.
+    /// Reads the mappings of a process.
     pub(super) fn look(pid: i32) -> Result<Live, String> {
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|e| e.to_string())?;
         let mut live = Live {
@@ -225,7 +225,7 @@ impl Live {
     }
 }
 
-/// Pages with the sizes of their folios as runs of blocks.
+/// Combines pages with the sizes of their folios into runs of blocks.
 fn blocks(pages: &[(Span, u64)], address: u64, offset: u64) -> Vec<(Span, Leaf)> {
     let mut runs: Vec<(Span, Leaf)> = Vec::new();
     for (page, folio) in pages {
@@ -242,7 +242,7 @@ fn blocks(pages: &[(Span, u64)], address: u64, offset: u64) -> Vec<(Span, Leaf)>
 }
 
 impl LiveText {
-    /// The load bias at which an image with these mappings was seen.
+    /// The load bias of an image with these mappings.
     fn bias(&self, vmas: &[Vma]) -> Option<u64> {
         let mapped = |vma: &&Vma| vma.perms.exec && vma.offset == self.offset;
         let vma = vmas.iter().find(mapped)?;
@@ -250,7 +250,7 @@ impl LiveText {
     }
 }
 
-/// Bytes of the executable mappings of an object, and those of them in PMD leaves.
+/// Bytes of the executable mappings of an object, and the part of them in PMD leaves.
 pub(super) fn text_bytes(object: &Object) -> (u64, u64) {
     let mut sum = (0, 0);
     for vma in object.vmas.iter().filter(|vma| vma.perms.exec) {

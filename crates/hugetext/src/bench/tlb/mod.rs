@@ -1,9 +1,9 @@
 //! `hugetext bench tlb`: instruction-TLB misses of a real program under several page layouts.
 //!
-//! The command runs twice: natively, to see how its text is mapped today and to read the
-//! processor's counters where it has any; and under an emulator (QEMU or Valgrind), whose stream of
-//! executed pages goes through the models of crates/tlb. Everything about a page is known by its
-//! file and offset, since emulators map the files at other addresses than the kernel does.
+//! The command runs twice. The native run shows how its text is mapped today, and reads the
+//! processor's counters if it has any. The run under an emulator (QEMU or Valgrind) gives a stream
+//! of executed pages to the models of crates/tlb. A page is identified by its file and offset,
+//! since emulators map the files at other addresses than the kernel.
 
 mod counters;
 mod grid;
@@ -32,13 +32,13 @@ use crate::program::{Program, is_native};
 
 /// Count the instruction-TLB misses of a command under several page layouts
 ///
-/// The command runs once natively and once under an emulator, with no input, its output thrown away
-/// and in an environment of PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries and
-/// arguments give the same counts. The emulator is QEMU's user mode where it loads plugins (Debian
-/// 12: qemu-user); elsewhere, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is
-/// slower. The output says which it was. Only the process itself counts, not what it executes: name
-/// the compiler proper (cc1), not its driver. Every thread has a processor of its own, with cold
-/// TLBs at its start.
+/// The command runs once natively and once under an emulator. It has no input, its output is
+/// discarded, and its environment holds PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries
+/// and arguments give the same counts. The emulator is QEMU's user mode if it loads plugins (Debian
+/// 12: qemu-user). Otherwise, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is
+/// slower. The output names the emulator. Only the process itself is counted, not the programs that
+/// it executes: name the compiler proper (cc1), not its driver. Every thread has its own processor,
+/// with cold TLBs at its start.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Model this core only (repeatable): zen4, zen5, golden-cove, neoverse-v2, cortex-a53,
@@ -48,11 +48,11 @@ pub(crate) struct Arguments {
     /// Add a variable to the command's environment (repeatable)
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,
-    /// Use this emulator only. Valgrind runs programs of this machine alone [default: qemu where
-    /// it loads plugins, else valgrind]
+    /// Use this emulator only; Valgrind runs programs of this machine only [default: qemu if it
+    /// loads plugins, otherwise valgrind]
     #[arg(long, value_name = "NAME", value_enum)]
     emulator: Option<EmulatorName>,
-    /// Give up when a run takes longer, in seconds
+    /// Stop with an error if a run takes longer than this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
     /// The command and its arguments
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     command: Vec<String>,
 }
 
-/// The emulators, as they are named on the command line.
+/// The emulators, by their names on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum EmulatorName {
     Qemu,
@@ -86,21 +86,21 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// A command, ready to run in either way.
+/// A command, ready for both runs.
 struct Subject<'a> {
     program: PathBuf,
     image: Image,
     arguments: &'a Arguments,
 }
 
-/// What the native run showed.
+/// The results of the native run.
 struct Native {
     live: Result<Live, String>,
     hardware: Counted,
 }
 
 impl Arguments {
-    /// What is counted when nothing is said.
+    /// The default settings.
     pub(super) fn usual(command: Vec<String>) -> Arguments {
         Arguments {
             cores: Vec::new(),
@@ -112,7 +112,7 @@ impl Arguments {
     }
 }
 
-/// Answers `hugetext bench tlb`.
+/// Runs `hugetext bench tlb`.
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let report = count(arguments, output)?;
     let document = Document {
@@ -131,7 +131,7 @@ pub(super) fn compare(arguments: &Arguments, output: &Output) -> Result<Comparis
     Ok(count(arguments, output)?.comparison())
 }
 
-/// Whether there is an emulator for this machine's own programs, or why not.
+/// Whether an emulator for this machine's own programs is available, or the reason that none is.
 pub(super) fn is_possible() -> Result<(), Failure> {
     let found = Emulator::find(std::env::consts::ARCH);
     found.map(drop).map_err(|error| emulator_failure(&error))
@@ -190,7 +190,7 @@ impl<'a> Subject<'a> {
         found.map_err(|error| emulator_failure(&error))
     }
 
-    /// No input, no output, and an environment that does not differ between users.
+    /// No input, no output, and an environment that is the same for all users.
     fn prepare(&self, command: &mut Command) {
         let kept = ["PATH", "HOME"];
         let kept = kept
@@ -282,7 +282,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Runs the command under the emulator and its stream through the models.
+    /// Runs the command under the emulator, and its stream through the models.
     fn stream(
         &self,
         emulator: &Emulator,

@@ -1,4 +1,4 @@
-//! What `hugetext bench tlb` answers.
+//! The result of `hugetext bench tlb`.
 
 use std::fmt::Write;
 
@@ -10,26 +10,27 @@ use super::layouts::Layout;
 use crate::bench::{Comparison, Measure, Side, Unit};
 use crate::table::{bytes, count, figures, percent};
 
-/// The whole answer. Everything but `run` is the same for the same binaries, input and page cache.
+/// The whole result. Everything except `run` is the same for the same binaries, input and page
+/// cache.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) argv: Vec<String>,
-    /// Which emulator ran it, and its version.
+    /// The emulator and its version.
     pub(super) emulator: String,
     /// Instructions executed.
     pub(super) instructions: u64,
-    /// How often execution went from one 4K page to another.
+    /// How many times execution went from one 4K page to another.
     pub(super) page_changes: u64,
-    /// 4K pages that code was executed from.
+    /// Number of 4K pages from which code was executed.
     pub(super) pages: u64,
-    /// Files among them.
+    /// Number of files among them.
     pub(super) files: u64,
     pub(super) threads: u64,
     pub(super) layouts: Vec<Text>,
-    /// Why there is no layout `today`, if there is none.
+    /// Why the layout `today` is missing, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) no_today: Option<String>,
-    /// Whether the layout `today` knows folios other than PMD leaves (root only).
+    /// Whether the layout `today` includes folios other than PMD leaves (root only).
     pub(super) folios_known: bool,
     pub(super) cores: Vec<CoreReport>,
     pub(super) hardware: Counted,
@@ -43,33 +44,33 @@ pub(super) struct Text {
     pub(super) meaning: &'static str,
     /// Bytes of executable mappings.
     pub(super) text: u64,
-    /// Those of them in PMD leaves.
+    /// The part of it in PMD leaves.
     pub(super) pmd_mapped: u64,
 }
 
-/// The answer with what a page of HTML shows of it.
+/// The result, with the parts of it that a page of HTML shows.
 #[derive(Debug, Serialize)]
 pub(super) struct Document {
     #[serde(flatten)]
     pub(super) report: Report,
-    /// The machine in a line.
+    /// The machine, in one line.
     pub(super) summary: String,
-    /// What was run.
+    /// The command line.
     pub(super) invocation: String,
     pub(super) benchmarks: Vec<Comparison>,
 }
 
-/// One core's figures.
+/// The figures of one core.
 #[derive(Debug, Serialize)]
 pub(super) struct CoreReport {
     pub(super) core: &'static str,
-    /// Whether the second level is shared with data; the model gives it to instructions alone.
+    /// Whether the second level is shared with data. The model uses it for instructions alone.
     pub(super) l2_shared: bool,
     pub(super) layouts: Vec<Figures>,
     pub(super) sources: &'static [Source],
 }
 
-/// One core's figures under one layout.
+/// The figures of one core under one layout.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
     pub(super) layout: Layout,
@@ -82,10 +83,10 @@ pub(super) struct Figures {
     pub(super) l2_mpki: f64,
 }
 
-/// What differs from run to run.
+/// The values that differ from run to run.
 #[derive(Debug, Serialize)]
 pub(super) struct Run {
-    /// Wall time of the emulation, with all models beside it.
+    /// Wall time of the emulation, with all models running at the same time.
     pub(super) seconds: f64,
     /// Processor time of both, user and system, over all processors.
     pub(super) processor_seconds: f64,
@@ -119,7 +120,7 @@ impl CoreReport {
 }
 
 impl Report {
-    /// As text.
+    /// The text of the report.
     pub(super) fn show(&self, verbose: bool) -> String {
         let mut text = self.summary();
         let mut rows = Vec::new();
@@ -146,8 +147,8 @@ impl Report {
         text
     }
 
-    /// The same as a comparison of layouts. What is counted is the same every time, so there is
-    /// one round.
+    /// The same result as a comparison of layouts. The counts are the same at every run, so there
+    /// is one round.
     pub(super) fn comparison(&self) -> Comparison {
         let sides = self.layouts.iter().map(|layout| Side {
             name: layout.layout.name().to_owned(),
@@ -216,14 +217,14 @@ impl Report {
         } else if !self.folios_known {
             let _ = writeln!(
                 text,
-                "today: PMD leaves only; smaller folios show to root alone"
+                "today: PMD leaves only; smaller folios are visible to root only"
             );
         }
         let _ = match &self.hardware {
             Counted::Missing { reason } => {
                 writeln!(
                     text,
-                    "hardware counters: none here ({reason}); the models stand alone"
+                    "hardware counters: not available ({reason}); only the models count"
                 )
             }
             Counted::Available {
@@ -281,7 +282,7 @@ impl Text {
 }
 
 impl Counted {
-    /// Beside the models' `today`, in the columns of the level that the processor counts.
+    /// A row next to the models' `today`, in the columns of the level that the processor counts.
     fn row(&self) -> Option<Vec<String>> {
         let Counted::Available {
             instructions,
