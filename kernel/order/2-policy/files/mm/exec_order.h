@@ -20,7 +20,7 @@
 
 /* A leaf may be at most this many times the readahead of the device. */
 #define EXEC_LEAF_RA_FACTOR		16
-/* A leaf may be at most this part of memory that is there for the taking. */
+/* A leaf may be at most this part of the available memory. */
 #define EXEC_LEAF_MEMORY_SHIFT		6
 /* The same if the page that faulted was evicted a short time ago. */
 #define EXEC_LEAF_REFAULT_SHIFT		9

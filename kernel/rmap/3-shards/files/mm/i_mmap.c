@@ -41,10 +41,10 @@
  * i_mmap_shards goes from NULL to a pointer once in the life of an inode and
  * is freed with it. It changes only under i_mmap_root_rwsem held for write
  * together with all shards, so for whoever holds any lock of the file it is
- * constant: unlock and tree lookups need no memory of how the lock was taken.
- * Who waited for i_mmap_root_rwsem to change what one mm maps looks again
- * after getting it, and goes on to the shard. Since it never goes back, looking
- * twice is enough.
+ * constant: unlock and tree lookups need not know how the lock was taken.
+ * A task that waited for i_mmap_root_rwsem to change what one mm maps looks
+ * again after getting it, and continues with the shard. Since the pointer never
+ * goes back, looking twice is enough.
  */
 
 #include <linux/cacheflush.h>
@@ -61,7 +61,7 @@
  */
 #define I_MMAP_MAX_SHARDS	32U
 
-/* Fewer mappings than this are never fought over much. */
+/* Fewer mappings than this never cause much contention. */
 #define I_MMAP_MIN_CROWD	16U
 
 /* 0 until i_mmap_init(): no file is split before that. */
@@ -367,8 +367,8 @@ void i_mmap_split(struct address_space *mapping)
 	}
 
 	/*
-	 * Who sees the pointer waits for a shard: hold them all while VMAs
-	 * move. Publish first: who finds i_mmap_root empty sees the shards.
+	 * A task that sees the pointer waits for a shard: hold them all while
+	 * VMAs move. Publish first: if i_mmap_root is empty, shards are seen.
 	 */
 	i_mmap_lock_shards(mapping, shards);
 	flush_dcache_mmap_lock(mapping);
