@@ -17,6 +17,7 @@ objcopy() {
 
 directory=$(mktemp -d "$program.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
+trap 'exit 130' INT TERM
 # Cargo may write the whole program again at any time; a stripped one has nothing to move.
 if [ -e "$program.debug" ] &&
     objcopy --dump-section .gnu_debuglink="$directory/link" "$program" "$directory/copy" 2>/dev/null; then

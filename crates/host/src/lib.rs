@@ -50,7 +50,7 @@ pub use lock::lock;
 pub use machine::{Machine, Paging, ThpMode, glibc_version};
 pub use mapping::FileMapping;
 pub use namespace::{
-    Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
+    FileState, Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
 };
 pub use output::{ReplaceError, Replacement, is_unchanged, replace_with, unnamed_file};
 pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans, present_bytes};

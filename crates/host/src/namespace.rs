@@ -1,8 +1,9 @@
 //! A mount namespace of this process's own, in which a file may appear at the path of another.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -140,7 +141,7 @@ fn keep_mounts_in() -> io::Result<()> {
     }
     let directory = |path| open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
     let (root, working) = (directory("/")?, directory(".")?);
-    let own = fs::File::open("/proc/self/ns/mnt")?;
+    let own = File::open("/proc/self/ns/mnt")?;
     move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Mount))?;
     let changed = mount_change("/", receive);
     fchdir(&root)?;
@@ -154,22 +155,51 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
+/// A file as a look at it found it: its inode, and when that and its content last changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    inode: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileState {
+    /// The state of which `metadata` tells.
+    pub fn of(metadata: &Metadata) -> FileState {
+        FileState {
+            inode: (metadata.dev(), metadata.ino()),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
 /// A file opened by path alone, to be checked and then mounted: what is mounted is what was
 /// checked, whatever becomes of the path meanwhile.
 #[derive(Debug)]
-pub struct Mountable(OwnedFd);
+pub struct Mountable(File);
 
 impl Mountable {
     /// Opens `path`, which is no symbolic link, without reading it (O_PATH). To be mounted, it must
     /// be opened inside the namespace.
     pub fn open(path: &Path) -> io::Result<Mountable> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        Ok(Mountable(open(path, flags, Mode::empty())?))
+        Ok(Mountable(open(path, flags, Mode::empty())?.into()))
     }
 
     /// Whether it is the file with this device and inode.
     pub fn is(&self, inode: (u64, u64)) -> bool {
-        rustix::fs::fstat(&self.0).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == inode)
+        let metadata = self.0.metadata();
+        metadata.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == inode)
+    }
+
+    /// Whether it is the file that was looked at, and neither it nor its inode has changed since, as
+    /// far as its times tell.
+    pub fn is_still(&self, state: FileState) -> bool {
+        let metadata = self.0.metadata();
+        metadata.is_ok_and(|metadata| FileState::of(&metadata) == state)
     }
 
     /// Shows this file, read-only, in place of `target` (Linux 5.12 for mount_setattr(2)).
@@ -191,7 +221,7 @@ pub fn uncover(path: &Path) -> io::Result<()> {
 }
 
 /// Sets MOUNT_ATTR_RDONLY; unlike a remount it leaves the other attributes, which may be locked.
-fn make_read_only(tree: &OwnedFd) -> io::Result<()> {
+fn make_read_only(tree: impl AsFd) -> io::Result<()> {
     let attributes = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_RDONLY,
         attr_clr: 0,
@@ -257,5 +287,17 @@ mod tests {
         assert_eq!(namespace(true, true), Some(Namespace::Mount));
         assert_eq!(namespace(false, true), Some(Namespace::User));
         assert_eq!(namespace(false, false), None);
+    }
+    #[test]
+    fn a_file_that_was_written_in_place_is_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        fs::write(&path, "old").unwrap();
+        let state = FileState::of(&fs::metadata(&path).unwrap());
+        let file = Mountable::open(&path).unwrap();
+        assert!(file.is_still(state));
+        fs::write(&path, "newer").unwrap();
+        assert!(!file.is_still(state));
+        assert!(file.is(state.inode));
     }
 }

@@ -48,8 +48,7 @@ impl HugeCopy {
         let file = executable_memfd(&name.to_string()).map_err(CopyError::Create)?;
         ftruncate(&file, len).map_err(|error| CopyError::Create(error.into()))?;
         fill(&file, &name, Span::new(0, len), read)?;
-        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        fcntl_add_seals(&file, seals).map_err(|error| CopyError::Create(error.into()))?;
+        seal(&file)?;
         let copy = HugeCopy { file, name, len };
         let huge = copy.collapse(leaf).map_err(CopyError::Create)?;
         if huge < len {
@@ -67,6 +66,7 @@ impl HugeCopy {
         let file = executable_memfd(&name.to_string()).map_err(CopyError::Create)?;
         ftruncate(&file, part.end).map_err(|error| CopyError::Create(error.into()))?;
         fill(&file, name, part, read)?;
+        seal(&file)?;
         Ok(file)
     }
 
@@ -116,6 +116,12 @@ impl HugeCopy {
             ino: metadata.ino(),
         })
     }
+}
+
+/// Lets nobody write to a memory file or change its size any more.
+fn seal(file: &File) -> Result<(), CopyError> {
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    fcntl_add_seals(file, seals).map_err(|error| CopyError::Create(error.into()))
 }
 
 /// Writes `part` of a copy. `read` reads the text, from an offset into it. The bytes around the

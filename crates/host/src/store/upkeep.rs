@@ -1,6 +1,7 @@
 //! Lists, checks and clears a store.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,6 +12,7 @@ use serde::Serialize;
 use super::identity::hash;
 use super::shelf::Shelf;
 use super::{DEFAULT_LIMIT, Store, StoreError, at};
+use crate::output::replace_with;
 
 /// An entry in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -78,7 +80,8 @@ impl Store {
     pub fn set_limit(&self, bytes: u64) -> Result<(), StoreError> {
         let _lock = self.lock()?;
         let path = self.root.join("limit");
-        fs::write(&path, format!("{bytes}\n")).map_err(at(&path))
+        replace_with(&path, format!("{bytes}\n").as_bytes())
+            .map_err(|error| at(&path)(io::Error::other(error)))
     }
 
     /// Removes leftovers, then the least recently used entries until the rest takes at most

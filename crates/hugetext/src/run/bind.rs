@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use hugetext_host::{
-    DEFAULT_LIMIT, Entry, Mountable, Namespace, NamespaceError, Store, in_child, mount_huge_tmpfs,
-    protect, uncover,
+    DEFAULT_LIMIT, Entry, FileState, Mountable, Namespace, NamespaceError, Store, in_child,
+    mount_huge_tmpfs, protect, uncover,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,8 @@ pub(crate) enum Ready {
 pub(crate) struct Showing {
     /// The path of the file, without symbolic links.
     original: OsString,
-    original_inode: (u64, u64),
+    /// As it was when the copy was chosen or made.
+    original_state: FileState,
     copy: OsString,
     copy_inode: (u64, u64),
 }
@@ -47,7 +48,7 @@ impl Showing {
     fn of(step: &Step, entry: &Entry) -> Showing {
         Showing {
             original: step.path.clone().into(),
-            original_inode: step.inode,
+            original_state: step.state,
             copy: entry.path.clone().into(),
             copy_inode: entry.inode,
         }
@@ -59,10 +60,10 @@ impl Showing {
         let failed = |error: std::io::Error| Failure::at(path, plain(&error));
         let original = Mountable::open(path).map_err(failed)?;
         let copy = Mountable::open(Path::new(&self.copy)).map_err(failed)?;
-        if !original.is(self.original_inode) || !copy.is(self.copy_inode) {
+        if !original.is_still(self.original_state) || !copy.is(self.copy_inode) {
             return Err(Failure::at(
                 path,
-                "replaced meanwhile, so it runs without its copy",
+                "changed meanwhile, so it runs without its copy",
             ));
         }
         copy.mount_over(&original).map_err(failed)
@@ -141,7 +142,15 @@ fn enter(namespace: Namespace) -> Result<(), Failure> {
 }
 
 fn mount_memory(directory: &Path) -> Result<(), Failure> {
-    mount_huge_tmpfs(directory, Room::here().at_most(DEFAULT_LIMIT))
+    let size = Room::here().at_most(DEFAULT_LIMIT);
+    // A tmpfs takes 0 for no limit.
+    if size == 0 {
+        return Err(Failure::at(
+            directory,
+            "the memory cgroup has no room for copies",
+        ));
+    }
+    mount_huge_tmpfs(directory, size)
         .map_err(|error| Failure::at(directory, format!("no tmpfs: {}", plain(&error))))
 }
 

@@ -3,11 +3,12 @@
 use std::cell::OnceCell;
 use std::fmt;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
-use hugetext_host::{Copier, Entry, Guard, Identity, Original, Store, WriteError, may_stand_in};
+use hugetext_host::{
+    Copier, Entry, FileState, Guard, Identity, Original, Store, WriteError, may_stand_in,
+};
 use hugetext_leaf::{Leaf, reach};
 use serde::Serialize;
 
@@ -133,7 +134,7 @@ pub(crate) struct Step {
     /// Whether a copy may be shown in its place.
     pub(crate) may_stand_in: bool,
     #[serde(skip)]
-    pub(crate) inode: (u64, u64),
+    pub(crate) state: FileState,
     #[serde(skip)]
     program: Program,
     #[serde(skip)]
@@ -194,7 +195,7 @@ impl Step {
             },
             action,
             may_stand_in: facts.may_stand_in,
-            inode: (metadata.dev(), metadata.ino()),
+            state: FileState::of(&metadata),
             plan,
             program,
             identity: OnceCell::new(),

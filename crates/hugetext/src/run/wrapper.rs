@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+/// How many targets of one script are followed.
+const MOST: usize = 64;
 /// How many values of a word are followed.
 const MAX_VALUES: usize = 32;
 /// A value that is longer, in bytes, is no path (PATH_MAX). Without a bound, a variable that is
@@ -38,7 +40,7 @@ pub(crate) fn executed(
     for line in text.replace("\\\n", " ").lines() {
         for command in commands(line) {
             for target in scope.run(&command) {
-                if !found.contains(&target) {
+                if found.len() < MOST && !found.contains(&target) {
                     found.push(target);
                 }
             }
