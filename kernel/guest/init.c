@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Init of a guest. Starts each program of /programs, a line of words each, from
- * the first disk with a cold page cache, under each THP mode; then all of /many
- * one after the other and holds them. Prints as JSON what was mapped when a
- * program ended and what that cost.
+ * Init of a guest. Starts each command of /programs, one a line, from the first
+ * disk with a cold page cache, under each THP mode. Then starts all commands of
+ * /many, one after the other, and holds their processes. Prints as JSON what was
+ * mapped when a program ended, and what that cost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static unsigned long bytes_read(void)
 
 /*
  * Bytes of [start, end) that lie in aligned blocks of which every page is
- * present, in frames that are in line and aligned alike: what contpte asks for.
+ * present, in contiguous frames that are aligned alike, as contpte requires.
  */
 static unsigned long in_blocks(int pagemap, unsigned long start, unsigned long end)
 {
@@ -147,7 +147,7 @@ static void add_text_of(struct text *text, pid_t pid)
 	close(pagemap);
 }
 
-/* Until the last thread of a program is gone, or at once if nothing is mounted. */
+/* Waits until the last thread of a program is gone. Nothing mounted is no error. */
 static void unmount(const char *path)
 {
 	for (int i = 0; umount(path); i++) {
@@ -173,8 +173,8 @@ static void mount_cold(void)
 }
 
 /*
- * Runs a command until it is about to end, or was killed by a signal: then its
- * mappings are all there, and it waits. Returns 0 if there is nothing to see.
+ * Runs a command until it is about to end, by itself or by a signal. It waits
+ * there with all its mappings. Returns 0 if it did not get that far.
  */
 static pid_t run_to_end(char *command, int *status)
 {
@@ -214,7 +214,7 @@ static void print_text(const struct text *text)
 	       text->size, text->present, text->pmd, text->cont);
 }
 
-/* @kind is "start" for a cold page cache and "again" for that which the start left. */
+/* @kind is "start" for a cold page cache, "again" for the cache that the start left. */
 static void start(const char *kind, const char *thp, const char *line)
 {
 	char *command = strdup(line);
@@ -332,10 +332,10 @@ int main(void)
 	    mount("dev", "/dev", "devtmpfs", 0, "") ||
 	    mount("debug", "/sys/kernel/debug", "debugfs", 0, ""))
 		die("mount");
-	/* That of a solid-state disk: for a virtio disk Linux sets many times as much. */
+	/* As for a solid-state disk. For a virtio disk Linux sets many times as much. */
 	put("/sys/block/vda/queue/read_ahead_kb", "128");
 	block = number(THP "hpage_pmd_size", "", 0);
-	/* 64K with pages of 4K would say nothing of PMDs there; larger PMDs have blocks of 2M. */
+	/* With 4K pages count PMDs, not blocks of 64K. With larger PMDs count blocks of 2M. */
 	if (block > 2 << 20)
 		block = 2 << 20;
 	start_each("always");

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Makes what guests run: an initramfs and a disk of programs. Prints the folder, with both in it.
+# Makes an initramfs and a disk of programs for guests. Prints the folder that holds both.
 #
 #   kernel/guest/make.sh x86_64|arm64 all|walkers
 #
-# `walkers` leaves out all programs but those that are quickly made and started: enough to see that
-# text gets huge pages. It is made once, so that every kernel starts the same files, and again when
-# this folder changed.
+# `walkers` holds only programs that are quickly made and started. They are enough to see that text
+# gets huge pages. Both are made once, so that every kernel starts the same files. They are made
+# again when this folder has changed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -36,7 +36,7 @@ start() { # PROGRAM ARGUMENT…
     echo "$*" >> "$initramfs/programs"
 }
 
-walker() { # NAME TEXT [-shared]: starts with TEXT bytes of text, of the program or of a library
+walker() { # NAME TEXT [-shared]: makes a program with TEXT bytes of text, in itself or in a library
     if [ "${3:-}" ]; then
         "$cc" -shared -nostdlib -Wl,-soname,"lib$1.so" -DTEXT="$2" "$here/text.S" \
             -o "$root/programs/lib$1.so"
@@ -56,7 +56,7 @@ stubs() {
     perl -e "print \"$ret\" x ($1 / length \"$ret\")"
 }
 
-# Programs of Debian of every size: of the 200 largest that are PIE, each fourth.
+# Programs of Debian of every size: each fourth of the 200 largest that are PIE.
 assorted() {
     local file
     find /usr/bin -type f -size +16k -printf '%s %p\n' | sort -rn | while read -r _ file; do
@@ -67,7 +67,7 @@ assorted() {
     done | head -n 200 | awk 'NR % 4 == 1'
 }
 
-# What the programs made here need.
+# Copies the libraries that the programs made here need.
 libraries() {
     case $arch in
     x86_64) copy /usr/bin/true ;;
@@ -78,7 +78,7 @@ libraries() {
     esac
 }
 
-# What users run.
+# Packaged programs, as users run them.
 packaged() {
     local program cc1 number
     printf 'int main(void) { return 0; }\n' > "$root/source/empty.c"
@@ -103,7 +103,8 @@ packaged() {
         cp "$lab"/*.so* "$root/lib"
         cp "$lab"/cc1 "$root/programs"
         start /programs/cc1 -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s
-        # As many programs of as many sizes as Debian's largest, of which none but these are at hand.
+        # Debian's largest programs are not available for arm64 here, but for these. So
+        # walkers replace them: as many, of as many sizes.
         for number in $(seq 50); do
             walker "program-$number" $((number * number << 12))
             echo "/programs/program-$number" >> "$initramfs/many"

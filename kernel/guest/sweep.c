@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Maps a file of return instructions wherever the kernel likes to have it, and
- * calls the first of each page.
+ * Maps a file of return instructions at an address that the kernel chooses, and
+ * calls the first instruction of each page.
  */
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Calls functions all over a large text: one of 16 pages of 4K, in no order. */
+/* Calls functions all over a large text: one in every 16 pages of 4K, not in order. */
 extern const char text_start[], text_end[];
 
 int main(void)

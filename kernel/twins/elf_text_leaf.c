@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fs/elf_text_leaf.h in user space: reads images from stdin, 64-bit numbers
- * each: bytes of the page, of the PMD, of the contpte block, and four program
- * headers of type, flags, address, offset and size in the file. Writes bytes of
- * the leaf.
+ * fs/elf_text_leaf.h in user space. Reads images from stdin, as 64-bit numbers:
+ * bytes of the page, of the PMD, of the contpte block, and four program headers
+ * of type, flags, address, offset and size in the file. Writes the bytes of the
+ * leaf of each image.
  */
 #include <elf.h>
 #include <limits.h>

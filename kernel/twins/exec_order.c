@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * mm/exec_order.h in user space: reads faults from stdin, thirteen 64-bit numbers
- * each in the order of struct exec_fault, and writes start, size and order of
- * what is to be read.
+ * mm/exec_order.h in user space. Reads faults from stdin: thirteen 64-bit numbers
+ * each, in the order of struct exec_fault. Writes start, size and order of the
+ * read for each fault.
  */
 #include <stdbool.h>
 #include <stdint.h>

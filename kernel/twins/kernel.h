@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the pure headers of the series expect of the kernel, for unsigned long. */
+/* The kernel macros that the pure headers of the series use, for unsigned long. */
 #define round_down(x, y)	((x) & ~((y) - 1))
 #define round_up(x, y)		((((x) - 1) | ((y) - 1)) + 1)
 #define min(a, b)		((a) < (b) ? (a) : (b))

@@ -1,4 +1,4 @@
-// For files that mean all mappings of a file, or only name the fields.
+// For code that locks all mappings of a file, or only names the fields.
 @@
 expression mapping;
 @@

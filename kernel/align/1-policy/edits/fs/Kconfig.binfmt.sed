@@ -1,13 +1,13 @@
 /^config COMPAT_BINFMT_ELF$/i\
 config ELF_TEXT_LEAF_KUNIT_TEST\
-	tristate "KUnit tests for the alignment that text is loaded at" if !KUNIT_ALL_TESTS\
+	tristate "KUnit tests for the load alignment of text" if !KUNIT_ALL_TESTS\
 	depends on KUNIT && BINFMT_ELF && 64BIT\
 	default KUNIT_ALL_TESTS\
 	help\
-	  Enable this option to check for which program headers the ELF loader\
-	  aligns an image so that one page table entry can map much of its\
-	  text, and for which it leaves the alignment at p_align: writable,\
-	  short and incongruent segments gain nothing.\
+	  Enable this option to check which program headers make the ELF loader\
+	  align an image so that one page table entry can map much of its\
+	  text. Writable, short and incongruent segments gain nothing: the\
+	  alignment stays at p_align for them.\
 \
 	  If unsure, say N.\
 

@@ -10,14 +10,14 @@
 #endif
 
 /*
- * Where an ET_DYN image is loaded so that leaves can map its text. Pure, and
- * compiled in user space, too, to be compared with another implementation.
+ * Decides where to load an ET_DYN image so that leaves can map its text. Pure:
+ * user space compiles it, too, and compares it with another implementation.
  */
 
 /*
- * Whether a PT_LOAD has a whole @leaf of the file in its mapping, at an offset
- * that is congruent to its address, once the load bias is a multiple of @leaf.
- * Writable segments become anonymous memory where they are used.
+ * Whether the mapping of a PT_LOAD holds a whole @leaf of the file, at an
+ * offset congruent to its address, if the load bias is a multiple of @leaf.
+ * Writable segments gain nothing: they become anonymous memory where written.
  */
 static inline bool elf_segment_gains(const struct elf_phdr *phdr,
 				     unsigned long page, unsigned long leaf)
@@ -26,7 +26,7 @@ static inline bool elf_segment_gains(const struct elf_phdr *phdr,
 
 	if (phdr->p_type != PT_LOAD || (phdr->p_flags & PF_W))
 		return false;
-	/* No image is linked that high; sums cannot wrap below. */
+	/* No image is linked that high. Below that, sums cannot wrap. */
 	if (phdr->p_vaddr > LONG_MAX || phdr->p_filesz > LONG_MAX - page - leaf)
 		return false;
 	if ((phdr->p_vaddr - phdr->p_offset) & (leaf - 1))
@@ -38,14 +38,14 @@ static inline bool elf_segment_gains(const struct elf_phdr *phdr,
 }
 
 /**
- * elf_text_leaf - the largest leaf that an image gains from being aligned to
+ * elf_text_leaf - the largest leaf that an image gains if aligned to it
  * @phdrs: its program headers
  * @nr: their number
  * @page: bytes of the base page
  * @pmd: bytes that a PMD maps, 0 if it should not map text
  * @cont: bytes that a block of contiguous PTEs maps, 0 if there is none
  *
- * Return: bytes of the leaf; 0 if no alignment gains one.
+ * Return: bytes of the leaf; 0 if the image gains none.
  */
 static inline unsigned long elf_text_leaf(const struct elf_phdr *phdrs, int nr,
 					  unsigned long page, unsigned long pmd,
@@ -66,10 +66,10 @@ static inline unsigned long elf_text_leaf(const struct elf_phdr *phdrs, int nr,
 
 /**
  * elf_place - the address at which to load the first segment
- * @addr: where it may go, and below
+ * @addr: the highest address that is allowed
  * @alignment: a power of two
- * @skew: the address of the segment in the image modulo @alignment if it is
- *        the load bias that is to be aligned; 0 to align the address itself
+ * @skew: to align the load bias, the address of the segment in the image modulo
+ *        @alignment; to align the address itself, 0
  *
  * Return: the largest address up to @addr that is congruent to @skew.
  */

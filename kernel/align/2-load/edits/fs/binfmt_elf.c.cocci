@@ -1,5 +1,5 @@
-// A leaf of text raises the alignment. It is then the load bias that must be a multiple of it, so
-// that the first segment goes to an address congruent to its own.
+// A leaf of text raises the alignment. The load bias must then be a multiple of the leaf, so the
+// first segment goes to an address that is congruent to its own.
 @@
 @@
 #include <asm/page.h>

@@ -8,9 +8,9 @@
 #include "elf_text_leaf.h"
 
 /*
- * The alignment of the load bias that lets the text of an image be mapped by
- * leaves in the current address space; 0 if none does. Address spaces of 32
- * bits have no room for it.
+ * The alignment of the load bias with which leaves can map the text of an image
+ * in the current address space; 0 if there is none. Address spaces of 32 bits
+ * have no room for it.
  */
 static inline unsigned long elf_text_alignment(const struct elf_phdr *phdrs, int nr)
 {

@@ -1,4 +1,4 @@
-// After the PMD, the next smaller leaf.
+// Where the PMD does not fit, try the next smaller leaf.
 @@
 @@
 #include <linux/cleanup.h>

@@ -1,11 +1,11 @@
-# A new function, whose style spatch would not keep, and the one that calls it.
+# Adds a function and its call. spatch would not keep the style of a new function.
 /^\/\*\*$/{
 	N
 	/\n \* collapse_file - /i\
 /*\
  * Bring a range of @file into the page cache, up to date. Readahead takes the\
- * invalidate lock, under which truncation waits for locked folios: the caller\
- * must not hold any that others can find.\
+ * invalidate lock. Truncation waits for folio locks under that lock, so the\
+ * caller must not hold the lock of a folio that others can find.\
  */\
 static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 					   pgoff_t end)\
@@ -25,12 +25,12 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 			if (IS_ERR(folio))\
 				return SCAN_FAIL;\
 		}\
-		/* The collapse will fail there, whatever is behind. */\
+		/* The collapse will fail at this folio: read no further. */\
 		if (folio_test_dirty(folio) || folio_test_writeback(folio)) {\
 			folio_put(folio);\
 			break;\
 		}\
-		/* Locked for reading: anybody else is not worth the wait. */\
+		/* Wait for a read, but not for other lock holders. */\
 		if (!folio_test_uptodate(folio))\
 			folio_wait_locked(folio);\
 		index = folio_next_index(folio);\

@@ -11,10 +11,10 @@
 /*
  * What to read when a fault on executable memory misses the page cache.
  *
- * Text is read for the largest leaf (see linux/text_leaf.h) that the fault can
- * be mapped by, if the mapping, the file, the device and memory allow it; else
- * as before. Everything here is pure: the caller collects the facts, and the
- * same code is compiled in user space to be compared with another
+ * Text is read for the largest leaf (see linux/text_leaf.h) that can map the
+ * page that faulted, if the mapping, the file, the device and memory allow it.
+ * Otherwise it is read as before. Everything here is pure: the caller collects
+ * the facts. User space compiles the same code, and compares it with another
  * implementation.
  */
 
@@ -30,7 +30,7 @@
  * @index: page of the file that faulted; @start <= @index < @end
  * @start: first page of the file that the VMA maps
  * @end: one past the last page of the file that the VMA maps
- * @file_pages: pages of the file, the last one perhaps in part
+ * @file_pages: pages of the file; the last may be a part of one
  * @skew: page number of an address in the VMA minus the page of the file that
  *        is mapped there, modulo 2^BITS_PER_LONG
  * @ra_pages: pages of readahead that are set for the device; not 0
@@ -116,8 +116,8 @@ static inline unsigned int exec_read_order(const struct exec_fault *f)
 }
 
 /*
- * Where a read of @order that would go on to @end should stop: small folios
- * must not spoil the next window if that can be a leaf.
+ * Where a read of @order that would go on to @end should stop. Small folios
+ * must not take pages of the next window if that can be a leaf.
  */
 static inline unsigned long exec_read_stop(const struct exec_fault *f,
 					   unsigned int order,
@@ -134,10 +134,10 @@ static inline unsigned long exec_read_stop(const struct exec_fault *f,
  * exec_read - what to read for a fault on text
  * @f: the fault
  *
- * Folios are aligned to their order in the file, so reading starts there if
- * the VMA does not start later, and goes on for as long as the device likes to
- * read, up to the end of a folio, to a window for a larger one, or to the end
- * of the VMA. Padding between segments is not read.
+ * Folios are aligned to their order in the file. Reading starts at the folio,
+ * or at the start of the VMA if that is later. It covers the readahead set for
+ * the device, rounded up to whole folios. It stops at a window for a larger
+ * folio, and at the end of the VMA. Padding between segments is not read.
  */
 static inline struct exec_read exec_read(const struct exec_fault *f)
 {

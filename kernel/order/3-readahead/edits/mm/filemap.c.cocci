@@ -27,7 +27,7 @@ identifier fn, vmf, ra, vma, start, end, ra_end;
  ...>
  }
 
-// Nothing at all where the first rule finds nothing, which the build then says.
+// Applied only if the first rule matched. If nothing matched, kernel/build.sh reports it.
 @depends on range@
 @@
 #include "internal.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The facts from which mm/exec_order.h decides what to read for a fault on text. */
+/* Collects the facts for mm/exec_order.h: what to read for a fault on text. */
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/swap.h>
@@ -11,8 +11,8 @@
 #include "internal.h"
 
 /*
- * Pages free above the reserves, and pages of files that nobody has used for a
- * while. Machines that have run for long have few of the former and do well.
+ * Pages that are free above the reserves, plus inactive pages of files. A
+ * machine that has run for long has few free pages, and is not short of memory.
  */
 static unsigned long avail_pages(void)
 {
@@ -45,8 +45,8 @@ static bool window_has_page(struct address_space *mapping, pgoff_t index,
  * exec_readahead - choose what to read for a fault on text
  * @vma: a VM_EXEC mapping of a file
  * @index: page of the file that a fault missed in the page cache
- * @ra: readahead state of the file, with ra_pages not 0; takes start, size and
- *      order
+ * @ra: readahead state of the file, with ra_pages not 0; its start, size and
+ *      order are set
  */
 void exec_readahead(struct vm_area_struct *vma, pgoff_t index,
 		    struct file_ra_state *ra)
@@ -70,7 +70,7 @@ void exec_readahead(struct vm_area_struct *vma, pgoff_t index,
 	};
 	struct exec_read read = exec_read(&f);
 
-	/* Looked at only for a leaf that fits otherwise. */
+	/* The page cache is searched only if a leaf fits otherwise. */
 	while (read.order > f.base_order &&
 	       window_has_page(mapping, index, read.order)) {
 		f.free_order = read.order - 1;

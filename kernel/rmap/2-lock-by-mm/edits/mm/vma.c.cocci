@@ -20,7 +20,7 @@ expression mapping;
  ...>
  }
 
-// A batch is of one mm: that of the page tables that are being freed.
+// All VMAs of a batch belong to one mm, whose page tables are being freed.
 @@
 identifier vb;
 symbol mapping;
@@ -56,7 +56,7 @@ expression mapping;
  ...>
  }
 
-// Every walk takes this one first, however the file is locked otherwise.
+// Every walk takes i_mmap_root_rwsem first, whether the file has shards or not.
 @@
 @@
  vm_unlock_mapping(struct address_space *mapping)

@@ -1,4 +1,4 @@
-// Nothing maps the inode any more, and nobody finds its page cache.
+// Nothing maps the inode any more, and nobody can find its page cache.
 @@
 identifier inode;
 @@

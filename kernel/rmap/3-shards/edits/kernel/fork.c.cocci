@@ -1,4 +1,4 @@
-// An address space made empty draws its shard; dup_mm() copies that of the parent.
+// A new, empty address space draws its shard. dup_mm() copies the shard of the parent.
 @@
 @@
 +#include "../mm/i_mmap.h"

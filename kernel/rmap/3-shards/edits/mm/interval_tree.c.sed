@@ -1,5 +1,5 @@
-# The tree of a VMA, where there was the tree of a file; a walk goes through all trees. A script,
-# because spatch does not keep to the kernel's style in functions that it adds.
+# Replaces the tree of a file by the tree of a VMA. A walk goes through all trees. This is a sed
+# script because spatch does not keep to the kernel's style in functions that it adds.
 /^#include <linux\/interval_tree_generic\.h>$/a\
 #include "i_mmap.h"
 s/^\/\* File-backed interval tree \(address_space->i_mmap\) \*\/$/\/* File-backed interval trees (one per file, or one per shard of it) *\//
@@ -12,7 +12,7 @@ s/^(	rb_insert_augmented\(&vma->shared\.rb,) &mapping->i_mmap_root\.rb_root,$/\1
 /^struct vm_area_struct \*$/{
 	N
 	/\nmapping_rmap_tree_iter_first\(/i\
-/* The first match in tree number @nr or one behind it */\
+/* The first match in tree number @nr or a later one */\
 static struct vm_area_struct *\
 mapping_rmap_tree_first_from(struct address_space *mapping, unsigned int nr,\
 			     pgoff_t pgoff_start, pgoff_t pgoff_last)\

@@ -1,4 +1,4 @@
-// Where mmap() links a VMA it may make a crowd, and can allocate once it has unlocked.
+// A VMA that mmap() links may make the file crowded. mmap() can allocate after it has unlocked.
 @@
 identifier hold_rmap_lock;
 symbol file, mapping;

@@ -3,10 +3,10 @@
  * The reverse map of a file, in shards
  *
  * exec, fork and exit link and unlink every segment of libc and the dynamic
- * loader. With one rwsem per file, many CPUs that start processes do little
- * else but wait for those two files. So a file that many address spaces
- * execute gets one tree and one rwsem per shard, and an address space uses one
- * shard of each file.
+ * loader. With one rwsem per file, many CPUs that start processes spend most
+ * of their time waiting for those two files. So a file that many address
+ * spaces execute gets one tree and one rwsem per shard, and an address space
+ * uses one shard of each file.
  *
  * Which shard
  *
@@ -17,7 +17,7 @@
  *
  *  - fork inserts the child's VMA behind the parent's, so that a walk never
  *    sees the child before and the parent after the page tables are copied;
- *  - mremap() may do without rmap locks when the new VMA sorts behind the old.
+ *  - mremap() may skip rmap locks when the new VMA sorts behind the old.
  *
  * Locks
  *
@@ -29,10 +29,10 @@
  * While i_mmap_shards is NULL, i_mmap_root_rwsem protects the one tree. Then:
  *
  *  - to change what one mm maps: its shard's rwsem for write, nothing else;
- *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. Where many
- *    map a file, the walk costs much more than the locks;
- *  - mm_take_all_locks(): i_mmap_root_rwsem for write. That keeps out walks and
- *    the split; what its own mm maps is kept by mmap_lock;
+ *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. If many
+ *    VMAs map a file, the walk costs much more than the locks;
+ *  - mm_take_all_locks(): i_mmap_root_rwsem for write. That excludes walks and
+ *    the split; mmap_lock protects what its own mm maps;
  *  - the flush_dcache_mmap_lock() of architectures that walk under it covers
  *    every tree of a file, and is held for each change, as before.
  *
@@ -40,7 +40,7 @@
  *
  * i_mmap_shards goes from NULL to a pointer once in the life of an inode and
  * is freed with it. It changes only under i_mmap_root_rwsem held for write
- * together with all shards, so for whoever holds any lock of the file it is
+ * together with all shards, so while any lock of the file is held it is
  * constant: unlock and tree lookups need not know how the lock was taken.
  * A task that waited for i_mmap_root_rwsem to change what one mm maps looks
  * again after getting it, and continues with the shard. Since the pointer never
@@ -56,8 +56,8 @@
 #include "i_mmap.h"
 
 /*
- * A walk takes them all, and one over few mappings pays for each; a lock that
- * a dozen CPUs share is hardly ever waited for.
+ * A walk takes all of them, and a walk over few mappings pays for each. A lock
+ * that a dozen CPUs share is rarely contended.
  */
 #define I_MMAP_MAX_SHARDS	32U
 
@@ -80,7 +80,7 @@ unsigned int i_mmap_shard_count(unsigned int cpus)
 
 static int __init i_mmap_init(void)
 {
-	/* Something may have set it on the command line. */
+	/* The command line may have set it. */
 	if (!i_mmap_nr_shards)
 		i_mmap_nr_shards = i_mmap_shard_count(num_possible_cpus());
 	return 0;
@@ -91,8 +91,8 @@ core_initcall(i_mmap_init);
  * i_mmap_cpu_shard() - The shard of what a CPU starts.
  * @cpu: Its number.
  *
- * The numbers of CPUs that are in use may have a factor in common, where
- * threads of a core are off or work is bound to a node. So they are folded.
+ * The numbers of CPUs that are in use may have a common factor, if threads of a
+ * core are off or work is bound to a node. So the numbers are folded.
  *
  * Return: A number to be taken modulo the shards of a file. Of up to
  * %I_MMAP_MAX_SHARDS CPUs that are a power of two apart, each has its own.
@@ -131,7 +131,7 @@ static struct i_mmap_shard *i_mmap_shard_of(struct i_mmap_shard *shards,
 	return &shards[i_mmap_shard_nr(mm)];
 }
 
-/* The number of trees: 1, or that of the shards. */
+/* The number of trees: 1, or the number of shards. */
 unsigned int i_mmap_nr_trees(struct address_space *mapping)
 {
 	return i_mmap_load_shards(mapping) ? i_mmap_nr_shards : 1;
@@ -264,9 +264,9 @@ void i_mmap_unlock_write_all(struct address_space *mapping)
 }
 
 /*
- * Splitting is for files as users know them: the mapping must live and die
- * with an inode, which frees the shards. hugetlb holds the whole lock for
- * write and would gain nothing.
+ * A mapping may be split only if it lives and dies with an inode, because the
+ * inode frees the shards. Files of hugetlb are not split: hugetlb holds the
+ * whole lock for write, and would gain nothing.
  */
 static bool i_mmap_may_split(const struct address_space *mapping,
 			     const struct vm_area_struct *vma)
@@ -279,14 +279,14 @@ static bool i_mmap_may_split(const struct address_space *mapping,
 /**
  * i_mmap_crowded() - Do enough address spaces execute a file to split it?
  * @mapping: The file, locked by i_mmap_lock_write().
- * @vma: A mapping of it, just linked by other than fork.
+ * @vma: A mapping of it that was just linked, but not by fork.
  *
- * Looks for executable mappings like @vma that would be in different shards:
- * forks of one process, however many, would all go on waiting for each other,
- * and one address space may map the page often. Looks back, from the newest,
- * since forks stand behind their parent and others behind all of them: what
- * has many children hides nobody. Since files with a crowd are split, and the
- * look is limited, this is short.
+ * Looks for executable mappings like @vma that would be in different shards.
+ * Forks of one process do not count: they would go on waiting for each other.
+ * One address space that maps the page often does not count either. Looks
+ * back, from the newest: forks stand behind their parent, and other mappings
+ * behind all forks, so a parent of many children hides nobody. The look is
+ * short, because it is limited, and because files with a crowd are split.
  *
  * Return: True if the caller should call i_mmap_split() after unlocking.
  */
@@ -319,8 +319,8 @@ bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 }
 
 /*
- * Move every VMA to its shard. In tree order, which equal keys keep. There may
- * be many: where only a fork family executed the file, until others came.
+ * Move every VMA to its shard, in tree order, which equal keys keep. There may
+ * be many VMAs, if only a fork family executed the file until others came.
  */
 static void i_mmap_move_vmas(struct address_space *mapping,
 			     struct i_mmap_shard *shards)
@@ -339,7 +339,7 @@ static void i_mmap_move_vmas(struct address_space *mapping,
  * i_mmap_split() - Split the reverse map of a crowded file.
  * @mapping: The file. The caller holds no lock of it, but maps it.
  *
- * Without memory nothing changes; the next crowded mapping tries again.
+ * If memory is short, nothing changes. The next crowded mapping tries again.
  */
 void i_mmap_split(struct address_space *mapping)
 {
@@ -382,7 +382,7 @@ void i_mmap_split(struct address_space *mapping)
 }
 
 /**
- * i_mmap_free_shards() - Free what i_mmap_split() made.
+ * i_mmap_free_shards() - Free the shards of a file, if it has any.
  * @mapping: Of an inode that is being destroyed: not mapped, and not reachable
  *	     through a folio or a file, so nobody holds or wants its locks.
  */

@@ -3,8 +3,8 @@
 #define __MM_I_MMAP_H
 
 /*
- * The trees behind a file's reverse map, for mm/interval_tree.c and whoever
- * links VMAs. Everybody else uses <linux/i_mmap.h> and mapping_rmap_tree_*().
+ * The trees behind a file's reverse map, for mm/interval_tree.c and code that
+ * links VMAs. Other code uses <linux/i_mmap.h> and mapping_rmap_tree_*().
  *
  * A file has one tree (address_space::i_mmap_root) or, once many address
  * spaces execute it, one per shard. Trees are numbered from 0; all VMAs of one
@@ -17,7 +17,7 @@
 #ifdef CONFIG_I_MMAP_SHARDS
 
 /**
- * struct i_mmap_shard - what some of the address spaces map of a file
+ * struct i_mmap_shard - the mappings of a file by some of the address spaces
  * @rwsem: Protects @root. Nests inside address_space::i_mmap_root_rwsem.
  * @root: Tree of their private and shared mappings.
  */

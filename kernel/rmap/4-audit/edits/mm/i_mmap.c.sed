@@ -1,7 +1,7 @@
 /^core_initcall\(i_mmap_init\);$/a\
 \
 #if defined(CONFIG_I_MMAP_SHARDS_KUNIT_TEST) || defined(CONFIG_LOCK_STAT)\
-/* i_mmap_shards=N, to compare one kernel with itself; 1 splits no file. */\
+/* i_mmap_shards=N, to compare a kernel with itself. With 1 no file is split. */\
 static int __init i_mmap_set_shards(char *str)\
 {\
 	unsigned int wanted;\

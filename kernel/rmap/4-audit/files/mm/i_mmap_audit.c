@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is every file mapping where the reverse map has it?
+ * Checks that the reverse map has every file mapping in its place.
  *
  * Reading i_mmap_audit in debugfs compares two views of the machine: the VMAs
  * of every process, and the trees of every inode. The totals agree only while
@@ -75,7 +75,7 @@ static int audit_processes(struct i_mmap_audit *audit)
 		if (!t)
 			continue;
 		mm = t->mm;
-		/* One of several tasks that share it is enough. */
+		/* Several tasks may share an mm: audit it once. */
 		if (!xa_load(&mms, (unsigned long)mm) && mmget_not_zero(mm)) {
 			err = xa_err(xa_store(&mms, (unsigned long)mm, mm,
 					      GFP_ATOMIC));

@@ -3,9 +3,9 @@
 /^__latent_entropy int dup_mmap\(/i\
 /*\
  * Mappings of one file that fork has set up in the child, but neither linked to\
- * the file nor filled: the segments of a program or a library, which one trip\
- * to the i_mmap lock links. A VMA must be linked before it gets page tables,\
- * so that truncate and reclaim find them, and before it can be torn down.\
+ * the file nor filled: the segments of a program or a library. One trip to the\
+ * i_mmap lock links all of them. A VMA must be linked before it gets page tables,\
+ * so that truncate and reclaim find them. Teardown needs it linked, too.\
  */\
 struct fork_file_batch {\
 	int count;\
@@ -93,7 +93,7 @@ static int fork_file_batch_process(struct fork_file_batch *fb)\
 	if (retval)\
 		goto loop_out;
 	/^loop_out:$/a\
-	/* What is left is torn down below, and must be linked for that. */\
+	/* The rest is torn down below, and must be linked for that. */\
 	if (fb.count)\
 		fork_file_batch_link(&fb);
 }

@@ -1,10 +1,10 @@
-# A new function, whose style spatch would not keep.
+# Adds a function. spatch would not keep the style of a new function.
 0,/^ \* Map "eppnt->p_filesz" bytes from "filep" offset/{
 	/^ \* Map "eppnt->p_filesz" bytes from/i\
- * An address with room for an image of @size bytes: @addr or, unless @type says\
- * otherwise, another. Nothing is mapped there, because linking a file to its\
- * mappings takes a lock that everyone wants who starts the same program, and\
- * nobody else maps anything into an mm that is being executed.\
+ * Find an address with room for an image of @size bytes: @addr or, unless @type\
+ * forbids it, another. Nothing is mapped there. Linking a mapping to its file\
+ * takes a lock that every start of the same program takes. The room stays free,\
+ * because nobody else maps anything into an mm that is being executed.\
  */\
 static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 				   unsigned long size, unsigned long off,\
@@ -18,7 +18,7 @@ static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 	/* Architectures know MAP_FIXED only. */\
 	if (type \& MAP_FIXED_NOREPLACE)\
 		flags |= MAP_FIXED;\
-	/* As mmap() does: some take a hint as it is. */\
+	/* As mmap() does: some architectures take a hint as it is. */\
 	else if (addr \&\& addr < mmap_min_addr)\
 		addr = PAGE_ALIGN(mmap_min_addr);\
 	if (mmap_write_lock_killable(mm))\

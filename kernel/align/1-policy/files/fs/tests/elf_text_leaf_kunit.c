@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Which images are aligned to which leaves: the decisions of fs/elf_text_leaf.h. */
+/* Tests which images fs/elf_text_leaf.h aligns to which leaves. */
 #include <kunit/test.h>
 #include <linux/module.h>
 #include <linux/sizes.h>
@@ -17,8 +17,8 @@ struct eligible {
 };
 
 /*
- * Not writable, address and offset multiples of the PMD, a PMD of the file: the
- * set that was proposed first, and each of its conditions missed by a little.
+ * The set that was proposed first: not writable, address and offset multiples
+ * of the PMD, at least a PMD of the file. Then near misses of each condition.
  */
 static const struct eligible proposed[] = {
 	{ "exactly one PMD", SEGMENT(PF_R | PF_X, 0, 0, SZ_2M), SZ_2M },
@@ -32,7 +32,7 @@ static const struct eligible proposed[] = {
 	{ "no PT_LOAD", { .p_type = PT_NOTE, .p_flags = PF_R, .p_filesz = SZ_8M }, 0 },
 };
 
-/* Images that gain as much although address and offset are only congruent. */
+/* Address and offset are congruent; the image gains if a window fits. */
 static const struct eligible congruent[] = {
 	{ "text behind the header", SEGMENT(PF_R | PF_X, SZ_4K, SZ_4K, SZ_4M), SZ_2M },
 	{ "no whole window", SEGMENT(PF_R | PF_X, SZ_4K, SZ_4K, SZ_4M - SZ_8K), 0 },
@@ -76,7 +76,7 @@ static void the_largest_leaf_that_gains_is_taken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, elf_text_leaf(image, 3, SZ_4K, SZ_2M, SZ_64K), SZ_2M);
 	KUNIT_EXPECT_EQ(test, elf_text_leaf(image, 3, SZ_4K, 0, SZ_64K), SZ_64K);
 	KUNIT_EXPECT_EQ(test, elf_text_leaf(image, 3, SZ_4K, 0, 0), 0);
-	/* The small segment alone gains the small leaf, the empty list nothing. */
+	/* The small segment alone gains the small leaf, an empty list none. */
 	KUNIT_EXPECT_EQ(test, elf_text_leaf(image, 1, SZ_4K, SZ_2M, SZ_64K), SZ_64K);
 	KUNIT_EXPECT_EQ(test, elf_text_leaf(image, 0, SZ_4K, SZ_2M, SZ_64K), 0);
 }
@@ -104,5 +104,5 @@ static struct kunit_suite elf_text_leaf_suite = {
 
 kunit_test_suite(elf_text_leaf_suite);
 
-MODULE_DESCRIPTION("KUnit tests of the alignment that text is loaded at");
+MODULE_DESCRIPTION("KUnit tests of the load alignment of text");
 MODULE_LICENSE("GPL");

@@ -4,7 +4,7 @@
 
 /*
  * Order of the naturally aligned block of PTEs that shares one TLB entry when
- * it maps one folio of the page cache; 0 where there is no such thing.
+ * it maps one folio of the page cache; 0 if there is no such block.
  */
 #ifndef text_cont_order
 static inline unsigned int text_cont_order(void)

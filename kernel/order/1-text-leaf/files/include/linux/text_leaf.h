@@ -10,11 +10,11 @@
 
 /*
  * A leaf is what one page table entry, or one block of PTEs that shares a TLB
- * entry, can map. Text is worth placing and reading for two of them: the PMD
- * and the contpte block, text_cont_order().
+ * entry, can map. Text is placed and read for two of them: the PMD and the
+ * contpte block, text_cont_order().
  *
- * A larger PMD than this is not asked for: aligning to it would cost too much
- * of the randomness of addresses, and reading it too much memory.
+ * Text is not laid out for a larger PMD than this. Alignment to it would cost
+ * too much randomness of addresses, and reading it would take too much memory.
  */
 #define TEXT_LEAF_MAX	SZ_32M
 
@@ -22,9 +22,9 @@
  * text_pmd_order - order of the PMD as a leaf for text
  * @mm: the address space that maps the text
  *
- * A PMD may map a folio of the page cache whatever THP mode is chosen; but
- * where the administrator chose "never", or the process opted out, nothing is
- * placed or read for its sake.
+ * A PMD may map a folio of the page cache in every THP mode. But where the
+ * administrator chose "never", or the process opted out, no text is placed or
+ * read for PMDs.
  *
  * Return: the order, or 0 if text should not be laid out for PMDs.
  */

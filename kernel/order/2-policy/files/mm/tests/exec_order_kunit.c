@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is read for a fault on text: the decision of mm/exec_order.h. */
+/* Tests what mm/exec_order.h decides to read for a fault on text. */
 #include <kunit/test.h>
 #include <linux/module.h>
 
 #include "../exec_order.h"
 
-/* 64M of text in a file of 64M, 4G at hand, of an x86-64 machine. */
+/* x86-64: 64M of text in a file of 64M, with 4G of memory available. */
 static const struct exec_fault x86_64 = {
 	.index = 1000,
 	.end = 16384,
@@ -17,7 +17,7 @@ static const struct exec_fault x86_64 = {
 	.pmd_order = 9,
 };
 
-/* The same of arm64 with pages of 4K, 16K and 64K. */
+/* The same for arm64 with pages of 4K, 16K and 64K. */
 static const struct exec_fault arm64_4k = {
 	.index = 1000,
 	.end = 16384,
@@ -74,7 +74,7 @@ static void large_text_is_read_by_leaves(struct kunit *test)
 	expect_read(test, &arm64_16k, 896, 128, 7);
 	expect_read(test, &arm64_64k, 480, 32, 5);
 
-	/* 32M at a time only from a device that likes to read 2M. */
+	/* 32M at a time needs a device with 2M of readahead. */
 	f = arm64_16k;
 	f.ra_pages = 128;
 	f.avail_pages = 1UL << 17;
@@ -136,7 +136,7 @@ static void incongruent_text_is_not_read_by_leaves_it_cannot_have(struct kunit *
 	f.skew = -512UL;
 	expect_read(test, &f, 512, 512, 9);
 
-	/* Congruent for the smaller leaf. */
+	/* Congruent for the smaller leaf only. */
 	f = arm64_16k;
 	f.ra_pages = 128;
 	f.skew = 128;
@@ -159,7 +159,7 @@ static void small_reads_stop_at_the_next_window(struct kunit *test)
 	f.end = 1535;
 	expect_read(test, &f, 1020, 32, 0);
 
-	/* A smaller leaf in front of a larger one stops there, too. */
+	/* Reading by a smaller leaf stops at a larger one, too. */
 	f = arm64_16k;
 	f.ra_pages = 256;
 	f.start = 1;
@@ -235,5 +235,5 @@ static struct kunit_suite exec_order_suite = {
 
 kunit_test_suite(exec_order_suite);
 
-MODULE_DESCRIPTION("KUnit tests of the order that text is read in");
+MODULE_DESCRIPTION("KUnit tests of the folio order of text");
 MODULE_LICENSE("GPL");

@@ -1,4 +1,4 @@
-# Declarations with attributes: spatch cannot read them.
+# spatch cannot read declarations with attributes.
 /^extern void _down_write_nest_lock\(/i\
 void down_read_nest_lock(struct rw_semaphore *sem, struct rw_semaphore *nest);\
 int down_read_trylock_nest_lock(struct rw_semaphore *sem,\

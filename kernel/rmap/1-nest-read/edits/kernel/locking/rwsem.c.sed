@@ -1,4 +1,4 @@
-# The attribute between a function's head and its body is beyond spatch.
+# spatch cannot read the attribute between a function's head and its body.
 /^void _down_write_nest_lock\(/i\
 /* @sem is one of several of its class, taken in a fixed order under @nest. */\
 void down_read_nest_lock(struct rw_semaphore *sem, struct rw_semaphore *nest)\

@@ -1,4 +1,4 @@
-# Out of a header that spatch cannot read: the locks go to <linux/i_mmap.h>.
+# Moves the locks to <linux/i_mmap.h>. spatch cannot read this header.
 s/^ \* @i_mmap: Tree of private and shared mappings\.$/ * @i_mmap_root: Tree of private and shared mappings./
 s/^ \* @i_mmap_rwsem: Protects @i_mmap and @i_mmap_writable\.$/ * @i_mmap_root_rwsem: Protects @i_mmap_root and @i_mmap_writable./
 s/^(	struct rb_root_cached	)i_mmap;$/\1i_mmap_root;/

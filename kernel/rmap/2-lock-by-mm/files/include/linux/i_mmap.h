@@ -3,19 +3,19 @@
 #define _LINUX_I_MMAP_H
 
 /*
- * The reverse map of a file: which VMAs map it, and the locks around that.
+ * The reverse map of a file: the VMAs that map it, and their locks.
  * Included by <linux/fs.h> after struct address_space; include that instead.
  *
  * Two ways to take the lock:
  *
  *  i_mmap_lock_read(mapping), i_mmap_lock_write_all(mapping)
- *	All of it. No VMA enters, leaves or moves, whoever owns it: what a
- *	walk needs, and what hugetlb needs to share and unshare page tables.
+ *	All of it. No VMA of any mm enters, leaves or moves. Walks need this;
+ *	hugetlb needs it to share and unshare page tables.
  *
  *  i_mmap_lock_write(mapping, mm)
- *	What @mm maps. To link, unlink or change the VMAs of one mm, and to
- *	move its page tables: excludes every walk, and the same for any mm of
- *	the same fork family, but not other address spaces.
+ *	What @mm maps, to link, unlink or change its VMAs, and to move its
+ *	page tables. Excludes every walk, and the same for any mm of the same
+ *	fork family. Does not exclude other address spaces.
  *
  * Today both are one rwsem.
  */

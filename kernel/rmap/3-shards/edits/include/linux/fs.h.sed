@@ -1,4 +1,4 @@
-# One pointer more, in the one structure that every cached inode has.
+# Adds one pointer to a structure that every cached inode has.
 /^ \* @i_mmap_root_rwsem:/{
 	s/ and @i_mmap_writable\./, and whether there are shards./
 	a\

@@ -25,8 +25,8 @@ static inline void i_mmap_free_shards(struct address_space *mapping)\
 #endif /* CONFIG_I_MMAP_SHARDS */\
 
 /^ \* Might pages of this file be mapped into userspace\?$/c\
- * Might pages of this file be mapped into userspace? They are taken to be once\
- * the file is split: it is not worth a look at every shard, without a lock.
+ * Might pages of this file be mapped into userspace? Always yes for a file that\
+ * is split: looking at every shard, without a lock, does not pay.
 /^	return !RB_EMPTY_ROOT\(&mapping->i_mmap_root\.rb_root\);$/{
 	i\
 #ifdef CONFIG_I_MMAP_SHARDS\

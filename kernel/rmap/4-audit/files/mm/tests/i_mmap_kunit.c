@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* How the reverse map of a file is split, locked and walked. */
+/* Tests how the reverse map of a file is split, locked and walked. */
 
 #include <kunit/test.h>
 #include <linux/fs.h>
@@ -117,7 +117,7 @@ static void shard_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, i_mmap_shard_count(384), 32);
 }
 
-/* Such as those of one thread a core, or of one node. */
+/* CPUs a power of two apart: one thread of each core, or one node. */
 static void cpus_apart_have_shards_of_their_own(struct kunit *test)
 {
 	unsigned int apart, nr, used;
@@ -130,12 +130,12 @@ static void cpus_apart_have_shards_of_their_own(struct kunit *test)
 	}
 }
 
-/* What Kconfig promises of memory. */
+/* The help text in Kconfig promises this size. */
 static void a_shard_is_a_cache_line(struct kunit *test)
 {
 	if (IS_ENABLED(CONFIG_DEBUG_LOCK_ALLOC) || IS_ENABLED(CONFIG_DEBUG_RWSEMS) ||
 	    IS_ENABLED(CONFIG_DEBUG_SPINLOCK))
-		kunit_skip(test, "locks that are watched are larger");
+		kunit_skip(test, "debugging makes locks larger");
 	KUNIT_EXPECT_LE(test, sizeof(struct i_mmap_shard), max(SMP_CACHE_BYTES, 64));
 }
 
@@ -144,7 +144,7 @@ static void few_do_not_crowd(struct kunit *test)
 	struct i_mmap_test *t = test->priv;
 	int i;
 
-	/* One address space, however often it maps the file. */
+	/* One address space that maps the file many times. */
 	for (i = 0; i < NR_MMS; i++) {
 		int segment;
 
@@ -166,7 +166,7 @@ static void a_family_does_not_crowd(struct kunit *test)
 	}
 }
 
-/* A server that was there before, with all of its children. */
+/* A server that was started before, with many children. */
 static void a_family_hides_nobody(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
@@ -240,7 +240,7 @@ static void a_family_keeps_its_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, last, NR_MMS - 1);
 }
 
-/* Not one that would ever go to waste: taken, given back, taken again. */
+/* Every lock is taken and released, before and after the split. */
 static void locks_exclude_walks(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;

@@ -1,5 +1,5 @@
-s/^(  :c:func:`!i_mmap_\[try\]lock_)write` for file-backed memory\. We refer to these$/\1write` for file-backed memory, which is told whose mappings are to\
-  change (:c:func:`!i_mmap_lock_write_all` is for those of everybody). We refer to these/
+s/^(  :c:func:`!i_mmap_\[try\]lock_)write` for file-backed memory\. We refer to these$/\1write` for file-backed memory, which takes the mm whose mappings\
+  change (:c:func:`!i_mmap_lock_write_all` locks all mappings). We refer to these/
 /^ +in the$/,/^ +red\/black interval tree\.$/c\
                                        in a red/black interval tree of the\
                                        :c:struct:`!struct address_space`.
