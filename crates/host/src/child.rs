@@ -17,31 +17,31 @@ use serde::de::DeserializeOwned;
 
 use crate::exec::ignore_file_size_signal;
 
-/// Kills the child of `command` when the thread that starts it ends, for whatever reason
-/// (PR_SET_PDEATHSIG of prctl(2)).
+/// Ensures that the child of `command` is killed when the thread that starts it ends for any
+/// reason (PR_SET_PDEATHSIG of prctl(2)).
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = rustix::process::getpid();
-    // SAFETY: between fork and exec only async-signal-safe functions may run; `end_with` makes two
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `end_with` makes two
     // system calls and allocates nothing.
     unsafe { command.pre_exec(move || end_with(parent)) }
 }
 
 fn end_with(parent: rustix::process::Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // If the parent died before the request, the signal will never come.
+    // If the parent died before the request, the signal is never sent.
     match rustix::process::getppid() {
         Some(now) if now == parent => Ok(()),
         _ => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 
-/// Why work in a child process has no result.
+/// The reason why work in a child process has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     /// The child process could not be created.
     #[error("no child process: {0}")]
     Start(io::Error),
-    /// A signal killed it, mostly because of a limit on its memory or time.
+    /// A signal killed it, usually because of a limit on its memory or time.
     #[error("a child process was ended by {0}")]
     Killed(Signal),
     /// It ended without a result.
@@ -55,7 +55,7 @@ pub enum ChildError {
 /// The child's standard error is lost.
 /// The child stays counted among those that were waited for (RUSAGE_CHILDREN of getrusage(2)).
 ///
-/// The caller must have one thread only: a lock that another thread holds would stay locked in the
+/// The caller must have only one thread: a lock that another thread holds would stay locked in the
 /// child.
 pub fn in_child<T, F>(work: F) -> Result<T, ChildError>
 where
@@ -66,15 +66,15 @@ where
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(start)?;
     let parent = rustix::process::getpid();
     let news = News::before();
-    // SAFETY: with one thread, which the contract asks for, the child finds every lock free, so it
-    // may do what this process may.
+    // SAFETY: the contract requires one thread. So the child finds every lock free and may do
+    // whatever this process may do.
     match unsafe { fork() }.map_err(|errno| ChildError::Start(errno.into()))? {
         ForkResult::Child => {
             drop(from);
             let result = catch_unwind(AssertUnwindSafe(|| act(parent, work, to)));
             let status = if matches!(result, Ok(Ok(()))) { 0 } else { 1 };
-            // SAFETY: ends the process without the handlers of exit(3), which are the parent's to
-            // run.
+            // SAFETY: this ends the process without the handlers of exit(3), which only the parent
+            // may run.
             unsafe { libc::_exit(status) }
         }
         ForkResult::Parent { child } => {
@@ -102,7 +102,7 @@ fn act<T: Serialize>(
 
 /// A failure of one of these calls loses only convenience.
 fn be_expendable() {
-    // The highest value that exists (proc(5)). Every process may raise its own.
+    // The highest value that exists (proc(5)). Every process may raise its own value.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     // A limit of one byte means no core in a file and none to a program (fs/coredump.c).
     let core = getrlimit(Resource::Core);
@@ -120,7 +120,7 @@ fn be_expendable() {
     }
 }
 
-/// How a child that gave no result ended.
+/// The error for a child that returned no result.
 fn wait(child: Pid) -> ChildError {
     loop {
         match waitpid(child, None) {
@@ -132,8 +132,9 @@ fn wait(child: Pid) -> ChildError {
     }
 }
 
-/// Whether SIGCHLD was pending already. Where the caller blocks it, that of a child stays pending, also
-/// for the program that this process becomes, which would take it for news of a child of its own.
+/// Whether SIGCHLD was already pending. If the caller blocks SIGCHLD, the signal of a child stays
+/// pending, also for the program that this process becomes. That program would take it for a
+/// signal about its own child.
 struct News {
     was_pending: bool,
 }
@@ -145,8 +146,8 @@ impl News {
         }
     }
 
-    /// Takes the signal of `child` away. One that tells of another child, as one pending signal tells of
-    /// many, is put back.
+    /// Removes the pending signal of `child`. One pending signal can stand for several children.
+    /// If it reports another child, it is raised again.
     fn forget(&self, child: Pid) {
         if self.was_pending || !children_signal_is_pending() {
             return;
@@ -158,10 +159,10 @@ impl News {
         let children = children_signal();
         // SAFETY: siginfo_t is a plain C struct for which all-zero bytes are a value.
         let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        // SAFETY: set, information and time are live locals.
+        // SAFETY: the set, the information and the time are live locals.
         let taken =
             unsafe { libc::sigtimedwait(&raw const children, &raw mut told, &raw const now) };
-        // SAFETY: the kernel has filled in what it tells of a child, if it was the signal of one.
+        // SAFETY: if the signal reports a child, the kernel has filled in the fields for a child.
         if taken == libc::SIGCHLD && unsafe { told.si_pid() } != child.as_raw() {
             let _ = nix::sys::signal::raise(Signal::SIGCHLD);
         }
@@ -180,7 +181,7 @@ fn children_signal() -> libc::sigset_t {
 
 fn children_signal_is_pending() -> bool {
     let mut pending = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigpending() fills in the set, and where it fails the set is not looked at.
+    // SAFETY: sigpending() fills in the set. If it fails, the set is not read.
     unsafe {
         libc::sigpending(pending.as_mut_ptr()) == 0
             && libc::sigismember(pending.as_ptr(), libc::SIGCHLD) == 1

@@ -26,7 +26,7 @@ pub struct Usage {
     pub max_rss: u64,
 }
 
-/// Runs `command` to its end. If it still runs after `limit`, it is killed, and the error is
+/// Runs `command` to its end. If it still runs after `limit`, it is killed. The error is then
 /// [`io::ErrorKind::TimedOut`].
 pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage, ExitStatus)> {
     let start = Instant::now();
@@ -39,8 +39,8 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
     let mut status = 0;
     // SAFETY: rusage is a plain C struct for which all-zero bytes are a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to live locals; the child was spawned above and nobody else
-    // waits for it, since `child` is only dropped, which does not wait.
+    // SAFETY: both pointers are to live locals. The child was spawned above. Nothing else waits
+    // for it: `child` is only dropped, and that does not wait.
     while unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -62,8 +62,8 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
     Ok((usage, ExitStatus::from_raw(status)))
 }
 
-/// Processor time, user and system, that this process and the children it has waited for have used
-/// so far.
+/// Processor time, user and system, that this process and its waited-for children have used so
+/// far.
 pub fn processor_time() -> Duration {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
         .into_iter()

@@ -1,4 +1,4 @@
-//! A mount namespace of this process's own, in which a file may appear at the path of another.
+//! A mount namespace for this process alone, in which one file can appear at the path of another.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -21,28 +21,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::{ChildError, in_child};
 
-/// How a process comes by a mount namespace of its own.
+/// How a process gets its own mount namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Namespace {
-    /// CLONE_NEWNS with CAP_SYS_ADMIN: nothing else of the process changes.
+    /// CLONE_NEWNS with CAP_SYS_ADMIN. Nothing else changes for the process.
     Mount,
-    /// CLONE_NEWUSER and CLONE_NEWNS: the caller's user and group keep their numbers, every
-    /// other owner shows as nobody, set-id programs do not change the user, and no file can be given
+    /// CLONE_NEWUSER and CLONE_NEWNS. The caller's user and group keep their numbers. Every other
+    /// owner appears as nobody, set-id programs do not change the user, and no file can be given
     /// to another group.
     User,
 }
 
-/// Why there is no mount namespace for this process.
+/// The reason why this process gets no mount namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// It has no CAP_SYS_ADMIN, and a user namespace would leave it one user and no powers.
+    /// It has no CAP_SYS_ADMIN. In a user namespace it would have one user and no capabilities.
     #[error(
         "this process is root or has capabilities, but not CAP_SYS_ADMIN, and would lose them in a \
          user namespace"
     )]
     Identity,
-    /// A child process that tried could not report.
+    /// The child process that tried could not report its result.
     #[error(transparent)]
     Rehearsal(#[from] ChildError),
     /// The kernel or a sandbox refuses.
@@ -50,13 +50,13 @@ pub enum NamespaceError {
     Refused(String),
 }
 
-/// What decides about the namespace that a process may enter.
+/// The facts that decide which namespace a process may enter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Caller {
-    /// Whether it has CAP_SYS_ADMIN where it is.
+    /// Whether it has CAP_SYS_ADMIN in its present user namespace.
     administers: bool,
-    /// Whether it is one user other than root, in one group but for supplementary ones, and has no
-    /// capability: then it is in a user namespace of its own what it was before.
+    /// Whether it has one user other than root, one group apart from supplementary groups, and no
+    /// capability. Such a process has the same identity in a user namespace of its own.
     is_plain_user: bool,
 }
 
@@ -89,15 +89,16 @@ impl Caller {
 }
 
 impl Namespace {
-    /// The one in which this process stays who it is and may do what it may: tried out in a child,
-    /// since what a sandbox refuses shows only halfway in. The caller must have one thread only.
+    /// The namespace in which this process keeps its identity and its rights. A child process
+    /// tries to enter it, since the refusal of a sandbox can come after half of the steps. The
+    /// caller must have only one thread.
     pub fn possible() -> Result<Namespace, NamespaceError> {
         let kind = Namespace::permitted()?;
         let entered = in_child(|| kind.enter().map_err(|error| error.to_string()))?;
         entered.map(|()| kind).map_err(NamespaceError::Refused)
     }
 
-    /// As [`Namespace::possible`], by who the caller is alone.
+    /// As [`Namespace::possible`], but decided by the caller's identity alone.
     pub fn permitted() -> Result<Namespace, NamespaceError> {
         let caller = Caller::this();
         caller
@@ -105,23 +106,26 @@ impl Namespace {
             .namespace()
     }
 
-    /// Gives this process, which must have one thread only, a mount namespace of its own. Mounts
-    /// made outside later still appear in it; those made in it appear nowhere else.
+    /// Moves this process, which must have only one thread, into its own mount namespace. Mounts
+    /// that are made outside later still appear in it. Mounts that are made in it appear nowhere
+    /// else.
     ///
-    /// An error may leave the process in a namespace in which it is nobody, so it must not go on to
-    /// act for its caller: try in a child first, as [`Namespace::possible`] does.
+    /// After an error, the process may be in a namespace in which its user is nobody. It must then
+    /// not continue to act for its caller. So try in a child first, as [`Namespace::possible`]
+    /// does.
     pub fn enter(self) -> io::Result<()> {
         match self {
             Namespace::Mount => {
                 unshare(UnshareFlags::NEWNS)?;
                 keep_mounts_in()?;
             }
-            // The kernel sees to it that mounts made here do not get out (mount_namespaces(7)).
+            // The kernel ensures that mounts made here do not appear outside
+            // (mount_namespaces(7)).
             Namespace::User => {
                 let (user, group) = (geteuid().as_raw(), getegid().as_raw());
                 unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
                 fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-                // A group map needs setgroups() off (user_namespaces(7)).
+                // A group map requires that setgroups() is denied (user_namespaces(7)).
                 fs::write("/proc/self/setgroups", "deny")?;
                 fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
             }
@@ -130,9 +134,10 @@ impl Namespace {
     }
 }
 
-/// Has mounts of this process's new namespace appear nowhere else. They are reached by the mount at its
-/// root. The root directory of a chroot need not be a mount: the kernel then goes to the namespace's root
-/// for us (setns(2)), and this process enters its own root and working directory again.
+/// Ensures that mounts made in the new namespace of this process appear nowhere else. The change
+/// starts at the mount of its root directory. In a chroot, the root directory may not be a mount.
+/// In that case setns(2) moves this process to the root of the namespace. Afterwards this process
+/// enters its own root and working directory again.
 fn keep_mounts_in() -> io::Result<()> {
     let receive = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     match mount_change("/", receive) {
@@ -151,11 +156,12 @@ fn keep_mounts_in() -> io::Result<()> {
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: the file descriptor table stays shared, which is all that the contract asks about.
+    // SAFETY: the file descriptor table stays shared, which is the only condition of the contract.
     unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
-/// A file as a look at it found it: its inode, and when that and its content last changed.
+/// The state of a file when it was looked at: its inode, and the times when its inode and its
+/// content last changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
     inode: (u64, u64),
@@ -165,7 +171,7 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// The state of which `metadata` tells.
+    /// The state that `metadata` describes.
     pub fn of(metadata: &Metadata) -> FileState {
         FileState {
             inode: (metadata.dev(), metadata.ino()),
@@ -176,14 +182,14 @@ impl FileState {
     }
 }
 
-/// A file opened by path alone, to be checked and then mounted: what is mounted is what was
-/// checked, whatever becomes of the path meanwhile.
+/// A file opened by path only, to be checked and then mounted. The mounted file is the checked
+/// file, even if the path leads to another file meanwhile.
 #[derive(Debug)]
 pub struct Mountable(File);
 
 impl Mountable {
-    /// Opens `path`, which is no symbolic link, without reading it (O_PATH). To be mounted, it must
-    /// be opened inside the namespace.
+    /// Opens `path` without reading it (O_PATH). `path` must not be a symbolic link. To be
+    /// mounted, the file must be opened inside the namespace.
     pub fn open(path: &Path) -> io::Result<Mountable> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         Ok(Mountable(open(path, flags, Mode::empty())?.into()))
@@ -195,8 +201,8 @@ impl Mountable {
         metadata.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == inode)
     }
 
-    /// Whether it is the file that was looked at, and neither it nor its inode has changed since, as
-    /// far as its times tell.
+    /// Whether it is the file that was looked at, with the same times of its content and its
+    /// inode.
     pub fn is_still(&self, state: FileState) -> bool {
         let metadata = self.0.metadata();
         metadata.is_ok_and(|metadata| FileState::of(&metadata) == state)
@@ -215,12 +221,14 @@ impl Mountable {
     }
 }
 
-/// Takes away what [`Mountable::mount_over`] put at `path`; who uses it still, keeps it.
+/// Removes the mount that [`Mountable::mount_over`] made at `path`. Processes that still use it
+/// keep it.
 pub fn uncover(path: &Path) -> io::Result<()> {
     Ok(unmount(path, UnmountFlags::DETACH)?)
 }
 
-/// Sets MOUNT_ATTR_RDONLY; unlike a remount it leaves the other attributes, which may be locked.
+/// Sets MOUNT_ATTR_RDONLY. Unlike a remount, this does not change the other attributes, which may
+/// be locked.
 fn make_read_only(tree: impl AsFd) -> io::Result<()> {
     let attributes = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_RDONLY,
@@ -246,7 +254,7 @@ fn make_read_only(tree: impl AsFd) -> io::Result<()> {
     Err(io::Error::last_os_error())
 }
 
-/// Mounts a tmpfs whose files are made of huge pages (huge=always), at most `size` bytes.
+/// Mounts a tmpfs of at most `size` bytes, whose files consist of huge pages (huge=always).
 pub fn mount_huge_tmpfs(directory: &Path, size: u64) -> io::Result<()> {
     let options = format!("huge=always,mode=0700,size={size}");
     let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
@@ -260,7 +268,7 @@ pub fn mount_huge_tmpfs(directory: &Path, size: u64) -> io::Result<()> {
     )?)
 }
 
-/// Lets nobody write any more to the filesystem that this process has mounted on `directory`.
+/// Makes the filesystem that this process has mounted on `directory` read-only.
 pub fn protect(directory: &Path) -> io::Result<()> {
     make_read_only(&Mountable::open(directory)?.0)
 }

@@ -1,5 +1,5 @@
-//! Moves the page tables of old mappings aside, so that only one thread waits while they are freed.
-//! Freeing takes 50 us for a MiB of base pages; moving whole tables takes next to nothing.
+//! Moves the page tables of old mappings aside, so that only one thread waits while they are
+//! freed. Freeing takes 50 us for a MiB of base pages. Moving whole tables takes almost no time.
 
 use hugetext_leaf::{Leaf, Span};
 
@@ -8,8 +8,8 @@ use super::call::{CallError, Caller, bits};
 /// Unused addresses to which page tables are moved.
 ///
 /// The mapping that they come from stays at its addresses, without pages (MREMAP_DONTUNMAP, Linux
-/// 5.13 for files). A process that shares the memory and runs meanwhile, as a vfork child may,
-/// finds the file's pages there. So only pages of the file may be moved.
+/// 5.13 for files). Another process that shares the memory, such as a vfork child, may run
+/// meanwhile. It finds the file's pages there. So only pages of the file may be moved.
 pub(super) struct Aside {
     room: Span,
     free: u64,
@@ -40,8 +40,8 @@ impl Aside {
         }
     }
 
-    /// Moves the page tables of a mapping here. If the kernel refuses, they stay in place, which
-    /// only takes longer.
+    /// Moves the page tables of a mapping here. If the kernel refuses, they stay where they are,
+    /// and freeing them only takes longer.
     pub(super) fn take(&mut self, caller: &mut Caller<'_>, old: Span) -> Result<(), CallError> {
         let new = TABLE.align_up(self.free) + TABLE.offset_in(old.start);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
@@ -63,7 +63,7 @@ impl Aside {
 
     /// Frees everything that was moved.
     pub(super) fn give_up(self, caller: &mut Caller<'_>) {
-        // In the worst case, reserved addresses remain.
+        // If this call fails, only reserved addresses remain.
         let arguments = [self.room.start, self.room.len(), 0, 0, 0, 0];
         let _ = caller.call(libc::SYS_munmap, arguments);
     }

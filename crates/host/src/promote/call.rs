@@ -13,7 +13,7 @@ use super::registers::{self, Registers};
 use super::stop::{Event, OPTIONS, Stopped};
 use super::target::Target;
 
-/// Every signal is blocked; the kernel itself exempts SIGKILL and SIGSTOP.
+/// Every signal is blocked. The kernel itself exempts SIGKILL and SIGSTOP.
 const ALL_SIGNALS: u64 = u64::MAX;
 
 /// One thread of a stopped process that makes system calls for this process.
@@ -27,7 +27,7 @@ const ALL_SIGNALS: u64 = u64::MAX;
 /// touches the thread's restart block, which restart_syscall needs.
 ///
 /// If this process is killed meanwhile, the thread's registers cannot be restored, and the kernel
-/// kills it. Otherwise it would continue with the registers of a call that it never made.
+/// kills the thread. Otherwise it would continue with the registers of a call that it never made.
 pub(super) struct Caller<'t> {
     target: &'t Target,
     tid: i32,
@@ -142,7 +142,8 @@ impl<'t> Caller<'t> {
         let regs = self.registers().map_err(CallError::Lost)?;
         let after = self.place.wrapping_add(registers::SYSCALL.len() as u64);
         if registers::pc(&regs) != after {
-            let strayed = io::Error::other("the borrowed thread strayed from the call");
+            let strayed =
+                io::Error::other("the borrowed thread did not stop at the requested call");
             return Err(CallError::Lost(strayed));
         }
         match registers::result(&regs) {
@@ -166,12 +167,12 @@ impl<'t> Caller<'t> {
             });
             match event? {
                 Event::Syscall => return Ok(()),
-                // A group-stop, or the interruption requested earlier: it takes effect when the
-                // process is let go, and not now.
+                // A group-stop, or the interruption requested earlier. It takes effect when the
+                // process is let go.
                 Event::Stop => {}
                 Event::Signal(libc::SIGSTOP) => pass_on = Some(Signal::SIGSTOP),
                 Event::Signal(signal) => {
-                    let text = format!("the borrowed thread met signal {signal}");
+                    let text = format!("the borrowed thread got signal {signal}");
                     return Err(io::Error::other(text));
                 }
                 Event::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
@@ -218,7 +219,7 @@ pub(super) fn bits(value: c_int) -> u64 {
 }
 
 /// Whether a thread that executes at `pc` is inside an rseq critical section: struct rseq and
-/// struct rseq_cs of include/uapi/linux/rseq.h. In doubt the answer is yes.
+/// struct rseq_cs of include/uapi/linux/rseq.h. If that is unknown, the answer is yes.
 fn in_critical_section(target: &Target, tid: i32, pc: u64) -> bool {
     const RSEQ_CS: u64 = 8;
     const START_IP: u64 = 8;

@@ -1,6 +1,6 @@
-//! What a stopped process maps at the addresses of a change. All its threads wait for the answer, so
-//! only these addresses are asked for where the kernel can do that: /proc/PID/maps of a process with
-//! 60,000 mappings takes it 30 ms.
+//! The mappings of a stopped process at the addresses of a change. All threads of the process wait
+//! for the answer. So only these addresses are requested where the kernel supports that: for a
+//! process with 60,000 mappings, reading /proc/PID/maps takes 30 ms.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ use super::target::Target;
 use crate::filesystem::io_error;
 use crate::process::{device_number, perms};
 
-/// One mapping, as far as a change is checked by it.
+/// One mapping, with the attributes that the check of a change needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mapped {
     /// Its addresses.
@@ -30,7 +30,7 @@ pub(super) struct Mapped {
     pub(super) private: bool,
 }
 
-/// The mappings that overlap any of `places`, each once.
+/// The mappings that overlap any of `places`. Each is listed once.
 pub(super) fn mapped(
     target: &Target,
     places: impl Iterator<Item = Span> + Clone,
@@ -117,12 +117,12 @@ fn query(maps: &File, place: Span, found: &mut Vec<Mapped>) -> io::Result<()> {
             query_addr: at,
             ..Query::default()
         };
-        // SAFETY: the kernel reads and writes a live block of the size that is in it, and, asked for no
-        // name and no build-id, nothing else.
+        // SAFETY: the kernel reads and writes a live block, whose size the block itself contains.
+        // No name and no build-id is requested, so the kernel accesses no other memory.
         let result = unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY as _, &raw mut query) };
         if result < 0 {
             let error = io::Error::last_os_error();
-            // There is none at or behind the address.
+            // No mapping is at or above the address.
             return match error.raw_os_error() {
                 Some(libc::ENOENT) => Ok(()),
                 _ => Err(error),
@@ -157,10 +157,10 @@ fn all(target: &Target) -> io::Result<Vec<MemoryMap>> {
     Ok(maps.into_iter().collect())
 }
 
-/// The address of an instruction that calls the kernel: in the vDSO, or in any text. The process may
-/// run: see [`is_gadget`].
+/// The address of an instruction that makes a system call, in the vDSO or in any text. The process
+/// may run meanwhile: see [`is_gadget`].
 pub(super) fn find_gadget(target: &Target) -> io::Result<Option<u64>> {
-    /// How much of a mapping is looked through; libc's text has many such instructions.
+    /// How many bytes of a mapping are searched. The text of libc has many such instructions.
     const FAR: u64 = 1 << 20;
     let maps = all(target)?;
     let is_vdso = |map: &&MemoryMap| matches!(map.pathname, MMapPath::Vdso);
@@ -184,7 +184,7 @@ pub(super) fn find_gadget(target: &Target) -> io::Result<Option<u64>> {
     }))
 }
 
-/// Whether such an instruction still is at `address`, now that the process stands still.
+/// Whether such an instruction is still at `address`. The process is stopped now.
 pub(super) fn is_gadget(target: &Target, address: u64) -> bool {
     let len = SYSCALL.len();
     let place = Span::new(address, address.saturating_add(len as u64));
@@ -202,7 +202,7 @@ pub(super) fn is_gadget(target: &Target, address: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// What the kernel answers about this process is what its list says.
+    /// The kernel's answers about this process equal its list of mappings.
     #[test]
     fn both_ways_agree() {
         let own = std::process::id();

@@ -5,8 +5,8 @@
 //! are checked, and all threads are let go ([`swap`]). Mapping back works in the same way, with the
 //! file in the place of the copy.
 //!
-//! Always true: the bytes at every address are the same before, during and after the change, and
-//! one call replaces each run, so a process that shares the memory and executes there without being
+//! Invariants: the bytes at every address are the same before, during and after the change. One
+//! call replaces each run, so a process that shares the memory and executes there without being
 //! stopped notices nothing. No file is written, and no state is kept outside the process.
 
 mod aside;
@@ -32,10 +32,10 @@ pub use target::{Mappings, Refusal, Target};
 /// as before.
 #[derive(Debug, thiserror::Error)]
 pub enum SwapError {
-    /// It may not or cannot be stopped.
+    /// The process may not be stopped or cannot be stopped.
     #[error(transparent)]
     Refusal(#[from] Refusal),
-    /// A thread neither stopped nor slept in time.
+    /// A thread neither stopped nor slept uninterruptibly in time.
     #[error("thread {tid} did not stop; try again")]
     DidNotStop {
         /// Its thread id.

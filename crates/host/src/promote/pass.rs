@@ -12,8 +12,9 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use super::SwapError;
 use super::call::{Caller, bits};
 
-/// Gives the process duplicates of `files`, through a pair of sockets of its own: that needs no
-/// path both can reach. Its numbers for them.
+/// Gives the process duplicates of `files` through a pair of sockets that the process itself has.
+/// This needs no path that both processes can reach. Returns the numbers of the duplicates in the
+/// process.
 pub(super) fn pass_files(
     caller: &mut Caller<'_>,
     scratch: u64,
@@ -43,7 +44,7 @@ fn send(caller: &Caller<'_>, near: i32, files: &[&File]) -> Result<(), SwapError
     let target = caller.target();
     let socket = pidfd_getfd(target.pidfd(), near, PidfdGetfdFlags::empty())
         .map_err(|error| SwapError::Trace(error.into()))?;
-    // A thread may have a table of files of its own, where the number means something else.
+    // A thread may have its own table of files, in which the number means another file.
     let name = format!("/proc/{}/task/{}/fd/{near}", target.pid(), caller.tid());
     let theirs = fs::metadata(name).map_err(SwapError::Trace)?;
     let ours = rustix::fs::fstat(&socket).map_err(|error| SwapError::Trace(error.into()))?;
@@ -64,7 +65,7 @@ fn send(caller: &Caller<'_>, near: i32, files: &[&File]) -> Result<(), SwapError
     .map_err(|error| SwapError::Trace(error.into()))
 }
 
-/// Where the parts of struct msghdr lie in the scratch page, which is at least 4 KiB.
+/// The offsets of the parts of struct msghdr in the scratch page, which is at least 4 KiB.
 const HEADER: u64 = 64;
 const VECTOR: u64 = 128;
 const BYTE: u64 = 192;
@@ -80,8 +81,8 @@ fn receive(
 ) -> Result<Vec<u64>, SwapError> {
     let target = caller.target();
     let control_len = CONTROL_HEADER + count.next_multiple_of(2) * 4;
-    // struct user_msghdr and struct iovec (include/linux/socket.h): 64-bit words on every 64-bit
-    // architecture; no name.
+    // struct user_msghdr and struct iovec (include/linux/socket.h). Their fields are 64-bit words
+    // on every 64-bit architecture. The message has no name.
     let header = [
         0,
         0,
@@ -126,7 +127,8 @@ fn receive(
     Ok(fds)
 }
 
-/// The file numbers in a control message: fewer than sent if the process may open no more.
+/// The file numbers in a control message. They are fewer than were sent if the process may open no
+/// more files.
 fn received(control: &[u8]) -> Vec<u64> {
     let (len, rest) = control.split_at_checked(8).unwrap_or_default();
     let len = u64::from_ne_bytes(len.try_into().unwrap_or_default()) as usize;

@@ -1,8 +1,8 @@
 //! The ptrace requests that nix does not wrap, and the other unsafe code of promotion.
 //!
-//! Invariants: each request is made by the thread that seized `tid` (the kernel answers ESRCH to
-//! any other), and each that transfers data names a live local of exactly the size that the kernel
-//! reads or writes for it.
+//! Invariants: the thread that seized `tid` makes each request. The kernel answers ESRCH to any
+//! other thread. Each request that transfers data names a live local whose size is exactly what
+//! the kernel reads or writes.
 
 use std::ffi::{c_long, c_void};
 use std::io;
@@ -42,31 +42,33 @@ pub(super) fn blocked_signals(tid: i32) -> io::Result<u64> {
     Ok(mask)
 }
 
-/// Sets the signals a thread blocks (PTRACE_SETSIGMASK). A mask that a call such as sigsuspend is
-/// to restore is what is replaced; the call, restarted, sets its own again.
+/// Sets the signals that a thread blocks (PTRACE_SETSIGMASK). If a call such as sigsuspend has
+/// saved a mask to restore, this request replaces the saved mask. The restarted call sets its own
+/// mask again.
 pub(super) fn block_signals(tid: i32, mut mask: u64) -> io::Result<()> {
     // SAFETY: the kernel reads size_of::<u64>() bytes from a live local.
     unsafe { transfer(libc::PTRACE_SETSIGMASK, tid, &raw mut mask) }
 }
 
-/// Continues a thread from a signal-delivery-stop so that it takes the signal. nix cannot name a
-/// real-time signal.
+/// Continues a thread from a signal-delivery-stop so that it takes the signal. nix has no names
+/// for real-time signals.
 pub(super) fn deliver(tid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: PTRACE_CONT transfers no data.
     check(unsafe { libc::ptrace(libc::PTRACE_CONT as _, tid, 0, c_long::from(signal)) })
 }
 
-/// Sleeps until the kernel tells this process of a traced thread (SIGCHLD), or for `limit` if that
-/// is less. The caller blocks all signals, so that one sent before is waiting. Another thread of
-/// this process that does not block it may take it away, so `limit` must be short.
+/// Sleeps until the kernel reports an event of a traced thread to this process (SIGCHLD), but at
+/// most for `limit`. The caller blocks all signals, so a signal that was sent before stays
+/// pending. Another thread of this process that does not block the signal may take it, so `limit`
+/// must be short.
 pub(super) fn wait_for_news(limit: Duration) {
     let time = libc::timespec {
         tv_sec: limit.as_secs() as _,
         tv_nsec: limit.subsec_nanos().into(),
     };
     let mut children = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset() initializes the set, which the other calls only name then; no
-    // information is asked for, and the time is a live local.
+    // SAFETY: sigemptyset() initializes the set, which the other calls only use afterwards. No
+    // information is requested, and the time is a live local.
     unsafe {
         libc::sigemptyset(children.as_mut_ptr());
         libc::sigaddset(children.as_mut_ptr(), libc::SIGCHLD);
@@ -74,8 +76,8 @@ pub(super) fn wait_for_news(limit: Duration) {
     }
 }
 
-/// The address of a thread's struct rseq; `None` if it has registered none or the kernel cannot
-/// tell.
+/// The address of a thread's struct rseq. `None` if the thread has registered none or the kernel
+/// cannot report it.
 pub(super) fn rseq_address(tid: i32) -> Option<u64> {
     let mut configuration = RseqConfiguration::default();
     // SAFETY: the kernel writes one struct ptrace_rseq_configuration to a live local.
@@ -97,7 +99,8 @@ pub(super) fn dispatches_syscalls(tid: i32) -> bool {
     known.is_ok() && configuration.mode != 0
 }
 
-/// Makes the kernel forget or change the system call a thread is in: -1 for none.
+/// Makes the kernel forget or change the system call that a thread is in. The number -1 means no
+/// call.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn set_syscall(tid: i32, mut number: i32) -> io::Result<()> {
     /// NT_ARM_SYSTEM_CALL (include/uapi/linux/elf.h).
@@ -132,12 +135,12 @@ pub(super) struct Scheduling {
     period: u64,
 }
 
-/// Lets a thread (0 is the calling one), and those it makes from now on, run before all that are
-/// not realtime ones; how it was scheduled before.
+/// Gives a thread and the threads that it creates from now on priority over all threads that are
+/// not realtime. Thread 0 is the calling one. Returns how the thread was scheduled before.
 pub(super) fn run_before_others(tid: i32) -> io::Result<Scheduling> {
     let mut before = Scheduling::default();
     let size = size_of::<Scheduling>();
-    // SAFETY: the kernel writes at most `size` bytes to a live local that is as long.
+    // SAFETY: the kernel writes at most `size` bytes to a live local of that size.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut before, size, 0) };
     check(result)?;
     schedule(
@@ -154,7 +157,7 @@ pub(super) fn run_before_others(tid: i32) -> io::Result<Scheduling> {
 
 /// Schedules a thread as it was before.
 pub(super) fn schedule(tid: i32, how: Scheduling) -> io::Result<()> {
-    // SAFETY: the kernel reads a live local, whose size is in it.
+    // SAFETY: the kernel reads a live local, which contains its own size.
     check(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const how, 0) })
 }
 

@@ -17,8 +17,8 @@ mod arch {
     use super::{Interrupted, Registers};
 
     const EINTR: i64 = -(libc::EINTR as i64);
-    /// The kernel's own codes for "restart this" (include/linux/errno.h), which a tracer sees but
-    /// the program never does.
+    /// The kernel's own codes for "restart this call" (include/linux/errno.h). A tracer sees them,
+    /// but the program never does.
     const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
     /// `syscall`
@@ -26,20 +26,21 @@ mod arch {
     /// Bytes that trap wherever they are executed: `int3`.
     pub(in super::super) const TRAP: &[u8] = &[0xcc];
 
-    /// Whether the thread is about to restart the system call it was interrupted in. The kernel
-    /// acts on it when the thread runs on (arch/x86/kernel/signal.c,
+    /// Whether the thread is about to restart the system call in which it was interrupted. The
+    /// kernel does that when the thread continues (arch/x86/kernel/signal.c,
     /// arch_do_signal_or_restart()).
     pub(in super::super) fn will_restart(regs: &Registers, _at_pc: [u8; 4]) -> bool {
         regs.orig_rax as i64 >= 0 && RESTARTS.contains(&(regs.rax as i64))
     }
 
-    /// The system call whose entry the thread stopped at, and the place of the instruction.
+    /// The number of the system call at whose entry the thread stopped, and the address of the
+    /// instruction.
     pub(in super::super) fn entered(regs: &Registers) -> (u64, u64) {
         (regs.orig_rax, regs.rip.wrapping_sub(2))
     }
 
-    /// The state from which the thread makes system call `number` at `place`, all else as in
-    /// `stopped`.
+    /// The state from which the thread makes system call `number` at `place`. The other registers
+    /// are those of `stopped`.
     pub(in super::super) fn before_call(stopped: &Registers, number: u64, place: u64) -> Registers {
         Registers {
             rip: place,
@@ -89,10 +90,10 @@ mod arch {
         regs.cs == 0x33
     }
 
-    /// If the thread's call just ended with EINTR: the call, and the registers with which the
-    /// kernel decides again how it ends. It restarts the call unless a handler is to run, for which
-    /// the call ends with EINTR (signal(7)); the decision comes after the last signal that could
-    /// come between.
+    /// If the thread's call just ended with EINTR: the call, and registers with which the kernel
+    /// decides again how the call ends. The kernel restarts the call unless a handler is to run.
+    /// In that case the call ends with EINTR (signal(7)). The kernel makes this decision after the
+    /// last signal that could arrive in between.
     pub(in super::super) fn interrupted(regs: &Registers) -> Option<(Interrupted, Registers)> {
         const RESTART_UNLESS_HANDLED: i64 = -514; // -ERESTARTNOHAND
         let ended = regs.rax as i64 == EINTR && regs.orig_rax as i64 >= 0;
@@ -117,12 +118,14 @@ mod arch {
     pub(in super::super) const SYSCALL: &[u8] = &[0x01, 0x00, 0x00, 0xd4];
     /// Bytes that trap wherever they are executed: `brk #0`.
     pub(in super::super) const TRAP: &[u8] = &[0x00, 0x00, 0x20, 0xd4];
-    /// PSR_BTYPE_MASK: where an indirect branch came from (arch/arm64/include/uapi/asm/ptrace.h).
+    /// PSR_BTYPE_MASK: the kind of indirect branch that led to the instruction
+    /// (arch/arm64/include/uapi/asm/ptrace.h).
     const BTYPE: u64 = 0xc00;
 
-    /// Whether the thread is about to make or restart a system call. The kernel has put the program
-    /// counter back on the instruction before the tracer looks, and decides on the number to
-    /// restart with when the thread runs on (arch/arm64/kernel/signal.c, do_signal()).
+    /// Whether the thread is about to make or restart a system call. The kernel has set the
+    /// program counter back to the instruction before the tracer looks. The kernel decides on the
+    /// number of the restarted call when the thread continues (arch/arm64/kernel/signal.c,
+    /// do_signal()).
     pub(in super::super) fn will_restart(_regs: &Registers, at_pc: [u8; 4]) -> bool {
         at_pc == SYSCALL
     }
@@ -131,8 +134,8 @@ mod arch {
         (regs.regs[8], regs.pc.wrapping_sub(4))
     }
 
-    /// The number goes into x8; x0 holds the first argument already, and x7, which a syscall stop
-    /// hides, is taken from before it.
+    /// The number goes into x8. x0 already holds the first argument. A syscall stop hides x7, so
+    /// x7 is taken from the state before that stop.
     pub(in super::super) fn before_call(stopped: &Registers, number: u64, place: u64) -> Registers {
         let mut regs = Registers {
             pc: place,
@@ -173,7 +176,7 @@ mod arch {
         regs.pstate & 0x10 == 0
     }
 
-    /// The first argument of a call that ended is lost here, so that it cannot be made again.
+    /// arm64 loses the first argument of a call that has ended, so the call cannot be made again.
     pub(in super::super) fn interrupted(_regs: &Registers) -> Option<(Interrupted, Registers)> {
         None
     }
@@ -185,10 +188,10 @@ pub(super) use arch::{
 };
 
 impl Interrupted {
-    /// Whether the call gave up for the stop alone and did nothing, so that it can be made anew.
-    /// The kernel does that by itself for most calls; these it lets end with EINTR although no
-    /// handler ran (signal(7), "Interruption of system calls and library functions by stop
-    /// signals"). `is_socket` tells whether a file descriptor is a socket's.
+    /// Whether the call ended only because of the stop and did nothing, so that it can be made
+    /// again. The kernel repeats most calls by itself. The calls listed below end with EINTR
+    /// although no handler ran (signal(7), "Interruption of system calls and library functions by
+    /// stop signals"). `is_socket` returns whether a file descriptor is a socket.
     pub(super) fn did_nothing(&self, is_socket: impl Fn(u64) -> bool) -> bool {
         let among = |calls: &[libc::c_long]| {
             calls
@@ -199,11 +202,11 @@ impl Interrupted {
     }
 }
 
-/// arch/x86/entry/syscalls/syscall_64.tbl; libc has no name for it.
+/// The number from arch/x86/entry/syscalls/syscall_64.tbl. libc does not define it.
 #[cfg(target_arch = "x86_64")]
 const SYS_IO_PGETEVENTS: libc::c_long = 333;
 
-/// Calls that wait and give up. io_uring_enter gives up only where it submitted nothing.
+/// Calls that wait and end with EINTR. io_uring_enter does so only if it submitted nothing.
 #[cfg(target_arch = "x86_64")]
 const GIVE_UP: [libc::c_long; 9] = [
     libc::SYS_epoll_wait,
@@ -219,9 +222,9 @@ const GIVE_UP: [libc::c_long; 9] = [
 #[cfg(not(target_arch = "x86_64"))]
 const GIVE_UP: [libc::c_long; 0] = [];
 
-/// Calls that give up on a socket with SO_RCVTIMEO or SO_SNDTIMEO (sock_intr_errno() of
-/// include/net/sock.h). What transferred any byte says so instead, and connect() goes on waiting
-/// for the connection that it began.
+/// Calls that end with EINTR on a socket with SO_RCVTIMEO or SO_SNDTIMEO (sock_intr_errno() of
+/// include/net/sock.h). A call that has transferred at least one byte returns the number of bytes
+/// instead. connect(), made again, waits for the connection that it has already begun.
 #[cfg(target_arch = "x86_64")]
 const TIMED_ON_SOCKETS: [libc::c_long; 13] = [
     libc::SYS_read,

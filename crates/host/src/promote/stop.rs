@@ -1,4 +1,4 @@
-//! Stopping every thread of a process, and letting all of them go again.
+//! Stops every thread of a process, and lets all of them go again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,38 +15,40 @@ use super::raw;
 use super::registers::{self, Registers};
 use super::target::{Refusal, Status, Target};
 
-/// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT asks for, and
+/// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT requests, and
 /// group-stop.
 const EVENT_STOP: i32 = 128;
-/// How threads are traced: stops at system calls are told from signals.
+/// How threads are traced. A stop at a system call can be distinguished from a signal.
 pub(super) const OPTIONS: ptrace::Options = ptrace::Options::PTRACE_O_TRACESYSGOOD;
-/// How long threads may take to stop. They do as soon as they get a processor, so that this passes
-/// only where processes have to wait that long for one. Giving up is the worse choice: a call that
-/// was interrupted and gave up is made anew only in a stop.
+/// How long threads may take to stop. A thread stops as soon as it gets a processor, so this limit
+/// is reached only where processes wait that long for a processor. Giving up is worse than
+/// waiting: a call that failed because of the interruption is made again only in a stop.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After this long a thread that has not stopped is looked at for uninterruptible sleep.
+/// If a thread has not stopped after this time, its state is checked for uninterruptible sleep.
 const DOUBT: Duration = Duration::from_millis(5);
-/// How long to wait at least before threads are looked at again.
+/// The shortest time between two checks of the threads.
 const NAP: Duration = Duration::from_micros(20);
-/// How long a borrowed thread may take from one stop to the next. It does nothing in between but enter
-/// or leave a call of ours that waits for nothing.
+/// How long a borrowed thread may take from one stop to the next. In between, it only enters or
+/// leaves a system call that waits for nothing.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait for news of a borrowed thread before it is looked at again.
+/// How long to wait for an event of a borrowed thread before it is checked again.
 const ALERT: Duration = Duration::from_millis(1);
 
-/// A process none of whose threads executes an instruction of its own.
+/// A process of which no thread executes its own instructions.
 ///
-/// Invariants: every thread of `stopped` is in PTRACE_EVENT_STOP. Every other live thread of the
-/// process but the kernel's own, which execute no text, is in uninterruptible sleep inside the kernel (vfork(2) waiting for its child, say) with
-/// the stop pending, which it takes before it returns to user mode. No new thread can appear, for
-/// who would make it is stopped. Other processes that share the memory (a vfork child before exec)
+/// Invariants: every thread of `stopped` is in PTRACE_EVENT_STOP. The kernel's own threads of the
+/// process execute no text and are left alone. Every other live thread is in uninterruptible sleep
+/// inside the kernel, for example in vfork(2), waiting for its child. It has the stop pending and
+/// takes it before it returns to user mode. No new thread can appear, because every thread that
+/// could create one is stopped. Other processes that share the memory (a vfork child before exec)
 /// may run.
 ///
-/// All ptrace requests are tied to the OS thread that made this value, and its end is what lets the
-/// process go, or what [`Stopped::leave`] left of it: the kernel then detaches everything in one go
-/// under the lock of the task list (kernel/ptrace.c, exit_ptrace()), whatever the reason for the end.
-/// One by one would leave moments in which a signal that the process ignores, queued because its
-/// thread is still traced, wakes one that is not (kernel/signal.c, sig_ignored() and
+/// All ptrace requests are tied to the OS thread that made this value. When that thread ends, for
+/// any reason, the kernel lets the process go, except for the threads that [`Stopped::leave`] has
+/// already let go. The kernel then detaches all threads at once, under the lock of the task list
+/// (kernel/ptrace.c, exit_ptrace()). Detaching the threads one by one would be wrong. The kernel
+/// queues a signal that the process ignores if its thread is still traced, and the queued signal
+/// can wake a thread that is no longer traced (kernel/signal.c, sig_ignored() and
 /// complete_signal()).
 pub(super) struct Stopped<'t> {
     pub(super) target: &'t Target,
@@ -59,7 +61,7 @@ pub(super) struct Stopped<'t> {
     pub(super) since: Instant,
 }
 
-/// What a wait told of a thread.
+/// The event that a wait reported for a thread.
 pub(super) enum Event {
     /// In PTRACE_EVENT_STOP.
     Stop,
@@ -67,7 +69,7 @@ pub(super) enum Event {
     Syscall,
     /// About to take a signal.
     Signal(i32),
-    /// Gone.
+    /// It has ended.
     Ended,
 }
 
@@ -82,7 +84,8 @@ impl Event {
         }
     }
 
-    /// Waits for the next event of a thread that runs; TimedOut if none comes in [`CALL_PATIENCE`].
+    /// Waits for the next event of a running thread. Fails with TimedOut if none arrives within
+    /// [`CALL_PATIENCE`].
     pub(super) fn wait(tid: i32) -> io::Result<Event> {
         let begun = Instant::now();
         loop {
@@ -116,7 +119,8 @@ impl<'t> Stopped<'t> {
             workers: BTreeSet::new(),
             since: Instant::now(),
         };
-        // A thread may make another until it is stopped itself, so look until none is new.
+        // A thread may create another until it is stopped itself. So the search is repeated until
+        // it finds no new thread.
         let mut first = true;
         loop {
             let listed = target.threads().map_err(Refusal::from)?;
@@ -147,10 +151,11 @@ impl<'t> Stopped<'t> {
             || self.workers.contains(&tid)
     }
 
-    /// Attaches without stopping. All threads are attached to before one is stopped: the kernel
-    /// queues signals that the process ignores if they are for a thread that is traced, and when
-    /// that one is stopped, wakes any other for them (kernel/signal.c, sig_ignored() and
-    /// complete_signal()). One not held would see calls interrupted for no reason.
+    /// Attaches without stopping. All threads are attached to before the first one is stopped. The
+    /// reason: if a thread is traced, the kernel queues signals for it that the process ignores.
+    /// When that thread is stopped, the kernel wakes any other thread for them (kernel/signal.c,
+    /// sig_ignored() and complete_signal()). A thread that is not attached to would then see calls
+    /// interrupted for no reason.
     fn seize(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
         let mut seized = Vec::with_capacity(threads.len());
         for tid in threads {
@@ -159,7 +164,7 @@ impl<'t> Stopped<'t> {
                 Err(nix::Error::ESRCH) => {
                     self.ended.insert(tid);
                 }
-                // What has exited cannot be attached to either.
+                // A thread that has exited cannot be attached to either.
                 Err(nix::Error::EPERM) if self.has_ended(tid) => {
                     self.ended.insert(tid);
                 }
@@ -168,7 +173,7 @@ impl<'t> Stopped<'t> {
                     if let Some(by) = tracer {
                         return Err(Refusal::Traced { by }.into());
                     }
-                    // A tracer may have let it go since.
+                    // Another tracer may have let the thread go since the first attempt.
                     let again = ptrace::seize(NixPid::from_raw(tid), OPTIONS);
                     again.map_err(|error| Refusal::from(io::Error::from(error)))?;
                     seized.push(tid);
@@ -188,7 +193,7 @@ impl<'t> Stopped<'t> {
 
     fn interrupt(&mut self, seized: Vec<i32>) -> Result<(), SwapError> {
         for tid in &seized {
-            // ESRCH: it has ended, which the wait below tells.
+            // ESRCH: the thread has ended. The wait below reports that.
             let _ = ptrace::interrupt(NixPid::from_raw(*tid));
         }
         match self.wait(seized)?.first() {
@@ -197,7 +202,8 @@ impl<'t> Stopped<'t> {
         }
     }
 
-    /// Waits until threads have stopped, or sleep uninterruptibly; those that do neither in time.
+    /// Waits until threads have stopped or sleep uninterruptibly. Returns the threads that did
+    /// neither in time.
     fn wait(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
         let begun = Instant::now();
         let mut pending = threads;
@@ -213,8 +219,8 @@ impl<'t> Stopped<'t> {
                     Some(Event::Ended) => {
                         self.ended.insert(tid);
                     }
-                    // It was about to take a signal when it was seized. It takes it, which only
-                    // prepares the handler's frame, and then stops.
+                    // The thread was about to take a signal when it was seized. It takes the
+                    // signal, which only prepares the handler's frame, and then stops.
                     Some(Event::Signal(signal)) => {
                         let _ = raw::deliver(tid, signal);
                         still.push(tid);
@@ -235,37 +241,39 @@ impl<'t> Stopped<'t> {
             if pending.is_empty() || begun.elapsed() > PATIENCE {
                 return Ok(pending);
             }
-            // This thread may run before all others. Half of the time is left to those it waits for.
+            // This thread may have priority over all others. Half of the time is left to the
+            // threads that it waits for.
             std::thread::sleep(NAP.max(look.elapsed()));
         }
     }
 
-    /// Threads of the process that are held.
+    /// The number of threads of the process that are held.
     pub(super) fn threads(&self) -> usize {
         self.stopped.len() + self.asleep.len()
     }
 
-    /// Whether all threads but `tid` can be let go before it: not if that is the first one, for which
-    /// signals to the process are taken to be while they are queued (kernel/signal.c,
-    /// sig_ignored()), nor if one cannot be detached from where it sleeps.
+    /// Whether all threads but `tid` can be let go before it. They cannot if `tid` is the first
+    /// thread of the process: while signals to the process are queued, the kernel treats them as
+    /// sent to that thread (kernel/signal.c, sig_ignored()). They cannot either if a thread sleeps
+    /// uninterruptibly, since it cannot be detached from there.
     pub(super) fn can_leave(&self, tid: i32) -> bool {
         tid != self.target.pid() && self.asleep.is_empty() && self.stopped.len() > 1
     }
 
-    /// Lets all threads but `tid` go. The first one of the process goes first: from then on signals
-    /// that the process ignores are dropped, as ever.
+    /// Lets all threads but `tid` go. The first thread of the process goes first: from then on,
+    /// the kernel again drops signals that the process ignores.
     pub(super) fn leave(&mut self, tid: i32) {
         let first = self.target.pid();
         self.stopped.sort_by_key(|thread| *thread != first);
         for thread in self.stopped.iter().filter(|thread| **thread != tid) {
-            // One that cannot be detached from has been killed.
+            // A thread that cannot be detached from has been killed.
             let _ = ptrace::detach(NixPid::from_raw(*thread), None);
         }
         self.stopped.retain(|thread| *thread == tid);
     }
 
-    /// The threads that can be made to call, with their registers; the first one of the process last,
-    /// since the others cannot be let go before it.
+    /// The threads that can make system calls, with their registers. The first thread of the
+    /// process comes last, since the others cannot be let go before it.
     pub(super) fn registers(&self) -> Vec<(i32, Registers)> {
         let read = |tid: &i32| Some((*tid, ptrace::getregs(NixPid::from_raw(*tid)).ok()?));
         let mut threads: Vec<i32> = self.stopped.clone();
@@ -273,9 +281,9 @@ impl<'t> Stopped<'t> {
         threads.iter().filter_map(read).collect()
     }
 
-    /// Has a call made anew that gave up with EINTR because of the stop, unless a handler is to run:
-    /// what the kernel does by itself for most others. One that waits for a time then waits for all
-    /// of it again.
+    /// Repeats a call that ended with EINTR because of the stop, unless a handler is to run. The
+    /// kernel repeats most other calls by itself. A repeated call with a time limit waits for the
+    /// whole time again.
     fn renew_call(&self, tid: i32) {
         let Ok(regs) = ptrace::getregs(NixPid::from_raw(tid)) else {
             return;
@@ -289,7 +297,7 @@ impl<'t> Stopped<'t> {
                 .is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"socket:"))
         };
         if call.did_nothing(is_socket) {
-            // A thread that cannot be written to has been killed.
+            // A thread whose registers cannot be written has been killed.
             let _ = ptrace::setregs(NixPid::from_raw(tid), again);
         }
     }

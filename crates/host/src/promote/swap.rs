@@ -20,7 +20,7 @@ use super::raw;
 use super::stop::Stopped;
 use super::target::{Refusal, Target, prot};
 
-/// What is mapped at some addresses.
+/// What is mapped at a range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// A private mapping of a file.
@@ -33,16 +33,16 @@ pub(super) enum Content {
         offset: u64,
         /// Access rights.
         perms: Perms,
-        /// With PROT_BTI (arm64).
+        /// Whether it is mapped with PROT_BTI (arm64).
         bti: bool,
     },
-    /// Anonymous memory without access rights, which keeps others away.
+    /// Anonymous memory without access rights, which keeps other mappings away.
     Reserved,
     /// No mapping.
     Nothing,
 }
 
-/// One change of what is mapped.
+/// One change of a mapping.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     /// Page-aligned addresses.
@@ -59,21 +59,21 @@ impl Step {
     }
 }
 
-/// Changes that are made together or not at all.
+/// Changes of which all are made or none.
 #[derive(Debug, Default)]
 pub(super) struct Change<'f> {
     /// The files that steps name.
     pub files: Vec<&'f File>,
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Of `files`, those whose content was compared with something before, with the time of their
-    /// last change then.
+    /// The files whose content was compared before, by index in `files`, with the time of their
+    /// last change at the comparison.
     pub compared: Vec<(usize, FileTime)>,
-    /// Whether what is replaced may be in base pages, whose page tables take long to give up.
+    /// Whether the replaced mappings may be in base pages. Their page tables take long to free.
     pub from_small_pages: bool,
 }
 
-/// At most this many files go to a process at once (SCM_MAX_FD, include/net/scm.h).
+/// The largest number of files in one message to a process (SCM_MAX_FD, include/net/scm.h).
 pub(super) const MAX_FILES: usize = 253;
 
 /// When content and inode of a file last changed: seconds and nanoseconds.
@@ -81,7 +81,7 @@ pub(super) const MAX_FILES: usize = 253;
 pub(super) struct FileTime((i64, i64), (i64, i64));
 
 impl FileTime {
-    /// Of a file now.
+    /// Reads the times of a file.
     pub(super) fn of(file: &File) -> io::Result<FileTime> {
         let metadata = file.metadata()?;
         Ok(FileTime(
@@ -94,21 +94,22 @@ impl FileTime {
 /// The cost of a change for the process.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Pause {
-    /// Time from the first interruption until all threads were let go, or all but one.
+    /// Time from the first interruption until all threads, or all but one, were let go.
     pub total: Duration,
-    /// Time until the last thread was let go. That thread made the calls, and may have freed old
+    /// Time until the last thread was let go. That thread made the calls. It may have freed old
     /// page tables while the others ran.
     pub last: Duration,
-    /// The part of it until all threads had stopped.
+    /// Time from the first interruption until all threads had stopped. It is a part of `total`.
     pub stopping: Duration,
     /// Number of threads stopped.
     pub threads: usize,
 }
 
 /// Stops the process, makes the change, checks it, and lets the process go. After an error, the
-/// process continues unchanged, unless the error tells otherwise.
+/// process continues unchanged unless the error says otherwise.
 pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
-    // A signal that ended this process during the change would leave a thread on foreign registers.
+    // A signal that ended this process during the change would leave a thread with the registers
+    // of an injected call.
     let before = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|error| SwapError::Trace(error.into()))?;
@@ -117,8 +118,8 @@ pub(super) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     outcome.unwrap_or_else(|_| Err(SwapError::Trace(io::Error::other("the tracer panicked"))))
 }
 
-/// Runs a session in its own thread, because the end of that thread lets the process go, and waits
-/// for that end.
+/// Runs a session in a thread of its own, because the end of that thread lets the process go.
+/// Waits for that end.
 fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     hurry();
     let tracer = AtomicI32::new(0);
@@ -140,10 +141,11 @@ fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     })
 }
 
-/// Waits until a thread of this process is gone. It can be joined a moment before the kernel
-/// detaches what it traced (kernel/exit.c: exit_mm() comes before exit_notify()).
+/// Waits until a thread of this process has ended. Joining it can return a moment before the
+/// kernel detaches the threads that it traced (kernel/exit.c: exit_mm() comes before
+/// exit_notify()).
 fn wait_for_end(thread: i32) {
-    /// More than any scheduler lets it wait.
+    /// Longer than any scheduler lets a thread wait.
     const PATIENCE: Duration = Duration::from_secs(5);
     let begun = Instant::now();
     let entry = format!("/proc/self/task/{thread}");
@@ -156,13 +158,14 @@ fn wait_for_end(thread: i32) {
 struct Session {
     since: Instant,
     stopping: Duration,
-    /// When all threads but one were let go, if that was before the end.
+    /// Time until all threads but one were let go, if that was before the end.
     others: Option<Duration>,
     threads: usize,
 }
 
 fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
-    // It is found before the stop, since that takes long with many mappings.
+    // The instruction is searched before the stop, because the search takes long with many
+    // mappings.
     let gadget = find_gadget(target).map_err(Refusal::from)?;
     let mut stopped = Stopped::stop(target)?;
     let stopping = stopped.since.elapsed();
@@ -171,7 +174,8 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     let gadget = gadget.filter(|address| is_gadget(target, *address));
     let mut caller = Caller::borrow(&stopped, gadget)?;
     let mut others = None;
-    // Among others that run it would get its share only, and hold its own work up for long.
+    // Without priority, the borrowed thread would get only its share of the processor among the
+    // running threads. It would then delay its own work for long.
     let hurried = match change.from_small_pages && stopped.can_leave(caller.tid()) {
         true => Hurried::thread(caller.tid()),
         false => None,
@@ -198,7 +202,7 @@ struct Hurried {
 }
 
 impl Hurried {
-    /// `None` where that is not permitted.
+    /// `None` if that is not permitted.
     fn thread(tid: i32) -> Option<Hurried> {
         let before = raw::run_before_others(tid).ok()?;
         Some(Hurried { tid, before })
@@ -207,13 +211,13 @@ impl Hurried {
 
 impl Drop for Hurried {
     fn drop(&mut self) {
-        // A thread that cannot be scheduled has been killed.
+        // A thread whose scheduling cannot be set has been killed.
         let _ = raw::schedule(self.tid, self.before);
     }
 }
 
-/// Shortens the time others wait for this thread and its children, which end soon, where that is
-/// permitted: while a process is stopped, nothing is more urgent.
+/// Gives this thread and its children priority, if that is permitted. They end soon, and no work
+/// is more urgent while a process is stopped.
 fn hurry() {
     if raw::run_before_others(0).is_err() {
         let _ = rustix::process::setpriority_process(None, -20);
@@ -224,7 +228,7 @@ fn hurry() {
 }
 
 impl Change<'_> {
-    /// Whether the process is still the one that the change was made for.
+    /// Checks that the process still is as it was when the change was planned.
     fn check_before(&self, target: &Target) -> Result<(), SwapError> {
         let maps = self.mapped(target)?;
         for step in &self.steps {
@@ -253,14 +257,14 @@ impl Change<'_> {
         Ok(mapped(target, places).map_err(Refusal::from)?)
     }
 
-    /// Where text is mapped that is to be replaced.
+    /// The addresses of the text that is to be replaced.
     fn text(&self) -> impl Iterator<Item = Span> {
         let steps = self.steps.iter().filter(|step| step.replaces_text());
         steps.map(|step| step.addresses)
     }
 
-    /// Makes the change. Returns what remains to be freed afterwards, if anything; only
-    /// `with_aside`.
+    /// Makes the change. Returns the memory that remains to be freed afterwards. That can exist
+    /// only if `with_aside` is set.
     fn make(&self, caller: &mut Caller<'_>, with_aside: bool) -> Result<Option<Aside>, SwapError> {
         let page = rustix::param::page_size() as u64;
         let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
@@ -291,7 +295,8 @@ impl Change<'_> {
         }
     }
 
-    /// Takes all steps and checks the result, or undoes the steps taken, the last one first.
+    /// Takes all steps and checks the result. After a failure it undoes the steps taken, the last
+    /// one first.
     fn take_steps(
         &self,
         caller: &mut Caller<'_>,
@@ -320,8 +325,8 @@ impl Change<'_> {
                 Err(error) => break SwapError::call("mmap")(error),
             }
         };
-        // The step that failed may have unmapped before it failed (mm/vma.c before 6.12), so it is
-        // undone too; where nothing was mapped, it replaced nothing.
+        // The failed step may have unmapped memory before it failed (mm/vma.c before 6.12), so it
+        // is undone too. A step where nothing was mapped has replaced nothing.
         let failed = self.steps.get(taken);
         let failed = failed.filter(|step| step.before != Content::Nothing);
         let undo = self.steps.iter().take(taken).chain(failed).rev();
@@ -351,16 +356,16 @@ impl Change<'_> {
 }
 
 impl Content {
-    /// A page of the process's own memory for arguments.
+    /// Allocates a page in the process for the arguments of calls.
     fn scratch(caller: &mut Caller<'_>, len: u64) -> Result<u64, CallError> {
         let kind = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let rights = bits(libc::PROT_READ | libc::PROT_WRITE);
         caller.call(libc::SYS_mmap, [0, len, rights, kind, NO_FILE, 0])
     }
 
-    /// Makes this the content of `addresses`, where `there` is. One call: the kernel replaces a
-    /// mapping under the write lock of the address space, so that no other thread or process that
-    /// shares it sees neither the old nor the new.
+    /// Makes this the content of `addresses`, whose present content is `there`. One call does it:
+    /// the kernel replaces a mapping under the write lock of the address space. So every other
+    /// thread or process that shares the address space sees either the old mapping or the new one.
     fn establish(
         &self,
         caller: &mut Caller<'_>,
@@ -405,7 +410,7 @@ impl Content {
         match caller.call(libc::SYS_mmap, arguments)? {
             at if at == start => Ok(()),
             at => {
-                // A kernel older than MAP_FIXED_NOREPLACE takes the address as a hint.
+                // A kernel that does not know MAP_FIXED_NOREPLACE takes the address as a hint.
                 let _ = caller.call(libc::SYS_munmap, [at, len, 0, 0, 0, 0]);
                 Err(CallError::Refused(io::ErrorKind::AddrInUse.into()))
             }
@@ -415,8 +420,8 @@ impl Content {
 
 const NO_FILE: u64 = u64::MAX;
 
-/// The first page of `text` that is not its file's any more. Every thread of the process waits for
-/// the answer, so all processors look.
+/// The first page of `text` that is no longer a page of its file. Every thread of the process
+/// waits for the answer, so several threads of this process search in parallel.
 fn first_changed(target: &Target, text: &[Span]) -> io::Result<Option<Span>> {
     let look = |span: &Span| Ok(target.changed_pages(*span)?.into_iter().next());
     let Some((first, rest)) = text.split_first() else {

@@ -1,4 +1,4 @@
-//! A process to promote: whether it may be touched, and what it maps.
+//! A process to promote: whether it may be changed, and what it maps.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -17,49 +17,50 @@ use crate::filesystem::io_error;
 use crate::pagemap;
 use crate::process::{device_number, perms, pmd_mapped};
 
-/// Why a process is not promoted.
+/// The reason why a process is not promoted.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// It does not exist.
     #[error("no such process")]
     Gone,
-    /// It is exiting, or has and waits to be reaped.
+    /// It is exiting, or it has exited and has not been reaped.
     #[error("exiting")]
     Exiting,
-    /// Its first thread has ended and others run on.
+    /// Its first thread has ended while other threads run.
     #[error("its first thread has ended, so /proc does not say what the others map")]
     Headless,
     /// A kernel thread.
     #[error("a kernel thread: it maps no program")]
     KernelThread,
-    /// The process that asks.
+    /// The process that asks for the promotion.
     #[error("this process itself")]
     Own,
-    /// Something traces it already, and a process has one tracer at most.
+    /// Another process traces it already. A process has at most one tracer.
     #[error("traced by process {by}: end the debugger first")]
     Traced {
         /// The tracer's process id.
         by: i32,
     },
-    /// Its user namespace is another, so its credentials mean something else.
+    /// It is in another user namespace, where its credentials have another meaning.
     #[error("in another user namespace: promote it from inside its container")]
     UserNamespace,
-    /// A seccomp filter might kill it for a call it does not make itself.
-    #[error("under a seccomp filter, which may kill it for a call it does not make itself")]
+    /// A seccomp filter might kill it for a call that promotion injects.
+    #[error("under a seccomp filter, which may kill it for an injected call")]
     Seccomp,
-    /// A 32-bit program, or another instruction set under emulation.
+    /// A 32-bit program, or a program of another instruction set under emulation.
     #[error("not a 64-bit program of this machine's own instruction set")]
     Foreign,
-    /// Its text is data to a translator such as valgrind or qemu-user, never executed as mapped.
+    /// A translator such as valgrind or qemu-user reads its text as data. The mapped text is never
+    /// executed.
     #[error("run by {0}, which translates its text instead of executing it")]
     Translated(&'static str),
-    /// prctl(PR_SET_THP_DISABLE): the kernel would not map a huge page.
+    /// prctl(PR_SET_THP_DISABLE) is set, so the kernel would not map a huge page.
     #[error("it has transparent huge pages disabled (PR_SET_THP_DISABLE)")]
     ThpDisabled,
     /// The ptrace access check failed.
     #[error("not permitted: {remedy}")]
     Forbidden {
-        /// What to grant.
+        /// The privilege to grant.
         remedy: String,
     },
     /// /proc could not be read.
@@ -68,7 +69,7 @@ pub enum Refusal {
 }
 
 impl From<io::Error> for Refusal {
-    /// What an error of /proc or ptrace says about the process.
+    /// The meaning of an error of /proc or ptrace for the process.
     fn from(error: io::Error) -> Refusal {
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => Refusal::Gone,
@@ -80,7 +81,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// What to grant so that ptrace is allowed (ptrace(2), PTRACE_MODE_ATTACH; Yama's ptrace_scope).
+/// The privilege that ptrace needs (ptrace(2), PTRACE_MODE_ATTACH; Yama's ptrace_scope).
 fn tracing_remedy() -> String {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
@@ -93,7 +94,8 @@ fn tracing_remedy() -> String {
     }
 }
 
-/// A process that may be promoted, held by a pidfd so that its number cannot come to mean another.
+/// A process that may be promoted. A pidfd holds it, so that its number cannot come to mean
+/// another process.
 #[derive(Debug)]
 pub struct Target {
     pid: i32,
@@ -103,7 +105,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens a process and checks everything that can be known before it is stopped.
+    /// Opens a process and checks everything that can be checked before it is stopped.
     pub fn open(pid: i32) -> Result<Target, Refusal> {
         if u32::try_from(pid) == Ok(std::process::id()) {
             return Err(Refusal::Own);
@@ -186,7 +188,7 @@ impl Target {
         self.memory.write_all_at(bytes, address)
     }
 
-    /// The pages of `addresses` that no longer are their file's.
+    /// The pages of `addresses` that are no longer pages of their file.
     pub(super) fn changed_pages(&self, addresses: Span) -> io::Result<Vec<Span>> {
         pagemap::changed_pages(&self.pagemap, addresses)
     }
@@ -196,9 +198,10 @@ impl Target {
         threads(self.pid)
     }
 
-    /// Whether a thread executes text. The kernel's own threads in a process, io_uring's and vhost's,
-    /// only share its memory: they never return to user mode, so they can make no call for us, and a
-    /// stop would end the call that they wait in. One that cannot be asked has ended.
+    /// Whether a thread executes text. The kernel's own threads in a process, those of io_uring
+    /// and vhost, share its memory but never return to user mode. They cannot make an injected
+    /// call, and a stop would end the call in which they wait. A thread whose state cannot be read
+    /// has ended.
     pub(super) fn executes(&self, tid: i32) -> bool {
         /// include/linux/sched.h: "Task is an IO worker", "Kernel thread cloned from userspace thread"
         /// (since Linux 6.4).
@@ -208,7 +211,7 @@ impl Target {
             .is_ok_and(|stat| stat.flags & (PF_IO_WORKER | PF_USER_WORKER) == 0)
     }
 
-    /// Everything it maps, with what a plan needs to know of its text.
+    /// All its mappings, with the facts about its text that a plan needs.
     pub fn mappings(&self) -> io::Result<Mappings> {
         let text = fs::read_to_string(format!("/proc/{}/smaps", self.pid))?;
         let maps = MemoryMaps::from_buf_read(text.as_bytes()).map_err(io_error)?;
@@ -243,7 +246,8 @@ impl Target {
             pagemap::huge_spans(&self.pagemap, addresses),
         ) {
             (0, _) => Ok(Vec::new()),
-            // Before PAGEMAP_SCAN (Linux 6.7) only the sum is known: all of it or not.
+            // Before PAGEMAP_SCAN (Linux 6.7), only the sum is known. The windows count as huge
+            // only if the sum covers all of them.
             (bytes, Err(error)) if error.raw_os_error() == Some(libc::ENOTTY) => {
                 let windows = Span::new(
                     Leaf::M2.align_up(addresses.start),
@@ -259,8 +263,9 @@ impl Target {
         }
     }
 
-    /// The file mapped at `addresses`: through map_files where the capabilities allow (it names the
-    /// very inode, wherever its path leads now), else by its path, if that still is the inode.
+    /// The file mapped at `addresses`. It is opened through map_files if the capabilities permit
+    /// that: map_files names the inode itself, even if its path now leads elsewhere. Otherwise it
+    /// is opened by its path, if the path still leads to that inode.
     pub fn file_at(&self, addresses: Span, path: Option<&Path>, file: FileId) -> io::Result<File> {
         let Span { start, end } = addresses;
         let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid);
@@ -273,7 +278,7 @@ impl Target {
         let by_path = File::open(root.join(inside))?;
         let metadata = by_path.metadata()?;
         if (metadata.dev(), metadata.ino()) != (file.dev, file.ino) {
-            let reason = format!("its file is replaced, and only root can still reach it: {error}");
+            let reason = format!("its file was replaced, and only root can still open it: {error}");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
         Ok(by_path)
@@ -306,7 +311,7 @@ impl Mappings {
         })
     }
 
-    /// Some mapping of a file, and its path.
+    /// The first mapping of a file, and its path.
     pub fn of_file(&self, file: FileId) -> Option<(&ProcessVma, Option<&Path>)> {
         let both = self.vmas.iter().zip(&self.paths);
         both.map(|(vma, path)| (vma, path.as_deref()))
@@ -339,8 +344,9 @@ fn vma_of(map: &MemoryMap, path: Option<&Path>, flags: &BTreeSet<&str>) -> Proce
     }
 }
 
-/// VmFlags that a private file mapping may have and its replacement may lack: the rights there are
-/// and may be, soft-dirty, the old "do not write", and advice on readahead and huge pages.
+/// VmFlags that a private file mapping may have and its replacement may lack: the present rights,
+/// the rights that it may get, soft-dirty, the old "do not write", and advice on readahead and
+/// huge pages.
 const PLAIN: [&str; 11] = [
     "rd", "wr", "ex", "mr", "mw", "me", "sd", "dw", "sr", "rr", "hg",
 ];
@@ -375,7 +381,7 @@ fn threads(pid: i32) -> io::Result<Vec<i32>> {
         .collect())
 }
 
-/// The translator that a process runs under, as far as the path of its program tells.
+/// The translator that a process runs under, as far as the path of its program shows.
 fn translator(pid: i32) -> io::Result<Option<&'static str>> {
     let exe = fs::read_link(format!("/proc/{pid}/exe"))?;
     let in_valgrind = exe
@@ -390,7 +396,7 @@ fn translator(pid: i32) -> io::Result<Option<&'static str>> {
     })
 }
 
-/// Whether a program file is an ELF64 one for the instruction set this one was built for.
+/// Whether a program file is an ELF64 file for the instruction set of this program.
 fn is_native(exe: &File) -> io::Result<bool> {
     let own = File::open("/proc/self/exe")?;
     let head = |file: &File| {
@@ -436,7 +442,7 @@ impl Status {
     }
 }
 
-/// The bytes of `PROT_NONE` and such as [`Perms`].
+/// The PROT_ bits for [`Perms`].
 pub(super) fn prot(perms: Perms, bti: bool) -> u64 {
     /// PROT_BTI (arch/arm64/include/uapi/asm/mman.h).
     const BTI: c_int = 0x10;

@@ -1,8 +1,8 @@
 //! Prepares the files of the steps, and shows copies in place of the originals.
 //!
-//! A child process does everything that takes memory or time or may fail. It also tries the
-//! namespace and the mounts. The process that becomes the command only repeats what succeeded
-//! there.
+//! A child process does all work that takes memory or time or may fail. It also tries the
+//! namespace and the mounts. The process that becomes the command only repeats the steps that
+//! succeeded in the child.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ pub(crate) enum Ready {
 pub(crate) struct Showing {
     /// The path of the file, without symbolic links.
     original: OsString,
-    /// As it was when the copy was chosen or made.
+    /// The state of the file when the copy was chosen or made.
     original_state: FileState,
     copy: OsString,
     copy_inode: (u64, u64),
@@ -118,15 +118,15 @@ pub(crate) fn make_ready(
     ready.unwrap_or_else(|failure| {
         unprepared.fail(&failure);
         for step in &steps {
-            // The windows of the file as it is are better than none.
+            // The windows of the unchanged file are better than none.
             let _ = step.warm(&ground);
         }
         Ready::AsItIs
     })
 }
 
-/// The namespace to show files in. It is tried before copies are made that could not be shown. If
-/// all copies exist already, the rehearsal is enough.
+/// The namespace to show files in. It is tried before any copy is made, so that no copy is made
+/// that cannot be shown. If all copies exist already, the rehearsal is enough.
 fn namespace(steps: &[Step], stores: &[Store]) -> Result<Namespace, Failure> {
     let all_there = steps.iter().all(|step| step.is_in(stores));
     let namespace = match all_there {
@@ -143,7 +143,7 @@ fn enter(namespace: Namespace) -> Result<(), Failure> {
 
 fn mount_memory(directory: &Path) -> Result<(), Failure> {
     let size = Room::here().at_most(DEFAULT_LIMIT);
-    // A tmpfs takes 0 for no limit.
+    // A tmpfs takes the size 0 as no limit.
     if size == 0 {
         return Err(Failure::at(
             directory,
@@ -159,7 +159,7 @@ fn refused(error: NamespaceError) -> Failure {
         .remedy("files are only warmed in place")
 }
 
-/// Enters the namespace and shows the copies, to find out which of them can be shown.
+/// Enters the namespace and shows the copies, to find out which copies can be shown.
 fn rehearse(
     namespace: Namespace,
     mut copies: Vec<Showing>,
@@ -182,8 +182,9 @@ fn rehearse(
     })
 }
 
-/// Does the remaining work in the process that becomes the command. After an error the process may
-/// have lost its identity and must not become the command; the rehearsal makes that unlikely.
+/// Does the remaining work in the process that becomes the command. After an error, the process
+/// may have lost its identity and must not become the command. The rehearsal makes such an error
+/// unlikely.
 pub(crate) fn carry_out(
     ready: Ready,
     policy: Policy,
@@ -302,9 +303,10 @@ fn leave_out(steps: &[Step], unprepared: &mut Unprepared) {
     }
 }
 
-/// Warms a file in place. Returns whether all of it is warm afterwards. It is not tried if a copy
-/// exists: the copy was made when other processes mapped the file in small folios, which cannot be
-/// dropped meanwhile, and another attempt would take longer than most starts.
+/// Warms a file in place. Returns whether all of it is warm afterwards. Nothing is tried if a copy
+/// exists. The copy was made when other processes mapped the file in small folios. Those folios
+/// cannot be dropped while they are mapped, and another attempt would take longer than most
+/// starts.
 fn warm_unless_copied<'p>(
     step: &Step,
     may_stand_in: bool,

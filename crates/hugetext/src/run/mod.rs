@@ -115,13 +115,13 @@ struct Plan {
 /// The files that run unprepared although their text could be on huge pages, one line each.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Unprepared {
-    /// Left because of an error, which the user is warned of.
+    /// Files left because of an error. The user is warned of them.
     problems: Vec<String>,
-    /// Left by decision, which is printed with more detail only.
+    /// Files left by decision. They are printed only with more detail.
     left: Vec<String>,
-    /// Other notes, which are printed with more detail only.
+    /// Other notes. They are printed only with more detail.
     notes: Vec<String>,
-    /// Notes that are always printed and do not prevent the run, even with --strict.
+    /// Notes that are always printed. They do not prevent the run, even with --strict.
     hints: Vec<String>,
 }
 
@@ -284,8 +284,8 @@ fn decide(
     })
 }
 
-/// Whether executing the program changes the user, group or capabilities. Such a program runs as if
-/// it were called directly: no namespace may change what its powers mean.
+/// Whether executing the program changes the user, group or capabilities. Such a program runs as
+/// if it were called directly, because a namespace could change what its capabilities permit.
 fn changes_user(program: &Path) -> bool {
     let guards = open_regular(program).and_then(|file| Guard::of(&file));
     guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))

@@ -21,7 +21,7 @@ use crate::run::room::Room;
 use crate::vouch::Voucher;
 use crate::warm::{Climb, Ground, warm};
 
-/// A new number makes entries of older rewriters unused.
+/// The number of the format. A new number makes the entries of older rewriters unused.
 const FORMAT: u32 = 2;
 
 /// The treatment of a file, weakest first.
@@ -42,14 +42,14 @@ pub(crate) enum Action {
     Fix,
 }
 
-/// Why a file is left.
+/// The reason why a file is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reason {
     /// Its text holds no window, even after a fix.
     Small,
-    /// Its text can be reached only in a copy, but no copy may replace the file: other users may
-    /// write it, or it changes the user or has capabilities.
+    /// Its text can be reached only in a copy, but no copy may replace the file. Other users may
+    /// write the file, or it changes the user or has capabilities.
     Irreplaceable,
     /// A fixed copy could be reached, but something checks the bytes of the file at each use.
     Vouched,
@@ -157,7 +157,7 @@ pub(crate) struct Policy {
 impl Step {
     /// Decides about the file at `path`.
     pub(crate) fn of(path: &Path, ground: &Ground, policy: Policy) -> Result<Step, Failure> {
-        // The mount covers the file itself, whatever links lead to it.
+        // The mount covers the file itself, so links that lead to it are resolved.
         let path = std::fs::canonicalize(path).map_err(|error| Failure::io(path, &error))?;
         let program = Program::open(&path)?;
         program.may_run_here()?;
@@ -251,14 +251,14 @@ impl Step {
         self.find(stores, &copy_recipe()).is_some()
     }
 
-    /// Warms the file itself. Returns whether all of it is warm afterwards; fails only if it cannot
-    /// be read.
+    /// Warms the file itself. Returns whether all of it is warm afterwards. Fails only if the file
+    /// cannot be read.
     pub(crate) fn warm(&self, ground: &Ground) -> Result<bool, Failure> {
         Ok(warm(&self.program, ground, Climb::in_place())?.is_warm())
     }
 
-    /// The warmed copy that takes its place, from the first of `stores` that has it; otherwise the
-    /// last store makes it. Also returns whether all of it is warm.
+    /// The warmed copy that takes its place. It comes from the first of `stores` that has it. If
+    /// none has it, the last store makes it. Also returns whether all of it is warm.
     pub(crate) fn stand_in(
         &self,
         stores: &[Store],
@@ -280,8 +280,8 @@ impl Step {
         Ok((entry, warmed.is_warm()))
     }
 
-    /// The entry that a recipe made of the file. An untrusted entry counts as missing, except where
-    /// a new one is to be made.
+    /// The entry that a recipe made of the file. An untrusted entry counts as missing, except if a
+    /// new one is to be made.
     fn find(&self, stores: &[Store], recipe: &str) -> Option<Entry> {
         let original = self.original().ok()?;
         let mut found = stores.iter().map(|store| store.find(original, recipe));
@@ -339,7 +339,7 @@ fn copy_recipe() -> String {
     format!("copy-{FORMAT}")
 }
 
-/// Whether no signature or capability is tied to the file itself, which a copy would lack.
+/// Whether no signature or capability is tied to the file itself. A copy would lack it.
 fn unguarded(program: &Program) -> bool {
     let harmless = |guard: &Guard| matches!(guard, Guard::Immutable | Guard::AppendOnly);
     Guard::of(&program.file).is_ok_and(|guards| guards.iter().all(harmless))

@@ -1,8 +1,9 @@
-//! Finds the programs that a shell script replaces itself by with `exec`, as far as the script
-//! shows.
+//! Finds the programs that a shell script replaces itself by with `exec`, as far as the text of
+//! the script shows them.
 //!
-//! A variable has every value that the script assigns in a form that is known without running it,
-//! and its value in the environment. The result is a guess, of which only existing programs are
+//! The values of a variable are those that the script assigns in a form that is known without
+//! running it, and its value in the environment. The result is a guess, and only existing programs
+//! in it are used. In the worst case, a program is prepared that does not run.
 //! used: at worst, one is prepared that does not run.
 
 use std::collections::HashMap;
@@ -12,8 +13,8 @@ use std::path::Path;
 const MOST: usize = 64;
 /// How many values of a word are followed.
 const MAX_VALUES: usize = 32;
-/// A value that is longer, in bytes, is no path (PATH_MAX). Without a bound, a variable that is
-/// given itself twice in each of 40 lines takes all memory.
+/// A value longer than this, in bytes, is no path (PATH_MAX). Without this limit, a script of 40
+/// lines in which each variable holds the previous one twice would take all memory.
 const MAX_LENGTH: usize = 4096;
 /// Words after which the shell reads a new command.
 const KEYWORDS: [&str; 9] = [
