@@ -29,14 +29,14 @@ sh          sh      sh4-linux-gnu         sdk7786_defconfig'
 linux=$("$kernel/build.sh" tree | tail -n 1)
 build=$(dirname "$linux")/build
 
-# C files of the kernel that take the locks, go through the trees or know the fields, other than in
+# C files of the kernel that take the locks, walk the trees or use the fields, outside
 # comments. Btrfs has locks of its own by these names.
 mapfile -t users < <(cd "$linux" && grep -rlE --include='*.c' --exclude-dir=tools \
     '\bi_mmap_[a-z_]+\(|\bi_mmap_root|\bi_mmap_shards?\b|\bmapping_rmap_tree_[a-z_]+\(|\bflush_dcache_mmap_(un)?lock' . |
     sed 's,^\./,,' | grep -v '^fs/btrfs/' | sort)
 
-# What make is asked for: of these folders it compiles what a configuration has, but a file that is
-# named it compiles in any. Some files are in folders of a thousand others.
+# Targets for make. In these folders it compiles the files of the configuration. It compiles a named
+# file in every configuration. Some files are named because their folders hold a thousand others.
 targets() { # ARCH CONFIGURATION
     echo mm/ fs/hugetlbfs/ fs/proc/ kernel/events/ drivers/dma-buf/ "arch/$1/mm/"
     echo fs/inode.o kernel/fork.o kernel/locking/rwsem.o
@@ -48,7 +48,7 @@ targets() { # ARCH CONFIGURATION
 
 compile() { # NAME ARCH TRIPLET CONFIG: the files that were compiled
     local objects=$build/compile-$1 log=$build/compile-$1.log user
-    # Warnings are errors, but what the kernel itself says is missing of an architecture (sh).
+    # Warnings are errors, except those by which the kernel names what an architecture lacks (sh).
     local make=(make -s -C "$linux" O="$objects" ARCH="$2" CROSS_COMPILE="$3-" KCFLAGS=-Wno-error=cpp)
     mkdir -p "$objects"
     {

@@ -3,10 +3,10 @@
  * What starting processes and walking the mappings of a file cost. Prints
  * records, one line of JSON each, times in nanoseconds.
  *
- *	measure crowd PROCESSES		start as many that wait, as every system has them
- *	measure storm WORKERS STARTS	as many shells at once, each starts STARTS programs
+ *	measure crowd PROCESSES		start PROCESSES that wait, as on every system
+ *	measure storm WORKERS STARTS	run WORKERS shells at once; each starts STARTS programs
  *	measure walk LIBRARY		walk over its text, truncate it, punch holes in it;
- *					who executes it must not run any more
+ *					its users must have ended
  */
 
 #define _GNU_SOURCE
@@ -137,7 +137,7 @@ static int compare(const void *a, const void *b)
 	return (*one > *other) - (*one < *other);
 }
 
-/* The median: a commit of the journal costs more than all of them. */
+/* The median, because one commit of the journal costs more than all the others. */
 static void truncate_end(int library, off_t size)
 {
 	long long took[TRUNCATIONS];
@@ -167,7 +167,7 @@ static void punch_text(int library, long pages)
 	record("hole punch", pages, since);
 }
 
-/* What the crowd has mapped of the second half is in every process. */
+/* Every process of the crowd maps part of the second half. */
 static void truncate_text(int library, off_t size)
 {
 	const long long since = now();

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Boots kernels without and with the sets trips and rmap, and records what starting programs and walking
-# the mappings of libc costs in each: docs/rmap.jsonl, of which `make docs-rmap` makes docs/rmap.md.
+# the mappings of libc costs in each, in docs/rmap.jsonl. `make docs-rmap` makes docs/rmap.md from it.
 #
-#   kernel/rmap/lab/measure.sh all                 every kernel and every part, built if need be
-#   kernel/rmap/lab/measure.sh storm WITHOUT WITH  which trips to the locks meet others, in storms
-#   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks and what they hold them for
+#   kernel/rmap/lab/measure.sh all                 every part with every kernel; builds missing kernels
+#   kernel/rmap/lab/measure.sh storm WITHOUT WITH  trips to the locks that meet others, in storms
+#   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks, and how long they hold them
 #   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
-#   kernel/rmap/lab/measure.sh memory SIDE IMAGE   what a file and a process take more
+#   kernel/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
 #   kernel/rmap/lab/measure.sh race SIDE IMAGE     collapsing a file that holes are punched into
-#   kernel/rmap/lab/measure.sh stress SECONDS IMAGE the stress, if nothing is reported
-#   kernel/rmap/lab/measure.sh service TREE        what a trip takes on this machine
-#   kernel/rmap/lab/measure.sh off                 what is not the same with the option off
-#   kernel/rmap/lab/measure.sh compiled            what was compiled for other architectures
+#   kernel/rmap/lab/measure.sh stress SECONDS IMAGE the stress; recorded if the kernel reports nothing
+#   kernel/rmap/lab/measure.sh service TREE        how long a trip takes on this machine
+#   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
+#   kernel/rmap/lab/measure.sh compiled            the files that compile for other architectures
 #
 # SIDE is "without", "off" (both sets, the option of rmap off), "one-tree" (on, but with SHARDS=1) or
-# "with"; storms have the images of the first and the last, and take all three in turn, since what the
-# machine does beside them moves the figures. SHARDS is how many a file gets, CPUS are the guests of
-# storms. What guests print goes to IMAGE.console too. storm and trips want LOCK_STAT; count wants none,
-# since locks that are watched cost many times as much.
+# "with". storm takes the images of "without" and "with", and runs "without", "one-tree" and "with" in
+# turn, because other work of the machine moves the figures. SHARDS is the number of shards of a file,
+# CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm and
+# trips need LOCK_STAT. count needs a kernel without it: LOCK_STAT makes locks cost many times as much.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -111,7 +111,7 @@ stress() { # SECONDS IMAGE; the guest may be paused for as long as it runs
                 steps: table("step"), audit: table("audit"), end: table("end audit"), vmstat: table("vmstat")}'
 }
 
-service() { # TREE; over some minutes, since a hypervisor moves the two processors nearer and apart
+service() { # TREE; for some minutes, because a hypervisor moves the two processors
     for _ in {1..30}; do
         "$here/../model/build.sh" "$1" bench
         sleep 10

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Off means the code of a kernel without the set: compares the two, instruction by instruction.
+# With the option off, the code must be that of a kernel without the set. Compares the instructions.
 #
 #   kernel/rmap/lab/off.sh
 #
@@ -13,8 +13,8 @@ kernel=$here/../..
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# One line a function: its name and what it does. Where things were put is not what is done: addresses
-# go, and so do offsets into sections, which also move where strings are merged, and what fills the room
+# One line a function: its name and its instructions. Addresses are removed, because they depend on the
+# layout only. So are offsets into sections, which also move where strings are merged, and the padding
 # before the next function.
 functions() { # OBJECT
     objdump -dr --no-show-raw-insn "$1" | awk '

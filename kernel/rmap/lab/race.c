@@ -6,7 +6,7 @@
  *	race SECONDS FILE
  *
  * Prints as JSON how often both were done, and whether they halted: whether
- * nothing was done for 20 seconds. Linux 7.3 then waits for ever (kernel/collapse).
+ * nothing was done for 20 seconds. Linux 7.3 deadlocks (kernel/collapse).
  */
 
 #define _GNU_SOURCE
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 			collapse(fd);
 	}
 	watch(atoi(argv[1]));
-	/* Who waits for ever does not die either. */
+	/* Deadlocked processes cannot be killed. */
 	for (i = 0; i <= PUNCHERS; i++)
 		kill(pids[i], SIGKILL);
 	return 0;

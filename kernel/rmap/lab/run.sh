@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots a kernel under QEMU, and runs in it what the first lines of lab/init name.
+# Boots a kernel under QEMU, and runs the parts that the first lines of lab/init list.
 #
 #   kernel/rmap/lab/run.sh IMAGE CPUS SECONDS ARGUMENT…
 #
@@ -29,14 +29,14 @@ cp /$libraries/lib{c,m}.so.6 "$disk/$libraries"
 cp "${BUSYBOX:-$here/../../../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
 ln -s busybox "$root/bin/sh"
 install "$here/init" "$root/init"
-# Where break points go: in what every process start runs, and in what few do.
+# Break points go into functions that every process start runs, and into functions that few run.
 readelf -W --dyn-syms "$disk/$libraries/libc.so.6" | sed -E 's/@.*//' |
     awk -v file="/disk/$libraries/libc.so.6" '$8 ~ /^(exit|execve|malloc|dlopen)$/ && !seen[$8]++ {
         printf "p:rmap/%s %s:0x%s\n", $8, file, $2 }' > "$root/probes"
 mke2fs -q -t ext4 -d "$disk" "$work/disk.img" 64m
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$work/initrd"
 
-# Guests may be paused, and share their processors: late is not stuck.
+# Guests may be paused, and share their processors. So a late task is not a stuck one.
 timeout "$seconds" qemu-system-x86_64 -M pc "${time[@]}" -cpu max -m 2G \
     -smp "$cpus" -nodefaults -no-reboot -display none -serial stdio -kernel "$image" -initrd "$work/initrd" \
     -drive "file=$work/disk.img,format=raw,if=virtio,cache=unsafe" \

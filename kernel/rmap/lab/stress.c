@@ -11,7 +11,7 @@
  * shard of a file.
  *
  * Prints how often each step ran. It fails only where a step that must work
- * did not: what goes wrong in the kernel, the kernel reports.
+ * did not. Defects of the kernel are in the reports of the kernel.
  */
 
 #define _GNU_SOURCE
@@ -52,7 +52,7 @@ static char library[] = "libm.so.6";
 #define RECLAIM_1	"/sys/devices/system/node/node1/reclaim"
 #define PROBES		"/sys/kernel/tracing/events/rmap/enable"
 
-/* What a kernel must have for the steps to do what they say. */
+/* Files that a kernel must have for the steps to work. */
 static const char * const controls[] = {
 	DROP_CACHES, COMPACT, RECLAIM_0, RECLAIM_1, PROBES,
 };
@@ -62,7 +62,7 @@ enum { PROBE, PRESSURE, NR_ALONE };
 static int files[MAX_FILES];	/* the same descriptors in every process, from FIRST_FILE */
 static int nr_files;
 static unsigned long *ran;	/* shared: how often each step ran */
-static int *alone;		/* shared: who does what one worker at a time may do */
+static int *alone;		/* shared: the worker of steps that one at a time may do */
 static int *over;		/* shared: workers come to their end */
 static char *map;		/* this worker's executable mapping */
 static int map_file;
@@ -79,7 +79,7 @@ static unsigned int draw(unsigned int below)
 	return random() % below;
 }
 
-/* Truncation makes mapped pages go: SIGBUS is part of the game. */
+/* Truncation removes mapped pages, so SIGBUS is expected. */
 static void on_bus(int signal)
 {
 	siglongjmp(bus, signal);
@@ -234,7 +234,7 @@ static void step_write(void)
 {
 	static const char page[PAGE] = "text";
 
-	/* A full file system is as good: the pages are read. */
+	/* A full file system is no failure: the pages are read. */
 	if (pwrite(files[draw(nr_files)], page, PAGE, PAGE * draw(1024)) < 0 &&
 	    errno != ENOSPC)
 		die("pwrite");
@@ -277,7 +277,7 @@ static void step_probe(void)
 	__atomic_store_n(&alone[PROBE], 0, __ATOMIC_RELEASE);
 }
 
-/* All pages of this worker, those that others map too, to the other node. */
+/* Move all pages of this worker, also those that others map, to the other node. */
 static void step_migrate(void)
 {
 	unsigned long from = 1 + draw(2), to = 3 - from;
@@ -286,7 +286,7 @@ static void step_migrate(void)
 		die("migrate_pages");
 }
 
-/* Private pages in a mapping of a file, all of them equal: food for KSM. */
+/* Private pages in a mapping of a file, all of them equal, for KSM to merge. */
 static void step_merge(void)
 {
 	static char *food;
@@ -348,7 +348,7 @@ static const struct {
 
 #define NR_STEPS (sizeof(steps) / sizeof(steps[0]))
 
-/* Keep a page of every file: with all workers that is a crowd, which splits it. */
+/* Keep a page of every file: all workers together crowd the file, and it is split. */
 static void join_crowd(void)
 {
 	int i;
@@ -411,7 +411,7 @@ static void start_worker(int number)
 	die("exec of a worker");
 }
 
-/* What the kernel finds when it looks at every process and every file. */
+/* Print the audit of the kernel: it looks at every process and every file. */
 static void print_audit(void)
 {
 	FILE *audit = fopen("/sys/kernel/debug/i_mmap_audit", "r");

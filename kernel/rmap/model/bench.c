@@ -3,13 +3,13 @@
  * How long one trip to the lock of a file takes on this machine: the kernel's
  * own mm/i_mmap.c and mm/interval_tree.c, with the rwsems of pthreads, on the
  * processors 0 and 1. Prints one line of JSON, in nanoseconds: medians of ROUNDS.
- * Of a guest of a hypervisor the two may be threads of one core at one time, and
+ * In a guest of a hypervisor, the two may be threads of one core at one time and
  * far apart at another.
  *
  *	tree		one change of a tree that holds the segments of a crowd
- *	lock		taking and giving back the lock, nobody else being there
- *	lock_transfer	what the lock takes more when another processor had it last
- *	tree_transfer	what a change takes more when another made the last one
+ *	lock		taking and releasing the lock, without contention
+ *	lock_transfer	added time of the lock if another processor had it last
+ *	tree_transfer	added time of a change if another made the last one
  */
 
 #include <sched.h>

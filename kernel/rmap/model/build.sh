@@ -7,7 +7,7 @@
 #   kernel/rmap/model/build.sh TREE bench
 #
 # The test runs once plain, with a thread that polls mapping_mapped() without a lock; once under
-# ThreadSanitizer, without that thread, whose race is meant.
+# ThreadSanitizer, without that thread, whose race is intended.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

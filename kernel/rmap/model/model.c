@@ -101,7 +101,7 @@ static void unlink_process(struct process *p)
 	i_mmap_unlock_write(mapping, &p->mm);
 }
 
-/* Out of the tree, another place in the file, back: what a VMA split does. */
+/* Unlink, move in the file, link again, as a VMA split does. */
 static void move_segment(struct process *p)
 {
 	struct address_space *mapping = &inode.i_data;
@@ -218,7 +218,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* No lock at all: the file is mapped throughout, and must look so. */
+/* Takes no lock. The file is always mapped, and must look mapped. */
 static int done;
 
 static void *poll_mapped(void *unused)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What mm/i_mmap.c and mm/interval_tree.c need of the kernel, on pthreads.
+ * The parts of the kernel that mm/i_mmap.c and mm/interval_tree.c use, on pthreads.
  * Force-included; the headers that they name are empty here.
  */
 #ifndef SHIM_H
