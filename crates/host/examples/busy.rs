@@ -1,6 +1,6 @@
-//! A program to test promotion on. In every thread, it sleeps, polls, waits, takes signals, forks
-//! and computes, checks every answer of the kernel and of its own text, and prints any error. It
-//! runs until its standard input ends.
+//! A program for tests of promotion. In every thread, it sleeps, polls, waits, takes signals,
+//! forks and computes. It checks every answer of the kernel and of its own text, and prints any
+//! error. It runs until its standard input ends.
 //!
 //! `busy THREADS [seccomp|sealed|abandoned]` prints `ready`. For every line of input, it prints `ok
 //! ROUNDS` once all threads have done a full round since. At the end it prints `done ROUNDS`. After
@@ -23,7 +23,7 @@ const STRIDE: usize = 128;
 /// Bytes of generated text.
 const LEN: usize = FUNCTIONS * STRIDE;
 
-// Function k returns its argument plus k.
+// Function k returns the sum of its argument and k.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .text.busy, \"ax\", @progbits",
@@ -63,7 +63,7 @@ unsafe extern "C" {
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
-/// The stopping process may be killed before it restarts interrupted calls.
+/// Whether the stopping process may be killed before it restarts interrupted calls.
 static ABANDONED: AtomicBool = AtomicBool::new(false);
 static WRONG: AtomicBool = AtomicBool::new(false);
 /// Signals sent and taken.
@@ -102,7 +102,7 @@ fn compute(round: u64) {
 }
 
 fn spin() {
-    // Long enough that a round takes a moment, all of it in user mode.
+    // The loop is long enough that a round takes a moment, which passes in user mode.
     (0..200).for_each(compute);
 }
 
@@ -112,7 +112,7 @@ const NAP: libc::timespec = libc::timespec {
 };
 const NAP_MS: u128 = 20;
 
-/// Waits for nothing until the time is up. It must take that long, and never be interrupted.
+/// Waits until the time is up. The wait must last that long and must never be interrupted.
 fn waits(what: &str, mut wait: impl FnMut() -> c_int) {
     let start = Instant::now();
     check(wait() == 0, what);
@@ -245,7 +245,8 @@ fn signals() {
     }
 }
 
-/// A stream of signals arrives while the thread sleeps; it then sleeps for the remaining time.
+/// Receives a stream of signals while the thread sleeps. After each signal the thread sleeps for
+/// the remaining time.
 fn signalled_sleep(handle: &AtomicU64) {
     // SAFETY: plain calls on live locals.
     unsafe { handle.store(libc::pthread_self() as u64, Ordering::Release) };
@@ -284,20 +285,20 @@ fn send_to(handle: &AtomicU64) {
 }
 
 extern "C" fn nap_and_end(_argument: *mut c_void) -> c_int {
-    // SAFETY: a call that uses only constant memory, and then the end.
+    // SAFETY: one call that uses only constant memory, followed by the end of the process.
     unsafe {
         libc::nanosleep(&NAP, null_mut());
         libc::_exit(7)
     }
 }
 
-/// A child that sleeps and ends. It is either a copy, or shares the memory while its parent waits
-/// in uninterruptible sleep, as with vfork.
+/// Creates a child that sleeps and ends. The child is either a copy, or it shares the memory while
+/// its parent waits in uninterruptible sleep, as with vfork.
 fn forks(with_vfork: bool) {
     let mut stack = vec![0u64; 4096];
     let top = stack.as_mut_ptr_range().end.cast();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: the child has a stack of its own and does nothing but sleep and end.
+    // SAFETY: the child has its own stack. It only sleeps and ends.
     unsafe {
         let child = match with_vfork {
             true => libc::clone(nap_and_end, top, flags, null_mut()),

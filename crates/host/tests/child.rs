@@ -1,4 +1,4 @@
-//! Work in a child process. It is one test, since the caller must have one thread only.
+//! Work in a child process. It is one test, since the caller must have only one thread.
 
 #![allow(
     clippy::panic,

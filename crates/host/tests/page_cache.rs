@@ -1,4 +1,5 @@
-//! The page cache under this machine's kernel. Abilities that the kernel lacks are printed.
+//! The page cache under the kernel of this machine. The tests print which features the kernel
+//! lacks.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +12,8 @@ use hugetext_leaf::{Leaf, Span, Topic, rule};
 
 const WINDOWS: u64 = 4;
 
-/// A file of whole windows on the filesystem of the build directory, with its leaf; `None` if the
-/// kernel or filesystem cannot hold folios of that order.
+/// A file of whole windows on the filesystem of the build directory, with its leaf. `None` if the
+/// kernel or the filesystem cannot hold folios of that order.
 fn file_of_windows(test: &str) -> Option<(File, Leaf)> {
     let machine = Machine::this();
     let directory = env!("CARGO_TARGET_TMPDIR");
@@ -52,7 +53,7 @@ fn every_rung_is_seen_in_the_state() {
         "{small:?}"
     );
 
-    // Our own mapping pins the pages: the rung must fail and report it.
+    // The mapping of this process pins the pages. The rung must fail and report that.
     windows.reread(&small).unwrap();
     assert_eq!(windows.state().unwrap(), small);
     drop(held);
@@ -68,7 +69,7 @@ fn every_rung_is_seen_in_the_state() {
 fn names_the_process_that_pins_a_file() {
     let file = File::open("/proc/self/exe").unwrap();
     assert_eq!(holders(&file).unwrap(), []);
-    // `cat` waits for the end of its input, which comes when the pipe is dropped.
+    // `cat` waits for the end of its input. The input ends when the pipe is dropped.
     let mut child = Command::new("cat")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())

@@ -62,7 +62,7 @@ fn get(store: &Store, path: &Path) -> Option<Entry> {
     find(store, path).unwrap()
 }
 
-/// A directory that everybody can go through, as those of programs.
+/// A directory that everybody can search, as directories of programs are.
 fn open_directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     set_mode(directory.path(), 0o755);
@@ -95,7 +95,7 @@ fn an_entry_has_the_rights_of_its_original_and_is_found_again() {
 
 #[test]
 fn an_entry_carries_the_security_label_of_its_original() {
-    // Where the page cache of programs is, rather than on a tmpfs, which may lack labels.
+    // The directory is where the page cache of programs is. A tmpfs may lack labels.
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let path = original(directory.path(), "program", b"text");
@@ -110,7 +110,7 @@ fn an_entry_carries_the_security_label_of_its_original() {
         "system_u:object_r:bin_t:s0\0",
         "system_u:object_r:ssh_exec_t:s0\0",
     ] {
-        // As root and without SELinux; with it, its policy says who may.
+        // This needs root and no SELinux. With SELinux, its policy decides who may set labels.
         let flags = rustix::fs::XattrFlags::empty();
         let set = rustix::fs::setxattr(&path, "security.selinux", context.as_bytes(), flags);
         if let Err(error) = set {
@@ -191,7 +191,7 @@ fn the_least_recently_used_entries_go_first() {
     assert_eq!(get(&store, &paths[1]), None);
     assert_eq!(get(&store, &paths[2]).as_ref(), Some(&entries[2]));
 
-    // The last lookup was a use, so the first entry is now the oldest, and has to make room.
+    // The last lookup was a use, so the first entry is now the oldest and is removed to make room.
     store.set_limit(sizes * 2 / 3 + 8192).unwrap();
     put(&store, &paths[1]).unwrap();
     assert_eq!(get(&store, &paths[0]), None);
@@ -272,7 +272,7 @@ fn a_copy_is_the_stores_and_nobodys_to_write() {
     let path = original(directory.path(), "program", b"text");
     let own = fs::metadata(&path).unwrap().uid();
     if own != 0 {
-        println!("skipped: to give a file away takes root");
+        println!("skipped: only root can change the owner of a file");
         return;
     }
     std::os::unix::fs::chown(&path, Some(12345), Some(12346)).unwrap();
@@ -297,7 +297,7 @@ fn what_lies_behind_a_closed_door_stays_there() {
     assert!(entry.path.starts_with(&private), "{}", entry.path.display());
     assert_eq!(fs::metadata(&private).unwrap().mode() & 0o777, 0o700);
     assert_eq!(get(&store, &path), Some(entry.clone()));
-    // All the upkeep reaches it.
+    // All upkeep of the store reaches the entry.
     assert_eq!(store.entries().unwrap().len(), 1);
     assert!(store.verify().unwrap().is_empty());
     store.collect(u64::MAX).unwrap();

@@ -1,5 +1,6 @@
-//! How fast the command itself is: its start against that of a program that does nothing, a scan
-//! against a loop of `readelf -lW` over the same files, and `warm` on a program that is warm already. Prints Markdown; `make bench` keeps it in docs/.
+//! The speed of the command itself. Its start is compared with that of an empty program, a scan
+//! with a loop of `readelf -lW` over the same files. `warm` is timed on a program that is warm
+//! already. Prints Markdown, which `make bench` keeps in docs/.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +33,7 @@ fn main() {
     warm();
 }
 
-/// What those wait for who only check one file.
+/// The time that a user waits who checks one file.
 fn start() {
     let directory = tempfile::tempdir().unwrap();
     let (source, empty) = (
@@ -100,7 +101,7 @@ fn start_row(name: &str, runs: &[Usage], empty: &[Usage]) {
 
 fn scan(root: &str) {
     let files = elf_files(root);
-    // One shell starts every readelf, as a user's loop would.
+    // One shell starts every readelf, as in a user's loop.
     let list = tempfile::NamedTempFile::new().unwrap();
     let lines: Vec<&str> = files.iter().filter_map(|file| file.to_str()).collect();
     std::fs::write(list.path(), lines.join("\n")).unwrap();
@@ -112,14 +113,15 @@ fn scan(root: &str) {
     for round in 0..=SCAN_ROUNDS {
         let a = quiet(Command::new("sh").args(["-c", script]).arg(list.path()));
         let b = quiet(hugetext().args(["check", "--json", "--recursive", root]));
-        // Naming a kernel leaves out the look at the page cache, which a scan does not take either.
+        // With a named kernel, the command does not inspect the page cache. A scan does not
+        // inspect it either.
         let kernel = Machine::this().kernel.unwrap().to_string();
         let c = quiet(
             hugetext()
                 .args(["check", "--json", "--kernel", &kernel])
                 .args(&files),
         );
-        // The first round only brings the headers into the page cache.
+        // The first round only reads the headers into the page cache.
         if round > 0 {
             readelf.push(a);
             check.push(b);
@@ -203,7 +205,7 @@ fn row(name: &str, runs: &[Usage], reference: &[Usage]) {
     println!("| {name} | {wall:.2} s | {rss} MiB | {middle:.1} ({low:.1} to {high:.1}) |");
 }
 
-/// Least, median and greatest.
+/// The minimum, the median and the maximum.
 fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     (

@@ -1,5 +1,5 @@
-//! The command in a root directory of its own, as image builds, sbuild, schroot and mock have it: the
-//! root is a directory, not a mount, and /proc and /sys may be missing.
+//! The command in its own root directory, as in image builds, sbuild, schroot and mock. The root
+//! is a directory and not a mount point, and /proc and /sys may be missing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,10 +12,11 @@ use serde_json::Value;
 
 const HUGETEXT: &str = env!("CARGO_BIN_EXE_hugetext");
 
-/// A root directory that holds the command, its libraries, and a copy of the command to look at.
+/// A root directory with the command, its libraries, and a copy of the command as the file to
+/// check.
 struct Root(tempfile::TempDir);
 
-/// What is mounted in the root.
+/// The filesystems that are mounted in the root.
 #[derive(Clone, Copy)]
 enum Mounted {
     Nothing,
@@ -24,7 +25,7 @@ enum Mounted {
 }
 
 impl Root {
-    /// `None`, with a printed reason, where no root can be entered.
+    /// `None`, with the reason printed, if no root can be entered.
     fn new() -> Option<Root> {
         let root = Root(tempfile::tempdir().unwrap());
         for directory in ["bin", "proc", "sys", "tmp"] {
@@ -50,7 +51,8 @@ impl Root {
         self.0.path().join(inside)
     }
 
-    /// Runs the command with this as its root and no environment; mounts are in a namespace of its own.
+    /// Runs the command with this as its root and with an empty environment. Its mounts are in a
+    /// separate namespace.
     fn run(&self, mounted: Mounted, arguments: &[&str]) -> Output {
         let script = match mounted {
             Mounted::Nothing => r#"exec chroot "$0" /bin/hugetext "$@""#,
@@ -63,7 +65,7 @@ impl Root {
             }
         };
         let mut unshare = Command::new("unshare");
-        // A user becomes root of a namespace, which nobody in a chroot may make.
+        // A user becomes root of a user namespace. In a chroot, no process may create one.
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
             unshare.arg("--map-root-user");
         }
@@ -83,7 +85,7 @@ impl Root {
     }
 }
 
-/// The files that the dynamic loader maps for `program`; none for a static one.
+/// The files that the dynamic loader maps for `program`. A static program has none.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let listed = Command::new("ldd").arg(program).output().unwrap();
     String::from_utf8(listed.stdout)

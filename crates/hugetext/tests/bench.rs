@@ -1,4 +1,4 @@
-//! Benchmarks as a user runs them: small, for what they say and not for what they measure.
+//! Benchmarks as a user runs them. They are small: the tests check the reports, not the figures.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The benchmarks of a report; `None`, with the reason printed, where the machine's answer is no.
+/// The benchmarks of a report. `None`, with the reason printed, if this machine cannot run them.
 fn benchmarks(arguments: &[&str]) -> Option<Vec<Value>> {
     let output = bench(arguments);
     let said = stderr(&output);
@@ -42,7 +42,7 @@ fn measure<'b>(benchmark: &'b Value, name: &str) -> &'b Vec<Value> {
     measure.unwrap()["values"].as_array().unwrap()
 }
 
-/// A copy of the compiler proper: a program with windows that nobody else runs.
+/// A copy of the compiler proper: a program with windows that no other process runs.
 fn program() -> Option<(TempDir, PathBuf)> {
     let asked = Command::new("cc").arg("-print-prog-name=cc1").output();
     let name = asked.map(|output| String::from_utf8(output.stdout).unwrap());
@@ -52,7 +52,8 @@ fn program() -> Option<(TempDir, PathBuf)> {
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("program");
-    // By another process: a child that another test forks would inherit the open file (ETXTBSY).
+    // Another process copies the file. Otherwise a child that another test forks would inherit the
+    // open file (ETXTBSY).
     let mut copy = Command::new("cp");
     let copied = copy.arg(compiler.trim_end()).arg(&path).status();
     assert!(copied.unwrap().success());
@@ -116,7 +117,8 @@ fn a_copy_that_stands_in_is_run_by_whoever_starts_the_program() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
-/// Whether the process has a handler for SIGINT, from its mask of caught signals (proc(5)).
+/// Whether the process has a handler for SIGINT, according to its mask of caught signals
+/// (proc(5)).
 fn catches_interrupts(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -136,7 +138,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
         "/dev/null",
         "/dev/null",
     ];
-    // Copies take a mount namespace, which a user in a chroot may not make.
+    // Copies need a mount namespace, which a user in a chroot may not create.
     let once = ["exec", "--json", "--rounds", "1", "--per-round", "1"];
     let Some(measured) = benchmarks(&[&once[..], &compile].concat()) else {
         return;
@@ -157,8 +159,9 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Unless it has ended because this machine cannot do it, its files are there; and it heeds the
-        // signal, which whoever runs the tests may have left ignored.
+        // The loop waits until the benchmark catches the signal and its files exist, or until the
+        // benchmark has ended because this machine cannot run it. The process that runs the tests
+        // may have left the signal ignored.
         while (!catches_interrupts(child.id())
             || named && fs::read_dir(place.path()).unwrap().count() == 0)
             && child.try_wait().unwrap().is_none()

@@ -19,8 +19,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Whether there is an emulator here. Without one the command says which packages are missing; any
-/// other reason is a defect.
+/// Whether this machine has an emulator. Without one, the command says which packages are missing.
+/// Any other reason is a defect.
 fn emulator() -> bool {
     let output = bench(&["--json", "--core", "zen4", "--", "true"]);
     if !output.status.success() {
@@ -31,8 +31,8 @@ fn emulator() -> bool {
     output.status.success()
 }
 
-/// The report without what differs from run to run: the time, what the processor counted, and the
-/// page cache of the moment, which neighbours change.
+/// The report without the parts that differ from run to run: the time, the counts of the
+/// processor, and the present page cache, which other programs change.
 fn stable(output: &Output) -> Value {
     let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
     for measured in ["run", "hardware"] {
@@ -47,7 +47,7 @@ fn stable(output: &Output) -> Value {
         not_today(&mut core["layouts"]);
     }
     for benchmark in report["benchmarks"].as_array_mut().unwrap() {
-        // The notes state what the processor counted.
+        // The notes contain counts of the processor.
         benchmark.as_object_mut().unwrap().remove("notes");
         let sides = benchmark["sides"].as_array_mut().unwrap();
         let today = sides.iter().position(|side| side["name"] == "today");
@@ -153,7 +153,7 @@ fn a_missing_emulator_is_named_with_its_package() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let line = stderr(&output);
-    // A static command has no plugin, so QEMU would not help it.
+    // A static command has no plugin, so QEMU would not help.
     let qemu = ["package qemu-user", "no QEMU plugin"];
     assert!(qemu.iter().any(|told| line.contains(told)), "{line}");
     assert!(line.contains("packages valgrind and gcc"), "{line}");

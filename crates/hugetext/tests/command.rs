@@ -1,4 +1,5 @@
-//! The command as a user meets it: real programs of this machine, and every file it must survive.
+//! The command as a user runs it: on real programs of this machine, and on files that it must
+//! survive.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,7 +36,7 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A big program of this machine: the compiler proper, else the newest rustc driver.
+/// A large program of this machine: the compiler proper, or else the newest rustc driver.
 fn big_program() -> Option<PathBuf> {
     let cc1 = Command::new("cc")
         .arg("-print-prog-name=cc1")
@@ -96,7 +97,7 @@ fn an_older_kernel_is_a_reason() {
     let file = &report["files"][0];
     if ["ext4", "xfs"].contains(&file["filesystem"].as_str().unwrap()) {
         assert_eq!(file["causes"][0]["cause"], "kernel", "{file}");
-        // No layout makes up for that.
+        // No layout can replace a kernel that lacks huge folios for the filesystem.
         assert_eq!(report["summary"]["after_fix"], 0, "{report}");
         let text = hugetext(&["check", "--kernel", "5.4", path(&own)]).stdout;
         assert!(!String::from_utf8(text).unwrap().contains("fix: "));
@@ -234,7 +235,8 @@ fn stat_shows_the_text_of_a_process_and_says_who_is_gone() {
 fn a_process_that_has_ended_is_said_to_have_no_text() {
     let mut ended = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
     let mut nothing = String::new();
-    // Its files are closed after its memory is gone.
+    // The kernel closes the files of a process after it has freed the memory. So the memory is
+    // gone when the pipe ends.
     let mut output = ended.stdout.take().unwrap();
     output.read_to_string(&mut nothing).unwrap();
     let pid = ended.id().to_string();
@@ -291,7 +293,8 @@ fn warm_brings_a_copy_of_a_big_program_into_huge_folios() {
         println!("skipped: {}", check["files"][0]["causes"]);
         return;
     }
-    // A running instance pins what it maps, and must be named; its text is replaced under it.
+    // A running instance pins the pages that it maps, and the report must name it. Its text is
+    // replaced while it runs.
     let mut running = Command::new(&copy)
         .args(["-quiet", "-o", "/dev/null"])
         .stdin(Stdio::piped())
@@ -300,7 +303,7 @@ fn warm_brings_a_copy_of_a_big_program_into_huge_folios() {
         .spawn()
         .unwrap();
     let before = fs::metadata(&copy).unwrap();
-    // Where memory is fragmented the kernel gives small folios for some windows, and makes room for
+    // If memory is fragmented, the kernel gives small folios for some windows, and makes room for
     // the next attempt.
     let warm = || json(&["warm", "--json", "--replace", path(&copy)])["files"][0].clone();
     let all_huge = |file: &Value| file["huge"] == file["windows"];

@@ -17,7 +17,7 @@ fn policy() -> toml::Table {
     text.parse().unwrap()
 }
 
-/// The crates of this machine's build, those of the workspace included.
+/// The crates of this machine's build, including those of the workspace.
 fn packages() -> Vec<Value> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(env!("CARGO"))
@@ -35,8 +35,8 @@ fn packages() -> Vec<Value> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// Whether an SPDX expression, or one of the older form `MIT/Apache-2.0`, can be met by licences
-/// that `allow` takes.
+/// Whether licences that `allow` accepts satisfy an SPDX expression or an expression of the older
+/// form `MIT/Apache-2.0`.
 fn permitted(expression: &str, allow: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression
         .replace('(', " ( ")
@@ -108,7 +108,7 @@ fn licences_and_sources_are_those_that_deny_toml_allows() {
     let allow = |licence: &str| licences.iter().any(|known| known.as_str() == Some(licence));
     let mut sources = BTreeSet::new();
     for package in packages() {
-        // Those of the workspace have no source.
+        // The crates of the workspace have no source.
         let Some(source) = package["source"].as_str() else {
             continue;
         };
@@ -124,7 +124,7 @@ fn licences_and_sources_are_those_that_deny_toml_allows() {
         );
         sources.insert(source.to_owned());
     }
-    // Cargo's own registry; a second one would be unknown.
+    // Cargo's own registry is the only known source. A second source would be unknown.
     assert_eq!(sources.len(), 1, "{sources:?}");
 }
 

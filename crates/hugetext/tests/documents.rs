@@ -1,4 +1,4 @@
-//! The documents lead where they say.
+//! The links in the documents lead to existing files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The documents of the top, docs/ and kernel/.
+/// The documents in the top directory, docs/ and kernel/.
 fn documents() -> Vec<PathBuf> {
     let directories = ["", "docs", "kernel", "kernel/rmap"];
     let entries = directories.map(|directory| fs::read_dir(root().join(directory)).unwrap());
@@ -22,7 +22,7 @@ fn documents() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The targets of the links in a document that lie in this repository.
+/// The targets in this repository of the links in a document.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1);
     let targets = targets.filter_map(|rest| rest.split([')', '#']).next());

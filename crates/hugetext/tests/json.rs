@@ -1,4 +1,4 @@
-//! The JSON of every subcommand, as a strict reader meets it.
+//! The JSON of every subcommand, read by a strict reader.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Any JSON in which no object has a key twice; most readers take the last of such a pair without a
-/// word. It is the keys of the document.
+/// Any JSON in which no object has a key twice. Most readers silently take the last value of such
+/// a key. The value holds the keys of the document.
 #[derive(Default)]
 struct Strict(HashSet<String>);
 
@@ -114,7 +114,7 @@ fn no_document_has_a_key_twice() {
     other.wait().unwrap();
     for (command, output) in commands.iter().zip(documents) {
         if output.stdout.is_empty() {
-            // What this machine cannot do, or lacks, such as ptrace and an emulator.
+            // This machine lacks what the subcommand needs, such as ptrace or an emulator.
             println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
             continue;
         }

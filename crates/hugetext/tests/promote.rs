@@ -16,13 +16,13 @@ impl Sleeper {
         Sleeper(Command::new("sleep").arg("1000").spawn().unwrap())
     }
 
-    /// The compiler proper, which has windows of text, waiting for more of its input; `None`, with
-    /// the reason printed, where there is none.
+    /// Starts the compiler proper, which has windows of text and waits for more of its input.
+    /// `None`, with the reason printed, if this machine has no compiler.
     fn compiler() -> Option<Sleeper> {
         Sleeper::compiler_by(&[])
     }
 
-    /// As [`Sleeper::compiler`], run by a command.
+    /// As [`Sleeper::compiler`], but another command starts the compiler.
     fn compiler_by(by: &[&str]) -> Option<Sleeper> {
         let asked = Command::new("cc").arg("-print-prog-name=cc1").output();
         let name = asked.map(|output| String::from_utf8(output.stdout).unwrap());
@@ -36,7 +36,7 @@ impl Sleeper {
         command.args(["-quiet", "-E", "-"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut compiler = Sleeper(command.spawn().unwrap());
-        // More than fits in a pipe: once it is written, the program is loaded and reads.
+        // The input is larger than a pipe. Once it is written, the program is loaded and reads.
         let input = compiler.0.stdin.as_mut().unwrap();
         input.write_all(&[b'\n'; 1 << 18]).unwrap();
         Some(compiler)
@@ -103,7 +103,7 @@ fn an_owner_who_is_not_root_maps_back_too() {
         "--regid=65534",
         "--clear-groups",
     ];
-    // A user is who is meant already.
+    // If the tests run as a plain user, no change of user is needed.
     let nobody = match std::fs::metadata("/proc/self").unwrap().uid() {
         0 => &nobody[..],
         _ => &[],
@@ -188,7 +188,7 @@ fn a_dry_run_tells_what_is_done_then() {
         return;
     };
     if dry["collapsed"] != done["collapsed"] || done["remapped"].as_array().unwrap().is_empty() {
-        println!("skipped: the kernel gives no pages just now, {done}");
+        println!("skipped: the kernel provides no huge pages at the moment, {done}");
         return;
     }
     for figure in ["remapped", "copied", "shared"] {
@@ -270,11 +270,11 @@ fn a_translated_program_is_a_no_with_the_reason() {
         return;
     };
     let valgrind = Sleeper(valgrind);
-    // It executes its tool of that architecture in place of itself.
+    // valgrind executes its tool for that architecture in place of itself.
     let exe = format!("/proc/{}/exe", valgrind.pid());
     let is_tool = || std::fs::read_link(&exe).is_ok_and(|exe| exe.starts_with("/usr/libexec"));
     if !(0..100_000).any(|_| is_tool()) {
-        println!("skipped: valgrind keeps its tools elsewhere");
+        println!("skipped: the tools of valgrind are in another directory");
         return;
     }
     let output = promote(&[&valgrind.pid()]);
@@ -303,7 +303,7 @@ fn a_traced_process_is_a_no_with_the_reason() {
         println!("skipped: no gdb");
         return;
     };
-    // Once the shell sleeps, the program is stopped under gdb.
+    // When the shell sleeps, the program is stopped under gdb.
     let children = || {
         let pid = gdb.id();
         let path = format!("/proc/{pid}/task/{pid}/children");
@@ -331,7 +331,7 @@ fn a_traced_process_is_a_no_with_the_reason() {
     let _ = gdb.kill();
     let _ = gdb.wait();
     let Some(output) = output else {
-        println!("skipped: gdb traces nothing here");
+        println!("skipped: gdb cannot trace a process here");
         return;
     };
     assert_eq!(output.status.code(), Some(1));

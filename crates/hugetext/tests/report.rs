@@ -20,7 +20,7 @@ fn path(path: &Path) -> &str {
 #[test]
 fn a_report_stands_alone_and_shows_every_subject() {
     let directory = tempfile::tempdir().unwrap();
-    // A name that would break out of the page if it were not escaped.
+    // The name would break the markup of the page if it were not escaped.
     let program = directory.path().join("<b>&\"program");
     fs::copy(env!("CARGO_BIN_EXE_hugetext"), &program).unwrap();
     let results = directory.path().join("results.json");

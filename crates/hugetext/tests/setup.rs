@@ -1,4 +1,4 @@
-//! What scripts/setup.sh tells a user of each distribution who lacks every package.
+//! The packages that scripts/setup.sh names to a user of each distribution who has none of them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs setup.sh where `managers` are the only package managers, and know no package as installed.
+/// Runs setup.sh with `managers` as the only package managers. They report no package as
+/// installed.
 fn setup(managers: &[&str], tasks: &[&str]) -> Output {
     let programs = tempfile::tempdir().unwrap();
     for tool in ["sh", "awk", "sort", "dirname", "id", "uname"] {
@@ -20,7 +21,8 @@ fn setup(managers: &[&str], tasks: &[&str]) -> Output {
         fs::set_permissions(&stub, Permissions::from_mode(0o755)).unwrap();
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup.sh");
-    // By a shell, so that a stub that is still open for writing elsewhere is not executed by us.
+    // A shell executes the stubs. This process does not, because a stub may still be open for
+    // writing elsewhere.
     Command::new("/bin/sh")
         .arg(script)
         .args(tasks)

@@ -146,7 +146,7 @@ fn futex() -> io::Result<Held> {
                 &raw const limit,
             )
         });
-        // Begun again after the word has changed, it has nothing to wait for.
+        // If the call is made again after the word has changed, it has nothing to wait for.
         if returned == -i64::from(libc::EAGAIN) && WORD.load(Ordering::Relaxed) == 1 {
             return 0;
         }

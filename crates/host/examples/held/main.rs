@@ -1,4 +1,4 @@
-//! A program to test promotion on: it waits in one blocking call, which a stop must not end.
+//! A program for tests of promotion. It waits in one blocking call, which a stop must not end.
 //!
 //! `held` lists its kinds of calls. `held KIND` prints `ready` and enters the call. When a line of
 //! input comes, it makes the call end normally; then it prints `ok`, or `wrong: WHAT`. If this
@@ -15,7 +15,8 @@ mod uring;
 
 use std::io;
 
-/// Bytes of text in addition to the program's own: four windows, of which three lie wholly inside.
+/// Bytes of text in addition to the program's own text: four windows, of which three lie
+/// completely inside.
 const LEN: usize = 8 << 20;
 
 std::arch::global_asm!(
@@ -31,9 +32,9 @@ unsafe extern "C" {
     static held_text: [u8; LEN];
 }
 
-/// A blocking call, with the action that ends it.
+/// A blocking call, and the action that ends it.
 struct Held {
-    /// Makes the call. Returns its result, an error as minus its number.
+    /// Makes the call. Returns its result. An error is returned as its negated number.
     call: Box<dyn FnOnce() -> i64>,
     /// The action of another thread that ends the call.
     release: Box<dyn FnOnce() + Send>,
@@ -55,7 +56,7 @@ impl Held {
     }
 }
 
-/// Prepares a kind of call; an error if this kernel lacks it.
+/// Prepares a kind of call. Returns an error if this kernel lacks it.
 type Prepare = fn() -> io::Result<Held>;
 
 /// The result of a system call.
@@ -117,6 +118,6 @@ fn main() {
         true => println!("ok"),
         false => println!("wrong: returned {returned}, not {}", held.expected),
     }
-    // A call that ended too early leaves no line to wait for; the process just ends.
+    // If the call ended too early, no line of input follows, and the process simply ends.
     drop(releaser);
 }

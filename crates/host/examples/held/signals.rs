@@ -69,7 +69,7 @@ fn handle() {
 }
 
 fn send() {
-    // SAFETY: to this process itself.
+    // SAFETY: the signal goes to this process itself.
     unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
 }
 
@@ -88,7 +88,7 @@ fn waiting(call: fn(*const libc::sigset_t) -> i32) -> io::Result<Held> {
 pub(crate) fn mask() {
     handle();
     block();
-    // SAFETY: without memory; the parent's end ends this process.
+    // SAFETY: the call uses no memory. The end of the parent ends this process.
     let epoll = unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::epoll_create1(0)

@@ -1,4 +1,4 @@
-//! io_uring: waiting for a completion while the kernel's own threads of the process do the work.
+//! io_uring: waits for a completion while the kernel's own threads of the process do the work.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -86,7 +86,7 @@ fn reading(setup: u32, flags: u8) -> io::Result<Held> {
         len: 8,
         rest: [0; 9],
     };
-    // SAFETY: the first of the entries, which the kernel has not been told of yet.
+    // SAFETY: the first entry, which has not been submitted to the kernel yet.
     unsafe { entries.cast::<Entry>().write(entry) };
     word(6).store(0, Ordering::Relaxed);
     word(1).store(1, Ordering::Release);

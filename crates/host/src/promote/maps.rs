@@ -218,7 +218,7 @@ mod tests {
             match query(&maps, map.addresses, &mut found) {
                 Ok(()) => assert_eq!(found, [map]),
                 Err(error) if is_unknown(&error) => {
-                    println!("skipped: {error}; PROCMAP_QUERY takes Linux 6.11");
+                    println!("skipped: {error}; PROCMAP_QUERY needs Linux 6.11");
                     return;
                 }
                 Err(error) => panic!("{error}"),

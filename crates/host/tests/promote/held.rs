@@ -1,4 +1,4 @@
-//! A program that waits in a call keeps waiting, however often it is stopped.
+//! A program that waits in a call continues to wait, however often it is stopped.
 
 use std::io::{BufRead, Write};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn kinds() -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-/// Promotes a program and maps it back; returns whether that is possible here.
+/// Promotes a program and maps it back. Returns whether that is possible here.
 fn there_and_back(target: &Target, leaf: Leaf, copies: &mut Copies) -> bool {
     let Some(outcome) = promote_all(target, leaf, copies) else {
         return false;
@@ -27,8 +27,8 @@ fn there_and_back(target: &Target, leaf: Leaf, copies: &mut Copies) -> bool {
     true
 }
 
-/// Waits until the first thread sleeps in a call. It sleeps for good after it has printed that it
-/// is ready.
+/// Waits until the first thread sleeps in a call. After the thread has printed that it is ready,
+/// it sleeps only in that call.
 fn wait_for_sleep(target: &Target) {
     let path = format!("/proc/{}/stat", target.pid());
     let begun = Instant::now();
@@ -61,7 +61,7 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
                 return;
             }
         }
-        // A program whose call was ended has exited, and does not read.
+        // A program whose call was ended has exited and does not read its input.
         let _ = writeln!(held.input.as_ref().unwrap());
         let said = held.line();
         if said != "ok\n" {
@@ -72,7 +72,7 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
 }
 
 /// A signal that arrives while epoll_pwait(2) permits it must end the wait. Otherwise the program
-/// sleeps on with a signal to handle.
+/// continues to sleep with a signal to handle.
 #[test]
 fn no_signal_is_slept_through() {
     let Some(leaf) = leaf() else { return };

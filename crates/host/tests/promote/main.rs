@@ -64,7 +64,7 @@ impl Busy {
         Target::open(self.child.id() as i32)
     }
 
-    /// Checks that every thread has done its rounds since, and found no error.
+    /// Checks that every thread has done a full round since the request and found no error.
     fn assert_well(&mut self) {
         writeln!(self.input.as_ref().unwrap()).unwrap();
         let line = self.line();
@@ -91,7 +91,7 @@ fn example(name: &str) -> PathBuf {
     own.ancestors().nth(2).unwrap().join("examples").join(name)
 }
 
-/// The leaf to promote to; prints the reason if this machine has none.
+/// The leaf to promote to. Prints the reason if this machine has none.
 fn leaf() -> Option<Leaf> {
     let leaf = Machine::this().pmd;
     if leaf.is_none_or(|leaf| leaf > Leaf::M2) {
@@ -105,7 +105,7 @@ fn plan(mappings: &Mappings, leaf: Leaf) -> Promotion {
     promotion(&mappings.vmas, leaf, Backend::RemapOnly, |_| None)
 }
 
-/// Promotes everything; `None`, with the reason printed, if the machine does not permit it.
+/// Promotes everything. `None`, with the reason printed, if the machine does not permit promotion.
 fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<Outcome> {
     let mappings = target.mappings().unwrap();
     let plan = plan(&mappings, leaf);
@@ -127,7 +127,7 @@ fn revert_all(target: &Target) -> Outcome {
     retried(|| revert(target, &target.mappings().map_err(Refusal::from)?)).unwrap()
 }
 
-/// An attempt may fail for a temporary reason, which its error names.
+/// An attempt may fail for a temporary reason, which the error names.
 fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Outcome, SwapError> {
     for _ in 0..20 {
         match attempt() {
@@ -143,7 +143,7 @@ fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Ou
     attempt()
 }
 
-/// The file mappings. Neighbours that show one file contiguously count as one.
+/// The file mappings. Neighbouring mappings that show one file contiguously count as one.
 fn layout(target: &Target) -> Vec<(Span, u64, Option<FileId>, Perms)> {
     let mut layout: Vec<(Span, u64, Option<FileId>, Perms)> = Vec::new();
     for vma in target.mappings().unwrap().vmas {
@@ -196,7 +196,7 @@ fn a_busy_program_goes_there_and_back_and_notices_nothing() {
     busy.finish();
 }
 
-/// Names the process for `promotes_until_it_is_killed`.
+/// The variable that names the process for `promotes_until_it_is_killed`.
 const VICTIM: &str = "HUGETEXT_VICTIM";
 
 #[test]
@@ -231,7 +231,7 @@ fn a_killed_tracer_leaves_a_process_well_or_dead() {
             .unwrap();
         let said = BufReader::new(tracer.stdout.take().unwrap());
         let begun = said.lines().any(|line| line.unwrap().contains("there"));
-        // At some moment of mapping back.
+        // The kill comes at an arbitrary moment of mapping back.
         (0..spins).for_each(|spin| {
             std::hint::black_box(spin);
         });
@@ -252,7 +252,7 @@ fn a_killed_tracer_leaves_a_process_well_or_dead() {
     }
 }
 
-/// Ends the program if a skipped or failed test left it running or stopped, and prints its output.
+/// If a skipped or failed test left the program running or stopped, ends it and prints its output.
 impl Drop for Busy {
     fn drop(&mut self) {
         let before = self.child.try_wait();
@@ -278,7 +278,7 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
     let target = busy.target().unwrap();
     let mappings = target.mappings().unwrap();
     let windows = plan(&mappings, leaf).runs[0].windows;
-    // A debugger sets a breakpoint in this way; here the byte stays the same.
+    // A debugger sets a breakpoint in this way. Here the byte keeps its value.
     let path = format!("/proc/{}/mem", target.pid());
     let memory = OpenOptions::new()
         .read(true)
@@ -288,10 +288,10 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
     let mut byte = [0];
     memory.read_exact_at(&mut byte, windows.start).unwrap();
     if memory.write_all_at(&byte, windows.start).is_err() {
-        eprintln!("skipped: this kernel lets nobody write to text");
+        eprintln!("skipped: this kernel permits no process to write to text");
         return;
     }
-    // The change came too late for the plan: it is found while the process is stopped ...
+    // The change came after the plan was made. It is found while the process is stopped.
     let changed = promote(
         &target,
         &mappings,
@@ -301,7 +301,7 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
     );
     assert!(matches!(changed, Err(SwapError::Changed { at }) if at == windows.start));
     assert_eq!(huge(&target), 0);
-    // ... and if known before, it costs one window.
+    // If the change is known before the plan is made, it costs one window.
     let plan = plan(&target.mappings().unwrap(), leaf);
     assert!(plan.left.iter().any(|left| left.reason == Reason::Changed));
     assert_eq!(plan.runs[0].windows.start, windows.start + leaf.bytes());
@@ -393,7 +393,7 @@ fn refusals_name_their_reason() {
     let busy = Busy::start(1);
     let pid = busy.child.id() as i32;
     let tracer = std::thread::spawn(move || {
-        // The tracing ends with the thread, which is the tracer.
+        // The thread is the tracer, so the tracing ends when it ends.
         nix::sys::ptrace::seize(Pid::from_raw(pid), nix::sys::ptrace::Options::empty()).unwrap();
         Target::open(pid)
     });
@@ -468,7 +468,7 @@ fn foreign_program() -> tempfile::NamedTempFile {
 #[test]
 fn a_32_bit_program_is_refused() {
     let program = foreign_program().into_temp_path();
-    // A child that another test forks keeps the new file open until it executes.
+    // A child that another test forks keeps the new file open until the child executes a program.
     let started = loop {
         match Command::new(&program).spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
@@ -485,7 +485,7 @@ fn a_32_bit_program_is_refused() {
     assert!(matches!(refused, Err(Refusal::Foreign)), "{refused:?}");
 }
 
-/// Needs root, who can become a user without the right to trace root's processes.
+/// Needs root: only root can become a user without the right to trace root's processes.
 #[test]
 fn what_to_grant_is_said_to_who_may_not_trace() {
     if !hugetext_host::is_root() {
@@ -495,7 +495,7 @@ fn what_to_grant_is_said_to_who_may_not_trace() {
     let busy = Busy::start(1);
     let pid = busy.child.id() as i32;
     let refused = std::thread::spawn(move || {
-        // The raw system call changes this thread alone.
+        // The raw system call changes only this thread.
         nix::sys::prctl::set_no_new_privs().unwrap();
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
         Target::open(pid)

@@ -1,4 +1,4 @@
-//! Programs of other architectures: linked here, fixed, and run by QEMU as before.
+//! Programs of other architectures. They are linked here, fixed, and run by QEMU as before.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::sample::{hugetext, json, path, text};
 
-/// An architecture that Debian has a cross compiler and a C library for.
+/// An architecture for which Debian has a cross compiler and a C library.
 struct Target {
     name: &'static str,
     qemu: &'static str,
@@ -24,12 +24,14 @@ const TARGETS: [Target; 2] = [
     Target {
         name: "riscv64-linux-gnu",
         qemu: "qemu-riscv64",
-        // GNU ld 2.40 marks PIEs with thread-local data by DT_TEXTREL though they have none.
+        // GNU ld 2.40 marks PIEs with thread-local data by DT_TEXTREL, although they have no text
+        // relocations.
         options: &["-DTHREAD="],
     },
 ];
 
-/// Leaves of 64K and 2M, and of 2M and 32M; a leaf is chosen by the size of the text.
+/// The leaves are 64K and 2M in the first geometry, and 2M and 32M in the second. The size of the
+/// text decides which leaf is used.
 const GEOMETRIES: [&str; 2] = ["arm64-4k", "arm64-16k"];
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/sample.c");
@@ -54,7 +56,7 @@ fn compile(compiler: &str, source: &str, out: &Path, options: &[&str]) -> bool {
     }
 }
 
-/// Where compilers find the lld that comes with Rust, which knows all of these architectures.
+/// The compiler option for the lld that comes with Rust. This lld knows all these architectures.
 fn lld() -> String {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
     let sysroot = sysroot.map_or_else(|_| String::new(), |output| text(&output.stdout));
@@ -69,7 +71,7 @@ impl Target {
         compile(&format!("{}-gcc", self.name), source, out, &options)
     }
 
-    /// What a program prints; its interpreter and libraries are the target's.
+    /// The output of a program. Its interpreter and libraries are those of the target.
     fn run(&self, program: &Path, arguments: &[&str]) -> Option<String> {
         run(
             self.qemu,
@@ -95,7 +97,8 @@ fn run(qemu: &str, options: &[&str], program: &Path, arguments: &[&str]) -> Opti
     Some(text(&output.stdout))
 }
 
-/// The program fixed, and the leaf it was fixed for; `None` if it was linked for smaller pages.
+/// The fixed program, and the leaf that it was fixed for. `None` if it was linked for smaller
+/// pages.
 fn fix(old: &Path, strategy: &str, geometry: &str) -> Option<(PathBuf, u64)> {
     let new = old.with_extension(format!("{strategy}-{geometry}"));
     let options = ["--strategy", strategy, "--geometry", geometry];
@@ -112,7 +115,7 @@ fn fix(old: &Path, strategy: &str, geometry: &str) -> Option<(PathBuf, u64)> {
     Some((new, leaf))
 }
 
-/// Whether something could be compiled and run for this target.
+/// Tests all kinds of programs. Returns whether any could be compiled and run for this target.
 fn kinds_survive(target: &Target, directory: &TempDir) -> bool {
     let kinds: [(&str, &[&str]); 5] = [
         ("pie", &["-pie", "-fPIE"]),
@@ -155,7 +158,7 @@ fn programs_of_other_architectures_run_as_before() {
     }
 }
 
-/// Small text is laid out for 64K, large text for 32M where pages have 16K.
+/// Small text is laid out for 64K. Large text is laid out for 32M if pages have 16K.
 #[test]
 fn the_leaf_follows_the_text_on_other_architectures() {
     for target in &TARGETS {
@@ -202,8 +205,8 @@ fn shared_objects_of_other_architectures_load_as_before() {
     }
 }
 
-/// Debian 12 has no C library for loongarch64, so the program does without; a shared object can
-/// be fixed and verified but there is nothing to load it.
+/// Debian 12 has no C library for loongarch64, so the program does not use one. A shared object
+/// can be fixed and verified, but no program can load it.
 #[test]
 fn loongarch64_by_the_same_code() {
     let directory = tempfile::tempdir().unwrap();

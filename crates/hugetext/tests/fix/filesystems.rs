@@ -1,4 +1,4 @@
-//! What the filesystem of a file adds: shared blocks, no unnamed files, refusals, interruption.
+//! The effects of a file's filesystem: shared blocks, no unnamed files, refusals, interruption.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,8 +12,8 @@ use crate::sample::{error_line, hugetext, link, path, run, sample, start, text};
 
 const HUGETEXT: &str = env!("CARGO_BIN_EXE_hugetext");
 
-/// Runs a shell script in a mount namespace of its own, with the command, a directory and the
-/// sample program in $1, $2 and $3; `None` where it cannot mount, which it says by status 99.
+/// Runs a shell script in its own mount namespace. $1 is the command, $2 a directory and $3 the
+/// sample program. `None` if the script cannot mount, which it reports by status 99.
 fn in_namespace(script: &str, directory: &TempDir, program: &Path) -> Option<Output> {
     let output = Command::new("unshare")
         .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
@@ -22,7 +22,7 @@ fn in_namespace(script: &str, directory: &TempDir, program: &Path) -> Option<Out
     usable(output.ok()?)
 }
 
-/// As [`in_namespace`], by root itself: only root may mount a disk.
+/// As [`in_namespace`], but run by root itself: only root may mount a disk.
 fn as_root(script: &str, directory: &TempDir, program: &Path) -> Option<Output> {
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, "sh"])
@@ -40,7 +40,7 @@ fn usable(output: Output) -> Option<Output> {
     Some(output)
 }
 
-/// Blocks are shared, which free space shows; and a byte that differs is found all the same.
+/// Blocks are shared, which the free space shows. A byte that differs is found all the same.
 #[test]
 fn shared_blocks_are_not_copied_and_changes_to_them_are_seen() {
     let directory = tempfile::tempdir().unwrap();
@@ -68,15 +68,16 @@ fn shared_blocks_are_not_copied_and_changes_to_them_are_seen() {
         assert!(output.status.success(), "{said}{}", text(&output.stderr));
         let blocks = said.lines().find_map(|line| line.strip_prefix("blocks "));
         let blocks: i64 = blocks.unwrap().parse().unwrap();
-        // Of more than 1500 blocks; edges of segments, and what the filesystem itself writes.
+        // The program has more than 1500 blocks. The new blocks are the edges of segments, and
+        // those that the filesystem itself writes.
         assert!(blocks < 200, "{filesystem}: {said}");
         assert_eq!(said.matches("read-only data").count(), 2, "{said}");
         assert!(said.contains("same 1"), "{said}");
     }
 }
 
-/// The new file is made in the directory that it is for, so no rename crosses filesystems, whether
-/// the path leads there by a mount or by a symbolic link.
+/// The new file is made in the directory of the target, so no rename crosses filesystems. The path
+/// may lead there by a mount or by a symbolic link.
 #[test]
 fn another_filesystem_may_hold_the_output() {
     let directory = tempfile::tempdir().unwrap();
@@ -99,7 +100,7 @@ fn another_filesystem_may_hold_the_output() {
     }
 }
 
-/// A mount point cannot be renamed over, and what is mounted read-only cannot be written.
+/// A mount point cannot be replaced by a rename, and a read-only mount cannot be written.
 #[test]
 fn mounts_in_the_way() {
     let scripts = [
@@ -133,7 +134,7 @@ fn an_output_that_is_being_run_is_replaced() {
     let busy = directory.path().join("busy");
     fs::copy("/bin/cat", &busy).unwrap();
     let mut child = start(&busy);
-    // Writing into it would be ETXTBSY.
+    // Writing into the file itself would fail with ETXTBSY.
     let output = hugetext(&["fix", path(&program), "-o", path(&busy)]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(run(&busy), run(&program));
@@ -169,7 +170,7 @@ fn append_only_and_signed_files() {
     }
 }
 
-/// fs-verity needs a kernel and a filesystem that have it.
+/// fs-verity needs support by the kernel and by the filesystem.
 #[test]
 fn files_sealed_by_verity() {
     let directory = tempfile::tempdir().unwrap();
@@ -186,7 +187,7 @@ fn files_sealed_by_verity() {
     }
 }
 
-/// A program of which a fix takes long enough to be met in the middle.
+/// A program whose fix takes long enough to be interrupted midway.
 fn large(directory: &TempDir) -> Option<std::path::PathBuf> {
     let options = ["-fuse-ld=lld", "-DTEXT=\"150000000, 0x90\""];
     let program = link(directory, "large", &options);
@@ -196,14 +197,16 @@ fn large(directory: &TempDir) -> Option<std::path::PathBuf> {
     program
 }
 
-/// Fixes a program onto itself and ends that by a signal once it has `begun`; whether the signal
-/// came in time.
+/// Fixes a program onto itself and sends a signal once the fix has `begun`. Returns whether the
+/// signal came in time.
 fn is_interrupted(program: &Path, signal: Signal, begun: impl Fn(&Child) -> bool) -> bool {
-    // A copy, because nothing is left to do where the fix was the faster.
+    // Each attempt fixes a copy. If a fix ended before the signal, a second fix of the same file
+    // would have nothing to do.
     let copy = program.with_extension("copy");
     fs::copy(program, &copy).unwrap();
     let before = fs::metadata(&copy).unwrap();
-    // Whoever runs the tests may ignore a signal, as nohup does, and what is ignored stays so.
+    // The process that runs the tests may ignore a signal, as nohup does. An ignored signal stays
+    // ignored in children.
     let mut child = Command::new("env")
         .args([
             "--default-signal",
@@ -232,7 +235,7 @@ fn is_interrupted(program: &Path, signal: Signal, begun: impl Fn(&Child) -> bool
     interrupted
 }
 
-/// A loaded machine may be slow to send the signal.
+/// The signal may come too late on a loaded machine.
 const TRIES: usize = 20;
 
 #[test]
@@ -252,7 +255,7 @@ fn interrupted_in_the_middle_the_old_file_stays_alone() {
     }
 }
 
-/// A filesystem that cannot make unnamed files: bindfs, by FUSE.
+/// bindfs, by FUSE, is a filesystem that cannot make unnamed files.
 struct Bindfs {
     place: TempDir,
     _under: TempDir,

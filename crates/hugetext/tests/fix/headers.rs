@@ -1,4 +1,4 @@
-//! Program headers edited as bytes, to make files that linkers do not make.
+//! Edits program headers as bytes, to make files that linkers do not make.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl Header {
     }
 }
 
-/// Edits a file together with its program headers, of which there stay as many.
+/// Edits a file together with its program headers. Their number stays the same.
 pub(crate) fn edit(path: &Path, edit: impl FnOnce(&mut Vec<u8>, &mut [Header])) {
     let mut file = fs::read(path).unwrap();
     let table = u64::from_le_bytes(file[32..40].try_into().unwrap()) as usize;
@@ -64,8 +64,8 @@ pub(crate) fn edit(path: &Path, edit: impl FnOnce(&mut Vec<u8>, &mut [Header])) 
     fs::write(path, file).unwrap();
 }
 
-/// Puts bytes at the end of a file, and turns its PT_GNU_STACK into a PT_LOAD that maps them after
-/// everything else; returns the new header.
+/// Appends bytes to a file, and turns its PT_GNU_STACK into a PT_LOAD that maps them after
+/// everything else. Returns the new header.
 pub(crate) fn append_load(file: &mut Vec<u8>, headers: &mut [Header], bytes: &[u8]) -> Header {
     const PAGE: u64 = 4096;
     let loads = headers.iter().filter(|header| header.p_type == PT_LOAD);

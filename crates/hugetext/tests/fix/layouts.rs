@@ -1,4 +1,4 @@
-//! Files that are not as a linker's defaults make them: all of it survives a fix.
+//! Files that differ from those that a linker makes by default. Each survives a fix.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use tempfile::TempDir;
 use crate::sample::{hugetext, link, link_by, path, run, text, tool};
 use crate::tools::without_places;
 
-/// Runs a tool of which only success matters; whether it succeeded.
+/// Runs a tool of which only the success matters. Returns whether it succeeded.
 fn done(name: &str, arguments: &[&str]) -> bool {
     let output = Command::new(name).args(arguments).output();
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Fixes `old` by each strategy for two geometries. Each result runs as before, is the same to
-/// readelf and nm, and has its lines where they were.
+/// Fixes `old` by each strategy for two geometries. Each result runs as before. readelf and nm
+/// show the same for it, and its source lines keep their addresses.
 fn survives(old: &Path) {
     let said = run(old);
     for strategy in ["shift", "merge"] {
@@ -44,7 +44,7 @@ fn fix(old: &Path, new: &Path, strategy: &str, geometry: &str) {
     assert!(same.status.success(), "{}", text(&same.stdout));
 }
 
-/// What gdb finds of a function, by symbols and debug information.
+/// The line that gdb finds for a function, by symbols and debug information.
 fn line_of_answer(file: &Path) -> Option<String> {
     let output = Command::new("gdb")
         .args(["-batch", "-nx", "-ex", "info line answer", path(file)])
@@ -57,7 +57,7 @@ fn line_of_answer(file: &Path) -> Option<String> {
     Some(answer.replace(path(file), "FILE"))
 }
 
-/// The sample linked with these options by lld, whose layout needs a shift.
+/// The sample, linked with these options by lld. Its layout needs a shift.
 fn by_lld(directory: &TempDir, name: &str, options: &[&str]) -> Option<PathBuf> {
     let program = link(directory, name, &[&["-fuse-ld=lld"], options].concat());
     if program.is_none() {
@@ -163,10 +163,10 @@ fn header_tables_at_the_end_as_patchelf_leaves_them() {
     }
 }
 
-/// BOLT puts the program headers and its new text behind everything else.
+/// BOLT puts the program headers and its new text after everything else.
 #[test]
 fn output_of_bolt() {
-    // Debian names it by its version.
+    // Debian adds the version to its name.
     let names = ["llvm-bolt", "llvm-bolt-22", "llvm-bolt-19", "llvm-bolt-16"];
     let bolt = names.into_iter().find(|name| done(name, &["--version"]));
     let Some(bolt) = bolt else {
@@ -204,7 +204,7 @@ fn bss_among_read_only_neighbours() {
     }
 }
 
-/// A shared object whose addresses do not begin at 0, as prelink left them.
+/// A shared object whose addresses do not begin at 0, as after prelink.
 #[test]
 fn prelinked_shared_objects() {
     let directory = tempfile::tempdir().unwrap();
@@ -226,7 +226,7 @@ fn prelinked_shared_objects() {
             assert_eq!(loaded(&new), said, "{name} by {strategy}");
         }
     }
-    // Loaders align the first address, so no window of this one can be reached.
+    // Loaders align the first address, so no window of this object can be reached.
     let at = "-Wl,-Ttext-segment=0x3000001000";
     if let Some(library) = link(&directory, "odd", &["-shared", "-fPIC", at]) {
         let output = hugetext(&["fix", path(&library), "--dry-run", "--geometry", "x86-64"]);
@@ -236,7 +236,7 @@ fn prelinked_shared_objects() {
     }
 }
 
-/// lld fills the last page of text with traps, which no header names and nobody looks for.
+/// lld fills the last page of text with traps. No header names them, and no program reads them.
 #[test]
 fn traps_behind_the_text_are_no_data_of_the_program() {
     let directory = tempfile::tempdir().unwrap();

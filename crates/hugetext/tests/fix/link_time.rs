@@ -1,4 +1,4 @@
-//! The snippets of docs/link-time.md, run as they stand there: text comes out aligned to 2 MiB.
+//! The snippets of docs/link-time.md, run unchanged. They align text to 2 MiB.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,8 @@ fn snippet(heading: &str) -> String {
         .collect()
 }
 
-/// Runs a build in a directory; whether its tools are there. They must succeed then.
+/// Runs a build in a directory. Returns whether its tools are installed. If they are, the build
+/// must succeed.
 fn built(directory: &Path, tools: &[&str], script: &str) -> bool {
     for tool in tools {
         if which::which(tool).is_err() {
@@ -40,7 +41,8 @@ fn built(directory: &Path, tools: &[&str], script: &str) -> bool {
     true
 }
 
-/// Each segment is aligned and congruent; returns the bytes of text that leaves reach as it is.
+/// Checks that each segment is aligned and congruent. Returns the bytes of text that leaves reach
+/// without a fix.
 fn is_aligned(program: &Path) -> u64 {
     let report = json(&["check", "--geometry", "x86-64", path(program)]);
     let file = &report["files"][0];
@@ -74,7 +76,8 @@ fn cargo() {
     }
 }
 
-/// The sample program, built by a file of that name: how it begins, and the snippet under a heading.
+/// Builds the sample program by a project file of this name. The file consists of `project` and
+/// the snippet under a heading.
 fn sample_is_built_by(name: &str, project: &str, heading: &str, tools: &[&str], script: &str) {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();

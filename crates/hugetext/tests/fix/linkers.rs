@@ -1,4 +1,5 @@
-//! The same program linked in every way there is: what each layout reaches, before and after.
+//! The same program, linked in every possible way: the text that each layout reaches, before and
+//! after.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,8 +16,8 @@ const PAGE_SIZES: [(&str, &str); 3] = [
     ("2M", "-Wl,-z,max-page-size=2097152"),
 ];
 
-/// Every layout is fixed to reach no less than before, and runs as before. With
-/// HUGETEXT_DOCS set to a file, the layouts are written there as a table.
+/// The fix of every layout reaches no less than before, and the program runs as before. If
+/// HUGETEXT_DOCS is set, the layouts are written there as a table.
 #[test]
 fn every_linker_and_option() {
     let directory = tempfile::tempdir().unwrap();
@@ -24,7 +25,7 @@ fn every_linker_and_option() {
     let mut linked = 0;
     for linker in LINKERS {
         let linker_option = format!("-fuse-ld={linker}");
-        // Options that a linker does not know are left out of its rows.
+        // A linker's rows leave out the options that it does not know.
         let known = |options: [&'static str; 2]| -> Vec<&'static str> {
             let knows =
                 |option: &&str| link(&directory, "try", &[&linker_option, option]).is_some();
@@ -53,7 +54,7 @@ fn every_linker_and_option() {
     }
 }
 
-/// An option without the prefixes that all share.
+/// An option without the prefixes that all options share.
 fn shown(option: &str) -> &str {
     let option = option.trim_start_matches("-Wl,");
     option.trim_start_matches("-z,").trim_start_matches("--")
@@ -72,7 +73,7 @@ in each build system.
 |---|---|---|---|---|---|---|---|---|---|
 ";
 
-/// Checks and fixes one layout; its columns of the table.
+/// Checks and fixes one layout. Returns its columns of the table.
 fn row(program: &Path) -> String {
     let report = json(&["check", "--geometry", "x86-64", path(program)]);
     let file = &report["files"][0];

@@ -13,7 +13,8 @@ use crate::versions;
 
 const ROOTS: [&str; 4] = ["/usr", "/opt", "/home", "/root"];
 
-/// ELF64 little-endian executables and shared objects, each inode once, in the order of paths.
+/// The ELF64 little-endian executables and shared objects, in the order of paths. Each inode is
+/// listed once.
 pub(crate) fn programs() -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
@@ -35,7 +36,7 @@ pub(crate) fn programs() -> Vec<PathBuf> {
     found
 }
 
-/// What became of the files.
+/// The numbers of files by result.
 #[derive(Debug, Default)]
 struct Tally {
     fixed: usize,
@@ -46,8 +47,8 @@ struct Tally {
     run: usize,
 }
 
-/// Fixes one file by one strategy, which verifies the result, and compares what tools say about
-/// both where asked.
+/// Fixes one file by one strategy, which verifies the result. If asked, compares the output of
+/// tools for both files.
 fn round_trip(old: &Path, strategy: &str, compare: bool, directory: &Path, tally: &mut Tally) {
     // Text smaller than 2 MiB is laid out for leaves of 64 KiB.
     let new = directory.join("new");
@@ -56,7 +57,7 @@ fn round_trip(old: &Path, strategy: &str, compare: bool, directory: &Path, tally
     let output = hugetext(&[
         "fix",
         path(old),
-        // A file of NSS is to be laid out as well, though its checksum forbids its use.
+        // A file of NSS is laid out too, although its checksum forbids the use of the result.
         "--vouched",
         &strategy_option,
         geometry,
@@ -95,7 +96,7 @@ fn says_any(output: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| said.contains(word))
 }
 
-/// `fix` has verified the result; `check --same` does it once more from the files.
+/// `fix` has verified the result. `check --same` verifies it once more from the files.
 fn same_to_tools(old: &Path, new: &Path, tally: &mut Tally) {
     let same = hugetext(&["check", "--same", path(old), path(new)]);
     assert!(same.status.success(), "{}", text(&same.stdout));
@@ -135,7 +136,7 @@ fn lints(file: &Path) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Whether the program is known to take --version kindly.
+/// Whether the program is known to answer --version without side effects.
 fn is_kind(program: &Path) -> bool {
     const KIND: [&str; 12] = [
         "gcc", "ld", "as", "ls", "bash", "git", "perl", "gdb", "make", "tar", "sed", "node",

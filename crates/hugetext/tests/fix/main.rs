@@ -1,5 +1,5 @@
-//! `hugetext fix` on real files: programs linked here by every linker there is, and those of the
-//! machine.
+//! `hugetext fix` on real files: programs linked here by every available linker, and the programs
+//! of the machine.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

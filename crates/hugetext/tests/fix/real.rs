@@ -1,4 +1,4 @@
-//! Big programs run with fixed files under their real paths, in a mount namespace of their own.
+//! Large programs run with fixed files under their real paths, in a separate mount namespace.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,14 +7,15 @@ use tempfile::TempDir;
 
 use crate::sample::{fix, path, text};
 
-/// Mounts each second file of the pairs over the first, up to `--`, then runs the rest.
+/// Mounts the second file of each pair over the first, up to `--`. Then runs the remaining words
+/// as a command.
 const OVERLAID: &str = r#"
 while [ "$1" != -- ]; do mount --bind "$2" "$1" || exit 99; shift 2; done
 shift
 exec "$@"
 "#;
 
-/// Fixes files and runs a command that finds them in the place of the old ones.
+/// Fixes files and runs a command that finds them in place of the old files.
 fn run_with(
     directory: &TempDir,
     strategy: &str,
@@ -41,7 +42,8 @@ fn run_with(
     mounted.then_some(output)
 }
 
-/// Shared objects of a directory whose names begin so, as files and not as links or linker scripts.
+/// The shared objects of a directory whose names begin with a prefix. Links and linker scripts are
+/// left out.
 fn libraries(directory: &Path, names: &[&str]) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries

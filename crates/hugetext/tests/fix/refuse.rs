@@ -1,4 +1,4 @@
-//! What is refused, and what goes wrong: one line, and the input untouched.
+//! Refusals and failures: each prints one line and leaves the input untouched.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::headers::{self, Header, PT_LOAD};
 use crate::sample::{error_line, hugetext, link, path, sample, text};
 
-/// Exit status 1 and the reason on stdout: nothing would be gained.
+/// The exit status is 1, and the reason on standard output says that a fix would gain nothing.
 fn declined(arguments: &[&str], reason: &str) {
     let output = hugetext(arguments);
     let said = text(&output.stdout);
@@ -22,7 +22,8 @@ fn declined(arguments: &[&str], reason: &str) {
     assert!(said.contains(reason), "{said}");
 }
 
-/// One line, exit status 2, the file untouched and nothing beside it.
+/// The command prints one line and exits with status 2. The file is untouched, and no other file
+/// appears beside it.
 fn refused(program: &Path, reason: &str) {
     let (before, names) = (fs::read(program).unwrap(), names_beside(program));
     let line = error_line(&hugetext(&["fix", path(program), "--in-place"]));
@@ -66,7 +67,7 @@ fn sections_of_the_programs_own_forbid_moving_them() {
     }
 }
 
-/// Files whose PT_LOADs are not as the ELF standard wants them, or share bytes, as none of a linker.
+/// Files whose PT_LOADs violate the ELF standard or share bytes. No linker makes such files.
 #[test]
 fn segments_that_overlap_or_are_not_in_order() {
     type Edit = fn(&mut Header, &mut Header);
@@ -76,7 +77,7 @@ fn segments_that_overlap_or_are_not_in_order() {
             "overlap",
         ),
         (std::mem::swap, "overlap"),
-        // lld leaves a page between their addresses.
+        // lld leaves a page between the addresses of the segments.
         (
             |_, second| {
                 second.vaddr -= 0x1000;
@@ -204,7 +205,7 @@ fn outputs_that_cannot_be() {
 fn a_full_filesystem_leaves_the_input_alone() {
     let directory = tempfile::tempdir().unwrap();
     let program = sample(&directory);
-    // A filesystem of 1 MiB, in a mount namespace that ends with the shell.
+    // The filesystem has 1 MiB, in a mount namespace that ends with the shell.
     let script = r#"mount -t tmpfs -o size=1m none "$1" && exec "$2" fix "$3" -o "$1/out""#;
     let place = directory.path().join("full");
     fs::create_dir(&place).unwrap();

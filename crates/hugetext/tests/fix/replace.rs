@@ -1,4 +1,4 @@
-//! Where the new file goes, and what stays of the old one.
+//! The place of the new file, and the attributes of the old file that stay.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -32,7 +32,7 @@ fn in_place_keeps_the_program_its_metadata_and_a_backup() {
     assert!(same.status.success(), "{}", text(&same.stdout));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
 
-    // Nothing is left to do, so the backup in the way is none.
+    // Nothing is left to do, so an existing backup does not prevent the command.
     let again = json(&["fix", path(&program), "--in-place", "--backup"]);
     assert_eq!(again["plan"]["done_already"], true);
     assert_eq!(fs::metadata(&program).unwrap().ino(), metadata.ino());
@@ -86,7 +86,7 @@ fn a_running_program_is_replaced_and_runs_on() {
     let copy = directory.path().join("cat");
     fs::copy("/bin/cat", &copy).unwrap();
     let mut child = start(&copy);
-    // Leaves of 64K, so that a small program has something to fix.
+    // The leaves are 64K, so that a small program has text to fix.
     let output = hugetext(&[
         "fix",
         path(&copy),
@@ -96,13 +96,14 @@ fn a_running_program_is_replaced_and_runs_on() {
         "--strategy",
         "merge",
     ]);
-    // Whether there is a window in this machine's cat or not: it must go on.
+    // The `cat` of this machine may have a window or none. In both cases the running process must
+    // continue.
     assert_ne!(output.status.code(), Some(2), "{}", text(&output.stderr));
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"still here").unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"still here");
 }
 
-/// Its address does not follow p_align, so raising that is worth no new file.
+/// Its address does not depend on p_align, so a larger p_align alone justifies no new file.
 #[test]
 fn a_congruent_program_at_a_fixed_address_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();

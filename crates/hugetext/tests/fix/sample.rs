@@ -41,7 +41,7 @@ pub(crate) fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The single line of an error, its exit status checked.
+/// The single line of an error. Also checks the exit status.
 pub(crate) fn error_line(output: &Output) -> String {
     let line = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{line}");
@@ -49,8 +49,8 @@ pub(crate) fn error_line(output: &Output) -> String {
     line
 }
 
-/// Links the sample program with the C compiler's driver; `None` where the options are unknown to
-/// it or its linker.
+/// Links the sample program with the C compiler's driver. `None` if the driver or its linker does
+/// not know the options.
 pub(crate) fn link(directory: &TempDir, name: &str, options: &[&str]) -> Option<PathBuf> {
     link_by("cc", directory, name, options)
 }
@@ -74,13 +74,14 @@ pub(crate) fn link_by(
     clean.then_some(out)
 }
 
-/// The sample program as this machine's compiler makes it.
+/// The sample program as the compiler of this machine makes it by default.
 pub(crate) fn sample(directory: &TempDir) -> PathBuf {
     link(directory, "sample", &[]).unwrap()
 }
 
-/// Starts a program that these tests may just have written: as long as a child that another thread
-/// forked has not executed, it has the file open for writing, and the kernel answers ETXTBSY.
+/// Starts a program that these tests may have written a moment ago. A child that another thread
+/// has forked keeps the file open for writing until it executes a program. Until then, the kernel
+/// answers ETXTBSY.
 pub(crate) fn start(program: &Path) -> Child {
     let mut command = Command::new(program);
     command.stdin(Stdio::piped());
@@ -93,7 +94,7 @@ pub(crate) fn start(program: &Path) -> Child {
     }
 }
 
-/// What a program prints.
+/// The output of a program.
 pub(crate) fn run(program: &Path) -> String {
     let output = start(program).wait_with_output().unwrap();
     assert!(
@@ -105,7 +106,7 @@ pub(crate) fn run(program: &Path) -> String {
     text(&output.stdout)
 }
 
-/// Runs a tool and returns what it prints; `None` if it is not installed.
+/// Runs a tool and returns its output. `None` if the tool is not installed.
 pub(crate) fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
         Ok(output) => {

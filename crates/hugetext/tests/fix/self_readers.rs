@@ -1,5 +1,5 @@
-//! Programs that carry data in their own file: what would move under them is refused, and what they
-//! find in memory or by the headers stays where they look.
+//! Programs that carry data in their own file. A fix that would move such data is refused. Data
+//! that a program finds in memory or by the headers stays where the program looks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use crate::headers::{PT_NOTE, append_load, edit};
 use crate::sample::{error_line, fix, hugetext, path, run, text, tool};
 
-/// What a payload is; all are C strings.
+/// The content of a payload. Every payload is a C string.
 const PAYLOAD: &[u8] = b"a payload\0";
 
-/// A program that looks for payloads, whose text needs a shift if lld links it, and a new p_align
-/// only if the default linker does. `None` without lld.
+/// A program that looks for payloads. Linked by lld, its text needs a shift. Linked by the default
+/// linker, it needs only a new p_align. `None` without lld.
 fn program(directory: &TempDir, lld: bool) -> Option<PathBuf> {
     let out = directory.path().join(if lld { "shift" } else { "align" });
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/self_reader.c");
@@ -27,11 +27,15 @@ fn program(directory: &TempDir, lld: bool) -> Option<PathBuf> {
         println!("skipped: no lld on this machine: {}", text(&linked.stderr));
         return None;
     }
-    assert_eq!(run(&out), "", "it finds what is not there");
+    assert_eq!(
+        run(&out),
+        "",
+        "the program finds a payload that does not exist"
+    );
     Some(out)
 }
 
-/// The program finds the same by `way` after a fix.
+/// The program finds the same payload by `way` after a fix.
 fn is_kept(program: &Path, strategy: &str, way: &str) {
     let said = run(program);
     assert!(said.starts_with(&format!("{way}: ")), "{said}");
@@ -40,7 +44,8 @@ fn is_kept(program: &Path, strategy: &str, way: &str) {
     assert_eq!(run(&new), said, "{way}, {strategy}");
 }
 
-/// Data at the end is found while nothing has to move, and forbids what would move it.
+/// Data at the end of the file is found as long as nothing moves. It forbids every fix that would
+/// move it.
 fn stays_at_the_end(add: impl Fn(&mut Vec<u8>), way: &str) {
     let directory = tempfile::tempdir().unwrap();
     let Some(aligned) = program(&directory, false) else {
@@ -71,8 +76,8 @@ fn an_appimage() {
     stays_at_the_end(add, "end of the ELF file");
 }
 
-/// `deno compile` before 2.0 and `bun build --compile` before 1.3.12: the last bytes of the file
-/// tell where the data begins.
+/// `deno compile` before 2.0 and `bun build --compile` before 1.3.12. The last bytes of the file
+/// hold the offset of the data.
 #[test]
 fn data_found_from_the_end_of_the_file() {
     let add = |file: &mut Vec<u8>| {
@@ -84,16 +89,17 @@ fn data_found_from_the_end_of_the_file() {
     stays_at_the_end(add, "trailer");
 }
 
-/// Puts the offset of the payload where the program looks for it.
+/// Writes the offset of the payload to the place where the program reads it.
 fn bake(file: &mut [u8], offset: u64) {
     const PLACE: [u8; 8] = 0x8877_6655_4433_2211_u64.to_le_bytes();
     let mut windows = file.windows(8);
-    // Not the one that the code compares it with, which comes first.
+    // The first occurrence is in the code, which compares the value with it. The last occurrence
+    // is the right one.
     let place = windows.rposition(|window| window == PLACE).unwrap();
     file[place..place + 8].copy_from_slice(&offset.to_le_bytes());
 }
 
-/// `fix` refuses to move what lies there, in every way that moves it; the program still finds it.
+/// `fix` refuses every strategy that would move the data. The program still finds the data.
 fn forbids_moving(program: &Path, reason: &str) {
     let said = run(program);
     for strategy in ["auto", "shift", "merge"] {
@@ -104,8 +110,9 @@ fn forbids_moving(program: &Path, reason: &str) {
     assert_eq!(run(program), said);
 }
 
-/// `pkg`: a payload at the end whose offset is baked into the program. patchelf then puts its new
-/// parts behind it, so that it lies in the middle, named by no header.
+/// `pkg`: a payload at the end of the file, whose offset is stored in the program. patchelf then
+/// puts its new parts after the payload. So the payload lies in the middle, and no header names
+/// it.
 #[test]
 fn data_at_a_baked_offset_that_patchelf_left_in_the_middle() {
     let directory = tempfile::tempdir().unwrap();
@@ -136,7 +143,7 @@ fn data_at_a_baked_offset_that_patchelf_left_in_the_middle() {
     }
 }
 
-/// A section of a name that no tool knows, at a baked offset.
+/// A section at a stored offset. No tool knows the name of the section.
 #[test]
 fn data_at_a_baked_offset_in_a_section_of_unknown_purpose() {
     let directory = tempfile::tempdir().unwrap();
@@ -156,7 +163,8 @@ fn data_at_a_baked_offset_in_a_section_of_unknown_purpose() {
     }
 }
 
-/// `bun build --compile` since 1.3.12: a PT_LOAD added at the end, its address in the data segment.
+/// `bun build --compile` since 1.3.12: a PT_LOAD added at the end. The data segment holds its
+/// address.
 #[test]
 fn data_in_a_segment_of_its_own_found_by_address() {
     const PLACE: [u8; 8] = 0x1122_3344_5566_7788_u64.to_le_bytes();
@@ -180,8 +188,8 @@ fn data_in_a_segment_of_its_own_found_by_address() {
     }
 }
 
-/// `deno compile` with libsui since 0.11, and what Node.js calls single executables: a note in a
-/// PT_LOAD added at the end, found by its PT_NOTE in memory.
+/// `deno compile` with libsui since 0.11, and single executable applications of Node.js: a note in
+/// a PT_LOAD added at the end. The program finds it by its PT_NOTE in memory.
 #[test]
 fn data_in_a_note_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
@@ -207,8 +215,9 @@ fn data_in_a_note_of_its_own() {
     }
 }
 
-/// Racket: a section that is not loaded, with a name that is the system's by right, found by its
-/// header. (PyInstaller's and Godot's have names of their own and are refused.)
+/// Racket: a section that is not loaded, with a name that is reserved for the system. The program
+/// finds it by its header. (The sections of PyInstaller and Godot have names of their own and are
+/// refused.)
 #[test]
 fn data_in_a_section_found_by_its_header() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Other tools see the same program before and after, and can still work on it.
+//! Other tools see the same program before and after a fix, and can still change it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use tempfile::TempDir;
 
 use crate::sample::{fix, json, link, path, run, text, tool};
 
-/// The sample linked by lld, whose layout needs a shift, or else by the default linker; and fixed.
+/// The sample, and its fixed copy. The sample is linked by lld, whose layout needs a shift, or
+/// else by the default linker.
 fn fixed(directory: &TempDir, strategy: &str) -> (PathBuf, PathBuf) {
     let old = link(directory, "old", &["-fuse-ld=lld"])
         .or_else(|| link(directory, "old", &[]))
@@ -66,8 +67,8 @@ fn symbolizers_answer_the_same() {
     }
 }
 
-/// perf finds symbols by file offset, which a fix changes, and in the copies of files that it keeps
-/// by build id, which a fix does not change: of these it has to be told.
+/// perf finds symbols by file offset, which a fix changes. perf also keeps copies of files by
+/// build id, which a fix does not change. So perf must be told about the new file.
 #[test]
 fn profilers_name_the_same_functions() {
     for strategy in ["shift", "merge"] {
@@ -81,7 +82,7 @@ fn profilers_name_the_same_functions() {
                 .args(arguments)
                 .output()
         };
-        // A clock of the kernel's: virtual machines have no counters.
+        // The event is a clock of the kernel, because virtual machines have no counters.
         let record = ["record", "-q", "-e", "cpu-clock:u", "-o", path(&data)];
         let busiest = || {
             let recorded = perf(&[&record[..], &[path(&old), "spin"]].concat());
@@ -114,7 +115,7 @@ fn profilers_name_the_same_functions() {
     }
 }
 
-/// readelf's output without file offsets, which are what a fix changes.
+/// The output of readelf without file offsets, which a fix changes.
 pub(crate) fn without_places(text: &str) -> String {
     let place = |word: &str| word.starts_with("0x") || word.chars().all(|c| c.is_ascii_hexdigit());
     let mut after_offset = false;
@@ -143,7 +144,7 @@ fn linters_find_nothing_new() {
             (Some((true, _)), Some((clean, said))) => {
                 assert!(clean, "{}", String::from_utf8_lossy(&said));
             }
-            (Some(_), _) => println!("skipped: eu-elflint does not like the input either"),
+            (Some(_), _) => println!("skipped: eu-elflint reports errors in the input too"),
             _ => println!("skipped: no eu-elflint on this machine"),
         }
     }
@@ -189,7 +190,7 @@ fn strip_objcopy_and_patchelf_still_work() {
     }
 }
 
-/// Distributions keep debug information in files of their own, made from the file as it was.
+/// Distributions keep debug information in separate files, made from the unfixed file.
 #[test]
 fn debug_information_of_the_old_file_is_joined_with_the_new_one() {
     for linker in [&["-fuse-ld=lld"][..], &[]] {

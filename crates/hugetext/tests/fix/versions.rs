@@ -1,4 +1,4 @@
-//! Installed programs say the same of themselves before and after a fix, under their real paths.
+//! Installed programs print the same version before and after a fix, under their real paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use crate::machine::programs;
 use crate::sample::{hugetext, path};
 
-/// What a program may do that does not know the question: nothing outlives ten seconds or sees
-/// another process, what it writes to its home is gone with it, and there is no input, no network and
-/// no terminal. $1 is the program, $2 the file to see in its place.
+/// The restrictions for a program that may not know the question. No process lives longer than ten
+/// seconds or sees another process. Files that it writes to its home disappear with it. It has no
+/// input, no network and no terminal. $1 is the program, and $2 is the file that takes its place.
 const ASKED: &str = r#"
 [ -z "$2" ] || mount --bind "$2" "$1" || exit 99
 mount -t tmpfs none /mnt || exit 99
@@ -17,10 +17,11 @@ export HOME=/mnt TERM=dumb DISPLAY=
 cd / && exec timeout -k 1 10 "$1" --version
 "#;
 
-/// Programs that do other things than print when asked for a version, or print the time.
+/// Programs that act instead of printing when asked for a version, and programs that print the
+/// time.
 const UNKIND: [&str; 4] = ["reboot", "shutdown", "poweroff", "halt"];
 
-/// What is said, and how it ended; `None` where it cannot be asked.
+/// The output and the exit status. `None` if the program cannot be asked.
 fn version(program: &Path, stand_in: Option<&Path>) -> Option<(Option<i32>, Vec<u8>)> {
     let output = Command::new("unshare")
         .args(["--map-root-user", "--mount", "--net", "--pid", "--fork"])
@@ -33,8 +34,9 @@ fn version(program: &Path, stand_in: Option<&Path>) -> Option<(Option<i32>, Vec<
     (code != Some(99)).then_some((code, output.stdout))
 }
 
-/// Whether the program tells the same version when the file stands in for it; `None` where it tells
-/// none, or not the same twice, which says nothing about the file.
+/// Whether the program prints the same version when the file takes its place. `None` if the
+/// program prints no version, or two different answers without the file. Such answers show nothing
+/// about the file.
 pub(crate) fn is_same(program: &Path, stand_in: &Path) -> Option<bool> {
     let told = |answer: &(Option<i32>, Vec<u8>)| answer.0 == Some(0) && !answer.1.is_empty();
     let before = version(program, None).filter(told)?;
@@ -44,7 +46,7 @@ pub(crate) fn is_same(program: &Path, stand_in: &Path) -> Option<bool> {
     Some(version(program, Some(stand_in))? == before)
 }
 
-/// Programs on the paths where a shell finds them.
+/// The programs in the directories where a shell looks for them.
 fn commands() -> impl Iterator<Item = PathBuf> {
     let in_path = |program: &PathBuf| {
         let directory = program.parent().and_then(Path::file_name);

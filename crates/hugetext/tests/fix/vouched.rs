@@ -1,4 +1,4 @@
-//! Files that something else has a checksum of: not fixed unless that is said to be no matter.
+//! Files whose checksum is kept elsewhere. They are not fixed unless the user permits it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::sample::{error_line, hugetext, link, path, text};
 
-/// A program that a fix would change, by this name; `None` without lld.
+/// A program of this name that a fix would change. `None` without lld.
 fn unfixed(directory: &TempDir, name: &str, options: &[&str]) -> Option<PathBuf> {
     let program = link(directory, name, &[&["-fuse-ld=lld"], options].concat());
     if program.is_none() {
@@ -17,7 +17,8 @@ fn unfixed(directory: &TempDir, name: &str, options: &[&str]) -> Option<PathBuf>
     program
 }
 
-/// Refused for `reason` in its place and as a copy, and done when that is asked for.
+/// The fix is refused for `reason`, both in place and as a copy. It succeeds when the user permits
+/// it.
 fn is_refused(program: &Path, reason: &str) {
     let before = fs::read(program).unwrap();
     let out = program.with_extension("out");
@@ -65,7 +66,7 @@ fn checksums_beside_the_file() {
     }
 }
 
-/// RHEL 8 names the checksum after DT_SONAME, the library after its version.
+/// RHEL 8 names the checksum file after DT_SONAME and the library after its version.
 #[test]
 fn a_checksum_by_soname() {
     let directory = tempfile::tempdir().unwrap();
@@ -102,7 +103,7 @@ fn a_program_with_a_checksum_of_itself() {
     }
 }
 
-/// A package's file is not replaced; a copy elsewhere is nobody's.
+/// A file of a package is not replaced. A copy elsewhere belongs to no package.
 #[test]
 fn files_of_packages() {
     let directory = tempfile::tempdir().unwrap();

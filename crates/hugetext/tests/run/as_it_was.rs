@@ -1,5 +1,5 @@
-//! Whatever becomes of the preparation, the command is started as without hugetext: as who it was,
-//! where it was, with what it had.
+//! Even if the preparation fails, the command starts as without hugetext: with the same identity,
+//! working directory and resources.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::subject::{HUGETEXT, Subject, is_root, text};
 
-/// Who, where, with which powers, limits, descriptors and signals.
+/// Prints the user, the directory, the capabilities, the limits, the descriptors and the signals.
 const TELL: &str = "
     id; umask; ulimit -a; ls -l /proc/self/ns | sed 's/.* \\([a-z_]* ->\\)/\\1/'
     cat /proc/self/uid_map /proc/self/gid_map
@@ -21,7 +21,7 @@ const TELL: &str = "
 /// A user who has no entry in /etc/passwd.
 const SOMEBODY: &str = "12345";
 
-/// A way to start a command, and what each word of it is.
+/// A way to start a command, as the words of a command line.
 struct Way<'w> {
     words: Vec<&'w str>,
 }
@@ -34,8 +34,8 @@ impl Way<'_> {
         command.output().unwrap()
     }
 
-    /// What a command that tells of itself says, plainly and behind `run`; `None`, with the reason
-    /// printed, where it cannot be started this way at all. Behind `run` the subject is prepared.
+    /// The output of a command that describes itself, started directly and by `run`. `None`, with
+    /// the reason printed, if it cannot be started in this way. `run` prepares the subject.
     fn compare(&self, subject: &Subject, store: &str) -> Option<(String, Output)> {
         let plain = self.start(&["sh", "-c", TELL]);
         if !plain.status.success() {
@@ -53,7 +53,7 @@ impl Way<'_> {
             let said = text(&run.stderr);
             assert_eq!(text(&run.stdout), plain, "{:?}: {said}", self.words);
             assert!(run.status.success(), "{:?}: {said}", self.words);
-            assert!(said.contains("hugetext: "), "nothing was refused: {said}");
+            assert!(said.contains("hugetext: "), "no step was refused: {said}");
         }
     }
 }
@@ -74,10 +74,10 @@ fn own_store(subject: &Subject) -> String {
     store.to_str().unwrap().to_owned()
 }
 
-/// The subject, where ways to start a command that take root can be tried.
+/// The subject, if this test may start commands in ways that need root.
 fn as_root() -> Option<Subject> {
     if !is_root() {
-        println!("skipped: to start a command as another takes root");
+        println!("skipped: only root can start a command as another user");
         return None;
     }
     Subject::build()
@@ -123,8 +123,8 @@ fn who_may_change_a_files_owner_still_may() {
     }
 }
 
-/// AppArmor, as Ubuntu sets it up, and sandboxes let a user namespace be made and then refuse the
-/// write of its maps; a /proc that nobody can write to does the same.
+/// AppArmor as Ubuntu configures it, and some sandboxes, permit the creation of a user namespace
+/// and then refuse the write of its maps. A /proc that is not writable has the same effect.
 #[test]
 fn a_namespace_that_is_refused_halfway_is_not_entered() {
     let Some(subject) = as_root() else { return };
@@ -158,7 +158,7 @@ fn a_sandbox_that_refuses_does_not_reach_the_command() {
     }
 }
 
-/// The number of a system call on this architecture, as the C compiler knows it.
+/// The number of a system call on this architecture, from the C compiler's headers.
 fn libc_number(name: &str) -> Option<String> {
     let source = format!("#include <sys/syscall.h>\nnumber SYS_{name}\n");
     let mut compiler = Command::new("cc");
@@ -277,11 +277,11 @@ fn in_a_small_memory_cgroup_it_runs() {
     }
 }
 
-/// A control group that goes with this value.
+/// A control group that is removed when this value is dropped.
 pub(crate) struct Group(pub(crate) String);
 
 impl Group {
-    /// `None`, with the reason printed, where this machine lets none be made.
+    /// `None`, with the reason printed, if this machine does not permit a control group.
     pub(crate) fn with_memory(limit: u64) -> Option<Group> {
         let name = format!("hugetext-test-{}-{limit}", std::process::id());
         for (root, file) in [

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::subject::{HUGETEXT, Subject, huge, is_root, text};
 
-/// Two overlays over one lower directory, in a namespace that ends with the shell; prints what the
-/// subject in each says of itself.
+/// Makes two overlays over one lower directory, in a namespace that ends with the shell. Prints
+/// what the subject in each overlay reports about itself.
 const TWO_CONTAINERS: &str = r#"
 set -e
 cd "$1"
@@ -21,7 +21,7 @@ done
 for n in 1 2; do c$n/subject </dev/null 2>&1 >/dev/null; done
 "#;
 
-/// A store on an overlay, whose upper layer is then hidden as it is from inside a container.
+/// Makes a store on an overlay and then hides its upper layer, as inside a container.
 const STORE_ON_OVERLAY: &str = r#"
 set -e
 cd "$1"
@@ -33,7 +33,7 @@ mount -t tmpfs none up
 run "$@"
 "#;
 
-/// The host fills a store from the image's own file; the container has the store read-only.
+/// The host fills a store from the file of the image. The container has the store read-only.
 const STORE_OF_THE_HOST: &str = r#"
 set -e
 cd "$1"
@@ -78,14 +78,14 @@ fn a_store_lies_on_an_overlay_only_where_its_layers_are_seen() {
         lines[1].contains("warning") && lines[1].contains("--backend store"),
         "{said}"
     );
-    assert!(huge(lines[2]).is_some(), "it runs all the same: {said}");
+    assert!(huge(lines[2]).is_some(), "the subject does not run: {said}");
 }
 
-/// What a script says as root, given the subject's directory and the command; `None` where this
-/// machine forbids it, with the reason printed.
+/// The output of a script that runs as root with the subject's directory and the command as
+/// arguments. `None`, with the reason printed, if this machine forbids it.
 fn in_a_mount_namespace(script: &str, subject: &Subject) -> Option<String> {
     if !is_root() {
-        println!("skipped: overlay mounts take root");
+        println!("skipped: only root can mount an overlay");
         return None;
     }
     let output = Command::new("unshare")
@@ -134,12 +134,13 @@ fn containers_share_what_is_warm_on_the_host() {
     assert!(figures.iter().all(|huge| *huge >= 6 << 20), "{said}");
 }
 
-/// What a command tells of itself, and then what the subject does, on standard error.
+/// The command describes itself on standard output, and the subject describes itself on standard
+/// error.
 const TELL: &str = "id; cat /proc/self/uid_map /proc/self/gid_map; grep Cap /proc/self/status; \
                     \"$0\" </dev/null >/dev/null";
 
-/// Runs a command in a container of runc whose root is that of this machine; `None`, with the reason
-/// printed, where that cannot be done. Plain containers have no CAP_SYS_ADMIN.
+/// Runs a command in a container of runc whose root is the root of this machine. `None`, with the
+/// reason printed, if that is not possible. Plain containers have no CAP_SYS_ADMIN.
 fn in_a_container(subject: &Subject, name: &str, admin: bool, command: &[&str]) -> Option<Output> {
     let bundle = subject.directory().join(name);
     fs::create_dir_all(bundle.join("root")).unwrap();
@@ -148,7 +149,7 @@ fn in_a_container(subject: &Subject, name: &str, admin: bool, command: &[&str]) 
         runc.current_dir(&bundle).args(arguments).output()
     };
     if !is_root() || runc(&["spec"]).is_err() {
-        println!("skipped: containers take root and runc");
+        println!("skipped: containers need root and runc");
         return None;
     }
     let config = bundle.join("config.json");

@@ -1,4 +1,4 @@
-//! What the command sees of having been run by hugetext: nothing.
+//! The command cannot see that hugetext has started it.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::subject::{Subject, executable, huge, is_excused, text, with_input};
 
-/// All but one of the subject's windows: its bulk is 8 MiB and begins anywhere.
+/// All windows of the subject but one. Its text is 8 MiB and begins at any address.
 const MOST: u64 = 6 << 20;
 
 #[test]
@@ -16,7 +16,7 @@ fn nothing_is_different_but_the_leaves() {
     };
     let mut plain = Command::new(&subject.program);
     let plain = with_input(plain.arg0("other name").arg("-x").current_dir("/usr"));
-    // Called by a relative path, with another name, and an option of its own.
+    // The call uses a relative path, another name and an option of the program.
     let relative = subject.program.strip_prefix("/").unwrap();
     for mut run in [subject.run(), subject.run_as_nobody()] {
         let output = with_input(run.arg("--").arg(relative).arg("-x").current_dir("/"));
@@ -29,7 +29,10 @@ fn nothing_is_different_but_the_leaves() {
             assert!(huge(&output) >= MOST, "{}", text(&output.stderr));
         }
     }
-    assert!(huge(&plain) < MOST, "the subject needs no help");
+    assert!(
+        huge(&plain) < MOST,
+        "the subject is on huge pages without `run`"
+    );
 }
 
 #[test]
@@ -67,7 +70,8 @@ fn ignored_and_blocked_signals_stay_so() {
     let Some(subject) = Subject::build() else {
         return;
     };
-    // `env` sets what a shell cannot; without its options (coreutils 8.32) there is nothing to see.
+    // `env` sets signal states that a shell cannot set. Without these options (coreutils 8.32),
+    // the test is skipped.
     let options = ["--ignore-signal=PIPE", "--block-signal=USR2"];
     let mut plain = Command::new("env");
     let plain = with_input(plain.args(options).arg(&subject.program));
@@ -120,7 +124,7 @@ fn what_is_no_program_is_refused_as_ever() {
     let script = subject.directory().join("to-pipe");
     executable(&script, &format!("#!/bin/sh\nexec {}\n", pipe.display()));
     for command in [&pipe, &script] {
-        // Who opens a pipe waits for its other end.
+        // A process that opens a pipe waits for the other end.
         let mut limited = Command::new("timeout");
         let run = subject.run();
         limited
@@ -201,7 +205,8 @@ fn the_store_cannot_be_written_through_the_program() {
     assert_eq!(verify.code(), Some(42));
 }
 
-/// A library in FIPS mode computes a checksum of its own file and ends the program if it is another.
+/// In FIPS mode, a library computes a checksum of its own file and ends the program if the
+/// checksum differs.
 #[test]
 fn what_something_has_a_checksum_of_is_shown_byte_by_byte() {
     let Some(subject) = Subject::build() else {

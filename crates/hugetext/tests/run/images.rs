@@ -1,4 +1,4 @@
-//! Programs on images that were made elsewhere, whose times say nothing.
+//! Programs on images that were made elsewhere. The times of such files do not show their changes.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::process::Command;
 
 use crate::subject::{HUGETEXT, Subject, is_root, text};
 
-/// Mounts one image after the other on the same device and directory, and runs the program of each:
-/// plainly to say what its state is, and behind `run`, which keeps its copies outside. $1: directory,
-/// $2: command, $3: type, $4: options.
+/// Mounts one image after the other on the same device and directory. Prints the state of each
+/// image's program and runs the program through `run`, which keeps its copies outside the image.
+/// $1: directory, $2: command, $3: type, $4: options.
 const UPDATE: &str = r#"
 set -e
 cd "$1"
@@ -25,10 +25,10 @@ for version in 1 2; do
 done
 "#;
 
-/// What all of them are called.
+/// The identifier that all images have.
 const ID: &str = "7b1a4d0e-9f1c-4f6e-8a55-0c3d0f6c2b11";
 
-/// A maker of images: from a directory and of a name.
+/// Makes an image. The arguments are the source directory and the path of the image.
 type Maker = fn(&Path, &Path) -> Command;
 
 fn squashfs(from: &Path, image: &Path) -> Command {
@@ -75,7 +75,7 @@ fn an_updated_image_runs_the_updated_program() {
             return;
         };
         if !is_root() {
-            println!("skipped: to mount an image takes root");
+            println!("skipped: only root can mount an image");
             return;
         }
         if let Some(said) = update(&subject, kind, options, make) {
@@ -90,7 +90,7 @@ fn an_updated_image_runs_the_updated_program() {
     }
 }
 
-/// What the script says of two versions of a program, equal in all but content.
+/// The output of the script for two versions of a program that differ only in content.
 fn update(subject: &Subject, kind: &str, options: &str, make: Maker) -> Option<String> {
     let directory = subject.directory();
     let tree = directory.join("tree");

@@ -203,14 +203,14 @@ impl Daemon {
         Daemon { child, lines }
     }
 
-    /// The next round's report; the daemon prints one when the round is over.
+    /// The report of the next round. The daemon prints it when the round is over.
     fn round(&mut self) -> serde_json::Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
-    /// The report of the first round from now on that holds so many files.
+    /// Waits for a round, from now on, that holds this number of files.
     fn round_with_files(&mut self, files: u64) {
         let begun = Instant::now();
         loop {
@@ -218,7 +218,8 @@ impl Daemon {
             if line["files"] == files {
                 return;
             }
-            // It looks again each minute, so by now it has missed something for good.
+            // The daemon checks again each minute, so after this time it has missed the change for
+            // good.
             assert!(begun.elapsed() < Duration::from_secs(200), "{line}");
         }
     }
@@ -248,7 +249,7 @@ impl Drop for Daemon {
 
 /// Whether a daemon may lock more than one copy, so that it can exchange one for another.
 fn may_lock() -> bool {
-    /// KiB: some copies of the subject.
+    /// The memory of several copies of the subject, in KiB.
     const ENOUGH: u64 = 32 << 10;
     let asked = Command::new("sh")
         .args(["-c", "ulimit -l"])
@@ -265,8 +266,8 @@ fn may_lock() -> bool {
     !limited || is_root()
 }
 
-/// Starts the daemon over what `entries` name below the subject's directory, none of which need be
-/// there, and calls `then` with it; skips, and says so, where memory may not be locked.
+/// Starts the daemon for the `entries` below the subject's directory, which need not exist, and
+/// calls `then` with it. If memory may not be locked, the test is skipped with a message.
 fn daemon_over(subject: &Subject, entries: &[&str], then: impl FnOnce(&mut Daemon)) {
     let place = subject.directory().join("place");
     fs::create_dir(&place).unwrap();
@@ -288,8 +289,8 @@ fn daemon_over(subject: &Subject, entries: &[&str], then: impl FnOnce(&mut Daemo
     }
 }
 
-/// Puts the subject into a place as packages do: a new file beside it, renamed over it. `version`
-/// makes it another program, of which the store has another copy.
+/// Installs the subject as packages do: a new file is made beside the path and renamed over it.
+/// `version` makes it another program with its own copy in the store.
 fn install(subject: &Subject, path: &Path, version: u8) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut bytes = fs::read(&subject.program).unwrap();
@@ -319,18 +320,18 @@ fn what_comes_later_or_again_is_held() {
     ];
     fs::create_dir(there("releases")).unwrap();
     daemon_over(&subject, &entries, |daemon| {
-        // A listed file whose directories were not there.
+        // A listed file whose directories did not exist.
         install(&subject, &there("later/app/bin/program"), b'a');
         daemon.round_with_files(2);
         // A new match of a glob.
         install(&subject, &there("globbed-1/bin/program"), b'b');
         daemon.round_with_files(3);
-        // Removed with its directories, and back again.
+        // A file is removed with its directories and appears again.
         fs::remove_dir_all(there("later")).unwrap();
         daemon.round_with_files(2);
         install(&subject, &there("later/app/bin/program"), b'c');
         daemon.round_with_files(3);
-        // A link that is made, and then switched.
+        // A link is created, and then it changes its target.
         install(&subject, &there("releases/1/program"), b'd');
         install(&subject, &there("releases/2/program"), b'e');
         std::os::unix::fs::symlink("releases/1", there("current")).unwrap();
@@ -343,7 +344,7 @@ fn what_comes_later_or_again_is_held() {
     });
 }
 
-/// What is written all the time in the same directory puts nothing off.
+/// Constant writes in the same directory do not delay the daemon.
 #[test]
 fn a_busy_directory_does_not_keep_the_daemon_waiting() {
     let Some(subject) = Subject::build() else {

@@ -1,4 +1,4 @@
-//! `hugetext learn`: what a command's executions are spent on.
+//! `hugetext learn`: the programs that a command's executions run.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -26,7 +26,7 @@ fn ranks_what_is_executed_most() {
         return;
     }
     assert_eq!(output.status.code(), Some(3), "{warned}");
-    assert!(warned.contains("hello"), "the command's output is not lost");
+    assert!(warned.contains("hello"), "the command's output is lost");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["files"][0]["path"], program.to_string());
     assert_eq!(report["files"][0]["executions"], 5);
@@ -54,7 +54,7 @@ fn a_list_that_cannot_be_written_costs_no_run_and_no_report() {
     };
     let before = learn("echo ran");
     assert_eq!(before.status.code(), Some(2));
-    assert_eq!(text(&before.stdout), "", "the command was not run");
+    assert_eq!(text(&before.stdout), "", "the command was run");
     fs::create_dir(&gone).unwrap();
     for (script, status) in [("rmdir \"$0\"", 2), ("rmdir \"$0\"; exit 3", 3)] {
         fs::create_dir_all(&gone).unwrap();
@@ -97,7 +97,8 @@ fn a_request_to_end_goes_to_the_command_and_the_report_is_kept() {
     assert!(report["executions"].as_u64().unwrap() >= 1);
 }
 
-/// `learn` of a shell command in one way; `None`, with the reason printed, where that cannot be.
+/// Runs `learn` on a shell command in one way. `None`, with the reason printed, if this machine
+/// does not permit it.
 fn learn_by(way: &str, script: &str) -> Option<(std::process::Output, serde_json::Value)> {
     let output = Command::new(HUGETEXT)
         .args(["learn", "--json", "--by", way, "--", "sh", "-c", script])
@@ -112,7 +113,7 @@ fn learn_by(way: &str, script: &str) -> Option<(std::process::Output, serde_json
     Some((output, report))
 }
 
-/// The leak checker stops its own process by ptrace, which nobody else may trace then.
+/// The leak checker stops its own process by ptrace. No other process may trace it at that time.
 #[test]
 fn leaks_are_found_as_without() {
     let directory = tempfile::tempdir().unwrap();
@@ -169,7 +170,7 @@ fn tracers_and_debuggers_work_as_without() {
     }
 }
 
-/// However it is watched, the same is found.
+/// Every way of watching finds the same programs.
 #[test]
 fn both_ways_count_the_same() {
     let Some(subject) = Subject::build() else {

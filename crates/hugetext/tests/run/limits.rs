@@ -1,4 +1,4 @@
-//! Many at once, killed in the midst, and everything that is no ordinary program.
+//! Many runs at once, runs that are killed midway, and files that are no ordinary programs.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ fn two_hundred_at_once_share_one_entry() {
         return;
     }
     let mut children: Vec<Child> = (0..200).map(|_| spawn(&subject)).collect();
-    // SIGKILL for some, wherever they have got to: no torn entry and no lock may stay.
+    // Some runs get SIGKILL at an arbitrary moment. They must leave no torn entry and no lock.
     let killed: Vec<usize> = (0..200).step_by(10).collect();
     for index in &killed {
         children[*index].kill().unwrap();
@@ -43,7 +43,11 @@ fn two_hundred_at_once_share_one_entry() {
         let name = entry.as_ref().unwrap().file_name();
         !name.to_str().unwrap().starts_with('.')
     });
-    assert_eq!(named.count(), 2, "one entry and what it was made from");
+    assert_eq!(
+        named.count(),
+        2,
+        "the store does not hold exactly one entry and its record"
+    );
 }
 
 #[test]
@@ -125,7 +129,7 @@ fn without_namespaces_the_program_runs_as_it_is() {
     let Some(subject) = Subject::build() else {
         return;
     };
-    // The limits are those of the new user namespace alone.
+    // The limits apply only to the new user namespace.
     let forbid = "echo 0 > /proc/sys/user/max_mnt_namespaces && exec \"$@\"";
     let run = subject.run();
     let mut command = Command::new("unshare");
@@ -152,7 +156,7 @@ fn set_id_programs_are_left_alone() {
         return;
     };
     if !is_root() {
-        println!("skipped: a set-id program of another user takes root to make");
+        println!("skipped: only root can make a set-id program of another user");
         return;
     }
     let program = subject.directory().join("set-id");
@@ -174,7 +178,7 @@ fn set_id_programs_are_left_alone() {
         .arg(&program)
         .status()
         .unwrap();
-    assert_eq!(status.code(), Some(7), "it still becomes root");
+    assert_eq!(status.code(), Some(7), "the program does not become root");
     for (option, code) in [("--strict", 2), ("-v", 7)] {
         let mut run = subject.run_as_nobody();
         let output = run.arg(option).arg("--").arg(&program).output().unwrap();
@@ -182,7 +186,7 @@ fn set_id_programs_are_left_alone() {
         let said = text(&output.stderr);
         assert!(said.contains("it changes user"), "{said}");
     }
-    // Nor may a script that names it and the subject be in a namespace.
+    // A script that names it and the subject may not run in a namespace either.
     let script = subject.directory().join("script");
     let [prepared, set_id] = [&subject.program, &program].map(|path| path.display());
     executable(
@@ -241,7 +245,11 @@ fn programs_of_another_machine_are_left_with_the_reason() {
     let said = also(&foreign);
     assert!(said.contains("another instruction set"), "{said}");
     fs::remove_file(&subject.program).unwrap();
-    assert_eq!(also(subject.directory()), "", "met in a directory");
+    assert_eq!(
+        also(subject.directory()),
+        "",
+        "a foreign program in a directory is reported"
+    );
     assert!(!subject.directory().join("store/entries").exists());
     let warm = Command::new(HUGETEXT).arg("warm").arg(&foreign).output();
     assert_eq!(warm.unwrap().status.code(), Some(2));

@@ -1,5 +1,5 @@
-//! `hugetext run` as a user meets it: the command behaves as it does without, with its text on huge
-//! pages.
+//! `hugetext run` as a user runs it. The command behaves as without hugetext, with its text on
+//! huge pages.
 
 #![allow(
     clippy::panic,

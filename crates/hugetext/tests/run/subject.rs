@@ -10,18 +10,18 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 pub(crate) const HUGETEXT: &str = env!("CARGO_BIN_EXE_hugetext");
-/// A user who owns nothing.
+/// A user who owns no files.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// The program in a directory of its own.
+/// The program, in its own directory.
 pub(crate) struct Subject {
     directory: TempDir,
     pub(crate) program: PathBuf,
 }
 
 impl Subject {
-    /// Compiles it; `None`, with the reason printed, where that cannot be done or where text on
-    /// disk cannot be huge.
+    /// Compiles the program. `None`, with the reason printed, if it cannot be compiled or if text
+    /// on disk cannot be huge here.
     pub(crate) fn build() -> Option<Subject> {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
@@ -38,8 +38,8 @@ impl Subject {
         Some(Subject { directory, program })
     }
 
-    /// Whether copies can be shown here; says why where not, as for a user in a chroot, who may make no
-    /// namespace.
+    /// Whether copies can be shown here. Prints the reason if they cannot. For example, a user in
+    /// a chroot may not create a namespace.
     pub(crate) fn can_be_shown(&self) -> bool {
         let store = self.directory().join("store of a trial");
         let mut run = Command::new(HUGETEXT);
@@ -57,7 +57,7 @@ impl Subject {
         self.directory.path()
     }
 
-    /// `hugetext run` with a store of its own, up to where options and command follow.
+    /// `hugetext run` with its own store. The caller adds options and the command.
     pub(crate) fn run(&self) -> Command {
         let mut command = Command::new(HUGETEXT);
         let store = self.directory().join("store");
@@ -65,8 +65,8 @@ impl Subject {
         command
     }
 
-    /// As [`Subject::run`], by a user who is not root and has a store of its own. As it is where
-    /// the test itself is not run by root.
+    /// As [`Subject::run`], by a user who is not root and has a store of its own. If root does not
+    /// run the test, the user stays the same.
     pub(crate) fn run_as_nobody(&self) -> Command {
         let mut command = Command::new(HUGETEXT);
         let home = self.directory().join("home");
@@ -84,8 +84,9 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// Makes an executable file. Another process writes it: while this one has it open, a child that
-/// another test forks has it open too, and to run it then is ETXTBSY.
+/// Makes an executable file. Another process writes it. If this process had it open for writing, a
+/// child that another test forks would have it open too. The kernel would then refuse to execute
+/// it (ETXTBSY).
 pub(crate) fn executable(path: &Path, content: &str) {
     let mut install = Command::new("install");
     install.args(["-m", "755", "/dev/stdin"]).arg(path);
@@ -103,7 +104,7 @@ pub(crate) fn with_input(command: &mut Command) -> Output {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = pipes.spawn().unwrap();
-    // A command that does not read it may have ended.
+    // A command that does not read its input may have ended.
     let _ = child.stdin.take().unwrap().write_all(b"a line\n");
     child.wait_with_output().unwrap()
 }
@@ -121,7 +122,7 @@ pub(crate) fn huge(output: &Output) -> u64 {
         .unwrap()
 }
 
-/// Whether the machine forbids what a figure needs; the reason is printed.
+/// Whether the machine forbids something that the figure needs. Prints the reason.
 pub(crate) fn is_excused(output: &Output) -> bool {
     let warned = text(&output.stderr);
     let excuses = [

@@ -1,5 +1,5 @@
-//! Real programs under `hugetext run`: they answer as they do without, and their text is on huge
-//! pages. With `HUGETEXT_DOCS` it writes docs/run-targets.md.
+//! Real programs under `hugetext run`. They answer as without it, and their text is on huge pages.
+//! With `HUGETEXT_DOCS`, the test writes docs/run-targets.md.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::subject::{HUGETEXT, NOBODY, is_root, text};
 
-/// A process that looks the same that often in a row waits for input.
+/// A process whose mappings stay the same in this number of consecutive looks waits for input.
 const STEADY: usize = 60;
 /// How long a process may take to start, or to come and go.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -22,18 +22,18 @@ const PATIENCE: Duration = Duration::from_secs(6);
 /// A program that reads its standard input to the end and then answers.
 struct Target {
     command: Vec<String>,
-    /// What the command is called in the table.
+    /// The name of the command in the table.
     shown: String,
-    /// The program whose text counts, by the start of its file's name; empty where none waits for
-    /// input.
+    /// The program whose text is measured, by the first characters of its file name. Empty if no
+    /// program waits for input.
     worker: &'static str,
     /// Programs that are not the command itself and do its work.
     also: Vec<String>,
     input: &'static str,
     directory: PathBuf,
-    /// What must be installed.
+    /// The program that must be installed.
     needs: String,
-    /// Whether it is run by a user who owns nothing, where the test is run by root.
+    /// Whether a user who owns no files runs it, if root runs the test.
     unprivileged: bool,
 }
 
@@ -84,12 +84,12 @@ impl Target {
     }
 
     fn answer(&self, mut child: Child) -> Output {
-        // What does not read all of it says so in its answer.
+        // If the program does not read all input, its answer shows that.
         let _ = child.stdin.take().unwrap().write_all(self.input.as_bytes());
         child.wait_with_output().unwrap()
     }
 
-    /// The answer, and text on huge pages of all text of the worker while it waits for input.
+    /// The answer, and the worker's text in memory and on huge pages while it waits for input.
     fn seen(&self, mut command: Command) -> (String, Text) {
         let child = command.spawn().unwrap();
         let seen = match self.worker {
@@ -99,7 +99,7 @@ impl Target {
         (comparable(&self.answer(child)), seen)
     }
 
-    /// The files that run would make ready.
+    /// The files that `run` would prepare.
     fn files(&self, store: &Path) -> Vec<String> {
         let mut command = self.through(store, &["--dry-run", "--json"]);
         let plan: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
@@ -111,14 +111,14 @@ impl Target {
     }
 }
 
-/// Bytes of text a process has in memory, and of those by PMD leaves.
+/// Bytes of text that a process has in memory, and how many of them PMD leaves map.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Text {
     mapped: u64,
     huge: u64,
 }
 
-/// Status, output and complaints, without what differs from run to run.
+/// The status, the output and the errors, without the lines that differ from run to run.
 fn comparable(output: &Output) -> String {
     let said = text(&output.stdout) + &text(&output.stderr);
     let steady = said.lines().filter(|line| !line.contains("Finished `"));
@@ -126,8 +126,8 @@ fn comparable(output: &Output) -> String {
     format!("{:?}\n{}", output.status.code(), lines.join("\n"))
 }
 
-/// What the worker among the descendants of `child` maps once it no longer changes, for then it
-/// waits for input.
+/// The mapped text of the worker among the descendants of `child`, once it no longer changes. The
+/// worker then waits for input.
 fn look(child: u32, worker: &str) -> Text {
     let begun = Instant::now();
     let (mut last, mut same) = (Text::default(), 0);
@@ -173,7 +173,7 @@ fn text_of(pid: u32) -> Text {
     }
 }
 
-/// Puts files back into small folios, for a start as it is without hugetext.
+/// Puts files back into small folios, so that the next start is as without hugetext.
 fn cool(files: &[String]) {
     for file in files {
         let drop = format!("if={file}");
@@ -191,8 +191,8 @@ fn said(command: &str) -> String {
     })
 }
 
-/// Starts a server, has it answer standard input, and stops it; the argument is where its programs
-/// are.
+/// Starts a server, lets it answer standard input, and stops it. The argument is the directory of
+/// its programs.
 const DATABASE: &str = r#"
 "$1/postgres" -D data -k "$PWD" -c listen_addresses= >log 2>&1 &
 until "$1/pg_isready" -q -h "$PWD"; do kill -0 $! || exit; done
@@ -201,7 +201,7 @@ kill -INT $!
 wait $!
 "#;
 
-/// An empty database that belongs to the user who is to run it.
+/// Makes an empty database that belongs to the user who runs it.
 fn make_database(directory: &Path, programs: &str) {
     fs::create_dir(directory).unwrap();
     let mut command = Command::new(format!("{programs}/initdb"));
@@ -210,7 +210,7 @@ fn make_database(directory: &Path, programs: &str) {
         chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
         command.uid(NOBODY).gid(NOBODY);
     }
-    // Where it is not installed, the target is skipped.
+    // If the database is not installed, the target is skipped.
     let _ = command.current_dir(directory).output();
 }
 
@@ -271,14 +271,14 @@ fn targets(directory: &Path) -> Vec<Target> {
             "node",
             &["node", "-e", "process.stdin.pipe(process.stdout)"],
         ),
-        // It opens this one by itself.
+        // The program opens this library by itself.
         Target {
             also: vec![said(
                 "realpath \"$(dirname \"$(readlink -f \"$(command -v java)\")\")/../lib/server/libjvm.so\"",
             )],
             ..of("java", &["java", "-Xshare:auto", "Cat.java"])
         },
-        // What is on PATH may be a script that looks for it.
+        // The command on PATH may be a script that searches for the program.
         Target {
             also: vec![said("python3 -c 'import sys; print(sys.executable)'")],
             shown: "python3".to_owned(),
@@ -323,7 +323,7 @@ fn targets(directory: &Path) -> Vec<Target> {
     ]
 }
 
-/// The line of the table for a target that is installed.
+/// The line of the table for an installed target.
 fn line(target: &Target, store: &Path) -> String {
     let files = target.files(store);
     cool(&files);

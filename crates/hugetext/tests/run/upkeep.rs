@@ -61,12 +61,12 @@ fn copies_are_listed_verified_and_removed() {
     assert!(!file.exists());
 
     assert_eq!(run().unwrap().status.code(), Some(42));
-    assert!(file.exists(), "the next run makes it again");
+    assert!(file.exists(), "the next run did not make the copy again");
     assert_eq!(
         store(&subject, &["gc", "--limit", "1M"]).status.code(),
         Some(0)
     );
-    // What does not fit even alone.
+    // The copy does not fit even if the store is empty.
     let full = run().unwrap();
     assert!(text(&full.stderr).contains("store gc --limit"), "{full:?}");
     let left = fs::read_dir(subject.directory().join("store/entries")).unwrap();
@@ -94,7 +94,7 @@ fn a_damaged_copy_is_not_run_but_made_again() {
     };
     let whole = fs::read(copy()).unwrap();
     let times = fs::metadata(copy()).unwrap().modified().unwrap();
-    // As root, or as the owner after chmod; with its times as they were.
+    // The writer is root, or the owner after chmod. The file keeps its times.
     fs::set_permissions(copy(), Permissions::from_mode(0o755)).unwrap();
     let file = OpenOptions::new().write(true).open(copy()).unwrap();
     file.write_at(b"\xcc", 4 << 20).unwrap();
