@@ -34,7 +34,7 @@ const CALL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait for an event of a borrowed thread before it is checked again.
 const ALERT: Duration = Duration::from_millis(1);
 
-/// A process of which no thread executes its own instructions.
+/// A stopped process: no thread of it executes its own instructions.
 ///
 /// Invariants: every thread of `stopped` is in PTRACE_EVENT_STOP. The kernel's own threads of the
 /// process execute no text and are left alone. Every other live thread is in uninterruptible sleep

@@ -59,7 +59,7 @@ impl Step {
     }
 }
 
-/// Changes of which all are made or none.
+/// A set of changes. Either all are made or none.
 #[derive(Debug, Default)]
 pub(super) struct Change<'f> {
     /// The files that steps name.

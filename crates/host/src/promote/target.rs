@@ -179,7 +179,7 @@ impl Target {
         self.pidfd.as_fd()
     }
 
-    /// Reads its memory, whatever the access rights of the mapping.
+    /// Reads its memory, even if the access rights of the mapping forbid it.
     pub fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.memory.read_exact_at(buffer, address)
     }
@@ -303,7 +303,7 @@ impl Mappings {
             .find(|(vma, _)| vma.addresses.contains(address))
     }
 
-    /// The mappings of promoted copies, each with what its name says.
+    /// The mappings of promoted copies, each with its parsed name.
     pub fn copies(&self) -> impl Iterator<Item = (&ProcessVma, CopyName)> {
         self.vmas.iter().zip(&self.paths).filter_map(|(vma, path)| {
             let name = CopyName::in_maps(path.as_deref()?.to_str()?)?;

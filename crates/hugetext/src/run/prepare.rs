@@ -208,7 +208,7 @@ impl Step {
         matches!(self.action, Action::Copy | Action::Fix)
     }
 
-    /// Whether the whole file is warm, as far as one look tells.
+    /// Whether one look finds the whole file warm.
     pub(crate) fn is_warm(&self, ground: &Ground) -> Result<bool, Failure> {
         Ok(warm(&self.program, ground, Climb::look())?.is_warm())
     }
@@ -288,7 +288,8 @@ impl Step {
         found.find_map(|entry| entry.ok().flatten())
     }
 
-    /// The identity of the file. On some filesystems only its content tells it, so it is read once.
+    /// The identity of the file. On some filesystems only the content identifies a file, so it is
+    /// read once.
     fn original(&self) -> Result<Original<'_>, Failure> {
         let file = &self.program.file;
         let identity = match self.identity.get() {

@@ -1,4 +1,4 @@
-/* The sample without a C library, for an architecture that Debian has none for. */
+/* The sample without a C library, for an architecture whose C library Debian lacks. */
 __asm__(".pushsection .text\n.skip 6000000\n.popsection");
 
 static const char words[300000] = "read-only data\n";

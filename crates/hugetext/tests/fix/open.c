@@ -1,4 +1,4 @@
-/* Calls into the shared object that it is given. */
+/* Calls a function of the shared object that its argument names. */
 #include <dlfcn.h>
 #include <stdio.h>
 

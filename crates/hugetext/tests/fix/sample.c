@@ -19,7 +19,7 @@ int answer(int given)
 	return own * given + counter + cleared[given];
 }
 
-/* Something for a profiler to find. */
+/* A function that a profiler finds. */
 __attribute__((noinline)) static void spin(void)
 {
 	for (volatile long turn = 0; turn < 200000000; turn++)

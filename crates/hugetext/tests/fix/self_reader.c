@@ -9,13 +9,13 @@
 
 __asm__(".pushsection .text\n.skip 6000000\n.popsection");
 
-/* The address of the data as linked; written into the file. Bun has it in a section .bun. */
+/* The address of the data, written into the file after linking. Bun keeps it in a section .bun. */
 __attribute__((section(".bun"))) volatile uint64_t place = 0x1122334455667788;
 
 /* The offset of the data, written into the file when the data was added to it: pkg. */
 volatile uint64_t baked = 0x8877665544332211;
 
-/* In memory: by a known address, and by a note. */
+/* Finds data in memory: by a known address, and by a note. */
 static int loaded(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	(void)size, (void)unused;
@@ -51,13 +51,13 @@ int main(void)
 	if (!file || fread(&header, sizeof(header), 1, file) != 1)
 		return 1;
 
-	/* Where the ELF file ends by its header: AppImage. */
+	/* The end of the ELF file according to its header: AppImage. */
 	long end = header.e_shoff + header.e_shnum * sizeof(*sections);
 	fseek(file, end, SEEK_SET);
 	if (fread(magic, sizeof(magic), 1, file) == 1 && !memcmp(magic, "hsqs", 4))
 		print_at(file, "end of the ELF file", end);
 
-	/* What the last bytes point to: deno and bun of old. */
+	/* The data whose offset the last bytes hold: older deno and bun. */
 	fseek(file, -(long)sizeof(trailer), SEEK_END);
 	if (fread(&trailer, sizeof(trailer), 1, file) == 1 && !memcmp(trailer.magic, "d3n0l4nd", 8))
 		print_at(file, "trailer", trailer.offset);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What it ends with if told to. */
+/* The exit status, if an argument asks for it. */
 #ifndef STATUS
 #define STATUS 42
 #endif
