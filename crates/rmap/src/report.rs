@@ -66,7 +66,7 @@ fn storms(records: &[Record]) -> String {
          As many shells as the guest has processors start a small program 160 times together: fork, exec, exit.\n\
          32 more processes wait, as on a real system. LOCK_STAT counts how often the locks of the reverse map of\n\
          files are taken (*trips*), how often a trip waited, and how long. *One tree* is the kernel with both sets,\n\
-         told not to split files. *To shards* is the part of the trips that went to the locks of shards. Guests of\n\
+         set not to split files. *To shards* is the part of the trips that went to the locks of shards. Guests of\n\
          the three kernels took turns. Each row is all of its storms together, with the median and the spread of\n\
          their contended trips.\n\n\
          **The guest's processors are emulated and share two real ones.** At most two of them run at a time. A\n\
@@ -164,9 +164,9 @@ fn counted(record: &Record) -> Option<(&'static str, f64)> {
 fn instructions(records: &[Record]) -> String {
     let mut text = String::from(
         "## Counted in instructions\n\n\
-         QEMU counts instructions instead of time: one is one nanosecond; caches and other processors cost nothing.\n\
-         These kernels do not debug locks. The walks are over libc, which a thousand processes map; they were\n\
-         started by exec and wait. A file has as many shards as the table says, as on a machine with as many\n\
+         QEMU counts instructions instead of time. One is one nanosecond. Caches and other processors cost nothing.\n\
+         These kernels do not debug locks. The walks are over libc, which a thousand processes map. Those were\n\
+         started by exec, and wait. A file has as many shards as the table says, as on a machine with as many\n\
          processors.\n\n\
          | | shards | without | one tree | with | |\n|---|---:|---:|---:|---:|---:|\n",
     );
@@ -260,7 +260,7 @@ fn race(records: &[Record]) -> String {
         };
         let name = SIDES.iter().find(|(side, _)| *side == record.side);
         let name = name.map_or("", |(_, name)| name);
-        let end = if halted { "halted for ever" } else { "went on" };
+        let end = if halted { "deadlocked" } else { "went on" };
         let _ = writeln!(
             rows,
             "| {name} | {punched} | {tried} | {collapsed} | {end} |"
@@ -271,7 +271,7 @@ fn race(records: &[Record]) -> String {
     }
     format!(
         "## A deadlock of Linux 7.3\n\n\
-         The stress found it, and the set collapse removes it. The test is MADV_COLLAPSE of a file on ext4 while\n\
+         The stress test found it, and the set collapse removes it. The test is MADV_COLLAPSE of a file on ext4 while\n\
          holes are punched into it, for two minutes. *Without* is Linux 7.3 as it is.\n\n\
          | | holes punched | collapses tried | done | |\n|---|---:|---:|---:|---|\n{rows}\n"
     )
@@ -314,7 +314,7 @@ fn compiled(records: &[Record]) -> String {
                 option,
                 files,
             } => {
-                let option = if *option { "on" } else { "not there" };
+                let option = if *option { "on" } else { "absent" };
                 let _ = writeln!(
                     rows,
                     "| {name} | {config} | {compiler} | {option} | {files} |"
@@ -335,8 +335,8 @@ fn compiled(records: &[Record]) -> String {
     }
     format!(
         "## Compiled\n\n\
-         These are the files that take the locks, go through the trees or use the fields. They compile without a\n\
-         warning, besides the kernels that were booted. The option needs an MMU and several processors.\n\n\
+         These are the files that take the locks, walk the trees or use the fields. They compile without a\n\
+         warning, in addition to the kernels that were booted. The option needs an MMU and several processors.\n\n\
          | | configuration | gcc | option | files |\n|---|---|---:|---|---:|\n{rows}\n{rest}"
     )
 }
@@ -366,9 +366,9 @@ fn stress_section(record: &Record) -> Option<String> {
         "## Stress\n\n\
          A kernel with KASAN, PROVE_LOCKING and DEBUG_VM ran on {} processors for {seconds} seconds of work, on {}.\n\
          A pause of the host counts as two seconds at most. There was no report, and no worker failed. An\n\
-         emulated guest does far less in that time than a machine.\n\n\
-         - Steps: {}.\n- Audit with every worker stopped where it was: {}.\n\
-         - Audit after all of them had ended: {}.\n- Seen by the kernel: {}.\n\n",
+         emulated guest does far less work in that time than a machine.\n\n\
+         - Steps: {}.\n- Audit with every worker stopped: {}.\n\
+         - Audit after all of them had ended: {}.\n- Counted by the kernel: {}.\n\n",
         record.cpus,
         record.date,
         list(steps),
