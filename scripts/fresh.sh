@@ -33,7 +33,7 @@ if [ -z "${HUGETEXT_FRESH:-}" ]; then
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/hugetext/fresh
     mkdir -p "$cache"
     work=$(mktemp -d "$cache/root.XXXXXX")
-    # What the namespace mounted is not seen here, so nothing but the root is removed.
+    # Mounts of the namespace are not visible here, so only the root is removed.
     trap 'rm -rf --one-file-system "$work"' EXIT
     trap 'exit 130' INT TERM
     HUGETEXT_FRESH=$work unshare --mount --propagation private "$0" "$suite" "$as" "$who" "$@"
@@ -47,7 +47,7 @@ unset HUGETEXT_FRESH
 # The minimal root, made at most once a week.
 tar=$cache/$suite.tar
 if [ -z "$(find "$cache" -maxdepth 1 -name "$suite.tar" -mtime -7)" ]; then
-    # A mirror may be behind: sid's lists count as expired after a week.
+    # A mirror may be late, and sid's lists expire after a week.
     mmdebstrap --quiet --variant=minbase --include=make,git,ca-certificates \
         --aptopt='Acquire::Check-Valid-Until "false"' "$suite" "$work/new.tar" ||
         die "mmdebstrap cannot make a root of $suite"
@@ -56,8 +56,8 @@ fi
 mkdir -p "$root"
 tar -C "$root" -xf "$tar" --exclude=./dev/*
 
-# Rust of this machine, under the same path, since a toolchain may be a link to another. What rustup adds
-# stays in this root.
+# Rust of this machine, under the same path, because a toolchain may be a link to another. Additions of
+# rustup stay in this root.
 mkdir -p "$root$rustup" "$root/opt/cargo/bin" "$work/upper" "$work/work"
 chmod a+x "$root/root" "$root$(dirname "$rustup")"
 cp "$cargo/bin/rustup" "$root/opt/cargo/bin/rustup"
@@ -78,8 +78,8 @@ for path in proc sys dev; do
     mkdir -p "$root/$path"
     mount --rbind "/$path" "$root/$path"
 done
-# What this machine needs to reach the archives: its names, and its certificates, which may have one of
-# a company's own among them.
+# The files by which this machine reaches the archives: its resolver, its hosts and its certificates. One
+# of them may be a company's own.
 cp --dereference /etc/resolv.conf /etc/hosts "$root/etc/"
 if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
     cp --dereference /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
@@ -96,7 +96,7 @@ done
 
 case $as in
 mount)
-    # pivot_root(2) wants a mount; so that nothing below is a chroot, the old root is let go.
+    # pivot_root(2) needs a mount. The old root is unmounted, so that this is no chroot.
     mount --rbind "$root" "$root"
     mkdir -p "$root/old"
     cd "$root"
@@ -116,13 +116,13 @@ if [ "$who" = root ]; then
     exit
 fi
 
-# A user's Rust has been set up by that user.
+# Root adds the targets, as a user would have done.
 within rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 within useradd --create-home someone
 within chown -R someone /src /opt/cargo
 said=${inside}/tmp/said
 user() { within setpriv --reuid someone --regid someone --init-groups env HOME=/home/someone "$@"; }
-# Each task may miss packages of its own; ten would be too many to be true.
+# Each task may need more packages. Ten rounds are more than any command needs.
 for _ in 1 2 3 4 5 6 7 8 9 10; do
     if user "$@" 2>&1 | tee "$said"; then exit; fi
     line=$(sed -n 's/^missing packages; run: sudo //p' "$said" | tail -n 1)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what tasks need and this machine lacks: scripts/setup.sh TASK…
+# Installs the packages that tasks need and this machine lacks: scripts/setup.sh TASK…
 # It lists Debian packages, with the reason for each. As another user than root, or where packages
 # are not installed by apt, it only prints the command that installs them, and ends with 2.
 set -eu
@@ -17,7 +17,7 @@ packages_of() {
     case $1 in
     build)
         echo gcc        # links Rust programs, and its cc1 is the demonstration
-        echo libc6-dev  # what a linked program starts with; gcc only recommends it
+        echo libc6-dev  # start files and libc, to link programs; gcc only recommends it
         ;;
     msrv | static)
         packages build
@@ -30,8 +30,8 @@ packages_of() {
         packages lint lab
         echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
         echo valgrind   # runs them elsewhere
-        echo gdb        # what it and Valgrind run is not to be promoted
-        echo strace     # what traces is let trace
+        echo gdb        # a test: programs under gdb or Valgrind are not promoted
+        echo strace     # a test: a program that traces others may trace
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap runc # a sandbox and containers in which run must change nothing else
         ;;
@@ -50,17 +50,17 @@ packages_of() {
     linkers)
         packages test
         echo binutils lld mold             # every linker
-        echo elfutils patchelf llvm gdb linux-perf # what must still work on a fixed file
-        echo libcap2-bin attr              # what must stay with it
-        echo musl-tools bolt-16            # makers of other layouts
+        echo elfutils patchelf llvm gdb linux-perf # tools that must still work on a fixed file
+        echo libcap2-bin attr              # attributes that must stay with it
+        echo musl-tools bolt-16            # tools that make other layouts
         echo libc6-dev-arm64-cross         # programs of other architectures,
         echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross clang-19 # linked by Rust's lld
-        echo xfsprogs btrfs-progs fsverity bindfs # filesystems and what they add
+        echo xfsprogs btrfs-progs fsverity bindfs # filesystems and their features
         echo cmake make meson ninja-build golang-go # docs/link-time.md
         ;;
     bench-fix)
         packages build
-        echo time patchelf llvm # what it is compared with, and by
+        echo time patchelf llvm # tools for the comparison
         echo xfsprogs btrfs-progs # filesystems that share blocks
         ;;
     distribution)
@@ -82,7 +82,7 @@ packages_of() {
     test-kernel-ci)
         packages kernel
         echo qemu-system-x86 # the guest
-        echo e2fsprogs jq    # its disk, and what it says
+        echo e2fsprogs jq    # its disk, and its output
         ;;
     test-kernel)
         packages test-kernel-ci
@@ -114,11 +114,11 @@ packages_of() {
         ;;
     results-promote)
         packages build
-        echo nodejs postgresql # what is promoted; Java and Go too if they are there
+        echo nodejs postgresql # programs to promote; Java and Go too if installed
         ;;
     targets)
         packages build
-        echo nodejs python3 git qemu-system-x86 postgresql # what is run; Java too if it is there
+        echo nodejs python3 git qemu-system-x86 postgresql # programs to run; Java too if installed
         ;;
     results)
         packages build
@@ -137,7 +137,7 @@ packages_of() {
     esac
 }
 
-# How this distribution is asked for a package, and how it installs one; its column of packages.txt.
+# How to ask this distribution for a package and to install one, and its column of packages.txt.
 if command -v dpkg-query >/dev/null; then
     column=1 install='apt-get install'
     installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -158,7 +158,7 @@ else
     installed() { false; }
 fi
 
-# What the Debian package $1 is called here; nothing where no name is known.
+# The name of the Debian package $1 on this distribution; nothing if no name is known.
 named() {
     [ "$column" -gt 1 ] || { echo "$1"; return; }
     awk -v debian="$1" -v column="$column" '$1 == debian && $column != "-" { print $column }' \
@@ -178,7 +178,7 @@ for package in $(printf '%s\n' $wanted | sort -u); do
     fi
 done
 
-# The toolchain that rust-toolchain.toml pins, where rustup is told not to install it by itself.
+# The toolchain that rust-toolchain.toml pins, if rustup is set not to install it by itself.
 if command -v rustup >/dev/null && ! rustc --version >/dev/null 2>&1; then
     rustup -q toolchain install --profile minimal || {
         echo "cannot install the toolchain of rust-toolchain.toml; see the line above, or set RUSTUP_TOOLCHAIN" >&2
@@ -186,7 +186,7 @@ if command -v rustup >/dev/null && ! rustc --version >/dev/null 2>&1; then
     }
 fi
 
-# The oldest Rust that Cargo.toml promises.
+# Installs the oldest Rust that Cargo.toml supports.
 oldest() {
     version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$here/../Cargo.toml")
     rustup -q toolchain install "$version" --profile minimal || {
@@ -195,7 +195,7 @@ oldest() {
     }
 }
 
-# Rust's targets for static programs: what runs inside a guest is static.
+# Adds Rust's targets for static programs. Programs that run inside a guest are static.
 targets() {
     rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl || {
         echo "cannot add Rust's musl targets; see the line above, or install rustup" >&2
@@ -204,17 +204,17 @@ targets() {
 }
 
 if [ -n "$unknown" ]; then
-    echo "not known by a name of this distribution, so install by hand what is missing of:$unknown" >&2
+    echo "no name is known on this distribution for these Debian packages; install by hand what is missing of:$unknown" >&2
 fi
 if [ "$column" -gt 1 ]; then
-    # Said once, in the words of who would miss it.
+    # Names the features that are missing, once.
     [ "$column" != 5 ] || echo "note: on musl there is no TLB plugin, so 'bench tlb' runs programs under Valgrind" >&2
     command -v systemctl >/dev/null ||
         echo "note: without systemd the units of packaging/ do not apply; start 'hugetext keep daemon' yourself" >&2
 fi
 if [ -n "$missing" ]; then
     if [ -z "$install" ]; then
-        echo "packages are not installed by apt, dnf, pacman, zypper or apk here; install by hand:$missing" >&2
+        echo "found none of apt, dnf, pacman, zypper and apk; install by hand:$missing" >&2
         exit 2
     fi
     if [ "$(id -u)" -ne 0 ] || [ "$column" != 1 ]; then
