@@ -150,8 +150,8 @@ The table lists the filesystems on which the text of a program was put on huge p
 MADV_COLLAPSE was called by a process that maps the same file, and by process_madvise() on the program.
 `hugetext promote` was tried with each backend on ext4, xfs and btrfs, on a program whose threads execute
 all their text, sleep, poll, fork, take signals and check every answer. Rounds (`make lab-rounds`) count how
-often such programs were promoted by a copy and mapped back on ext4, each 50 times in its life, and what
-went wrong, if anything did. hugetmpfs is huge from the start and is not counted. On 16K pages the text of
+often such programs were promoted by a copy and mapped back on ext4, each 50 times in its life, and which
+failures occurred. hugetmpfs is huge from the start and is not counted. On 16K pages the text of
 these programs is smaller than a window of 32M.
 ";
 const RUNNING_HEADER: [&str; 6] = [
@@ -229,8 +229,8 @@ const PRESSURE_HEADER: [&str; 7] = [
 const TIMES: &str = "
 ## Times
 
-Times are counted in instructions (QEMU -icount). They hardly differ from run to run, whatever else the
-machine does, but they know nothing of caches or TLBs. T1, T2 and T3 are mprotect of 64 MiB to read-only and
+Times are counted in instructions (QEMU -icount). They hardly differ from run to run, even on a busy
+machine, but they do not include caches or TLBs. T1, T2 and T3 are mprotect of 64 MiB to read-only and
 back, five times: of huge folios mapped by PTEs, of folios of 64 KiB, and of base pages. A ratio well below 1
 means that the kernel changes the entries of a folio in batches. A ratio above 1 means that large folios
 cost more than base pages. Compile is `cc1` on a one-line program, with text in small folios and with warm
