@@ -162,7 +162,7 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 
 /// The state of a file when it was looked at: its inode, and the times when its inode and its
 /// content last changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileState {
     inode: (u64, u64),
     size: u64,

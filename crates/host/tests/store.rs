@@ -23,21 +23,24 @@ fn original(directory: &Path, name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
+/// Calls `act` with the file at `path` as an original.
+fn with_original<T>(path: &Path, act: impl FnOnce(Original<'_>) -> T) -> T {
+    let file = File::open(path).unwrap();
+    let identity = Identity::of(&file).unwrap();
+    act(Original {
+        file: &file,
+        path,
+        identity: &identity,
+    })
+}
+
 fn fill(
     store: &Store,
     path: &Path,
     recipe: &str,
     write: impl FnMut(&File) -> Result<(), WriteError>,
 ) -> Result<Entry, StoreError> {
-    let file = File::open(path).unwrap();
-    let identity = Identity::of(&file).unwrap();
-    let (file, identity) = (&file, &identity);
-    let original = Original {
-        file,
-        path,
-        identity,
-    };
-    store.fill(original, recipe, write)
+    with_original(path, |original| store.fill(original, recipe, write))
 }
 
 fn put(store: &Store, path: &Path) -> Result<Entry, StoreError> {
@@ -47,15 +50,7 @@ fn put(store: &Store, path: &Path) -> Result<Entry, StoreError> {
 }
 
 fn find(store: &Store, path: &Path) -> Result<Option<Entry>, StoreError> {
-    let file = File::open(path).unwrap();
-    let identity = Identity::of(&file).unwrap();
-    let (file, identity) = (&file, &identity);
-    let original = Original {
-        file,
-        path,
-        identity,
-    };
-    store.find(original, "upper")
+    with_original(path, |original| store.find(original, "upper"))
 }
 
 fn get(store: &Store, path: &Path) -> Option<Entry> {

@@ -2,11 +2,10 @@
 //! memory, so that reclaim leaves them. It starts again with a file that an upgrade replaces.
 
 use std::collections::{BTreeSet, HashMap};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hugetext_host::{Change, FileMapping, FileWindows, Watcher};
+use hugetext_host::{Change, FileMapping, FileState, FileWindows, Watcher};
 use serde::Serialize;
 
 use super::list::List;
@@ -45,7 +44,7 @@ pub(super) fn run(options: &Options, budget: Size, output: &Output) -> Result<Ve
         pins = kept;
         round.files.iter().for_each(|path| places.add(path));
         watcher.watch(places.directories());
-        let held: BTreeSet<Identity> = pins.keys().copied().collect();
+        let held: BTreeSet<FileState> = pins.keys().copied().collect();
         let news = Some((round.report, held));
         if told != news {
             told = news;
@@ -76,27 +75,8 @@ fn wait_for_change(watcher: &mut Watcher, places: &Places) -> std::io::Result<()
     Ok(())
 }
 
-/// The state of a file. While it is the same, a mapping of the file shows the same content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Identity {
-    inode: (u64, u64),
-    size: u64,
-    changed: (i64, i64),
-}
-
-impl Identity {
-    fn of(program: &Program) -> Identity {
-        let metadata = &program.metadata;
-        Identity {
-            inode: (metadata.dev(), metadata.ino()),
-            size: metadata.size(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// The locked part of each file.
-type Pins = HashMap<Identity, Vec<FileMapping>>;
+/// The locked part of each file. While its state is the same, a mapping shows the same content.
+type Pins = HashMap<FileState, Vec<FileMapping>>;
 
 /// The report of a round.
 #[derive(Default, PartialEq, Eq, Serialize)]
@@ -176,9 +156,9 @@ impl Round {
         pins: &mut Pins,
     ) -> Result<(), Failure> {
         let program = Program::open(path)?;
-        let identity = Identity::of(&program);
+        let state = FileState::of(&program.metadata);
         let report = &mut self.report;
-        if pins.contains_key(&identity) {
+        if pins.contains_key(&state) {
             // Identical files share a copy in the store.
             report.files += 1;
             return Ok(());
@@ -189,7 +169,7 @@ impl Round {
             report.over = report.over.saturating_add(len);
             return Ok(());
         }
-        let mappings = match before.remove(&identity) {
+        let mappings = match before.remove(&state) {
             Some(mappings) => mappings,
             None => {
                 let windows = |range| FileWindows::new(&program.file, range, ground.leaf);
@@ -205,7 +185,7 @@ impl Round {
                 })?
             }
         };
-        pins.insert(identity, mappings);
+        pins.insert(state, mappings);
         report.locked += len;
         report.files += 1;
         Ok(())

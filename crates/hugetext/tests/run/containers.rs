@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::subject::{HUGETEXT, Subject, huge, is_root, text};
+use crate::subject::{HUGETEXT, Subject, huge, is_root, mount_namespace, text};
 
 /// Makes two overlays over one lower directory, in a namespace that ends with the shell. Prints
 /// what the subject in each overlay reports about itself.
@@ -88,17 +88,7 @@ fn in_a_mount_namespace(script: &str, subject: &Subject) -> Option<String> {
         println!("skipped: only root can mount an overlay");
         return None;
     }
-    let output = Command::new("unshare")
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            script,
-            "sh",
-        ])
-        .args([subject.directory(), Path::new(HUGETEXT)])
+    let output = mount_namespace(script, subject.directory())
         .output()
         .unwrap();
     let said = text(&output.stdout) + &text(&output.stderr);

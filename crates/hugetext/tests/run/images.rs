@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::subject::{HUGETEXT, Subject, is_root, text};
+use crate::subject::{Subject, is_root, mount_namespace, text};
 
 /// Mounts one image after the other on the same device and directory. Prints the state of each
 /// image's program and runs the program through `run`, which keeps its copies outside the image.
@@ -113,17 +113,7 @@ fn update(subject: &Subject, kind: &str, options: &str, make: Maker) -> Option<S
             }
         }
     }
-    let output = Command::new("unshare")
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            UPDATE,
-            "sh",
-        ])
-        .args([directory, Path::new(HUGETEXT)])
+    let output = mount_namespace(UPDATE, directory)
         .args([kind, options])
         .output()
         .unwrap();

@@ -84,6 +84,16 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
+/// A shell script in a mount namespace of its own, with `directory` and the command as arguments.
+pub(crate) fn mount_namespace(script: &str, directory: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private"])
+        .args(["sh", "-c", script, "sh"])
+        .args([directory, Path::new(HUGETEXT)]);
+    command
+}
+
 /// Makes an executable file. Another process writes it. If this process had it open for writing, a
 /// child that another test forks would have it open too. The kernel would then refuse to execute
 /// it (ETXTBSY).
