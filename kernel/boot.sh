@@ -7,7 +7,10 @@
 #   kernel/boot.sh x86_64|arm64 IMAGE MEMORY all|walkers [SUITE…]
 #
 # MEMORY is in MiB; kernel/guest/make.sh lists the programs. Time is counted in instructions: one
-# instruction is one nanosecond of the guest. The guest has KERNEL_CPUS processors (1).
+# instruction is one nanosecond of the guest. While the guest waits for its disk, time is the clock of
+# this machine. The guest has KERNEL_CPUS processors (1). KERNEL_APPEND goes to the kernel's command line;
+# guest.readahead=KIB is what the guest sets for the disk (128). With KERNEL_DRIVE, options of -drive such as
+# throttling.bps-read=20000000, time is always the clock of this machine.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,11 +26,14 @@ arm64) machine=(qemu-system-aarch64 -machine "virt,gic-version=3") console=ttyAM
 esac
 
 guest=$("$here/guest/make.sh" "$arch" "$programs")
+time=(-accel "tcg,thread=single" -icount "shift=0,sleep=on")
+[ -z "${KERNEL_DRIVE:-}" ] || time=(-accel tcg)
 timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -cpu max -nodefaults -display none -no-reboot \
-    -accel tcg,thread=single -icount shift=0,sleep=off -smp "${KERNEL_CPUS:-1}" -m "$memory" \
+    "${time[@]}" -smp "${KERNEL_CPUS:-1}" -m "$memory" \
     -serial stdio -kernel "$kernel" -initrd "$guest/initrd" \
-    -append "console=$console panic=-1 oops=panic no_timer_check" \
-    -drive "file=$guest/disk,format=raw,if=virtio,readonly=on" < /dev/null | tee "$work/console"
+    -append "console=$console panic=-1 oops=panic no_timer_check ${KERNEL_APPEND:-}" \
+    -drive "file=$guest/disk,format=raw,if=virtio,readonly=on${KERNEL_DRIVE:+,$KERNEL_DRIVE}" \
+    < /dev/null | tee "$work/console"
 die() { echo "kernel/boot.sh: $*" >&2; exit 1; }
 grep -q '^guest: done' "$work/console" || die "the guest did not end"
 ! grep -E 'not ok|BUG:|WARNING:|INFO:|Oops' "$work/console" >&2 || die "the kernel printed the above"

@@ -3,7 +3,7 @@
 KERNEL_CONFIG ?= x86_64
 KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k
 
-.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm test-kernel-ltp docs-kernel test-rmap docs-rmap
+.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
@@ -29,6 +29,11 @@ test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in L
 	kernel/ltp.sh 1 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp | tail -n 1)" \
 		"$$(kernel/build.sh image x86_64 kunit ltp | tail -n 1)" > target/kernel-ltp.txt
 	mv target/kernel-ltp.txt docs/kernel-ltp.txt
+
+docs-kernel-devices: ## docs/kernel-devices.md: faults on text on throttled disks and in little memory
+	scripts/setup.sh test-kernel
+	kernel/devices.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)" > target/kernel-devices.md
+	mv target/kernel-devices.md docs/kernel-devices.md
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel
 	kernel/measure.sh report

@@ -7,11 +7,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/reboot.h>
@@ -321,6 +323,142 @@ static void start_many(const char *thp)
 	fclose(list);
 }
 
+/* What /touch may use: bytes of its memory cgroup, or 0 for no limit. */
+static void limit_memory(unsigned long bytes)
+{
+	char text[32];
+
+	if (!bytes)
+		return;
+	snprintf(text, sizeof(text), "%lu", bytes);
+	put("/cgroup/small/memory.max", text);
+	snprintf(text, sizeof(text), "%d", getpid());
+	put("/cgroup/small/cgroup.procs", text);
+}
+
+/* Runs /touch over a file with a cold page cache. "today" is what THP "never" reads. */
+static void touch(const char *name, const char *part, unsigned long memory)
+{
+	static const char *const events[] = { "read", "device", "memory", "alloc" };
+	unsigned long before[4], read;
+	char event[64];
+	pid_t pid;
+
+	for (int i = 0; i < 4; i++) {
+		snprintf(event, sizeof(event), "exec_leaf_%s ", events[i]);
+		before[i] = number("/proc/vmstat", event, 0);
+	}
+	put(THP "enabled", strcmp(name, "today") ? "madvise" : "never");
+	read = bytes_read();
+	pid = fork();
+	if (!pid) {
+		limit_memory(memory);
+		execl("/touch", "touch", ROOT "/programs/stubs-16m", name, part, NULL);
+		_exit(127);
+	}
+	waitpid(pid, NULL, 0);
+	printf("record {\"kind\":\"leaves\",\"name\":\"%s\",\"part\":%s,\"bytes\":%lu",
+	       name, part, bytes_read() - read);
+	for (int i = 0; i < 4; i++) {
+		snprintf(event, sizeof(event), "exec_leaf_%s ", events[i]);
+		printf(",\"%s\":%lu", events[i], number("/proc/vmstat", event, 0) - before[i]);
+	}
+	printf("}\n");
+	fflush(stdout);
+}
+
+/* Reads what a throttle of the disk lets pass at once, 100 ms of it. */
+static void use_up_burst(void)
+{
+	static char buffer[1 << 20];
+	const int fd = open("/dev/vda", O_RDONLY);
+
+	if (fd < 0)
+		die("the disk");
+	lseek(fd, 512L << 20, SEEK_SET);
+	for (int i = 0; i < 64; i++) {
+		if (read(fd, buffer, sizeof(buffer)) < 0)
+			die("the disk");
+	}
+	close(fd);
+}
+
+/* Holds every other page of most memory, so that no large folio is free. */
+static pid_t fragment_memory(void)
+{
+	const unsigned long page = sysconf(_SC_PAGESIZE);
+	const unsigned long bytes = number("/proc/meminfo", "MemFree:", 0) * 1024 / 8 * 7;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe(ready))
+		die("pipe");
+	pid = fork();
+	if (!pid) {
+		char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		madvise(memory, bytes, MADV_NOHUGEPAGE);
+		for (unsigned long at = 0; at < bytes; at += page)
+			memory[at] = 1;
+		for (unsigned long at = 0; at < bytes; at += 2 * page)
+			madvise(memory + at, page, MADV_DONTNEED);
+		if (write(ready[1], "", 1) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	if (read(ready[0], &byte, 1) != 1)
+		die("fragmenting memory");
+	return pid;
+}
+
+static void touch_all(void)
+{
+	static const char *const parts[] = { "1", "4", "16" };
+	pid_t pid;
+
+	mkdir("/cgroup", 0755);
+	if (mount("cgroup", "/cgroup", "cgroup2", 0, ""))
+		die("mount of cgroups");
+	put("/cgroup/cgroup.subtree_control", "+memory");
+	mkdir("/cgroup/small", 0755);
+	mount_cold();
+	use_up_burst();
+	for (int i = 0; i < 3; i++) {
+		touch("today", parts[i], 0);
+		touch("leaves", parts[i], 0);
+	}
+	touch("cgroup of 32 MiB", "1", 32 << 20);
+	touch("cgroup of 256 MiB", "1", 256 << 20);
+	pid = fragment_memory();
+	touch("fragmented", "1", 0);
+	touch("fragmented", "1", 0);
+	kill(pid, SIGKILL);
+}
+
+static char *argument(const char *name)
+{
+	static char line[1024];
+	FILE *file = fopen("/proc/cmdline", "r");
+
+	if (!file || !fgets(line, sizeof(line), file))
+		die("/proc/cmdline");
+	fclose(file);
+	return strstr(line, name);
+}
+
+/* As for a solid-state disk. For a virtio disk Linux sets many times as much. */
+static void set_readahead(void)
+{
+	char *wanted = argument("guest.readahead="), kib[16] = "128";
+
+	if (wanted)
+		sscanf(wanted, "guest.readahead=%15[0-9]", kib);
+	put("/sys/block/vda/queue/read_ahead_kb", kib);
+}
+
 int main(void)
 {
 	char page[32];
@@ -332,12 +470,17 @@ int main(void)
 	    mount("dev", "/dev", "devtmpfs", 0, "") ||
 	    mount("debug", "/sys/kernel/debug", "debugfs", 0, ""))
 		die("mount");
-	/* As for a solid-state disk. For a virtio disk Linux sets many times as much. */
-	put("/sys/block/vda/queue/read_ahead_kb", "128");
+	set_readahead();
 	block = number(THP "hpage_pmd_size", "", 0);
 	/* With 4K pages count PMDs, not blocks of 64K. With larger PMDs count blocks of 2M. */
 	if (block > 2 << 20)
 		block = 2 << 20;
+	if (argument("guest.touch")) {
+		touch_all();
+		printf("guest: done\n");
+		fflush(stdout);
+		reboot(RB_POWER_OFF);
+	}
 	start_each("always");
 	start_each("madvise");
 	start_many("always");

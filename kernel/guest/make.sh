@@ -36,13 +36,14 @@ start() { # PROGRAM ARGUMENT…
     echo "$*" >> "$initramfs/programs"
 }
 
-walker() { # NAME TEXT [-shared]: makes a program with TEXT bytes of text, in itself or in a library
+# NAME TEXT [-shared]: makes a program with TEXT bytes of text, in itself or in a library. FLAGS go to cc.
+walker() {
     if [ "${3:-}" ]; then
         "$cc" -shared -nostdlib -Wl,-soname,"lib$1.so" -DTEXT="$2" "$here/text.S" \
             -o "$root/programs/lib$1.so"
         "$cc" -O1 -fPIC "$here/walk.c" "$root/programs/lib$1.so" -Wl,-rpath,/programs -o "$root/programs/$1"
     else
-        "$cc" -O1 -pie -fPIC -DTEXT="$2" "$here/walk.c" "$here/text.S" -o "$root/programs/$1"
+        "$cc" -O1 -pie -fPIC ${FLAGS:+"$FLAGS"} -DTEXT="$2" "$here/walk.c" "$here/text.S" -o "$root/programs/$1"
     fi
 }
 
@@ -115,9 +116,11 @@ packaged() {
 
 walkers() {
     walker pie-24m $((24 << 20))
+    FLAGS=-Wl,-z,noseparate-code walker joined-24m $((24 << 20)) # text from the first byte of the file
     walker library-24m $((24 << 20)) -shared
     walker library-800k $((800 << 10)) -shared
     start /programs/pie-24m
+    start /programs/joined-24m
     start /programs/library-24m
     start /programs/library-800k
 }
@@ -132,10 +135,11 @@ touch "$initramfs/many"
 libraries
 case $programs in
 all) packaged; walkers; sweep ;;
-walkers) walkers ;;
+walkers) walkers; stubs $((16 << 20)) > "$root/programs/stubs-16m" ;;
 *) echo "kernel/guest/make.sh: no programs $programs" >&2; exit 2 ;;
 esac
 "$cc" -static -O1 -Wall "$here/init.c" -o "$initramfs/init"
+"$cc" -static -O1 -Wall "$here/touch.c" -o "$initramfs/touch"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
 truncate -s 3G "$out/disk.new"
 mke2fs -q -t ext4 -d "$root" "$out/disk.new"

@@ -3,20 +3,12 @@
  * fs/elf_text_leaf.h in user space. Reads images from stdin, as 64-bit numbers:
  * bytes of the page, of the PMD, of the contpte block, and four program headers
  * of type, flags, address, offset and size in the file. Writes the bytes of the
- * leaf of each image.
+ * leaf of each image. include/ has what the header needs of the kernel.
  */
-#include <elf.h>
-#include <limits.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include "kernel.h"
-
-struct elf_phdr {
-	uint64_t p_type, p_flags, p_vaddr, p_offset, p_filesz;
-};
-#include "../align/1-policy/files/fs/elf_text_leaf.h"
+#include "../align/1-load/files/fs/elf_text_leaf.h"
 
 #define NR 4
 

@@ -123,7 +123,7 @@ image() { # SETS FRAGMENT…
 }
 
 all() {
-    local before="order align collapse" after="order align collapse trips rmap" without with
+    local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with
     keep off off "$here/off.sh"
     keep compiled with "$here/compile.sh"
     keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"

@@ -20,10 +20,13 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/mm/model" "$work/include/linux"
 cp "$tree"/mm/{i_mmap.c,i_mmap.h,interval_tree.c} "$work/mm"
 cp "$here"/{model.c,bench.c,shim.h} "$work/mm/model"
-for header in cacheflush fs hugetlb_inline mm mm_types rmap sched slab; do
+mkdir "$work/include/linux/sched"
+for header in cacheflush fs hugetlb_inline mm mm_types random rmap sched sched/mm slab; do
     : > "$work/include/linux/$header.h"
 done
 cp "$tree"/include/linux/{i_mmap.h,interval_tree_generic.h} "$work/include/linux"
+# Splits of the model are small: smaller batches let walks in halfway.
+sed -i 's/^\(#define I_MMAP_MOVE_BATCH\t\).*/\14U/' "$work/mm/i_mmap.c"
 # Static, and called by the kernel's initcalls there.
 echo 'void i_mmap_model_init(void); void i_mmap_model_init(void) { i_mmap_init(); }' \
     >> "$work/mm/i_mmap.c"

@@ -6,7 +6,8 @@
  *
  * Whether a mapping is linked is one plain int per VMA, written under the lock
  * of its mm and read by walks: ThreadSanitizer reports a lock that fails to
- * exclude as a race on it.
+ * exclude as a race on it. It is also written under flush_dcache_mmap_lock(), under
+ * which alone some architectures walk, in the middle of a split, too.
  *
  *	model [ROUNDS [STEPS]]		exit 0, or abort at the first violation
  */
@@ -33,7 +34,7 @@ static struct vm_area_struct resident;	/* mapped all the time */
 static struct mm_struct resident_mm;
 static unsigned int steps = 2000;
 static pthread_barrier_t start;
-static unsigned long splits, walks, refused;
+static unsigned long splits, walks, refused, halfway;
 static __thread unsigned int seed;
 
 void i_mmap_model_init(void);
@@ -52,6 +53,11 @@ static unsigned int draw(unsigned int below)
 unsigned int raw_smp_processor_id(void)
 {
 	return draw(CPUS);
+}
+
+unsigned char get_random_u8(void)
+{
+	return draw(256);
 }
 
 #define require(cond) do {						\
@@ -73,12 +79,14 @@ static void link_process(struct process *p, struct process *parent)
 	}
 	i_mmap_lock_write(mapping, &p->mm);
 	for (i = 0; i < SEGMENTS; i++) {
+		flush_dcache_mmap_lock(mapping);
 		if (parent)
 			mapping_rmap_tree_insert_after(&p->vmas[i],
 						       &parent->vmas[i], mapping);
 		else
 			mapping_rmap_tree_insert(&p->vmas[i], mapping);
 		p->linked[i] = 1;
+		flush_dcache_mmap_unlock(mapping);
 		crowded |= !parent && i_mmap_crowded(mapping, &p->vmas[i]);
 	}
 	i_mmap_unlock_write(mapping, &p->mm);
@@ -95,8 +103,10 @@ static void unlink_process(struct process *p)
 
 	i_mmap_lock_write(mapping, &p->mm);
 	for (i = 0; i < SEGMENTS; i++) {
+		flush_dcache_mmap_lock(mapping);
 		mapping_rmap_tree_remove(&p->vmas[i], mapping);
 		p->linked[i] = 0;
+		flush_dcache_mmap_unlock(mapping);
 	}
 	i_mmap_unlock_write(mapping, &p->mm);
 }
@@ -108,10 +118,12 @@ static void move_segment(struct process *p)
 	struct vm_area_struct *vma = &p->vmas[SEGMENTS - 1];
 
 	i_mmap_lock_write(mapping, &p->mm);
+	flush_dcache_mmap_lock(mapping);
 	mapping_rmap_tree_remove(vma, mapping);
 	vma->vm_pgoff = (SEGMENTS - 1 + draw(3)) * PAGES;
 	vma->pages = 1 + draw(PAGES);
 	mapping_rmap_tree_insert(vma, mapping);
+	flush_dcache_mmap_unlock(mapping);
 	i_mmap_unlock_write(mapping, &p->mm);
 }
 
@@ -120,20 +132,17 @@ static bool covers(const struct vm_area_struct *vma, pgoff_t pgoff)
 	return vma_start_pgoff(vma) <= pgoff && pgoff <= vma_last_pgoff(vma);
 }
 
-/* A walk meets every linked VMA of the page once, and parents before children. */
-static void walk(void)
+/*
+ * A walk meets every linked VMA of the page once, and parents before children:
+ * @ordered. The order does not matter to those who only flush caches.
+ */
+static void check_walk(bool ordered)
 {
 	struct address_space *mapping = &inode.i_data;
 	const pgoff_t pgoff = draw(SEGMENTS * PAGES);
 	int order[MMS] = {}, met = 0, mm, i;
 	struct vm_area_struct *vma;
 
-	if (draw(2)) {
-		i_mmap_lock_read(mapping);
-	} else if (!i_mmap_trylock_read(mapping)) {
-		__atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
-		return;
-	}
 	require(mapping_mapped(mapping));
 	mapping_rmap_tree_foreach(vma, mapping, pgoff, pgoff) {
 		if (vma == &resident)
@@ -151,12 +160,38 @@ static void walk(void)
 		for (i = 0; i < SEGMENTS; i++)
 			met -= processes[mm].linked[i] &&
 			       covers(&processes[mm].vmas[i], pgoff);
-		if (mm % GENERATIONS && order[mm])
+		if (ordered && mm % GENERATIONS && order[mm])
 			require(order[mm - 1] < order[mm]);
 	}
 	require(met == 0);
-	i_mmap_unlock_read(mapping);
 	__atomic_add_fetch(&walks, 1, __ATOMIC_RELAXED);
+}
+
+static void walk(void)
+{
+	struct address_space *mapping = &inode.i_data;
+
+	if (draw(2)) {
+		i_mmap_lock_read(mapping);
+	} else if (!i_mmap_trylock_read(mapping)) {
+		__atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	check_walk(true);
+	i_mmap_unlock_read(mapping);
+}
+
+static void flush_walk(void)
+{
+	struct address_space *mapping = &inode.i_data;
+
+	flush_dcache_mmap_lock(mapping);
+	/* Walks in the middle of a split are of interest. */
+	if (smp_load_acquire(&mapping->i_mmap_shards) &&
+	    !RB_EMPTY_ROOT(&mapping->i_mmap_root.rb_root))
+		__atomic_add_fetch(&halfway, 1, __ATOMIC_RELAXED);
+	check_walk(false);
+	flush_dcache_mmap_unlock(mapping);
 }
 
 static void exec(struct process *family)
@@ -228,9 +263,19 @@ static void *poll_mapped(void *unused)
 	return NULL;
 }
 
+/* Waits for nothing but flush_dcache_mmap_lock(). */
+static void *walk_flushing(void *unused)
+{
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
+		flush_walk();
+		usleep(100);
+	}
+	return NULL;
+}
+
 static void round_of(unsigned int number)
 {
-	pthread_t threads[THREADS], poller;
+	pthread_t threads[THREADS], poller, flusher;
 	struct address_space *mapping = &inode.i_data;
 	struct vm_area_struct *vma;
 	long i;
@@ -239,6 +284,7 @@ static void round_of(unsigned int number)
 	memset(processes, 0, sizeof(processes));
 	mapping->host = &inode;
 	init_rwsem(&mapping->i_mmap_root_rwsem);
+	pthread_mutex_init(&mapping->flush, NULL);
 	mapping->i_mmap_root = RB_ROOT_CACHED;
 	seed = number;
 	resident = (struct vm_area_struct){ .vm_mm = &resident_mm, .pages = 100 };
@@ -252,11 +298,13 @@ static void round_of(unsigned int number)
 	done = 0;
 	if (POLL)
 		pthread_create(&poller, NULL, poll_mapped, NULL);
+	pthread_create(&flusher, NULL, walk_flushing, NULL);
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, run, (void *)i);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	__atomic_store_n(&done, 1, __ATOMIC_RELEASE);
+	pthread_join(flusher, NULL);
 	if (POLL)
 		pthread_join(poller, NULL);
 
@@ -283,7 +331,9 @@ int main(int argc, char **argv)
 	i_mmap_model_init();
 	for (i = 0; i < rounds; i++)
 		round_of(i);
-	printf("model: %u rounds, %u threads: %lu calls to split, %lu walks, %lu refused\n",
-	       rounds, THREADS, splits, walks, refused);
+	/* Short runs may not split. */
+	require(halfway || rounds < 50);
+	printf("model: %u rounds, %u threads: %lu calls to split, %lu walks, %lu halfway, %lu refused\n",
+	       rounds, THREADS, splits, walks, halfway, refused);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <linux/export.h>
 #include <linux/rbtree_augmented.h>
 
@@ -28,6 +29,11 @@ typedef unsigned long vm_flags_t;
 #define __ro_after_init
 #define ____cacheline_aligned_in_smp __attribute__((aligned(64)))
 #define core_initcall(fn)
+#define IS_ENABLED(option) 0
+#define GFP_KERNEL 0
+#define fs_reclaim_acquire(gfp)
+#define fs_reclaim_release(gfp)
+#define cond_resched() usleep(500)	/* a chance for walks halfway through a split */
 #define GFP_KERNEL_ACCOUNT 0
 #define __GFP_NORETRY 0
 #define __GFP_NOWARN 0
@@ -98,6 +104,7 @@ struct address_space {
 	struct rb_root_cached i_mmap_root;
 	struct rw_semaphore i_mmap_root_rwsem;
 	struct i_mmap_shard *i_mmap_shards;
+	pthread_mutex_t flush;
 };
 
 struct inode {
@@ -148,12 +155,13 @@ static inline bool is_vm_hugetlb_page(const struct vm_area_struct *vma)
 	return false;
 }
 
-#define flush_dcache_mmap_lock(mapping)
-#define flush_dcache_mmap_unlock(mapping)
+#define flush_dcache_mmap_lock(mapping) pthread_mutex_lock(&(mapping)->flush)
+#define flush_dcache_mmap_unlock(mapping) pthread_mutex_unlock(&(mapping)->flush)
 
 unsigned int num_possible_cpus(void);
 #define num_online_cpus() num_possible_cpus()
 unsigned int raw_smp_processor_id(void);
+unsigned char get_random_u8(void);
 
 void mapping_rmap_tree_insert(struct vm_area_struct *vma,
 			      struct address_space *mapping);

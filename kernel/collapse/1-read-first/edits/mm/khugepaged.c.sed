@@ -3,18 +3,35 @@
 	N
 	/\n \* collapse_file - /i\
 /*\
+ * Wait for a read, but not for other holders of the lock. The read may never\
+ * end, on a server that is gone: a signal ends the wait of MADV_COLLAPSE, and\
+ * khugepaged, which serves everyone, does not wait but comes again.\
+ */\
+static enum scan_result collapse_wait_read(struct folio *folio,\
+					   struct collapse_control *cc)\
+{\
+	if (folio_test_uptodate(folio))\
+		return SCAN_SUCCEED;\
+	if (cc->is_khugepaged)\
+		return SCAN_PAGE_LOCK;\
+	return folio_wait_locked_killable(folio) ? SCAN_FAIL : SCAN_SUCCEED;\
+}\
+\
+/*\
  * Bring a range of @file into the page cache, up to date. Readahead takes the\
  * invalidate lock. Truncation waits for folio locks under that lock, so the\
  * caller must not hold the lock of a folio that others can find.\
  */\
 static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
-					   pgoff_t end)\
+					   pgoff_t end,\
+					   struct collapse_control *cc)\
 {\
 	struct address_space *mapping = file->f_mapping;\
+	enum scan_result result = SCAN_SUCCEED;\
 	struct folio *folio;\
 	pgoff_t index;\
 \
-	for (index = start; index < end;) {\
+	for (index = start; index < end \&\& result == SCAN_SUCCEED;) {\
 		folio = filemap_get_folio(mapping, index);\
 		if (IS_ERR(folio)) {\
 			page_cache_sync_readahead(mapping, \&file->f_ra, file,\
@@ -30,14 +47,12 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 			folio_put(folio);\
 			break;\
 		}\
-		/* Wait for a read, but not for other lock holders. */\
-		if (!folio_test_uptodate(folio))\
-			folio_wait_locked(folio);\
+		result = collapse_wait_read(folio, cc);\
 		index = folio_next_index(folio);\
 		folio_put(folio);\
 		cond_resched();\
 	}\
-	return SCAN_SUCCEED;\
+	return result;\
 }\
 
 }
@@ -45,7 +60,7 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 	/^	new_folio->mapping = mapping;$/a\
 \
 	if (!is_shmem) {\
-		result = collapse_read_file(file, start, end);\
+		result = collapse_read_file(file, start, end, cc);\
 		if (result != SCAN_SUCCEED)\
 			goto rollback;\
 	}

@@ -1,0 +1,53 @@
+s/^#include <linux\/cleanup\.h>$/&\
+#include <linux\/sched\/coredump.h>\
+#include <linux\/text_leaf.h>/
+/^EXPORT_SYMBOL_GPL\(thp_get_unmapped_area\);$/a\
+\
+/*\
+ * Whether a mapping is made for text. glibc maps a library as a whole with the\
+ * protection of its first segment, which may be read-only, and then its text\
+ * over that. It sets MAP_DENYWRITE, which has no other effect.\
+ */\
+static bool maps_text(const struct file *file, unsigned long flags,\
+		      const vma_flags_t *vma_flags)\
+{\
+	return file \&\& (vma_flags_test(vma_flags, VMA_EXEC_BIT) ||\
+			(flags \& MAP_DENYWRITE));\
+}\
+\
+/**\
+ * text_get_unmapped_area - find an address where leaves can map text\
+ * @file: what is mapped\
+ * @len: bytes to map\
+ * @pgoff: the first page of the file\
+ * @flags: of mmap(), without MAP_FIXED\
+ * @vma_flags: of the VMA that will be made\
+ *\
+ * No filesystem needs to ask for this: what leaves its page cache can hold is\
+ * known. A process that got more rights than its caller keeps every random bit\
+ * of its addresses.\
+ *\
+ * Return: an address congruent to the offset modulo the largest leaf of which\
+ * the mapping holds a whole one; 0 if the mapping gains nothing.\
+ */\
+unsigned long text_get_unmapped_area(struct file *file, unsigned long len,\
+				     unsigned long pgoff, unsigned long flags,\
+				     vma_flags_t vma_flags)\
+{\
+	const loff_t off = (loff_t)pgoff << PAGE_SHIFT;\
+	unsigned int orders[2];\
+	unsigned long addr = 0;\
+\
+	if (!maps_text(file, flags, \&vma_flags) ||\
+	    task_exec_state_get_dumpable(current) != TASK_DUMPABLE_OWNER)\
+		return 0;\
+	orders[0] = text_pmd_order(current->mm, file->f_mapping);\
+	orders[1] = text_cont_order(current->mm, file->f_mapping);\
+	for (int i = 0; i < ARRAY_SIZE(orders) \&\& !addr; i++) {\
+		if (orders[i])\
+			addr = __thp_get_unmapped_area(file, 0, len, off, flags,\
+						       PAGE_SIZE << orders[i],\
+						       vma_flags);\
+	}\
+	return addr;\
+}

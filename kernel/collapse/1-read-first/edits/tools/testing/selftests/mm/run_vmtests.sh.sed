@@ -1,0 +1,3 @@
+/^CATEGORY="thp" run_test \.\/khugepaged$/i\
+CATEGORY="thp" run_test ./collapse_punch\
+

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Collapses the page cache of a file in the current folder into huge folios
+ * while holes are punched into it. Both must go on: kernels where collapse reads
+ * with folios locked stop for ever, and the processes cannot be killed.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "vm_util.h"
+
+#define SECONDS		20
+#define PATIENCE	10	/* seconds without progress */
+#define PUNCHERS	2
+#define FILE_NAME	"collapse_punch.tmp"
+
+enum { PUNCHED, COLLAPSED, NR_COUNTS };
+
+static unsigned long *counts;	/* shared by the processes */
+static size_t size;
+
+static void count(int what)
+{
+	__atomic_add_fetch(&counts[what], 1, __ATOMIC_RELAXED);
+}
+
+static void punch(int fd, unsigned int seed)
+{
+	const long page = sysconf(_SC_PAGESIZE);
+
+	srandom(seed);
+	for (;;) {
+		if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			      page * (random() % (size / page)),
+			      page * (1 + random() % 64)))
+			_exit(KSFT_SKIP);
+		count(PUNCHED);
+	}
+}
+
+static void collapse(int fd)
+{
+	char *area = mmap(NULL, 2 * size, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (area == MAP_FAILED)
+		_exit(KSFT_FAIL);
+	area += -(unsigned long)area % size;
+	area = mmap(area, size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED,
+		    fd, 0);
+	if (area == MAP_FAILED)
+		_exit(KSFT_FAIL);
+	for (;;) {
+		madvise(area, size, MADV_COLLAPSE);
+		count(COLLAPSED);
+		posix_fadvise(fd, 0, size, POSIX_FADV_DONTNEED);
+	}
+}
+
+/* Whether one of the two did nothing for too long. */
+static bool halts(void)
+{
+	unsigned long before[NR_COUNTS] = {};
+	int idle = 0;
+
+	for (int i = 0; i < SECONDS && idle < PATIENCE; i++) {
+		sleep(1);
+		if (counts[PUNCHED] == before[PUNCHED] ||
+		    counts[COLLAPSED] == before[COLLAPSED])
+			idle++;
+		else
+			idle = 0;
+		memcpy(before, counts, sizeof(before));
+	}
+	return idle == PATIENCE;
+}
+
+int main(void)
+{
+	pid_t pids[PUNCHERS + 1];
+	bool halted;
+	char *data;
+	int fd;
+
+	ksft_print_header();
+	ksft_set_plan(1);
+
+	size = read_pmd_pagesize();
+	if (!size)
+		ksft_exit_skip("no huge pages\n");
+	counts = mmap(NULL, sizeof(*counts) * NR_COUNTS, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	data = calloc(1, size);
+	if (counts == MAP_FAILED || !data)
+		ksft_exit_fail_perror("memory");
+	fd = open(FILE_NAME, O_RDWR | O_CREAT | O_TRUNC, 0700);
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size || fsync(fd))
+		ksft_exit_skip("cannot write " FILE_NAME "\n");
+	unlink(FILE_NAME);
+
+	for (int i = 0; i <= PUNCHERS; i++) {
+		pids[i] = fork();
+		if (pids[i] < 0)
+			ksft_exit_fail_perror("fork");
+		if (!pids[i] && i < PUNCHERS)
+			punch(fd, i);
+		else if (!pids[i])
+			collapse(fd);
+	}
+	halted = halts();
+	for (int i = 0; i <= PUNCHERS; i++)
+		kill(pids[i], SIGKILL);
+	if (!counts[PUNCHED])
+		ksft_exit_skip("the filesystem cannot punch holes\n");
+	ksft_print_msg("%lu holes, %lu calls of MADV_COLLAPSE\n",
+		       counts[PUNCHED], counts[COLLAPSED]);
+	ksft_test_result(!halted, "collapse and punching go on\n");
+	ksft_finished();
+}

@@ -1,0 +1,3 @@
+/^	unsigned long io_pages;/a\
+	/* nanoseconds that faults on text wait for a page, 0: none did yet */\
+	unsigned long exec_page_ns;

@@ -1,0 +1,32 @@
+# A function behind those that it uses. spatch would not keep the style of a new function.
+/^struct memory_stat \{$/i\
+/**\
+ * mem_cgroup_avail_pages - what the current task can get without swapping\
+ *\
+ * The pages that may still be charged to the memory cgroup of the current task,\
+ * plus its inactive pages of files; the least of the group and its ancestors. A\
+ * group that has run for long uses all it may, and is not short of memory.\
+ *\
+ * Return: a number of pages, ULONG_MAX without limits.\
+ */\
+unsigned long mem_cgroup_avail_pages(void)\
+{\
+	struct mem_cgroup *memcg = get_mem_cgroup_from_current();\
+	unsigned long avail = ULONG_MAX;\
+	struct mem_cgroup *group;\
+\
+	for (group = memcg; group \&\& !mem_cgroup_is_root(group);\
+	     group = parent_mem_cgroup(group)) {\
+		const unsigned long used = page_counter_read(\&group->memory);\
+		const unsigned long high = READ_ONCE(group->memory.high);\
+		unsigned long margin = mem_cgroup_margin(group);\
+\
+		if (margin >= PAGE_COUNTER_MAX - used \&\& high == PAGE_COUNTER_MAX)\
+			continue;\
+		margin = min(margin, high - min(high, used));\
+		avail = min(avail, margin + memcg_page_state(group, NR_INACTIVE_FILE));\
+	}\
+	mem_cgroup_put(memcg);\
+	return avail;\
+}\
+

@@ -1,0 +1,48 @@
+# A function behind page_cache_ra_order(). spatch would not keep the style of a new function.
+/^static unsigned long ractl_max_pages\(/i\
+/**\
+ * page_cache_ra_folios - read whole folios of one order, or none\
+ * @ractl: the file and the first page, which is a multiple of the order\
+ * @order: order of the folios\
+ * @nr: number of folios; all of them lie inside the file\
+ *\
+ * For a caller that has another plan if a large folio cannot be had: unlike\
+ * page_cache_ra_order(), it does not read the range by smaller folios then. The\
+ * first folio that cannot be allocated, charged or inserted ends the range.\
+ * Memory is not reclaimed or compacted for the folios, but may be reclaimed to\
+ * charge them.\
+ *\
+ * Return: the number of pages that are being read, or 0.\
+ */\
+unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
+				   unsigned int order, unsigned long nr)\
+{\
+	struct address_space *mapping = ractl->mapping;\
+	const gfp_t gfp = readahead_gfp_mask(mapping);\
+	pgoff_t index = readahead_index(ractl);\
+	unsigned long done;\
+	unsigned int nofs;\
+\
+	/* See comment in page_cache_ra_unbounded() */\
+	nofs = memalloc_nofs_save();\
+	filemap_invalidate_lock_shared(mapping);\
+	for (done = 0; done < nr; done++, index += 1UL << order) {\
+		struct folio *folio;\
+\
+		folio = ractl_alloc_folio(ractl, gfp \& ~__GFP_DIRECT_RECLAIM,\
+					  order);\
+		if (!folio)\
+			break;\
+		if (filemap_add_folio(mapping, folio, index, gfp)) {\
+			folio_put(folio);\
+			break;\
+		}\
+		ractl->_nr_pages += 1UL << order;\
+		ractl->_workingset |= folio_test_workingset(folio);\
+	}\
+	read_pages(ractl);\
+	filemap_invalidate_unlock_shared(mapping);\
+	memalloc_nofs_restore(nofs);\
+	return done << order;\
+}\
+

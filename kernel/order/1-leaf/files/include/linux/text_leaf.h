@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _LINUX_TEXT_LEAF_H
+#define _LINUX_TEXT_LEAF_H
+
+#include <linux/huge_mm.h>
+#include <linux/mm_types.h>
+#include <linux/pagemap.h>
+#include <linux/sizes.h>
+
+#include <asm/text_leaf.h>
+
+/*
+ * A leaf is what one page table entry, or one block of PTEs that shares a TLB
+ * entry, can map. Two of them are larger than a page: the PMD and the contpte
+ * block. What places text in the address space and what reads it into the page
+ * cache ask here, so that no address is aligned to a leaf that is never read.
+ */
+
+/* As MADV_HUGEPAGE readahead: a fault on text never reads a larger folio. */
+#define TEXT_LEAF_MAX	SZ_2M
+
+/*
+ * Whether @order is a leaf for text of @mapping in @mm. A folio of the page
+ * cache is mapped by one entry in every THP mode. But where the administrator
+ * chose "never", or the process opted out, nothing is placed or read for it.
+ */
+static inline unsigned int text_leaf_order(unsigned int order,
+					   const struct mm_struct *mm,
+					   const struct address_space *mapping)
+{
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	if ((PAGE_SIZE << order) <= TEXT_LEAF_MAX &&
+	    order <= mapping_max_folio_order(mapping) &&
+	    !thp_disabled_by_hw() && hugepage_global_enabled() &&
+	    !mm_flags_test(MMF_DISABLE_THP_COMPLETELY, mm) &&
+	    !mm_flags_test(MMF_DISABLE_THP_EXCEPT_ADVISED, mm))
+		return order;
+#endif
+	return 0;
+}
+
+/**
+ * text_pmd_order - order of the PMD as a leaf for text
+ * @mm: the address space that maps the text
+ * @mapping: the page cache of the text
+ *
+ * Return: the order, or 0 if PMDs should not map this text.
+ */
+static inline unsigned int text_pmd_order(const struct mm_struct *mm,
+					  const struct address_space *mapping)
+{
+	return text_leaf_order(PMD_SHIFT - PAGE_SHIFT, mm, mapping);
+}
+
+/**
+ * text_cont_order - order of the contpte block as a leaf for text
+ * @mm: the address space that maps the text
+ * @mapping: the page cache of the text
+ *
+ * Return: the order, or 0 if such blocks should not map this text.
+ */
+static inline unsigned int text_cont_order(const struct mm_struct *mm,
+					   const struct address_space *mapping)
+{
+	return text_leaf_order(arch_text_cont_order(), mm, mapping);
+}
+
+#endif /* _LINUX_TEXT_LEAF_H */

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _MM_EXEC_ORDER_H
+#define _MM_EXEC_ORDER_H
+
+#include <linux/math.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+/*
+ * What to read when a fault on executable memory misses the page cache.
+ *
+ * Text is read for the largest leaf (see linux/text_leaf.h) that can map the
+ * page that faulted, if the mapping, the device, memory and the page cache allow
+ * it. Otherwise it is read as before. Everything here is pure: the caller
+ * collects the facts.
+ */
+
+/*
+ * The rest of a leaf may make a fault wait this much longer than the readahead
+ * of the device does: about one seek of a disk.
+ */
+#define EXEC_LEAF_WAIT_NS		8000000UL
+/* A leaf may be at most this part of the available memory. */
+#define EXEC_LEAF_MEMORY_SHIFT		6
+/* The same if the page that faulted was evicted a short time ago. */
+#define EXEC_LEAF_REFAULT_SHIFT		9
+
+/**
+ * struct exec_fault - all that the decision depends on
+ * @index: page of the file that faulted; @start <= @index < @end
+ * @start: first page of the file that the VMA maps
+ * @end: one past the last page of the file that the VMA maps
+ * @file_pages: pages of the file; the last may be a part of one
+ * @skew: page number of an address in the VMA minus the page of the file that
+ *        is mapped there, modulo 2^BITS_PER_LONG
+ * @ra_pages: pages of readahead that are set for the device; not 0
+ * @page_ns: nanoseconds that a fault waits for each page that it reads from the
+ *           device; 0 if that is not known
+ * @avail_pages: pages that are free or cheap to reclaim, where the folio would
+ *               be allocated and for the group that it would be charged to
+ * @free_order: largest order of an aligned window around @index of which no
+ *              page is in the page cache
+ * @pmd_order: order of the PMD, 0 if it should not map this text
+ * @cont_order: order of a block of contiguous PTEs, 0 if none should
+ * @base_order: order that the architecture asks for in any case
+ * @refault: the page was evicted recently
+ * @random: the process said that it accesses the memory at random
+ */
+struct exec_fault {
+	unsigned long index;
+	unsigned long start;
+	unsigned long end;
+	unsigned long file_pages;
+	unsigned long skew;
+	unsigned long ra_pages;
+	unsigned long page_ns;
+	unsigned long avail_pages;
+	unsigned int free_order;
+	unsigned int pmd_order;
+	unsigned int cont_order;
+	unsigned int base_order;
+	bool refault;
+	bool random;
+};
+
+/**
+ * enum exec_limit - why a leaf is not read
+ * @EXEC_LIMIT_NONE: it is
+ * @EXEC_LIMIT_LEAF: no leaf is larger than what is read anyway
+ * @EXEC_LIMIT_SHAPE: address and offset differ, or the window is not whole
+ * @EXEC_LIMIT_DEVICE: the device is too slow, or its speed is not known
+ * @EXEC_LIMIT_MEMORY: it is too large a part of the available memory
+ * @EXEC_LIMIT_CACHED: pages of its window are in the page cache
+ * @EXEC_LIMIT_ALLOC: no folio of the order could be had
+ */
+enum exec_limit {
+	EXEC_LIMIT_NONE,
+	EXEC_LIMIT_LEAF,
+	EXEC_LIMIT_SHAPE,
+	EXEC_LIMIT_DEVICE,
+	EXEC_LIMIT_MEMORY,
+	EXEC_LIMIT_CACHED,
+	EXEC_LIMIT_ALLOC,
+};
+
+/**
+ * struct exec_read - the decision
+ * @start: first page of the file to read
+ * @size: number of pages, not 0; whole folios if @order is that of a leaf
+ * @order: order of the folios
+ * @limit: why they are not the largest leaf
+ */
+struct exec_read {
+	unsigned long start;
+	unsigned long size;
+	unsigned int order;
+	enum exec_limit limit;
+};
+
+/* Whether the fault would wait much longer than for the usual readahead. */
+static inline bool exec_leaf_slow(const struct exec_fault *f, unsigned long pages)
+{
+	if (pages <= f->ra_pages)
+		return false;
+	return f->random || !f->page_ns ||
+	       f->page_ns > EXEC_LEAF_WAIT_NS / (pages - f->ra_pages);
+}
+
+/* Why no leaf can map the window of @order around @index, if nothing is cached. */
+static inline enum exec_limit exec_leaf_limit(const struct exec_fault *f,
+					      unsigned long index,
+					      unsigned int order)
+{
+	const unsigned long pages = 1UL << order;
+	const unsigned long first = round_down(index, pages);
+	const unsigned int shift = f->refault ? EXEC_LEAF_REFAULT_SHIFT :
+						EXEC_LEAF_MEMORY_SHIFT;
+
+	if (order <= f->base_order)
+		return EXEC_LIMIT_LEAF;
+	/* Address and offset must agree for the leaf to map the folio. */
+	if (f->skew & (pages - 1))
+		return EXEC_LIMIT_SHAPE;
+	/* The VMA and the file must hold the whole window. */
+	if (first < f->start || first >= f->end || f->end - first < pages)
+		return EXEC_LIMIT_SHAPE;
+	if (f->file_pages < first || f->file_pages - first < pages)
+		return EXEC_LIMIT_SHAPE;
+	if (exec_leaf_slow(f, pages))
+		return EXEC_LIMIT_DEVICE;
+	if (pages > f->avail_pages >> shift)
+		return EXEC_LIMIT_MEMORY;
+	return EXEC_LIMIT_NONE;
+}
+
+/* The same, for the page that faulted. A folio cannot take the place of pages. */
+static inline enum exec_limit exec_fault_limit(const struct exec_fault *f,
+					       unsigned int order)
+{
+	const enum exec_limit limit = exec_leaf_limit(f, f->index, order);
+
+	if (limit == EXEC_LIMIT_NONE && order > f->free_order)
+		return EXEC_LIMIT_CACHED;
+	return limit;
+}
+
+/* The largest leaf that is allowed, else f->base_order. Sets order and limit. */
+static inline void exec_choose_order(const struct exec_fault *f,
+				     struct exec_read *read)
+{
+	enum exec_limit cont;
+
+	read->order = f->pmd_order;
+	read->limit = exec_fault_limit(f, f->pmd_order);
+	if (read->limit == EXEC_LIMIT_NONE)
+		return;
+	cont = exec_fault_limit(f, f->cont_order);
+	read->order = cont == EXEC_LIMIT_NONE ? f->cont_order : f->base_order;
+	if (read->limit == EXEC_LIMIT_LEAF)
+		read->limit = cont;
+}
+
+/*
+ * Where a read of @order that would go on to @end should stop. Small folios
+ * must not take pages of the next window if that can be a leaf.
+ */
+static inline unsigned long exec_read_stop(const struct exec_fault *f,
+					   unsigned int order,
+					   unsigned int leaf, unsigned long end)
+{
+	const unsigned long next = round_down(f->index, 1UL << leaf) + (1UL << leaf);
+
+	if (leaf > order && next < end &&
+	    exec_leaf_limit(f, next, leaf) == EXEC_LIMIT_NONE)
+		return next;
+	return end;
+}
+
+/**
+ * exec_read - what to read for a fault on text
+ * @f: the fault
+ *
+ * Folios are aligned to their order in the file. Reading starts at the folio,
+ * or at the start of the VMA if that is later. It covers the readahead set for
+ * the device, rounded up to whole folios. It stops at a window for a larger
+ * folio, and at the end of the VMA. Padding between segments is not read.
+ * Leaves are read whole or not at all.
+ */
+static inline struct exec_read exec_read(const struct exec_fault *f)
+{
+	struct exec_read read;
+	unsigned long pages, end;
+
+	exec_choose_order(f, &read);
+	pages = 1UL << read.order;
+	read.start = max(round_down(f->index, pages), f->start);
+	end = min(round_up(read.start + f->ra_pages, pages), f->end);
+	end = exec_read_stop(f, read.order, f->pmd_order, end);
+	end = exec_read_stop(f, read.order, f->cont_order, end);
+	if (read.order > f->base_order)
+		end = round_down(min(end, f->file_pages), pages);
+	read.size = end - read.start;
+	return read;
+}
+
+#endif /* _MM_EXEC_ORDER_H */

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Reads text for a fault, as mm/exec_order.h decides. */
+#include <linux/backing-dev.h>
+#include <linux/cpuset.h>
+#include <linux/ktime.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/mmzone.h>
+#include <linux/pagemap.h>
+#include <linux/swap.h>
+#include <linux/text_leaf.h>
+#include <linux/vmstat.h>
+
+#include "exec_readahead.h"
+#include "internal.h"
+
+/*
+ * Pages that are free above the watermark up to which kswapd works, plus
+ * inactive pages of files, on the node that an allocation tries first. A machine
+ * that has run for long has few free pages, and is not short of memory.
+ */
+static unsigned long node_avail_pages(gfp_t gfp)
+{
+	struct zonelist *zonelist = node_zonelist(numa_mem_id(), gfp);
+	pg_data_t *pgdat = NULL;
+	unsigned long pages = 0;
+	struct zoneref *z;
+	struct zone *zone;
+
+	for_each_zone_zonelist_nodemask(zone, z, zonelist, gfp_zone(gfp),
+					&cpuset_current_mems_allowed) {
+		unsigned long free = zone_page_state(zone, NR_FREE_PAGES);
+
+		if (!pgdat)
+			pgdat = zone->zone_pgdat;
+		if (zone->zone_pgdat != pgdat)
+			break;
+		pages += free - min(free, high_wmark_pages(zone));
+	}
+	return pgdat ? pages + node_page_state(pgdat, NR_INACTIVE_FILE) : 0;
+}
+
+/* Only reclaim leaves a value where a page of a regular file was. */
+static bool evicted_recently(struct address_space *mapping, pgoff_t index)
+{
+	void *entry = xa_load(&mapping->i_pages, index);
+	bool workingset;
+
+	return xa_is_value(entry) &&
+	       workingset_test_recent(entry, true, &workingset, false);
+}
+
+/* All facts but those of the mapping, as if nothing were cached. */
+static void exec_fault_facts(struct exec_fault *f, struct mm_struct *mm,
+			     struct address_space *mapping,
+			     const struct file_ra_state *ra)
+{
+	f->file_pages = DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE);
+	f->ra_pages = ra->ra_pages;
+	f->page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns);
+	f->avail_pages = min(node_avail_pages(mapping_gfp_mask(mapping)),
+			     mem_cgroup_avail_pages());
+	f->free_order = MAX_PAGECACHE_ORDER;
+	f->pmd_order = text_pmd_order(mm, mapping);
+	f->cont_order = text_cont_order(mm, mapping);
+	f->base_order = exec_folio_order();
+	f->refault = evicted_recently(mapping, f->index);
+}
+
+/**
+ * exec_fault_init - collect the facts about a fault on text
+ * @f: is filled
+ * @vma: a VM_EXEC mapping of a file
+ * @index: page of the file that the fault missed in the page cache
+ * @ra: readahead state of the file, with ra_pages not 0
+ */
+void exec_fault_init(struct exec_fault *f, struct vm_area_struct *vma,
+		     pgoff_t index, const struct file_ra_state *ra)
+{
+	*f = (struct exec_fault) {
+		.index = index,
+		.start = vma_start_pgoff(vma),
+		.end = vma_end_pgoff(vma),
+		.skew = (vma->vm_start >> PAGE_SHIFT) - vma_start_pgoff(vma),
+		.random = vma->vm_flags & VM_RAND_READ,
+	};
+	exec_fault_facts(f, vma->vm_mm, vma->vm_file->f_mapping, ra);
+	if (vma->vm_flags & VM_NOHUGEPAGE) {
+		f->pmd_order = 0;
+		f->cont_order = 0;
+	}
+}
+
+static bool range_has_page(struct address_space *mapping, pgoff_t start,
+			   unsigned long size)
+{
+	return filemap_range_has_page(mapping, (loff_t)start << PAGE_SHIFT,
+				      ((loff_t)(start + size) << PAGE_SHIFT) - 1);
+}
+
+/* The page cache is searched only if a leaf fits otherwise. */
+static struct exec_read exec_decide(struct exec_fault *f,
+				    struct address_space *mapping)
+{
+	struct exec_read read = exec_read(f);
+
+	while (read.order > f->base_order) {
+		const unsigned long pages = 1UL << read.order;
+
+		if (!range_has_page(mapping, round_down(f->index, pages), pages))
+			break;
+		f->free_order = read.order - 1;
+		read = exec_read(f);
+	}
+	return read;
+}
+
+/*
+ * Remember how long the fault waited for each page. A shorter wait is believed
+ * at once: it is what the device can do. A longer one counts half: it may be due
+ * to other work of the device or of the machine. Tasks that do this at the same
+ * time may overwrite each other.
+ */
+static void exec_note_wait(struct backing_dev_info *bdi, unsigned long page_ns)
+{
+	const unsigned long old = READ_ONCE(bdi->exec_page_ns);
+
+	if (old && page_ns > old)
+		page_ns = old + (page_ns - old) / 2;
+	WRITE_ONCE(bdi->exec_page_ns, max(page_ns, 1UL));
+}
+
+/* Wait for the page that faulted; all of the range was submitted at @since. */
+static void exec_wait(struct address_space *mapping, pgoff_t index,
+		      unsigned long pages, u64 since)
+{
+	struct folio *folio = filemap_get_folio(mapping, index);
+
+	if (IS_ERR(folio))
+		return;
+	if (!folio_wait_locked_killable(folio) && folio_test_uptodate(folio))
+		exec_note_wait(inode_to_bdi(mapping->host),
+			       div_u64(ktime_get_ns() - since, pages));
+	folio_put(folio);
+}
+
+/**
+ * exec_readahead - read what a fault on text needs
+ * @f: the fault; free_order changes
+ * @ractl: the file, with its readahead state
+ * @may_wait: no lock is held, so this may wait for the page that faulted
+ */
+void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
+		    bool may_wait)
+{
+	struct address_space *mapping = ractl->mapping;
+	struct file_ra_state *ra = ractl->ra;
+	const u64 since = ktime_get_ns();
+	struct exec_read read = exec_decide(f, mapping);
+	unsigned long pages = 0;
+
+	while (read.order > f->base_order) {
+		ractl->_index = read.start;
+		pages = page_cache_ra_folios(ractl, read.order,
+					     read.size >> read.order);
+		if (pages)
+			break;
+		/* Step down: the folio cannot be had, or the window was taken. */
+		f->free_order = read.order - 1;
+		read = exec_decide(f, mapping);
+		read.limit = EXEC_LIMIT_ALLOC;
+	}
+	if (!pages) {
+		/* Only a whole window says how fast the device is. */
+		if (may_wait && read.size >= f->ra_pages &&
+		    !range_has_page(mapping, read.start, read.size))
+			pages = read.size;
+		ractl->_index = read.start;
+		ra->start = read.start;
+		ra->size = read.size;
+		ra->async_size = 0;
+		ra->order = read.order;
+		page_cache_ra_order(ractl, ra);
+	}
+	if (pages && may_wait)
+		exec_wait(mapping, f->index, pages, since);
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Tests what mm/exec_order.h decides to read for a fault on text. */
+#include <kunit/test.h>
+#include <linux/module.h>
+
+#include "../exec_order.h"
+
+/* x86-64: 64M of text in a file of 64M, with 4G of memory available. */
+static const struct exec_fault x86_64 = {
+	.index = 1000,
+	.end = 16384,
+	.file_pages = 16384,
+	.ra_pages = 32,
+	.avail_pages = 1UL << 20,
+	.page_ns = 4000,
+	.free_order = 64,
+	.pmd_order = 9,
+};
+
+/* The same for arm64 with pages of 4K, 16K and 64K. The device reads 1 GB/s. */
+static const struct exec_fault arm64_4k = {
+	.index = 1000,
+	.end = 16384,
+	.file_pages = 16384,
+	.ra_pages = 32,
+	.avail_pages = 1UL << 20,
+	.page_ns = 4000,
+	.free_order = 64,
+	.pmd_order = 9,
+	.cont_order = 4,
+	.base_order = 4,
+};
+
+static const struct exec_fault arm64_16k = {
+	.index = 1000,
+	.end = 4096,
+	.file_pages = 4096,
+	.ra_pages = 8,
+	.avail_pages = 1UL << 18,
+	.page_ns = 16000,
+	.free_order = 64,
+	.cont_order = 7,
+	.base_order = 2,
+};
+
+static const struct exec_fault arm64_64k = {
+	.index = 500,
+	.end = 1024,
+	.file_pages = 1024,
+	.ra_pages = 2,
+	.avail_pages = 1UL << 16,
+	.page_ns = 64000,
+	.free_order = 64,
+	.cont_order = 5,
+};
+
+/* An architecture with a block of 64K below a PMD of 2M. */
+static const struct exec_fault two_leaves = {
+	.index = 1000,
+	.end = 16384,
+	.file_pages = 16384,
+	.ra_pages = 32,
+	.page_ns = 4000,
+	.avail_pages = 1UL << 20,
+	.free_order = 64,
+	.pmd_order = 9,
+	.cont_order = 4,
+};
+
+static void expect_read(struct kunit *test, const struct exec_fault *f,
+			unsigned long start, unsigned long size, unsigned int order)
+{
+	const struct exec_read read = exec_read(f);
+
+	KUNIT_EXPECT_EQ(test, read.limit == EXEC_LIMIT_NONE,
+			order == max(f->pmd_order, f->cont_order));
+	KUNIT_EXPECT_EQ(test, read.start, start);
+	KUNIT_EXPECT_EQ(test, read.size, size);
+	KUNIT_EXPECT_EQ(test, read.order, order);
+}
+
+static void large_text_is_read_by_leaves(struct kunit *test)
+{
+	struct exec_fault f;
+
+	expect_read(test, &x86_64, 512, 512, 9);
+	expect_read(test, &arm64_4k, 512, 512, 9);
+	expect_read(test, &arm64_16k, 896, 128, 7);
+	expect_read(test, &arm64_64k, 480, 32, 5);
+
+	/* As much readahead as the device is set to, in whole leaves. */
+	f = x86_64;
+	f.ra_pages = 1030;
+	expect_read(test, &f, 512, 1536, 9);
+	f.file_pages = 2000;
+	expect_read(test, &f, 512, 1024, 9);
+}
+
+static void small_text_is_read_as_before(struct kunit *test)
+{
+	struct exec_fault f = arm64_16k;
+
+	/* A library of 800K never costs 2M. */
+	f.index = 30;
+	f.end = 50;
+	f.file_pages = 50;
+	expect_read(test, &f, 28, 8, 2);
+
+	f = x86_64;
+	f.index = 100;
+	f.start = 1;
+	f.end = 511;
+	expect_read(test, &f, 100, 32, 0);
+}
+
+static void only_whole_windows_of_the_mapping_count(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	/* The head of a text that starts behind the ELF header. */
+	f.start = 1;
+	f.index = 1;
+	expect_read(test, &f, 1, 32, 0);
+	f.index = 511;
+	expect_read(test, &f, 511, 1, 0);
+	f.index = 512;
+	expect_read(test, &f, 512, 512, 9);
+
+	/* Its tail, and the tail of the file. */
+	f.end = 16383;
+	f.index = 16382;
+	expect_read(test, &f, 16382, 1, 0);
+	f = x86_64;
+	f.file_pages = 16383;
+	f.index = 16382;
+	expect_read(test, &f, 16382, 2, 0);
+	f.index = 15871;
+	expect_read(test, &f, 15360, 512, 9);
+
+	/* A file that was cut short under the mapping. */
+	f.file_pages = 0;
+	expect_read(test, &f, 15871, 32, 0);
+}
+
+static void incongruent_text_is_not_read_by_leaves_it_cannot_have(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.skew = 1;
+	expect_read(test, &f, 1000, 32, 0);
+	f.skew = -512UL;
+	expect_read(test, &f, 512, 512, 9);
+
+	/* Congruent for the smaller leaf only. */
+	f = two_leaves;
+	f.skew = 16;
+	expect_read(test, &f, 992, 32, 4);
+}
+
+static void small_reads_stop_at_the_next_window(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	/* The first window is not whole; the second can be a leaf. */
+	f.start = 1;
+	f.index = 500;
+	expect_read(test, &f, 500, 12, 0);
+	/* The window has pages already; the next may have none. */
+	f.index = 1020;
+	f.free_order = 8;
+	expect_read(test, &f, 1020, 4, 0);
+	/* The next window is not whole either. */
+	f.end = 1535;
+	expect_read(test, &f, 1020, 32, 0);
+
+	/* Reading by a smaller leaf stops at a larger one, too. */
+	f = two_leaves;
+	f.start = 1;
+	f.index = 496;
+	expect_read(test, &f, 496, 16, 4);
+}
+
+static void pages_in_the_window_leave_smaller_leaves(struct kunit *test)
+{
+	struct exec_fault f = two_leaves;
+
+	f.free_order = 8;
+	expect_read(test, &f, 992, 32, 4);
+	f.free_order = 3;
+	expect_read(test, &f, 1000, 8, 0);
+}
+
+static void pressure_takes_leaves_away(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.avail_pages = 512UL << EXEC_LEAF_MEMORY_SHIFT;
+	expect_read(test, &f, 512, 512, 9);
+	f.avail_pages--;
+	expect_read(test, &f, 1000, 32, 0);
+
+	f = x86_64;
+	f.refault = true;
+	f.avail_pages = 512UL << EXEC_LEAF_REFAULT_SHIFT;
+	expect_read(test, &f, 512, 512, 9);
+	f.avail_pages--;
+	expect_read(test, &f, 1000, 32, 0);
+
+	/* Never below what the architecture asks for. */
+	f = arm64_4k;
+	f.avail_pages = 0;
+	expect_read(test, &f, 992, 32, 4);
+}
+
+static void a_fault_waits_little_longer_for_a_leaf(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	/* 480 pages more than the readahead. */
+	f.page_ns = EXEC_LEAF_WAIT_NS / 480;
+	expect_read(test, &f, 512, 512, 9);
+	f.page_ns++;
+	expect_read(test, &f, 1000, 32, 0);
+	f.page_ns = 0;
+	expect_read(test, &f, 1000, 32, 0);
+
+	/* A leaf that is not larger than the readahead costs nothing. */
+	f = two_leaves;
+	f.page_ns = 0;
+	expect_read(test, &f, 992, 32, 4);
+	f = x86_64;
+	f.page_ns = 1000000;
+	f.ra_pages = 512;
+	expect_read(test, &f, 512, 512, 9);
+}
+
+static void random_access_reads_no_more_than_before(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.random = true;
+	expect_read(test, &f, 1000, 32, 0);
+	f.ra_pages = 512;
+	expect_read(test, &f, 512, 512, 9);
+}
+
+static void expect_limit(struct kunit *test, const struct exec_fault *f,
+			 enum exec_limit limit)
+{
+	KUNIT_EXPECT_EQ(test, exec_read(f).limit, limit);
+}
+
+static void the_first_limit_of_the_largest_leaf_is_named(struct kunit *test)
+{
+	struct exec_fault f = two_leaves;
+
+	expect_limit(test, &f, EXEC_LIMIT_NONE);
+	f.free_order = 8;
+	expect_limit(test, &f, EXEC_LIMIT_CACHED);
+	f.avail_pages = 0;
+	expect_limit(test, &f, EXEC_LIMIT_MEMORY);
+	f.random = true;
+	expect_limit(test, &f, EXEC_LIMIT_DEVICE);
+	f.skew = 1;
+	expect_limit(test, &f, EXEC_LIMIT_SHAPE);
+	f.pmd_order = 0;
+	f.cont_order = 0;
+	expect_limit(test, &f, EXEC_LIMIT_LEAF);
+	/* Where PMDs are out of the question, that of the contpte block. */
+	f = arm64_64k;
+	f.avail_pages = 0;
+	expect_limit(test, &f, EXEC_LIMIT_MEMORY);
+}
+
+static struct kunit_case exec_order_cases[] = {
+	KUNIT_CASE(large_text_is_read_by_leaves),
+	KUNIT_CASE(small_text_is_read_as_before),
+	KUNIT_CASE(only_whole_windows_of_the_mapping_count),
+	KUNIT_CASE(incongruent_text_is_not_read_by_leaves_it_cannot_have),
+	KUNIT_CASE(small_reads_stop_at_the_next_window),
+	KUNIT_CASE(pages_in_the_window_leave_smaller_leaves),
+	KUNIT_CASE(pressure_takes_leaves_away),
+	KUNIT_CASE(a_fault_waits_little_longer_for_a_leaf),
+	KUNIT_CASE(random_access_reads_no_more_than_before),
+	KUNIT_CASE(the_first_limit_of_the_largest_leaf_is_named),
+	{}
+};
+
+static struct kunit_suite exec_order_suite = {
+	.name = "exec_order",
+	.test_cases = exec_order_cases,
+};
+
+kunit_test_suite(exec_order_suite);
+
+MODULE_DESCRIPTION("KUnit tests of the folio order of text");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,43 @@
+/^#endif \/\* _TRACE_FILEMAP_H \*\/$/i\
+/* The limits are those of mm/exec_order.h. */\
+TRACE_EVENT(exec_readahead,\
+	TP_PROTO(struct inode *inode, pgoff_t index, pgoff_t start,\
+		 unsigned long size, unsigned int order, unsigned int limit,\
+		 unsigned long page_ns),\
+\
+	TP_ARGS(inode, index, start, size, order, limit, page_ns),\
+\
+	TP_STRUCT__entry(\
+		__field(u64, i_ino)\
+		__field(dev_t, s_dev)\
+		__field(pgoff_t, index)\
+		__field(pgoff_t, start)\
+		__field(unsigned long, size)\
+		__field(unsigned int, order)\
+		__field(unsigned int, limit)\
+		__field(unsigned long, page_ns)\
+	),\
+\
+	TP_fast_assign(\
+		__entry->i_ino = inode->i_ino;\
+		__entry->s_dev = inode->i_sb->s_dev;\
+		__entry->index = index;\
+		__entry->start = start;\
+		__entry->size = size;\
+		__entry->order = order;\
+		__entry->limit = limit;\
+		__entry->page_ns = page_ns;\
+	),\
+\
+	TP_printk(\
+		"dev=%d:%d ino=%llx index=%lu start=%lu size=%lu order=%u limit=%s page_ns=%lu",\
+		MAJOR(__entry->s_dev), MINOR(__entry->s_dev), __entry->i_ino,\
+		__entry->index, __entry->start, __entry->size, __entry->order,\
+		__print_symbolic(__entry->limit,\
+			{ 0, "none" }, { 1, "no leaf" }, { 2, "shape" },\
+			{ 3, "device" }, { 4, "memory" }, { 5, "cached" },\
+			{ 6, "alloc" }),\
+		__entry->page_ns\
+	)\
+);\
+

@@ -1,0 +1,29 @@
+s/^#include <linux\/vmstat\.h>$/&\
+#include <trace\/events\/readahead.h>/
+# In front of the function that reads.
+/^\/\*\*$/{
+	N
+	/\n \* exec_readahead - /i\
+static void exec_count(const struct exec_fault *f, const struct exec_read *read)\
+{\
+	static const enum vm_event_item why_not[] = {\
+		[EXEC_LIMIT_SHAPE] = EXEC_LEAF_SHAPE,\
+		[EXEC_LIMIT_DEVICE] = EXEC_LEAF_DEVICE,\
+		[EXEC_LIMIT_MEMORY] = EXEC_LEAF_MEMORY,\
+		[EXEC_LIMIT_CACHED] = EXEC_LEAF_CACHED,\
+		[EXEC_LIMIT_ALLOC] = EXEC_LEAF_ALLOC,\
+	};\
+\
+	if (read->order > f->base_order)\
+		count_vm_event(EXEC_LEAF_READ);\
+	if (read->limit != EXEC_LIMIT_NONE \&\& read->limit != EXEC_LIMIT_LEAF)\
+		count_vm_event(why_not[read->limit]);\
+}\
+
+}
+/^void exec_readahead\(/,/^}$/{
+	/^	if \(!pages\) \{$/i\
+	exec_count(f, \&read);\
+	trace_exec_readahead(mapping->host, f->index, read.start, read.size,\
+			     read.order, read.limit, f->page_ns);
+}

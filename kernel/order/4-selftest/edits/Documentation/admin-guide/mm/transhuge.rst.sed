@@ -1,0 +1,26 @@
+/^Need of application restart$/i\
+Program text\
+============\
+\
+A page fault on an executable mapping of a file may read a folio of 2M, or of\
+the architecture's block of contiguous PTEs, which one TLB entry maps. It does so\
+if the enabled setting above is not "never", and neither the process\
+(``PR_SET_THP_DISABLE``) nor the mapping (``MADV_NOHUGEPAGE``) opted out; if the\
+filesystem has folios of that size; if address and file offset are congruent and\
+the mapping holds the whole folio; if memory is not short on the node and in the\
+memory cgroup; and if the device is fast enough: the rest of the folio may make\
+the fault wait 8 ms longer than the readahead of the device does. After\
+``MADV_RANDOM`` no more is read than the readahead of the device. In\
+``/proc/vmstat``,\
+\
+exec_leaf_read\
+	is incremented every time a fault on text reads such folios.\
+\
+exec_leaf_shape, exec_leaf_device, exec_leaf_memory, exec_leaf_cached, exec_leaf_alloc\
+	are incremented every time it does not read the largest of them because\
+	of address and size of the mapping, of the speed of the device, of\
+	memory that is short, of pages that are in the page cache already, or\
+	because no folio could be allocated.\
+\
+The tracepoint ``readahead:exec_readahead`` shows each decision.\
+

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which faults on executable mappings read leaves. Maps a file of the current
+ * folder with a cold page cache, touches every page, and counts the leaves that
+ * /proc/vmstat reports.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "vm_util.h"
+
+#define LEAVES		4
+#define LARGEST		(2UL << 20)	/* TEXT_LEAF_MAX of the kernel */
+#define FILE_NAME	"exec_leaf.tmp"
+
+static size_t leaf, page;
+static int file;
+
+static long event(const char *name)
+{
+	char line[128];
+	long value = -1;
+	FILE *vmstat = fopen("/proc/vmstat", "r");
+
+	while (vmstat && fgets(line, sizeof(line), vmstat)) {
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ' ')
+			value = atol(line + strlen(name));
+	}
+	if (vmstat)
+		fclose(vmstat);
+	return value;
+}
+
+struct text {
+	const char *name;
+	int prot;
+	int advice;		/* 0: none */
+	size_t offset;		/* of the mapping in the file, in pages */
+	size_t shift;		/* of its address from a leaf, in pages */
+	size_t pages;		/* 0: all */
+	bool thp_off;		/* by prctl() */
+	bool leaves;		/* is expected */
+};
+
+static const struct text texts[] = {
+	{ "whole leaves are read", .prot = PROT_EXEC, .leaves = true },
+	{ "an offset congruent to the address", .prot = PROT_EXEC, .offset = 3,
+	  .shift = 3, .leaves = true },
+	{ "an address that no leaf fits", .prot = PROT_EXEC, .shift = 1 },
+	{ "less than a leaf", .prot = PROT_EXEC, .pages = 16 },
+	{ "data", .prot = PROT_READ },
+	{ "MADV_NOHUGEPAGE", .prot = PROT_EXEC, .advice = MADV_NOHUGEPAGE },
+	{ "MADV_RANDOM", .prot = PROT_EXEC, .advice = MADV_RANDOM },
+	{ "PR_SET_THP_DISABLE", .prot = PROT_EXEC, .thp_off = true },
+};
+
+/* Leaves that faults on @text read. */
+static long leaves_of(const struct text *text)
+{
+	const size_t size = text->pages ? text->pages * page :
+					  LEAVES * leaf - text->offset * page;
+	char *room, *at;
+	long before;
+
+	posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+	room = mmap(NULL, (LEAVES + 2) * leaf, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		ksft_exit_fail_perror("mmap");
+	at = room + -(unsigned long)room % leaf + text->shift * page;
+	at = mmap(at, size, text->prot | PROT_READ, MAP_PRIVATE | MAP_FIXED,
+		  file, text->offset * page);
+	if (at == MAP_FAILED)
+		ksft_exit_fail_perror("mmap of the file");
+	if (text->advice && madvise(at, size, text->advice))
+		ksft_exit_fail_perror("madvise");
+	if (text->thp_off && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		ksft_exit_fail_perror("prctl");
+	before = event("exec_leaf_read");
+	for (size_t i = 0; i < size; i += page)
+		FORCE_READ(at[i]);
+	before = event("exec_leaf_read") - before;
+	if (text->thp_off)
+		prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+	munmap(room, (LEAVES + 2) * leaf);
+	return before;
+}
+
+static void make_file(void)
+{
+	char *data = calloc(LEAVES, leaf);
+
+	file = open(FILE_NAME, O_RDWR | O_CREAT | O_TRUNC, 0700);
+	if (!data || file < 0 ||
+	    write(file, data, LEAVES * leaf) != (ssize_t)(LEAVES * leaf) ||
+	    fsync(file))
+		ksft_exit_skip("cannot write " FILE_NAME "\n");
+	unlink(FILE_NAME);
+	free(data);
+}
+
+/* The first faults tell the kernel how fast the device is. */
+static void expect_leaves(void)
+{
+	const long slow = event("exec_leaf_device");
+
+	leaves_of(&texts[0]);
+	if (leaves_of(&texts[0]))
+		return;
+	if (event("exec_leaf_device") > slow + 1)
+		ksft_exit_skip("the device is too slow for leaves\n");
+	ksft_exit_skip("no leaves on this filesystem or in this THP mode\n");
+}
+
+int main(void)
+{
+	ksft_print_header();
+	page = getpagesize();
+	leaf = read_pmd_pagesize();
+	/* Larger pages have blocks of 2M below the PMD, if they have leaves. */
+	if (leaf > LARGEST)
+		leaf = LARGEST;
+	if (event("exec_leaf_read") < 0 || !leaf)
+		ksft_exit_skip("the kernel reads no leaves\n");
+	make_file();
+	expect_leaves();
+
+	ksft_set_plan(ARRAY_SIZE(texts));
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		const long leaves = leaves_of(&texts[i]);
+
+		ksft_print_msg("%ld leaves\n", leaves);
+		ksft_test_result(!!leaves == texts[i].leaves, "%s\n", texts[i].name);
+	}
+	ksft_finished();
+}

@@ -1,1 +1,0 @@
-../../whole.cocci

@@ -1,2 +1,0 @@
-/^obj-\$\(CONFIG_MEM_ALLOC_PROFILING\)/i\
-obj-$(CONFIG_I_MMAP_SHARDS) += i_mmap.o

@@ -1,0 +1,24 @@
+// A VMA that mmap() links may make the file crowded. mmap() can allocate after it has unlocked.
+@@
+identifier hold_rmap_lock;
+symbol file, mapping;
+@@
+ vma_link_file(struct vm_area_struct *vma, bool hold_rmap_lock)
+ {
+ 	struct file *file = vma->vm_file;
+ 	struct address_space *mapping;
++	bool crowded;
+ 
+ 	if (file) {
+ 		mapping = file->f_mapping;
+ 		i_mmap_lock_write(mapping, vma->vm_mm);
+ 		__vma_link_file(vma, mapping);
+-		if (!hold_rmap_lock)
++		if (!hold_rmap_lock) {
++			crowded = i_mmap_look() && i_mmap_crowded(mapping, vma);
+ 			i_mmap_unlock_write(mapping, vma->vm_mm);
++			if (crowded)
++				i_mmap_split(mapping);
++		}
+ 	}
+ }

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include <stdbool.h>
+#include <stdint.h>
