@@ -34,7 +34,11 @@ test-static: build ## the command's tests with the static one; that of the other
 	$(MAKE) static ARCH=$(OTHER)
 	scripts/test-static.sh $(HUGETEXT) qemu-$(OTHER) target/$(OTHER)-unknown-linux-musl/release/hugetext
 
-.PHONY: static test-static
+test-guest: ## the command's tests with the static arm64 one, in an arm64 guest; takes root, and an hour
+	scripts/setup.sh test fresh guest
+	scripts/test-guest.sh 6.12-arm64 aarch64 arm64
+
+.PHONY: static test-static test-guest
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +47,7 @@ demo: build ## what huge text is worth on this machine; changes no file
 	scripts/demo.sh $(HUGETEXT)
 
 # Every file with a shell's name in its first line; what they source is followed.
-SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci kernel packaging scripts)
+SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads kernel packaging scripts)
 
 lint: ## formatting, clippy and shellcheck, without tolerance
 	scripts/setup.sh lint
@@ -55,7 +59,16 @@ test: ## everything that must hold before a change lands
 	scripts/setup.sh test
 	$(MAKE) lint
 	cargo test --workspace --no-fail-fast
+	$(MAKE) check-architectures
 	$(MAKE) lab-slice
+
+# 64-bit RISC-V stands for all architectures that the command must build on without knowing how to promote.
+check-architectures: export CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER := riscv64-linux-gnu-gcc
+check-architectures: ## the command builds for an architecture of which it knows little
+	scripts/setup.sh architectures
+	cargo check -p hugetext --target riscv64gc-unknown-linux-gnu
+
+.PHONY: check-architectures
 
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -80,7 +93,7 @@ test-fresh: ## demo and test in fresh roots of three Debian suites, as root and 
 LAB := cargo run --quiet -p hugetext-lab --
 
 lab-fetch: ## kernels and guest programs for the lab, into .cache/lab
-	scripts/setup.sh lab
+	scripts/setup.sh lab lab-riscv64
 	$(LAB) fetch
 
 lab-slice: ## two kernels, two filesystems: do the rules hold?
@@ -93,6 +106,12 @@ lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
 
 lab-rounds: lab-fetch ## promotion there and back a thousand times on six kernels, for an hour or two
 	$(LAB) matrix --rounds 1000 --out docs/matrix.jsonl
+
+schemas: build ## docs/schema, from the types of the command's documents
+	rm -f docs/schema/*.json
+	$(HUGETEXT) schema --all docs/schema
+
+.PHONY: schemas
 
 lab-docs: ## docs/support.md and the rules of leaf, from the record
 	$(LAB) docs
@@ -154,7 +173,12 @@ results-promote: build ## running programs promoted and put back: docs/promote-r
 	mv target/promote-results.md docs/promote-results.md
 
 promote-rounds: ## a busy program promoted and put back a thousand times, checking all it does
-	HUGETEXT_ROUNDS=1000 HUGETEXT_THREADS=12 cargo test -p hugetext-host --test promote -- a_busy --nocapture
+	HUGETEXT_ROUNDS=1000 HUGETEXT_THREADS=12 cargo test -p hugetext-promote --test promote -- a_busy --nocapture
+
+promote-jit: build ## text that JVMs and node generate, collapsed a thousand times under load
+	scripts/promote-jit.sh $(HUGETEXT) 1000
+
+.PHONY: promote-jit
 
 targets: ## real programs under `hugetext run`: docs/run-targets.md
 	scripts/setup.sh targets
@@ -164,6 +188,22 @@ results-run: build ## starts behind run, memory of many processes and of keep: d
 	scripts/setup.sh results
 	scripts/results-run.sh $(HUGETEXT) > target/run-results.md
 	mv target/run-results.md docs/run-results.md
+
+results-self-warming: build ## cold starts of files that warm themselves: docs/self-warming.md
+	scripts/setup.sh self-warming
+	scripts/results-self-warming.sh $(HUGETEXT) > target/self-warming.jsonl
+	mv target/self-warming.jsonl docs/self-warming.jsonl
+	scripts/self-warming-doc.py docs/self-warming.jsonl > docs/self-warming.md
+
+.PHONY: results-self-warming
+
+results-auto: build ## what the autopilot costs and gains, in about half an hour, as root: docs/auto-results.md
+	scripts/setup.sh results
+	cargo build --release -p hugetext-auto --example sources
+	scripts/results-auto.sh $(HUGETEXT) target/release/examples/sources > target/auto-results.md
+	mv target/auto-results.md docs/auto-results.md
+
+.PHONY: results-auto
 
 # The native package holds the command for glibc, that of another ARCH the static one.
 DEB_x86_64 := amd64

@@ -5,6 +5,7 @@ set -eu
 
 hugetext=$(realpath "${1:?usage: $0 HUGETEXT}")
 scripts=$(dirname "$0")
+loads=$scripts/../crates/bench/loads
 # A directory whose page cache holds huge folios, if this machine has one.
 scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/run.XXXXXX")
 scratch=$(realpath "$scratch")
@@ -73,12 +74,7 @@ for name in one two; do
     printf '[package]\nname = "%s"\nversion = "0.1.0"\nedition = "2021"\n' $name >"$scratch/crates/$name/Cargo.toml"
     printf 'pub fn one() -> u32 { 1 }\n' >"$scratch/crates/$name/src/lib.rs"
 done
-cat >"$scratch/build.sh" <<'END'
-cd "$1"
-rm -rf target
-cargo build --quiet --offline
-END
-offer 'cargo build of two crates, with --also rustc'"'"'s lib' sh "$scratch/build.sh" "$scratch/crates"
+offer 'cargo build of two crates, with --also rustc'"'"'s lib' sh "$loads/build.sh" "$scratch/crates"
 also=
 ${QUIETLY:-} "$scripts/interleave.pl" 21 "$run" <"$commands"
 
@@ -101,14 +97,11 @@ TEXT
     cp "$sysroot"/lib/*.so* "$scratch/rust/lib"
     cp -r "$sysroot/lib/rustlib/$host" "$scratch/rust/lib/rustlib"
     sync
-    cat >"$scratch/ten.sh" <<'END'
-for _ in 1 2 3 4 5 6 7 8 9 10; do "$@"; done
-END
     set -- "$scratch/rust/bin/rustc" --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/one.rs"
     : >"$commands"
     also=$scratch/rust/lib
     offer 'rustc, metadata' "$@"
-    offer 'ten times' sh "$scratch/ten.sh" "$@"
+    offer 'ten times' sh "$loads/ten_times.sh" "$@"
     # Makes the copies, so that afterwards only their text is warmed.
     $run --also "$also" -- "$scratch/rust/bin/rustc" --version >/dev/null
     "$scripts/small-folios.py" "$also"/*.so*

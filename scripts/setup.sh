@@ -27,13 +27,26 @@ packages_of() {
         echo shellcheck # reads the scripts of every task
         ;;
     test)
-        packages lint lab
+        packages lint lab architectures
         echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
         echo valgrind   # runs them elsewhere
         echo gdb        # a test: programs under gdb or Valgrind are not promoted
         echo strace     # a test: a program that traces others may trace
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap runc # a sandbox and containers in which run must change nothing else
+        ;;
+    architectures)
+        packages build
+        # Links the TLB plugin, which is built with the command, and the lab's guest.
+        echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+        ;;
+    lab-riscv64)
+        packages lab architectures
+        # The guest. Its package is another one since Debian 13.
+        case $(. /etc/os-release 2>/dev/null && echo "$VERSION_CODENAME") in
+        bookworm) echo qemu-system-misc ;;
+        *) echo qemu-system-riscv ;;
+        esac
         ;;
     lab)
         packages build
@@ -58,10 +71,19 @@ packages_of() {
         echo xfsprogs btrfs-progs fsverity bindfs # filesystems and their features
         echo cmake make meson ninja-build golang-go # docs/link-time.md
         ;;
+    guest)
+        echo jq         # reads what cargo and the lab print
+        ;;
     bench-fix)
         packages build
         echo time patchelf llvm # tools for the comparison
         echo xfsprogs btrfs-progs # filesystems that share blocks
+        ;;
+    self-warming)
+        packages build
+        echo python3 jq # starts programs, and reads what the command prints
+        echo e2fsprogs xfsprogs btrfs-progs # disks
+        echo gcc nodejs postgresql # programs to start
         ;;
     distribution)
         packages build fresh
@@ -195,10 +217,10 @@ oldest() {
     }
 }
 
-# Adds Rust's targets for static programs. Programs that run inside a guest are static.
+# Adds targets of Rust.
 targets() {
-    rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl || {
-        echo "cannot add Rust's musl targets; see the line above, or install rustup" >&2
+    rustup -q target add "$@" || {
+        echo "cannot add Rust's targets $*; see the line above, or install rustup" >&2
         exit 2
     }
 }
@@ -229,6 +251,11 @@ if [ -n "$missing" ]; then
     apt-get install -q -y --no-install-recommends $missing >/dev/null
 fi
 case " $* " in
-*" lab "* | *" test "* | *" static "*) targets ;;
+# Static programs, which programs inside a guest are.
+*" lab "* | *" test "* | *" static "*) targets x86_64-unknown-linux-musl aarch64-unknown-linux-musl ;;
 *" msrv "*) oldest ;;
+esac
+case " $* " in
+# Beyond what the command is used on: it must build on all.
+*" architectures "* | *" test "* | *" lab-riscv64 "*) targets riscv64gc-unknown-linux-gnu ;;
 esac

@@ -23,6 +23,8 @@ fn main() -> ExitCode {
             }
         };
     }
+    // Named for another architecture than this machine's, and then the plugin is of that one too.
+    let linker = std::env::var("RUSTC_LINKER").ok();
     let mut rustc = Command::new(variable("RUSTC"));
     rustc
         .args([
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
             "-C",
             "strip=symbols",
         ])
+        .args(linker.map(|linker| format!("-Clinker={linker}")))
         .arg("-o")
         .arg(&plugin)
         .arg(source.join("lib.rs"));

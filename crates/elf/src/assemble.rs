@@ -41,6 +41,7 @@ pub(crate) fn assemble(
             0 => 0,
             offset => moved(offset),
         },
+        sections_cut: Vec::new(),
         file_len,
         cost: cost(image, options, groups, &segments, &moves),
         warnings: warnings(image, groups, &shifts, &moves),

@@ -3,8 +3,8 @@
 use hugetext_leaf::{Bias, Cause, Perms, reach};
 
 use super::*;
+use crate::arch::Machine;
 use crate::headers::Table;
-use crate::machine::Machine;
 use crate::plan::Warning;
 
 const R: Perms = perms(false, false);

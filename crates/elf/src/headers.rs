@@ -6,6 +6,7 @@ use hugetext_leaf::Perms;
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
 use object::pod::{Pod, from_bytes, slice_from_bytes};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::ImageError;
@@ -15,7 +16,7 @@ use crate::source::{ReadAt, read_range, truncated};
 const MAX_HEADERS: u64 = 1 << 16;
 
 /// One entry of the program header table, unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct ProgramHeader {
     /// p_type.
     pub p_type: u32,
@@ -47,7 +48,7 @@ impl ProgramHeader {
 }
 
 /// The range of a header table in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Table {
     /// File offset of the first entry, bytes.
     pub offset: u64,

@@ -6,9 +6,9 @@ use object::elf;
 use object::pod::slice_from_bytes;
 use serde::Serialize;
 
+use crate::arch::Machine;
 use crate::error::ImageError;
 use crate::headers::{ProgramHeader, Table, read_file_header, read_program_headers, read_tables};
-use crate::machine::Machine;
 use crate::sections::for_each_section;
 use crate::source::{ReadAt, read_range};
 

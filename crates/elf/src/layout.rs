@@ -1,13 +1,14 @@
 //! The new offsets of the bytes of a file: how far each PT_LOAD moves.
 
 use hugetext_leaf::{Leaf, Segment, Span};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::group::{ELF_HEADER, Group};
 
 /// A range of the old file and its start in the new one. The distance is a multiple of the
 /// alignment of the segments inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Move {
     /// File offsets in the old file, bytes.
     pub from: Span,

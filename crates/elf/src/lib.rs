@@ -3,9 +3,11 @@
 //! The crate works on bytes and offsets only; it neither maps nor runs anything. It reads headers
 //! only, unless a rewrite needs more.
 
+mod arch;
 mod assemble;
 mod decide;
 mod dynamic;
+mod early;
 mod error;
 mod group;
 mod headers;
@@ -13,16 +15,19 @@ mod image;
 mod integrity;
 mod layout;
 mod linker;
-mod machine;
 mod options;
 mod plan;
 mod purpose;
 mod rewrite;
+mod room;
 mod sections;
+mod self_warming;
 mod source;
+mod symbols;
 mod unnamed;
 mod verify;
 
+pub use arch::Machine;
 pub use decide::{plan, plan_auto};
 pub use dynamic::Dependencies;
 pub use error::ImageError;
@@ -30,9 +35,9 @@ pub use headers::{ProgramHeader, Table};
 pub use image::Image;
 pub use layout::Move;
 pub use linker::Linker;
-pub use machine::Machine;
 pub use options::{Options, Strategy};
 pub use plan::{Cost, Plan, Refusal, Warning};
 pub use rewrite::{Operation, RewriteError, rewrite};
+pub use self_warming::{SectionCut, SelfWarmingError, self_warming};
 pub use source::ReadAt;
 pub use verify::{Difference, PermissionChange, Stretch, Verified, verify, verify_unshared};

@@ -1,8 +1,10 @@
 //! Finds the linker that made a file, if the file tells, and its options for aligned text.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use hugetext_leaf::Leaf;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::error::ImageError;
@@ -98,6 +100,19 @@ impl fmt::Display for Linker {
             Linker::Lld(name) | Linker::Mold(name) | Linker::Wild(name) => f.write_str(name),
             Linker::Go => f.write_str("Go's linker"),
         }
+    }
+}
+
+impl JsonSchema for Linker {
+    fn schema_name() -> Cow<'static, str> {
+        "Linker".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = String::json_schema(generator);
+        let meaning = "The linker that made the file, with its version if the file tells it.";
+        schema.insert("description".to_owned(), meaning.into());
+        schema
     }
 }
 

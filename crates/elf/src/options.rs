@@ -1,10 +1,13 @@
 //! The options of a rewrite.
 
+use std::fmt;
+
 use hugetext_leaf::Leaf;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The changes that a rewrite may make, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
     /// Raise p_align of text that is already congruent: a header edit.
@@ -13,6 +16,26 @@ pub enum Strategy {
     Shift,
     /// As `Shift`, and join read-only neighbours with text in one mapping (R+X).
     Merge,
+}
+
+impl Strategy {
+    /// All strategies, weakest first.
+    pub const ALL: [Strategy; 3] = [Strategy::Align, Strategy::Shift, Strategy::Merge];
+
+    /// The name on the command line, in documents and in the names of copies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Strategy::Align => "align",
+            Strategy::Shift => "shift",
+            Strategy::Merge => "merge",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// The goal of a plan.

@@ -1,16 +1,18 @@
 //! The plan of a rewrite, and the reasons that no plan may exist.
 
 use hugetext_leaf::{Bias, Leaf, Segment, Span, reach};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::{Move, shift_at};
 use crate::options::Strategy;
+use crate::self_warming::SectionCut;
 
 /// A decided rewrite. The new file is the old one after `moves`, with new header tables. A range
 /// that no move covers is a hole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// The weakest strategy that includes all the changes.
@@ -19,7 +21,8 @@ pub struct Plan {
     pub leaf: Leaf,
     /// The new PT_LOADs.
     pub segments: Vec<Segment>,
-    /// The new program headers, as many as the old ones; merging turns some into PT_NULL.
+    /// The new program headers. They are as many as the old ones, unless a cut uses room behind the
+    /// table; merging turns some into PT_NULL.
     pub headers: Vec<ProgramHeader>,
     /// The distance in bytes that each PT_LOAD of the old file moves towards the end.
     pub shifts: Vec<u64>,
@@ -29,6 +32,8 @@ pub struct Plan {
     pub program_table: u64,
     /// e_shoff of the new file; 0 if there is none.
     pub section_table: u64,
+    /// The sections that are cut in two with their PT_LOAD, in the order of their indexes.
+    pub sections_cut: Vec<SectionCut>,
     /// Length of the new file in bytes, holes included.
     pub file_len: u64,
     /// The cost.
@@ -38,7 +43,7 @@ pub struct Plan {
 }
 
 /// The cost of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema, Serialize)]
 pub struct Cost {
     /// Bytes added to the file, holes included.
     pub apparent: u64,
@@ -51,7 +56,7 @@ pub struct Cost {
 }
 
 /// A change of a plan other than the offsets of bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(tag = "warning", rename_all = "kebab-case")]
 pub enum Warning {
     /// Read-only data becomes executable.
@@ -63,10 +68,16 @@ pub enum Warning {
     /// one. Kernels before 5.18 compute AT_PHDR from the first segment (binfmt_elf.c,
     /// load_elf_binary()).
     ProgramHeadersMove,
+    /// A program header gives its place to a cut PT_LOAD. It is a PT_NOTE that PT_GNU_PROPERTY
+    /// repeats, or PT_PHDR of an image that loaders place without it.
+    LeftOut {
+        /// p_type.
+        p_type: u32,
+    },
 }
 
 /// Why no plan exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, JsonSchema, Serialize)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum Refusal {
     /// No PT_LOAD with PF_X has file bytes.
@@ -148,6 +159,25 @@ pub enum Refusal {
     Torn {
         /// The table.
         what: &'static str,
+    },
+    /// A cut PT_LOAD needs a program header, and the table has no room for one.
+    #[error(
+        "no room for a program header: none is unused or repeated, and no zeros follow the table"
+    )]
+    NoRoom,
+    /// The indexes of further sections would not fit the symbol table (SHN_LORESERVE).
+    #[error("too many sections to add one")]
+    ManySections,
+    /// The section header table has no room for another section.
+    #[error("the section header table is not at the end of the file, so no section can be added")]
+    SectionTable,
+    /// A section would have to be cut where it cannot be.
+    #[error("section {index} cannot be cut at {at:#x}")]
+    SectionAt {
+        /// Its index.
+        index: u64,
+        /// The address.
+        at: u64,
     },
     /// The new file would be longer than any filesystem allows.
     #[error("the new file would be longer than 2^56 bytes")]

@@ -4,6 +4,7 @@ use hugetext_leaf::{Leaf, Segment, Span};
 use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
 use object::pod::{bytes_of, from_bytes};
 use object::{LittleEndian as LE, U32, U64};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::ImageError;
@@ -14,10 +15,11 @@ use crate::plan::Plan;
 use crate::purpose::is_payload;
 use crate::sections::{Names, SECTION_HEADER, Section, for_each_section};
 use crate::source::{ReadAt, read_range};
+use crate::symbols::symbols;
 use crate::unnamed::{payload_in, unnamed};
 
 /// One step that turns an empty file into the new one. Later steps overwrite earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(tag = "operation", rename_all = "kebab-case")]
 pub enum Operation {
     /// Sets the length. A range that no other operation fills reads as zeros and takes no disk.
@@ -88,6 +90,7 @@ pub fn rewrite(
         to: *to,
     }));
     operations.extend(section_headers(source, image, plan)?);
+    operations.extend(symbols(source, image, plan)?);
     operations.push(program_headers(plan));
     operations.push(file_header(source, image, plan)?);
     Ok(operations)
@@ -163,6 +166,17 @@ fn file_header(
     let mut header = *header;
     header.e_phoff.set(LE, plan.program_table);
     header.e_shoff.set(LE, plan.section_table);
+    // Counts that the header does not hold never change.
+    if plan.headers.len() != image.headers.len() {
+        header.e_phnum.set(
+            LE,
+            u16::try_from(plan.headers.len()).unwrap_or(elf::PN_XNUM),
+        );
+    }
+    let sections = image.section_table.count + plan.sections_cut.len() as u64;
+    if !plan.sections_cut.is_empty() {
+        header.e_shnum.set(LE, u16::try_from(sections).unwrap_or(0));
+    }
     Ok(Operation::Write {
         at: 0,
         bytes: bytes_of(&header).to_vec(),
@@ -203,13 +217,15 @@ fn section_headers(
     let table = &image.section_table;
     let names = Names::read(source, table, image.section_names, image.file_len)?;
     let mut writes: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut parts: Vec<u8> = Vec::new();
     for_each_section(source, table, image.file_len, |index, section, raw| {
         let shift = section_shift(image, plan, &section).ok_or(RewriteError::TornSection(index))?;
-        if shift == 0 {
+        let cut = plan.sections_cut.iter().find(|cut| cut.index == index);
+        if shift == 0 && cut.is_none() {
             return Ok(());
         }
         let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
-        if is_payload(&section, name, section.is_loaded(image)) {
+        if shift > 0 && is_payload(&section, name, section.is_loaded(image)) {
             return Err(RewriteError::Payload {
                 name: String::from_utf8_lossy(name).into_owned(),
                 bytes: section.size,
@@ -217,6 +233,11 @@ fn section_headers(
         }
         let mut raw: SectionHeader64<LE> = *raw;
         raw.sh_offset.set(LE, section.offset.saturating_add(shift));
+        if let Some(cut) = cut {
+            let head = cut.at.saturating_sub(section.addr);
+            parts.extend_from_slice(bytes_of(&second_part(&raw, head)));
+            raw.sh_size.set(LE, head);
+        }
         let at = plan.section_table.saturating_add(index * SECTION_HEADER);
         match writes.last_mut() {
             Some((start, bytes)) if *start + bytes.len() as u64 == at => {
@@ -226,10 +247,26 @@ fn section_headers(
         }
         Ok(())
     })?;
+    if !parts.is_empty() {
+        let end = plan.section_table.saturating_add(table.len());
+        writes.push((end, parts));
+    }
     let writes = writes.into_iter();
     Ok(writes
         .map(|(at, bytes)| Operation::Write { at, bytes })
         .collect())
+}
+
+/// The header of what remains of a section after its first `head` bytes.
+fn second_part(section: &SectionHeader64<LE>, head: u64) -> SectionHeader64<LE> {
+    let mut part = *section;
+    part.sh_addr
+        .set(LE, section.sh_addr.get(LE).saturating_add(head));
+    part.sh_offset
+        .set(LE, section.sh_offset.get(LE).saturating_add(head));
+    part.sh_size
+        .set(LE, section.sh_size.get(LE).saturating_sub(head));
+    part
 }
 
 /// How far a section moves; `None` if its bytes would be divided.

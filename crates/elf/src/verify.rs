@@ -12,6 +12,7 @@ mod unnamed;
 use std::io;
 
 use hugetext_leaf::{Leaf, Perms, Span};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::ImageError;
@@ -23,7 +24,7 @@ use bytes::Comparer;
 const SMALLEST_PAGE: Leaf = Leaf::K4;
 
 /// The permitted differences between two files that are the same program.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema, Serialize)]
 pub struct Verified {
     /// Addresses whose access rights differ. Only the addition of execution to read-only
     /// addresses is ever listed; any other change is a [`Difference`].
@@ -41,7 +42,7 @@ impl Verified {
 }
 
 /// A change of access rights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct PermissionChange {
     /// The addresses, relative to the image.
     pub addresses: Span,

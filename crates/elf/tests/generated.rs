@@ -8,10 +8,10 @@ mod generate;
 use apply::apply;
 use generate::{Program, program};
 use hugetext_elf::{
-    Difference, Image, Options, Plan, RewriteError, Strategy, Stretch, plan, rewrite, verify,
-    verify_unshared,
+    Difference, Image, Options, Plan, RewriteError, Strategy, Stretch, plan, rewrite, self_warming,
+    verify, verify_unshared,
 };
-use hugetext_leaf::Leaf;
+use hugetext_leaf::{Asker, Bias, ColdStart, Leaf, ObjectKind, Start, cold_start, vmas};
 use proptest::prelude::*;
 
 /// Bytes of the largest segment: several leaves.
@@ -35,6 +35,52 @@ fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, 
     let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
     let new = apply(&old, &operations);
     Some((old, plan, new))
+}
+
+/// The same for a file that warms itself, with what the strategy alone gives.
+fn warm(program: &Program, strategy: Strategy) -> Option<(Vec<u8>, Plan, Plan, Vec<u8>)> {
+    let old = program.bytes();
+    let image = Image::read(&old).expect("a well-formed file");
+    let base = plan(&image, strategy, &options(false)).ok()?;
+    let plan = self_warming(&old, &image, base.clone(), Leaf::K4).ok()?;
+    let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
+    let new = apply(&old, &operations);
+    Some((old, base, plan, new))
+}
+
+/// Windows of text that begin and end inside one congruent PT_LOAD for which glibc may ask.
+fn reachable(image: &Image) -> u64 {
+    let texts = image.segments.iter().filter(|segment| {
+        let delta = segment.vaddr.wrapping_sub(segment.offset);
+        segment.is_text() && !segment.perms.write && Leaf::K64.is_aligned(delta)
+    });
+    texts
+        .map(|segment| {
+            let first = Leaf::K64.align_up(segment.vaddr);
+            let end = Leaf::K4.align_up(segment.file_backed().end);
+            // Of a program glibc asks for no PT_LOAD whose p_memsz is shorter than a leaf, even if the
+            // page at its end makes the window whole.
+            let own = segment.memory().end.saturating_sub(first);
+            if image.kind != ObjectKind::SharedObject && own < Leaf::K64.bytes() {
+                return 0;
+            }
+            Leaf::K64.align_down(end).saturating_sub(first) / Leaf::K64.bytes()
+        })
+        .sum()
+}
+
+fn asked(file: &[u8]) -> ColdStart {
+    let image = Image::read(file).expect("a well-formed file");
+    let start = Start {
+        kind: image.kind,
+        segments: &image.segments,
+        early: &image.early_reads(),
+        page: Leaf::K4,
+        leaf: Leaf::K64,
+        bias: Bias::aligned(Leaf::K64),
+        readahead: 0,
+    };
+    cold_start(Asker::GlibcTunable, &start)
 }
 
 /// The bytes between segments, with their offsets.
@@ -61,6 +107,13 @@ fn by_blocks(old: &[u8], new: &[u8]) -> impl Fn(u64, u64) -> Stretch {
             Stretch::Unknown(old_left.min(new_left) as u64)
         }
     }
+}
+
+/// Whether a segment or the section table holds the byte of the file.
+fn is_named(image: &Image, at: u64) -> bool {
+    let in_segment = image.segments.iter().any(|s| s.file().contains(at));
+    let in_table = image.section_table.offset <= at && image.section_table.count > 0;
+    in_segment || in_table
 }
 
 proptest! {
@@ -159,13 +212,8 @@ proptest! {
         };
         let at = at.index(new.len());
         new[at] ^= 0x10;
-        let named = |image: &Image| {
-            let in_segment = image.segments.iter().any(|s| s.file().contains(at as u64));
-            let in_table = image.section_table.offset <= at as u64 && image.section_table.count > 0;
-            in_segment || in_table
-        };
         // Damaged headers may leave nothing to read.
-        if Image::read(&new).is_ok_and(|image| named(&image)) {
+        if Image::read(&new).is_ok_and(|image| is_named(&image, at as u64)) {
             // Zeroed memory after the old end is reported but is no error: a p_memsz that grew.
             let found = [verify(&old, &new), verify_unshared(&old, &new, by_blocks(&old, &new))];
             for (found, how) in found.into_iter().zip(["whole", "by blocks"]) {
@@ -182,6 +230,72 @@ proptest! {
                 let found = verify_unshared(&old, &new, by_blocks(&old, &new));
                 prop_assert_eq!(found.unwrap(), verify(&old, &new).unwrap());
             }
+        }
+    }
+
+    #[test]
+    fn a_file_that_warms_itself_is_the_same_program(program in program(MOST)) {
+        for strategy in STRATEGIES {
+            let Some((old, base, plan, new)) = warm(&program, strategy) else {
+                continue;
+            };
+            let verified = verify(&old, &new).unwrap();
+            prop_assert!(strategy == Strategy::Merge || verified.is_exact());
+            prop_assert_eq!(new.len() as u64, plan.file_len);
+            // The kernel joins what is cut, so the mappings are those of the strategy alone.
+            let image = Image::read(&new).unwrap();
+            prop_assert_eq!(vmas(&image.segments, Leaf::K4), vmas(&base.segments, Leaf::K4));
+            prop_assert_eq!(plan.reached(&image, Leaf::K4), base.reached(&image, Leaf::K4));
+        }
+    }
+
+    #[test]
+    fn with_room_every_clean_window_is_asked_for(program in program(MOST)) {
+        let program = Program { spare: 5, ..program };
+        for strategy in [Strategy::Shift, Strategy::Merge] {
+            let Some((_, _, plan, new)) = warm(&program, strategy) else {
+                continue;
+            };
+            let image = Image::read(&new).unwrap();
+            let found = asked(&new);
+            let reached = plan.reached(&image, Leaf::K4) > 0;
+            // The header spoils at most one window, and a mapping without it has none spoiled.
+            let readable = image.segments.iter().all(|s| s.perms.read || !s.perms.exec);
+            if reached && readable && program.loads.iter().all(|load| load.flags != 7) {
+                prop_assert!(found.huge + 1 >= reachable(&image), "{found:?} {plan:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_warms_itself_is_left_alone(program in program(MOST)) {
+        // A merge joins what was cut, so it has something to do again.
+        for strategy in [Strategy::Align, Strategy::Shift] {
+            let Some((_, _, _, new)) = warm(&program, strategy) else {
+                continue;
+            };
+            let image = Image::read(&new).unwrap();
+            let again = plan(&image, strategy, &options(false)).unwrap();
+            // A file with fewer spare headers than cuts has none left.
+            if let Ok(again) = self_warming(&new, &image, again, Leaf::K4) {
+                prop_assert!(again.is_noop(&image), "{:?}: {:#?}", strategy, again);
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_of_a_file_that_warms_itself_is_noticed(
+        program in program(MOST), at in any::<prop::sample::Index>()
+    ) {
+        let program = Program { spare: 2, ..program };
+        let Some((old, _, plan, mut new)) = warm(&program, Strategy::Shift) else {
+            return Ok(());
+        };
+        let at = at.index(new.len());
+        new[at] ^= 0x10;
+        if Image::read(&new).is_ok_and(|image| is_named(&image, at as u64)) {
+            let missed = verify(&old, &new).is_ok_and(|found| found.added.is_empty());
+            prop_assert!(!missed, "byte {at:#x} of {plan:#?}");
         }
     }
 }

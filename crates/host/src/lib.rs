@@ -1,74 +1,39 @@
-//! The running machine: mappings, page map, page cache, THP settings, filesystems.
+//! The running machine, in rooms. Each has one sentence at its head.
 //!
-//! Every system call and all unsafe code of the project are in this crate. It knows nothing of ELF:
+//! Whatever asks the kernel for something that the standard library and rustix have no safe call for is
+//! here, and so is all unsafe code of the command, with two exceptions: the tracer of
+//! hugetext-promote, and the plugin that runs inside QEMU (crates/tlb-plugin). Other crates make
+//! system calls through rustix, nix and procfs where these are safe. This crate knows nothing of ELF:
 //! callers pass file ranges and addresses.
 
-mod cache;
-mod cgroup;
-mod child;
-mod copy;
-mod deadline;
-mod exec;
-mod extents;
-mod filesystem;
-mod forward;
-mod guard;
-mod instance;
-mod kernel_config;
-mod launch;
-mod lock;
+mod arch;
+mod files;
 pub mod lossy;
 mod machine;
-mod mapping;
-mod namespace;
-mod output;
-mod pagemap;
-mod process;
-mod promote;
-mod region;
-mod rights;
+mod memory;
+mod nanoseconds;
+mod processes;
 mod starts;
-mod store;
-mod stubs;
-mod temporary;
-mod trace;
-mod watch;
-mod watcher;
 
-pub use cache::{CacheState, FileWindows, WindowState};
-pub use cgroup::memory_limit;
-pub use child::{ChildError, die_with_parent, in_child};
-pub use copy::Copier;
-pub use deadline::Deadline;
-pub use exec::{exec, ignore_file_size_signal, may_execute};
-pub use extents::SharedExtents;
-pub use filesystem::{MountedOn, Mounts, Overlay, free_bytes, open_regular, open_without_waiting};
-pub use guard::Guard;
-pub use instance::Instance;
-pub use launch::{Usage, processor_time, run_measured};
-pub use lock::lock;
-pub use machine::{Machine, Paging, ThpMode, glibc_version};
-pub use mapping::FileMapping;
-pub use namespace::{
-    FileState, Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
+pub use files::{
+    Change, Copier, FileState, Guard, Mountable, MountedOn, Mounts, Namespace, NamespaceError,
+    Overlay, PublicTmpfs, ReplaceError, Replacement, SharedExtents, Watcher, enable_verity,
+    free_bytes, io_error, is_root, lease, lock, measure_verity, mount_huge_tmpfs, open_regular,
+    open_without_waiting, protect, replace_with, uncover, unnamed_file,
 };
-pub use output::{ReplaceError, Replacement, is_unchanged, replace_with, unnamed_file};
-pub use pagemap::{FolioBytes, PageMapError, folio_bytes, folio_sizes, huge_spans, present_bytes};
-pub use process::{
-    Holder, ProcessError, TextMapping, executable_files, file_mappings, holders, is_thp_disabled,
-    pids, process_name, text_mappings,
+pub use machine::{Machine, Paging, ThpMode, glibc_version, memory_limit};
+pub use memory::{
+    Advice, CacheState, FileMapping, FileWindows, FolioBytes, PageMapError, PressureTrigger,
+    Region, StubFile, Stubs, WindowState, Written, advise_process, anonymous_folios, changed_pages,
+    detached_huge_tmpfs, folio_bytes, folio_sizes, huge_spans, present_bytes, while_busy,
 };
-pub use promote::{
-    Copies, CopyError, HugeCopy, Mappings, Outcome, Pause, Refusal, SwapError, Target, promote,
-    revert,
+pub use nanoseconds::nanoseconds;
+pub use processes::{
+    ChildError, Deadline, Holder, Instance, MappedText, ProcessError, TextMapping, Usage, cpu_time,
+    device_number, die_with_parent, exec, executable_files, file_mappings, holders,
+    ignore_file_size_signal, in_child, is_thp_disabled, mapped_text, may_execute, perms, pids,
+    pmd_mapped, process_name, processor_time, run_measured, text_mappings,
 };
-pub use region::{Advice, Region, advise_process, while_busy};
-pub use rights::{Written, anonymous_folios};
-pub use starts::{Start, Starts};
-pub use store::{
-    Collected, DEFAULT_LIMIT, Entry, EntryInfo, Flaw, Identity, Original, Store, StoreError,
-    WriteError, may_stand_in,
+pub use starts::{
+    Interest, MappedFile, Moment, Sideband, Start, Starts, TextMaps, Watched, Way, watch,
 };
-pub use stubs::{StubFile, Stubs, detached_huge_tmpfs};
-pub use watch::{Interest, Moment, Watched, Way, watch};
-pub use watcher::{Change, Watcher};

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::Command;
 
 use hugetext_host::{FileWindows, Machine, Mounts, WindowState, holders};
-use hugetext_leaf::{Leaf, Span, Topic, rule};
+use hugetext_leaf::{Ability, Leaf, Span, Topic, ability};
 
 const WINDOWS: u64 = 4;
 
@@ -19,8 +19,11 @@ fn file_of_windows(test: &str) -> Option<(File, Leaf)> {
     let directory = env!("CARGO_TARGET_TMPDIR");
     let mut file = tempfile::tempfile_in(directory).unwrap();
     let filesystem = Mounts::read().unwrap().of(&file).unwrap().filesystem;
-    let holds = |kernel| rule(Topic::LargeFolios, filesystem, kernel).is_some();
-    let (Some(leaf), true) = (machine.pmd, machine.kernel.is_some_and(holds)) else {
+    let holds = |leaf: &Leaf| {
+        let has = |kernel| ability(Topic::LargeFolios, filesystem, kernel, *leaf) == Ability::Has;
+        machine.kernel.is_some_and(|version| has(version.into()))
+    };
+    let Some(leaf) = machine.pmd.filter(holds) else {
         println!(
             "skipped: {test}: {} with {filesystem:?} holds no huge folios",
             machine.release

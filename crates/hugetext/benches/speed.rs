@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use hugetext_host::{Machine, Usage, run_measured};
-use walkdir::WalkDir;
+use ignore::WalkBuilder;
 
 const START_ROUNDS: usize = 400;
 const SCAN_ROUNDS: usize = 5;
@@ -183,12 +183,13 @@ fn elf_files(root: &str) -> Vec<PathBuf> {
             .is_ok()
             && magic == *b"\x7fELF"
     };
-    let files = WalkDir::new(root)
-        .into_iter()
-        .flatten()
-        .filter(|e| e.file_type().is_file());
+    let walk = WalkBuilder::new(root).standard_filters(false).build();
+    let files = walk.flatten().filter(|entry| {
+        let kind = entry.file_type();
+        kind.is_some_and(|kind| kind.is_file())
+    });
     files
-        .map(walkdir::DirEntry::into_path)
+        .map(ignore::DirEntry::into_path)
         .filter(is_elf)
         .collect()
 }

@@ -5,29 +5,100 @@ use std::io;
 use std::path::Path;
 
 use hugetext_elf::ImageError;
-use hugetext_host::{ProcessError, ReplaceError, StoreError, is_root};
+pub(crate) use hugetext_engine::plain;
+use hugetext_engine::{Error, Problem, Remedy};
+use hugetext_host::{ProcessError, ReplaceError};
+use hugetext_store::StoreError;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::path::{escaped, shown};
 
 /// An error for the user.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
 pub(crate) struct Failure {
-    /// The path, process or argument that failed.
-    subject: String,
-    /// The problem.
-    problem: String,
+    /// The path, process or argument that failed, and the problem.
+    #[serde(rename = "error")]
+    line: String,
     /// The remedy, where it is not obvious.
+    #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
+}
+
+impl From<StoreError> for Failure {
+    fn from(source: StoreError) -> Failure {
+        Failure::from(Error::Store {
+            subject: "store".to_owned(),
+            source,
+        })
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        Failure {
+            line: escaped(&problem.line),
+            remedy: problem.remedy.map(in_words).map(str::to_owned),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    /// The engine's error in one line, with the remedy in the words of this command.
+    fn from(error: Error) -> Failure {
+        Failure::from(Problem::from(&error))
+    }
+}
+
+/// A remedy by the options of this command.
+fn in_words(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::ActAsOwner => "run as root or as its owner",
+        Remedy::FreeSpace => "free some space and try again",
+        Remedy::TryAgain => "try again",
+        Remedy::MountProc => "mount proc on /proc",
+        Remedy::MountSysfs => "mount sysfs on /sys",
+        Remedy::EnableThp => "boot one with CONFIG_TRANSPARENT_HUGEPAGE",
+        Remedy::NameGeometry => "name them with --geometry",
+        Remedy::RaiseMemlock => "raise the limit of locked memory (ulimit -l)",
+        Remedy::FixBeforeSealing => "fix it before it is sealed",
+        Remedy::FixBeforeSigning => "fix it before it is signed",
+        Remedy::ElsewhereOrMutable => "use -o, or chattr -i first",
+        Remedy::ElsewhereOrNotAppendOnly => "use -o, or chattr -a first",
+        Remedy::PermitPrivileged => "use --privileged to replace it",
+        Remedy::PermitPackageChecksum => {
+            "use --vouched to replace it anyway, or write elsewhere with -o"
+        }
+        Remedy::PermitChecksum => "use --vouched to fix it anyway, and renew the checksum",
+        Remedy::ReplaceInput => "use --in-place",
+        Remedy::OtherBackupName => "name another with --backup=SUFFIX",
+        Remedy::WriteElsewhere => "write elsewhere with -o",
+        Remedy::AskStoreOwner => "have its owner make the copy",
+        Remedy::RaiseStoreLimit => "`hugetext store gc --limit SIZE` sets the limit",
+        Remedy::NameStore => "name one with --store",
+        Remedy::OtherStore => "name another with --store",
+        Remedy::CopiesInMemory => "try --backend store",
+        Remedy::WarmedInPlace => "files are only warmed in place",
+        Remedy::NoCopies => "--backend none needs no namespace",
+        Remedy::NothingChanged => "nothing was changed",
+    }
 }
 
 impl Failure {
     /// An error that names `subject` and `problem`, without the numbers of I/O errors.
     pub(crate) fn new(subject: impl fmt::Display, problem: impl fmt::Display) -> Failure {
+        let (subject, problem) = (escaped(&subject.to_string()), escaped(&plain(problem)));
         Failure {
-            subject: escaped(&subject.to_string()),
-            problem: escaped(&plain(problem)),
+            line: format!("{subject}: {problem}"),
             remedy: None,
         }
+    }
+
+    /// A result that `--format csv` cannot print.
+    pub(crate) fn no_rows() -> Failure {
+        let failure = Failure::new("--format csv", "the result of this command has no rows");
+        failure.remedy("use --format text or json")
     }
 
     /// An error about a file.
@@ -37,67 +108,12 @@ impl Failure {
 
     /// An I/O error about a file, in plain words and with a remedy for the common ones.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Failure {
-        let failure = Failure::at(path, error);
-        match error.kind() {
-            io::ErrorKind::PermissionDenied if !is_root() => {
-                failure.remedy("run as root or as its owner")
-            }
-            io::ErrorKind::StorageFull => failure.remedy("free some space and try again"),
-            _ => failure,
-        }
-    }
-
-    /// The mounts of this process cannot be read.
-    pub(crate) fn mounts(error: &io::Error) -> Failure {
-        let failure = Failure::io(Path::new("/proc/self/mountinfo"), error);
-        match error.kind() {
-            io::ErrorKind::NotFound => failure.remedy("mount proc on /proc"),
-            _ => failure,
-        }
-    }
-
-    /// A kernel whose name, `release`, does not begin with a version.
-    pub(crate) fn no_version(release: &str) -> Failure {
-        Failure::new(release, "the version of this kernel cannot be read")
-    }
-
-    /// A kernel, named `release`, that does not tell the size of its huge pages.
-    pub(crate) fn no_huge_pages(release: &str) -> Failure {
-        match Path::new("/sys/kernel/mm").exists() {
-            true => Failure::new(release, "this kernel has no transparent huge pages")
-                .remedy("boot one with CONFIG_TRANSPARENT_HUGEPAGE"),
-            false => Failure::new(
-                "/sys/kernel/mm",
-                "this file is missing, so the size of huge pages is unknown",
-            )
-            .remedy("mount sysfs on /sys"),
-        }
-    }
-
-    /// An I/O error that ended the rewriting of the file `from`: while reading it or writing `to`.
-    pub(crate) fn rewrite(from: &Path, to: &Path, error: &io::Error) -> Failure {
-        let (path, problem) = match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => (to, "cannot be written"),
-            _ => (from, "cannot be rewritten"),
-        };
-        Failure {
-            problem: format!("{problem}: {}", plain(error)),
-            ..Failure::io(path, error)
-        }
+        Failure::at(path, error).maybe_remedy(hugetext_engine::io_remedy(error))
     }
 
     /// A file that could not be put at `path`.
     pub(crate) fn replace(path: &Path, error: &ReplaceError) -> Failure {
-        let failure = Failure::at(path, error);
-        match (error, error.io().map(io::Error::kind)) {
-            (ReplaceError::Changed, _) => failure.remedy("try again"),
-            (_, Some(io::ErrorKind::StorageFull)) => {
-                failure.remedy("free some space and try again")
-            }
-            _ => failure,
-        }
+        Failure::at(path, error).maybe_remedy(hugetext_engine::replace_remedy(error))
     }
 
     /// An error of the image reader.
@@ -113,16 +129,10 @@ impl Failure {
         Failure::new(format_args!("process {pid}"), error)
     }
 
-    /// An error of the store of copies. It names the store or an original.
-    pub(crate) fn store(subject: impl fmt::Display, error: &StoreError) -> Failure {
-        let failure = Failure::new(subject, error);
-        match error {
-            StoreError::ReadOnly(_) => failure.remedy("have its owner make the copy"),
-            StoreError::Full { .. } => {
-                failure.remedy("`hugetext store gc --limit SIZE` allows more")
-            }
-            StoreError::Busy(_) | StoreError::Changed => failure.remedy("try again"),
-            _ => failure,
+    fn maybe_remedy(self, remedy: Option<Remedy>) -> Failure {
+        match remedy {
+            Some(remedy) => self.remedy(in_words(remedy)),
+            None => self,
         }
     }
 
@@ -135,39 +145,11 @@ impl Failure {
     }
 }
 
-/// An error in words. The "(os error 13)" of each I/O error is left out, because it does not help
-/// the user.
-pub(crate) fn plain(error: impl fmt::Display) -> String {
-    let text = error.to_string();
-    let mut parts = text.split(" (os error ");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
-        plain.push_str(rest.strip_prefix(')').unwrap_or(rest));
-    }
-    plain
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.subject, self.problem)?;
+        f.write_str(&self.line)?;
         self.remedy
             .as_ref()
             .map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_are_words_without_numbers() {
-        let error = io::Error::from_raw_os_error(2);
-        let failure = Failure::new("file", format_args!("one: {error}; two: {error}, too"));
-        assert_eq!(
-            failure.to_string(),
-            "file: one: No such file or directory; two: No such file or directory, too"
-        );
     }
 }

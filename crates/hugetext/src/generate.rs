@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate_to};
 
-use crate::Verdict;
 use crate::failure::Failure;
+use crate::verdict::Verdict;
 
 /// Write man pages and shell completions into a directory
 #[derive(Debug, Args)]

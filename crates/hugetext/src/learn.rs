@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use clap::{Args, ValueEnum};
+use hugetext_engine::keep::KeepList;
+use hugetext_engine::prepare::{PrepareAction, PreparePolicy, PrepareStep};
+use hugetext_engine::{HostContext, Program};
 use hugetext_host::{Interest, Moment, Replacement, Watched, Way, executable_files, watch};
 use hugetext_loader::{Environment, Finder};
-use serde::Serialize;
 
-use crate::Verdict;
+use crate::command::find;
+use crate::documents::learn::{LearnReport, LearnedFile};
 use crate::failure::Failure;
-use crate::keep::list::List;
-use crate::output::Output;
-use crate::path::{lossy, shown};
-use crate::program::Program;
-use crate::run::{Action, Policy, Step, find};
+use crate::output::{Format, Output, quoted};
+use crate::path::shown;
 use crate::table::{bytes, count, figures};
-use crate::warm::Ground;
+use crate::verdict::Verdict;
 
 /// Run a command once and rank the programs and libraries by how often they are executed
 ///
@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
     /// How to watch
-    #[arg(long, value_enum, default_value_t = By::Auto)]
-    by: By,
+    #[arg(long, value_enum, default_value_t = WatchMethod::Auto)]
+    by: WatchMethod,
     /// The command and its arguments; its exit status is that of `learn`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -44,43 +44,13 @@ pub(crate) struct Arguments {
 
 /// How to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum WatchMethod {
     /// By reports if they are permitted, otherwise by ptrace
     Auto,
     /// By reports of the kernel (proc connector and fanotify)
     Reports,
     /// By ptrace
     Ptrace,
-}
-
-/// A file that gains.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Learned {
-    #[serde(serialize_with = "lossy::path")]
-    path: PathBuf,
-    /// How many processes executed it or mapped it.
-    executions: u64,
-    /// Bytes of text.
-    text: u64,
-    /// Bytes of text that would be huge.
-    huge: u64,
-}
-
-#[derive(Serialize)]
-struct Report {
-    /// The command and its arguments.
-    argv: Vec<String>,
-    /// Total number of executions.
-    executions: u64,
-    /// How they were watched.
-    by: Way,
-    /// At least this many executions are unknown, because reports were lost.
-    lost: u64,
-    /// Executions of programs that trace others. With ptrace, the programs that they start are
-    /// unknown.
-    tracers: u64,
-    /// The highest product of executions and huge bytes comes first.
-    files: Vec<Learned>,
 }
 
 /// How many exits of a program are inspected for its mappings, which include the libraries that it
@@ -199,30 +169,31 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         // An error is better reported before the command has run than afterwards.
         Replacement::new(path).map_err(|error| Failure::replace(path, &error))?;
     }
-    let ground = Ground::this()?;
+    let host = HostContext::with_huge_pages()?;
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments.command.iter().skip(1));
-    if output.json() {
+    if output.format() != Format::Text {
         // Standard output must hold the document alone.
         command.stdout(io::stderr());
     }
     let mut tally = Tally::default();
     let way = match arguments.by {
-        By::Auto => None,
-        By::Reports => Some(Way::Reports),
-        By::Ptrace => Some(Way::Ptrace),
+        WatchMethod::Auto => None,
+        WatchMethod::Reports => Some(Way::Reports),
+        WatchMethod::Ptrace => Some(Way::Ptrace),
     };
     let watched = watch(&mut command, way, |moment| tally.note(moment));
     let watched = watched.map_err(|error| watching_failed(&program, way, &error))?;
     let status = watched.status;
     tally.complete();
-    let report = report(&tally, &watched, &ground, &arguments.command);
+    let report = report(&tally, &watched, &host, &arguments.command);
     let written = arguments.keep.as_ref().map_or(Ok(()), |path| {
         let paths = report.files.iter().map(|file| file.path.clone());
-        List::of_paths(paths).write(path)
+        KeepList::of_paths(paths).write(path)
     });
     output.result("learn", &report, show)?;
-    if let Err(failure) = written {
+    if let Err(error) = written {
+        let failure = Failure::from(error);
         if status.success() {
             return Err(failure);
         }
@@ -248,26 +219,26 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-fn report(tally: &Tally, watched: &Watched, ground: &Ground, command: &[OsString]) -> Report {
-    let policy = Policy {
-        merge: false,
-        store: true,
-        prefer_store: false,
-    };
+fn report(
+    tally: &Tally,
+    watched: &Watched,
+    host: &HostContext,
+    command: &[OsString],
+) -> LearnReport {
     let worth = |(path, executions): (&Path, u64)| {
         // Removed files, and files that are not readable programs, cannot gain.
-        let step = Step::of(path, ground, policy).ok()?;
-        (!matches!(step.action, Action::Leave { .. })).then_some(Learned {
+        let step = PrepareStep::of(path, host, PreparePolicy::ON_DISK).ok()?;
+        (!matches!(step.action, PrepareAction::Leave { .. })).then_some(LearnedFile {
             path: step.path,
             executions,
             text: step.text,
             huge: step.after,
         })
     };
-    let mut files: Vec<Learned> = tally.files().into_iter().filter_map(worth).collect();
+    let mut files: Vec<LearnedFile> = tally.files().into_iter().filter_map(worth).collect();
     files
         .sort_by_key(|file| std::cmp::Reverse(u128::from(file.executions) * u128::from(file.huge)));
-    Report {
+    LearnReport {
         argv: command
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
@@ -283,7 +254,7 @@ fn report(tally: &Tally, watched: &Watched, ground: &Ground, command: &[OsString
     }
 }
 
-fn show(report: &Report) -> String {
+fn show(report: &LearnReport) -> String {
     let mut executions = count(report.executions, "execution");
     if report.lost > 0 {
         executions.push_str(&format!(
@@ -316,22 +287,13 @@ fn show(report: &Report) -> String {
     let also = report
         .files
         .iter()
-        .map(|file| format!(" --also {}", quote(&file.path.to_string_lossy())));
-    let command = report.argv.iter().map(|word| format!(" {}", quote(word)));
+        .map(|file| format!(" --also {}", quoted(&file.path.to_string_lossy())));
+    let command = report.argv.iter().map(|word| format!(" {}", quoted(word)));
     format!(
         "{executions}\n{table}\n\nhugetext run{} --{}",
         also.collect::<String>(),
         command.collect::<String>(),
     )
-}
-
-/// A word quoted for a shell.
-fn quote(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]
@@ -361,12 +323,5 @@ mod tests {
         assert_eq!(files[Path::new("/nowhere/a")], 5);
         assert_eq!(files[Path::new("/lib/l")], 5);
         assert_eq!(files[Path::new("/nowhere/b")], 1);
-    }
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(quote("/usr/lib/cc1"), "/usr/lib/cc1");
-        assert_eq!(quote("it's"), r"'it'\''s'");
-        assert_eq!(quote(""), "''");
     }
 }

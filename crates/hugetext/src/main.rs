@@ -1,7 +1,14 @@
 //! The `hugetext` command: program text on huge pages.
 
+#![warn(clippy::match_bool)]
+
+mod amount;
+mod auto;
 mod bench;
 mod check;
+mod command;
+mod csv;
+mod documents;
 mod failure;
 mod fix;
 mod generate;
@@ -9,16 +16,18 @@ mod keep;
 mod learn;
 mod output;
 mod path;
-mod program;
 mod promote;
 mod report;
 mod run;
+mod run_directory;
 mod scan;
+mod schema;
 mod size;
 mod stat;
 mod store;
 mod table;
-mod vouch;
+mod top;
+mod verdict;
 mod warm;
 
 use std::process::ExitCode;
@@ -26,7 +35,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Format, Output};
+use crate::verdict::Verdict;
 
 /// Put program text on huge pages, and prove it.
 #[derive(Debug, Parser)]
@@ -57,6 +67,9 @@ enum Mode {
     Bench(bench::Arguments),
     Report(report::Arguments),
     Store(store::Arguments),
+    Auto(auto::Arguments),
+    Top(top::Arguments),
+    Schema(schema::Arguments),
 }
 
 impl Mode {
@@ -65,28 +78,22 @@ impl Mode {
     fn starts_commands(&self) -> bool {
         matches!(self, Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_))
     }
-}
 
-/// How a command ended without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// The requested work is done.
-    Done,
-    /// The answer is no.
-    No,
-    /// The exit status of the program that was executed.
-    Status(u8),
-    /// The work is done as far as possible; the errors have been printed.
-    Failed,
-}
-
-impl Verdict {
-    /// The worse of the two verdicts.
-    fn and(self, other: Verdict) -> Verdict {
-        match (self, other) {
-            (Verdict::Failed, _) | (_, Verdict::Failed) => Verdict::Failed,
-            (Verdict::No, _) | (_, Verdict::No) => Verdict::No,
-            _ => Verdict::Done,
+    /// Whether its result has rows.
+    fn has_rows(&self) -> bool {
+        match self {
+            Mode::Top(_)
+            | Mode::Warm(_)
+            | Mode::Learn(_)
+            | Mode::Stat(_)
+            | Mode::Promote(_)
+            | Mode::Bench(_) => true,
+            Mode::Check(arguments) => arguments.has_rows(),
+            Mode::Run(arguments) => arguments.has_rows(),
+            Mode::Keep(arguments) => arguments.has_rows(),
+            Mode::Store(arguments) => arguments.has_rows(),
+            Mode::Auto(arguments) => arguments.has_rows(),
+            Mode::Fix(_) | Mode::Generate(_) | Mode::Report(_) | Mode::Schema(_) => false,
         }
     }
 }
@@ -98,19 +105,17 @@ fn main() -> ExitCode {
         // A write beyond a file size limit then fails with an error that names the path.
         hugetext_host::ignore_file_size_signal();
     }
-    match run(cli.mode, &output) {
-        Ok(Verdict::Done) => ExitCode::SUCCESS,
-        Ok(Verdict::No) => ExitCode::from(1),
-        Ok(Verdict::Status(status)) => ExitCode::from(status),
-        Ok(Verdict::Failed) => ExitCode::from(2),
-        Err(failure) => {
-            output.error(&failure);
-            ExitCode::from(2)
-        }
-    }
+    let verdict = run(cli.mode, &output).unwrap_or_else(|failure| {
+        output.error(&failure);
+        Verdict::Failed
+    });
+    verdict.exit_code()
 }
 
 fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
+    if output.format() == Format::Csv && !mode.has_rows() {
+        return Err(Failure::no_rows());
+    }
     match mode {
         Mode::Check(arguments) => check::run(&arguments, output),
         Mode::Fix(arguments) => fix::run(&arguments, output),
@@ -124,5 +129,8 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Bench(arguments) => bench::run(&arguments, output),
         Mode::Report(arguments) => report::run(&arguments, output),
         Mode::Store(arguments) => store::run(&arguments, output),
+        Mode::Auto(arguments) => auto::run(&arguments, output),
+        Mode::Top(arguments) => top::run(&arguments, output),
+        Mode::Schema(arguments) => schema::run(&arguments, output),
     }
 }

@@ -1,23 +1,28 @@
-//! Output for the user: one JSON document or text on stdout, errors and progress on stderr.
+//! Output for the user: text, one JSON document or rows on stdout, errors and progress on stderr.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::documents::Document;
 use crate::failure::Failure;
 use crate::path::{escaped, escaped_lines};
 
 /// Options of every subcommand.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Options {
-    /// Print one JSON document instead of text.
-    #[arg(long, global = true)]
+    /// Print one JSON document instead of text; `hugetext schema` describes it
+    #[arg(long, global = true, conflicts_with = "format")]
     json: bool,
-    /// Print errors only, and JSON with --json; the exit status tells the result
+    /// How results are printed
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    format: Format,
+    /// Print errors only, and results in another format than text; the exit status tells the result
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Show more detail (check, promote, run and bench tlb only)
@@ -25,29 +30,62 @@ pub(crate) struct Options {
     verbose: bool,
 }
 
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// One document
+    Json,
+    /// Comma-separated values: a line of names, then a line for each result
+    Csv,
+}
+
 /// Prints results, errors and progress for the user.
 #[derive(Debug)]
 pub(crate) struct Output {
     options: Options,
+    reader_is_gone: AtomicBool,
+    /// The errors that no document holds yet.
+    errors: Mutex<Vec<Failure>>,
 }
 
-/// The frame of every JSON document. `schema` changes whenever a name or its meaning changes.
+/// The number of the JSON documents. It changes whenever a name or its meaning changes.
+pub(crate) const SCHEMA: u32 = 2;
+
+/// The frame of every JSON document.
 #[derive(Serialize)]
-struct Document<'a, T> {
+struct Framed<'a, T> {
     schema: u32,
     command: &'a str,
     #[serde(flatten)]
     body: &'a T,
+    /// What could not be done, as printed on stderr.
+    errors: Vec<Failure>,
 }
 
 impl Output {
     pub(crate) fn new(options: Options) -> Output {
-        Output { options }
+        Output {
+            options,
+            reader_is_gone: AtomicBool::new(false),
+            errors: Mutex::default(),
+        }
     }
 
-    /// Whether JSON was asked for.
-    pub(crate) fn json(&self) -> bool {
-        self.options.json
+    /// Whether a write has found that nobody reads standard output any more. A command that prints
+    /// without end has nothing left to do then.
+    pub(crate) fn reader_is_gone(&self) -> bool {
+        self.reader_is_gone.load(Ordering::Relaxed)
+    }
+
+    /// The format that was asked for.
+    pub(crate) fn format(&self) -> Format {
+        if self.options.json {
+            Format::Json
+        } else {
+            self.options.format
+        }
     }
 
     /// Whether more detail was asked for.
@@ -55,8 +93,8 @@ impl Output {
         self.options.verbose
     }
 
-    /// Prints a result: `body` as JSON, or the text that `shows` makes of it.
-    pub(crate) fn result<T: Serialize>(
+    /// Prints a result: `body` as JSON or rows, or the text that `shows` makes of it.
+    pub(crate) fn result<T: Document>(
         &self,
         command: &str,
         body: &T,
@@ -68,7 +106,7 @@ impl Output {
     }
 
     /// Prints one of many results. With `--json`, it is a document on one line.
-    pub(crate) fn event<T: Serialize>(
+    pub(crate) fn event<T: Document>(
         &self,
         command: &str,
         body: &T,
@@ -79,18 +117,23 @@ impl Output {
         })
     }
 
-    fn tell<T: Serialize>(
+    fn tell<T: Document>(
         &self,
         command: &str,
         body: &T,
         shows: impl FnOnce(&T) -> String,
-        written: fn(&Document<'_, T>) -> serde_json::Result<String>,
+        written: fn(&Framed<'_, T>) -> serde_json::Result<String>,
     ) -> Result<(), Failure> {
-        if self.options.json {
-            let document = Document {
-                schema: 1,
+        if self.format() == Format::Csv {
+            let rows = body.rows().ok_or_else(Failure::no_rows)?;
+            self.document(&rows.text()?)
+        } else if self.format() == Format::Json {
+            let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+            let document = Framed {
+                schema: SCHEMA,
                 command,
                 body,
+                errors: std::mem::take(&mut *errors),
             };
             self.print(&written(&document).map_err(|e| Failure::new("standard output", e))?)
         } else if self.options.quiet {
@@ -116,22 +159,35 @@ impl Output {
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush());
         match written {
-            // The reader closed the pipe early, as in `hugetext check … | head`.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
+            // The reader closed the pipe early, as in `hugetext check … | head`. The work goes on,
+            // and the exit status stays that of its verdict.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.reader_is_gone.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             Err(error) => Err(Failure::new("standard output", error)),
             Ok(()) => Ok(()),
         }
     }
 
-    /// Prints an error on stderr.
+    /// Prints an error on stderr. The next document has it too.
     pub(crate) fn error(&self, failure: &Failure) {
         self.complain(format_args!("{failure}"));
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        errors.push(failure.clone());
     }
 
     /// Prints a warning on stderr unless quiet.
     pub(crate) fn warn(&self, text: impl fmt::Display) {
         if !self.options.quiet {
             self.complain(format_args!("warning: {text}"));
+        }
+    }
+
+    /// Tells something on stderr before the result, unless quiet.
+    pub(crate) fn tell_user(&self, text: impl fmt::Display) {
+        if !self.options.quiet {
+            self.complain(format_args!("{text}"));
         }
     }
 
@@ -146,7 +202,7 @@ impl Output {
 
     /// A progress bar on stderr, if stderr is a terminal. `len` is 0 if the total is unknown.
     pub(crate) fn progress(&self, what: &'static str, len: u64) -> ProgressBar {
-        if self.options.quiet || self.options.json || !io::stderr().is_terminal() {
+        if self.options.quiet || self.format() != Format::Text || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let (bar, style) = match len {
@@ -161,6 +217,12 @@ impl Output {
     }
 }
 
+/// A word quoted for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    // Only a NUL, which no argument holds, cannot be quoted.
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), |word| word.into_owned())
+}
+
 /// The command line of this run, quoted for a shell.
 pub(crate) fn command_line() -> String {
     let words = std::env::args_os().skip(1);
@@ -169,25 +231,4 @@ pub(crate) fn command_line() -> String {
         .chain(words)
         .collect();
     words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_that_a_shell_would_change_are_quoted() {
-        assert_eq!(quoted("--rounds=3"), "--rounds=3");
-        assert_eq!(quoted("sh -c"), "'sh -c'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -1,44 +1,18 @@
-//! Paths and names for display. File names may hold control characters; these helpers escape them,
-//! so that a name stays on one line and sends no control sequence to a terminal.
+//! Paths and names for display.
 
-use std::path::Path;
-
+pub(crate) use hugetext_engine::{escaped, escaped_lines, shown};
+use hugetext_host::TextMapping;
 pub(crate) use hugetext_host::lossy;
+use hugetext_leaf::CopyName;
 
-/// A path for the terminal: control characters are escaped.
-pub(crate) fn shown(path: &Path) -> String {
-    escaped(&path.to_string_lossy())
-}
-
-/// Text on one line: control characters, line breaks included, are escaped.
-pub(crate) fn escaped(text: &str) -> String {
-    escaped_but(text, |_| false)
-}
-
-/// Text of several lines: line breaks stay, other control characters are escaped.
-pub(crate) fn escaped_lines(text: &str) -> String {
-    escaped_but(text, |letter| letter == '\n')
-}
-
-fn escaped_but(text: &str, kept: fn(char) -> bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter.is_control() && !kept(letter) {
-            true => escaped.extend(letter.escape_default()),
-            false => escaped.push(letter),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_control_characters_are_escaped() {
-        let name = Path::new("a\\ b\u{1b}[31m\n\u{9b}é\u{7f}");
-        assert_eq!(shown(name), r"a\ b\u{1b}[31m\n\u{9b}é\u{7f}");
-        assert_eq!(escaped_lines("a\r\n"), "a\\r\n");
+/// The file of a mapping, for display. A promoted copy is shown by the name of its original.
+pub(crate) fn mapped_file(text: &TextMapping) -> String {
+    let Some(path) = &text.path else {
+        return "[anonymous]".to_owned();
+    };
+    match (CopyName::in_maps(&path.to_string_lossy()), text.deleted) {
+        (Some(copy), _) => format!("{} (promoted)", copy.basename),
+        (None, true) => format!("{} (replaced)", shown(path)),
+        (None, false) => shown(path),
     }
 }

@@ -9,14 +9,13 @@ use hugetext_host::{
     FolioBytes, Machine, PageMapError, ProcessError, TextMapping, folio_bytes, pids, process_name,
     text_mappings,
 };
-use hugetext_leaf::CopyName;
-use serde::Serialize;
 
-use crate::Verdict;
+use crate::documents::stat::{MappingStat, ProcessStat, StatReport, TextTotal};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::path::shown;
+use crate::path::mapped_file;
 use crate::table::{bytes, figures, percent};
+use crate::verdict::Verdict;
 
 /// Show the page sizes that map the text of running processes
 #[derive(Debug, Args)]
@@ -27,39 +26,6 @@ pub(crate) struct Arguments {
     /// Show every process that this user may inspect, one line each
     #[arg(long, conflicts_with = "pids")]
     all: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    /// Whether folio sizes could be read. Without them, only PMD leaves are told from the rest.
-    folios: bool,
-    processes: Vec<Process>,
-}
-
-#[derive(Debug, Serialize)]
-struct Process {
-    pid: i32,
-    name: String,
-    total: Text,
-    mappings: Vec<Mapping>,
-}
-
-/// Bytes of text, summed.
-#[derive(Debug, Default, Serialize)]
-struct Text {
-    mapped: u64,
-    rss: u64,
-    pss: u64,
-    pmd_mapped: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Mapping {
-    #[serde(flatten)]
-    text: TextMapping,
-    /// Resident bytes by folio size; absent without root.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    folios: Option<FolioBytes>,
 }
 
 /// Answers `hugetext stat`.
@@ -94,14 +60,14 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
     let mut mappings = processes.iter().flat_map(|process| &process.mappings);
     let folios = mappings.all(|mapping| mapping.folios.is_some());
-    let report = Report { folios, processes };
+    let report = StatReport { folios, processes };
     let show = if arguments.all { show_all } else { show_each };
     output.result("stat", &report, show)?;
     Ok(verdict)
 }
 
-fn process(pid: i32, machine: &Machine, by_folio: bool) -> Result<Process, ProcessError> {
-    let mut total = Text::default();
+fn process(pid: i32, machine: &Machine, by_folio: bool) -> Result<ProcessStat, ProcessError> {
+    let mut total = TextTotal::default();
     let pagemap = File::open(format!("/proc/{pid}/pagemap"))
         .ok()
         .filter(|_| by_folio);
@@ -114,12 +80,12 @@ fn process(pid: i32, machine: &Machine, by_folio: bool) -> Result<Process, Proce
         let folios = pagemap
             .as_ref()
             .map(|pagemap| folios(pagemap, &text, machine));
-        mappings.push(Mapping {
+        mappings.push(MappingStat {
             text,
             folios: folios.transpose().unwrap_or(None),
         });
     }
-    Ok(Process {
+    Ok(ProcessStat {
         pid,
         name: process_name(pid),
         total,
@@ -136,7 +102,7 @@ fn folios(
     folio_bytes(pagemap, text.addresses, machine.pmd, contpte)
 }
 
-fn show_each(report: &Report) -> String {
+fn show_each(report: &StatReport) -> String {
     let mut text = String::new();
     for process in &report.processes {
         let total = &process.total;
@@ -155,11 +121,12 @@ fn show_each(report: &Report) -> String {
             .iter()
             .map(|mapping| row(mapping, report.folios))
             .collect();
-        let header: &[&str] = match report.folios {
-            true => &[
+        let header: &[&str] = if report.folios {
+            &[
                 "address", "size", "RSS", "PSS", "PMD", "contpte", "large", "base", "file",
-            ],
-            false => &["address", "size", "RSS", "PSS", "PMD", "other", "file"],
+            ]
+        } else {
+            &["address", "size", "RSS", "PSS", "PMD", "other", "file"]
         };
         let _ = writeln!(text, "{}", figures(header, &[header.len() - 1], rows));
     }
@@ -169,7 +136,7 @@ fn show_each(report: &Report) -> String {
     text
 }
 
-fn row(mapping: &Mapping, by_folio: bool) -> Vec<String> {
+fn row(mapping: &MappingStat, by_folio: bool) -> Vec<String> {
     let text = &mapping.text;
     let start = format!("{:#x}", text.addresses.start);
     let mut row = vec![
@@ -188,23 +155,11 @@ fn row(mapping: &Mapping, by_folio: bool) -> Vec<String> {
         }
         None => row.push(bytes(text.rss.saturating_sub(text.pmd_mapped))),
     }
-    row.push(file_of(text));
+    row.push(mapped_file(text));
     row
 }
 
-/// The file of a mapping, for display. A promoted copy is shown by the name of its original.
-pub(crate) fn file_of(text: &TextMapping) -> String {
-    let Some(path) = &text.path else {
-        return "[anonymous]".to_owned();
-    };
-    match (CopyName::in_maps(&path.to_string_lossy()), text.deleted) {
-        (Some(copy), _) => format!("{} (promoted)", copy.basename),
-        (None, true) => format!("{} (replaced)", shown(path)),
-        (None, false) => shown(path),
-    }
-}
-
-fn show_all(report: &Report) -> String {
+fn show_all(report: &StatReport) -> String {
     let rows = report.processes.iter().map(|process| {
         let total = &process.total;
         vec![

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use hugetext_host::{Collected, EntryInfo, Flaw, Store, StoreError};
-use serde::Serialize;
+use hugetext_engine::prepare::user_store_root;
+use hugetext_store::{Collected, EntryInfo, Flaw, Store, StoreError};
 
-use crate::Verdict;
+use crate::documents::store::{StoreListing, StoreRemoval, StoreVerification};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::path::{lossy, shown};
-use crate::run::own_root;
+use crate::path::shown;
 use crate::size::Size;
 use crate::table::{bytes, figures};
+use crate::verdict::Verdict;
 
 /// List, check and remove the copies that `run` and `keep` made
 #[derive(Debug, Args)]
@@ -50,36 +50,18 @@ enum Task {
 /// Length of a key on display: enough to tell copies apart, and to name one to `rm`.
 const SHORT: usize = 12;
 
-#[derive(Serialize)]
-struct Listing {
-    #[serde(serialize_with = "lossy::path")]
-    store: PathBuf,
-    /// Limit on the bytes of all copies.
-    limit: u64,
-    entries: Vec<EntryInfo>,
-}
-
-#[derive(Serialize)]
-struct Removal {
-    #[serde(serialize_with = "lossy::path")]
-    store: PathBuf,
-    #[serde(flatten)]
-    collected: Collected,
-}
-
-#[derive(Serialize)]
-struct Verification {
-    #[serde(serialize_with = "lossy::path")]
-    store: PathBuf,
-    entries: usize,
-    flaws: Vec<Flaw>,
+impl Arguments {
+    /// Whether the result has rows.
+    pub(crate) fn has_rows(&self) -> bool {
+        matches!(self.task, Task::Ls)
+    }
 }
 
 /// Answers `hugetext store`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let root = match &arguments.store {
         Some(root) => root.clone(),
-        None => own_root()?,
+        None => user_store_root()?,
     };
     let Some(store) = Store::open(&root).map_err(failure)? else {
         return Err(Failure::at(&root, "no store").remedy("`hugetext run` makes one"));
@@ -93,13 +75,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 }
 
 fn failure(error: StoreError) -> Failure {
-    Failure::store("store", &error)
+    error.into()
 }
 
 fn list(store: &Store, output: &Output) -> Result<Verdict, Failure> {
-    let listing = Listing {
+    let listing = StoreListing {
         store: store.root().to_owned(),
-        limit: store.limit(),
+        limit: store.limit().map_err(failure)?,
         entries: store.entries().map_err(failure)?,
     };
     output.result("store ls", &listing, |listing| {
@@ -115,7 +97,10 @@ fn collect(store: &Store, limit: Option<Size>, output: &Output) -> Result<Verdic
     if let Some(limit) = limit {
         store.set_limit(limit.bytes()).map_err(failure)?;
     }
-    let collected = store.collect(store.limit()).map_err(failure)?;
+    let collected = store
+        .limit()
+        .and_then(|limit| store.collect(limit))
+        .map_err(failure)?;
     removed(store, "store gc", collected, output)
 }
 
@@ -147,7 +132,7 @@ fn removed(
     collected: Collected,
     output: &Output,
 ) -> Result<Verdict, Failure> {
-    let removal = Removal {
+    let removal = StoreRemoval {
         store: store.root().to_owned(),
         collected,
     };
@@ -160,7 +145,7 @@ fn removed(
 }
 
 fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {
-    let verification = Verification {
+    let verification = StoreVerification {
         store: store.root().to_owned(),
         entries: store.entries().map_err(failure)?.len(),
         flaws: store.verify().map_err(failure)?,
@@ -169,9 +154,10 @@ fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {
         let mut text = String::new();
         for Flaw { key, path, problem } in &verification.flaws {
             let key: String = key.chars().take(SHORT).collect();
-            match path.is_empty() {
-                true => text.push_str(&format!("{key}: {problem}\n")),
-                false => text.push_str(&format!("{path}: its copy {key}: {problem}\n")),
+            if path.is_empty() {
+                text.push_str(&format!("{key}: {problem}\n"))
+            } else {
+                text.push_str(&format!("{path}: its copy {key}: {problem}\n"))
             }
         }
         let (bad, all) = (verification.flaws.len(), verification.entries);
@@ -181,9 +167,10 @@ fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {
         }
         text
     })?;
-    match verification.flaws.is_empty() {
-        true => Ok(Verdict::Done),
-        false => Ok(Verdict::No),
+    if verification.flaws.is_empty() {
+        Ok(Verdict::Done)
+    } else {
+        Ok(Verdict::No)
     }
 }
 

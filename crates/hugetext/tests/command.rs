@@ -56,7 +56,7 @@ fn big_program() -> Option<PathBuf> {
 fn check_tells_the_reach_of_a_big_program() {
     let Some(program) = big_program() else { return };
     let report = json(&["check", "--json", path(&program)]);
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     let file = &report["files"][0];
     let text = file["text"].as_u64().unwrap();
     let reached = file["now"][0]["reached"].as_u64().unwrap();
@@ -65,6 +65,27 @@ fn check_tells_the_reach_of_a_big_program() {
         "{file}"
     );
     assert_eq!(file["now"][0]["leaf"], 2 << 20);
+}
+
+/// The figures of the text and of the JSON of a check are the same.
+#[test]
+fn check_prints_what_its_json_says() {
+    let own = std::env::current_exe().unwrap();
+    for kernel in ["5.4", "6.1", "6.18", "7.3"] {
+        let report = json(&["check", "--json", "--kernel", kernel, path(&own)]);
+        let file = &report["files"][0];
+        let bytes = |figure: &str| file[figure].as_u64().unwrap() as f64;
+        let share = |figure: &str| format!("{:.0}%", 100.0 * bytes(figure) / bytes("text"));
+        let (now, fixed, merged) = (share("reached"), share("after_fix"), share("after_merge"));
+        let expected = format!("reach {now} now, {fixed} after fix, {merged} merged");
+        let text = hugetext(&["check", "--kernel", kernel, path(&own)]).stdout;
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            text.contains(&expected),
+            "{kernel}: {expected} not in {text}"
+        );
+        assert_eq!(report["summary"]["after_merge"], file["after_merge"]);
+    }
 }
 
 #[test]
@@ -99,6 +120,13 @@ fn an_older_kernel_is_a_reason() {
         assert_eq!(file["causes"][0]["cause"], "kernel", "{file}");
         // No layout can replace a kernel that lacks huge folios for the filesystem.
         assert_eq!(report["summary"]["after_fix"], 0, "{report}");
+        for figure in ["reached", "after_fix", "after_merge"] {
+            assert_eq!(file[figure], 0, "{figure} of {file}");
+        }
+        let reaches = [&file["now"], &file["possible"]];
+        for reach in reaches.iter().flat_map(|list| list.as_array().unwrap()) {
+            assert_eq!(reach["reached"], 0, "{reach}");
+        }
         let text = hugetext(&["check", "--kernel", "5.4", path(&own)]).stdout;
         assert!(!String::from_utf8(text).unwrap().contains("fix: "));
     }
@@ -346,4 +374,56 @@ fn a_name_may_hold_any_byte() {
         assert!(said.contains(r"red\u{1b}[31m\nhugetext: "), "{said}");
         assert!(!said.contains('\u{1b}'), "{said}");
     }
+}
+
+/// The exit status of the command with a standard output that nobody reads.
+fn status_unread(arguments: &[&str]) -> Option<i32> {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args(arguments)
+        .stdout(writer)
+        .stderr(Stdio::null())
+        .status();
+    status.unwrap().code()
+}
+
+#[test]
+fn the_exit_status_holds_when_nobody_reads_the_output() {
+    let own = std::env::current_exe().unwrap();
+    let own = path(&own);
+    let directory = tempfile::tempdir().unwrap();
+    for form in [&[][..], &["--json"]] {
+        for (arguments, expected) in [
+            (&["check", own][..], 0),
+            (&["check", own, "--require", "100"], 1),
+            (&["check", own, "/nowhere"], 2),
+            (&["check", "--same", own, "/bin/sh"], 1),
+            (&["check", "--pid", "2147483647"], 2),
+            (&["stat", "2147483647"], 2),
+            (&["learn", "--by", "ptrace", "--", "sh", "-c", "exit 7"], 7),
+            (&["run", "--dry-run", "no-such-command-anywhere"], 127),
+            (&["keep", "--lists", path(directory.path()), "apply"], 0),
+        ] {
+            let arguments: Vec<&str> = form.iter().chain(arguments).copied().collect();
+            assert_eq!(status_unread(&arguments), Some(expected), "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn what_follows_the_output_is_done_when_nobody_reads_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = directory.path().join("list.toml");
+    let learned = status_unread(&[
+        "learn",
+        "--by",
+        "ptrace",
+        "--keep",
+        path(&list),
+        "--",
+        "true",
+    ]);
+    assert_eq!(learned, Some(0));
+    assert!(list.exists());
 }

@@ -1,18 +1,19 @@
 //! The JSON of every subcommand, read by a strict reader.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde_json::Value;
+
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Any JSON in which no object has a key twice. Most readers silently take the last value of such
-/// a key. The value holds the keys of the document.
-#[derive(Default)]
-struct Strict(HashSet<String>);
+/// a key.
+struct Strict;
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Strict, D::Error> {
@@ -36,36 +37,36 @@ impl<'de> Visitor<'de> for AnyValue {
                 return Err(A::Error::custom(format!("{key} twice")));
             }
         }
-        Ok(Strict(keys))
+        Ok(Strict)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Strict, A::Error> {
         while list.next_element::<Strict>()?.is_some() {}
-        Ok(Strict::default())
+        Ok(Strict)
     }
 
     fn visit_unit<E>(self) -> Result<Strict, E> {
-        Ok(Strict::default())
+        Ok(Strict)
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Strict, E> {
-        Ok(Strict::default())
+        Ok(Strict)
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<Strict, E> {
-        Ok(Strict::default())
+        Ok(Strict)
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<Strict, E> {
-        Ok(Strict::default())
+        Ok(Strict)
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<Strict, E> {
-        Ok(Strict::default())
+        Ok(Strict)
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Strict, E> {
-        Ok(Strict::default())
+        Ok(Strict)
     }
 }
 
@@ -76,8 +77,14 @@ fn a_doubled_key_is_seen() {
     assert!(!read(r#"{"a": [{"b": 1, "b": 1}]}"#));
 }
 
-#[test]
-fn no_document_has_a_key_twice() {
+/// What a command prints with `--json` and with `--format csv`.
+struct Printed {
+    json: Output,
+    csv: Output,
+}
+
+/// Every command whose result is one document, on a program, a store and processes of this test.
+fn printed() -> Vec<(String, Printed)> {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     let [copy, fixed, lists, store] = ["program", "fixed", "lists", "store"].map(path);
@@ -86,11 +93,16 @@ fn no_document_has_a_key_twice() {
     let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = other.id().to_string();
     let own = std::process::id().to_string();
+    let (missing, again) = (path("missing"), path("again"));
     let commands: &[&[&str]] = &[
         &["check", &copy],
+        &["check", &copy, &missing],
+        &["check", "--kernel", "5.4", &copy],
         &["check", "--pid", &own],
         &["check", "--same", &copy, &copy],
+        &["fix", "--dry-run", "-o", &fixed, &copy],
         &["fix", "-o", &fixed, &copy],
+        &["fix", "-o", &again, "--strategy", "merge", &copy],
         &["warm", &copy],
         &["run", "--dry-run", "--store", &store, &copy],
         &["learn", "true"],
@@ -101,6 +113,9 @@ fn no_document_has_a_key_twice() {
         &["store", "--store", &store, "gc"],
         &["store", "--store", &store, "rm", "--all"],
         &["stat", &own],
+        &["top", "--once"],
+        &["stat", "--all"],
+        &["promote", "--dry-run", &pid],
         &["promote", &pid],
         &["report", "-o", &path("report.html"), &copy],
         &[
@@ -109,28 +124,122 @@ fn no_document_has_a_key_twice() {
         &["bench", "tlb", "--core", "zen4", "--", "true"],
     ];
     std::fs::create_dir(&lists).unwrap();
-    let documents: Vec<Output> = commands.iter().map(|command| json(command)).collect();
+    std::fs::write(format!("{lists}/own.toml"), format!("paths = [{copy:?}]\n")).unwrap();
+    let run = |command: &&[&str]| {
+        let printed = Printed {
+            json: print("json", command),
+            csv: print("csv", command),
+        };
+        (command.join(" "), printed)
+    };
+    let printed = commands.iter().map(run).collect();
     other.kill().unwrap();
     other.wait().unwrap();
-    for (command, output) in commands.iter().zip(documents) {
-        if output.stdout.is_empty() {
+    printed
+}
+
+/// Every document satisfies the schema that `hugetext schema` prints for it.
+#[test]
+fn documents_and_rows_are_what_their_schemas_and_names_say() {
+    let mut seen = HashSet::new();
+    for (command, Printed { json, csv }) in printed() {
+        if json.stdout.is_empty() {
             // This machine lacks what the subcommand needs, such as ptrace or an emulator.
-            println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+            println!(
+                "skipped: {command}: {}",
+                String::from_utf8_lossy(&json.stderr)
+            );
             continue;
         }
-        let document = serde_json::from_slice::<Strict>(&output.stdout);
-        let keys = document.map_err(|error| format!("{command:?}: {error}"));
-        let keys = keys.unwrap().0;
-        assert!(
-            keys.contains("schema") && keys.contains("command"),
-            "{keys:?}"
-        );
+        let keys = serde_json::from_slice::<Strict>(&json.stdout);
+        keys.map_err(|error| format!("{command}: {error}")).unwrap();
+        let document: Value = serde_json::from_slice(&json.stdout).unwrap();
+        let named = document["command"].as_str().unwrap();
+        let name = named.replace(" --", "-").replace(' ', "-");
+        if let Err(problem) = validate(&document, &name) {
+            panic!("{command}: {problem}");
+        }
+        has_rows_or_says_so(&command, &name, &csv);
+        seen.insert(name);
+    }
+    println!("validated: {seen:?}");
+    assert!(seen.contains("check") && seen.contains("fix") && seen.contains("stat"));
+}
+
+/// The commands whose results are no lists.
+const WITHOUT_ROWS: [&str; 6] = [
+    "check-same",
+    "fix",
+    "report",
+    "store-gc",
+    "store-rm",
+    "store-verify",
+];
+
+fn has_rows_or_says_so(command: &str, name: &str, csv: &Output) {
+    if WITHOUT_ROWS.contains(&name) {
+        let said = String::from_utf8_lossy(&csv.stderr);
+        assert_eq!(csv.status.code(), Some(2), "{command}");
+        assert!(said.contains("has no rows"), "{command}: {said}");
+        return;
+    }
+    let mut reader = csv::Reader::from_reader(csv.stdout.as_slice());
+    let names = reader.headers().unwrap().clone();
+    assert!(names.len() > 1, "{command}: {names:?}");
+    for row in reader.records() {
+        assert_eq!(row.unwrap().len(), names.len(), "{command}");
     }
 }
 
-fn json(arguments: &[&str]) -> Output {
+#[test]
+fn errors_stand_in_the_document() {
+    let missing = "/nonexistent/program";
+    let output = print("json", &["check", env!("CARGO_BIN_EXE_hugetext"), missing]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["summary"]["errors"], 1);
+    let said = document["errors"][0]["error"].as_str().unwrap();
+    assert!(said.starts_with(missing), "{document}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains(said), "{stderr}");
+}
+
+#[test]
+fn durations_are_nanoseconds_in_fields_that_say_so() {
+    let output = print("json", &["warm", env!("CARGO_BIN_EXE_hugetext")]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if let Some(file) = document["files"].get(0) {
+        assert!(file["took_ns"].is_u64(), "{file}");
+    }
+}
+
+#[test]
+fn a_document_that_breaks_its_schema_is_seen() {
+    let wrong = serde_json::json!({ "schema": 2, "command": "warm", "errors": [], "files": [{}] });
+    assert!(validate(&wrong, "warm").is_err());
+    let other = serde_json::json!({ "schema": 2, "command": "fix", "errors": [], "files": [] });
+    assert!(validate(&other, "warm").is_err());
+}
+
+/// Validates a document against the schema of a name.
+fn validate(document: &Value, name: &str) -> Result<(), String> {
+    let schema = hugetext(&["schema", name]);
+    assert!(schema.status.success(), "no schema for {name}");
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    let (mut compiler, mut schemas) = (boon::Compiler::new(), boon::Schemas::new());
+    compiler.add_resource("document.json", schema).unwrap();
+    let compiled = compiler.compile("document.json", &mut schemas);
+    let compiled = compiled.map_err(|error| format!("{error:#}"))?;
+    schemas
+        .validate(document, compiled)
+        .map_err(|error| format!("{error:#}"))
+}
+
+fn print(format: &str, arguments: &[&str]) -> Output {
+    hugetext(&[&["--format", format], arguments].concat())
+}
+
+fn hugetext(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hugetext"))
-        .arg("--json")
         .args(arguments)
         .output()
         .unwrap()

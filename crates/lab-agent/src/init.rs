@@ -4,12 +4,13 @@
 use std::ffi::{CString, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hugetext_lab_agent::{Hello, MODULES, PORT, PROGRAMS, Place};
+use hugetext_lab_agent::{Hello, MODULES, PORT, PROGRAMS, Place, ROOT};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_move};
 
 /// Why the guest could not start.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,9 @@ pub(crate) enum InitError {
     /// A pseudo filesystem could not be mounted.
     #[error("{0}: {1}")]
     Mount(&'static str, Errno),
+    /// No disk has the label of the root.
+    #[error("no disk is labelled '{ROOT}'")]
+    NoRoot,
     /// No virtio-serial port has the lab's name: the kernel lacks CONFIG_VIRTIO_CONSOLE.
     #[error("no virtio-serial port named '{PORT}': the kernel needs CONFIG_VIRTIO_CONSOLE")]
     NoPort,
@@ -122,6 +126,57 @@ fn mount_one(source: &Path, at: &Path, place: &Place) -> io::Result<()> {
         Err(Errno::ROFS | Errno::ACCESS) => attempt(MountFlags::RDONLY),
         other => other,
     }?)
+}
+
+/// Makes the disk labelled [`ROOT`] the root directory, with the usual pseudo filesystems and
+/// [`PROGRAMS`] in it. The initramfs lies hidden below it from then on.
+pub(crate) fn enter_root() -> Result<(), InitError> {
+    let labelled = disks()?
+        .into_iter()
+        .find(|disk| label(disk).is_ok_and(|label| label == ROOT));
+    let root = Path::new("/mnt/root");
+    fs::create_dir_all(root)?;
+    mount(
+        labelled.ok_or(InitError::NoRoot)?,
+        root,
+        "ext4",
+        MountFlags::empty(),
+        c"",
+    )
+    .map_err(|errno| InitError::Mount(ROOT, errno))?;
+    for from in ["/proc", "/sys", "/dev", PROGRAMS] {
+        let to = root.join(from.trim_start_matches('/'));
+        fs::create_dir_all(&to)?;
+        mount_bind_recursive(from, &to).map_err(|errno| InitError::Mount(from, errno))?;
+    }
+    for (fstype, at) in [
+        ("tmpfs", "/run"),
+        ("tmpfs", "/tmp"),
+        ("devpts", "/dev/pts"),
+        ("tmpfs", "/dev/shm"),
+    ] {
+        let to = root.join(at.trim_start_matches('/'));
+        fs::create_dir_all(&to)?;
+        mount(fstype, &to, fstype, MountFlags::empty(), c"")
+            .map_err(|errno| InitError::Mount(at, errno))?;
+    }
+    rustix::process::chdir(root).map_err(io::Error::from)?;
+    mount_move(".", "/").map_err(|errno| InitError::Mount("/", errno))?;
+    rustix::process::chroot(".").map_err(io::Error::from)?;
+    rustix::process::chdir("/").map_err(io::Error::from)?;
+    Ok(())
+}
+
+/// The volume name of an ext4 filesystem: 16 bytes, 120 bytes into the superblock, which begins 1024
+/// bytes into the disk (Documentation/filesystems/ext4/super.rst).
+fn label(disk: &Path) -> io::Result<String> {
+    let mut name = [0; 16];
+    File::open(disk)?.read_exact_at(&mut name, 1024 + 120)?;
+    let end = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
 /// The devices of the guest's disks.

@@ -5,8 +5,8 @@ mod outcome;
 use serde::{Deserialize, Serialize};
 
 pub use outcome::{
-    Attempt, Compile, Folios, HugePages, Locks, Mprotect, Outcome, Placed, Pressure, Promoted,
-    Rung, RungName, Text, Warmed,
+    Answer, Attempt, Commands, Compile, Folios, HugePages, Locks, Mprotect, Outcome, Placed,
+    Pressure, Promoted, Rung, RungName, Text, Warmed,
 };
 
 /// The path of the job in the initramfs.
@@ -17,6 +17,8 @@ pub const MODULES: &str = "/lab/modules";
 pub const PROGRAMS: &str = "/lab/programs";
 /// A file of a few PMD windows. The lab puts it on filesystems that guests cannot write to.
 pub const READ_ONLY_FILE: &str = "windows";
+/// The label of the ext4 disk that is the root directory of a job's command.
+pub const ROOT: &str = "lab-root";
 /// How many times [`Probe::PromoteRounds`] promotes one busy program and maps it back.
 pub const ROUNDS: u32 = 50;
 /// The name of the virtio-serial port that events are written to.
@@ -29,6 +31,8 @@ pub struct Job {
     pub modules: Vec<String>,
     /// The filesystems to mount before the cells run.
     pub places: Vec<Place>,
+    /// Whether a disk labelled [`ROOT`] becomes the root directory before the command runs.
+    pub root: bool,
     /// The measurements, in this order.
     pub cells: Vec<Cell>,
     /// A command to run after them, if it is not empty.
@@ -97,6 +101,8 @@ pub enum Probe {
     Programs,
     /// The result of the command's own `warm` on a real program.
     Warm,
+    /// What `check`, `fix`, `warm`, `stat` and `promote` answer on a real program, one after the other.
+    Commands,
     /// The result of the command's own `promote` on a busy program, by each backend.
     Promote,
     /// The same with a copy, promoted and mapped back many times.

@@ -40,6 +40,9 @@ fn run() -> Result<(), init::InitError> {
     if job.shell || !job.command.is_empty() {
         init::install_tools();
     }
+    if job.root {
+        init::enter_root()?;
+    }
     if let [program, arguments @ ..] = job.command.as_slice() {
         lab.say(&Event::Command(finish(in_path(program).args(arguments))))?;
     }
@@ -53,7 +56,11 @@ fn run() -> Result<(), init::InitError> {
 /// A program of the guest by its name. The program finds others in the same way.
 fn in_path(program: &str) -> Command {
     let mut command = Command::new("/bin/env");
-    command.arg(format!("PATH={PROGRAMS}:/bin")).arg(program);
+    command
+        .arg(format!(
+            "PATH={PROGRAMS}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        ))
+        .arg(program);
     command
 }
 

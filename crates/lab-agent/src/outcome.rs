@@ -18,6 +18,8 @@ pub enum Outcome {
     Programs(Vec<Text>),
     /// Of [`crate::Probe::Warm`].
     Warm(Warmed),
+    /// Of [`crate::Probe::Commands`].
+    Commands(Commands),
     /// Of [`crate::Probe::Promote`] and [`crate::Probe::PromoteRounds`].
     Promoted(Promoted),
     /// Of [`crate::Probe::Pressure`].
@@ -136,6 +138,28 @@ pub struct Warmed {
     pub cold: HugePages,
     /// Plain start after.
     pub warm: HugePages,
+}
+
+/// The answers of the command's subcommands about one program, which each leaves to the next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commands {
+    /// The answers, in order.
+    pub answers: Vec<Answer>,
+    /// Bytes of the program's executable mappings, in the end.
+    pub text: u64,
+    /// How they were mapped after `fix` and `warm`, by a plain start.
+    pub found: HugePages,
+}
+
+/// What one run of a subcommand answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The subcommand.
+    pub command: String,
+    /// Its exit code; `None` if a signal ended it.
+    pub exit: Option<i32>,
+    /// The line that it answered with, on standard output or else on standard error.
+    pub said: String,
 }
 
 /// The result of `hugetext promote` on a running program that checks all its results.

@@ -29,6 +29,19 @@ _start:
 	mov	x3, #0
 	svc	#0
 	b	0b
+#elif defined(__riscv)
+	lla	a1, byte
+	li	a7, 64			/* write */
+	li	a0, 1
+	li	a2, 1
+	ecall
+0:	li	a7, 73			/* ppoll(NULL, 0, NULL, NULL) */
+	li	a0, 0
+	li	a1, 0
+	li	a2, 0
+	li	a3, 0
+	ecall
+	j	0b
 #endif
 byte:
 	.byte	10

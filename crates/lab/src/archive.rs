@@ -4,33 +4,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::error::{At, LabError, Result};
-use crate::kernel::Arch;
 use crate::tool;
 
-/// Suites of the main archive: bookworm for the programs that guests run, the backports for
-/// kernels.
-const SUITES: [&str; 2] = ["bookworm", "trixie-backports"];
-/// Suites of the security archive, which has the newest builds of a release's own kernel.
-const SECURITY_SUITES: [&str; 2] = ["bookworm-security", "trixie-security"];
-
-/// An apt client for packages of every architecture that the lab knows.
+/// An apt client for packages of some architectures.
 pub(crate) struct Archive {
     root: PathBuf,
+    arches: Vec<Arch>,
 }
 
 impl Archive {
-    /// Reads the archive's package lists.
-    pub(crate) fn update(cache: &Cache) -> Result<Archive> {
+    /// Reads the archive's package lists for these architectures.
+    pub(crate) fn update(cache: &Cache, arches: &[Arch]) -> Result<Archive> {
         let root = cache.archive();
         for directory in ["lists/partial", "archives/partial"] {
             let directory = root.join(directory);
             fs::create_dir_all(&directory).at(&directory)?;
         }
         let sources = root.join("sources.list");
-        fs::write(&sources, source_lines()?).at(&sources)?;
-        let archive = Archive { root };
+        fs::write(&sources, source_lines(arches)?).at(&sources)?;
+        let archive = Archive {
+            root,
+            arches: arches.to_vec(),
+        };
         tool::run(archive.apt("apt-get").args(["--error-on=any", "update"])).map_err(|error| {
             match error {
                 LabError::Tool { message, .. } => LabError::Offline(message),
@@ -89,7 +87,7 @@ impl Archive {
         ] {
             command.arg(format!("-o{key}={value}"));
         }
-        for arch in Arch::ALL {
+        for arch in &self.arches {
             command.arg(format!("-oAPT::Architectures::={}", arch.debian()));
         }
         command
@@ -97,7 +95,7 @@ impl Archive {
 }
 
 /// The lab's sources, on the mirrors that this machine's apt uses.
-fn source_lines() -> Result<String> {
+fn source_lines(arches: &[Arch]) -> Result<String> {
     let format = "$(ORIGIN)|$(LABEL)|$(REPO_URI)";
     let targets = tool::run(Command::new("apt-get").args([
         "indextargets",
@@ -111,9 +109,15 @@ fn source_lines() -> Result<String> {
     };
     let main = mirror("Debian").ok_or(LabError::NoArchive)?;
     let security = mirror("Debian-Security").ok_or(LabError::NoArchive)?;
-    let lines = |uri: &str, suites: &[&str]| -> String {
-        let line = |suite: &&str| format!("deb {uri} {suite} main\n");
-        suites.iter().map(line).collect()
+    let lines = |arch: &Arch| -> String {
+        let facts = arch.facts();
+        let line =
+            |uri: &str, suite: &str| format!("deb [arch={}] {uri} {suite} main\n", facts.debian);
+        let of_main = facts.suites.iter().map(|suite| line(main, suite));
+        let of_security = facts.security_suites.iter();
+        of_main
+            .chain(of_security.map(|suite| line(security, suite)))
+            .collect()
     };
-    Ok(lines(main, &SUITES) + &lines(security, &SECURITY_SUITES))
+    Ok(arches.iter().map(lines).collect())
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use hugetext_lab_agent::{Cell, Probe, Thp};
+use hugetext_leaf::Filesystem;
 
 use crate::boot::{Kernel, Options, Work};
+use crate::disk::filesystem;
 use crate::error::{LabError, Result};
-use crate::image::Fs;
 use crate::kernel::{Flavour, KernelId};
 use crate::plan::Extent;
 
@@ -113,8 +114,12 @@ pub(crate) struct BootArgs {
     #[arg(long, default_value_t = 120)]
     timeout: u64,
     /// Filesystems to mount.
-    #[arg(long, value_delimiter = ',', default_value = "ext4,xfs,hugetmpfs")]
-    fs: Vec<Fs>,
+    #[arg(long, value_delimiter = ',', default_value = "ext4,xfs,hugetmpfs", value_parser = filesystem)]
+    fs: Vec<Filesystem>,
+    /// Put this directory, such as a Debian root, on a disk of the guest. The command runs with it as
+    /// its root directory, as root.
+    #[arg(long, value_name = "DIR", requires = "command")]
+    root: Option<PathBuf>,
     /// THP modes to measure under.
     #[arg(long, value_delimiter = ',', default_value = "madvise", value_parser = thp)]
     thp: Vec<Thp>,
@@ -141,9 +146,9 @@ impl BootArgs {
 
     pub(crate) fn options(&self) -> Options {
         let mut filesystems = self.fs.clone();
-        if filesystems.contains(&Fs::Overlay) {
+        if filesystems.contains(&Filesystem::Overlay) {
             // The place below it is mounted first.
-            filesystems.push(Fs::Ext4);
+            filesystems.push(Filesystem::Ext4);
         }
         filesystems.sort();
         filesystems.dedup();
@@ -155,6 +160,7 @@ impl BootArgs {
             patience: Duration::from_secs(self.timeout),
             more: self.initrd_add.clone(),
             append: self.append.clone(),
+            root: self.root.clone(),
         }
     }
 

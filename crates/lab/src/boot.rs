@@ -7,13 +7,16 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use hugetext_lab_agent::{Cell, Job};
+use hugetext_lab_agent::{Cell, Job, ROOT};
+use hugetext_leaf::Filesystem;
 
+use crate::arch::Arch;
 use crate::cache::{Cache, Unit};
+use crate::disk;
 use crate::error::{At, LabError, Result};
 use crate::guest::{self, Built};
-use crate::image::{Contents, Fs, initramfs};
-use crate::kernel::{Arch, Flavour, KernelId};
+use crate::image::{Contents, initramfs};
+use crate::kernel::{Flavour, KernelId};
 use crate::qemu::{self, Machine};
 use crate::tool;
 use crate::watch::{self, Said};
@@ -46,7 +49,7 @@ impl Kernel {
 /// The settings of a guest.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    pub(crate) filesystems: Vec<Fs>,
+    pub(crate) filesystems: Vec<Filesystem>,
     pub(crate) cpus: u32,
     /// In MiB.
     pub(crate) memory: u32,
@@ -57,6 +60,8 @@ pub(crate) struct Options {
     pub(crate) more: Vec<PathBuf>,
     /// More words for the kernel's command line.
     pub(crate) append: String,
+    /// A directory whose copy is the root directory of the command.
+    pub(crate) root: Option<PathBuf>,
 }
 
 /// The work of a guest.
@@ -72,14 +77,26 @@ pub(crate) struct Work {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            filesystems: vec![Fs::Ext4, Fs::Xfs, Fs::HugeTmpfs],
+            filesystems: vec![Filesystem::Ext4, Filesystem::Xfs, Filesystem::HugeTmpfs],
             cpus: 2,
             memory: 1024,
             icount: false,
             patience: Duration::from_secs(120),
             more: Vec::new(),
             append: String::new(),
+            root: None,
         }
+    }
+}
+
+impl Options {
+    /// The filesystems that the guest mounts: those of the places, and that of the root.
+    fn mounted(&self) -> Vec<Filesystem> {
+        let mut mounted = self.filesystems.clone();
+        if self.root.is_some() && !mounted.contains(&Filesystem::Ext4) {
+            mounted.push(Filesystem::Ext4);
+        }
+        mounted
     }
 }
 
@@ -197,22 +214,30 @@ impl Lab {
         };
 
         let built = self.built(arch)?;
-        let places = options.filesystems.iter().map(|fs| fs.place()).collect();
+        let places = options
+            .filesystems
+            .iter()
+            .map(|fs| disk::place(*fs))
+            .collect();
         let mut disks = Vec::new();
         for fs in &options.filesystems {
-            if fs.on_disk() {
+            if disk::on_disk(*fs) {
                 let disk = directory.join(fs.name());
-                fs.make(&disk, directory, kernel.flavour(), &programs, &built)?;
+                disk::make(*fs, &disk, directory, kernel.flavour(), &programs, &built)?;
                 disks.push(disk);
             }
         }
-        let modules = unit
-            .as_ref()
-            .map(|unit| modules(unit, &options.filesystems));
+        if let Some(root) = &options.root {
+            let disk = directory.join(ROOT);
+            disk::make_root(&disk, root)?;
+            disks.push(disk);
+        }
+        let modules = unit.as_ref().map(|unit| modules(unit, &options.mounted()));
         let modules = modules.unwrap_or_default();
         let job = Job {
             modules: modules.iter().map(|name| format!("/lab/{name}")).collect(),
             places,
+            root: options.root.is_some(),
             cells: work.cells,
             command: work.command,
             shell: work.shell,
@@ -259,9 +284,9 @@ fn remove_stale(runs: &Path) {
 }
 
 /// The module files that guests with these filesystems load, in order.
-fn modules(unit: &Unit, filesystems: &[Fs]) -> Vec<String> {
+fn modules(unit: &Unit, filesystems: &[Filesystem]) -> Vec<String> {
     let other = |module: &str| {
-        let fs = Fs::ALL.into_iter().find(|fs| fs.name() == module);
+        let fs = Filesystem::NAMED.into_iter().find(|fs| fs.name() == module);
         fs.is_some_and(|fs| !filesystems.contains(&fs))
     };
     let mut files: Vec<String> = Vec::new();
@@ -270,7 +295,7 @@ fn modules(unit: &Unit, filesystems: &[Fs]) -> Vec<String> {
         .loads
         .iter()
         .filter(|(module, _)| !other(module))
-        .partition(|(module, _)| Fs::ALL.iter().any(|fs| fs.name() == *module));
+        .partition(|(module, _)| Filesystem::NAMED.iter().any(|fs| fs.name() == *module));
     for file in first.into_iter().chain(later).flat_map(|(_, files)| files) {
         if !files.contains(file) {
             files.push(file.clone());

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::arch::Arch;
 use crate::error::{At, LabError, Result};
-use crate::kernel::{Arch, KernelId};
+use crate::kernel::KernelId;
 
 const MANIFEST: &str = "manifest.json";
 

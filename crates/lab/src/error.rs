@@ -29,6 +29,8 @@ pub(crate) enum LabError {
         what: String,
         console: PathBuf,
     },
+    #[error("crates/lab/rules.toml: {0}")]
+    Table(String),
     #[error("{0}")]
     Usage(String),
 }

@@ -1,11 +1,8 @@
 //! Derives facts from a record and compares them with the rules of `leaf`. Pure.
 
-use std::collections::BTreeMap;
-
 use hugetext_lab_agent::{Outcome, Placed, Probe, Rung, RungName};
-use hugetext_leaf::{Filesystem, Leaf, Topic, Version, rule};
+use hugetext_leaf::{Ability, Filesystem, Kernel, Leaf, Rule, Topic, Version, ability_by};
 
-use crate::image::Fs;
 use crate::record::Boot;
 
 /// A fact: a kernel does or does not do something.
@@ -23,13 +20,23 @@ pub(crate) struct Fact {
 }
 
 impl Fact {
-    /// Whether the rules agree. They say nothing beyond the largest leaf of a rule.
-    pub(crate) fn agrees(&self) -> bool {
-        let filesystem = self.filesystem.unwrap_or(Filesystem::Other);
-        match rule(self.topic, filesystem, self.version) {
-            Some(rule) if self.leaf > rule.largest => true,
-            rule => rule.is_some() == self.holds,
-        }
+    /// The kernel it was measured on, for the rules.
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.version.into()
+    }
+
+    /// The filesystem to ask the rules for.
+    pub(crate) fn place(&self) -> Filesystem {
+        self.filesystem.unwrap_or(Filesystem::Other)
+    }
+
+    /// Whether `rules` give the same answer. They promise nothing for leaves beyond the largest one
+    /// of a rule.
+    pub(crate) fn agrees(&self, rules: &[Rule]) -> bool {
+        let place = self.place();
+        let has = |leaf| ability_by(rules, self.topic, place, self.kernel(), leaf) == Ability::Has;
+        let silent = || has(Leaf::K4) && !has(self.leaf);
+        has(self.leaf) == self.holds || silent()
     }
 
     /// A line that describes the disagreement.
@@ -106,21 +113,19 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
         if fs != Filesystem::Tmpfs {
             add(Topic::LargeFolios, Some(fs), pmd, any);
         }
-        if !in_memory && any {
+        if !in_memory {
             add(
                 Topic::HugeReadahead,
-                None,
+                Some(fs),
                 pmd,
                 got(rungs, RungName::Readahead),
             );
         }
         // A file that is huge from the start proves nothing about collapse.
-        let from_the_start = got(rungs, RungName::Plain);
-        if fs == Filesystem::Tmpfs || (any && !from_the_start) {
-            let filesystem = in_memory.then_some(fs);
+        if !got(rungs, RungName::Plain) {
             add(
                 Topic::Collapse,
-                filesystem,
+                Some(fs),
                 pmd,
                 got(rungs, RungName::Collapse),
             );
@@ -184,35 +189,6 @@ fn got(rungs: &[Rung], name: RungName) -> bool {
 
 /// The filesystem of a mounted place.
 pub(crate) fn filesystem(place: &str) -> Option<Filesystem> {
-    Some(match place.parse().ok()? {
-        Fs::Ext4 => Filesystem::Ext4,
-        Fs::Xfs => Filesystem::Xfs,
-        Fs::Btrfs => Filesystem::Btrfs,
-        Fs::F2fs => Filesystem::F2fs,
-        Fs::Erofs => Filesystem::Erofs,
-        Fs::Overlay => Filesystem::Overlay,
-        Fs::HugeTmpfs => Filesystem::HugeTmpfs,
-        Fs::Tmpfs => Filesystem::Tmpfs,
-    })
-}
-
-/// The measurements for one topic and filesystem: per leaf, version by version.
-pub(crate) type Findings<'f> = BTreeMap<Leaf, BTreeMap<Version, &'f Fact>>;
-
-/// The facts of one topic and filesystem.
-pub(crate) fn findings(
-    facts: &[Fact],
-    topic: Topic,
-    filesystem: Option<Filesystem>,
-) -> Findings<'_> {
-    let mut findings = Findings::new();
-    for fact in facts {
-        if fact.topic == topic && fact.filesystem == filesystem {
-            findings
-                .entry(fact.leaf)
-                .or_default()
-                .insert(fact.version, fact);
-        }
-    }
-    findings
+    let mut named = Filesystem::NAMED.into_iter();
+    named.find(|filesystem| filesystem.name() == place)
 }

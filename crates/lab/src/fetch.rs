@@ -6,10 +6,11 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::arch::Arch;
 use crate::archive::Archive;
 use crate::cache::{Cache, Loads, Unit};
 use crate::error::{At, LabError, Result};
-use crate::kernel::{Arch, Flavour, Found, KernelId, select};
+use crate::kernel::{Flavour, Found, KernelId, select};
 use crate::tool;
 
 /// Modules that guests load if the kernel does not have them built in: disks, the serial port to
@@ -52,12 +53,14 @@ const PROGRAMS: [&str; 11] = [
 
 /// The files of those packages that guests need: the shell, the compiler, and libraries under the
 /// names that programs request.
-const FILES: [&str; 16] = [
+const FILES: [&str; 18] = [
     "busybox",
     "cc1",
     "ld-linux-aarch64.so.1",
+    "ld-linux-riscv64-lp64d.so.1",
     "ld-linux-x86-64.so.2",
     "ld-musl-aarch64.so.1",
+    "ld-musl-riscv64.so.1",
     "ld-musl-x86_64.so.1",
     "libc.so.6",
     "libdl.so.2",
@@ -79,22 +82,25 @@ pub(crate) struct Fetched {
     pub(crate) missing: Vec<KernelId>,
 }
 
-/// Fetches `only` (or, if that is empty, every wanted kernel) and the guests' programs. Cached
+/// Fetches `only` (or, if that is empty, every wanted kernel) and their guests' programs. Cached
 /// units are not fetched again, unless `again` is set.
 pub(crate) fn fetch(cache: &Cache, only: &[KernelId], again: bool) -> Result<Fetched> {
     let cached = |id: &KernelId| !again && cache.kernel(*id).join("manifest.json").exists();
     let programs = |arch: &Arch| !again && cache.programs(*arch).join("manifest.json").exists();
-    if !only.is_empty() && only.iter().all(cached) && Arch::ALL.iter().all(programs) {
+    let asked = |arch: &Arch| only.is_empty() || only.iter().any(|id| id.flavour.arch() == *arch);
+    let arches: Vec<Arch> = Arch::ALL.into_iter().filter(asked).collect();
+    if !only.is_empty() && only.iter().all(cached) && arches.iter().all(programs) {
         return Ok(Fetched::default());
     }
-    let archive = Archive::update(cache)?;
+    let archive = Archive::update(cache, &arches)?;
     let names = archive.names("linux-")?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut fetched = Fetched::default();
-    for arch in Arch::ALL.into_iter().filter(|arch| !programs(arch)) {
-        fetch_programs(&archive, cache, arch)?;
+    for arch in arches.iter().filter(|arch| !programs(arch)) {
+        fetch_programs(&archive, cache, *arch)?;
     }
-    for flavour in Flavour::ALL {
+    let flavours = Flavour::ALL.into_iter();
+    for flavour in flavours.filter(|flavour| arches.contains(&flavour.arch())) {
         let (found, missing) = select(&names, flavour);
         let asked = |id: &KernelId| only.is_empty() || only.contains(id);
         fetched.missing.extend(missing.into_iter().filter(asked));
@@ -122,8 +128,9 @@ fn fetch_kernel(archive: &Archive, cache: &Cache, found: &Found) -> Result<()> {
     let modules = kernel_directory(&root);
     // Before Linux 6.19, the kernel is in /boot with the release in its name. Later it is next to
     // its modules. The name of an unsigned one ends in ".unsigned".
+    // Architectures without a compressed one call it vmlinux.
     let mut places = modules.clone().into_iter().chain([root.join("boot")]);
-    let vmlinuz = places.find_map(|directory| named(&directory, "vmlinuz"));
+    let vmlinuz = places.find_map(|directory| named(&directory, "vmlinu"));
     let vmlinuz = vmlinuz.ok_or_else(|| LabError::Tool {
         tool: "dpkg-deb".to_owned(),
         message: format!("no kernel in {}", found.packages.join(" ")),

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::error::{At, Result};
-use crate::kernel::Arch;
 use crate::tool;
 
 /// Text of the synthetic programs, in bytes: two 2 MiB windows and a remainder.
@@ -38,26 +38,30 @@ pub(crate) fn build(cache: &Cache, arch: Arch) -> Result<Built> {
     Ok(built)
 }
 
-/// The agent, the command, and a program to promote, built for musl: they run on any guest without
-/// libraries.
+/// The agent, the command, and a program to promote where that is possible. They are static, so that
+/// they run on any guest without libraries.
 fn rust_programs(arch: Arch) -> Result<Built> {
-    let target = format!("{}-unknown-linux-musl", arch.machine());
+    let facts = arch.facts();
     let packages = ["hugetext-lab-agent", "hugetext"];
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo
-        .args(["build", "--release", "--locked", "--target", &target])
+        .args(["build", "--release", "--locked", "--target", facts.target])
         .args(packages.iter().flat_map(|package| ["-p", package]))
         // With --example, cargo builds other targets only if they are named.
-        .args(["--bins", "-p", "hugetext-host", "--example", "busy"])
+        .arg("--bins")
         .args(["--target-dir", DIRECTORY])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_PROFILE_RELEASE_STRIP", "true")
-        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
+        .envs(facts.cargo.iter().copied());
+    if facts.promotes {
+        cargo.args(["-p", "hugetext-promote", "--example", "busy"]);
+    }
     tool::run(&mut cargo)?;
-    let binaries = Path::new(DIRECTORY).join(&target).join("release");
+    let binaries = Path::new(DIRECTORY).join(facts.target).join("release");
     let built = packages.map(|name| (name.to_owned(), binaries.join(name)));
     let busy = ("busy".to_owned(), binaries.join("examples/busy"));
-    Ok(built.into_iter().chain([busy]).collect())
+    let busy = Some(busy).filter(|_| facts.promotes);
+    Ok(built.into_iter().chain(busy).collect())
 }
 
 /// The assembly source of the programs.
@@ -76,10 +80,12 @@ struct Synthetic {
 
 fn synthetic(arch: Arch) -> Vec<Synthetic> {
     let loader = |libc: &str| {
-        let path = match (libc, arch) {
-            ("musl", _) => format!("/lib/ld-musl-{}.so.1", arch.machine()),
-            (_, Arch::Amd64) => "/lib64/ld-linux-x86-64.so.2".to_owned(),
-            (_, Arch::Arm64) => "/lib/ld-linux-aarch64.so.1".to_owned(),
+        let path = match libc {
+            "musl" => format!("/lib/ld-musl-{}.so.1", arch.machine()),
+            _ => {
+                let (directory, name) = arch.facts().loader;
+                format!("/{directory}/{name}")
+            }
         };
         format!("-Wl,--dynamic-linker={path}")
     };

@@ -1,19 +1,16 @@
-//! The boot files of a guest: its initramfs and its disks.
+//! The first archive of a guest: its initramfs.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::str::FromStr;
 
-use hugetext_lab_agent::{JOB, Job, MODULES, PROGRAMS, Place, READ_ONLY_FILE};
+use hugetext_lab_agent::{JOB, Job, MODULES, PROGRAMS};
 
+use crate::arch::Arch;
 use crate::cache::Unit;
 use crate::cpio::Archive;
 use crate::error::{At, Result};
 use crate::guest::Built;
-use crate::kernel::{Arch, Flavour};
-use crate::tool;
 
 /// The content of an initramfs.
 pub(crate) struct Contents<'a> {
@@ -71,10 +68,7 @@ pub(crate) fn initramfs(path: &Path, contents: &Contents<'_>) -> Result<()> {
 fn links(arch: Arch) -> Vec<(String, String)> {
     let program = |name: &str| format!("{PROGRAMS}/{name}");
     let musl = format!("ld-musl-{}.so.1", arch.machine());
-    let (directory, glibc) = match arch {
-        Arch::Amd64 => ("lib64", "ld-linux-x86-64.so.2"),
-        Arch::Arm64 => ("lib", "ld-linux-aarch64.so.1"),
-    };
+    let (directory, glibc) = arch.facts().loader;
     vec![
         ("init".to_owned(), program("hugetext-lab-agent")),
         ("bin/sh".to_owned(), program("busybox")),
@@ -82,141 +76,3 @@ fn links(arch: Arch) -> Vec<(String, String)> {
         (format!("{directory}/{glibc}"), program(glibc)),
     ]
 }
-
-/// A filesystem of the lab.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fs {
-    Ext4,
-    Xfs,
-    Btrfs,
-    F2fs,
-    Erofs,
-    Overlay,
-    HugeTmpfs,
-    Tmpfs,
-}
-
-impl Fs {
-    pub(crate) const ALL: [Fs; 8] = [
-        Fs::Ext4,
-        Fs::Xfs,
-        Fs::Btrfs,
-        Fs::F2fs,
-        Fs::Erofs,
-        Fs::Overlay,
-        Fs::HugeTmpfs,
-        Fs::Tmpfs,
-    ];
-
-    /// Its name in places, records and tables.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Fs::Ext4 => "ext4",
-            Fs::Xfs => "xfs",
-            Fs::Btrfs => "btrfs",
-            Fs::F2fs => "f2fs",
-            Fs::Erofs => "erofs",
-            Fs::Overlay => "overlay",
-            Fs::HugeTmpfs => "hugetmpfs",
-            Fs::Tmpfs => "tmpfs",
-        }
-    }
-
-    /// Whether it needs its own disk.
-    pub(crate) fn on_disk(self) -> bool {
-        !matches!(self, Fs::Overlay | Fs::HugeTmpfs | Fs::Tmpfs)
-    }
-
-    /// The mount arguments in guests.
-    pub(crate) fn place(self) -> Place {
-        let (fstype, options) = match self {
-            // It lies over ext4, which is mounted first.
-            Fs::Overlay => (
-                "overlay",
-                "lowerdir=/mnt/ext4/lower,upperdir=/mnt/ext4/upper,workdir=/mnt/ext4/work",
-            ),
-            Fs::HugeTmpfs => ("tmpfs", "huge=always"),
-            _ => (self.name(), ""),
-        };
-        Place {
-            name: self.name().to_owned(),
-            fstype: fstype.to_owned(),
-            disk: self.on_disk(),
-            options: options.to_owned(),
-        }
-    }
-
-    /// Makes a disk with this filesystem at `path`. If guests cannot write to the filesystem, the
-    /// disk holds the files that they measure.
-    pub(crate) fn make(
-        self,
-        path: &Path,
-        work: &Path,
-        flavour: Flavour,
-        programs: &Unit,
-        built: &Built,
-    ) -> Result<()> {
-        let (program, arguments): (_, &[&str]) = match self {
-            Fs::Ext4 => ("mkfs.ext4", &["-q", "-F"]),
-            Fs::Xfs => ("mkfs.xfs", &["-q", "-f"]),
-            Fs::Btrfs => ("mkfs.btrfs", &["-q", "-f"]),
-            Fs::F2fs => ("mkfs.f2fs", &["-q", "-f"]),
-            Fs::Erofs => ("mkfs.erofs", &["-d0"]),
-            Fs::Overlay | Fs::HugeTmpfs | Fs::Tmpfs => return Ok(()),
-        };
-        let disk = File::create(path).at(path)?;
-        let mut mkfs = Command::new(program);
-        // The mkfs programs are in directories that only root's PATH contains.
-        let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-        mkfs.args(arguments).arg(path).env("PATH", search);
-        if self == Fs::Erofs {
-            mkfs.arg(read_only_files(work, flavour, programs, built)?);
-        } else {
-            disk.set_len(DISK).at(path)?;
-        }
-        tool::run(&mut mkfs).map(drop)
-    }
-}
-
-impl FromStr for Fs {
-    type Err = String;
-
-    fn from_str(name: &str) -> std::result::Result<Self, Self::Err> {
-        let known = || Fs::ALL.map(Fs::name).join(", ");
-        let found = Fs::ALL.into_iter().find(|fs| fs.name() == name);
-        found.ok_or_else(|| {
-            format!(
-                "unknown filesystem '{name}'; the known ones are {}",
-                known()
-            )
-        })
-    }
-}
-
-/// A directory with a file of a few PMD windows and all programs.
-fn read_only_files(
-    work: &Path,
-    flavour: Flavour,
-    programs: &Unit,
-    built: &Built,
-) -> Result<PathBuf> {
-    let files = work.join("files");
-    fs::create_dir(&files).at(&files)?;
-    let windows = files.join(READ_ONLY_FILE);
-    let bytes = match flavour {
-        Flavour::Amd64 | Flavour::Amd64Generic | Flavour::Arm64 => 8 << 20,
-        Flavour::Arm64_16k => 64 << 20,
-    };
-    fs::write(&windows, vec![0xcc; bytes]).at(&windows)?;
-    for name in ["cc1", "libgccjit.so.0"] {
-        let to = files.join(name);
-        fs::copy(programs.path(name)?, &to).at(&to)?;
-    }
-    for (name, path) in built {
-        fs::copy(path, files.join(name)).at(path)?;
-    }
-    Ok(files)
-}
-
-/// Size of a disk in bytes, sparse: a little more than the minimum of mkfs.xfs.
-const DISK: u64 = 512 << 20;

@@ -6,33 +6,7 @@ use std::str::FromStr;
 use hugetext_leaf::Version;
 use serde::{Deserialize, Serialize};
 
-/// A processor architecture, by Debian's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Arch {
-    Amd64,
-    Arm64,
-}
-
-impl Arch {
-    pub(crate) const ALL: [Arch; 2] = [Arch::Amd64, Arch::Arm64];
-
-    /// The name in Debian packages.
-    pub(crate) fn debian(self) -> &'static str {
-        match self {
-            Arch::Amd64 => "amd64",
-            Arch::Arm64 => "arm64",
-        }
-    }
-
-    /// The first word of target triples and of the name of QEMU's command.
-    pub(crate) fn machine(self) -> &'static str {
-        match self {
-            Arch::Amd64 => "x86_64",
-            Arch::Arm64 => "aarch64",
-        }
-    }
-}
+use crate::arch::Arch;
 
 /// A variant of Debian's kernel: architecture and page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,20 +16,23 @@ pub(crate) enum Flavour {
     Amd64Generic,
     Arm64,
     Arm64_16k,
+    Riscv64,
 }
 
 impl Flavour {
-    pub(crate) const ALL: [Flavour; 4] = [
+    pub(crate) const ALL: [Flavour; 5] = [
         Flavour::Amd64,
         Flavour::Amd64Generic,
         Flavour::Arm64,
         Flavour::Arm64_16k,
+        Flavour::Riscv64,
     ];
 
     pub(crate) fn arch(self) -> Arch {
         match self {
             Flavour::Amd64 | Flavour::Amd64Generic => Arch::Amd64,
             Flavour::Arm64 | Flavour::Arm64_16k => Arch::Arm64,
+            Flavour::Riscv64 => Arch::Riscv64,
         }
     }
 
@@ -67,6 +44,7 @@ impl Flavour {
             Flavour::Amd64Generic => "-amd64",
             Flavour::Arm64 => "-cloud-arm64",
             Flavour::Arm64_16k => "-arm64-16k",
+            Flavour::Riscv64 => "-riscv64",
         }
     }
 
@@ -76,6 +54,7 @@ impl Flavour {
             Flavour::Amd64Generic => "amd64-generic",
             Flavour::Arm64 => "arm64",
             Flavour::Arm64_16k => "arm64-16k",
+            Flavour::Riscv64 => "riscv64",
         }
     }
 }
@@ -151,6 +130,8 @@ pub(crate) fn wanted(flavour: Flavour) -> Vec<KernelId> {
         Flavour::Arm64 => &[(6, 1), (6, 12), (6, 16), (6, 18), (7, 2), (7, 3)],
         // Debian builds kernels with 16K pages since 6.12.
         Flavour::Arm64_16k => &[(6, 12), (6, 18), (7, 2), (7, 3)],
+        // The kernel of Debian 13, the first release for it.
+        Flavour::Riscv64 => &[(6, 12)],
     };
     versions
         .iter()

@@ -1,10 +1,12 @@
 //! The lab: boots stock kernels in QEMU and measures how each treats program text.
 
+mod arch;
 mod archive;
 mod args;
 mod boot;
 mod cache;
 mod cpio;
+mod disk;
 mod error;
 mod facts;
 mod fetch;
@@ -17,6 +19,7 @@ mod qemu;
 mod record;
 mod rules;
 mod support;
+mod table;
 mod tool;
 mod watch;
 
@@ -25,6 +28,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
+use hugetext_leaf::Rule;
 
 use crate::args::{Args, MatrixArgs, Mode};
 use crate::boot::Lab;
@@ -109,7 +113,7 @@ fn measure(cache: Cache, args: &MatrixArgs) -> Result<bool> {
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(match extent {
         Extent::Rounds(rounds) => survived(&found, rounds),
-        Extent::Whole | Extent::Slice => compare(&found),
+        Extent::Whole | Extent::Slice => compare(&found, hugetext_leaf::RULES),
     })
 }
 
@@ -125,9 +129,9 @@ fn survived(boots: &[Boot], asked: u32) -> bool {
 }
 
 /// Prints where measurements and rules differ, and which guests died.
-fn compare(boots: &[Boot]) -> bool {
+fn compare(boots: &[Boot], rules: &[Rule]) -> bool {
     let facts = facts::facts(boots);
-    let disagreements: Vec<&Fact> = facts.iter().filter(|fact| !fact.agrees()).collect();
+    let disagreements: Vec<&Fact> = facts.iter().filter(|fact| !fact.agrees(rules)).collect();
     for fact in &disagreements {
         println!("{}", fact.contradiction());
     }
@@ -144,21 +148,24 @@ fn compare(boots: &[Boot]) -> bool {
     disagreements.is_empty() && claims.is_empty() && dead == 0 && !facts.is_empty()
 }
 
-/// Writes the documents and rules from the record, or checks that they match it.
+/// Writes the documents and rules from the table and the record, or checks that they are what those
+/// give. False if they are not, or if the record contradicts the table.
 fn write_docs(record: &Path, check: bool) -> Result<bool> {
     let boots = record::read(record)?;
-    let rules = rules::rows(hugetext_leaf::RULES, &facts::facts(&boots));
+    let table = table::rules().map_err(|error| LabError::Table(error.to_string()))?;
+    let rows = rules::rows(&table, &facts::facts(&boots));
+    let rules: Vec<Rule> = rows.iter().map(|row| row.rule).collect();
     let mut same = true;
     for (path, text) in [
-        ("docs/support.md", support::render(&boots, &rules)),
-        ("crates/leaf/src/rules.rs", rules::render(&rules)),
+        ("docs/support.md", support::render(&boots, &rows)),
+        ("crates/leaf/src/rules.rs", rules::render(&rows)),
     ] {
         let path = Path::new(path);
         if check {
             let now = std::fs::read_to_string(path).at(path)?;
             if now != text {
                 println!(
-                    "{}: differs from the record: run 'make lab-docs'",
+                    "{}: differs from the table and the record: run 'make lab-docs'",
                     path.display()
                 );
                 same = false;
@@ -167,5 +174,5 @@ fn write_docs(record: &Path, check: bool) -> Result<bool> {
             std::fs::write(path, text).at(path)?;
         }
     }
-    Ok(same && (!check || compare(&boots)))
+    Ok(compare(&boots, &rules) && same)
 }

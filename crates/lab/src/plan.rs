@@ -1,10 +1,9 @@
 //! The matrix: the measurements for each kernel. Pure.
 
 use hugetext_lab_agent::{Cell, Probe, ROUNDS, Thp};
-use hugetext_leaf::Version;
+use hugetext_leaf::{Filesystem, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::image::Fs;
 use crate::kernel::{Flavour, KernelId, wanted};
 
 /// One boot of the matrix.
@@ -12,7 +11,7 @@ use crate::kernel::{Flavour, KernelId, wanted};
 pub(crate) struct Planned {
     pub(crate) kernel: KernelId,
     pub(crate) purpose: Purpose,
-    pub(crate) filesystems: Vec<Fs>,
+    pub(crate) filesystems: Vec<Filesystem>,
     pub(crate) cells: Vec<Cell>,
 }
 
@@ -50,7 +49,8 @@ pub(crate) fn boots(kernels: &[KernelId], extent: Extent) -> Vec<Planned> {
         Extent::Whole => kernels
             .iter()
             .flat_map(|id| {
-                let timed = (id.flavour != Flavour::Amd64Generic).then(|| timed(*id));
+                let untimed = matches!(id.flavour, Flavour::Amd64Generic | Flavour::Riscv64);
+                let timed = (!untimed).then(|| timed(*id));
                 std::iter::once(whole(*id)).chain(timed)
             })
             .collect(),
@@ -64,7 +64,7 @@ pub(crate) fn boots(kernels: &[KernelId], extent: Extent) -> Vec<Planned> {
 }
 
 fn slice_boot(kernel: KernelId) -> Planned {
-    let filesystems = vec![Fs::Ext4, Fs::Xfs];
+    let filesystems = vec![Filesystem::Ext4, Filesystem::Xfs];
     let cells = filesystems
         .iter()
         .flat_map(|fs| [Probe::Rungs, Probe::Placement].map(|probe| cell(*fs, Thp::Madvise, probe)))
@@ -77,13 +77,39 @@ fn slice_boot(kernel: KernelId) -> Planned {
     }
 }
 
+/// What the architecture decides: placement, the leaves, and the answers of the command. The rest is
+/// the same code in the kernel as on the other architectures.
+fn another_architecture(kernel: KernelId) -> Planned {
+    let filesystems = vec![Filesystem::Ext4, Filesystem::Xfs];
+    let probes = [
+        Probe::Rungs,
+        Probe::Placement,
+        Probe::Programs,
+        Probe::Warm,
+        Probe::Commands,
+    ];
+    let on = |fs: &Filesystem| probes.map(|probe| cell(*fs, Thp::Madvise, probe));
+    Planned {
+        kernel,
+        purpose: Purpose::Behaviour,
+        cells: filesystems.iter().flat_map(on).collect(),
+        filesystems,
+    }
+}
+
 /// Everything about page cache, placement, promotion and locks.
 fn whole(kernel: KernelId) -> Planned {
-    let filesystems: Vec<Fs> = match kernel.flavour {
+    if kernel.flavour == Flavour::Riscv64 {
+        return another_architecture(kernel);
+    }
+    let filesystems: Vec<Filesystem> = match kernel.flavour {
         // This flavour measures only what the cloud flavour is built without.
-        Flavour::Amd64Generic => vec![Fs::F2fs],
+        Flavour::Amd64Generic => vec![Filesystem::F2fs],
         // f2fs needs blocks of the page size, which mkfs.f2fs makes since 1.16 only.
-        _ => Fs::ALL.into_iter().filter(|fs| *fs != Fs::F2fs).collect(),
+        _ => Filesystem::NAMED
+            .into_iter()
+            .filter(|fs| *fs != Filesystem::F2fs)
+            .collect(),
     };
     let mut cells = Vec::new();
     for fs in &filesystems {
@@ -94,13 +120,13 @@ fn whole(kernel: KernelId) -> Planned {
             cells.push(cell(*fs, Thp::Madvise, probe));
         }
     }
-    if filesystems.contains(&Fs::Ext4) {
-        cells.push(cell(Fs::Ext4, Thp::Madvise, Probe::Locks));
+    if filesystems.contains(&Filesystem::Ext4) {
+        cells.push(cell(Filesystem::Ext4, Thp::Madvise, Probe::Locks));
         // One that has always held huge folios, one that gained the ability, and one that lacks it.
-        for fs in [Fs::Xfs, Fs::Ext4, Fs::Btrfs] {
+        for fs in [Filesystem::Xfs, Filesystem::Ext4, Filesystem::Btrfs] {
             cells.push(cell(fs, Thp::Madvise, Probe::Promote));
         }
-        for fs in [Fs::Ext4, Fs::Xfs] {
+        for fs in [Filesystem::Ext4, Filesystem::Xfs] {
             cells.push(cell(fs, Thp::Madvise, Probe::Pressure));
         }
     }
@@ -119,8 +145,8 @@ fn promoted(kernel: KernelId, rounds: u32) -> Planned {
     Planned {
         kernel,
         purpose: Purpose::Rounds,
-        filesystems: vec![Fs::Ext4],
-        cells: vec![cell(Fs::Ext4, Thp::Madvise, Probe::PromoteRounds); programs],
+        filesystems: vec![Filesystem::Ext4],
+        cells: vec![cell(Filesystem::Ext4, Thp::Madvise, Probe::PromoteRounds); programs],
     }
 }
 
@@ -139,21 +165,21 @@ fn is_milestone(kernel: KernelId) -> bool {
 /// Everything that is a time. ext4 is built into every kernel, xfs has held huge folios for longer.
 fn timed(kernel: KernelId) -> Planned {
     let cells = [
-        (Fs::Ext4, Probe::Mprotect),
-        (Fs::Ext4, Probe::Compile),
-        (Fs::Xfs, Probe::Compile),
+        (Filesystem::Ext4, Probe::Mprotect),
+        (Filesystem::Ext4, Probe::Compile),
+        (Filesystem::Xfs, Probe::Compile),
     ];
     Planned {
         kernel,
         purpose: Purpose::Times,
-        filesystems: vec![Fs::Ext4, Fs::Xfs],
+        filesystems: vec![Filesystem::Ext4, Filesystem::Xfs],
         cells: cells
             .map(|(fs, probe)| cell(fs, Thp::Madvise, probe))
             .to_vec(),
     }
 }
 
-fn cell(fs: Fs, thp: Thp, probe: Probe) -> Cell {
+fn cell(fs: Filesystem, thp: Thp, probe: Probe) -> Cell {
     Cell {
         place: fs.name().to_owned(),
         thp,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_lab_agent::PORT;
 
-use crate::kernel::Arch;
+use crate::arch::Arch;
 
 /// A guest to be started.
 #[derive(Debug, Clone)]
@@ -37,11 +37,7 @@ impl Machine {
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
-        let (machine, cpu, terminal) = match self.arch {
-            Arch::Amd64 => ("q35", "max", "ttyS0"),
-            // A processor with four-level tables and every page size.
-            Arch::Arm64 => ("virt,gic-version=3", "neoverse-n1", "ttyAMA0"),
-        };
+        let facts = self.arch.facts();
         add(&[
             "-nodefaults",
             "-no-user-config",
@@ -49,7 +45,7 @@ impl Machine {
             "none",
             "-no-reboot",
         ]);
-        add(&["-machine", machine, "-cpu", cpu]);
+        add(&["-machine", facts.board, "-cpu", facts.cpu]);
         add(&[
             "-smp",
             &self.cpus.to_string(),
@@ -76,8 +72,8 @@ impl Machine {
         add(&[
             "-append",
             &format!(
-                "console={terminal} panic=-1 oops=panic loglevel=5 mitigations=off no_timer_check {}",
-                self.append
+                "console={} panic=-1 oops=panic loglevel=5 mitigations=off no_timer_check {}",
+                facts.terminal, self.append
             ),
         ]);
         let (console, port) = match &self.console {

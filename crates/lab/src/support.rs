@@ -14,11 +14,7 @@ use crate::rules::Row;
 /// The document, from the record and the rules derived from it.
 pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     let mut text = INTRODUCTION.to_owned();
-    table(
-        &mut text,
-        &["what", "where", "since", "up to", "measured"],
-        rules.iter().map(rows::rule),
-    );
+    table(&mut text, &RULES_HEADER, rules.iter().map(rows::rule));
     line(&mut text, FILESYSTEMS);
     let stock: Vec<&Boot> = of(boots, Purpose::Behaviour).collect();
     // Boots for one filesystem only are shown with the others of their version.
@@ -55,7 +51,7 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     line(&mut text, SIZES);
     let arm = main
         .iter()
-        .filter(|boot| boot.kernel.flavour.arch() == crate::kernel::Arch::Arm64);
+        .filter(|boot| boot.kernel.flavour.arch() == crate::arch::Arch::Arm64);
     table(
         &mut text,
         &rows::filesystem_header(),
@@ -66,6 +62,12 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> String {
     header.insert(1, "file");
     let programs = main.iter().flat_map(|boot| rows::programs(boot, &stock));
     table(&mut text, &header, programs);
+    line(&mut text, COMMANDS);
+    table(
+        &mut text,
+        &COMMANDS_HEADER,
+        main.iter().flat_map(|boot| rows::commands(boot)),
+    );
     line(&mut text, MODES);
     line(&mut text, &rows::modes(boots));
     line(&mut text, PRESSURE);
@@ -114,10 +116,18 @@ page cache holds such folios.
 
 ## What follows from it
 
-These are the rules by which `check` and the other commands decide. `up to` is the largest page size for
-which a rule held.
+These are the rules by which `check` and the other commands decide. If several rules concern the same
+thing, one that holds is enough. `if` is what must be true of the kernel apart from its version. `up to`
+is the largest page size for which a rule held. The rules stand in crates/lab/rules.toml; the record
+adds what was measured, and contradicts what is wrong.
+
+btrfs is not among the filesystems with huge folios: it limits a folio to 64 blocks, which are 256K
+with blocks of 4K. So MADV_COLLAPSE returns EINVAL there, on every kernel.
 
 ";
+const RULES_HEADER: [&str; 7] = [
+    "what", "where", "since", "if", "up to", "measured", "source",
+];
 
 const FILESYSTEMS: &str = "
 ## Kernel and filesystem
@@ -200,6 +210,17 @@ leaves after warming (on 16K pages: in 2M blocks). The second is the text in who
 Before warming it was nothing, or the figure before an arrow. 0/0 means that the text lies where no window
 fits; `hugetext fix` changes that.
 ";
+
+const COMMANDS: &str = "
+## The commands on another architecture
+
+On 64-bit RISC-V, the commands ran one after the other on Debian's gcc compiler as a shared object
+(`libgccjit`): `check`, `fix` into a copy, `warm` of the copy, then `stat` and `promote` of a process that
+maps it. The table has the exit status, and the line that answers. The last row of a filesystem is what a
+plain start mapped of the copy by PMD leaves and in all, in MiB. `promote` needs the registers and system
+calls of an architecture; it says where it does not know them.
+";
+const COMMANDS_HEADER: [&str; 5] = ["kernel", "filesystem", "command", "exit", "answer"];
 
 const MODES: &str = "
 ## THP modes
@@ -284,7 +305,8 @@ fn gaps(boot: &Boot) -> Vec<String> {
     }
     let missing = by_reason.iter();
     gaps.extend(missing.map(|(why, things)| format!("{}: {why}", things.join(", "))));
-    if main_flavour(boot) && boot.outcomes(Probe::Promote).next().is_none() {
+    let promotes = boot.kernel.flavour.arch().facts().promotes;
+    if main_flavour(boot) && promotes && boot.outcomes(Probe::Promote).next().is_none() {
         gaps.push("promotion: its results are older than that measurement".to_owned());
     }
     let is_missing = |place: &str| boot.missing.iter().any(|(what, _)| what == place);

@@ -61,6 +61,25 @@ fn a_kernel_from_elsewhere_runs_a_command_without_modules() {
     assert!(Path::new(found["console"].as_str().unwrap()).exists());
 }
 
+#[test]
+fn a_command_has_the_directory_named_as_its_root() {
+    if kernel().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("srv")).unwrap();
+    fs::write(directory.path().join("srv/mark"), "here").unwrap();
+    let mut boot = lab_boot();
+    boot.args(["6.18-amd64", "--fs", "xfs", "--root"]);
+    boot.arg(directory.path());
+    let script =
+        "busybox cat /srv/mark && echo > /srv/new && busybox mountpoint -q / && echo mount";
+    boot.args(["--", "busybox", "sh", "-c", script]);
+    let found = document(&boot.output().unwrap());
+    assert_eq!(found["command"]["printed"], "heremount\n", "{found}");
+    assert!(!directory.path().join("srv/new").exists());
+}
+
 /// An archive of the directory `lab`; `None` without cpio.
 fn archive(directory: &Path) -> Option<PathBuf> {
     let pack = "find lab | cpio --quiet -o -H newc > more";

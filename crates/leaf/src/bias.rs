@@ -1,13 +1,16 @@
 //! Load biases, as far as they are known before the program runs.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::filesystem::Filesystem;
 use crate::geometry::{Geometry, Leaf};
-use crate::kernel::{Filesystem, Kernel, Topic, rule};
+use crate::kernel::Kernel;
+use crate::rule::{Ability, Topic, ability};
 use crate::segment::Segment;
 
 /// How an ELF image is loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectKind {
     /// ET_EXEC: the load bias is zero.
@@ -21,7 +24,7 @@ pub enum ObjectKind {
 }
 
 /// The known part of a load bias: `bias ≡ residue (mod align)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Bias {
     /// The modulus. It is the base page if no larger alignment is promised.
     pub align: Leaf,
@@ -65,7 +68,8 @@ impl Loader {
     pub fn bias(&self, kind: ObjectKind, segments: &[Segment], geometry: &Geometry) -> Bias {
         let page = geometry.page;
         let p_align = Bias::aligned(image_align(segments).max(page));
-        let has = |topic| rule(topic, self.filesystem, self.kernel.version).is_some();
+        let has =
+            |topic| ability(topic, self.filesystem, self.kernel, geometry.pmd) == Ability::Has;
         match kind {
             ObjectKind::Executable => Bias::ZERO,
             ObjectKind::Pie if has(Topic::PieAlignment) => p_align,

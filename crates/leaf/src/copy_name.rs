@@ -3,12 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::promote::{FileId, Pad, Run};
+use crate::file_id::FileId;
+use crate::geometry::Leaf;
+use crate::promote::{Pad, Run};
 use crate::segment::{LIMIT, Span};
 
-/// The content of a promoted copy, as the name of its memfd records it:
-/// `hugetext:DEV:INO:OFFSET+LENGTH@PADhHEADtTAIL:BASENAME`, numbers in hex. The kernel shows the
-/// name in /proc/PID/maps, so the process itself carries the facts and no state is kept elsewhere.
+/// The content of a promoted copy, as its name records it:
+/// `hugetext.DEV.INO.OFFSET.LENGTH.AT.PADS`, numbers in hex. The kernel shows the name in
+/// /proc/PID/maps, so the process itself carries the facts and no state is kept elsewhere.
+///
+/// A copy is a directory of that name, with a number at its end, that holds one file with the
+/// basename of the program; or a memory file with the basename at the end of its own name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CopyName {
     /// The file that was copied.
@@ -17,8 +22,9 @@ pub struct CopyName {
     pub offset: u64,
     /// Bytes of text.
     pub len: u64,
-    /// Offset of the text in the copy.
-    pub pad: u64,
+    /// Offset of the text in the copy. It equals `offset` if address and file offset are congruent
+    /// modulo the leaf. Otherwise the copy is the whole file, shifted by the difference.
+    pub at: u64,
     /// What the addresses before the text held.
     pub head: Option<Pad>,
     /// What the addresses after the text held.
@@ -39,29 +45,72 @@ pub enum Original {
 /// A memfd name is at most 249 bytes (mm/memfd.c, MFD_NAME_MAX_LEN).
 const MAX_BASENAME: usize = 64;
 
+/// Bytes at the start of a shifted copy that are kept free for an ELF header and its tables.
+pub const TABLES: u64 = 64 << 10;
+
 impl CopyName {
-    /// The name of a copy of `run`.
-    pub fn of(run: &Run, basename: &str) -> CopyName {
+    /// The name of a copy of `run` for PMD leaves of `leaf`.
+    pub fn of(run: &Run, leaf: Leaf, basename: &str) -> CopyName {
+        let distance = leaf.offset_in(run.pad_before().wrapping_sub(run.offset));
+        let mut shift = distance;
+        if shift > 0 && shift < TABLES || run.offset + shift < run.pad_before() {
+            shift += leaf.bytes();
+        }
         CopyName {
             file: run.file,
             offset: run.offset,
             len: run.text.len(),
-            pad: run.pad_before(),
+            at: run.offset + shift,
             head: run.head,
             tail: run.tail,
             basename: basename.chars().take(MAX_BASENAME).collect(),
         }
     }
 
-    /// Reads the name from a path of /proc/PID/maps, `/memfd:NAME`, with or without ` (deleted)`.
+    /// Reads the name from a path of /proc/PID/maps, with or without ` (deleted)`.
     pub fn in_maps(path: &str) -> Option<CopyName> {
-        let name = path.strip_prefix("/memfd:")?;
-        name.strip_suffix(" (deleted)").unwrap_or(name).parse().ok()
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        if let Some(name) = path.strip_prefix("/memfd:") {
+            return name.parse().ok();
+        }
+        let (above, basename) = path.rsplit_once('/')?;
+        let (_, directory) = above.rsplit_once('/')?;
+        let name: CopyName = directory.parse().ok()?;
+        Some(CopyName {
+            basename: basename.to_owned(),
+            ..name
+        })
+    }
+
+    /// By how many bytes the copy is shifted against the file.
+    pub fn shift(&self) -> u64 {
+        self.at.saturating_sub(self.offset)
+    }
+
+    /// The part of the copy that is in whole leaves.
+    pub fn windows(&self, leaf: Leaf) -> Span {
+        Span::new(
+            leaf.align_down(self.at),
+            leaf.align_up(self.at.saturating_add(self.len)),
+        )
+    }
+
+    /// The facts without the basename.
+    pub fn facts(&self) -> String {
+        let FileId { dev, ino } = self.file;
+        format!(
+            "hugetext.{dev:x}.{ino:x}.{:x}.{:x}.{:x}.{}{}",
+            self.offset,
+            self.len,
+            self.at,
+            pad_letter(self.head),
+            pad_letter(self.tail),
+        )
     }
 
     /// The origins of `part` (offsets in the copy), one entry for each change of origin.
     pub fn originals(&self, part: Span) -> Vec<(Span, Original)> {
-        let text = Span::new(self.pad, self.pad + self.len);
+        let text = Span::new(self.at, self.at + self.len);
         let before = Span::new(part.start, part.end.min(text.start));
         let inside = part.intersect(&text);
         let behind = Span::new(part.start.max(text.end), part.end);
@@ -99,17 +148,7 @@ fn pad_of(letter: &str) -> Option<Option<Pad>> {
 
 impl fmt::Display for CopyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FileId { dev, ino } = self.file;
-        write!(
-            f,
-            "hugetext:{dev:x}:{ino:x}:{:x}+{:x}@{:x}:{}{}:{}",
-            self.offset,
-            self.len,
-            self.pad,
-            pad_letter(self.head),
-            pad_letter(self.tail),
-            self.basename
-        )
+        write!(f, "{}.{}", self.facts(), self.basename)
     }
 }
 
@@ -129,27 +168,28 @@ impl FromStr for CopyName {
 /// Any user may run the process that the name comes from, so every number is bounded.
 fn parse(name: &str) -> Option<CopyName> {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let mut fields = name.strip_prefix("hugetext:")?.splitn(5, ':');
+    let mut fields = name.strip_prefix("hugetext.")?.splitn(7, '.');
     let file = FileId {
         dev: hex(fields.next()?)?,
         ino: hex(fields.next()?)?,
     };
-    let (offset, rest) = fields.next()?.split_once('+')?;
-    let (len, pad) = rest.split_once('@')?;
+    let offset = hex(fields.next()?)?;
+    let len = hex(fields.next()?)?;
+    let at = hex(fields.next()?)?;
     let (head, tail) = fields.next()?.split_at_checked(1)?;
     let copy = CopyName {
         file,
-        offset: hex(offset)?,
-        len: hex(len)?,
-        pad: hex(pad)?,
+        offset,
+        len,
+        at,
         head: pad_of(head)?,
         tail: pad_of(tail)?,
         basename: fields.next()?.to_owned(),
     };
-    let bounded = [copy.offset, copy.len, copy.pad]
+    let bounded = [copy.offset, copy.len, copy.at]
         .into_iter()
         .all(|number| number < LIMIT);
-    bounded.then_some(copy)
+    (bounded && copy.at >= copy.offset).then_some(copy)
 }
 
 #[cfg(test)]
@@ -164,7 +204,7 @@ mod tests {
             },
             offset: 0x1000,
             len: 0x30_0000,
-            pad: 0x10_0000,
+            at: 0x10_0000,
             head: Some(Pad::Free),
             tail: None,
             basename: "lib:odd+name.so".to_owned(),
@@ -175,13 +215,46 @@ mod tests {
     fn names_round_trip_through_maps() {
         let path = format!("/memfd:{} (deleted)", example());
         assert_eq!(CopyName::in_maps(&path), Some(example()));
+        let path = format!("/run/{}.0/lib:odd+name.so", example().facts());
+        assert_eq!(CopyName::in_maps(&path), Some(example()));
         assert_eq!(CopyName::in_maps("/memfd:other (deleted)"), None);
-        assert!(
-            "hugetext:1:2:ffffffffffffffff+1@0:--:x"
-                .parse::<CopyName>()
-                .is_err()
-        );
-        assert!("hugetext:1:2:0+1@0:é:x".parse::<CopyName>().is_err());
+        assert_eq!(CopyName::in_maps("/usr/bin/hugetext"), None);
+        for wrong in [
+            "hugetext.1.2.ffffffffffffffff.1.0.--.x",
+            "hugetext.1.2.1000.1.0.--.x",
+            "hugetext.1.2.0.1.0.é.x",
+        ] {
+            assert!(wrong.parse::<CopyName>().is_err(), "{wrong}");
+        }
+    }
+
+    /// A copy at the same offsets needs no changed header. Any other leaves room for one.
+    #[test]
+    fn a_copy_follows_the_file_as_far_as_huge_pages_permit() {
+        let at = |windows: u64, pad: u64, offset: u64| {
+            let run = Run {
+                windows: Span::new(windows, windows + (4 << 20)),
+                text: Span::new(windows + pad, windows + (4 << 20)),
+                offset,
+                file: example().file,
+                perms: crate::Perms::default(),
+                bti: false,
+                method: crate::Method::Remap,
+                head: None,
+                tail: None,
+            };
+            let name = CopyName::of(&run, Leaf::M2, "x");
+            assert!(Leaf::M2.is_aligned(name.at.wrapping_sub(pad)), "{name}");
+            assert!(name.at >= pad && name.shift() == name.at - offset);
+            assert_eq!(name.windows(Leaf::M2).start, name.at - pad);
+            name.shift()
+        };
+        assert_eq!(at(0x40_0000, 0, 0x20_0000), 0);
+        assert_eq!(at(0x40_0000, 0x1000, 0x20_1000), 0);
+        assert_eq!(at(0x40_0000, 0, 0x10_0000), 0x10_0000);
+        assert_eq!(at(0x40_0000, 0x2000, 0x1000), 0x20_1000);
+        assert_eq!(at(0x40_0000, 0x10_0000, 0), 0x10_0000);
+        assert_eq!(at(0x40_0000, 0x10_0000, 0x8_0000), 0x8_0000);
     }
 
     #[test]

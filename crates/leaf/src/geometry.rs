@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// A power-of-two size or alignment in bytes, held as its exponent (12 for 4 KiB, 21 for 2 MiB).
@@ -94,7 +95,7 @@ impl Serialize for Leaf {
 }
 
 /// The hardware mechanism of a leaf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeafKind {
     /// A block of contiguous PTEs that share one TLB entry (arm64 contiguous bit, riscv Svnapot).
@@ -117,32 +118,30 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// x86-64: 4 KiB pages, 2 MiB PMD leaves.
-    pub const X86_64: Geometry = Geometry::new("x86-64", Leaf::K4, None, Leaf::M2);
-    /// arm64 with 4 KiB pages: 64 KiB contpte blocks, 2 MiB PMD leaves.
-    pub const ARM64_4K: Geometry = Geometry::new("arm64-4k", Leaf::K4, Some(Leaf::K64), Leaf::M2);
-    /// arm64 with 16 KiB pages: 2 MiB contpte blocks, 32 MiB PMD leaves.
-    pub const ARM64_16K: Geometry =
-        Geometry::new("arm64-16k", Leaf::K16, Some(Leaf::M2), Leaf::M32);
-    /// arm64 with 64 KiB pages: 2 MiB contpte blocks, 512 MiB PMD leaves.
-    pub const ARM64_64K: Geometry =
-        Geometry::new("arm64-64k", Leaf::K64, Some(Leaf::M2), Leaf::M512);
-
-    /// Every geometry that the command line can name.
-    pub const ALL: [Geometry; 4] = [
-        Self::X86_64,
-        Self::ARM64_4K,
-        Self::ARM64_16K,
-        Self::ARM64_64K,
-    ];
-
-    const fn new(name: &'static str, page: Leaf, contpte: Option<Leaf>, pmd: Leaf) -> Self {
+    pub(crate) const fn new(
+        name: &'static str,
+        page: Leaf,
+        contpte: Option<Leaf>,
+        pmd: Leaf,
+    ) -> Self {
         Geometry {
             name,
             page,
             contpte,
             pmd,
         }
+    }
+
+    /// The geometry of a running kernel of an architecture that this project does not know: its base
+    /// page and its PMD leaf, as the kernel gives them. Nothing is known of blocks in between.
+    pub const fn native(page: Leaf, pmd: Leaf) -> Geometry {
+        Geometry::new("native", page, None, pmd)
+    }
+
+    /// The names that the command line knows, with commas between them.
+    pub fn names() -> String {
+        let names: Vec<&str> = Self::all().map(|geometry| geometry.name).collect();
+        names.join(", ")
     }
 
     /// The leaves above the base page, largest first.
@@ -176,15 +175,14 @@ impl Serialize for Geometry {
 
 /// A geometry name that is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown geometry '{0}'; the known ones are x86-64, arm64-4k, arm64-16k, arm64-64k")]
+#[error("unknown geometry '{0}'; the known ones are {names}", names = Geometry::names())]
 pub struct ParseGeometryError(String);
 
 impl FromStr for Geometry {
     type Err = ParseGeometryError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
+        Self::all()
             .find(|geometry| geometry.name == name)
             .ok_or_else(|| ParseGeometryError(name.to_owned()))
     }
@@ -201,6 +199,8 @@ mod tests {
         assert_eq!(orders(Geometry::ARM64_4K), [9, 4]);
         assert_eq!(orders(Geometry::ARM64_16K), [11, 7]);
         assert_eq!(orders(Geometry::ARM64_64K), [13, 5]);
+        assert_eq!(orders(Geometry::RISCV64), [9]);
+        assert_eq!(orders(Geometry::native(Leaf::K16, Leaf::M32)), [11]);
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for geometry in Geometry::ALL {
+        for geometry in Geometry::all() {
             assert_eq!(geometry.to_string().parse(), Ok(geometry));
         }
         assert!("x86".parse::<Geometry>().is_err());

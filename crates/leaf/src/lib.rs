@@ -5,25 +5,39 @@
 //! contpte block) maps. A *window* is a leaf-aligned, leaf-sized span of addresses. A text segment
 //! *reaches* the windows that lie wholly inside its mapping.
 
+mod arch;
 mod bias;
+mod cold_start;
 mod copy_name;
+mod file_id;
+mod filesystem;
 mod geometry;
+pub mod hold;
 mod kernel;
 mod policy;
 mod promote;
 mod reach;
+mod rule;
 mod rules;
+mod schema;
 mod segment;
 
+pub use arch::Architecture;
 pub use bias::{Bias, Loader, ObjectKind};
-pub use copy_name::{CopyName, Original, ParseCopyNameError};
+pub use cold_start::{ASKER_RULES, Asker, AskerRule, ColdStart, Start, cold_start};
+pub use copy_name::{CopyName, Original, ParseCopyNameError, TABLES as COPY_TABLES};
+pub use file_id::FileId;
+pub use filesystem::Filesystem;
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
-pub use kernel::{Filesystem, Kernel, ParseVersionError, Rule, Topic, Version, first_rule, rule};
-pub use policy::{ExecFault, ExecRead, load_leaf};
+pub use kernel::{Kernel, ParseVersionError, Version};
+pub use policy::{ExecFault, ExecLimit, ExecRead, load_leaf};
 pub use promote::{
-    Backend, FileId, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run,
-    collapse_obstacle, promotion,
+    Backend, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run, promotion,
 };
-pub use reach::{Cause, Reach, TextReach, Vma, large_folio_obstacle, reach, vmas, windows_in_file};
+pub use reach::{Cause, Reach, TextReach, Vma, reach, vmas, windows_in_file};
+pub use rule::{
+    Ability, Condition, Conditions, Rule, Setting, Topic, ability, ability_by, collapse,
+    large_folios,
+};
 pub use rules::RULES;
 pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

@@ -9,8 +9,9 @@ use crate::geometry::Leaf;
 use crate::reach::windows_in_file;
 use crate::segment::Segment;
 
-/// A leaf may be at most this many times the readahead of the device: 2 MiB with Linux's 128 KiB.
-const RA_FACTOR: u64 = 16;
+/// The rest of a leaf may make a fault wait this many nanoseconds longer than the readahead of the
+/// device does: about one seek of a disk.
+const LEAF_WAIT_NS: u64 = 8_000_000;
 /// A leaf may be at most 1/64 of the available memory.
 const MEMORY_SHIFT: u32 = 6;
 /// The same bound is 1/512 if the page that faulted was evicted a short time ago.
@@ -31,20 +32,39 @@ pub struct ExecFault {
     pub skew: u64,
     /// Readahead setting of the device, at least 1.
     pub ra_pages: u64,
-    /// Pages that are free or cheap to reclaim.
+    /// Nanoseconds that a fault waits for each page it reads from the device; 0 if not known.
+    pub page_ns: u64,
+    /// Pages that are free or cheap to reclaim, on the node and for the memory cgroup.
     pub avail_pages: u64,
-    /// The largest folio order of the page cache of the file.
-    pub max_order: u32,
     /// The largest order of an aligned window around `index` without a page in the page cache.
     pub free_order: u32,
-    /// The order of the PMD; 0 if PMDs must not map text.
+    /// The order of the PMD; 0 if PMDs must not map this text, or its page cache has no such folios.
     pub pmd_order: u32,
-    /// The order of the contpte block; 0 if the architecture has none.
+    /// The order of the contpte block; 0 in the same cases, and if the architecture has none.
     pub cont_order: u32,
     /// The order that the architecture always asks for.
     pub base_order: u32,
     /// Whether the page was evicted a short time ago.
     pub refault: bool,
+    /// Whether the process said that it accesses the memory at random.
+    pub random: bool,
+}
+
+/// Why a fault does not read the largest leaf. The numbers are those of the kernel's `exec_limit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecLimit {
+    /// It does.
+    None,
+    /// No leaf is larger than what is read anyway.
+    Leaf,
+    /// Address and offset differ, or mapping or file do not hold the whole window.
+    Shape,
+    /// The device is too slow, its speed is not known, or access is at random.
+    Device,
+    /// The leaf is too large a part of the available memory.
+    Memory,
+    /// Pages of the window are in the page cache.
+    Cached,
 }
 
 /// The range to read, in base pages of the file.
@@ -56,15 +76,17 @@ pub struct ExecRead {
     pub size: u64,
     /// Order of the folios.
     pub order: u32,
+    /// Why they are not the largest leaf.
+    pub limit: ExecLimit,
 }
 
 impl ExecFault {
     /// The range to read. The folios are of the largest leaf that mapping, file, device and memory
     /// allow, or else of the architecture's order. The range begins at the start of the folio and
     /// ends where the device's readahead ends, inside the mapping and before any window that can be
-    /// a larger leaf.
+    /// a larger leaf. Leaves are read whole or not at all.
     pub fn read(&self) -> ExecRead {
-        let order = self.order();
+        let (order, limit) = self.order();
         let start = window(self.index, order).max(self.start);
         let liked = start
             .saturating_add(self.ra_pages)
@@ -72,27 +94,41 @@ impl ExecFault {
         let next_leaf = |leaf: u32| window(self.index, leaf) + (1 << leaf);
         let end = [self.pmd_order, self.cont_order]
             .into_iter()
-            .filter(|leaf| *leaf > order && self.fits(next_leaf(*leaf), *leaf))
+            .filter(|leaf| *leaf > order && self.limit(next_leaf(*leaf), *leaf) == ExecLimit::None)
             .map(next_leaf)
             .chain([liked, self.end])
             .min()
             .unwrap_or(self.end);
+        let end = if order > self.base_order {
+            window(end.min(self.file_pages), order)
+        } else {
+            end
+        };
         ExecRead {
             start,
             size: end.saturating_sub(start),
             order,
+            limit,
         }
     }
 
-    fn order(&self) -> u32 {
-        [self.pmd_order, self.cont_order]
-            .into_iter()
-            .find(|order| *order <= self.free_order && self.fits(self.index, *order))
-            .unwrap_or(self.base_order)
+    /// The order to read, and why it is not that of the largest leaf.
+    fn order(&self) -> (u32, ExecLimit) {
+        let limit = |order| match self.limit(self.index, order) {
+            ExecLimit::None if order > self.free_order => ExecLimit::Cached,
+            limit => limit,
+        };
+        match (limit(self.pmd_order), limit(self.cont_order)) {
+            (ExecLimit::None, _) => (self.pmd_order, ExecLimit::None),
+            (ExecLimit::Leaf, ExecLimit::None) => (self.cont_order, ExecLimit::None),
+            (ExecLimit::Leaf, cont) => (self.base_order, cont),
+            (pmd, ExecLimit::None) => (self.cont_order, pmd),
+            (pmd, _) => (self.base_order, pmd),
+        }
     }
 
-    /// Whether a leaf could map the window of `order` around `index`.
-    fn fits(&self, index: u64, order: u32) -> bool {
+    /// Why no leaf can map the window of `order` around a page of which nothing is cached.
+    fn limit(&self, index: u64, order: u32) -> ExecLimit {
         let pages = 1u64 << order;
         let first = window(index, order);
         let shift = if self.refault {
@@ -102,9 +138,26 @@ impl ExecFault {
         };
         let congruent = self.skew.is_multiple_of(pages);
         let whole = self.start <= first && first + pages <= self.end.min(self.file_pages);
-        let welcome =
-            pages / RA_FACTOR <= self.ra_pages && pages <= self.avail_pages.unbounded_shr(shift);
-        (self.base_order + 1..=self.max_order).contains(&order) && congruent && whole && welcome
+        if order <= self.base_order {
+            ExecLimit::Leaf
+        } else if !congruent || !whole {
+            ExecLimit::Shape
+        } else if self.slow(pages) {
+            ExecLimit::Device
+        } else if pages > self.avail_pages.unbounded_shr(shift) {
+            ExecLimit::Memory
+        } else {
+            ExecLimit::None
+        }
+    }
+
+    /// Whether the fault would wait much longer for this many pages than for the usual readahead.
+    fn slow(&self, pages: u64) -> bool {
+        let rest = pages.saturating_sub(self.ra_pages);
+        let known = self.page_ns > 0 && !self.random;
+        LEAF_WAIT_NS
+            .checked_div(rest)
+            .is_some_and(|bound| !known || self.page_ns > bound)
     }
 }
 
@@ -114,11 +167,11 @@ fn window(page: u64, order: u32) -> u64 {
 }
 
 /// The leaf to which the load bias of an ET_DYN image is aligned: the first of `leaves` (largest
-/// first) for which some read-only PT_LOAD can hold a whole window. Each segment counts alone. A
-/// neighbour that the kernel merges with it is not considered.
+/// first) of which some executable PT_LOAD that is not writable can hold a whole window. Each segment
+/// counts alone. A neighbour that the kernel merges with it is not considered.
 pub fn load_leaf(segments: &[Segment], page: Leaf, leaves: &[Leaf]) -> Option<Leaf> {
     let gains = |leaf: &&Leaf| {
-        segments.iter().any(|segment| {
+        segments.iter().filter(|s| s.perms.exec).any(|segment| {
             !windows_in_file(&[*segment], page, **leaf, Bias::aligned(**leaf)).is_empty()
         })
     };

@@ -4,19 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::geometry::{Leaf, LeafKind};
-use crate::kernel::{Filesystem, Kernel, Topic, first_rule};
-use crate::reach::{Cause, large_folio_obstacle};
+use crate::file_id::FileId;
+use crate::geometry::Leaf;
+use crate::reach::Cause;
 use crate::segment::{Perms, Span};
-
-/// A file as /proc/PID/maps names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct FileId {
-    /// Device number.
-    pub dev: u64,
-    /// Inode number.
-    pub ino: u64,
-}
 
 /// A mapping of a process (struct vm_area_struct), with the facts that decide its replacement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -186,31 +177,13 @@ pub enum Backend {
     RemapOnly,
 }
 
-/// Why MADV_COLLAPSE cannot make folios of a leaf's order from text of `filesystem` under `kernel`.
-/// `None` if it can, and on an overlay whose layers cannot be seen, where only a try can tell.
-pub fn collapse_obstacle(filesystem: Filesystem, kernel: Kernel, leaf: Leaf) -> Option<Cause> {
-    if kernel.collapses_read_only_files() {
-        return None;
-    }
-    let rule = first_rule(Topic::Collapse, filesystem).filter(|rule| leaf <= rule.largest);
-    let Some(rule) = rule else {
-        return Some(Cause::Filesystem { filesystem });
-    };
-    // The rule for all filesystems concerns those that hold folios of that order anyway.
-    let general = rule.filesystem.is_none() && filesystem != Filesystem::Overlay;
-    match large_folio_obstacle(filesystem, kernel, LeafKind::Pmd, leaf) {
-        never @ Some(Cause::Filesystem { .. }) if general => never,
-        _ => (rule.since > kernel.version).then_some(Cause::Kernel { needs: rule.since }),
-    }
-}
-
 /// The smallest part of a window with a pad that must be text. With less text, the memory is not
 /// worth it.
 const LEAST_PART: u64 = 4;
 
 /// Decides for every window of file-backed text in `vmas` (all mappings of the process, by
 /// address), with PMD leaves of `leaf`. `obstacle` tells why the kernel does not collapse text of a
-/// file, if it does not (see [`collapse_obstacle`]).
+/// file, if it does not (see [`collapse()`](crate::collapse)).
 pub fn promotion(
     vmas: &[ProcessVma],
     leaf: Leaf,

@@ -110,26 +110,6 @@ fn what_the_kernel_does_not_collapse_is_remapped_or_left() {
 }
 
 #[test]
-fn text_is_collapsed_where_kernel_and_filesystem_allow() {
-    let obstacle = |filesystem, (major, minor)| {
-        collapse_obstacle(filesystem, Version::new(major, minor).into(), Leaf::M2)
-    };
-    let needs = Some(Cause::Kernel {
-        needs: Version::new(7, 2),
-    });
-    for filesystem in [Filesystem::Ext4, Filesystem::Xfs, Filesystem::Overlay] {
-        assert_eq!(obstacle(filesystem, (6, 12)), needs);
-        assert_eq!(obstacle(filesystem, (6, 18)), needs);
-        assert_eq!(obstacle(filesystem, (7, 2)), None);
-    }
-    assert_eq!(obstacle(Filesystem::Tmpfs, (6, 18)), None);
-    let filesystem = Filesystem::Btrfs;
-    let never = Some(Cause::Filesystem { filesystem });
-    assert_eq!(obstacle(filesystem, (6, 18)), never);
-    assert_eq!(obstacle(filesystem, (7, 2)), never);
-}
-
-#[test]
 fn sealed_and_writable_text_stays() {
     let mut sealed = vma(20 * M, 24 * M, 0, "rx");
     sealed.obstacle = Some(Obstacle::Sealed);

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::bias::Bias;
-use crate::geometry::{Leaf, LeafKind};
-use crate::kernel::{Filesystem, Kernel, Topic, Version, first_rule};
+use crate::filesystem::Filesystem;
+use crate::geometry::Leaf;
+use crate::kernel::Version;
+use crate::rule::Condition;
 use crate::segment::{Perms, Segment, Span};
 
 /// A mapping as the loader makes it from PT_LOADs, with a load bias of zero.
@@ -63,7 +66,7 @@ pub fn vmas(segments: &[Segment], page: Leaf) -> Vec<Vma> {
 }
 
 /// Why text is not mapped by a leaf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum Cause {
     /// Address and file offset differ modulo the leaf.
@@ -99,6 +102,11 @@ pub enum Cause {
     Kernel {
         /// The first version with that ability.
         needs: Version,
+    },
+    /// A setting of the kernel forbids it.
+    Setting {
+        /// The condition that the setting breaks.
+        condition: Condition,
     },
     /// Transparent huge pages are disabled for the process (prctl PR_SET_THP_DISABLE).
     ThpDisabled,
@@ -142,6 +150,7 @@ impl fmt::Display for Cause {
                 )
             }
             Cause::Kernel { needs } => write!(f, "kernel too old: needs {needs}"),
+            Cause::Setting { condition } => write!(f, "a setting forbids it: needs {condition}"),
             Cause::ThpDisabled => write!(f, "huge pages are disabled for the process"),
             Cause::SmallFolios => write!(f, "the page cache holds it in small folios"),
             Cause::SmallPages => write!(f, "in huge folios, but mapped page by page"),
@@ -149,37 +158,8 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why the page cache of `filesystem` under `kernel` cannot hold folios of a leaf's order, whether
-/// by reading or by MADV_COLLAPSE; `None` if it can.
-pub fn large_folio_obstacle(
-    filesystem: Filesystem,
-    kernel: Kernel,
-    kind: LeafKind,
-    leaf: Leaf,
-) -> Option<Cause> {
-    if kind == LeafKind::Pmd && kernel.collapses_read_only_files() {
-        return None;
-    }
-    // The rule for all filesystems concerns those that hold large folios anyway, and
-    // MADV_COLLAPSE makes PMD leaves only.
-    let collapse = first_rule(Topic::Collapse, filesystem)
-        .filter(|rule| rule.filesystem.is_some() && kind == LeafKind::Pmd);
-    let rules = [first_rule(Topic::LargeFolios, filesystem), collapse];
-    let since = rules
-        .into_iter()
-        .flatten()
-        .filter(|rule| leaf <= rule.largest)
-        .map(|rule| rule.since)
-        .min();
-    match since {
-        Some(since) if since <= kernel.version => None,
-        Some(needs) => Some(Cause::Kernel { needs }),
-        None => Some(Cause::Filesystem { filesystem }),
-    }
-}
-
 /// The reach of one text segment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct TextReach {
     /// Index among the given segments.
     pub segment: usize,
@@ -189,19 +169,21 @@ pub struct TextReach {
     /// File offset of the first window.
     pub offset: u64,
     /// Text bytes inside the windows.
+    #[serde(rename = "in_windows")]
     pub reached: u64,
     /// The obstacles for the remaining text.
     pub causes: Vec<Cause>,
 }
 
 /// How much of an image's text a leaf can map.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Reach {
     /// The leaf.
     pub leaf: Leaf,
     /// Text bytes of the image.
     pub text: u64,
     /// Text bytes in windows.
+    #[serde(rename = "in_windows")]
     pub reached: u64,
     /// The reach of each segment.
     pub segments: Vec<TextReach>,

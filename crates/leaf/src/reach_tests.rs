@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::promote::collapse_obstacle;
 
 const M: u64 = 1 << 20;
 const RX: Perms = Perms {
@@ -124,60 +123,6 @@ fn warming_covers_read_only_data_and_joins_neighbours() {
         windows_in_file(&incongruent, Leaf::K4, Leaf::M2, Bias::ZERO),
         []
     );
-}
-
-#[test]
-fn a_filesystem_without_large_folios_serves_where_collapsing_works() {
-    let obstacle = |filesystem, (major, minor), kind| {
-        large_folio_obstacle(
-            filesystem,
-            Version::new(major, minor).into(),
-            kind,
-            Leaf::M2,
-        )
-    };
-    let pmd = LeafKind::Pmd;
-    assert_eq!(obstacle(Filesystem::Tmpfs, (6, 1), pmd), None);
-    let needs = Version::new(6, 1);
-    assert_eq!(
-        obstacle(Filesystem::Tmpfs, (5, 15), pmd),
-        Some(Cause::Kernel { needs })
-    );
-    // MADV_COLLAPSE does not make blocks of PTEs.
-    for (filesystem, version, kind) in [
-        (Filesystem::Tmpfs, (7, 2), LeafKind::Contpte),
-        (Filesystem::Other, (7, 3), pmd),
-    ] {
-        let cause = Some(Cause::Filesystem { filesystem });
-        assert_eq!(obstacle(filesystem, version, kind), cause);
-    }
-    let needs = Version::new(6, 16);
-    assert_eq!(
-        obstacle(Filesystem::Ext4, (6, 12), pmd),
-        Some(Cause::Kernel { needs })
-    );
-}
-
-#[test]
-fn a_kernel_for_read_only_files_collapses_them_on_any_filesystem() {
-    let kernel = |major, minor| Kernel {
-        version: Version::new(major, minor),
-        read_only_thp: true,
-    };
-    let by_kind = |kind, kernel| large_folio_obstacle(Filesystem::Btrfs, kernel, kind, Leaf::M2);
-    for filesystem in [Filesystem::Ext4, Filesystem::Btrfs, Filesystem::Other] {
-        for kernel in [kernel(6, 1), kernel(7, 1)] {
-            let obstacle = large_folio_obstacle(filesystem, kernel, LeafKind::Pmd, Leaf::M2);
-            assert_eq!(obstacle, None);
-            assert_eq!(collapse_obstacle(filesystem, kernel, Leaf::M2), None);
-        }
-    }
-    assert!(by_kind(LeafKind::Contpte, kernel(6, 12)).is_some());
-    // These versions have neither MADV_COLLAPSE nor the option.
-    for kernel in [kernel(6, 0), kernel(7, 2)] {
-        assert!(by_kind(LeafKind::Pmd, kernel).is_some());
-        assert!(collapse_obstacle(Filesystem::Btrfs, kernel, Leaf::M2).is_some());
-    }
 }
 
 proptest! {

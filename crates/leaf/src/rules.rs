@@ -1,138 +1,198 @@
-//! The rules, each with the kernels it was measured on. Written by `hugetext-lab docs` from the
-//! record in docs/matrix.jsonl. `since` and `source` may be edited here: the next writing keeps
-//! them, but moves a version that the record contradicts. The rest comes from the record.
+//! The rules, each with the kernels it was measured on. Written by `hugetext-lab docs` (make lab-docs)
+//! from crates/lab/rules.toml and from the record in docs/matrix.jsonl. Edit the table, not this file.
 
+use crate::filesystem::Filesystem;
 use crate::geometry::Leaf;
-use crate::kernel::{Filesystem, Rule, Topic, Version};
+use crate::kernel::Version;
+use crate::rule::{Condition, Rule, Topic};
 
-/// Every rule known. The first that matches a topic and filesystem holds.
+/// Every rule known.
 pub const RULES: &[Rule] = &[
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::PieAlignment,
         filesystem: None,
         since: Version::new(5, 10),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
         source: "fs/binfmt_elf.c, maximum_alignment()",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
     },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::StaticPieAlignment,
         filesystem: None,
         since: Version::new(6, 1),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "fs/binfmt_elf.c, static PIE honours PT_LOAD alignment",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "fs/binfmt_elf.c, load_elf_binary(): a static PIE is placed by maximum_alignment() too",
     },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::MmapAlignment,
         filesystem: Some(Filesystem::Ext4),
         since: Version::new(5, 18),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "mm/huge_memory.c, thp_get_unmapped_area()",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "fs/ext4/file.c, get_unmapped_area = thp_get_unmapped_area",
     },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::MmapAlignment,
         filesystem: Some(Filesystem::Xfs),
         since: Version::new(5, 18),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "mm/huge_memory.c, thp_get_unmapped_area()",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "fs/xfs/xfs_file.c, get_unmapped_area = thp_get_unmapped_area",
     },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::MmapAlignment,
         filesystem: Some(Filesystem::Btrfs),
         since: Version::new(6, 1),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "fs/btrfs/file.c, get_unmapped_area",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "fs/btrfs/file.c, get_unmapped_area = thp_get_unmapped_area",
     },
-    Rule {
-        topic: Topic::MmapAlignment,
-        filesystem: Some(Filesystem::HugeTmpfs),
-        since: Version::new(4, 8),
-        largest: Leaf::M512,
-        source: "mm/shmem.c, shmem_get_unmapped_area()",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
-    },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::MmapAlignment,
         filesystem: Some(Filesystem::Erofs),
         since: Version::new(6, 1),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "measured",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "fs/erofs/data.c, get_unmapped_area = thp_get_unmapped_area",
     },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
+    Rule {
+        topic: Topic::MmapAlignment,
+        filesystem: Some(Filesystem::HugeTmpfs),
+        since: Version::new(4, 8),
+        until: None,
+        condition: Some(Condition::HugeShmem),
+        requires: None,
+        largest: Leaf::M512,
+        source: "mm/shmem.c, shmem_get_unmapped_area()",
+    },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::LargeFolios,
         filesystem: Some(Filesystem::Xfs),
         since: Version::new(5, 18),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "fs/xfs, mapping_set_large_folios()",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "fs/xfs/xfs_icache.c, mapping_set_large_folios()",
     },
+    // Record: no on 6.12.117+deb13-cloud-amd64, yes on 6.16.12+deb13-cloud-amd64.
     Rule {
         topic: Topic::LargeFolios,
         filesystem: Some(Filesystem::Ext4),
         since: Version::new(6, 16),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M2,
-        source: "fs/ext4, large folios for regular files",
-        evidence: "no on 6.12.117+deb13-cloud-amd64, yes on 6.16.12+deb13-cloud-amd64",
+        source: "fs/ext4/inode.c, ext4_set_inode_mapping_order()",
     },
-    Rule {
-        topic: Topic::LargeFolios,
-        filesystem: Some(Filesystem::HugeTmpfs),
-        since: Version::new(4, 8),
-        largest: Leaf::M512,
-        source: "mm/shmem.c, huge=always",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
-    },
+    // Record: no on 6.1.0-56-cloud-amd64, yes on 6.12.117+deb13-cloud-amd64.
     Rule {
         topic: Topic::LargeFolios,
         filesystem: Some(Filesystem::Erofs),
         since: Version::new(6, 12),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "measured",
-        evidence: "no on 6.1.0-56-cloud-amd64, yes on 6.12.117+deb13-cloud-amd64",
+        source: "fs/erofs/inode.c, mapping_set_large_folios()",
     },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
+    Rule {
+        topic: Topic::LargeFolios,
+        filesystem: Some(Filesystem::HugeTmpfs),
+        since: Version::new(4, 8),
+        until: None,
+        condition: Some(Condition::HugeShmem),
+        requires: None,
+        largest: Leaf::M512,
+        source: "mm/shmem.c, shmem_huge_global_enabled(): huge=always, unless 'deny'",
+    },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::HugeReadahead,
         filesystem: None,
         since: Version::new(5, 18),
+        until: None,
+        condition: None,
+        requires: Some(Topic::LargeFolios),
         largest: Leaf::M2,
-        source: "mm/filemap.c, do_sync_mmap_readahead()",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "mm/filemap.c, do_sync_mmap_readahead(): VM_HUGEPAGE",
     },
+    // Record: yes on 6.1.0-56-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::Collapse,
         filesystem: Some(Filesystem::Tmpfs),
         since: Version::new(6, 1),
+        until: None,
+        condition: Some(Condition::HugeShmem),
+        requires: None,
         largest: Leaf::M512,
-        source: "measured",
-        evidence: "yes on 6.1.0-56-cloud-amd64, the oldest measured",
+        source: "mm/shmem.c, shmem_huge_global_enabled(): shmem_huge_force, unless 'deny'",
     },
+    // Record: yes on 6.16.12+deb13-cloud-amd64, the oldest measured.
     Rule {
         topic: Topic::Collapse,
         filesystem: Some(Filesystem::HugeTmpfs),
-        since: Version::new(6, 16),
+        since: Version::new(6, 1),
+        until: None,
+        condition: Some(Condition::HugeShmem),
+        requires: None,
         largest: Leaf::M512,
-        source: "measured",
-        evidence: "yes on 6.16.12+deb13-cloud-amd64, the oldest measured",
+        source: "mm/shmem.c, shmem_huge_global_enabled(): shmem_huge_force, unless 'deny'",
     },
+    // Record: not measured.
+    Rule {
+        topic: Topic::Collapse,
+        filesystem: None,
+        since: Version::new(6, 1),
+        until: Some(Version::new(7, 2)),
+        condition: Some(Condition::ReadOnlyThp),
+        requires: None,
+        largest: Leaf::M512,
+        source: "mm/huge_memory.c, file_thp_enabled()",
+    },
+    // Record: no on 7.1.13+deb13-cloud-amd64, yes on 7.2.12+deb13-cloud-amd64.
     Rule {
         topic: Topic::Collapse,
         filesystem: None,
         since: Version::new(7, 2),
+        until: None,
+        condition: None,
+        requires: Some(Topic::LargeFolios),
         largest: Leaf::M512,
-        source: "mm/khugepaged.c, measured on 7.2",
-        evidence: "no on 7.1.13+deb13-cloud-amd64, yes on 7.2.12+deb13-cloud-amd64",
+        source: "mm/huge_memory.c, file_thp_enabled(): mapping_pmd_folio_support()",
     },
+    // Record: no on 6.16.12+deb13-cloud-amd64, yes on 6.17.13+deb13-cloud-amd64.
     Rule {
         topic: Topic::MprotectBatching,
         filesystem: None,
         since: Version::new(6, 17),
+        until: None,
+        condition: None,
+        requires: None,
         largest: Leaf::M512,
-        source: "mm/mprotect.c, batching by folio",
-        evidence: "no on 6.16.12+deb13-cloud-amd64, yes on 6.17.13+deb13-cloud-amd64",
+        source: "mm/mprotect.c, change_pte_range(): batches by folio",
     },
 ];

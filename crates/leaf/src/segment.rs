@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// Every address and file offset of a [`Segment`] lies below this limit (2^56), so that sums of two
@@ -11,7 +12,7 @@ pub const LIMIT: u64 = 1 << 56;
 
 /// A half-open range of addresses or of file offsets, in bytes. `start <= end <= LIMIT` holds for
 /// the spans of a [`Segment`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize)]
 pub struct Span {
     /// First byte.
     pub start: u64,
@@ -88,7 +89,7 @@ impl Serialize for Perms {
 
 /// One PT_LOAD. Built by [`Segment::new`], which holds the invariants that later arithmetic
 /// relies on: `filesz <= memsz` and every end at most [`LIMIT`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize)]
 #[non_exhaustive]
 pub struct Segment {
     /// p_vaddr.

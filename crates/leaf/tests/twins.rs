@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hugetext_leaf::{ExecFault, ExecRead, Geometry, Leaf, Perms, Segment, load_leaf};
+use hugetext_leaf::{ExecFault, ExecLimit, ExecRead, Geometry, Leaf, Perms, Segment, load_leaf};
 
 /// Number of questions of each test.
 const CASES: usize = 300_000;
@@ -27,6 +27,8 @@ fn ask(name: &str, questions: &[u64]) -> Vec<u64> {
             "-o",
         ])
         .arg(&program)
+        .arg("-I")
+        .arg(twins.join("include"))
         .arg(twins.join(format!("{name}.c")))
         .status()
         .unwrap();
@@ -87,8 +89,13 @@ impl Numbers {
     }
 }
 
+fn geometry(numbers: &mut Numbers) -> Geometry {
+    let all: Vec<Geometry> = Geometry::all().collect();
+    numbers.pick(&all)
+}
+
 fn fault(numbers: &mut Numbers) -> ExecFault {
-    let geometry = numbers.pick(&Geometry::ALL);
+    let geometry = geometry(numbers);
     let order = |leaf: Leaf| leaf.order(geometry.page);
     let pmd_order = numbers.pick(&[order(geometry.pmd), order(geometry.pmd), 0]);
     let cont_order = geometry.contpte.map_or(0, order);
@@ -104,17 +111,30 @@ fn fault(numbers: &mut Numbers) -> ExecFault {
         file_pages: numbers.pick(&[file_pages, file_pages, file_pages, 0, index + 1]),
         skew: [0, numbers.near(scale, 1 << 20).wrapping_neg()][numbers.below(2) as usize],
         ra_pages: 1 + numbers.wide(12) * 2,
+        page_ns: numbers.wide(20) * numbers.below(8).min(1),
         avail_pages: numbers.wide(24) << 4,
-        max_order: 13u32.saturating_sub(numbers.wide(4) as u32),
         free_order: 13u32.saturating_sub(numbers.wide(4) as u32),
         pmd_order,
         cont_order,
         base_order: numbers.pick(&[0, 0, 2, 4]),
         refault: numbers.below(4) == 0,
+        random: numbers.below(8) == 0,
     }
 }
 
-fn words(fault: &ExecFault) -> [u64; 13] {
+fn limit(number: u64) -> ExecLimit {
+    match number {
+        0 => ExecLimit::None,
+        1 => ExecLimit::Leaf,
+        2 => ExecLimit::Shape,
+        3 => ExecLimit::Device,
+        4 => ExecLimit::Memory,
+        5 => ExecLimit::Cached,
+        _ => panic!("limit {number}"),
+    }
+}
+
+fn words(fault: &ExecFault) -> [u64; 14] {
     [
         fault.index,
         fault.start,
@@ -122,13 +142,14 @@ fn words(fault: &ExecFault) -> [u64; 13] {
         fault.file_pages,
         fault.skew,
         fault.ra_pages,
+        fault.page_ns,
         fault.avail_pages,
-        fault.max_order.into(),
         fault.free_order.into(),
         fault.pmd_order.into(),
         fault.cont_order.into(),
         fault.base_order.into(),
         fault.refault.into(),
+        fault.random.into(),
     ]
 }
 
@@ -140,14 +161,15 @@ fn both_read_the_same_for_a_fault_on_text() {
         "exec_order",
         &faults.iter().flat_map(words).collect::<Vec<_>>(),
     );
-    assert_eq!(answers.len(), 3 * CASES);
-    let mut leaves = 0;
-    for (fault, answer) in faults.iter().zip(answers.chunks_exact(3)) {
+    assert_eq!(answers.len(), 4 * CASES);
+    let (mut leaves, mut limits) = (0, [0; 6]);
+    for (fault, answer) in faults.iter().zip(answers.chunks_exact(4)) {
         let read = fault.read();
         let theirs = ExecRead {
             start: answer[0],
             size: answer[1],
             order: u32::try_from(answer[2]).unwrap(),
+            limit: limit(answer[3]),
         };
         assert_eq!(read, theirs, "{fault:?}");
         assert!(
@@ -159,9 +181,11 @@ fn both_read_the_same_for_a_fault_on_text() {
             "{fault:?} {read:?}"
         );
         leaves += usize::from(read.order > fault.base_order);
+        limits[answer[3] as usize] += 1;
     }
-    // The test is useful only if both outcomes are common.
+    // The test is useful only if both outcomes and all reasons are common.
     assert!((CASES / 20..CASES * 19 / 20).contains(&leaves), "{leaves}");
+    assert!(limits.iter().all(|n| *n > CASES / 100), "{limits:?}");
 }
 
 #[test]
@@ -175,13 +199,14 @@ fn an_800k_library_is_never_read_by_2m() {
             file_pages: pages,
             skew: 0,
             ra_pages: 8,
+            page_ns: 1,
             avail_pages: 1 << 20,
-            max_order: 11,
             free_order: 11,
-            pmd_order: 11,
+            pmd_order: 0,
             cont_order: 7,
             base_order: 2,
             refault: false,
+            random: false,
         };
         assert_eq!(fault.read().order, 2);
         assert!(fault.read().size <= 8);
@@ -213,7 +238,7 @@ fn both_align_the_same_images() {
     let mut questions = Vec::new();
     let mut ours = Vec::new();
     for _ in 0..CASES {
-        let geometry = numbers.pick(&Geometry::ALL);
+        let geometry = geometry(&mut numbers);
         let pmd = Some(geometry.pmd).filter(|_| numbers.below(4) > 0);
         let leaves: Vec<Leaf> = pmd.into_iter().chain(geometry.contpte).collect();
         let count = numbers.below(5) as usize;

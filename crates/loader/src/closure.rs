@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use hugetext_elf::{Dependencies, Image, ImageError, Machine};
+use hugetext_leaf::FileId;
 use serde::Serialize;
 
+use crate::arch::Facts;
 use crate::environment::Environment;
 use crate::ld_cache::LdCache;
 use crate::search::{Asker, Glibc, Musl, Search, path};
@@ -51,8 +52,8 @@ pub struct Object {
     pub path: PathBuf,
     /// Why it is mapped.
     pub role: Role,
-    /// Device and inode.
-    pub inode: (u64, u64),
+    /// Which file it is.
+    pub id: FileId,
     /// Its headers.
     pub image: Image,
 }
@@ -149,7 +150,7 @@ impl<'e> Finder<'e> {
             machine,
             musl: loader == Loader::Musl,
             nodes: Vec::new(),
-            by_inode: HashMap::new(),
+            by_id: HashMap::new(),
             missing: Vec::new(),
         };
         // The kernel resolves the program's path before the loader sees it. $ORIGIN follows
@@ -224,25 +225,19 @@ fn search(loader: Loader, interpreter: Option<&Path>, machine: Machine) -> Searc
     if let (Loader::Musl, Some(interpreter)) = (loader, interpreter) {
         return Search::Musl(Musl::new(interpreter));
     }
-    let (usual, platform) = match machine {
-        Machine::X86_64 => ("/lib64/ld-linux-x86-64.so.2", "x86_64"),
-        Machine::Aarch64 => ("/lib/ld-linux-aarch64.so.1", "aarch64"),
-        Machine::Riscv64 => ("/lib/ld-linux-riscv64-lp64d.so.1", "riscv64"),
-        Machine::LoongArch64 => ("/lib64/ld-linux-loongarch-lp64d.so.1", "loongarch64"),
-        Machine::Other(_) => ("/lib/ld.so", ""),
-    };
-    let interpreter = interpreter.unwrap_or(Path::new(usual));
+    let facts = Facts::of(machine);
+    let interpreter = interpreter.unwrap_or(Path::new(facts.interpreter));
     let installed = fs::canonicalize(interpreter).unwrap_or_else(|_| interpreter.to_owned());
     // Like glibc, the search continues with the directories if the cache cannot be read.
     let cache = fs::read("/etc/ld.so.cache").ok();
     let cache = cache.and_then(|bytes| LdCache::parse(bytes).ok());
-    Search::Glibc(Glibc::new(&installed, cache, platform))
+    Search::Glibc(Glibc::new(&installed, cache, facts))
 }
 
 /// A file that was opened and is an ELF image.
 #[derive(Debug)]
 struct Opened {
-    inode: (u64, u64),
+    id: FileId,
     image: Image,
     names: Dependencies,
 }
@@ -258,7 +253,7 @@ impl Opened {
         let image = Image::read(&file)?;
         let names = Dependencies::read(&file, &image)?;
         Ok(Opened {
-            inode: (metadata.dev(), metadata.ino()),
+            id: FileId::of(&metadata),
             image,
             names,
         })
@@ -281,7 +276,7 @@ struct Walk<'f, 'e> {
     machine: Machine,
     musl: bool,
     nodes: Vec<Node>,
-    by_inode: HashMap<(u64, u64), usize>,
+    by_id: HashMap<FileId, usize>,
     missing: Vec<Missing>,
 }
 
@@ -365,7 +360,7 @@ impl Walk<'_, '_> {
         parent: Option<usize>,
         from: &Path,
     ) -> usize {
-        let place = match self.by_inode.entry(opened.inode) {
+        let place = match self.by_id.entry(opened.id) {
             Entry::Occupied(known) => return *known.get(),
             Entry::Vacant(place) => place,
         };
@@ -378,7 +373,7 @@ impl Walk<'_, '_> {
             object: Object {
                 path: path.to_owned(),
                 role,
-                inode: opened.inode,
+                id: opened.id,
                 image: opened.image.clone(),
             },
             asker: Asker {

@@ -2,6 +2,8 @@
 
 use std::os::unix::ffi::OsStringExt;
 
+use crate::arch;
+
 /// The parts of a process's environment and processor that decide where libraries are found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
@@ -20,29 +22,7 @@ impl Environment {
         Environment {
             library_path: variable("LD_LIBRARY_PATH"),
             preload: variable("LD_PRELOAD"),
-            hwcaps: processor_levels(),
+            hwcaps: arch::hwcaps(),
         }
     }
-}
-
-/// The x86-64 psABI levels of this processor, best first (glibc
-/// sysdeps/x86_64/dl-hwcaps-subdirs.c).
-#[cfg(target_arch = "x86_64")]
-fn processor_levels() -> Vec<&'static str> {
-    macro_rules! all {
-        ($($feature:tt)*) => { true $(&& std::is_x86_feature_detected!($feature))* };
-    }
-    let v2 = all!("sse3" "ssse3" "sse4.1" "sse4.2" "popcnt" "cmpxchg16b");
-    let v3 = v2 && all!("avx" "avx2" "bmi1" "bmi2" "f16c" "fma" "lzcnt" "movbe" "xsave");
-    let v4 = v3 && all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl");
-    [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")]
-        .into_iter()
-        .filter_map(|(supported, level)| supported.then_some(level))
-        .collect()
-}
-
-/// glibc names no levels for the other architectures this project knows.
-#[cfg(not(target_arch = "x86_64"))]
-fn processor_levels() -> Vec<&'static str> {
-    Vec::new()
 }

@@ -4,6 +4,7 @@
 //! look at are opened. The rules are those of glibc (elf/dl-load.c, elf/dl-cache.c; glibc 2.36) and
 //! of musl (ldso/dynlink.c; musl 1.2).
 
+mod arch;
 mod closure;
 mod environment;
 mod ld_cache;

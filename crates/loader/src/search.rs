@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use crate::arch::Facts;
 use crate::environment::Environment;
 use crate::ld_cache::LdCache;
 use crate::tokens::Tokens;
@@ -61,7 +62,7 @@ pub(crate) struct Glibc {
     /// The value of `$LIB`.
     lib: Vec<u8>,
     /// AT_PLATFORM.
-    platform: Vec<u8>,
+    platform: Option<&'static str>,
     /// The directories built into the loader.
     defaults: Vec<PathBuf>,
 }
@@ -69,12 +70,13 @@ pub(crate) struct Glibc {
 impl Glibc {
     /// Distributions build the default directories and `$LIB` into the loader. The directory of the
     /// loader tells which ones, since the loader is installed next to the C library: `lib/TRIPLET`,
-    /// `lib64` or `lib`.
-    pub(crate) fn new(interpreter: &Path, cache: Option<LdCache>, platform: &str) -> Glibc {
+    /// `lib64` or `lib`. On some architectures, `lib` has the loader alone.
+    pub(crate) fn new(interpreter: &Path, cache: Option<LdCache>, facts: Facts) -> Glibc {
         let home = interpreter.parent().unwrap_or(Path::new("/lib"));
         let last = home.file_name().map_or(&b"lib"[..], OsStrExt::as_bytes);
         let lib = match last {
-            b"lib" | b"lib64" | b"lib32" | b"libx32" => last.to_vec(),
+            b"lib" => facts.lib.unwrap_or("lib").into(),
+            b"lib64" | b"lib32" | b"libx32" => last.to_vec(),
             triplet => [b"lib/", triplet].concat(),
         };
         let standard = [&lib[..], b"lib"]
@@ -90,7 +92,7 @@ impl Glibc {
         Glibc {
             cache,
             lib,
-            platform: platform.as_bytes().to_vec(),
+            platform: facts.platform,
             defaults,
         }
     }
@@ -99,7 +101,7 @@ impl Glibc {
         Tokens {
             origin,
             lib: Some(&self.lib),
-            platform: Some(&self.platform),
+            platform: self.platform.map(str::as_bytes),
         }
     }
 

@@ -10,7 +10,7 @@ pub(crate) struct Tokens<'a> {
     pub(crate) origin: &'a Path,
     /// `lib`, `lib64` or `lib/TRIPLET`; musl has no such token.
     pub(crate) lib: Option<&'a [u8]>,
-    /// AT_PLATFORM; musl has no such token.
+    /// AT_PLATFORM, if the kernel gives one; musl has no such token.
     pub(crate) platform: Option<&'a [u8]>,
 }
 

@@ -8,6 +8,7 @@
 //!
 //! Arguments: `fd=N`, the pipe.
 
+mod arch;
 mod qemu;
 mod trace;
 #[path = "../../tlb/src/wire.rs"]

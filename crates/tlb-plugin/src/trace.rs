@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::arch;
 use crate::qemu::Shape;
 use crate::wire::{ANONYMOUS, Kind, MAX_PAYLOAD, PAGE_SHIFT, header};
 
@@ -149,8 +150,8 @@ impl Recorder {
             shared: Mutex::new(shared),
             threads: (0..THREADS).map(|_| AtomicPtr::default()).collect(),
             stale: AtomicBool::new(true),
-            repeats: target == "x86_64",
-            mapping_calls: mapping_calls(target),
+            repeats: arch::repeats(target),
+            mapping_calls: arch::mapping_calls(target),
         })
     }
 
@@ -346,17 +347,6 @@ impl Shared {
             // It is not dropped, because that would close a descriptor that may be the guest's.
             std::mem::forget(self.pipe.take());
         }
-    }
-}
-
-/// The numbers of mmap, munmap, mremap and shmat (arch/*/include/uapi/asm/unistd*.h). A guest of
-/// another architecture is assumed to have mapped its files before it runs code from them.
-fn mapping_calls(target: &str) -> [i64; 4] {
-    match target {
-        "x86_64" => [9, 11, 25, 30],
-        "i386" => [90, 91, 163, 192],
-        // The generic table: arm64, riscv, loongarch.
-        _ => [222, 215, 216, 196],
     }
 }
 

@@ -9,6 +9,7 @@
 //! their misses are a lower bound.
 
 use hugetext_leaf::{Geometry, Leaf};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::array::Shape;
@@ -35,7 +36,7 @@ pub struct Core {
 }
 
 /// The source of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Source {
     /// The content of the source.
     pub what: &'static str,

@@ -7,6 +7,7 @@
 //! offset. A layout gives the address and leaf at which the page is mapped. A core gives the arrays
 //! that hold its translation.
 
+mod arch;
 mod array;
 mod cores;
 mod emulator;

@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::fs::MemfdFlags;
 
+use crate::arch;
 use crate::emulator::EmulatorError;
 
 /// The tool: a static program that contains all of Valgrind except its launcher.
@@ -29,19 +30,10 @@ pub(crate) struct Valgrind {
     pub(crate) version: String,
 }
 
-/// Valgrind's name for this machine's architecture.
-fn architecture() -> Option<&'static str> {
-    match std::env::consts::ARCH {
-        "x86_64" => Some("amd64"),
-        "aarch64" => Some("arm64"),
-        _ => None,
-    }
-}
-
 impl Valgrind {
     /// Valgrind for programs of `wanted`, an architecture as QEMU names it, with the tool compiled.
     pub(crate) fn find(wanted: &str) -> Result<Valgrind, EmulatorError> {
-        let architecture = architecture()
+        let architecture = arch::for_valgrind(std::env::consts::ARCH)
             .filter(|_| wanted == std::env::consts::ARCH)
             .ok_or_else(|| EmulatorError::NativeOnly(wanted.to_owned()))?;
         let launcher = which::which("valgrind").map_err(|_| EmulatorError::NoValgrind)?;

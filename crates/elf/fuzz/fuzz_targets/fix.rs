@@ -7,7 +7,9 @@
 mod apply;
 
 use apply::apply;
-use hugetext_elf::{Dependencies, Image, Options, Strategy, plan, rewrite, verify};
+use hugetext_elf::{
+    Dependencies, Image, Options, Plan, Strategy, plan, rewrite, self_warming, verify,
+};
 use hugetext_leaf::Leaf;
 use libfuzzer_sys::fuzz_target;
 
@@ -32,15 +34,9 @@ fuzz_target!(|data: &[u8]| {
             continue;
         };
         let _ = plan.reached(&image, options.page);
-        let Ok(operations) = rewrite(file, &image, &plan) else {
-            continue;
-        };
-        if plan.file_len > MAX_OUTPUT {
-            continue;
-        }
-        let new = apply(file, &operations);
-        if let Err(difference) = verify(file, &new) {
-            panic!("{strategy:?}: {difference}\n{image:#?}\n{plan:#?}");
+        check(file, &image, &plan);
+        if let Ok(warming) = self_warming(file, &image, plan, options.page) {
+            check(file, &image, &warming);
         }
     }
     // Two unrelated files reach the paths on which verification fails.
@@ -55,5 +51,19 @@ fn leaf(choice: u8) -> Leaf {
         0 => Leaf::K64,
         1 => Leaf::M2,
         _ => Leaf::from_bytes(8192).unwrap_or(Leaf::K16),
+    }
+}
+
+/// Carries a plan out, and verifies the result.
+fn check(file: &[u8], image: &Image, plan: &Plan) {
+    let Ok(operations) = rewrite(file, image, plan) else {
+        return;
+    };
+    if plan.file_len > MAX_OUTPUT {
+        return;
+    }
+    let new = apply(file, &operations);
+    if let Err(difference) = verify(file, &new) {
+        panic!("{difference}\n{image:#?}\n{plan:#?}");
     }
 }

@@ -1,11 +1,15 @@
 //! Compares ranges of two files without holding them in memory.
 
 use hugetext_leaf::Span;
+use object::LittleEndian as LE;
+use object::elf::Sym64;
+use object::pod::{bytes_of, slice_from_bytes};
 
 use crate::error::ImageError;
 use crate::headers::Table;
 use crate::image::Image;
 use crate::source::ReadAt;
+use crate::symbols::SYMBOL;
 use crate::verify::{Difference, Stretch};
 
 /// Number of bytes compared at a time.
@@ -52,7 +56,10 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
                 ("the ELF header", Span::new(0, FILE_HEADER), 0),
                 (
                     "the program header table",
-                    span(&old_image.program_table),
+                    Span::new(
+                        old_image.program_table.offset,
+                        taken_by_headers(old_image, new_image).end,
+                    ),
                     new_image.program_table.offset,
                 ),
                 (
@@ -168,6 +175,51 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         Ok(true)
     }
 
+    /// Checks that the range `file` of the old file is zero.
+    pub(super) fn was_zero(&mut self, what: &'static str, file: Span) -> Result<(), Difference> {
+        for (at, len) in chunks(file.len()) {
+            let buffer = self.old_buffer.get_mut(..len).ok_or(beyond())?;
+            self.old.read_exact_at(file.start + at, buffer)?;
+            if let Some(first) = buffer.iter().position(|byte| *byte != 0) {
+                let offset = file.start + at + first as u64;
+                return Err(Difference::Bytes { what, offset });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the symbols in the range `old` of the old file are those from `new` on in the new
+    /// one. Their sections may differ as `same_section` permits: it takes the address of a symbol,
+    /// and its section in either file.
+    pub(super) fn same_symbols(
+        &mut self,
+        old: Span,
+        new: u64,
+        same_section: impl Fn(u64, u16, u16) -> bool,
+    ) -> Result<(), Difference> {
+        const SIZE: usize = SYMBOL as usize;
+        const WHAT: &str = "a symbol table";
+        let whole = old.len() / SYMBOL * SYMBOL;
+        let step = CHUNK / SIZE * SIZE;
+        for at in (0..whole).step_by(step) {
+            let from = new.checked_add(at).ok_or(beyond())?;
+            let len = usize::try_from(whole - at).map_or(step, |left| left.min(step));
+            let (a, b) = self.read_both(old.start + at, from, len)?;
+            if a == b {
+                continue;
+            }
+            let mut pairs = (0u64..).zip(a.chunks_exact(SIZE).zip(b.chunks_exact(SIZE)));
+            let differs =
+                pairs.find(|(_, (a, b))| a != b && !same_but_section(a, b, &same_section));
+            if let Some((index, _)) = differs {
+                let offset = old.start + at + index * SYMBOL;
+                return Err(Difference::Bytes { what: WHAT, offset });
+            }
+        }
+        let rest = new.checked_add(whole).ok_or(beyond())?;
+        self.same(WHAT, Span::new(old.start + whole, old.end), rest)
+    }
+
     /// Reads `len` bytes, at most a chunk, of either file.
     fn read_both(&mut self, old: u64, new: u64, len: usize) -> Result<(&[u8], &[u8]), Difference> {
         let a = self.old_buffer.get_mut(..len).ok_or(beyond())?;
@@ -176,6 +228,25 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         self.new.read_exact_at(new, b)?;
         Ok((a, b))
     }
+}
+
+/// The bytes behind the program header table of the old file that became a part of it.
+pub(super) fn taken_by_headers(old: &Image, new: &Image) -> Span {
+    let table = &old.program_table;
+    let end = table.offset.saturating_add(new.program_table.len());
+    Span::new(table.end(), end.max(table.end()))
+}
+
+/// Whether two symbols differ in nothing but their section, in a permitted way.
+fn same_but_section(old: &[u8], new: &[u8], permits: impl Fn(u64, u16, u16) -> bool) -> bool {
+    let symbol = |bytes| slice_from_bytes::<Sym64<LE>>(bytes, 1).ok();
+    let (Some(([old], _)), Some(([new], _))) = (symbol(old), symbol(new)) else {
+        return false;
+    };
+    let [from, to] = [old, new].map(|symbol| symbol.st_shndx.get(LE).0);
+    let mut as_before = *new;
+    as_before.st_shndx = old.st_shndx;
+    bytes_of(&as_before) == bytes_of(old) && permits(old.st_value.get(LE), from, to)
 }
 
 /// Cuts `len` bytes into chunks: the start and length of each.

@@ -5,14 +5,15 @@ use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
 use object::pod::from_bytes;
 
-use super::bytes::Comparer;
+use super::bytes::{Comparer, taken_by_headers};
 use super::{Difference, SMALLEST_PAGE};
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
+use crate::room::{is_repeated, needs_pt_phdr};
 use crate::source::{ReadAt, read_range};
 
-/// Every field of the ELF header except e_phoff, e_shoff and e_phnum.
+/// Every field of the ELF header except the offsets and lengths of the tables.
 pub(super) fn file_header<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<(), Difference>
 where
     O: ReadAt + ?Sized,
@@ -39,7 +40,8 @@ where
         ("e_ehsize", old.e_ehsize == new.e_ehsize),
         ("e_phentsize", old.e_phentsize == new.e_phentsize),
         ("e_shentsize", old.e_shentsize == new.e_shentsize),
-        ("e_shnum", old.e_shnum == new.e_shnum),
+        // A cut of text adds sections. Which ones it may add is checked with the sections.
+        ("e_shnum", old.e_shnum.get(LE) <= new.e_shnum.get(LE)),
         ("e_shstrndx", old.e_shstrndx == new.e_shstrndx),
     ];
     match fields.iter().find(|(_, same)| !same) {
@@ -75,7 +77,10 @@ where
             .copied()
             .collect()
     };
-    let (old, new) = (others(comparer.old_image), others(comparer.new_image));
+    let taken = taken_by_headers(comparer.old_image, comparer.new_image);
+    comparer.was_zero("room behind the program headers", taken)?;
+    let new = others(comparer.new_image);
+    let old = without_left_out(comparer.old_image, others(comparer.old_image), &new);
     if old.len() != new.len() {
         let index = old.len().min(new.len());
         return Err(Difference::ProgramHeader {
@@ -89,6 +94,10 @@ where
             same_pt_phdr(comparer, old, new).map_err(differs)?;
             continue;
         }
+        let span = Span::new(old.offset, old.offset.saturating_add(old.filesz));
+        if span.overlaps(&taken) {
+            return Err(differs("its bytes, which the program headers take"));
+        }
         let place = ProgramHeader {
             offset: old.offset,
             ..*new
@@ -96,10 +105,32 @@ where
         if place != *old {
             return Err(differs("a field other than its offset"));
         }
-        let span = Span::new(old.offset, old.offset.saturating_add(old.filesz));
         comparer.same("the content of a program header", span, new.offset)?;
     }
     Ok(())
+}
+
+/// The headers of the old file without those that the new one leaves out, as far as others tell the
+/// same: a PT_NOTE that PT_GNU_PROPERTY repeats, and PT_PHDR of an image that is placed without it.
+fn without_left_out(
+    image: &Image,
+    mut old: Vec<ProgramHeader>,
+    new: &[ProgramHeader],
+) -> Vec<ProgramHeader> {
+    let count = |p_type: u32, headers: &[ProgramHeader]| {
+        headers
+            .iter()
+            .filter(|header| header.p_type == p_type)
+            .count()
+    };
+    if count(elf::PT_NOTE.0, new) < count(elf::PT_NOTE.0, &old) {
+        let repeated = old.iter().position(|header| is_repeated(header, &old));
+        repeated.map(|index| old.remove(index));
+    }
+    if count(elf::PT_PHDR.0, new) == 0 && !needs_pt_phdr(image.kind) {
+        old.retain(|header| header.p_type != elf::PT_PHDR.0);
+    }
+    old
 }
 
 /// PT_PHDR names the program header table (gABI). If the old one did, the new one must.
@@ -117,6 +148,7 @@ where
             && header.filesz == image.program_table.len()
             && header.memsz == header.filesz
     };
+    // The table may have grown.
     let same = old.flags == new.flags
         && (old.vaddr, old.paddr) == (new.vaddr, new.paddr)
         && (old.p_type, old.align) == (new.p_type, new.align)
@@ -140,20 +172,26 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
             .copied()
             .collect()
     };
-    let old_headers = loads(old);
-    for (segment, header) in new.segments.iter().zip(loads(new)) {
+    let (old_headers, new_headers) = (loads(old), loads(new));
+    for (index, (segment, header)) in new.segments.iter().zip(&new_headers).enumerate() {
         let differs = |what| Difference::Load {
             vaddr: segment.vaddr,
             what,
         };
-        let Some(index) = old.segments.iter().position(|s| s.vaddr == segment.vaddr) else {
+        let same = old.segments.iter().position(|s| s.vaddr == segment.vaddr);
+        let before = match same {
+            Some(same) => old.segments.get(same).zip(old_headers.get(same)),
+            // The second part of a PT_LOAD that was cut is compared with the first part.
+            None => index
+                .checked_sub(1)
+                .and_then(|first| new.segments.get(first).zip(new_headers.get(first)))
+                .filter(|(first, _)| is_cut(first, segment)),
+        };
+        let Some((before, before_header)) = before else {
             return Err(differs("does not begin where an old one did"));
         };
-        let (Some(before), Some(before_header)) = (old.segments.get(index), old_headers.get(index))
-        else {
-            return Err(differs("does not begin where an old one did"));
-        };
-        if header.paddr != before_header.paddr {
+        let inside = segment.vaddr - before.vaddr;
+        if header.paddr != before_header.paddr.wrapping_add(inside) {
             return Err(differs("has another physical address"));
         }
         let unknown = elf::PF_R.0 | elf::PF_W.0 | elf::PF_X.0;
@@ -179,6 +217,17 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
         }
     }
     pages_apart(old, new)
+}
+
+/// Whether `second` continues `first` at a page of each, in memory and in the file.
+fn is_cut(first: &Segment, second: &Segment) -> bool {
+    let align = Leaf::from_bytes(second.align.max(1)).unwrap_or(SMALLEST_PAGE);
+    let at = second.vaddr;
+    first.memory().end == at
+        && first.file_backed().end == at
+        && first.file().end == second.offset
+        && first.perms == second.perms
+        && align.max(SMALLEST_PAGE).is_aligned(at)
 }
 
 /// Adjacent segments that shared no page must still share none, so that neither mapping covers the

@@ -32,6 +32,8 @@ pub(crate) struct Program {
     pub(crate) comment: u64,
     /// Whether the file has a section header table.
     pub(crate) sections: bool,
+    /// Number of unused program headers.
+    pub(crate) spare: u16,
     /// Whether bytes that no header names are set; otherwise they are zeros, as linkers leave them.
     pub(crate) payload: bool,
 }
@@ -61,12 +63,14 @@ pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
     });
     let base = prop_oneof![Just(None), Just(Some(0x40_0000)), Just(Some(0x1_1000))];
     let loads = proptest::collection::vec(load, 1..6);
-    (base, loads, 0u64..9000, any::<bool>()).prop_map(|(base, loads, comment, sections)| Program {
+    let rest = (0u64..9000, any::<bool>(), 0u16..3);
+    (base, loads, rest).prop_map(|(base, loads, (comment, sections, spare))| Program {
         base,
         loads,
         // Without a header that names it, it would count as data after the image.
         comment: if sections { comment } else { 0 },
         sections,
+        spare,
         payload: false,
     })
 }
@@ -82,15 +86,25 @@ impl Program {
             .max()
             .unwrap_or(0);
         let mut file: Vec<u8> = (0..end + self.comment).map(pattern).collect();
-        let tables = 64 + 56 * headers.len() as u64;
+        let tables = self.tables();
         let behind = |header: &Placed| header.offset + header.filesz;
         for pair in headers.windows(2).filter(|_| !self.payload) {
             let gap = behind(&pair[0]) as usize..pair[1].offset as usize;
             file[gap].fill(0);
         }
         file.resize(file.len().max(tables as usize), 0);
+        let symbols_at = file.len().next_multiple_of(8);
+        if self.sections {
+            file.resize(symbols_at, 0);
+            put_symbols(&mut file, &headers);
+        }
+        let symbols = [
+            0,
+            symbols_at as u64,
+            (file.len() - symbols_at.min(file.len())) as u64,
+        ];
         let section_table = file.len().next_multiple_of(8) as u64;
-        let section_count = headers.len() as u16 + 2;
+        let section_count = headers.len() as u16 + 3;
         let (shoff, shnum) = if self.sections {
             (section_table, section_count)
         } else {
@@ -104,7 +118,8 @@ impl Program {
             &[headers.first().map_or(0, |h| h.vaddr), 64, shoff],
         );
         put32(&mut start, &[0]);
-        put16(&mut start, &[64, 56, headers.len() as u16, 64, shnum, 0]);
+        let count = headers.len() as u16 + self.spare;
+        put16(&mut start, &[64, 56, count, 64, shnum, 0]);
         for header in &headers {
             put32(&mut start, &[1, header.flags]);
             let memsz = header.filesz + header.bss;
@@ -114,6 +129,7 @@ impl Program {
                 &[header.offset, at, at, header.filesz, memsz, align],
             );
         }
+        start.resize(tables as usize, 0);
         file[..start.len()].copy_from_slice(&start);
         if self.sections {
             file.resize(section_table as usize, 0);
@@ -128,8 +144,14 @@ impl Program {
             }
             // SHT_NOTE, which no reader finds by an offset of its own.
             put_section(&mut file, 7, 0, [0, end, self.comment]);
+            put_section(&mut file, 2, 0, symbols);
         }
         file
+    }
+
+    /// Bytes of the ELF header and the program headers.
+    fn tables(&self) -> u64 {
+        64 + 56 * (self.loads.len() as u64 + u64::from(self.spare))
     }
 
     fn place(&self) -> Vec<Placed> {
@@ -149,11 +171,7 @@ impl Program {
                     (page + offset % align, offset)
                 }
             };
-            let first = if placed.is_empty() {
-                64 + 56 * self.loads.len() as u64
-            } else {
-                0
-            };
+            let first = if placed.is_empty() { self.tables() } else { 0 };
             placed.push(Placed {
                 vaddr,
                 offset,
@@ -198,4 +216,17 @@ fn put_section(file: &mut Vec<u8>, sh_type: u32, flags: u64, place: [u64; 3]) {
     put64(file, &place);
     put32(file, &[0, 0]);
     put64(file, &[1, 0]);
+}
+
+/// Symbols at the beginning, in the middle and at the end of each segment.
+fn put_symbols(file: &mut Vec<u8>, headers: &[Placed]) {
+    put64(file, &[0; 3]);
+    for (section, header) in (1u16..).zip(headers) {
+        for inside in [0, header.filesz / 2, header.filesz - 1] {
+            put32(file, &[0]);
+            file.extend([2, 0]);
+            put16(file, &[section]);
+            put64(file, &[header.vaddr + inside, 1]);
+        }
+    }
 }

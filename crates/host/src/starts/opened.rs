@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use procfs::process::Process;
 
-use crate::filesystem::io_error;
+use crate::files::io_error;
 
 /// Which processes open which files to execute them.
 #[derive(Debug)]

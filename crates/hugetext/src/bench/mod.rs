@@ -1,30 +1,27 @@
 //! `hugetext bench`: measures on this machine what huge pages for text are worth.
 
-mod all;
-mod calls;
-mod comparison;
-mod disk;
-mod exec;
-mod interrupt;
-mod mprotect;
-mod rmap;
-mod rounds;
+mod arguments;
+mod observer;
 mod show;
-mod stats;
-mod text_cache;
-mod tlb;
+mod show_tlb;
 
 use clap::{Args, Subcommand};
+use hugetext_bench::tlb::{TlbReport, bench_tlb};
+use hugetext_bench::{
+    BenchError, BenchStop, CallKind, Interrupt, bench_all, bench_calls, bench_exec, bench_live,
+    bench_mprotect, bench_rmap,
+};
 use hugetext_host::Machine;
-use serde::{Deserialize, Serialize};
 
-use crate::Verdict;
+use crate::documents::bench::{BenchReport, TlbDocument};
 use crate::failure::Failure;
 use crate::output::{Output, command_line};
-use calls::Kind;
-pub(crate) use comparison::{Comparison, Measure, Side, Unit};
-use interrupt::Interrupt;
-pub(crate) use show::{amount, ratio};
+use crate::verdict::Verdict;
+use arguments::{
+    AllArguments, CallArguments, ExecArguments, LiveArguments, MprotectArguments, RmapArguments,
+    TlbArguments,
+};
+use observer::BenchProgress;
 
 /// Measure what program text on huge pages is worth
 #[derive(Debug, Args)]
@@ -35,73 +32,55 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Benchmark {
-    Exec(exec::Arguments),
+    Exec(ExecArguments),
     /// Time first calls into each page of a big file, which pay for page faults
-    Cold(calls::Arguments),
+    Cold(CallArguments),
     /// Time random calls into a big file, which pay for page walks and TLB misses
-    Random(calls::Arguments),
-    Mprotect(mprotect::Arguments),
-    Rmap(rmap::Arguments),
-    Tlb(tlb::Arguments),
-    All(all::Arguments),
+    Random(CallArguments),
+    Live(LiveArguments),
+    Mprotect(MprotectArguments),
+    Rmap(RmapArguments),
+    Tlb(TlbArguments),
+    All(AllArguments),
 }
 
-/// The result of benchmarks that compare sides.
-#[derive(Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    /// The machine, in one line.
-    summary: String,
-    /// The command line that was run.
-    invocation: String,
-    benchmarks: Vec<Comparison>,
-}
-
-/// A result that was read from `--json` output.
-#[derive(Debug, Deserialize)]
-pub(crate) struct BenchmarkFile {
-    /// The machine it was measured on, in one line.
-    pub(crate) summary: String,
-    /// The command line that was run.
-    pub(crate) invocation: String,
-    pub(crate) benchmarks: Vec<Comparison>,
-}
-
-/// Why no result exists.
-#[derive(Debug)]
-enum Stop {
-    /// The machine does not allow the comparison: the answer is no.
-    No(Failure),
-    /// An error.
-    Error(Failure),
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Stop {
-        Stop::Error(failure)
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Failure {
+        let failure = Failure::from(error.problem);
+        match error.advice {
+            Some(advice) => failure.remedy(advice),
+            None => failure,
+        }
     }
 }
 
 /// Runs `hugetext bench`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let observer = &BenchProgress::new(output);
     if let Benchmark::Tlb(arguments) = &arguments.benchmark {
         // This one compares layouts, not sides, so its report is separate.
-        return tlb::run(arguments, output);
+        let report = bench_tlb(&arguments.settings(), observer)?;
+        return print_tlb(report, output);
     }
-    let stop = Interrupt::watch()?;
+    let stop = &Interrupt::watch()?;
     let outcome = match &arguments.benchmark {
-        Benchmark::Exec(arguments) => exec::run(arguments, &stop, output),
-        Benchmark::Cold(arguments) => calls::run(arguments, &[Kind::Cold], &stop, output),
-        Benchmark::Random(arguments) => calls::run(arguments, &[Kind::Random], &stop, output),
-        Benchmark::Mprotect(arguments) => mprotect::run(arguments, &stop, output),
-        Benchmark::Rmap(arguments) => rmap::run(arguments, &stop, output),
-        Benchmark::All(arguments) => all::run(arguments, &stop, output),
+        Benchmark::Exec(arguments) => bench_exec(&arguments.settings(), stop, observer),
+        Benchmark::Cold(arguments) => {
+            bench_calls(&arguments.settings(), &[CallKind::Cold], stop, observer)
+        }
+        Benchmark::Random(arguments) => {
+            bench_calls(&arguments.settings(), &[CallKind::Random], stop, observer)
+        }
+        Benchmark::Live(arguments) => bench_live(&arguments.settings(), stop, observer),
+        Benchmark::Mprotect(arguments) => bench_mprotect(&arguments.settings(), stop, observer),
+        Benchmark::Rmap(arguments) => bench_rmap(&arguments.settings(), stop, observer),
+        Benchmark::All(arguments) => bench_all(arguments.quick, stop, observer),
         Benchmark::Tlb(_) => Ok(Vec::new()),
     };
     match outcome {
         Ok(benchmarks) => {
             let machine = Machine::this();
-            let report = Report {
+            let report = BenchReport {
                 summary: machine.to_string(),
                 invocation: command_line(),
                 machine,
@@ -110,16 +89,28 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             output.result("bench", &report, show::report)?;
             Ok(Verdict::Done)
         }
-        Err(Stop::No(failure)) => {
-            output.error(&failure);
+        Err(BenchStop::No(error)) => {
+            output.error(&error.into());
             Ok(Verdict::No)
         }
-        Err(Stop::Error(failure)) => match stop.status() {
+        Err(BenchStop::Error(error)) => match stop.status() {
             Some(status) => {
-                output.error(&failure);
+                output.error(&error.into());
                 Ok(Verdict::Status(status))
             }
-            None => Err(failure),
+            None => Err(error.into()),
         },
     }
+}
+
+fn print_tlb(report: TlbReport, output: &Output) -> Result<Verdict, Failure> {
+    let document = TlbDocument {
+        summary: Machine::this().to_string(),
+        invocation: command_line(),
+        benchmarks: vec![report.comparison()],
+        report,
+    };
+    let shows = |document: &TlbDocument| show_tlb::text(&document.report, output.verbose());
+    output.result("bench tlb", &document, shows)?;
+    Ok(Verdict::Done)
 }

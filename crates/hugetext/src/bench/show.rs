@@ -2,16 +2,17 @@
 
 use std::fmt::Write;
 
-use super::Report;
-use super::comparison::{Comparison, Measure, Unit, Value};
-use super::stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};
-use crate::table::{bytes, figures};
+use hugetext_bench::{CONFIDENCE, Comparison, Estimate, Interval, LEAST_ROUNDS, Measure};
+
+use crate::amount::{amount, ratio};
+use crate::documents::bench::BenchReport;
+use crate::table::figures;
 
 /// Columns of a plot between its smallest and largest value.
 const WIDTH: usize = 50;
 
 /// The text of a whole report.
-pub(super) fn report(report: &Report) -> String {
+pub(super) fn report(report: &BenchReport) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", report.machine);
     for comparison in &report.benchmarks {
@@ -88,35 +89,10 @@ const RATIO: &str =
 /// The explanation of a ratio, if the table has one.
 fn legend(comparison: &Comparison) -> String {
     let values = comparison.measures.iter().flat_map(|m| &m.values);
-    match values.clone().any(|value| value.ratio.is_some()) {
-        true => RATIO.to_owned(),
-        false => String::new(),
-    }
-}
-
-/// `0.886 (0.880 to 0.893)`; without the interval if it is absent or has no width.
-pub(crate) fn ratio(value: &Value) -> String {
-    let Some(Estimate { median, interval }) = value.ratio else {
-        return "-".to_owned();
-    };
-    match interval {
-        Some(Interval { low, high }) if low < high => {
-            format!("{median:.3} ({low:.3} to {high:.3})")
-        }
-        _ => format!("{median:.3}"),
-    }
-}
-
-/// A value with its unit.
-pub(crate) fn amount(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Seconds if value >= 1.0 => format!("{value:.2} s"),
-        Unit::Seconds => format!("{:.2} ms", value * 1e3),
-        Unit::Count => format!("{value:.0}"),
-        Unit::PerSecond => format!("{value:.0}/s"),
-        Unit::Factor => format!("{value:.2}"),
-        Unit::PerThousand => format!("{value:.3}"),
-        Unit::Bytes => bytes(value as u64),
+    if values.clone().any(|value| value.ratio.is_some()) {
+        RATIO.to_owned()
+    } else {
+        String::new()
     }
 }
 
@@ -125,9 +101,12 @@ fn plot(comparison: &Comparison, measure: &Measure) -> String {
     let rounds = || measure.values.iter().flat_map(|value| &value.rounds);
     let low = rounds().copied().fold(f64::INFINITY, f64::min);
     let high = rounds().copied().fold(f64::NEG_INFINITY, f64::max);
-    let place = |value: f64| match high > low {
-        true => ((value - low) / (high - low) * (WIDTH - 1) as f64).round() as usize,
-        false => 0,
+    let place = |value: f64| {
+        if high > low {
+            ((value - low) / (high - low) * (WIDTH - 1) as f64).round() as usize
+        } else {
+            0
+        }
     };
     let names = comparison.sides.iter().map(|side| side.name.as_str());
     let margin = names
@@ -160,9 +139,10 @@ fn plot(comparison: &Comparison, measure: &Measure) -> String {
     let (low, high) = (amount(low, measure.unit), amount(high, measure.unit));
     let gap = WIDTH.saturating_sub(low.chars().count() + high.chars().count());
     let _ = writeln!(text, "  {:margin$}  {low}{:gap$}{high}", "", "");
-    let spread = match measure.values.iter().any(|v| v.estimate.interval.is_some()) {
-        true => format!("├─┤ its {CONFIDENCE} % interval"),
-        false => format!("without an interval, which needs {LEAST_ROUNDS} rounds"),
+    let spread = if measure.values.iter().any(|v| v.estimate.interval.is_some()) {
+        format!("├─┤ its {CONFIDENCE} % interval")
+    } else {
+        format!("without an interval, which needs {LEAST_ROUNDS} rounds")
     };
     let _ = writeln!(text, "  {}: · a round, ● median, {spread}", measure.name);
     text
@@ -171,7 +151,7 @@ fn plot(comparison: &Comparison, measure: &Measure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::comparison::Side;
+    use hugetext_bench::{Side, Unit};
 
     #[test]
     fn a_comparison_as_text() {

@@ -1,42 +1,22 @@
 //! `hugetext check --same`: whether two files are the same program.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use hugetext_elf::{Difference, PermissionChange, verify_unshared};
-use hugetext_host::SharedExtents;
-use hugetext_leaf::Span;
-use serde::Serialize;
+use hugetext_elf::Difference;
+use hugetext_engine::{Program, compare_files};
 
-use crate::Verdict;
+use crate::documents::check::SameReport;
 use crate::failure::Failure;
-use crate::fix::known_by;
 use crate::output::Output;
-use crate::path::{lossy, shown};
-use crate::program::Program;
+use crate::path::shown;
 use crate::table::bytes;
-
-/// The result of a comparison.
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(serialize_with = "lossy::path")]
-    old: PathBuf,
-    #[serde(serialize_with = "lossy::path")]
-    new: PathBuf,
-    same: bool,
-    /// The first difference.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    difference: Option<String>,
-    /// Read-only addresses that become executable.
-    permissions: Vec<PermissionChange>,
-    /// Addresses that only the new file maps; they hold zeros.
-    added: Vec<Span>,
-}
+use crate::verdict::Verdict;
 
 /// Compares two files from the view of loaders, linkers and debuggers.
 pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Failure> {
     let (before, after) = (Program::open(old)?, Program::open(new)?);
-    let mut report = Report {
+    let mut report = SameReport {
         old: old.to_owned(),
         new: new.to_owned(),
         same: false,
@@ -44,9 +24,8 @@ pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Fa
         permissions: Vec::new(),
         added: Vec::new(),
     };
-    let extents =
-        SharedExtents::of(&before.file, &after.file).map_err(|error| Failure::io(new, &error))?;
-    match verify_unshared(&before.file, &after.file, known_by(&extents)) {
+    let compared = compare_files(&before.file, &after.file);
+    match compared.map_err(|error| Failure::io(new, &error))? {
         Ok(verified) => {
             report.same = true;
             report.permissions = verified.permissions;
@@ -57,15 +36,11 @@ pub(super) fn run(old: &Path, new: &Path, output: &Output) -> Result<Verdict, Fa
         Err(Difference::New(error)) => return Err(Failure::image(new, &error)),
         Err(difference) => report.difference = Some(difference.to_string()),
     }
-    output.result("check", &report, text)?;
-    Ok(if report.same {
-        Verdict::Done
-    } else {
-        Verdict::No
-    })
+    output.result("check --same", &report, text)?;
+    Ok(Verdict::no_if(!report.same))
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &SameReport) -> String {
     let new = shown(&report.new);
     if let Some(difference) = &report.difference {
         return format!("{new}: not the same program: {difference}");

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use hugetext_elf::Strategy;
-use hugetext_leaf::ObjectKind;
+use hugetext_engine::{Assessment, SelfWarming, WindowCounts};
+use hugetext_leaf::{Asker, ObjectKind};
 
-use super::Report;
-use super::assess::{Assessment, CacheCount};
+use crate::documents::check::CheckReport;
 use crate::path::shown;
 use crate::table::{bytes, count, figures, percent};
 
@@ -15,7 +15,7 @@ use crate::table::{bytes, count, figures, percent};
 const WORST: usize = 15;
 
 /// One file after the other, or the summary of a scan; with `verbose`, both.
-pub(super) fn files(report: &Report, scan: bool, verbose: bool) -> String {
+pub(super) fn files(report: &CheckReport, scan: bool, verbose: bool) -> String {
     let mut text = String::new();
     if !scan || verbose {
         for file in &report.files {
@@ -45,10 +45,10 @@ fn one(file: &Assessment, verbose: bool) -> String {
         return text;
     }
     let (now, after) = (
-        percent(file.reached(), file.text),
-        percent(file.after_fix(), file.text),
+        percent(file.reached, file.text),
+        percent(file.after_fix, file.text),
     );
-    let merged = percent(file.after_merge(), file.text);
+    let merged = percent(file.after_merge, file.text);
     let (size, leaf) = (bytes(file.text), file.leaf);
     line(format_args!(
         "  text {size}: {leaf} leaves reach {now} now, {after} after fix, {merged} merged"
@@ -57,6 +57,7 @@ fn one(file: &Assessment, verbose: bool) -> String {
         line(format_args!("  {cause}"));
     }
     text.push_str(&remedy(file));
+    text.push_str(&cold_start(file, verbose));
     if verbose {
         text.push_str(&refusals(file));
     }
@@ -72,8 +73,8 @@ fn remedy(file: &Assessment) -> String {
     let weakest = file
         .possible
         .iter()
-        .find(|p| p.reached > 0 && p.reached == file.after_fix());
-    let Some(fix) = weakest.filter(|_| file.after_fix() > file.reached()) else {
+        .find(|p| p.reached > 0 && p.reached == file.after_fix);
+    let Some(fix) = weakest.filter(|_| file.after_fix > file.reached) else {
         return String::new();
     };
     let cost = match fix.aslr_bits {
@@ -84,13 +85,46 @@ fn remedy(file: &Assessment) -> String {
         Strategy::Align => " (a header edit)",
         Strategy::Shift | Strategy::Merge => "",
     };
-    let mut text = format!("  fix: {}{how}{cost}\n", strategy_name(fix.strategy));
+    let mut text = format!("  fix: {}{how}{cost}\n", fix.strategy);
     if let Some(linker) = &file.linker {
         let at_link_time = match linker.options(file.leaf) {
             Some(options) => format!("; with {options} at link time, no fix is needed"),
             None => String::new(),
         };
         let _ = writeln!(text, "  linked by {linker}{at_link_time}");
+    }
+    text
+}
+
+/// The windows that glibc's tunable makes huge on a cold start, and what would change that; with
+/// `verbose`, for every asker.
+fn cold_start(file: &Assessment, verbose: bool) -> String {
+    let mut text = String::new();
+    for found in &file.self_warming {
+        let SelfWarming { asker, now, .. } = found;
+        let main = *asker == Asker::GlibcTunable;
+        if now.windows == 0 || !(main || verbose) {
+            continue;
+        }
+        let windows = count(now.windows, "window");
+        let _ = write!(
+            text,
+            "  warms itself: {} of {windows} with {asker}",
+            now.huge
+        );
+        if now.spoiled > 0 {
+            let _ = write!(text, ", {} spoiled by reads of headers", now.spoiled);
+        }
+        match (&found.after_fix, &found.refusal) {
+            (Some(after), _) if after.huge > now.huge => {
+                let _ = write!(text, "; {} after fix --self-warming", after.huge);
+            }
+            (_, Some(refusal)) if verbose && main => {
+                let _ = write!(text, "; no fix: {refusal}");
+            }
+            _ => {}
+        }
+        text.push('\n');
     }
     text
 }
@@ -102,7 +136,7 @@ fn refusals(file: &Assessment) -> String {
         let Some(refusal) = &possible.refusal else {
             continue;
         };
-        let name = strategy_name(possible.strategy);
+        let name = possible.strategy.name();
         match found.last_mut() {
             Some((last, names)) if last == refusal => names.push(name),
             _ => found.push((refusal, vec![name])),
@@ -113,7 +147,7 @@ fn refusals(file: &Assessment) -> String {
 }
 
 /// The state of the windows. `warm` is named only where large folios are available.
-fn page_cache(cache: &CacheCount, can_be_warm: bool) -> String {
+fn page_cache(cache: &WindowCounts, can_be_warm: bool) -> String {
     let what = match (cache.huge, cache.small) {
         (0, 0) => "not in memory".to_owned(),
         (huge, 0) if huge == cache.total() => "warm".to_owned(),
@@ -154,7 +188,7 @@ fn segments(file: &Assessment, verbose: bool) -> String {
     text
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &CheckReport) -> String {
     let sum = &report.summary;
     let mut text = String::new();
     let _ = writeln!(
@@ -177,18 +211,18 @@ fn summary(report: &Report) -> String {
     let mut worst: Vec<&Assessment> = report
         .files
         .iter()
-        .filter(|file| file.after_fix() > file.reached())
+        .filter(|file| file.after_fix > file.reached)
         .collect();
-    worst.sort_by_key(|file| Reverse(file.after_fix() - file.reached()));
+    worst.sort_by_key(|file| Reverse(file.after_fix - file.reached));
     if worst.is_empty() {
         return text;
     }
     let rows = worst.iter().take(WORST).map(|file| {
         vec![
-            bytes(file.after_fix() - file.reached()),
+            bytes(file.after_fix - file.reached),
             bytes(file.text),
-            percent(file.reached(), file.text),
-            percent(file.after_fix(), file.text),
+            percent(file.reached, file.text),
+            percent(file.after_fix, file.text),
             shown(&file.path),
         ]
     });
@@ -210,13 +244,5 @@ fn kind_name(kind: ObjectKind) -> &'static str {
         ObjectKind::Pie => "position-independent executable",
         ObjectKind::StaticPie => "static position-independent executable",
         ObjectKind::SharedObject => "shared object",
-    }
-}
-
-fn strategy_name(strategy: Strategy) -> &'static str {
-    match strategy {
-        Strategy::Align => "align",
-        Strategy::Shift => "shift",
-        Strategy::Merge => "merge",
     }
 }

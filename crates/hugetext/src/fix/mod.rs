@@ -1,29 +1,22 @@
 //! `hugetext fix`: rewrites a file's layout for huge leaves, and verifies that it is the same
 //! program.
 
-mod destination;
 mod show;
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use hugetext_elf::{
-    Difference, Operation, Options, Plan, Strategy, Stretch, Verified, plan, plan_auto, rewrite,
-    verify_unshared,
+use hugetext_elf::Strategy;
+use hugetext_engine::{
+    FixDecision, FixDestination, FixRequest, FixTarget, HostContext, Program, ProgramOnHost,
+    StrategyChoice, WrittenFix, decide_fix, fix_notes, write_fix,
 };
-use hugetext_host::{Copier, Mounts, Paging, SharedExtents};
-use hugetext_leaf::{Cause, Filesystem, Geometry, Kernel, Leaf, large_folio_obstacle, reach};
-use serde::Serialize;
+use hugetext_leaf::Geometry;
 
-use crate::Verdict;
+use crate::documents::fix::{FixOutcome, FixReport, WrittenReport};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::path::lossy;
-use crate::program::Program;
-use crate::warm::{self, Warmed};
-use destination::Destination;
+use crate::verdict::Verdict;
 
 /// Lay a file out so that huge leaves can map its text
 #[derive(Debug, Args)]
@@ -40,12 +33,15 @@ pub(crate) struct Arguments {
     /// it
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     strategy: Choice,
-    /// Leaf sizes to lay out for: x86-64, arm64-4k, arm64-16k or arm64-64k
-    #[arg(long)]
+    #[arg(long, help = format!("Leaf sizes to lay out for: {}", Geometry::names()))]
     geometry: Option<Geometry>,
     /// Extend text over a hole to the end of its last window where the addresses are free
     #[arg(long)]
     extend_tail: bool,
+    /// Cut text at its first window, so that a loader that asks for huge pages (glibc.elf.thp) gets
+    /// them on a cold start. auto does it where it costs nothing
+    #[arg(long)]
+    self_warming: bool,
     /// Let the new file have the set-id bits and capabilities of the old one. Without this option,
     /// such a file is not replaced, and a copy (-o) goes without them
     #[arg(long, conflicts_with = "dry_run")]
@@ -73,7 +69,7 @@ struct Target {
 
 /// The strategies by the names of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Choice {
+enum Choice {
     /// The weakest strategy that reaches most without changing permissions
     Auto,
     /// Raise the alignment of text that is already congruent
@@ -84,210 +80,89 @@ pub(crate) enum Choice {
     Merge,
 }
 
-impl Choice {
-    /// The strongest strategy that is permitted.
-    fn at_most(self) -> Strategy {
-        match self {
-            Choice::Align => Strategy::Align,
-            Choice::Auto | Choice::Shift => Strategy::Shift,
-            Choice::Merge => Strategy::Merge,
+impl From<Choice> for StrategyChoice {
+    fn from(choice: Choice) -> StrategyChoice {
+        match choice {
+            Choice::Auto => StrategyChoice::Auto,
+            Choice::Align => StrategyChoice::AtMost(Strategy::Align),
+            Choice::Shift => StrategyChoice::AtMost(Strategy::Shift),
+            Choice::Merge => StrategyChoice::AtMost(Strategy::Merge),
         }
     }
 }
 
-/// What a fix did, or would do.
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(serialize_with = "lossy::path")]
-    path: PathBuf,
-    geometry: Geometry,
-    /// Bytes of text.
-    text: u64,
-    /// The part of it within reach before; it holds for this kernel and loader.
-    reached_before: u64,
-    #[serde(flatten)]
-    outcome: Outcome,
-    /// Absent if no file was written.
-    #[serde(flatten)]
-    written: Option<Written>,
-    /// Notes for the user.
-    notes: Vec<String>,
-}
-
-/// The plan, or the reason that no plan exists.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Outcome {
-    Plan {
-        /// Text bytes within reach afterwards.
-        reached_after: u64,
-        /// Whether the layout needs no change.
-        done_already: bool,
-        plan: Box<Plan>,
-    },
-    Refused(String),
-}
-
-/// The new file.
-#[derive(Debug, Serialize)]
-struct Written {
-    /// Its path.
-    #[serde(serialize_with = "lossy::path")]
-    output: PathBuf,
-    /// The result of verification.
-    verified: Verified,
-    /// The state of its page cache, if it was laid out for this machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache: Option<Warmed>,
+impl Arguments {
+    fn target(&self) -> FixTarget {
+        let (privileged, vouched) = (self.privileged, self.vouched);
+        match &self.target.output {
+            _ if self.target.dry_run => FixTarget::DryRun,
+            Some(path) => FixTarget::Copy {
+                path: path.clone(),
+                privileged,
+                vouched,
+            },
+            None => FixTarget::InPlace {
+                backup: self.backup.clone(),
+                privileged,
+                vouched,
+            },
+        }
+    }
 }
 
 /// Runs `hugetext fix`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let program = Program::open(&arguments.file)?;
-    let image = &program.image;
-    let destination = Destination::of(&program, arguments)?;
-    let paging = Paging::this();
-    let geometry = program
-        .geometry(arguments.geometry, paging.geometry)
-        .ok_or_else(|| program.unknown_geometry())?;
-    let options = Options {
+    let destination = FixDestination::of(&program, &arguments.target())?;
+    let host = HostContext::read(None)?;
+    let geometry = program.geometry(arguments.geometry, host.geometry);
+    let request = FixRequest {
+        strategy: arguments.strategy.into(),
+        geometry: geometry.ok_or_else(|| program.unknown_geometry())?,
         extend_tail: arguments.extend_tail,
-        ..Options::for_image(image, &geometry, arguments.strategy.at_most())
+        self_warming: arguments.self_warming,
     };
-    let kernel = paging
-        .kernel
-        .ok_or_else(|| Failure::no_version(&paging.release))?;
-    let mounts = Mounts::read().map_err(|error| Failure::mounts(&error))?;
-    // The new file is assumed to be mapped at the same kind of address as the old one.
-    let loader = program.loader(kernel, program.filesystem(&mounts)?);
-    let bias = |segments| loader.bias(image.kind, segments, &geometry);
-    let before = bias(&image.segments);
-    let reached_before = reach(&image.segments, geometry.page, options.leaf, before).reached;
-    let mut notes = destination.notes();
-    if !image.machine.may_have(&geometry) {
-        notes.push(format!(
-            "laid out for {geometry}, but no kernel that runs it has this geometry"
-        ));
-    }
-    if !matches!(destination, Destination::Other { .. }) {
-        let pages = program.page_cache(&mounts)?;
-        notes.extend(obstacle(pages, kernel, &geometry, options.leaf).map(|it| it.to_string()));
-    }
-    let decided = match arguments.strategy {
-        Choice::Auto => plan_auto(image, &options),
-        strategy => plan(image, strategy.at_most(), &options),
+    let on_host = ProgramOnHost::new(program, &host)?;
+    let decision = decide_fix(&on_host, &request)?;
+    let notes = fix_notes(&on_host, &request, &decision, &destination)?;
+    let written = match &decision.proposal {
+        Ok(fix) => write_fix(&on_host, fix, &destination, &request.geometry)?,
+        Err(_) => None,
     };
-    let (verdict, outcome, written) = match decided {
-        Err(refusal) if refusal.forbids() => return Err(Failure::at(&program.path, refusal)),
-        Err(refusal) => (Verdict::No, Outcome::Refused(refusal.to_string()), None),
-        Ok(plan) => {
-            let done_already = plan.is_noop(image);
-            if !done_already {
-                notes.extend(destination.voucher(&program, arguments)?);
-            }
-            let written = match destination.is_written(done_already) {
-                true => Some(write(&program, &plan, &destination, &paging, &geometry)?),
-                false => None,
-            };
-            let outcome = Outcome::Plan {
-                reached_after: plan.reached_at(image, geometry.page, bias(&plan.segments)),
-                done_already,
-                plan: Box::new(plan),
-            };
-            (Verdict::Done, outcome, written)
-        }
-    };
-    let report = Report {
+    let verdict = Verdict::no_if(decision.proposal.is_err());
+    let report = FixReport {
         path: arguments.file.clone(),
-        geometry,
-        text: image.text_len(),
-        reached_before,
-        outcome,
-        written,
-        notes,
+        geometry: request.geometry,
+        text: decision.text,
+        reached_before: decision.reached_before,
+        outcome: FixOutcome::of(decision),
+        written: written.map(WrittenReport::of),
+        notes: notes.iter().map(show::note).collect(),
     };
     output.result("fix", &report, show::text)?;
     Ok(verdict)
 }
 
-/// Why the filesystem `pages` holds no folios for the leaf that a file on it is laid out for.
-fn obstacle(pages: Filesystem, kernel: Kernel, geometry: &Geometry, leaf: Leaf) -> Option<Cause> {
-    let (kind, leaf) = geometry.leaves().find(|(_, own)| *own == leaf)?;
-    large_folio_obstacle(pages, kernel, kind, leaf)
-}
-
-/// Writes the new file, verifies it, and only then makes it visible.
-fn write(
-    program: &Program,
-    plan: &Plan,
-    destination: &Destination,
-    paging: &Paging,
-    geometry: &Geometry,
-) -> Result<Written, Failure> {
-    let replacement = destination.create(program)?;
-    let output = replacement.destination().to_owned();
-    let verified = carry_out(program, plan, replacement.file(), &output)?;
-    destination.put_into_place(program, replacement)?;
-    Ok(Written {
-        cache: measure(&output, paging, geometry),
-        output,
-        verified,
-    })
-}
-
-/// Fills the empty file `new` according to a plan for `program`, and verifies it. The file will lie
-/// at `to`, or in it.
-pub(crate) fn carry_out(
-    program: &Program,
-    plan: &Plan,
-    new: &File,
-    to: &Path,
-) -> Result<Verified, Failure> {
-    let path = &program.path;
-    let operations =
-        rewrite(&program.file, &program.image, plan).map_err(|error| Failure::at(path, error))?;
-    perform(&operations, &program.file, new).map_err(|error| Failure::rewrite(path, to, &error))?;
-    let extents = SharedExtents::of(&program.file, new).map_err(|e| Failure::io(path, &e))?;
-    let verified = verify_unshared(&program.file, new, known_by(&extents));
-    verified.map_err(|difference| match difference {
-        Difference::Read(error) => Failure::io(path, &error),
-        difference => {
-            let problem = format!("the result would not be the same program: {difference}");
-            Failure::at(path, problem).remedy("nothing was changed")
-        }
-    })
-}
-
-/// What the blocks of two files tell about their equality.
-pub(crate) fn known_by(extents: &SharedExtents) -> impl Fn(u64, u64) -> Stretch {
-    |old, new| match extents.shared(old, new) {
-        (true, len) => Stretch::Shared(len),
-        (false, len) => Stretch::Unknown(len),
-    }
-}
-
-fn perform(operations: &[Operation], old: &File, new: &File) -> std::io::Result<()> {
-    let written = operations.iter().filter_map(|operation| match operation {
-        Operation::Write { at, bytes } => Some(*at..at.saturating_add(bytes.len() as u64)),
-        _ => None,
-    });
-    let mut copier = Copier::new(old, new)?.apart_from(written);
-    for operation in operations {
-        match operation {
-            Operation::SetLen { len } => new.set_len(*len)?,
-            Operation::Copy { from, to } => copier.copy(from.start..from.end, *to)?,
-            Operation::Write { at, bytes } => new.write_all_at(bytes, *at)?,
+impl FixOutcome {
+    fn of(decision: FixDecision) -> FixOutcome {
+        match decision.proposal {
+            Ok(fix) => FixOutcome::Plan {
+                reached_after: fix.reached_after,
+                done_already: fix.done_already,
+                cold_start: fix.cold_start,
+                plan: Box::new(fix.plan),
+            },
+            Err(refusal) => FixOutcome::Refused(refusal.to_string()),
         }
     }
-    Ok(())
 }
 
-/// The page cache of the file at `path`, if the file was laid out for this machine.
-fn measure(path: &Path, paging: &Paging, geometry: &Geometry) -> Option<Warmed> {
-    if paging.geometry.as_ref() != Some(geometry) {
-        return None;
+impl WrittenReport {
+    fn of(written: WrittenFix) -> WrittenReport {
+        WrittenReport {
+            output: written.path,
+            verified: written.verified,
+            cache: written.cache,
+        }
     }
-    let ground = warm::Ground::of(paging.clone()).ok()?;
-    let program = Program::open(path).ok()?;
-    warm::warm(&program, &ground, warm::Climb::look()).ok()
 }

@@ -2,22 +2,24 @@
 
 use std::fmt::Write;
 
-use hugetext_elf::{Plan, Strategy, Warning};
+use hugetext_elf::{Plan, Warning};
+use hugetext_engine::FixNote;
 
-use super::{Outcome, Report, Written};
+use crate::documents::fix::{FixOutcome, FixReport, WrittenReport};
 use crate::path::shown;
 use crate::table::{bytes, count, percent};
 
 /// The change that was or would be made.
-pub(super) fn text(report: &Report) -> String {
+pub(super) fn text(report: &FixReport) -> String {
     let path = shown(&report.path);
-    let (plan, after, done_already) = match &report.outcome {
-        Outcome::Refused(reason) => return format!("{path}: refused: {reason}"),
-        Outcome::Plan {
+    let (plan, after, done_already, cold) = match &report.outcome {
+        FixOutcome::Refused(reason) => return format!("{path}: refused: {reason}"),
+        FixOutcome::Plan {
             plan,
             reached_after,
             done_already,
-        } => (plan, *reached_after, *done_already),
+            cold_start,
+        } => (plan, *reached_after, *done_already, *cold_start),
     };
     let mut text = String::new();
     let mut line = |content: std::fmt::Arguments<'_>| {
@@ -26,7 +28,7 @@ pub(super) fn text(report: &Report) -> String {
     let size = bytes(report.text);
     let before = percent(report.reached_before, report.text);
     let after = percent(after, report.text);
-    let (strategy, leaf) = (strategy_name(plan.strategy), plan.leaf);
+    let (strategy, leaf) = (plan.strategy, plan.leaf);
     if done_already {
         line(format_args!(
             "{path}: already laid out for {leaf} leaves, which reach {after} of {size} of text"
@@ -36,6 +38,13 @@ pub(super) fn text(report: &Report) -> String {
             "{path}: {strategy}; {leaf} leaves reach {before} of {size} of text before, {after} after"
         ));
         line(format_args!("  costs {}", cost(plan)));
+    }
+    if cold.huge > 0 {
+        let windows = count(cold.windows, "window");
+        line(format_args!(
+            "  warms itself: {} of {windows} with glibc.elf.thp",
+            cold.huge
+        ));
     }
     for warning in &plan.warnings {
         line(format_args!("  {}", warning_text(*warning)));
@@ -52,7 +61,7 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 /// The new file.
-fn written(new: &Written) -> String {
+fn written(new: &WrittenReport) -> String {
     let verified = &new.verified;
     let found = match (verified.permissions.is_empty(), verified.added.is_empty()) {
         (true, true) => "the same program",
@@ -65,6 +74,25 @@ fn written(new: &Written) -> String {
         let _ = writeln!(text, "  page cache: {huge} of {windows} huge");
     }
     text
+}
+
+/// What the user should know, by the options of this command.
+pub(super) fn note(note: &FixNote) -> String {
+    match note {
+        FixNote::OtherLinks(links) => format!(
+            "the old content stays under {}",
+            count(*links, "other hard link")
+        ),
+        FixNote::PrivilegesLeftOut => {
+            "the copy goes without its set-id bits or capabilities; --privileged keeps them"
+                .to_owned()
+        }
+        FixNote::ImpossibleGeometry(geometry) => {
+            format!("laid out for {geometry}, but no kernel that runs it has this geometry")
+        }
+        FixNote::Obstacle(cause) => cause.to_string(),
+        FixNote::Vouched(voucher) => format!("the file {voucher}"),
+    }
 }
 
 /// The new PT_LOADs, for a dry run.
@@ -117,13 +145,15 @@ fn warning_text(warning: Warning) -> String {
             "its program headers move; kernels before 5.18 pass it a wrong address for them (AT_PHDR)"
                 .to_owned()
         }
+        Warning::LeftOut { p_type: PT_PHDR } => {
+            "PT_PHDR gives its place to the cut PT_LOAD; loaders place this file without it"
+                .to_owned()
+        }
+        Warning::LeftOut { .. } => {
+            "the PT_NOTE that PT_GNU_PROPERTY repeats gives its place to the cut PT_LOAD".to_owned()
+        }
     }
 }
 
-fn strategy_name(strategy: Strategy) -> &'static str {
-    match strategy {
-        Strategy::Align => "align",
-        Strategy::Shift => "shift",
-        Strategy::Merge => "merge",
-    }
-}
+/// PT_PHDR (gABI, program header).
+const PT_PHDR: u32 = 6;

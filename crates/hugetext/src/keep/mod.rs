@@ -1,10 +1,6 @@
 //! `hugetext keep`: a list of programs to keep warm, and the commands that keep them warm.
 
 mod daemon;
-mod entry;
-pub(crate) mod list;
-mod places;
-mod unit;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,18 +10,19 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use hugetext_loader::Environment;
-use serde::Serialize;
+use hugetext_engine::Problem;
+use hugetext_engine::keep::{
+    KeepList, KeepOutcome, absolute_entry, keep_warm, list_directories, own_list_directory,
+    read_lists,
+};
 
-use crate::Verdict;
+use crate::documents::keep::KeepReport;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::path::{lossy, shown};
-use crate::run::{self, Action, Place, Policy, Step, Targets};
+use crate::path::shown;
 use crate::size::Size;
 use crate::table::{bytes, figures};
-use crate::warm::Ground;
-use list::List;
+use crate::verdict::Verdict;
 
 /// Keep programs warm across reclaim, upgrades and reboots
 #[derive(Debug, Args)]
@@ -98,26 +95,11 @@ const LOCK: &str = ".lock";
 /// How long they wait for the lock: many times the duration of a change.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-#[derive(Serialize)]
-struct Applied {
-    files: Vec<Kept>,
-    problems: Vec<String>,
-    #[serde(skip)]
-    verdict: Verdict,
-}
-
-/// A file that is kept.
-#[derive(Debug, Serialize)]
-struct Kept {
-    #[serde(serialize_with = "lossy::path")]
-    path: PathBuf,
-    /// The warm file: the file itself, or the copy in the store that `run` shows in its place.
-    #[serde(serialize_with = "lossy::path")]
-    warm: PathBuf,
-    /// Bytes of text that are huge.
-    huge: u64,
-    /// Whether all windows are huge.
-    done: bool,
+impl Arguments {
+    /// Whether the result has rows.
+    pub(crate) fn has_rows(&self) -> bool {
+        matches!(self.task, Task::Ls | Task::Apply)
+    }
 }
 
 /// Runs `hugetext keep`.
@@ -138,13 +120,15 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         }
         Task::Apply => {
             let (list, verdict) = read(&directories(options)?, output);
-            let applied = apply(&list, options)?;
-            output.result("keep apply", &applied, show)?;
-            applied
+            let outcome = keep_warm(&list, options.store.as_deref())?;
+            let verdict = verdict.and(Verdict::no_if(!outcome.is_done()));
+            let report = KeepReport::of(outcome);
+            output.result("keep apply", &report, show)?;
+            report
                 .problems
                 .iter()
                 .for_each(|problem| output.warn(problem));
-            Ok(verdict.and(applied.verdict))
+            Ok(verdict)
         }
         Task::Daemon { budget } => daemon::run(options, *budget, output),
     }
@@ -153,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 /// The directories to read. A directory that the user named must exist.
 fn directories(options: &Options) -> Result<Vec<PathBuf>, Failure> {
     let Some(named) = &options.lists else {
-        return Ok(list::directories());
+        return Ok(list_directories());
     };
     match std::fs::read_dir(named) {
         Ok(_) => Ok(vec![named.clone()]),
@@ -173,27 +157,27 @@ fn no_directory(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// All lists as one. An error is printed for each unreadable one.
-fn read(directories: &[PathBuf], output: &Output) -> (List, Verdict) {
-    let (list, failures) = list::read_all(directories);
-    failures.iter().for_each(|failure| output.error(failure));
-    match failures.is_empty() {
-        true => (list, Verdict::Done),
-        false => (list, Verdict::Failed),
+fn read(directories: &[PathBuf], output: &Output) -> (KeepList, Verdict) {
+    let (list, failures) = read_lists(directories);
+    let verdict = Verdict::failed_if(!failures.is_empty());
+    for error in failures {
+        output.error(&error.into());
     }
+    (list, verdict)
 }
 
 /// Changes the user's own list.
 fn edit(
     options: &Options,
-    change: impl FnOnce(&mut List) -> Result<(), Failure>,
+    change: impl FnOnce(&mut KeepList) -> Result<(), Failure>,
 ) -> Result<Verdict, Failure> {
-    let directory = options.lists.clone().or_else(list::own_directory);
+    let directory = options.lists.clone().or_else(own_list_directory);
     let directory = directory
         .ok_or_else(|| Failure::new("keep", "no home directory").remedy("name one with --lists"))?;
     std::fs::create_dir_all(&directory).map_err(|error| no_directory(&directory, &error))?;
     let _lock = lock(&directory)?;
     let path = directory.join(OWN_LIST);
-    let mut list = List::read(&path)?;
+    let mut list = KeepList::read(&path)?;
     change(&mut list)?;
     list.write(&path)?;
     Ok(Verdict::Done)
@@ -212,7 +196,7 @@ fn lock(directory: &Path) -> Result<File, Failure> {
     })
 }
 
-fn add(list: &mut List, entries: &Entries) -> Result<(), Failure> {
+fn add(list: &mut KeepList, entries: &Entries) -> Result<(), Failure> {
     let extend = |own: &mut Vec<String>, new: &[String]| {
         for entry in new {
             if !own.contains(entry) {
@@ -220,14 +204,14 @@ fn add(list: &mut List, entries: &Entries) -> Result<(), Failure> {
             }
         }
     };
-    let paths: Vec<String> = entries.paths.iter().map(|e| entry::absolute(e)).collect();
+    let paths: Vec<String> = entries.paths.iter().map(|e| absolute_entry(e)).collect();
     extend(&mut list.paths, &paths);
     extend(&mut list.packages, &entries.packages);
     extend(&mut list.units, &entries.units);
     Ok(())
 }
 
-fn remove(list: &mut List, entries: &Entries) -> Result<(), Failure> {
+fn remove(list: &mut KeepList, entries: &Entries) -> Result<(), Failure> {
     let take = |own: &mut Vec<String>, gone: &String, written: &String| {
         let before = own.len();
         own.retain(|kept| kept != gone && kept != written);
@@ -238,7 +222,7 @@ fn remove(list: &mut List, entries: &Entries) -> Result<(), Failure> {
         Err(failure.remedy("`hugetext keep ls` prints the list"))
     };
     for path in &entries.paths {
-        take(&mut list.paths, path, &entry::absolute(path))?;
+        take(&mut list.paths, path, &absolute_entry(path))?;
     }
     for package in &entries.packages {
         take(&mut list.packages, package, package)?;
@@ -249,78 +233,22 @@ fn remove(list: &mut List, entries: &Entries) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Warms everything listed.
-fn apply(list: &List, options: &Options) -> Result<Applied, Failure> {
-    let (names, mut problems) = list.names();
-    let ground = Ground::this()?;
-    let environment = Environment::default();
-    let mut targets = Targets::new(ground.leaf, false, &environment);
-    for name in &names {
-        targets.add_named(name.as_ref());
-    }
-    problems.append(&mut targets.problems);
-    let mut stores = Vec::new();
-    let mut files = Vec::new();
-    for path in &targets.files {
-        match keep(path, &ground, options, &mut stores) {
-            Ok(kept) => files.extend(kept),
-            Err(failure) => problems.push(failure.to_string()),
+impl KeepReport {
+    fn of(outcome: KeepOutcome) -> KeepReport {
+        KeepReport {
+            files: outcome.files,
+            problems: lines(outcome.problems),
         }
     }
-    let none = files.is_empty() && !names.is_empty();
-    let verdict = match none || !problems.is_empty() || files.iter().any(|file| !file.done) {
-        true => Verdict::No,
-        false => Verdict::Done,
-    };
-    Ok(Applied {
-        files,
-        problems,
-        verdict,
-    })
 }
 
-/// Warms one file, or the copy that `run` shows in its place; `None` if none of its text can be
-/// huge.
-fn keep(
-    path: &Path,
-    ground: &Ground,
-    options: &Options,
-    stores: &mut Vec<hugetext_host::Store>,
-) -> Result<Option<Kept>, Failure> {
-    let policy = Policy {
-        merge: false,
-        store: true,
-        prefer_store: false,
-    };
-    let step = Step::of(path, ground, policy)?;
-    let (warm, done) = match step.action {
-        Action::Leave { .. } => return Ok(None),
-        Action::Warm => (step.path.clone(), step.warm(ground)?),
-        Action::Copy | Action::Fix => {
-            if stores.is_empty() {
-                stores.extend(store(options, ground)?);
-            }
-            let (entry, done) = step.stand_in(stores, ground)?;
-            (entry.path, done)
-        }
-    };
-    Ok(Some(Kept {
-        path: step.path,
-        huge: step.after,
-        warm,
-        done,
-    }))
+/// Problems, one line each.
+fn lines(problems: Vec<Problem>) -> Vec<String> {
+    let lines = problems.into_iter().map(Failure::from);
+    lines.map(|failure| failure.to_string()).collect()
 }
 
-/// The store on disk: copies in memory would not outlive this process.
-fn store(options: &Options, ground: &Ground) -> Result<Vec<hugetext_host::Store>, Failure> {
-    match run::choose_on_disk(options.store.as_deref(), ground)? {
-        Place::Stores(stores) => Ok(stores),
-        Place::Private(_) => Ok(Vec::new()),
-    }
-}
-
-fn show(applied: &Applied) -> String {
+fn show(applied: &KeepReport) -> String {
     if applied.files.is_empty() {
         return "no listed file has text that can be huge".to_owned();
     }

@@ -1,22 +1,28 @@
 //! `hugetext promote`: moves a running process's text onto huge pages, and back.
 
-mod audit;
+mod cgroup;
 mod report;
-mod work;
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use hugetext_host::{Copies, Paging, Refusal, SwapError, pids, process_name};
-use hugetext_leaf::{Backend, Kernel, Leaf};
+use hugetext_engine::HostContext;
+use hugetext_engine::promotion::{
+    PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
+};
+use hugetext_host::{pids, process_name};
+use hugetext_leaf::Backend;
+use hugetext_promote::{Copies, Refusal, SwapError, give_back_unused};
 
-use crate::Verdict;
+use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::Failure;
 use crate::output::Output;
-use report::{Process, Refused, Report};
-use work::NotDone;
+use crate::verdict::Verdict;
+use report::reason;
 
 /// Put the text of running processes on huge pages, without a restart
 #[derive(Debug, Args)]
@@ -28,6 +34,12 @@ pub(crate) struct Arguments {
     /// Every process with this process name or program file name
     #[arg(long, group = "which", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
+    /// Every process of this systemd unit
+    #[arg(long, group = "which", value_name = "UNIT", value_parser = NonEmptyStringValueParser::new())]
+    unit: Option<String>,
+    /// Every process of this cgroup and of those below it: a path below /sys/fs/cgroup
+    #[arg(long, group = "which", value_name = "PATH")]
+    cgroup: Option<PathBuf>,
     /// Every process this user may trace
     #[arg(long, group = "which")]
     all: bool,
@@ -36,74 +48,87 @@ pub(crate) struct Arguments {
     dry_run: bool,
     /// The method: collapse the file's own pages, map a copy over them (remap), or collapse where
     /// that works and remap elsewhere (auto)
-    #[arg(long, value_enum, default_value_t = By::Auto)]
-    backend: By,
+    #[arg(long, value_enum, default_value_t = Method::Auto)]
+    backend: Method,
     /// Map the original files again
     #[arg(long, conflicts_with = "backend")]
     revert: bool,
+    /// Collapse the text that programs generate (JIT compilers of V8, the JVM and others), and
+    /// nothing else; no thread is stopped
+    #[arg(long, conflicts_with_all = ["backend", "revert", "max_pause"])]
+    jit: bool,
+    /// Give a change up if threads would stand still for longer than this
+    #[arg(long, value_name = "MS")]
+    max_pause: Option<u32>,
+    /// Keep looking for new processes of the name, unit or cgroup for this time
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["pids", "dry_run", "revert"])]
+    wait: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum Method {
     Auto,
     Collapse,
     Remap,
 }
 
-impl From<By> for Backend {
-    fn from(by: By) -> Backend {
+impl From<Method> for Backend {
+    fn from(by: Method) -> Backend {
         match by {
-            By::Auto => Backend::Both,
-            By::Collapse => Backend::CollapseOnly,
-            By::Remap => Backend::RemapOnly,
+            Method::Auto => Backend::Both,
+            Method::Collapse => Backend::CollapseOnly,
+            Method::Remap => Backend::RemapOnly,
         }
     }
 }
 
-/// The change to make in every process.
-#[derive(Debug, Clone, Copy)]
-struct Job {
-    kernel: Kernel,
-    leaf: Leaf,
-    backend: Backend,
-    dry_run: bool,
-    revert: bool,
-}
-
 /// Runs `hugetext promote`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
-    let paging = Paging::this();
-    let job = Job {
-        kernel: paging
-            .kernel
-            .ok_or_else(|| Failure::no_version(&paging.release))?,
-        leaf: paging
-            .pmd
-            .ok_or_else(|| Failure::no_huge_pages(&paging.release))?,
+    let host = HostContext::with_huge_pages()?;
+    let request = PromoteRequest {
+        kernel: host.kernel,
+        leaf: host.leaf,
         backend: arguments.backend.into(),
         dry_run: arguments.dry_run,
         revert: arguments.revert,
+        generated: arguments.jit,
+        max_pause: arguments
+            .max_pause
+            .map(|ms| Duration::from_millis(ms.into())),
     };
-    let wanted = wanted(arguments)?;
     let by_id = !arguments.pids.is_empty();
-    let bar = output.progress("processes", wanted.len() as u64);
-    let (mut copies, mut report, mut verdict) =
-        (Copies::default(), Report::new(job), Verdict::Done);
-    for pid in wanted {
+    let mut rounds = Rounds::new(arguments);
+    let first = rounds.next()?.unwrap_or_default();
+    let bar = output.progress("processes", first.len() as u64);
+    let (mut copies, mut report, mut verdict) = (
+        Copies::default(),
+        PromoteReport::new(request),
+        Verdict::Done,
+    );
+    let mut wanted = VecDeque::from(first);
+    loop {
+        let Some(pid) = wanted.pop_front() else {
+            match rounds.next()? {
+                Some(more) => wanted.extend(more),
+                None => break,
+            }
+            continue;
+        };
         bar.inc(1);
-        match work::process(pid, job, &mut copies) {
+        match promote_process(pid, request, &mut copies) {
             Ok(process) => {
-                verdict = verdict.and(judge(&process, job, by_id));
+                verdict = verdict.and(verdict_of(&process, request, by_id));
                 report.processes.push(process);
             }
             Err(error) => {
-                let refused = Refused::new(pid, &error);
-                match weigh(&error) {
+                let refused = RefusedProcess::new(pid, &error);
+                match severity(&error) {
                     // The user did not name these processes.
-                    Weight::Nothing if !by_id => continue,
-                    Weight::Answer => verdict = verdict.and(Verdict::No),
-                    Weight::Nothing | Weight::Error => {
-                        output.error(&Failure::new(format_args!("process {pid}"), &error));
+                    Severity::Nothing if !by_id => continue,
+                    Severity::Answer => verdict = verdict.and(Verdict::No),
+                    Severity::Nothing | Severity::Error => {
+                        let process = format_args!("process {pid}");
+                        output.error(&Failure::new(process, reason(&error)));
                         verdict = Verdict::Failed;
                     }
                 }
@@ -112,25 +137,26 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         }
     }
     bar.finish_and_clear();
-    report.audit = audit::log(&report);
+    if !request.dry_run {
+        give_back_unused();
+        report.audit = log_promotions(&report.processes, request.revert);
+    }
     output.result("promote", &report, |report| report.show(output.verbose()))?;
     Ok(verdict)
 }
 
 /// A process that the user named and that has no text to promote makes the answer no. With
 /// --revert, a copy that stays mapped makes it no.
-fn judge(process: &Process, job: Job, by_id: bool) -> Verdict {
-    let no = match job.revert {
-        true => !process.left.is_empty(),
-        false => by_id && !process.is_on_huge_pages(),
-    };
-    match no {
-        true => Verdict::No,
-        false => Verdict::Done,
-    }
+fn verdict_of(process: &PromotedProcess, request: PromoteRequest, by_id: bool) -> Verdict {
+    Verdict::no_if(if request.revert {
+        !process.left.is_empty()
+    } else {
+        by_id && !process.is_on_huge_pages()
+    })
 }
 
-enum Weight {
+/// What an error about one process means for the whole command.
+enum Severity {
     /// A process that `--all` and `--name` skip.
     Nothing,
     /// The answer is no, for this reason.
@@ -139,26 +165,90 @@ enum Weight {
     Error,
 }
 
-fn weigh(error: &NotDone) -> Weight {
-    let NotDone::Swap(error) = error else {
-        return Weight::Answer;
+fn severity(error: &PromoteError) -> Severity {
+    let PromoteError::Swap(error) = error else {
+        return Severity::Answer;
     };
     match error {
         SwapError::Refusal(refusal) => match refusal {
             Refusal::Gone | Refusal::Own | Refusal::KernelThread | Refusal::Forbidden { .. } => {
-                Weight::Nothing
+                Severity::Nothing
             }
-            Refusal::Io(_) => Weight::Error,
-            _ => Weight::Answer,
+            Refusal::Io(_) => Severity::Error,
+            _ => Severity::Answer,
         },
-        SwapError::Changed { .. } | SwapError::TooManyFiles => Weight::Answer,
-        _ => Weight::Error,
+        SwapError::Changed { .. }
+        | SwapError::TooManyFiles
+        | SwapError::TooLong(_)
+        | SwapError::Frozen => Severity::Answer,
+        _ => Severity::Error,
+    }
+}
+
+/// The processes to change, in rounds: those there are, and with `--wait` those that come.
+struct Rounds<'a> {
+    arguments: &'a Arguments,
+    /// When the last round begins.
+    until: Instant,
+    round: u32,
+    /// Processes of the last round, each with whether it was given out.
+    known: BTreeMap<i32, bool>,
+}
+
+impl Rounds<'_> {
+    fn new(arguments: &Arguments) -> Rounds<'_> {
+        let seconds = arguments.wait.unwrap_or(0);
+        Rounds {
+            arguments,
+            until: Instant::now() + Duration::from_secs(seconds.into()),
+            round: 0,
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// The new processes of the next round; `None` at the end. A process that starts while it is
+    /// waited for is given out in the round after, when it has mapped its libraries.
+    fn next(&mut self) -> Result<Option<Vec<i32>>, Failure> {
+        /// Time between two rounds.
+        const NAP: Duration = Duration::from_secs(1);
+        if self.round > 0 {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            std::thread::sleep(NAP.min(left));
+        }
+        let there = wanted(self.arguments)?;
+        let is_first = self.round == 0;
+        self.round += 1;
+        let known = std::mem::take(&mut self.known);
+        let mut new = Vec::new();
+        for pid in there {
+            let given = known.get(&pid).copied();
+            if given == Some(false) || is_first {
+                new.push(pid);
+            }
+            self.known.insert(pid, is_first || given.is_some());
+        }
+        Ok(Some(new))
     }
 }
 
 fn wanted(arguments: &Arguments) -> Result<Vec<i32>, Failure> {
     if !arguments.pids.is_empty() {
         return Ok(arguments.pids.clone());
+    }
+    let group = match (&arguments.cgroup, &arguments.unit) {
+        (Some(group), _) => Some(cgroup::directory(group)),
+        (_, Some(unit)) => Some(cgroup::directory_of_unit(unit).ok_or_else(|| {
+            let failure = Failure::new(format_args!("--unit {unit}"), "no such unit is running");
+            failure.remedy("`systemctl status PID` names the unit of a process")
+        })?),
+        _ => None,
+    };
+    if let Some(directory) = group {
+        return cgroup::processes(&directory)
+            .map_err(|error| Failure::new(directory.display(), error));
     }
     let own = std::process::id();
     let mut everyone = pids().map_err(|error| Failure::new("/proc", error))?;
@@ -167,7 +257,7 @@ fn wanted(arguments: &Arguments) -> Result<Vec<i32>, Failure> {
         return Ok(everyone);
     };
     everyone.retain(|pid| is_named(*pid, name));
-    if everyone.is_empty() {
+    if everyone.is_empty() && arguments.wait.is_none() {
         let failure = Failure::new(format_args!("--name {name}"), "no such process is running");
         return Err(failure.remedy("`hugetext stat --all` lists the names"));
     }

@@ -1,158 +1,59 @@
 //! The results that `hugetext promote` prints.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use hugetext_host::{Mappings, Pause, process_name};
-use hugetext_leaf::Span;
-use serde::Serialize;
+use hugetext_engine::promotion::{
+    GeneratedText, PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText,
+};
+use hugetext_host::process_name;
+use hugetext_promote::Pause;
 
-use super::Job;
-use super::work::NotDone;
+use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::plain;
-use crate::path::{lossy, shown};
+use crate::path::shown;
 use crate::table::{bytes, percent};
 
-/// All processes.
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) dry_run: bool,
-    pub(super) revert: bool,
-    pub(super) processes: Vec<Process>,
-    pub(super) refused: Vec<Refused>,
-    /// The log that the change was written to; absent if nothing was changed or no log service
-    /// listens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) audit: Option<&'static str>,
-}
-
-/// Bytes of text of a process.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Text {
-    pub(super) mapped: u64,
-    pub(super) pmd_mapped: u64,
-}
-
-/// The result for one process.
-#[derive(Debug, Serialize)]
-pub(super) struct Process {
-    pub(super) pid: i32,
-    pub(super) name: String,
-    pub(super) before: Text,
-    pub(super) after: Text,
-    /// Text whose own pages were collapsed.
-    pub(super) collapsed: Vec<Span>,
-    /// Text that a copy was mapped over, or, with --revert, the file again.
-    pub(super) remapped: Vec<Span>,
-    pub(super) left: Vec<Unchanged>,
-    /// Bytes of memory that the copies take.
-    pub(super) copied: u64,
-    /// Bytes of memory of copies that other processes share and that were made before.
-    pub(super) shared: u64,
-    pub(super) pauses: Vec<Pause>,
-    pub(super) took: Duration,
-    /// Copies that the process mapped before.
-    #[serde(skip)]
-    pub(super) copies: usize,
-}
-
-/// Text that stays unchanged.
-#[derive(Debug, Serialize)]
-pub(super) struct Unchanged {
-    text: Span,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(serialize_with = "lossy::optional_path")]
-    path: Option<PathBuf>,
-    reason: String,
-}
-
-impl Unchanged {
-    pub(super) fn new(mappings: &Mappings, text: Span, reason: String) -> Unchanged {
-        let path = mappings.at(text.start).and_then(|(_, path)| path);
-        Unchanged {
-            text,
-            path: path.map(PathBuf::from),
-            reason: plain(reason),
-        }
-    }
-}
-
-/// A process that was left unchanged.
-#[derive(Debug, Serialize)]
-pub(super) struct Refused {
-    pid: i32,
-    name: String,
-    reason: String,
-}
-
-impl Refused {
-    pub(super) fn new(pid: i32, error: &NotDone) -> Refused {
-        Refused {
+impl RefusedProcess {
+    pub(super) fn new(pid: i32, error: &PromoteError) -> RefusedProcess {
+        RefusedProcess {
             pid,
             name: process_name(pid),
-            reason: plain(error),
+            reason: plain(reason(error)),
         }
     }
 }
 
-impl Process {
-    pub(super) fn new(pid: i32, name: String, before: Text) -> Process {
-        Process {
-            pid,
-            name,
-            before,
-            after: before,
-            collapsed: Vec::new(),
-            remapped: Vec::new(),
-            left: Vec::new(),
-            copied: 0,
-            shared: 0,
-            pauses: Vec::new(),
-            took: Duration::ZERO,
-            copies: 0,
-        }
-    }
-
-    /// Bytes of text that were, or would be, changed.
-    pub(super) fn changed(&self) -> u64 {
-        let both = self.collapsed.iter().chain(&self.remapped);
-        both.map(Span::len).sum()
-    }
-
-    /// Whether something was done now or before.
-    pub(super) fn is_on_huge_pages(&self) -> bool {
-        self.changed() > 0 || self.after.pmd_mapped > 0
-    }
-
-    /// The longest time that the process was stopped.
-    pub(super) fn longest_pause(&self) -> Option<&Pause> {
-        self.pauses.iter().max_by_key(|pause| pause.total)
-    }
-
-    /// What the longest pause does not tell: the sum of several pauses, and the pause of a thread
-    /// that was stopped longer than the others.
-    fn in_all(&self) -> String {
-        let sum = |of: fn(&Pause) -> Duration| self.pauses.iter().map(of).sum::<Duration>();
-        let shown = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
-        let (all, last) = (sum(|pause| pause.total), sum(|pause| pause.last));
-        let mut parts = Vec::new();
-        if self.pauses.len() > 1 {
-            parts.push(format!("{} in all", shown(all)));
-        }
-        if last.saturating_sub(all) >= Duration::from_micros(100) {
-            parts.push(format!("one thread {}", shown(last)));
-        }
-        match parts.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", parts.join(", ")),
-        }
+/// Why a process was left unchanged, by the options of this command.
+pub(super) fn reason(error: &PromoteError) -> String {
+    match error {
+        PromoteError::Uncollapsible(_) => format!("{error}; --backend remap maps a copy instead"),
+        error => error.to_string(),
     }
 }
 
-impl Report {
-    pub(super) fn new(job: Job) -> Report {
-        Report {
+/// What was gained of one mapping of generated text.
+fn show_generated(text: &mut String, generated: &GeneratedText) -> std::fmt::Result {
+    write!(
+        text,
+        "    {} at {:#x}: {} by PMD leaves before and {} after",
+        bytes(generated.addresses.len()),
+        generated.addresses.start,
+        bytes(generated.before),
+        bytes(generated.after)
+    )?;
+    if generated.unbacked > 0 {
+        write!(text, "; {} not generated yet", bytes(generated.unbacked))?;
+    }
+    if let Some(error) = &generated.error {
+        write!(text, "; the rest cannot be collapsed ({error})")?;
+    }
+    writeln!(text)
+}
+
+impl PromoteReport {
+    pub(super) fn new(job: PromoteRequest) -> PromoteReport {
+        PromoteReport {
             dry_run: job.dry_run,
             revert: job.revert,
             processes: Vec::new(),
@@ -166,7 +67,7 @@ impl Report {
         for process in &self.processes {
             let _ = self.show_process(&mut text, process, verbose);
         }
-        for Refused { pid, name, reason } in &self.refused {
+        for RefusedProcess { pid, name, reason } in &self.refused {
             let _ = writeln!(text, "{pid} ({name}): unchanged: {reason}");
         }
         if self.processes.is_empty() && self.refused.is_empty() {
@@ -178,7 +79,7 @@ impl Report {
     fn show_process(
         &self,
         text: &mut String,
-        process: &Process,
+        process: &PromotedProcess,
         verbose: bool,
     ) -> std::fmt::Result {
         let verb = match (self.revert, self.dry_run) {
@@ -197,7 +98,7 @@ impl Report {
             bytes(process.before.mapped)
         )?;
         if !self.dry_run {
-            let share = |text: &super::report::Text| percent(text.pmd_mapped, text.mapped);
+            let share = |text: &TextBytes| percent(text.pmd_mapped, text.mapped);
             write!(
                 text,
                 ", by PMD leaves {} before and {} after",
@@ -222,14 +123,20 @@ impl Report {
                 threads => format!("{threads} threads"),
             };
             write!(text, "; {threads} stopped {times} {milliseconds:.1} ms")?;
-            write!(text, "{}", process.in_all())?;
+            write!(text, "{}", in_all(&process.pauses))?;
         }
         writeln!(text)?;
-        let mut left: Vec<&Unchanged> = process.left.iter().collect();
+        for generated in &process.generated {
+            show_generated(text, generated)?;
+        }
+        for note in &process.notes {
+            writeln!(text, "    {note}")?;
+        }
+        let mut left: Vec<&UnchangedText> = process.left.iter().collect();
         left.sort_by_key(|left| left.text.start);
         // Without --verbose, only parts large enough to matter are listed.
-        let matters = |left: &&&Unchanged| verbose || left.text.len() >= 1 << 21;
-        for Unchanged {
+        let matters = |left: &&&UnchangedText| verbose || left.text.len() >= 1 << 21;
+        for UnchangedText {
             text: span,
             path,
             reason,
@@ -244,5 +151,25 @@ impl Report {
             )?;
         }
         Ok(())
+    }
+}
+
+/// What the longest pause does not tell: the sum of several pauses, and the pause of a thread that
+/// was stopped longer than the others.
+fn in_all(pauses: &[Pause]) -> String {
+    let sum = |of: fn(&Pause) -> Duration| pauses.iter().map(of).sum::<Duration>();
+    let shown = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+    let (all, last) = (sum(|pause| pause.total), sum(|pause| pause.last));
+    let mut parts = Vec::new();
+    if pauses.len() > 1 {
+        parts.push(format!("{} in all", shown(all)));
+    }
+    if last.saturating_sub(all) >= Duration::from_micros(100) {
+        parts.push(format!("one thread {}", shown(last)));
+    }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", parts.join(", "))
     }
 }

@@ -3,8 +3,8 @@
 use hugetext_leaf::Span;
 use serde::Serialize;
 
-use super::record::{Record, Recorded};
-use super::strip::{Kind, majorities};
+use super::record::{ProcessRecord, Recorded};
+use super::strip::{PageKind, majorities};
 use crate::table::{bytes, count, grouped};
 
 /// Lengths in the units of the viewBox, which a browser shows as pixels.
@@ -69,7 +69,7 @@ struct Key {
 
 impl Drawing {
     /// Draws the processes one below the other, all to the same scale.
-    pub(super) fn new(records: &[Record]) -> Drawing {
+    pub(super) fn new(records: &[ProcessRecord]) -> Drawing {
         let lengths = records.iter().flat_map(|record| files(&record.texts));
         let longest = lengths
             .max_by_key(|texts| length(texts))
@@ -107,7 +107,7 @@ struct Scale {
 }
 
 /// Draws from `y` on, and moves `y` below the drawing.
-fn scene(record: &Record, scale: &Scale, y: &mut f64) -> Scene {
+fn scene(record: &ProcessRecord, scale: &Scale, y: &mut f64) -> Scene {
     let title_y = *y + 14.0;
     *y = title_y + 56.0;
     let (drawn, rest): (Vec<&[Recorded]>, Vec<&[Recorded]>) =
@@ -125,13 +125,14 @@ fn scene(record: &Record, scale: &Scale, y: &mut f64) -> Scene {
         *y += LINE;
     }
     let rest_y = *y - 14.0;
-    let rest = match rest.is_empty() {
-        true => String::new(),
-        false => format!(
+    let rest = if rest.is_empty() {
+        String::new()
+    } else {
+        format!(
             "and {} with {} of text",
             count(rest.len(), "other"),
             bytes(rest.iter().map(|texts| length(texts)).sum())
-        ),
+        )
     };
     *y = rest_y + 26.0;
     Scene {
@@ -145,13 +146,13 @@ fn scene(record: &Record, scale: &Scale, y: &mut f64) -> Scene {
 }
 
 /// How much text is in memory, and how many page-table entries map it.
-fn summary(record: &Record) -> String {
-    let amount = |wanted: fn(Kind) -> bool| {
+fn summary(record: &ProcessRecord) -> String {
+    let amount = |wanted: fn(PageKind) -> bool| {
         let runs = record.texts.iter().flat_map(|text| &text.runs);
         let runs = runs.filter(|run| wanted(run.kind));
         runs.fold(0u64, |sum, run| sum.saturating_add(run.span().len()))
     };
-    let huge = amount(|kind| kind == Kind::Huge);
+    let huge = amount(|kind| kind == PageKind::Huge);
     let small = amount(|kind| class(kind) == Some("small"));
     let entries = huge / record.leaf + small / record.page;
     format!(
@@ -162,7 +163,7 @@ fn summary(record: &Record) -> String {
     )
 }
 
-fn keys(record: &Record) -> Vec<Key> {
+fn keys(record: &ProcessRecord) -> Vec<Key> {
     let page = bytes(record.page);
     let texts = [
         ("huge", format!("one {} leaf", bytes(record.leaf))),
@@ -196,11 +197,11 @@ fn whole(text: &Recorded) -> Span {
     }
 }
 
-fn class(kind: Kind) -> Option<&'static str> {
+fn class(kind: PageKind) -> Option<&'static str> {
     match kind {
-        Kind::Huge => Some("huge"),
-        Kind::Large | Kind::Base => Some("small"),
-        Kind::Absent | Kind::Outside => None,
+        PageKind::Huge => Some("huge"),
+        PageKind::Large | PageKind::Base => Some("small"),
+        PageKind::Absent | PageKind::Outside => None,
     }
 }
 
@@ -222,7 +223,7 @@ fn rects(texts: &[Recorded], leaf: u64, scale: &Scale) -> Vec<Rect> {
         for (span, class) in small_pieces(text, whole, width) {
             add(span.start, span.end, 0.0, class);
         }
-        for run in text.runs.iter().filter(|run| run.kind == Kind::Huge) {
+        for run in text.runs.iter().filter(|run| run.kind == PageKind::Huge) {
             let tile = leaf as f64 * scale.per_byte;
             let step = if tile < TILE { run.span().len() } else { leaf };
             for start in (run.start..run.end).step_by(step as usize) {
@@ -237,7 +238,7 @@ fn rects(texts: &[Recorded], leaf: u64, scale: &Scale) -> Vec<Rect> {
 
 /// The text that small pages map, at least one unit wide.
 fn small_pieces(text: &Recorded, whole: Span, width: f64) -> Vec<(Span, &'static str)> {
-    let runs: Vec<(Span, Kind)> = text.runs.iter().map(|run| (run.span(), run.kind)).collect();
+    let runs: Vec<(Span, PageKind)> = text.runs.iter().map(|run| (run.span(), run.kind)).collect();
     let cells = (width.ceil() as u64).max(1);
     let step = whole.len().div_ceil(cells).max(1);
     let cells: Vec<Span> = (whole.start..whole.end)
@@ -269,7 +270,7 @@ mod tests {
 
     const M: u64 = 1 << 20;
 
-    fn run(start: u64, end: u64, kind: Kind) -> Run {
+    fn run(start: u64, end: u64, kind: PageKind) -> Run {
         Run { start, end, kind }
     }
 
@@ -278,12 +279,12 @@ mod tests {
         let text = Recorded {
             file: "f".to_owned(),
             runs: vec![
-                run(2 * M, 6 * M, Kind::Huge),
-                run(6 * M, 7 * M, Kind::Base),
-                run(7 * M, 8 * M, Kind::Absent),
+                run(2 * M, 6 * M, PageKind::Huge),
+                run(6 * M, 7 * M, PageKind::Base),
+                run(7 * M, 8 * M, PageKind::Absent),
             ],
         };
-        let record: Record = serde_json::from_value(serde_json::json!({
+        let record: ProcessRecord = serde_json::from_value(serde_json::json!({
             "schema": 1, "title": "t", "page": 4096, "leaf": 2 * M, "texts": [text],
         }))
         .unwrap();

@@ -4,21 +4,19 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use hugetext_host::{FileWindows, Machine, WindowState, folio_sizes, huge_spans, process_name};
+use hugetext_engine::{Assessment, HostContext, Look, ProcessText, ProgramOnHost, process_texts};
+use hugetext_host::{Machine, WindowState, folio_sizes, huge_spans, process_name};
 use hugetext_leaf::{Leaf, Span};
 use serde::Serialize;
 
-use super::strip::{Kind, Strip, Text, scale};
-use crate::check::{Assessment, LiveText, live_texts};
+use super::strip::{PageKind, Strip, StripText, scale};
 use crate::failure::Failure;
-use crate::program::Program;
-use crate::stat::file_of;
+use crate::path::mapped_file;
 use crate::table::{bytes, count, percent};
-use crate::warm::{self, Ground};
 
 /// A program or process.
 #[derive(Debug, Serialize)]
-pub(super) struct Map {
+pub(super) struct SubjectMap {
     pub(super) title: String,
     pub(super) facts: Vec<String>,
     /// Bytes of text, bytes in reach and huge bytes, for the summary.
@@ -39,9 +37,13 @@ pub(super) struct Folios {
     pub(super) width: u64,
 }
 
-impl Map {
+impl SubjectMap {
     /// The text mappings of a running process.
-    pub(super) fn of_process(pid: i32, machine: &Machine, leaf: Leaf) -> Result<Map, Failure> {
+    pub(super) fn of_process(
+        pid: i32,
+        machine: &Machine,
+        leaf: Leaf,
+    ) -> Result<SubjectMap, Failure> {
         let seen = observe(pid, machine.page, leaf)?;
         let mut folios = BTreeMap::new();
         for (folio, amount) in seen.iter().flat_map(|seen| &seen.folios) {
@@ -51,8 +53,8 @@ impl Map {
         let lengths = texts().map(|text| text.mapping.addresses.len());
         let longest = lengths.max().unwrap_or(0);
         let strips = seen.iter().map(|Observed { text, runs, .. }| {
-            let drawn = Text {
-                name: file_of(&text.mapping),
+            let drawn = StripText {
+                name: mapped_file(&text.mapping),
                 whole: text.mapping.addresses,
                 runs,
                 windows: text.windows,
@@ -61,11 +63,11 @@ impl Map {
             };
             drawn.strip(longest)
         });
-        let sum = |of: fn(&LiveText) -> u64| texts().map(of).sum::<u64>();
+        let sum = |of: fn(&ProcessText) -> u64| texts().map(of).sum::<u64>();
         let text = sum(|text| text.mapping.addresses.len());
         let huge = sum(|text| text.mapping.pmd_mapped);
         let reached = sum(|text| text.reached);
-        Ok(Map {
+        Ok(SubjectMap {
             title: format!("Process {pid}, {}", process_name(pid)),
             facts: vec![format!(
                 "{}, leaf {leaf}",
@@ -80,19 +82,18 @@ impl Map {
     }
 
     /// The segments of a file, with the state of their windows in the page cache.
-    pub(super) fn of_file(path: &Path, machine: &Machine, ground: &Ground) -> Result<Map, Failure> {
-        let program = Program::open(path)?;
+    pub(super) fn of_file(path: &Path, host: &HostContext) -> Result<SubjectMap, Failure> {
+        let on_host = ProgramOnHost::open(path, host)?;
+        let program = &on_host.program;
         let geometry = program
-            .geometry(None, machine.geometry)
+            .geometry(None, host.geometry)
             .ok_or_else(|| program.unknown_geometry())?;
-        let loader = program.loader(ground.kernel, program.filesystem(&ground.mounts)?);
-        let page_cache = program.page_cache(&ground.mounts)?;
-        let found = Assessment::of(&program, &geometry, &loader, page_cache);
-        let cached = cached(&program, ground)?;
+        let found = Assessment::of(&on_host, &geometry, Look::AtHeaders);
+        let windows = on_host.windows();
+        let cached = cached(&on_host, &windows)?;
         let segments = &program.image.segments;
         let lengths = segments.iter().map(|segment| segment.file().len());
         let longest = lengths.max().unwrap_or(0);
-        let windows = warm::windows(&program, ground)?;
         let reaches = found.layout();
         let strips = segments.iter().enumerate().filter(|(_, s)| s.filesz > 0);
         let strips = strips.map(|(index, segment)| {
@@ -101,12 +102,12 @@ impl Map {
             let causes = reach.map(|reach| reach.causes.clone()).unwrap_or_default();
             let runs = cut(segment.file(), &cached);
             let own = windows.iter().map(|range| range.intersect(&segment.file()));
-            let drawn = Text {
+            let drawn = StripText {
                 name: format!("{} at {:#x}", segment.perms, segment.vaddr),
                 whole: segment.file(),
                 runs: &runs,
                 windows: own.max_by_key(Span::len).unwrap_or(Span::new(0, 0)),
-                leaf: ground.leaf,
+                leaf: host.leaf,
                 causes: &causes,
             };
             drawn.strip(longest)
@@ -115,11 +116,11 @@ impl Map {
             .iter()
             .filter(|segment| segment.is_text())
             .flat_map(|segment| cut(segment.file(), &cached))
-            .filter(|(_, kind)| *kind == Kind::Huge)
+            .filter(|(_, kind)| *kind == PageKind::Huge)
             .map(|(span, _)| span.len())
             .sum();
-        let (now, after) = (found.reached(), found.after_fix());
-        Ok(Map {
+        let (now, after) = (found.reached, found.after_fix);
+        Ok(SubjectMap {
             title: path.display().to_string(),
             facts: vec![
                 format!(
@@ -138,55 +139,46 @@ impl Map {
 }
 
 /// The windows of a file, each with its state in the page cache.
-fn cached(program: &Program, ground: &Ground) -> Result<Vec<(Span, Kind)>, Failure> {
-    let leaf = ground.leaf;
-    let mut cached = Vec::new();
-    for range in warm::windows(program, ground)? {
-        let state = FileWindows::new(&program.file, range, leaf)
-            .state()
-            .map_err(|error| Failure::io(&program.path, &error))?;
-        let starts = (range.start..range.end).step_by(leaf.bytes() as usize);
-        cached.extend(starts.zip(state.windows).map(|(start, state)| {
-            let kind = match state {
-                WindowState::Huge => Kind::Huge,
-                WindowState::Small => Kind::Base,
-                WindowState::Absent => Kind::Absent,
-            };
-            (Span::new(start, start + leaf.bytes()), kind)
-        }));
-    }
-    Ok(cached)
+fn cached(on_host: &ProgramOnHost<'_>, windows: &[Span]) -> Result<Vec<(Span, PageKind)>, Failure> {
+    let cache = on_host.page_cache(windows, on_host.host.leaf)?;
+    let kind = |state| match state {
+        WindowState::Huge => PageKind::Huge,
+        WindowState::Small => PageKind::Base,
+        WindowState::Absent => PageKind::Absent,
+    };
+    let windows = cache.windows();
+    Ok(windows.map(|(span, state)| (span, kind(state))).collect())
 }
 
 /// `whole` as runs: those of `known`, and between them runs that lie in no window.
-fn cut(whole: Span, known: &[(Span, Kind)]) -> Vec<(Span, Kind)> {
+fn cut(whole: Span, known: &[(Span, PageKind)]) -> Vec<(Span, PageKind)> {
     let mut runs = Vec::new();
     let mut at = whole.start;
     let inside = known
         .iter()
         .map(|(span, kind)| (span.intersect(&whole), *kind));
     for (span, kind) in inside.filter(|(span, _)| !span.is_empty()) {
-        runs.push((Span::new(at, span.start), Kind::Outside));
+        runs.push((Span::new(at, span.start), PageKind::Outside));
         runs.push((span, kind));
         at = span.end;
     }
-    runs.push((Span::new(at, whole.end), Kind::Outside));
+    runs.push((Span::new(at, whole.end), PageKind::Outside));
     runs.retain(|(span, _)| !span.is_empty());
     runs
 }
 
 /// A text mapping of a process, with the pages that map each part of it.
 pub(super) struct Observed {
-    pub(super) text: LiveText,
+    pub(super) text: ProcessText,
     /// The whole mapping, ascending.
-    pub(super) runs: Vec<(Span, Kind)>,
+    pub(super) runs: Vec<(Span, PageKind)>,
     /// Bytes of it by folio size; empty where folio sizes are hidden.
     folios: BTreeMap<u64, u64>,
 }
 
 /// The text mappings of a running process, ascending by address.
 pub(super) fn observe(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<Observed>, Failure> {
-    let texts = live_texts(pid, page, leaf)?;
+    let texts = process_texts(pid, page, leaf)?;
     let pagemap = File::open(format!("/proc/{pid}/pagemap"));
     let pagemap = pagemap.map_err(|error| Failure::new(format_args!("process {pid}"), error))?;
     let observed = texts.into_iter().map(|text| {
@@ -199,33 +191,43 @@ pub(super) fn observe(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<Observed>,
 
 /// The pages of a mapping, one run after the other; folio sizes are added to `folios`.
 fn runs_of_process(
-    text: &LiveText,
+    text: &ProcessText,
     pagemap: &File,
     folios: &mut BTreeMap<u64, u64>,
-) -> Vec<(Span, Kind)> {
+) -> Vec<(Span, PageKind)> {
     let whole = text.mapping.addresses;
     let huge = huge_spans(pagemap, whole).unwrap_or_default();
     let is_huge = |at: u64| huge.iter().any(|span| span.contains(at));
     let Ok(pages) = folio_sizes(pagemap, whole) else {
         // Without root, only the leaves and the resident total are known, not where the rest lies.
-        let known: Vec<(Span, Kind)> = huge.iter().map(|span| (*span, Kind::Huge)).collect();
+        let known: Vec<(Span, PageKind)> =
+            huge.iter().map(|span| (*span, PageKind::Huge)).collect();
         let other = if text.mapping.rss > 0 {
-            Kind::Base
+            PageKind::Base
         } else {
-            Kind::Absent
+            PageKind::Absent
         };
-        let between = |(span, kind)| (span, if kind == Kind::Outside { other } else { kind });
+        let between = |(span, kind)| {
+            (
+                span,
+                if kind == PageKind::Outside {
+                    other
+                } else {
+                    kind
+                },
+            )
+        };
         return cut(whole, &known).into_iter().map(between).collect();
     };
-    let mut runs: Vec<(Span, Kind)> = Vec::new();
+    let mut runs: Vec<(Span, PageKind)> = Vec::new();
     for (page, folio) in pages {
         *folios.entry(folio).or_default() += page.len();
         let kind = if is_huge(page.start) {
-            Kind::Huge
+            PageKind::Huge
         } else if folio > page.len() {
-            Kind::Large
+            PageKind::Large
         } else {
-            Kind::Base
+            PageKind::Base
         };
         match runs.last_mut() {
             Some((span, last)) if *last == kind && span.end == page.start => span.end = page.end,
@@ -233,7 +235,7 @@ fn runs_of_process(
         }
     }
     let absent = |(span, kind)| match kind {
-        Kind::Outside => (span, Kind::Absent),
+        PageKind::Outside => (span, PageKind::Absent),
         kind => (span, kind),
     };
     cut(whole, &runs).into_iter().map(absent).collect()
@@ -258,14 +260,14 @@ mod tests {
     #[test]
     fn runs_cover_the_whole_without_overlap() {
         let known = [
-            (Span::new(100, 200), Kind::Huge),
-            (Span::new(200, 300), Kind::Base),
+            (Span::new(100, 200), PageKind::Huge),
+            (Span::new(200, 300), PageKind::Base),
         ];
         let runs = cut(Span::new(50, 250), &known);
         let expected = [
-            (Span::new(50, 100), Kind::Outside),
-            (Span::new(100, 200), Kind::Huge),
-            (Span::new(200, 250), Kind::Base),
+            (Span::new(50, 100), PageKind::Outside),
+            (Span::new(100, 200), PageKind::Huge),
+            (Span::new(200, 250), PageKind::Base),
         ];
         assert_eq!(runs, expected);
     }

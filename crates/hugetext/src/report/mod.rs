@@ -13,20 +13,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use hugetext_bench::BenchmarkFile;
+use hugetext_engine::HostContext;
 use hugetext_host::{Machine, replace_with};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
-use crate::Verdict;
-use crate::bench::BenchmarkFile;
+use crate::documents::report::ReportWritten;
 use crate::failure::Failure;
-use crate::output::{Output, command_line};
-use crate::path::{lossy, shown};
-use crate::warm::Ground;
+use crate::output::{Format, Output, command_line};
+use crate::path::shown;
+use crate::verdict::Verdict;
 use drawing::Drawing;
-use map::Map;
+use map::SubjectMap;
 use page::Page;
-use record::Record;
+use record::ProcessRecord;
 
 const PAGE: &str = include_str!("report.html");
 const DRAWING: &str = include_str!("drawing.svg");
@@ -79,10 +80,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     match Form::of(&arguments.output) {
         Form::Page => page(arguments, output),
         Form::Drawing => {
-            let mut records: Vec<Record> = arguments
+            let mut records: Vec<ProcessRecord> = arguments
                 .record
                 .iter()
-                .map(|path| Record::read(path))
+                .map(|path| ProcessRecord::read(path))
                 .collect::<Result<_, _>>()?;
             records.extend(recorded(arguments)?);
             let drawing = render(DRAWING, &Drawing::new(&records))?;
@@ -102,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 }
 
 /// The processes that the user named.
-fn recorded(arguments: &Arguments) -> Result<Vec<Record>, Failure> {
+fn recorded(arguments: &Arguments) -> Result<Vec<ProcessRecord>, Failure> {
     if !arguments.bench.is_empty() {
         let results = Failure::at(&arguments.output, "a drawing cannot show benchmark results");
         return Err(results.remedy("write a page (-o FILE.html)"));
@@ -114,7 +115,7 @@ fn recorded(arguments: &Arguments) -> Result<Vec<Record>, Failure> {
             Failure::at(subject, "a drawing shows processes only")
                 .remedy("name the id of a process, or write a page (-o FILE.html)")
         })?;
-        Record::of(pid, arguments.title.as_deref(), &machine)
+        ProcessRecord::of(pid, arguments.title.as_deref(), &machine)
     };
     arguments.subjects.iter().map(record).collect()
 }
@@ -125,7 +126,7 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
         return Err(drawn.remedy("give the output the ending .svg"));
     }
     let to_stdout = arguments.output.as_os_str() == "-";
-    if to_stdout && output.json() {
+    if to_stdout && output.format() == Format::Json {
         let both = Failure::new(
             "standard output",
             "the page and the JSON document cannot both go there",
@@ -133,11 +134,11 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
         return Err(both.remedy("name a file with -o"));
     }
     let machine = Machine::this();
-    let ground = Ground::this()?;
+    let host = HostContext::with_huge_pages()?;
     let mut verdict = Verdict::Done;
     let mut maps = Vec::new();
     for subject in &arguments.subjects {
-        match look(subject, &machine, &ground) {
+        match look(subject, &machine, &host) {
             Ok(map) => maps.push(map),
             Err(failure) => {
                 output.error(&failure);
@@ -162,22 +163,19 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
 fn write(arguments: &Arguments, output: &Output, bytes: &[u8]) -> Result<Verdict, Failure> {
     let path = &arguments.output;
     replace_with(path, bytes).map_err(|error| Failure::replace(path, &error))?;
-    output.result("report", &Written { path }, |written| shown(written.path))?;
+    let written = ReportWritten {
+        path: path.to_owned(),
+    };
+    output.result("report", &written, |written| shown(&written.path))?;
     Ok(Verdict::Done)
 }
 
-#[derive(Serialize)]
-struct Written<'p> {
-    #[serde(serialize_with = "lossy::path")]
-    path: &'p Path,
-}
-
 /// A number is a process id, unless a file has that name.
-fn look(subject: &Path, machine: &Machine, ground: &Ground) -> Result<Map, Failure> {
+fn look(subject: &Path, machine: &Machine, host: &HostContext) -> Result<SubjectMap, Failure> {
     let pid = subject.to_str().and_then(|text| text.parse().ok());
     match pid {
-        Some(pid) if !subject.exists() => Map::of_process(pid, machine, ground.leaf),
-        _ => Map::of_file(subject, machine, ground),
+        Some(pid) if !subject.exists() => SubjectMap::of_process(pid, machine, host.leaf),
+        _ => SubjectMap::of_file(subject, host),
     }
 }
 

@@ -1,11 +1,11 @@
 //! The values that the template shows.
 
+use hugetext_bench::BenchmarkFile;
 use hugetext_host::Machine;
 use serde::Serialize;
 
-use super::map::Map;
+use super::map::SubjectMap;
 use super::plot::Benchmark;
-use crate::bench::BenchmarkFile;
 
 /// The page.
 #[derive(Debug, Serialize)]
@@ -13,7 +13,7 @@ pub(super) struct Page {
     version: &'static str,
     machine: String,
     facts: Vec<(&'static str, String)>,
-    maps: Vec<Map>,
+    maps: Vec<SubjectMap>,
     benchmarks: Vec<(String, Vec<Benchmark>)>,
     commands: Vec<String>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn new(
         machine: &Machine,
-        maps: Vec<Map>,
+        maps: Vec<SubjectMap>,
         benchmarks: &[BenchmarkFile],
         command: String,
     ) -> Page {

@@ -1,8 +1,9 @@
 //! Benchmarks as bars from zero, with intervals and rounds. All lengths are in units of a viewBox.
 
+use hugetext_bench::{Comparison, Measure, Unit};
 use serde::Serialize;
 
-use crate::bench::{Comparison, Measure, Unit, amount, ratio};
+use crate::amount::{amount, ratio};
 
 /// Width of the bars of a plot.
 const WIDTH: f64 = 1000.0;
@@ -62,9 +63,12 @@ fn plot(comparison: &Comparison, measure: &Measure) -> Plot {
     let values = || measure.values.iter();
     let rounds = values().flat_map(|value| value.rounds.iter().copied());
     let most = rounds.fold(0.0, f64::max);
-    let place = |value: f64| match most > 0.0 {
-        true => (value / most * WIDTH * 10.0).round() / 10.0,
-        false => 0.0,
+    let place = |value: f64| {
+        if most > 0.0 {
+            (value / most * WIDTH * 10.0).round() / 10.0
+        } else {
+            0.0
+        }
     };
     let text = |value: f64| amount(value, measure.unit);
     let bars = comparison.sides.iter().zip(values()).enumerate();

@@ -8,12 +8,12 @@ use hugetext_leaf::{LIMIT, Leaf, Span};
 use serde::{Deserialize, Serialize};
 
 use super::map::{Observed, observe};
-use super::strip::Kind;
+use super::strip::PageKind;
 use crate::failure::Failure;
 
 /// The text mappings of a process at one moment.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct ProcessRecord {
     schema: u32,
     pub(super) title: String,
     /// Sizes in bytes.
@@ -37,7 +37,7 @@ pub(super) struct Recorded {
 pub(super) struct Run {
     pub(super) start: u64,
     pub(super) end: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: PageKind,
 }
 
 impl Run {
@@ -48,16 +48,20 @@ impl Run {
 
 const SCHEMA: u32 = 1;
 
-impl Record {
+impl ProcessRecord {
     /// What a running process maps now.
-    pub(super) fn of(pid: i32, title: Option<&str>, machine: &Machine) -> Result<Record, Failure> {
+    pub(super) fn of(
+        pid: i32,
+        title: Option<&str>,
+        machine: &Machine,
+    ) -> Result<ProcessRecord, Failure> {
         let leaf = machine
             .pmd
-            .ok_or_else(|| Failure::no_huge_pages(&machine.release))?;
+            .ok_or_else(|| hugetext_engine::Error::no_huge_pages(&machine.release))?;
         let seen = observe(pid, machine.page, leaf)?;
         let texts = seen.iter().map(recorded).collect();
         let name = || format!("Process {pid}, {}", process_name(pid));
-        Ok(Record {
+        Ok(ProcessRecord {
             schema: SCHEMA,
             title: title.map_or_else(name, str::to_owned),
             page: machine.page.bytes(),
@@ -67,13 +71,14 @@ impl Record {
     }
 
     /// Reads a record that `report -o FILE.json` wrote.
-    pub(super) fn read(path: &Path) -> Result<Record, Failure> {
+    pub(super) fn read(path: &Path) -> Result<ProcessRecord, Failure> {
         let no_record = |why: &dyn std::fmt::Display| {
             Failure::at(path, format_args!("not a record of a process: {why}"))
                 .remedy("make one with hugetext report -o FILE.json PID")
         };
         let text = fs::read(path).map_err(|error| Failure::io(path, &error))?;
-        let record: Record = serde_json::from_slice(&text).map_err(|error| no_record(&error))?;
+        let record: ProcessRecord =
+            serde_json::from_slice(&text).map_err(|error| no_record(&error))?;
         record.check().map_err(|why| no_record(&why))?;
         Ok(record)
     }
@@ -104,7 +109,7 @@ fn recorded(seen: &Observed) -> Recorded {
         Some(path) => path.file_name().unwrap_or(path.as_os_str()),
         None => "[anonymous]".as_ref(),
     };
-    let run = |(span, kind): &(Span, Kind)| Run {
+    let run = |(span, kind): &(Span, PageKind)| Run {
         start: span.start,
         end: span.end,
         kind: *kind,
@@ -119,7 +124,7 @@ fn recorded(seen: &Observed) -> Recorded {
 mod tests {
     use super::*;
 
-    fn read(runs: &str) -> Result<Record, Failure> {
+    fn read(runs: &str) -> Result<ProcessRecord, Failure> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("record.json");
         let text = format!(
@@ -127,7 +132,7 @@ mod tests {
                 "texts": [{{"file": "f", "runs": [{runs}]}}]}}"#
         );
         fs::write(&path, text).unwrap();
-        Record::read(&path)
+        ProcessRecord::read(&path)
     }
 
     #[test]

@@ -15,7 +15,7 @@ const LISTED: usize = 100;
 /// The kind of page or folio that maps or caches a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum PageKind {
     /// A PMD leaf, or a folio of its order.
     Huge,
     /// A folio above the base page, mapped by PTEs.
@@ -28,32 +28,34 @@ pub(super) enum Kind {
     Outside,
 }
 
-const KINDS: [Kind; 5] = [
-    Kind::Huge,
-    Kind::Large,
-    Kind::Base,
-    Kind::Absent,
-    Kind::Outside,
+const KINDS: [PageKind; 5] = [
+    PageKind::Huge,
+    PageKind::Large,
+    PageKind::Base,
+    PageKind::Absent,
+    PageKind::Outside,
 ];
 
-impl Kind {
+impl PageKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Huge => "huge",
-            Kind::Large => "larger folios, by base pages",
-            Kind::Base => "small folios",
-            Kind::Absent => "not there",
-            Kind::Outside => "in no window",
+            PageKind::Huge => "huge",
+            PageKind::Large => "larger folios, by base pages",
+            PageKind::Base => "small folios",
+            PageKind::Absent => "not there",
+            PageKind::Outside => "in no window",
         }
     }
 
     /// Why a window of this kind is not huge.
     fn remedy(self) -> &'static str {
         match self {
-            Kind::Huge | Kind::Outside => "",
-            Kind::Large => "its folios are smaller than the leaf; hugetext warm makes them huge",
-            Kind::Base => "hugetext warm makes them huge",
-            Kind::Absent => {
+            PageKind::Huge | PageKind::Outside => "",
+            PageKind::Large => {
+                "its folios are smaller than the leaf; hugetext warm makes them huge"
+            }
+            PageKind::Base => "hugetext warm makes them huge",
+            PageKind::Absent => {
                 "not touched yet; without hugetext warm, the first access reads it into small folios"
             }
         }
@@ -82,7 +84,7 @@ pub(super) struct Strip {
 struct Piece {
     x: u64,
     width: u64,
-    kind: Kind,
+    kind: PageKind,
     /// The tooltip text.
     title: String,
 }
@@ -92,17 +94,17 @@ struct Piece {
 struct Part {
     from: String,
     size: String,
-    kind: Kind,
+    kind: PageKind,
     what: &'static str,
     why: String,
 }
 
 /// A mapping or segment, as the caller knows it.
-pub(super) struct Text<'t> {
+pub(super) struct StripText<'t> {
     pub(super) name: String,
     pub(super) whole: Span,
     /// The kind of each byte, ascending.
-    pub(super) runs: &'t [(Span, Kind)],
+    pub(super) runs: &'t [(Span, PageKind)],
     /// Its windows, adjacent; empty if it has none.
     pub(super) windows: Span,
     pub(super) leaf: Leaf,
@@ -110,7 +112,7 @@ pub(super) struct Text<'t> {
     pub(super) causes: &'t [Cause],
 }
 
-impl Text<'_> {
+impl StripText<'_> {
     /// The strip for a drawing whose longest strip has `longest` bytes.
     pub(super) fn strip(&self, longest: u64) -> Strip {
         let causes = self.causes.iter().map(ToString::to_string);
@@ -135,9 +137,9 @@ impl Text<'_> {
     }
 
     /// Why a part of this kind is not huge.
-    fn why(&self, kind: Kind, at: u64) -> String {
+    fn why(&self, kind: PageKind, at: u64) -> String {
         match kind {
-            Kind::Huge => String::new(),
+            PageKind::Huge => String::new(),
             _ if self.windows.contains(at) => kind.remedy().to_owned(),
             _ => {
                 let applies = |cause: &&Cause| match cause {
@@ -160,7 +162,7 @@ impl Text<'_> {
     fn pieces(&self) -> Vec<Piece> {
         let edge = |step: u64| self.whole.start + self.whole.len().saturating_mul(step) / STEPS;
         let cells = (0..STEPS).map(|step| Span::new(edge(step), edge(step + 1)));
-        let mut drawn: Vec<(u64, u64, Kind)> = Vec::new();
+        let mut drawn: Vec<(u64, u64, PageKind)> = Vec::new();
         for (step, kind) in (0..STEPS).zip(majorities(self.runs, cells)) {
             let Some(kind) = kind else { continue };
             // A piece ends where the windows begin or end, since the reason changes there.
@@ -170,7 +172,7 @@ impl Text<'_> {
                 _ => drawn.push((step, step + 1, kind)),
             }
         }
-        let piece = |(start, end, kind): (u64, u64, Kind)| {
+        let piece = |(start, end, kind): (u64, u64, PageKind)| {
             let (from, to) = (edge(start), edge(end));
             let mut title = format!("{from:#x} to {to:#x}, {}", kind.name());
             let why = self.why(kind, from + (to - from) / 2);
@@ -188,9 +190,10 @@ impl Text<'_> {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let Span { start, end } = match self.windows.is_empty() {
-            true => Span::new(self.whole.end, self.whole.end),
-            false => self.windows,
+        let Span { start, end } = if self.windows.is_empty() {
+            Span::new(self.whole.end, self.whole.end)
+        } else {
+            self.windows
         };
         let windows = (start..end).step_by(self.leaf.bytes() as usize);
         let windows = windows.map(|at| Span::new(at, (at + self.leaf.bytes()).min(end)));
@@ -199,12 +202,12 @@ impl Text<'_> {
             .chain([Span::new(end, self.whole.end)])
             .filter(|span| !span.is_empty())
             .collect();
-        let mut merged: Vec<(Span, Kind)> = Vec::new();
+        let mut merged: Vec<(Span, PageKind)> = Vec::new();
         for (span, kind) in spans
             .iter()
             .zip(majorities(self.runs, spans.iter().copied()))
         {
-            let kind = kind.unwrap_or(Kind::Absent);
+            let kind = kind.unwrap_or(PageKind::Absent);
             let inside = self.windows.contains(span.start);
             match merged.last_mut() {
                 Some((last, same))
@@ -215,7 +218,7 @@ impl Text<'_> {
                 _ => merged.push((*span, kind)),
             }
         }
-        let part = |(span, kind): (Span, Kind)| Part {
+        let part = |(span, kind): (Span, PageKind)| Part {
             from: format!("{:#x}", span.start),
             size: bytes(span.len()),
             kind,
@@ -228,9 +231,9 @@ impl Text<'_> {
 
 /// The kind that fills most of each cell; cells and runs ascend.
 pub(super) fn majorities(
-    runs: &[(Span, Kind)],
+    runs: &[(Span, PageKind)],
     cells: impl Iterator<Item = Span>,
-) -> impl Iterator<Item = Option<Kind>> {
+) -> impl Iterator<Item = Option<PageKind>> {
     let mut first = 0;
     cells.map(move |cell| {
         while runs
@@ -239,7 +242,7 @@ pub(super) fn majorities(
         {
             first += 1;
         }
-        let mut amounts: BTreeMap<Kind, u64> = BTreeMap::new();
+        let mut amounts: BTreeMap<PageKind, u64> = BTreeMap::new();
         let here = runs
             .iter()
             .skip(first)
@@ -263,8 +266,8 @@ mod tests {
 
     const M: u64 = 1 << 20;
 
-    fn text(runs: &[(Span, Kind)], windows: Span) -> Text<'_> {
-        Text {
+    fn text(runs: &[(Span, PageKind)], windows: Span) -> StripText<'_> {
+        StripText {
             name: "text".to_owned(),
             whole: Span::new(0, runs.last().unwrap().0.end),
             runs,
@@ -278,13 +281,13 @@ mod tests {
     fn a_drawing_has_bounded_pieces_in_order() {
         let page = |page: u64| {
             let kind = if page.is_multiple_of(2) {
-                Kind::Base
+                PageKind::Base
             } else {
-                Kind::Large
+                PageKind::Large
             };
             (Span::new(page * 4096, (page + 1) * 4096), kind)
         };
-        let runs: Vec<(Span, Kind)> = (0..50_000).map(page).collect();
+        let runs: Vec<(Span, PageKind)> = (0..50_000).map(page).collect();
         let drawn = text(&runs, Span::new(0, 0)).pieces();
         assert!(drawn.len() as u64 <= STEPS);
         let mut at = 0;
@@ -298,20 +301,20 @@ mod tests {
     #[test]
     fn each_window_has_its_reason() {
         let runs = [
-            (Span::new(0, M), Kind::Absent),
-            (Span::new(M, 2 * M), Kind::Base),
-            (Span::new(2 * M, 4 * M), Kind::Huge),
-            (Span::new(4 * M, 8 * M), Kind::Base),
-            (Span::new(8 * M, 9 * M), Kind::Base),
+            (Span::new(0, M), PageKind::Absent),
+            (Span::new(M, 2 * M), PageKind::Base),
+            (Span::new(2 * M, 4 * M), PageKind::Huge),
+            (Span::new(4 * M, 8 * M), PageKind::Base),
+            (Span::new(8 * M, 9 * M), PageKind::Base),
         ];
         let parts = text(&runs, Span::new(2 * M, 8 * M)).parts();
-        let told: Vec<(Kind, &str)> = parts.iter().map(|p| (p.kind, p.why.as_str())).collect();
+        let told: Vec<(PageKind, &str)> = parts.iter().map(|p| (p.kind, p.why.as_str())).collect();
         let none = "no window lies wholly inside";
         assert_eq!(told.len(), 4);
         assert_eq!(told[0].1, none);
-        assert_eq!(told[1], (Kind::Huge, ""));
-        assert_eq!(told[2], (Kind::Base, "hugetext warm makes them huge"));
-        assert_eq!(told[3], (Kind::Base, none));
+        assert_eq!(told[1], (PageKind::Huge, ""));
+        assert_eq!(told[2], (PageKind::Base, "hugetext warm makes them huge"));
+        assert_eq!(told[3], (PageKind::Base, none));
         assert_eq!(parts[2].size, "4 MiB");
     }
 }

@@ -5,43 +5,30 @@
 //! command. A failure before the last step is a warning. All these steps run in a child process, so
 //! a failure leaves no trace in the process that becomes the command.
 
-mod bind;
-mod place;
-mod prepare;
-pub(crate) mod resolve;
-mod room;
-mod targets;
-mod wrapper;
+mod show;
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::io;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use hugetext_host::{Guard, exec, in_child, open_regular};
-use hugetext_loader::Environment;
-use serde::{Deserialize, Serialize};
+use hugetext_engine::HostContext;
+use hugetext_engine::prepare::{
+    CopyBackend, PrepareRequest, Ready, Unprepared, make_ready, plan_preparation,
+};
+use hugetext_host::{exec, in_child};
 
-use crate::Verdict;
-use crate::failure::{Failure, plain};
+use crate::command::{cannot_run, find};
+use crate::documents::run::RunPlan;
+use crate::failure::Failure;
 use crate::output::Output;
-use crate::path::{lossy, shown};
-use crate::run::bind::Ready;
-pub(crate) use crate::run::place::{Place, choose_on_disk, own_root};
-use crate::run::prepare::Reason;
-pub(crate) use crate::run::prepare::{Action, Policy, Step};
-pub(crate) use crate::run::room::Room;
-pub(crate) use crate::run::targets::Targets;
-use crate::table::{bytes, count, figures};
-use crate::warm::Ground;
+use crate::verdict::Verdict;
 
 /// Run a command with its text on huge pages
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(crate) options: Options,
+    options: Options,
     /// Show what would be done with each file, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -59,7 +46,7 @@ Exit status: that of the command, which takes the place of this process; 127 if 
 
 /// The files to prepare, and the method.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+struct Options {
     /// Also prepare these files: programs that the command starts, libraries that it opens itself.
     /// PATH is a path, a glob, a directory to search, or a command on PATH
     #[arg(long, value_name = "PATH")]
@@ -75,19 +62,9 @@ pub(crate) struct Options {
     merge: bool,
 }
 
-impl Options {
-    fn policy(&self) -> Policy {
-        Policy {
-            merge: self.merge,
-            store: self.backend != Backend::None,
-            prefer_store: self.backend == Backend::Store,
-        }
-    }
-}
-
 /// The place for copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
+enum Backend {
     /// On disk if its filesystem can hold huge folios, otherwise in a tmpfs
     Auto,
     /// On disk, with their text in the page cache
@@ -98,69 +75,32 @@ pub(crate) enum Backend {
     None,
 }
 
-/// The planned steps.
-#[derive(Serialize)]
-struct Plan {
-    #[serde(serialize_with = "lossy::path")]
-    program: PathBuf,
-    files: Vec<Step>,
-    /// How many files are too small for a window of text.
-    small: usize,
-    #[serde(skip)]
-    small_files: Vec<PathBuf>,
-    /// Errors in the search for files, one line each.
-    problems: Vec<String>,
+impl From<Backend> for CopyBackend {
+    fn from(backend: Backend) -> CopyBackend {
+        match backend {
+            Backend::Auto => CopyBackend::Auto,
+            Backend::Cache => CopyBackend::Cache,
+            Backend::Store => CopyBackend::Memory,
+            Backend::None => CopyBackend::None,
+        }
+    }
 }
 
-/// The files that run unprepared although their text could be on huge pages, one line each.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Unprepared {
-    /// Files left because of an error. The user is warned of them.
-    problems: Vec<String>,
-    /// Files left by decision. They are printed only with more detail.
-    left: Vec<String>,
-    /// Other notes. They are printed only with more detail.
-    notes: Vec<String>,
-    /// Notes that are always printed. They do not prevent the run, even with --strict.
-    hints: Vec<String>,
+impl Options {
+    fn request(&self) -> PrepareRequest {
+        PrepareRequest {
+            also: self.also.clone(),
+            backend: self.backend.into(),
+            store: self.store.clone(),
+            merge: self.merge,
+        }
+    }
 }
 
-impl Unprepared {
-    fn fail(&mut self, failure: &Failure) {
-        self.problems.push(failure.to_string());
-    }
-
-    fn leave(&mut self, path: &Path, why: impl fmt::Display) {
-        let failure = Failure::at(path, format_args!("not prepared: {why}"));
-        self.left.push(failure.to_string());
-    }
-
-    fn note(&mut self, note: &str) {
-        self.notes.push(note.to_owned());
-    }
-
-    fn hint(&mut self, failure: &Failure) {
-        self.hints.push(failure.to_string());
-    }
-
-    fn add(&mut self, mut other: Unprepared) {
-        self.problems.append(&mut other.problems);
-        self.left.append(&mut other.left);
-        self.notes.append(&mut other.notes);
-        self.hints.append(&mut other.hints);
-    }
-
-    /// Everything except notes.
-    fn into_all_lines(mut self) -> Vec<String> {
-        let mut lines = std::mem::take(&mut self.hints);
-        lines.append(&mut self.into_lines(true));
-        lines
-    }
-
-    /// The errors and, with `all`, the decisions.
-    fn into_lines(self, all: bool) -> Vec<String> {
-        let left = self.left.into_iter().filter(|_| all);
-        self.problems.into_iter().chain(left).collect()
+impl Arguments {
+    /// Whether the result has rows.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.dry_run
     }
 }
 
@@ -170,149 +110,72 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Ok((_, program)) => program,
         Err(verdict) => return Ok(verdict),
     };
-    let mut unprepared = Unprepared::default();
+    let request = arguments.options.request();
     if arguments.dry_run {
-        let decided = decide(&program, &arguments.options, &mut unprepared)?;
-        let plan = Plan {
-            program,
-            files: decided.steps,
-            small: decided.small.len(),
-            small_files: decided.small,
-            problems: unprepared.into_all_lines(),
-        };
-        output.result("run", &plan, |plan| show(plan, output.verbose()))?;
-        return Ok(Verdict::Done);
+        return dry_run(program, &request, output);
     }
-    let ready = match in_child(|| prepare(&program, &arguments.options)) {
+    let mut unprepared = Unprepared::default();
+    let mut not_tried = None;
+    let ready = match in_child(|| prepare(&program, &request)) {
         Ok((ready, found)) => {
             unprepared.add(found);
             ready
         }
         Err(error) => {
-            unprepared.fail(&Failure::new("run", error).remedy("the command runs unprepared"));
-            Ready::AsItIs
+            let failure = Failure::new("run", error).remedy("the command runs unprepared");
+            not_tried = Some(failure.to_string());
+            Ready::default()
         }
     };
-    bind::carry_out(ready, arguments.options.policy(), &mut unprepared)?;
-    let notes = unprepared.notes.drain(..).filter(|_| output.verbose());
-    for line in notes.chain(unprepared.hints.drain(..)) {
+    ready.enter(&request, &mut unprepared)?;
+    for line in show::always(&unprepared, output.verbose()) {
         output.warn(line);
     }
     let all = arguments.strict || output.verbose();
-    tell(&unprepared.into_lines(all), arguments.strict, output)?;
+    let lines: Vec<String> = not_tried
+        .into_iter()
+        .chain(show::unprepared(unprepared, all))
+        .collect();
+    tell(&lines, arguments.strict, output)?;
     match exec(&program, &arguments.command) {
         Ok(never) => match never {},
         Err(error) => Ok(cannot_run(&program, &error, output)),
     }
 }
 
-/// The result of the child process: the work left to do, and the errors.
-fn prepare(program: &Path, options: &Options) -> (Ready, Unprepared) {
+fn dry_run(
+    program: PathBuf,
+    request: &PrepareRequest,
+    output: &Output,
+) -> Result<Verdict, Failure> {
+    let host = HostContext::with_huge_pages()?;
     let mut unprepared = Unprepared::default();
-    let ready = match decide(program, options, &mut unprepared) {
-        Ok(decided) => bind::make_ready(decided, options, &mut unprepared),
-        Err(failure) => {
-            unprepared.fail(&failure);
-            Ready::AsItIs
+    let planned = plan_preparation(&program, &host, request, &mut unprepared);
+    let plan = RunPlan {
+        program,
+        files: planned.steps,
+        small: planned.small.len(),
+        small_files: planned.small,
+        problems: show::all(unprepared),
+    };
+    output.result("run", &plan, |plan| show::plan(plan, output.verbose()))?;
+    Ok(Verdict::Done)
+}
+
+/// What the child process does. Returns the work left to do, and what could not be done.
+fn prepare(program: &Path, request: &PrepareRequest) -> (Ready, Unprepared) {
+    let mut unprepared = Unprepared::default();
+    let ready = match HostContext::with_huge_pages() {
+        Ok(host) => {
+            let plan = plan_preparation(program, &host, request, &mut unprepared);
+            make_ready(plan.steps, &host, request, &mut unprepared)
+        }
+        Err(error) => {
+            unprepared.fail(&error);
+            Ready::default()
         }
     };
     (ready, unprepared)
-}
-
-/// The decisions, with the facts that they are based on.
-struct Decided {
-    ground: Ground,
-    steps: Vec<Step>,
-    /// Files too small for a window of text.
-    small: Vec<PathBuf>,
-}
-
-/// Why a script leaves nothing to prepare, and the remedy.
-const NOTHING_TOLD: &str = "a script, which does not show which large program it starts";
-const NAME_IT: &str = "name the program with --also; `hugetext learn` finds it";
-
-/// Decides about every file that the command is known to map.
-fn decide(
-    program: &Path,
-    options: &Options,
-    unprepared: &mut Unprepared,
-) -> Result<Decided, Failure> {
-    let ground = Ground::this()?;
-    let mut room = Room::here();
-    let programs = resolve::programs(program);
-    let privileged = programs.iter().find(|program| changes_user(program));
-    let reason = match (privileged, room.is_none()) {
-        (Some(found), _) => Some((found.as_path(), "it changes user, group or capabilities")),
-        (_, true) => Some((
-            program,
-            "its control group has too little memory for more than the command",
-        )),
-        _ => None,
-    };
-    if let Some((found, reason)) = reason {
-        unprepared.leave(found, reason);
-        return Ok(Decided {
-            ground,
-            steps: Vec::new(),
-            small: Vec::new(),
-        });
-    }
-    let environment = Environment::current();
-    let mut targets = Targets::new(ground.leaf, options.merge, &environment);
-    for program in &programs {
-        targets.add_program(program);
-    }
-    for name in &options.also {
-        targets.add_named(name);
-    }
-    unprepared.problems.append(&mut targets.problems);
-    if targets.files.is_empty() && options.also.is_empty() && resolve::is_shell_script(program) {
-        unprepared.hint(&Failure::at(program, NOTHING_TOLD).remedy(NAME_IT));
-    }
-    let policy = options.policy();
-    let mut steps = Vec::new();
-    for path in &targets.files {
-        match Step::of(path, &ground, policy) {
-            Ok(step) => steps.push(step.if_it_fits(&mut room)),
-            Err(failure) => unprepared.fail(&failure),
-        }
-    }
-    Ok(Decided {
-        ground,
-        steps,
-        small: targets.small,
-    })
-}
-
-/// Whether executing the program changes the user, group or capabilities. Such a program runs as
-/// if it were called directly, because a namespace could change what its capabilities permit.
-fn changes_user(program: &Path) -> bool {
-    let guards = open_regular(program).and_then(|file| Guard::of(&file));
-    guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))
-}
-
-/// The program that the first word of the command line names, with that word; the verdict if it
-/// names none.
-pub(crate) fn find<'c>(
-    command: &'c [OsString],
-    output: &Output,
-) -> Result<(&'c OsStr, PathBuf), Verdict> {
-    let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
-    match resolve::command(name) {
-        Ok(program) => Ok((name, program)),
-        Err(error) => Err(cannot_run(Path::new(name), &error, output)),
-    }
-}
-
-/// Exit status 127 or 126, as with shells and env(1).
-fn cannot_run(program: &Path, error: &io::Error, output: &Output) -> Verdict {
-    let missing = error.kind() == io::ErrorKind::NotFound;
-    let problem = match missing {
-        true => "command not found".to_owned(),
-        false => plain(error),
-    };
-    output.error(&Failure::at(program, problem));
-    Verdict::Status(if missing { 127 } else { 126 })
 }
 
 /// Warns of unprepared files, in one line unless more detail was asked for. With --strict it is an
@@ -338,43 +201,4 @@ fn tell(lines: &[String], strict: bool, output: &Output) -> Result<(), Failure> 
         output.warn(problem);
     }
     Ok(())
-}
-
-fn show(plan: &Plan, verbose: bool) -> String {
-    let mut rows = Vec::new();
-    let mut small: Vec<&Path> = plan.small_files.iter().map(PathBuf::as_path).collect();
-    for step in &plan.files {
-        let action = match step.action {
-            Action::Leave { why: Reason::Small } => {
-                small.push(&step.path);
-                continue;
-            }
-            Action::Leave { why } => format!("left: {why}"),
-            Action::Warm => "warmed in place".to_owned(),
-            Action::Copy => "an equal copy takes its place".to_owned(),
-            Action::Fix => "a fixed copy takes its place".to_owned(),
-        };
-        rows.push(vec![
-            shown(&step.path),
-            bytes(step.text),
-            bytes(step.now),
-            bytes(step.after),
-            action,
-        ]);
-    }
-    let header = ["file", "text", "in reach", "then", "what is done"];
-    let mut text = figures(&header, &[0, 4], rows);
-    if !small.is_empty() {
-        text.push_str(&format!(
-            "\nleft as is: {}",
-            count(small.len(), "smaller file")
-        ));
-    }
-    for path in small.into_iter().filter(|_| verbose) {
-        text.push_str(&format!("\n  {}", shown(path)));
-    }
-    for problem in &plan.problems {
-        text.push_str(&format!("\n{problem}"));
-    }
-    text
 }

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
-use super::{Arguments, LEFT_BEHIND, Rung, Warmed};
+use hugetext_engine::{Rung, WarmOutcome};
+
+use super::Arguments;
 use crate::path::shown;
 use crate::table::{bytes, count};
 
 /// One file: a line with the result, and below it the obstacles.
-pub(super) fn show(file: &Warmed, arguments: &Arguments) -> String {
+pub(super) fn show(file: &WarmOutcome, arguments: &Arguments) -> String {
     let mut text = format!("{}: ", shown(&file.path));
     let size = bytes(file.windows as u64 * file.leaf.bytes());
     if file.windows == 0 {
@@ -28,9 +30,8 @@ pub(super) fn show(file: &Warmed, arguments: &Arguments) -> String {
     if file.is_warm() || arguments.check {
         return text;
     }
-    for tried in &file.tried {
-        let said = tried.error.as_deref().unwrap_or(LEFT_BEHIND);
-        let _ = writeln!(text, "  {}: {said}", rung_name(tried.rung));
+    for failed in &file.failed {
+        let _ = writeln!(text, "  {failed}");
     }
     for cause in &file.causes {
         let _ = writeln!(text, "  {cause}");
@@ -50,14 +51,4 @@ pub(super) fn show(file: &Warmed, arguments: &Arguments) -> String {
         );
     }
     text
-}
-
-/// A rung for display.
-pub(super) fn rung_name(rung: Rung) -> &'static str {
-    match rung {
-        Rung::AlreadyHuge => "already huge",
-        Rung::Collapse => "collapse",
-        Rung::Reread => "drop and read again",
-        Rung::Replace => "replace",
-    }
 }

@@ -18,7 +18,12 @@ const ROOTS: [&str; 4] = ["/usr", "/opt", "/home", "/root"];
 pub(crate) fn programs() -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
-    for entry in ROOTS.iter().flat_map(walkdir::WalkDir::new).flatten() {
+    let walk = |root| {
+        ignore::WalkBuilder::new(root)
+            .standard_filters(false)
+            .build()
+    };
+    for entry in ROOTS.iter().flat_map(walk).flatten() {
         let Ok(metadata) = entry.metadata() else {
             continue;
         };

@@ -15,6 +15,7 @@ mod refuse;
 mod replace;
 mod sample;
 mod self_readers;
+mod self_warming;
 mod tools;
 mod versions;
 mod vouched;

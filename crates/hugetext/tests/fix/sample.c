@@ -28,7 +28,11 @@ __attribute__((noinline)) static void spin(void)
 
 int main(int argc, char **argv)
 {
-	(void)argv;
+	/* Whoever waits for this line finds the program loaded. */
+	if (argc > 2) {
+		puts(argv[2]);
+		fflush(stdout);
+	}
 	if (argc > 1)
 		spin();
 	printf("%s %d\n", words, answer(argc));

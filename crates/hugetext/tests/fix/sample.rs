@@ -119,3 +119,16 @@ pub(crate) fn tool(name: &str, arguments: &[&str]) -> Option<String> {
         }
     }
 }
+
+/// A copy of `file` that a tool changed in place. `None` if the tool is not installed.
+pub(crate) fn worked(
+    directory: &TempDir,
+    file: &Path,
+    name: &str,
+    arguments: &[&str],
+) -> Option<PathBuf> {
+    let worked = directory.path().join("worked");
+    std::fs::copy(file, &worked).unwrap();
+    tool(name, &[arguments, &[path(&worked)]].concat())?;
+    Some(worked)
+}

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::sample::{fix, json, link, path, run, text, tool};
+use crate::sample::{fix, json, link, path, run, text, tool, worked};
 
 /// The sample, and its fixed copy. The sample is linked by lld, whose layout needs a shift, or
 /// else by the default linker.
@@ -172,11 +172,9 @@ fn strip_objcopy_and_patchelf_still_work() {
             ),
         ];
         for (name, arguments) in tools {
-            let worked = directory.path().join("worked");
-            fs::copy(&new, &worked).unwrap();
-            if tool(name, &[arguments, &[path(&worked)]].concat()).is_none() {
+            let Some(worked) = worked(&directory, &new, name, arguments) else {
                 continue;
-            }
+            };
             assert_eq!(run(&worked), said, "{name} {arguments:?} on {strategy}");
             let left = reached(&worked);
             println!("{strategy}, then {name} {arguments:?}: reach {full} -> {left}");

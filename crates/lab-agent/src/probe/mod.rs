@@ -1,5 +1,6 @@
 //! The measurements, one file per kind.
 
+mod commands;
 mod files;
 mod locks;
 mod memory;
@@ -33,6 +34,7 @@ fn attempt(cell: &Cell) -> io::Result<Outcome> {
         Probe::Placement => Outcome::Placement(placement::probe(at, geometry)?),
         Probe::Programs => Outcome::Programs(programs::probe(at, geometry)?),
         Probe::Warm => Outcome::Warm(programs::warm_command(at, geometry)?),
+        Probe::Commands => Outcome::Commands(commands::probe(at, geometry)?),
         Probe::Promote => Outcome::Promoted(promote::probe(at)?),
         Probe::PromoteRounds => Outcome::Promoted(promote::rounds(at)?),
         Probe::Compile => Outcome::Compile(programs::compile(at, geometry)?),

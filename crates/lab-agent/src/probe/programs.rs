@@ -17,7 +17,7 @@ use super::rungs::{SMALL, warm};
 const COMPILER: &str = "cc1";
 /// Far above the time of a compile under an emulator. The lab limits the whole boot.
 const LIMIT: Duration = Duration::from_secs(600);
-const LIBRARY: &str = "libgccjit.so.0";
+pub(super) const LIBRARY: &str = "libgccjit.so.0";
 
 /// The compiler, and the same compiler as a shared object.
 pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Text>> {
@@ -93,7 +93,7 @@ pub(super) fn compile(directory: &Path, geometry: &Geometry) -> io::Result<Compi
 }
 
 /// A copy of the program on disk, written in small pieces, with no page in the page cache.
-fn fresh(directory: &Path, name: &str) -> io::Result<PathBuf> {
+pub(super) fn fresh(directory: &Path, name: &str) -> io::Result<PathBuf> {
     let file = directory.join(name);
     if !file.exists() {
         files::replace(&Path::new(PROGRAMS).join(name), &file, SMALL)?;

@@ -1,4 +1,4 @@
-//! The effect of `hugetext promote` on the example `busy` of hugetext-host. In every thread, that
+//! The effect of `hugetext promote` on the example `busy` of hugetext-promote. In every thread, that
 //! program sleeps, polls, forks, takes signals, executes all its text, and checks every answer.
 
 use std::io::{self, BufRead, BufReader, Write};

@@ -3,9 +3,8 @@
 use hugetext_lab_agent::{
     Attempt, Folios, HugePages, Locks, Outcome, Placed, Probe, Promoted, Rung, RungName, Thp,
 };
-use hugetext_leaf::{Leaf, Topic};
+use hugetext_leaf::{Filesystem, Leaf, Topic};
 
-use crate::image::Fs;
 use crate::kernel::{Flavour, KernelId};
 use crate::record::Boot;
 use crate::rules::Row;
@@ -16,18 +15,19 @@ pub(super) fn title(flavour: Flavour) -> &'static str {
         Flavour::Amd64Generic => "x86-64, every filesystem",
         Flavour::Arm64 => "arm64, 4K pages, huge is 2M",
         Flavour::Arm64_16k => "arm64, 16K pages, huge is 32M",
+        Flavour::Riscv64 => "64-bit RISC-V, huge is 2M",
     }
 }
 
 pub(super) fn filesystem_header() -> Vec<&'static str> {
     std::iter::once("kernel")
-        .chain(Fs::ALL.map(Fs::name))
+        .chain(Filesystem::NAMED.map(Filesystem::name))
         .collect()
 }
 
 /// The results of a probe for the kernel of `boot`: in that boot, or on the other flavour of the
 /// version.
-fn on<'b>(boot: &'b Boot, stock: &[&'b Boot], fs: Fs, probe: Probe) -> Option<&'b Outcome> {
+fn on<'b>(boot: &'b Boot, stock: &[&'b Boot], fs: Filesystem, probe: Probe) -> Option<&'b Outcome> {
     let other = KernelId {
         flavour: match boot.kernel.flavour {
             Flavour::Amd64 => Flavour::Amd64Generic,
@@ -42,12 +42,12 @@ fn on<'b>(boot: &'b Boot, stock: &[&'b Boot], fs: Fs, probe: Probe) -> Option<&'
 }
 
 pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
-    let gives = |fs: Fs| match on(boot, stock, fs, Probe::Rungs) {
+    let gives = |fs: Filesystem| match on(boot, stock, fs, Probe::Rungs) {
         Some(Outcome::Rungs(rungs)) => strongest(rungs),
         _ => String::new(),
     };
     std::iter::once(release(boot))
-        .chain(Fs::ALL.map(gives))
+        .chain(Filesystem::NAMED.map(gives))
         .collect()
 }
 
@@ -86,7 +86,8 @@ fn strongest(rungs: &[Rung]) -> String {
 }
 
 /// A rule in words.
-pub(super) fn rule(rule: &Row) -> Vec<String> {
+pub(super) fn rule(row: &Row) -> Vec<String> {
+    let rule = &row.rule;
     let what = match rule.topic {
         Topic::PieAlignment => "a PIE starts at a multiple of its largest p_align",
         Topic::StaticPieAlignment => "a static PIE starts at a multiple of its largest p_align",
@@ -96,21 +97,49 @@ pub(super) fn rule(rule: &Row) -> Vec<String> {
         Topic::Collapse => "MADV_COLLAPSE works on text",
         Topic::MprotectBatching => "mprotect() changes the entries of a folio in batches",
     };
-    let place = match (rule.filesystem, rule.topic) {
+    let place = match (rule.filesystem, rule.requires) {
         (Some(filesystem), _) => filesystem.to_string(),
-        (None, Topic::HugeReadahead | Topic::Collapse) => "where huge folios are".to_owned(),
-        (None, _) => "everywhere".to_owned(),
+        (None, Some(_)) => "where huge folios are".to_owned(),
+        (None, None) => "everywhere".to_owned(),
     };
     vec![
         what.to_owned(),
         place,
-        rule.since.to_string(),
+        match rule.until {
+            Some(until) => format!("{}, before {until}", rule.since),
+            None => rule.since.to_string(),
+        },
+        rule.condition.map(|c| c.to_string()).unwrap_or_default(),
         match rule.largest {
             Leaf::M512 => "any".to_owned(),
             leaf => leaf.to_string(),
         },
-        rule.evidence.clone(),
+        row.evidence.clone(),
+        rule.source.to_owned(),
     ]
+}
+
+/// The answers of the commands, filesystem by filesystem.
+pub(super) fn commands(boot: &Boot) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (cell, outcome) in boot.outcomes(Probe::Commands) {
+        let Outcome::Commands(found) = outcome else {
+            continue;
+        };
+        let mut row = |command: &str, exit: String, said: String| {
+            let place = cell.place.clone();
+            rows.push(vec![release(boot), place, command.to_owned(), exit, said]);
+        };
+        for answer in &found.answers {
+            let exit = answer
+                .exit
+                .map_or_else(String::new, |exit| exit.to_string());
+            row(&format!("`{}`", answer.command), exit, answer.said.clone());
+        }
+        let huge = format!("{}/{}", mib(found.found.pmd), mib(found.text));
+        row("text on PMD leaves", String::new(), huge);
+    }
+    rows
 }
 
 /// What could be done to running programs, and how often if a boot tried it repeatedly.
@@ -145,10 +174,10 @@ pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
 
 /// The filesystems on which something holds, among those on which `found` can tell.
 fn list(boot: &Boot, probe: Probe, found: impl Fn(&Outcome) -> Option<bool>) -> String {
-    let tell = |fs: Fs| Some((fs, found(boot.outcome(fs.name(), Thp::Madvise, probe)?)?));
-    let told: Vec<(Fs, bool)> = Fs::ALL
+    let tell = |fs: Filesystem| Some((fs, found(boot.outcome(fs.name(), Thp::Madvise, probe)?)?));
+    let told: Vec<(Filesystem, bool)> = Filesystem::NAMED
         .into_iter()
-        .filter(|fs| *fs != Fs::HugeTmpfs)
+        .filter(|fs| *fs != Filesystem::HugeTmpfs)
         .filter_map(tell)
         .collect();
     let holds: Vec<&str> = told
@@ -171,7 +200,7 @@ pub(super) fn sizes(boot: &Boot) -> Vec<String> {
             .max_by_key(|(_, bytes)| **bytes)
             .map(|(size, _)| *size)
     };
-    let shown = |fs: Fs| {
+    let shown = |fs: Filesystem| {
         let Some(Outcome::Rungs(rungs)) = boot.outcome(fs.name(), Thp::Madvise, Probe::Rungs)
         else {
             return String::new();
@@ -189,16 +218,16 @@ pub(super) fn sizes(boot: &Boot) -> Vec<String> {
         }
     };
     std::iter::once(boot.kernel.to_string())
-        .chain(Fs::ALL.map(shown))
+        .chain(Filesystem::NAMED.map(shown))
         .collect()
 }
 
 pub(super) fn placement(boot: &Boot) -> Vec<String> {
-    let on = |fs: Fs| match boot.outcome(fs.name(), Thp::Madvise, Probe::Placement) {
+    let on = |fs: Filesystem| match boot.outcome(fs.name(), Thp::Madvise, Probe::Placement) {
         Some(Outcome::Placement(placed)) => Some(placed),
         _ => None,
     };
-    let all: Vec<(Fs, &Vec<Placed>)> = Fs::ALL
+    let all: Vec<(Filesystem, &Vec<Placed>)> = Filesystem::NAMED
         .into_iter()
         .filter_map(|fs| Some((fs, on(fs)?)))
         .collect();
@@ -244,11 +273,11 @@ pub(super) fn programs(boot: &Boot, stock: &[&Boot]) -> Vec<Vec<String>> {
     let blocks = boot.hello.as_ref().is_some_and(|hello| hello.pmd > 2 << 20);
     let huge = |found: &HugePages| if blocks { found.contpte } else { found.pmd };
     let row = |file: &str| {
-        let of = |fs: Fs| match on(boot, stock, fs, Probe::Programs) {
+        let of = |fs: Filesystem| match on(boot, stock, fs, Probe::Programs) {
             Some(Outcome::Programs(texts)) => texts.iter().find(|text| text.file == file),
             _ => None,
         };
-        let shown = |fs: Fs| {
+        let shown = |fs: Filesystem| {
             let Some(text) = of(fs) else {
                 return String::new();
             };
@@ -260,7 +289,9 @@ pub(super) fn programs(boot: &Boot, stock: &[&Boot]) -> Vec<Vec<String>> {
             format!("{cold}{}/{}", mib(huge(&text.warm)), mib(windows))
         };
         let head = [boot.kernel.to_string(), file.to_owned()];
-        head.into_iter().chain(Fs::ALL.map(shown)).collect()
+        head.into_iter()
+            .chain(Filesystem::NAMED.map(shown))
+            .collect()
     };
     ["cc1", "libgccjit.so.0"].map(row).to_vec()
 }
@@ -269,7 +300,7 @@ pub(super) fn programs(boot: &Boot, stock: &[&Boot]) -> Vec<Vec<String>> {
 pub(super) fn modes(boots: &[Boot]) -> String {
     let (mut compared, mut different) = (0, Vec::new());
     for boot in boots {
-        for fs in Fs::ALL {
+        for fs in Filesystem::NAMED {
             let of = |thp| match boot.outcome(fs.name(), thp, Probe::Rungs) {
                 Some(Outcome::Rungs(rungs)) => Some(strongest(rungs)),
                 _ => None,
@@ -346,12 +377,14 @@ pub(super) fn times(boot: &Boot) -> Vec<String> {
             _ => None,
         });
     // On xfs, if it is measured: it has held huge folios for longer.
-    let compile = [Fs::Xfs, Fs::Ext4].into_iter().find_map(|fs| {
-        match boot.outcome(fs.name(), Thp::Madvise, Probe::Compile) {
-            Some(Outcome::Compile(found)) => Some((fs, found)),
-            _ => None,
-        }
-    });
+    let compile = [Filesystem::Xfs, Filesystem::Ext4]
+        .into_iter()
+        .find_map(
+            |fs| match boot.outcome(fs.name(), Thp::Madvise, Probe::Compile) {
+                Some(Outcome::Compile(found)) => Some((fs, found)),
+                _ => None,
+            },
+        );
     match mprotect {
         Some(times) => {
             let ratio = |ns: u64| format!("{:.2}", ns as f64 / times.base_ns.max(1) as f64);

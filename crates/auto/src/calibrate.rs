@@ -1,0 +1,92 @@
+//! What a fault and a fill cost on this machine, measured once in less than a second.
+
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+use hugetext_host::{Advice, Region};
+use hugetext_leaf::hold::Costs;
+use hugetext_leaf::{Leaf, Perms};
+
+/// Bytes that one fault maps (fault_around_bytes).
+const AROUND: usize = 64 << 10;
+/// Of so many rounds the fastest counts: whatever else runs can only make one slower.
+const ROUNDS: usize = 8;
+/// No round begins after this long.
+const LONGEST: Duration = Duration::from_millis(400);
+
+/// Measures the costs. `leaf` is what a window holds; `share` is the configured share of processor time.
+///
+/// The fault is one on the text of this very program, which is in the page cache and cannot be cut
+/// short while it runs. The fill is a huge page taken and written, and a window copied.
+pub fn calibrate(leaf: Leaf, share: f64) -> io::Result<Costs> {
+    let own = File::open("/proc/self/exe")?;
+    Ok(Costs {
+        fault: fault(&own)?,
+        fill: fill(leaf)?,
+        share,
+    })
+}
+
+/// Nanoseconds of a fault on cached text that maps the pages around it.
+fn fault(file: &File) -> io::Result<f64> {
+    let perms = Perms {
+        read: true,
+        write: false,
+        exec: false,
+    };
+    let len = usize::try_from(file.metadata()?.len().min(8 << 20)).unwrap_or(AROUND);
+    let len = (len - len % AROUND).max(AROUND);
+    fastest(|| {
+        let region = Region::of_file(file, 0, len, Leaf::K64, perms)?;
+        let start = Instant::now();
+        region.touch(AROUND);
+        Ok(start.elapsed().as_nanos() as f64 / (len / AROUND) as f64)
+    })
+}
+
+/// Nanoseconds to make a window huge.
+fn fill(leaf: Leaf) -> io::Result<f64> {
+    // Larger windows take as much longer as they hold more.
+    let len = usize::try_from(leaf.bytes().min(2 << 20)).unwrap_or(2 << 20);
+    let times = leaf.bytes() as f64 / len as f64;
+    let source = vec![1u8; len];
+    let mut target = vec![0u8; len];
+    let taken = fastest(|| {
+        let region = Region::anonymous(len, leaf)?;
+        // Without huge pages for anonymous memory, the pages are taken one by one.
+        let _ = region.advise(Advice::HugePage);
+        let start = Instant::now();
+        region.dirty(4096);
+        target.copy_from_slice(std::hint::black_box(&source));
+        std::hint::black_box(&target);
+        Ok(start.elapsed().as_nanos() as f64)
+    })?;
+    Ok(taken * times)
+}
+
+fn fastest(mut round: impl FnMut() -> io::Result<f64>) -> io::Result<f64> {
+    let start = Instant::now();
+    let mut best = round()?;
+    for _ in 1..ROUNDS {
+        if start.elapsed() > LONGEST {
+            break;
+        }
+        best = best.min(round()?);
+    }
+    Ok(best.max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_those_of_some_machine() {
+        let costs = calibrate(Leaf::M2, 0.02).unwrap();
+        // From 10 ns to 1 ms for a fault, and from 1 µs to 1 s for a fill.
+        assert!((10.0..1e6).contains(&costs.fault), "{costs:?}");
+        assert!((1e3..1e9).contains(&costs.fill), "{costs:?}");
+        assert_eq!(costs.share, 0.02);
+    }
+}

@@ -1,0 +1,385 @@
+//! What is known of the text that this machine executes.
+
+mod forget;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hugetext_host::{FileState, MappedFile};
+use hugetext_leaf::hold::{Candidate, Claim, Costs, Evidence, HalfLife, Level, Principal, Worth};
+use hugetext_leaf::{Leaf, Span};
+
+pub use record::{Record, Share};
+
+/// The number of a file, in the order in which files were seen.
+pub type Key = u64;
+
+/// The most files that are remembered with their evidence.
+pub const MOST_FILES: usize = 4096;
+/// The most principals that are remembered for one file.
+const MOST_PRINCIPALS: usize = 32;
+/// The most files that are known to hold nothing huge; beyond, they are looked at again.
+const MOST_SMALL: usize = 65_536;
+/// The most pairs of numbers that are remembered for one file.
+const MOST_INODES: usize = 64;
+/// The device of files that were remembered and not looked at since; no file lies there.
+const REMEMBERED: u64 = 0;
+/// The most files that wait to be looked at.
+const MOST_UNREAD: usize = 512;
+
+/// The share of its text that a process touches when it starts, where nothing better is known: docs/auto.md
+/// has what programs of a build touch.
+const TOUCHED: f64 = 0.5;
+
+/// The text of a file that can be huge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// Where this machine can open it: for a file of a container, in the layer that it comes from.
+    pub path: PathBuf,
+    /// The leaf of its windows.
+    pub leaf: Leaf,
+    /// The windows, as ranges of the file.
+    pub ranges: Vec<Span>,
+    /// Why its filesystem cannot hold huge folios; `None` if it can.
+    pub obstacle: Option<String>,
+    /// The file as it was looked at.
+    pub state: FileState,
+    /// Whether every user may read it, so that its name is no secret.
+    pub is_public: bool,
+}
+
+impl Text {
+    /// Bytes of the windows.
+    pub fn bytes(&self) -> u64 {
+        self.ranges.iter().map(Span::len).sum()
+    }
+
+    /// The number of windows.
+    pub fn windows(&self) -> u64 {
+        self.bytes() / self.leaf.bytes()
+    }
+}
+
+/// A file, and what was seen of it.
+#[derive(Debug)]
+pub struct Known {
+    /// Its path, as the processes that run it name it.
+    pub path: PathBuf,
+    /// What the kernel calls it.
+    pub file: MappedFile,
+    /// Its text, once it was looked at.
+    pub text: Option<Text>,
+    /// A process that ran it.
+    pub pid: i32,
+    /// What was seen, by who.
+    pub by: BTreeMap<Principal, Evidence>,
+    /// Its numbers: a container's file has others than the layer it comes from.
+    inodes: Vec<(u64, u64)>,
+    levels: BTreeMap<Principal, Level>,
+    level: Option<Level>,
+}
+
+impl Known {
+    /// Whether it counts among the new files that wait to be looked at. What was only remembered does
+    /// not: it is bounded, and leaves room for what is new.
+    fn is_unread(&self) -> bool {
+        self.text.is_none() && self.file.device != REMEMBERED
+    }
+
+    /// Starts that are remembered.
+    pub fn starts(&self, now: Duration, half_life: HalfLife) -> f64 {
+        let starts = self.by.values().map(|seen| seen.starts.at(now, half_life));
+        starts.sum()
+    }
+
+    /// Seconds of processor time that are remembered.
+    pub fn processor(&self, now: Duration, half_life: HalfLife) -> f64 {
+        let seconds = self
+            .by
+            .values()
+            .map(|seen| seen.processor.at(now, half_life));
+        seconds.sum()
+    }
+
+    /// What holding it saves over the next half-life, in nanoseconds per window.
+    pub fn worth(&self, costs: &Costs, now: Duration, half_life: HalfLife) -> Worth {
+        let Some(text) = &self.text else {
+            return Worth::default();
+        };
+        let each = self
+            .by
+            .values()
+            .map(|seen| worth(seen, text, costs, now, half_life));
+        each.sum()
+    }
+}
+
+fn worth(seen: &Evidence, text: &Text, costs: &Costs, now: Duration, half_life: HalfLife) -> Worth {
+    Worth::of(
+        seen,
+        TOUCHED,
+        text.windows(),
+        text.leaf,
+        costs,
+        (now, half_life),
+    )
+}
+
+/// What a start was of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    /// A file that holds nothing huge.
+    Small,
+    /// A file whose text is known.
+    Known,
+    /// A file that must be looked at.
+    Unread(Key),
+    /// A new file, of which too many came at once.
+    Uncounted,
+}
+
+/// All files.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    files: BTreeMap<Key, Known>,
+    by_inode: HashMap<(u64, u64), Key>,
+    /// The files with text, by where this machine opens it.
+    by_path: HashMap<PathBuf, Key>,
+    /// The numbers of files that hold nothing huge, with their generations.
+    small: HashMap<(u64, u64), u64>,
+    unread: usize,
+    next: Key,
+    /// Starts that were not counted, because too many new files came at once.
+    pub uncounted: u64,
+}
+
+impl Catalog {
+    /// All files, in the order in which they were seen.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Known)> {
+        self.files.iter().map(|(key, known)| (*key, known))
+    }
+
+    /// A file.
+    pub fn get(&self, key: Key) -> Option<&Known> {
+        self.files.get(&key)
+    }
+
+    /// The file with these numbers, as /proc/PID/maps gives them.
+    pub fn of_inode(&self, inode: (u64, u64)) -> Option<Key> {
+        self.by_inode.get(&inode).copied()
+    }
+
+    /// A process mapped the text of a file.
+    pub fn started(
+        &mut self,
+        pid: i32,
+        by: impl FnOnce(i32) -> Principal,
+        (file, path): (MappedFile, PathBuf),
+        (now, half_life): (Duration, HalfLife),
+    ) -> Started {
+        let inode = (file.device, file.inode);
+        if self.small.get(&inode) == Some(&file.generation) {
+            return Started::Small;
+        }
+        let known = self.by_inode.get(&inode).copied();
+        let same = known.filter(|key| {
+            let known = self.files.get(key);
+            known.is_some_and(|known| known.file.generation == file.generation)
+        });
+        let key = match same {
+            Some(key) => key,
+            None if self.unread >= MOST_UNREAD => {
+                self.uncounted = self.uncounted.saturating_add(1);
+                return Started::Uncounted;
+            }
+            None => self.insert(file, path),
+        };
+        let Some(known) = self.files.get_mut(&key) else {
+            return Started::Uncounted;
+        };
+        known.pid = pid;
+        let seen = known.by.entry(by(pid)).or_default();
+        seen.starts.add(1.0, now, half_life);
+        match known.text {
+            Some(_) => Started::Known,
+            None => Started::Unread(key),
+        }
+    }
+
+    fn insert(&mut self, file: MappedFile, path: PathBuf) -> Key {
+        self.next = self.next.saturating_add(1);
+        let known = Known {
+            path,
+            file,
+            text: None,
+            pid: 0,
+            by: BTreeMap::new(),
+            inodes: Vec::new(),
+            levels: BTreeMap::new(),
+            level: None,
+        };
+        self.unread = self.unread.saturating_add(usize::from(known.is_unread()));
+        self.files.insert(self.next, known);
+        self.number(self.next, (file.device, file.inode));
+        self.next
+    }
+
+    /// A file that a process runs which started before anybody watched; `None` if it is known to hold
+    /// nothing huge, or if too many files wait to be looked at.
+    pub fn met(&mut self, file: MappedFile, path: &Path) -> Option<Key> {
+        let inode = (file.device, file.inode);
+        let is_small = self.small.contains_key(&inode);
+        (!is_small && self.unread < MOST_UNREAD).then(|| self.insert(file, path.to_owned()))
+    }
+
+    /// How many files are known to hold nothing huge.
+    pub fn small(&self) -> usize {
+        self.small.len()
+    }
+
+    /// A process spent time in the text of a file.
+    pub fn ran(
+        &mut self,
+        key: Key,
+        by: Principal,
+        seconds: f64,
+        (now, half_life): (Duration, HalfLife),
+    ) {
+        if let Some(known) = self.files.get_mut(&key) {
+            let seen = known.by.entry(by).or_default();
+            seen.processor.add(seconds, now, half_life);
+        }
+    }
+
+    /// A file was looked at. Without text that could be huge, only that is remembered. Returns the number
+    /// of the file from now on, which is an older one if the file is the same, or has replaced it.
+    pub fn identified(
+        &mut self,
+        key: Key,
+        file: MappedFile,
+        text: Option<Text>,
+        time: (Duration, HalfLife),
+    ) -> Option<Key> {
+        let known = self.files.get_mut(&key)?;
+        if let Some(text) = text {
+            self.unread = self.unread.saturating_sub(usize::from(known.is_unread()));
+            let path = text.path.clone();
+            if known.file.device == REMEMBERED {
+                known.file = file;
+            }
+            let before = known.text.replace(text);
+            if let Some(before) = before.filter(|before| before.path != path) {
+                self.by_path.remove(&before.path);
+            }
+            let key = self.join(key, path, time);
+            // The layer of a container's file has numbers of its own; both lead here.
+            self.number(key, (file.device, file.inode));
+            return Some(key);
+        }
+        let small = known.file;
+        self.remove(key);
+        if self.small.len() >= MOST_SMALL {
+            self.small.clear();
+        }
+        let inode = (small.device, small.inode);
+        self.small.insert(inode, small.generation);
+        None
+    }
+
+    /// Makes one file of those that are the same below: the same image's file in several containers, or
+    /// a file and the one that it replaced. Returns the number of that file.
+    fn join(&mut self, key: Key, path: PathBuf, (now, half_life): (Duration, HalfLife)) -> Key {
+        let first = *self.by_path.entry(path).or_insert(key);
+        if first == key {
+            return key;
+        }
+        let Some(newer) = self.files.remove(&key) else {
+            return first;
+        };
+        if let Some(known) = self.files.get_mut(&first) {
+            for (by, seen) in newer.by {
+                known.by.entry(by).or_default().add(&seen, now, half_life);
+            }
+            (known.file, known.text, known.pid) = (newer.file, newer.text, newer.pid);
+        }
+        for inode in newer.inodes {
+            self.number(first, inode);
+        }
+        first
+    }
+
+    /// These numbers are those of a file.
+    fn number(&mut self, key: Key, inode: (u64, u64)) {
+        self.by_inode.insert(inode, key);
+        if let Some(known) = self.files.get_mut(&key)
+            && !known.inodes.contains(&inode)
+        {
+            known.inodes.push(inode);
+            // Each container that ran it had one. The oldest is the first to be of no use.
+            let oldest = (known.inodes.len() > MOST_INODES).then(|| known.inodes.remove(0));
+            if let Some(oldest) = oldest {
+                self.by_inode.remove(&oldest);
+            }
+        }
+    }
+
+    /// Forgets a file.
+    pub fn remove(&mut self, key: Key) {
+        let Some(known) = self.files.remove(&key) else {
+            return;
+        };
+        self.unread = self.unread.saturating_sub(usize::from(known.is_unread()));
+        if let Some(text) = known.text {
+            self.by_path.remove(&text.path);
+        }
+        for inode in known.inodes {
+            if self.by_inode.get(&inode) == Some(&key) {
+                self.by_inode.remove(&inode);
+            }
+        }
+    }
+
+    /// The files that could be held, of those whose starts `counts`. Levels follow what was seen.
+    pub fn candidates(
+        &mut self,
+        costs: &Costs,
+        (now, half_life): (Duration, HalfLife),
+        counts: impl Fn(&Path, Principal) -> bool,
+    ) -> Vec<Candidate<Key>> {
+        let mut candidates = Vec::new();
+        for (key, known) in &mut self.files {
+            let Some(text) = known.text.as_ref().filter(|text| text.obstacle.is_none()) else {
+                continue;
+            };
+            let mut claims = Vec::new();
+            let mut all = Worth::default();
+            let mut levels = BTreeMap::new();
+            for (by, seen) in known.by.iter().filter(|(by, _)| counts(&known.path, **by)) {
+                let worth = worth(seen, text, costs, now, half_life);
+                let level = Level::follow(known.levels.get(by).copied(), worth, costs);
+                levels.insert(*by, level);
+                claims.push(Claim {
+                    principal: *by,
+                    level,
+                });
+                all = all + worth;
+            }
+            let level = Level::follow(known.level, all, costs);
+            (known.levels, known.level) = (levels, Some(level));
+            if claims.is_empty() {
+                continue;
+            }
+            candidates.push(Candidate {
+                key: *key,
+                bytes: text.bytes(),
+                level,
+                claims,
+            });
+        }
+        candidates
+    }
+}

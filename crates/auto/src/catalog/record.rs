@@ -1,0 +1,86 @@
+//! A file as the state file remembers it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hugetext_host::MappedFile;
+use hugetext_leaf::hold::{Decayed, Evidence, HalfLife, Principal};
+use serde::{Deserialize, Serialize};
+
+use super::{Catalog, Key, Known, REMEMBERED};
+use crate::owners::Groups;
+
+/// What one principal was seen to do with a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The user.
+    pub user: u32,
+    /// The control group.
+    pub cgroup: String,
+    /// Starts, as far as they are remembered.
+    pub starts: f64,
+    /// Seconds of processor time, as far as they are remembered.
+    pub seconds: f64,
+}
+
+/// A file that this machine can open by its path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its path as processes name it.
+    pub name: PathBuf,
+    /// Who ran it.
+    pub by: Vec<Share>,
+}
+
+impl Catalog {
+    /// What outlives a restart: files that were looked at and can be opened without a process that runs
+    /// them.
+    pub fn records(&self, groups: &Groups, now: Duration, half_life: HalfLife) -> Vec<Record> {
+        let lasting = self.files.values().filter_map(|known| {
+            let path = &known.text.as_ref()?.path;
+            (!path.starts_with("/proc")).then_some((path, known))
+        });
+        let record = |(path, known): (&PathBuf, &Known)| Record {
+            path: path.clone(),
+            name: known.path.clone(),
+            by: known
+                .by
+                .iter()
+                .map(|(by, seen)| Share {
+                    user: by.user,
+                    cgroup: groups.name(by.group).to_owned(),
+                    starts: seen.starts.at(now, half_life),
+                    seconds: seen.processor.at(now, half_life),
+                })
+                .collect(),
+        };
+        lasting.map(record).collect()
+    }
+
+    /// Takes over a remembered file. Returns its number; it must be looked at, and may be gone.
+    pub fn recall(&mut self, record: Record, groups: &mut Groups, now: Duration) -> Key {
+        // Nothing is asked of its filesystem here, which may not answer.
+        let file = MappedFile {
+            device: REMEMBERED,
+            inode: self.next.saturating_add(1),
+            generation: 0,
+        };
+        let key = self.insert(file, record.name);
+        if let Some(known) = self.files.get_mut(&key) {
+            known.by.extend(record.by.into_iter().map(|share| {
+                let principal = Principal {
+                    user: share.user,
+                    group: groups.number(&share.cgroup),
+                };
+                let evidence = Evidence {
+                    starts: Decayed::new(share.starts, now),
+                    processor: Decayed::new(share.seconds, now),
+                };
+                (principal, evidence)
+            }));
+        }
+        key
+    }
+}

@@ -1,0 +1,189 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::owners::Groups;
+
+const NOW: Duration = Duration::from_secs(10);
+const COSTS: Costs = Costs {
+    fault: 500.0,
+    fill: 300_000.0,
+    share: 0.02,
+};
+
+fn half_life() -> HalfLife {
+    HalfLife::new(Duration::from_secs(3600))
+}
+
+fn time() -> (Duration, HalfLife) {
+    (NOW, half_life())
+}
+
+fn file(inode: u64, generation: u64) -> MappedFile {
+    MappedFile {
+        device: 1,
+        inode,
+        generation,
+    }
+}
+
+fn user(user: u32) -> Principal {
+    Principal { user, group: 1 }
+}
+
+fn text(path: &str) -> Text {
+    Text {
+        path: PathBuf::from(path),
+        leaf: Leaf::M2,
+        ranges: vec![Span::new(0, 8 << 20)],
+        obstacle: None,
+        state: FileState::of(&std::fs::metadata("/proc/self/exe").unwrap()),
+        is_public: true,
+    }
+}
+
+fn start(catalog: &mut Catalog, by: u32, file: MappedFile, path: &str) -> Option<Key> {
+    match catalog.started(100, |_| user(by), (file, PathBuf::from(path)), time()) {
+        Started::Unread(key) => Some(key),
+        Started::Small | Started::Known | Started::Uncounted => None,
+    }
+}
+
+#[test]
+fn a_file_is_looked_at_once_and_every_start_counts() {
+    let mut catalog = Catalog::default();
+    let key = start(&mut catalog, 1000, file(7, 0), "/bin/cc").unwrap();
+    assert_eq!(start(&mut catalog, 1000, file(7, 0), "/bin/cc"), Some(key));
+    assert!(catalog.candidates(&COSTS, time(), |_, _| true).is_empty());
+    catalog.identified(key, file(7, 0), Some(text("/bin/cc")), time());
+    for _ in 0..998 {
+        assert_eq!(start(&mut catalog, 1001, file(7, 0), "/bin/cc"), None);
+    }
+    let known = catalog.get(key).unwrap();
+    assert!((known.starts(NOW, half_life()) - 1000.0).abs() < 1e-6);
+    let candidates = catalog.candidates(&COSTS, time(), |_, _| true);
+    assert_eq!(candidates[0].bytes, 8 << 20);
+    assert_eq!(candidates[0].claims.len(), 2);
+    assert!(candidates[0].level.is_worth_it());
+    let only = catalog.candidates(&COSTS, time(), |_, by| by.user == 1000);
+    assert!(!only[0].level.is_worth_it());
+}
+
+#[test]
+fn an_inode_that_is_used_again_is_another_file() {
+    let mut catalog = Catalog::default();
+    start(&mut catalog, 0, file(7, 1), "/bin/cc").unwrap();
+    assert!(start(&mut catalog, 0, file(7, 2), "/bin/ld").is_some());
+}
+
+#[test]
+fn an_upgrade_takes_over_what_was_seen() {
+    let mut catalog = Catalog::default();
+    let old = start(&mut catalog, 0, file(7, 0), "/bin/cc").unwrap();
+    catalog.identified(old, file(7, 0), Some(text("/bin/cc")), time());
+    let new = start(&mut catalog, 0, file(8, 0), "/bin/cc").unwrap();
+    let known = catalog.identified(new, file(8, 0), Some(text("/bin/cc")), time());
+    assert_eq!(known, Some(old));
+    assert_eq!(catalog.iter().count(), 1);
+    assert_eq!(catalog.of_inode((1, 8)), Some(old));
+    let known = catalog.get(old).unwrap();
+    assert!((known.starts(NOW, half_life()) - 2.0).abs() < 1e-9);
+    assert_eq!(known.file, file(8, 0));
+}
+
+#[test]
+fn the_same_layer_in_two_containers_is_one_file() {
+    let mut catalog = Catalog::default();
+    let layer = file(7, 0);
+    for (inode, pid) in [(100, 1), (200, 2)] {
+        let key = start(&mut catalog, pid, file(inode, 0), "/usr/bin/node").unwrap();
+        catalog.identified(
+            key,
+            layer,
+            Some(text("/var/lib/images/1/usr/bin/node")),
+            time(),
+        );
+    }
+    assert_eq!(catalog.iter().count(), 1);
+    assert_eq!(catalog.of_inode((1, 100)), catalog.of_inode((1, 200)));
+    assert_eq!(start(&mut catalog, 3, file(200, 0), "/usr/bin/node"), None);
+    let (_, known) = catalog.iter().next().unwrap();
+    assert!((known.starts(NOW, half_life()) - 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_holds_nothing_huge_costs_one_look() {
+    let mut catalog = Catalog::default();
+    let key = start(&mut catalog, 0, file(7, 0), "/bin/true").unwrap();
+    catalog.identified(key, file(7, 0), None, time());
+    assert_eq!(start(&mut catalog, 0, file(7, 0), "/bin/true"), None);
+    assert_eq!(catalog.iter().count(), 0);
+}
+
+#[test]
+fn ten_thousand_programs_of_one_user_leave_those_of_others_known() {
+    let mut catalog = Catalog::default();
+    let mut groups = Groups::default();
+    let held = BTreeSet::new();
+    let own = start(&mut catalog, 1000, file(1, 0), "/home/alice/bin/x").unwrap();
+    catalog.identified(own, file(1, 0), Some(text("/home/alice/bin/x")), time());
+    for number in 0..10_000 {
+        let path = format!("/home/mallory/{number}");
+        for _ in 0..2 {
+            start(&mut catalog, 1001, file(number + 100, 0), &path);
+        }
+        let key = catalog.of_inode((1, number + 100)).unwrap();
+        catalog.identified(key, file(number + 100, 0), Some(text(&path)), time());
+        if number % 1000 == 0 {
+            catalog.forget(&COSTS, time(), &held, &mut groups);
+        }
+    }
+    catalog.forget(&COSTS, time(), &held, &mut groups);
+    assert!(catalog.iter().count() <= MOST_FILES);
+    assert!(catalog.get(own).is_some());
+}
+
+#[test]
+fn new_files_that_come_too_fast_are_counted() {
+    let mut catalog = Catalog::default();
+    for number in 0..2 * MOST_UNREAD as u64 {
+        start(&mut catalog, 0, file(number, 0), "/bin/x");
+    }
+    assert_eq!(catalog.iter().count(), MOST_UNREAD);
+    assert_eq!(catalog.uncounted, MOST_UNREAD as u64);
+}
+
+#[test]
+fn what_is_remembered_is_recalled() {
+    let mut catalog = Catalog::default();
+    let mut groups = Groups::default();
+    let by = Principal {
+        user: 1000,
+        group: groups.number("/user.slice"),
+    };
+    let told = (file(7, 0), PathBuf::from("/bin/cc"));
+    catalog.started(100, |_| by, told, time());
+    let key = catalog.of_inode((1, 7)).unwrap();
+    catalog.identified(key, file(7, 0), Some(text("/bin/cc")), time());
+    let records = catalog.records(&groups, NOW, half_life());
+    let (mut later, mut names) = (Catalog::default(), Groups::default());
+    let key = later.recall(records[0].clone(), &mut names, NOW);
+    let known = later.get(key).unwrap();
+    let (principal, seen) = known.by.iter().next().unwrap();
+    assert_eq!(names.name(principal.group), "/user.slice");
+    assert_eq!(seen.starts.at(NOW, half_life()), 1.0);
+}
+
+#[test]
+fn what_is_remembered_leaves_room_for_what_is_new() {
+    let (mut catalog, mut groups) = (Catalog::default(), Groups::default());
+    for number in 0..MOST_FILES {
+        let path = PathBuf::from(format!("/bin/{number}"));
+        let record = Record {
+            name: path.clone(),
+            path,
+            by: Vec::new(),
+        };
+        catalog.recall(record, &mut groups, NOW);
+    }
+    assert!(start(&mut catalog, 0, file(7, 0), "/bin/cc").is_some());
+}

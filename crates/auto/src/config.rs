@@ -1,0 +1,256 @@
+//! The configuration, /etc/hugetext/auto.toml. Every line that means nothing is an error.
+
+mod values;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hugetext_leaf::hold::HalfLife;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use values::{Budget, Pattern, Share, Span, ValueError};
+
+/// Where the configuration is.
+pub const PATH: &str = "/etc/hugetext/auto.toml";
+
+/// Whether text is made huge and held, or only looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Says what it would do.
+    #[default]
+    Observe,
+    /// Does it.
+    Act,
+}
+
+/// What to do with what a rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It may be held.
+    Allow,
+    /// It is never held.
+    Deny,
+}
+
+/// A rule about some files. The first one that matches counts.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Paths of programs and libraries, as the machine names them; all if it is missing.
+    pub path: Option<Pattern>,
+    /// Control groups whose starts count, as `/system.slice/*`; all if it is missing.
+    pub cgroup: Option<Pattern>,
+    /// Whether they may be held.
+    pub verdict: Verdict,
+    /// Hold at most so much of all that this rule matches.
+    pub budget: Option<Budget>,
+}
+
+/// The settings. What a file leaves out is as in [`Config::default`].
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Config {
+    /// Whether to act.
+    pub mode: Mode,
+    /// Hold at most so much in all.
+    pub budget: Budget,
+    /// What was seen so long ago counts half.
+    pub half_life: Span,
+    /// The share of processor time in text that huge leaves save.
+    pub share: Share,
+    /// Which files and whose starts; what no rule matches may be held.
+    #[serde(rename = "rule")]
+    pub rules: Vec<Rule>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            mode: Mode::Observe,
+            budget: Budget::Share(0.1),
+            half_life: Span(Duration::from_secs(12 * 3600)),
+            // The smallest gain of real compilations in docs/results.md.
+            share: Share(0.02),
+            rules: Vec::new(),
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+    /// A line means nothing.
+    #[error("{}:{line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it, and what it could be.
+        problem: String,
+    },
+}
+
+impl Config {
+    /// Reads the configuration at `path`; the default if there is none.
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        match fs::read_to_string(path) {
+            Ok(text) => Config::parse(&text, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Config::default()),
+            Err(error) => Err(ConfigError::Read {
+                path: path.to_owned(),
+                error,
+            }),
+        }
+    }
+
+    /// The configuration in `text`, which came from `path`.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let config: Config = toml::from_str(text).map_err(|error| {
+            let before = error
+                .span()
+                .and_then(|span| text.as_bytes().get(..span.start));
+            let newlines = before
+                .unwrap_or_default()
+                .iter()
+                .filter(|byte| **byte == b'\n');
+            ConfigError::Line {
+                path: path.to_owned(),
+                line: newlines.count().saturating_add(1),
+                problem: error.message().replace('\n', "; "),
+            }
+        })?;
+        Ok(config)
+    }
+
+    /// The half-life.
+    pub fn half_life(&self) -> HalfLife {
+        HalfLife::new(self.half_life.0)
+    }
+
+    /// The first rule for a file that a control group started, by number; `None` if no rule matches.
+    pub fn rule(&self, path: &Path, cgroup: &str) -> Option<(usize, &Rule)> {
+        self.rules.iter().enumerate().find(|(_, rule)| {
+            let path_matches = rule
+                .path
+                .as_ref()
+                .is_none_or(|pattern| pattern.matches(path));
+            let cgroup = Path::new(cgroup);
+            let cgroup_matches = rule
+                .cgroup
+                .as_ref()
+                .is_none_or(|pattern| pattern.matches(cgroup));
+            path_matches && cgroup_matches
+        })
+    }
+
+    /// Whether a file may be held because of the starts of a control group.
+    pub fn allows(&self, path: &Path, cgroup: &str) -> bool {
+        let rule = self.rule(path, cgroup);
+        rule.is_none_or(|(_, rule)| rule.verdict == Verdict::Allow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("auto.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn all_settings_are_read() {
+        let text = "mode = \"act\"\nbudget = \"512M\"\nhalf-life = \"90m\"\nshare = 0.03\n\
+            [[rule]]\npath = \"/home/**\"\nverdict = \"deny\"\n\
+            [[rule]]\ncgroup = \"/system.slice/*\"\nverdict = \"allow\"\nbudget = \"25%\"\n";
+        let config = parse(text).unwrap();
+        assert_eq!(config.mode, Mode::Act);
+        assert_eq!(config.budget.bytes(1 << 40), 512 << 20);
+        assert_eq!(config.half_life().duration(), Duration::from_secs(5400));
+        assert!(!config.allows(
+            Path::new("/home/mallory/bin/x"),
+            "/system.slice/cron.service"
+        ));
+        let rule = config.rule(Path::new("/usr/bin/cc"), "/system.slice/cron.service");
+        assert_eq!(rule.unwrap().1.budget.unwrap().bytes(1000), 250);
+        assert!(
+            config
+                .rule(Path::new("/usr/bin/cc"), "/user.slice")
+                .is_none()
+        );
+        assert!(config.allows(Path::new("/usr/bin/cc"), "/user.slice"));
+    }
+
+    #[test]
+    fn nothing_is_the_default_and_only_observes() {
+        assert_eq!(parse("").unwrap(), Config::default());
+        assert_eq!(Config::default().mode, Mode::Observe);
+        let none = Config::read(Path::new("/no/such/auto.toml")).unwrap();
+        assert_eq!(none, Config::default());
+    }
+
+    #[test]
+    fn the_shipped_file_says_what_holds_without_it() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/auto.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(Config::parse(&text, &path).unwrap(), Config::default());
+        // The examples are settings, too.
+        let examples = text.replace("# [[", "[[").replace("\n# path", "\npath");
+        let examples = examples.replace("\n# cgroup", "\ncgroup");
+        let examples = examples.replace("\n# verdict", "\nverdict");
+        let examples = examples.replace("\n# budget", "\nbudget");
+        assert_eq!(Config::parse(&examples, &path).unwrap().rules.len(), 2);
+    }
+
+    #[test]
+    fn every_line_that_means_nothing_is_an_error_with_its_place() {
+        for (text, says) in [
+            (
+                "mode = \"act\"\nbugdet = \"1G\"\n",
+                "auto.toml:2: unknown field `bugdet`, expected one of",
+            ),
+            (
+                "\n\nbudget = \"a lot\"\n",
+                "auto.toml:3: \"a lot\" is no size",
+            ),
+            ("budget = \"120%\"\n", "auto.toml:1: \"120%\" is no share"),
+            ("half-life = \"12\"\n", "auto.toml:1: \"12\" is no duration"),
+            ("half-life = \"0s\"\n", "auto.toml:1: \"0s\" is no duration"),
+            ("share = 2.0\n", "auto.toml:1: 2 is no share"),
+            (
+                "mode = \"on\"\n",
+                "auto.toml:1: unknown variant `on`, expected `observe` or `act`",
+            ),
+            (
+                "[[rule]]\npath = \"[\"\nverdict = \"deny\"",
+                "auto.toml:2: \"[\" is no pattern",
+            ),
+            (
+                "[[rule]]\npath = \"usr\"\nverdict = \"deny\"",
+                "auto.toml:2: \"usr\" is no pattern",
+            ),
+            (
+                "[[rule]]\npath = \"/usr\"\n",
+                "auto.toml:1: missing field `verdict`",
+            ),
+            ("mode = \n", "auto.toml:1: "),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(says), "{error}");
+        }
+    }
+}

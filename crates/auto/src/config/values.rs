@@ -1,0 +1,134 @@
+//! The values of the configuration, each with what it could be if it is none.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Why a text is no value of its kind, and what would be one.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ValueError {
+    /// No number of bytes, and no share.
+    #[error("{0:?} is no size; write bytes as \"512M\" or \"2G\", or a share of memory as \"10%\"")]
+    Size(String),
+    /// More than the whole, or less than nothing.
+    #[error("{0:?} is no share; write one from \"0%\" to \"100%\"")]
+    Percent(String),
+    /// No duration.
+    #[error(
+        "{0:?} is no duration; write a number above zero and its unit, as \"90m\", \"12h\" or \"7d\""
+    )]
+    Duration(String),
+    /// No share.
+    #[error("{0} is no share; write a number from 0 to 1, as 0.02")]
+    Share(f64),
+    /// No glob of absolute paths.
+    #[error("{0:?} is no pattern; begin it with / and use *, ? and **, as \"/opt/**\"")]
+    Pattern(String),
+}
+
+/// Memory: bytes, or a share of all memory.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Budget {
+    /// So many bytes.
+    Bytes(u64),
+    /// A share of the machine's memory, from 0 to 1.
+    Share(f64),
+}
+
+impl Budget {
+    /// The bytes of it on a machine with `memory` bytes.
+    pub fn bytes(self, memory: u64) -> u64 {
+        match self {
+            Budget::Bytes(bytes) => bytes,
+            Budget::Share(share) => (memory as f64 * share) as u64,
+        }
+    }
+}
+
+impl TryFrom<String> for Budget {
+    type Error = ValueError;
+
+    fn try_from(text: String) -> Result<Budget, ValueError> {
+        if let Some(number) = text.strip_suffix('%') {
+            let share = number.parse::<f64>().map(|percent| percent / 100.0);
+            let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
+            return share.map(Budget::Share).ok_or(ValueError::Percent(text));
+        }
+        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+        let shift = match text.get(digits.len()..) {
+            Some("") => Some(0),
+            Some("K") => Some(10),
+            Some("M") => Some(20),
+            Some("G") => Some(30),
+            Some("T") => Some(40),
+            _ => None,
+        };
+        let bytes = shift.and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift));
+        bytes.map(Budget::Bytes).ok_or(ValueError::Size(text))
+    }
+}
+
+/// A length of time, longer than nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Span(pub Duration);
+
+impl TryFrom<String> for Span {
+    type Error = ValueError;
+
+    fn try_from(text: String) -> Result<Span, ValueError> {
+        let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
+        let parsed = units.iter().find_map(|(unit, seconds)| {
+            let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+            number.checked_mul(*seconds)
+        });
+        let seconds = parsed.filter(|seconds| (1..=u64::from(u32::MAX)).contains(seconds));
+        let span = seconds.map(|seconds| Span(Duration::from_secs(seconds)));
+        span.ok_or(ValueError::Duration(text))
+    }
+}
+
+/// A number from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
+pub struct Share(pub f64);
+
+impl TryFrom<f64> for Share {
+    type Error = ValueError;
+
+    fn try_from(share: f64) -> Result<Share, ValueError> {
+        match (0.0..=1.0).contains(&share) {
+            true => Ok(Share(share)),
+            false => Err(ValueError::Share(share)),
+        }
+    }
+}
+
+/// A glob over absolute paths. `*` stays within a name, `**` does not.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Pattern(glob::Pattern);
+
+impl Pattern {
+    /// Whether it matches a whole path.
+    pub fn matches(&self, path: &Path) -> bool {
+        let options = glob::MatchOptions {
+            require_literal_separator: true,
+            ..glob::MatchOptions::default()
+        };
+        self.0.matches_path_with(path, options)
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = ValueError;
+
+    fn try_from(text: String) -> Result<Pattern, ValueError> {
+        match glob::Pattern::new(&text) {
+            Ok(pattern) if text.starts_with('/') => Ok(Pattern(pattern)),
+            _ => Err(ValueError::Pattern(text)),
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The daemon: sees, decides, acts, yields, explains and remembers, in one loop. What may take long runs
+//! in threads that can be given up.
+
+mod act;
+mod decide;
+mod report;
+mod see;
+mod wake;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hugetext_engine::HostContext;
+use hugetext_engine::keep::HoldReport;
+use hugetext_host::{FileState, Watcher};
+use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs};
+use rustix::event::epoll::EventFlags;
+
+use crate::calibrate::calibrate;
+use crate::catalog::{Catalog, Key, MOST_FILES, Text};
+use crate::config::{Config, ConfigError, Mode};
+use crate::fixed::{FixedList, Keeper};
+use crate::holder::{Holder, Wait};
+use crate::memory::{GroupLimits, Memory, Stalled};
+use crate::owners::Owners;
+use crate::processor::Sampler;
+use crate::sight::{Sight, SourceName};
+use crate::state::State;
+use crate::status::{Losses, Stalls, Status};
+use crate::text::{Fill, Filled, Look, Looked, Name, fill, look};
+use crate::work::Worker;
+use wake::Wake;
+
+/// The longest wait for the next start. The kernel wakes the daemon earlier if many come.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The time between two decisions.
+const DECIDE: Duration = Duration::from_secs(1);
+/// The time between two documents if only numbers have changed.
+const REPORT: Duration = Duration::from_secs(10);
+/// The time between two looks at the limits of control groups.
+const GROUPS: Duration = Duration::from_secs(2);
+/// The time between two looks at the daemon's own limit.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The time between two writes of the state.
+const REMEMBER: Duration = Duration::from_secs(300);
+/// A look that takes longer is given up: headers are a few pages.
+const LOOK: Duration = Duration::from_secs(5);
+/// A fill that takes longer is given up: at 10 MB/s, 600 MB.
+const FILL: Duration = Duration::from_secs(60);
+/// The most files that wait to be looked at.
+const MOST_LOOKS: usize = 2 * MOST_FILES;
+
+/// What the daemon reads and writes.
+#[derive(Debug)]
+pub struct Settings {
+    /// The configuration.
+    pub config: PathBuf,
+    /// The state file.
+    pub state: PathBuf,
+    /// The directory of the documents that it writes.
+    pub status: PathBuf,
+    /// Whether to only observe, whatever the configuration says.
+    pub observe: bool,
+    /// The one source of starts to use; the best if it is missing.
+    pub source: Option<SourceName>,
+    /// The administrator's lists. What they name is held even if the daemon only observes.
+    pub lists: Option<FixedList>,
+}
+
+/// What the daemon tells whoever started it.
+#[derive(Debug)]
+pub enum Event {
+    /// It has begun.
+    Began {
+        /// How it sees starts.
+        source: SourceName,
+        /// Whether it acts.
+        mode: Mode,
+        /// What the machine pays.
+        costs: Costs,
+    },
+    /// A file is held.
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// A file is no longer held.
+    Released {
+        /// The file.
+        path: PathBuf,
+        /// Bytes.
+        bytes: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The new configuration cannot be used; the old one stays.
+    BadConfig(ConfigError),
+    /// The administrator's lists are held, as far as possible.
+    Listed(HoldReport),
+    /// Something does not work, or was given up.
+    Problem(String),
+}
+
+/// Why the daemon ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The machine cannot hold text on huge pages.
+    #[error(transparent)]
+    Host(#[from] hugetext_engine::Error),
+    /// A system call failed.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The error.
+        error: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+    move |error| DaemonError::System { what, error }
+}
+
+/// A running daemon.
+pub struct Daemon<'t> {
+    settings: Settings,
+    config: Config,
+    tell: &'t mut dyn FnMut(Event),
+    begun: Instant,
+    watched_before: Duration,
+    costs: Costs,
+    sight: Sight,
+    problems: Vec<String>,
+    catalog: Catalog,
+    owners: Owners,
+    sampler: Sampler,
+    stalled: Stalled,
+    limits: GroupLimits,
+    /// Until when the files of a pressed control group are left alone.
+    pressed: BTreeMap<u64, Duration>,
+    memory: Memory,
+    allowance: Allowance,
+    holder: Holder,
+    keeper: Option<Keeper>,
+    looks: VecDeque<Look>,
+    /// Files that could not be looked at, and until when they wait.
+    unread: BTreeMap<Key, Wait>,
+    looker: Worker<Look, Looked>,
+    looking: Option<Look>,
+    fills: VecDeque<Fill>,
+    filler: Worker<Fill, (Key, Result<Filled, String>)>,
+    filling: Option<(Key, Text)>,
+    watcher: Watcher,
+    watched: BTreeMap<(PathBuf, std::ffi::OsString), Key>,
+    wake: Wake,
+    candidates: Vec<Candidate<Key>>,
+    choice: Choice<Key>,
+    /// Files that are more than the budget of their rule allows.
+    over_rule: BTreeSet<Key>,
+    /// When to decide anew although nothing has changed.
+    due: Option<Duration>,
+    /// What the lists held when it was told last.
+    listed: Option<(u64, BTreeSet<FileState>)>,
+    losses: Losses,
+    stalls: Stalls,
+    /// Whether there is something to decide.
+    changed: bool,
+    /// Whether a file was held or let go since the last document.
+    acted: bool,
+    /// The limit of the daemon's own control group, and when it was read.
+    limit: Option<(Instant, Option<u64>)>,
+    felt_groups: Option<Instant>,
+    decided: Option<Instant>,
+    reported: Option<Instant>,
+    remembered: Instant,
+}
+
+impl<'t> Daemon<'t> {
+    /// Begins. `tell` hears what happens.
+    pub fn new(
+        mut settings: Settings,
+        tell: &'t mut dyn FnMut(Event),
+    ) -> Result<Daemon<'t>, DaemonError> {
+        let config = Config::read(&settings.config)?;
+        let host = HostContext::with_huge_pages()?;
+        let costs = calibrate(host.leaf, config.share.0).map_err(system("calibration"))?;
+        let (sight, refused) = match settings.source {
+            Some(name) => (
+                Sight::of(name).map_err(system("the source of starts"))?,
+                Vec::new(),
+            ),
+            None => Sight::open(),
+        };
+        let refused = refused
+            .iter()
+            .map(|(name, error)| format!("no {name:?}: {error}"));
+        let mut problems: Vec<String> = refused.collect();
+        let lists = settings.lists.take();
+        let wake = Wake::new().map_err(system("signals"))?;
+        let stalled = Stalled::hear(wake.handle());
+        problems.extend(stalled.problem.clone());
+        let watcher = Watcher::new().map_err(system("inotify"))?;
+        wake.add(&watcher, EventFlags::IN)
+            .map_err(system("epoll"))?;
+        let memory = Memory::read().map_err(system("/proc/meminfo"))?;
+        let mode = if settings.observe {
+            Mode::Observe
+        } else {
+            config.mode
+        };
+        let source = sight.name();
+        tell(Event::Began {
+            source,
+            mode,
+            costs,
+        });
+        let mut daemon = Daemon {
+            looker: Worker::new(LOOK, wake.handle(), look),
+            filler: Worker::new(FILL, wake.handle(), fill),
+            allowance: Allowance::new(0, Duration::ZERO),
+            begun: Instant::now(),
+            watched_before: Duration::ZERO,
+            sampler: Sampler::new(),
+            catalog: Catalog::default(),
+            owners: Owners::default(),
+            limits: GroupLimits::default(),
+            pressed: BTreeMap::new(),
+            holder: Holder::default(),
+            keeper: None,
+            looks: VecDeque::new(),
+            unread: BTreeMap::new(),
+            looking: None,
+            fills: VecDeque::new(),
+            filling: None,
+            watched: BTreeMap::new(),
+            candidates: Vec::new(),
+            choice: Choice::default(),
+            over_rule: BTreeSet::new(),
+            due: None,
+            listed: None,
+            losses: Losses::default(),
+            stalls: Stalls::default(),
+            changed: true,
+            acted: false,
+            limit: None,
+            felt_groups: None,
+            decided: None,
+            reported: None,
+            remembered: Instant::now(),
+            settings,
+            config,
+            tell,
+            costs,
+            sight,
+            problems,
+            stalled,
+            memory,
+            watcher,
+            wake,
+        };
+        daemon.recall();
+        let ceiling = daemon.ceiling();
+        daemon.allowance = Allowance::new(ceiling, daemon.now());
+        daemon.keeper = lists.map(|lists| Keeper::new(lists, ceiling, daemon.wake.handle()));
+        Ok(daemon)
+    }
+
+    /// How long this machine was watched in all.
+    fn now(&self) -> Duration {
+        self.watched_before.saturating_add(self.begun.elapsed())
+    }
+
+    fn mode(&self) -> Mode {
+        if self.settings.observe {
+            Mode::Observe
+        } else {
+            self.config.mode
+        }
+    }
+
+    /// Runs until a signal ends it, and then remembers what it knows. The kernel unlocks the memory.
+    pub fn run(&mut self) -> Result<(), DaemonError> {
+        while !self.wake.stops() {
+            self.see()?;
+            self.wake.clear();
+            self.feel();
+            if self.wake.reloads() {
+                self.reload();
+            }
+            self.follow_changes().map_err(system("inotify"))?;
+            self.sample();
+            self.hear_lists();
+            self.finish();
+            if self.decided.is_none_or(|at| at.elapsed() >= DECIDE) {
+                self.decided = Some(Instant::now());
+                self.decide();
+            }
+            self.begin();
+            self.report();
+            if self.remembered.elapsed() >= REMEMBER {
+                self.remember();
+            }
+        }
+        self.remember();
+        Status::remove(&self.settings.status);
+        Ok(())
+    }
+
+    /// Bytes that are held in all.
+    fn held(&self) -> u64 {
+        let listed = self.keeper.as_ref().map_or(0, Keeper::bytes);
+        self.holder.bytes().saturating_add(listed)
+    }
+
+    /// Bytes that may be held of what was seen: the lists come first.
+    fn allowed(&self) -> u64 {
+        let listed = self.keeper.as_ref().map_or(0, Keeper::bytes);
+        self.allowance.bytes().saturating_sub(listed)
+    }
+
+    fn reload(&mut self) {
+        match Config::read(&self.settings.config) {
+            Ok(config) => {
+                self.costs.share = config.share.0;
+                self.config = config;
+                self.changed = true;
+            }
+            Err(error) => (self.tell)(Event::BadConfig(error)),
+        }
+    }
+
+    /// Takes over what was remembered, as far as it still exists.
+    fn recall(&mut self) {
+        let state = match State::read(&self.settings.state) {
+            Ok(state) => state,
+            Err(error) => {
+                let path = self.settings.state.display();
+                return (self.tell)(Event::Problem(format!(
+                    "{path}: {error}; starting without it"
+                )));
+            }
+        };
+        if let Some(damaged) = state.damaged.filter(|damaged| *damaged > 0) {
+            let path = self.settings.state.display();
+            let problem = format!("{path}: {damaged} lines are damaged and left out");
+            (self.tell)(Event::Problem(problem));
+        }
+        self.watched_before = state.watched;
+        let now = self.now();
+        for record in state.files {
+            let path = record.path.clone();
+            let key = self.catalog.recall(record, &mut self.owners.groups, now);
+            self.want_look(key, Name::Path(path));
+        }
+    }
+
+    /// Writes what is to be remembered.
+    fn remember(&mut self) {
+        self.remembered = Instant::now();
+        let (now, half_life) = (self.now(), self.config.half_life());
+        let held = self.holder.keys();
+        let groups = &mut self.owners.groups;
+        self.catalog
+            .forget(&self.costs, (now, half_life), &held, groups);
+        self.unread
+            .retain(|key, _| self.catalog.get(*key).is_some());
+        let records = self.catalog.records(groups, now, half_life);
+        if let Err(error) = State::write(&self.settings.state, now, &records) {
+            let path = self.settings.state.display();
+            (self.tell)(Event::Problem(format!("{path}: {error}")));
+        }
+    }
+}

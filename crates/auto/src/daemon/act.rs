@@ -1,0 +1,168 @@
+//! Looks at files, fills and releases them. What may take long runs in threads that can be given up.
+
+use std::io;
+
+use super::{Daemon, Event, MOST_LOOKS};
+use crate::catalog::{Key, Text};
+use crate::config::Mode;
+use crate::holder::Wait;
+use crate::text::{Filled, Look, Looked, Name};
+use crate::work::Done;
+
+impl Daemon<'_> {
+    pub(super) fn want_look(&mut self, key: Key, by: Name) {
+        let is_there = self.looks.iter().any(|look| look.key == key);
+        if !is_there && self.looks.len() < MOST_LOOKS {
+            self.looks.push_back(Look { key, by });
+        }
+    }
+
+    /// Begins what can begin now.
+    pub(super) fn begin(&mut self) {
+        if self.looker.is_free()
+            && let Some(look) = self.looks.pop_front()
+        {
+            self.looking = Some(look.clone());
+            self.looker.begin(look);
+        }
+        if self.filler.is_free()
+            && let Some(fill) = self.fills.pop_front()
+        {
+            self.filling = Some((fill.key, fill.text.clone()));
+            self.filler.begin(fill);
+        }
+    }
+
+    /// Takes in what has ended, and begins the next at once.
+    pub(super) fn finish(&mut self) {
+        while let Some(done) = self.looker.done() {
+            let look = self.looking.take();
+            match (done, look) {
+                (Done::Result(looked), _) => self.looked(looked),
+                (Done::GivenUp, Some(look)) => {
+                    self.losses.given_up = self.losses.given_up.saturating_add(1);
+                    self.delay_look(look.key, "its filesystem did not answer in time".to_owned());
+                }
+                (Done::GivenUp, None) => {}
+            }
+            self.changed = true;
+            self.begin();
+        }
+        while let Some(done) = self.filler.done() {
+            let Some((key, text)) = self.filling.take() else {
+                break;
+            };
+            match done {
+                Done::Result((_, Ok(filled))) => self.filled(filled, &text),
+                Done::Result((key, Err(problem))) => {
+                    let now = self.now();
+                    self.holder.delay(key, problem, now);
+                    // It may be another file by now.
+                    self.want_look(key, Name::Path(text.path));
+                }
+                Done::GivenUp => {
+                    self.losses.given_up = self.losses.given_up.saturating_add(1);
+                    let now = self.now();
+                    let problem = "its filesystem did not answer in time".to_owned();
+                    (self.tell)(Event::Problem(format!(
+                        "{}: {problem}",
+                        text.path.display()
+                    )));
+                    self.holder.delay(key, problem, now);
+                }
+            }
+            self.changed = true;
+            self.begin();
+        }
+    }
+
+    pub(super) fn delay_look(&mut self, key: Key, reason: String) {
+        let now = self.now();
+        let wait = Wait::after(self.unread.get(&key), reason, now);
+        self.unread.insert(key, wait);
+    }
+
+    pub(super) fn looked(&mut self, looked: Looked) {
+        let time = (self.now(), self.config.half_life());
+        let key = looked.key;
+        match looked.found {
+            Ok((file, text)) => {
+                self.unread.remove(&key);
+                let before = self.catalog.get(key).and_then(|known| known.text.as_ref());
+                let before = before.map(|text| text.state);
+                let after = text.as_ref().map(|text| text.state);
+                let known = self.catalog.identified(key, file, text, time);
+                if before.is_some() && before != after {
+                    self.let_go(key);
+                }
+                // Under another number, it may have replaced a file that is held.
+                let held = known.and_then(|known| self.holder.get(known));
+                if let Some(known) = known
+                    && held.is_some_and(|held| Some(held.state) != after)
+                {
+                    self.let_go(known);
+                }
+            }
+            Err(error)
+                if self
+                    .catalog
+                    .get(key)
+                    .is_some_and(|known| known.text.is_some()) =>
+            {
+                self.release(key, &format!("gone: {error}"));
+                self.holder.forget(key);
+                self.catalog.remove(key);
+            }
+            // What was remembered is gone.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && looked.by_path => {
+                self.catalog.remove(key);
+            }
+            Err(error) => self.delay_look(key, error.to_string()),
+        }
+        self.watch();
+    }
+
+    /// A file is another one by now.
+    fn let_go(&mut self, key: Key) {
+        self.release(key, "replaced or changed");
+        self.holder.forget(key);
+    }
+
+    pub(super) fn filled(&mut self, filled: Filled, text: &Text) {
+        let now = self.now();
+        let key = filled.key;
+        let is_wanted = self.mode() == Mode::Act
+            && self.choice.held.contains_key(&key)
+            && self.catalog.get(key).is_some_and(|known| {
+                known
+                    .text
+                    .as_ref()
+                    .is_some_and(|known| known.state == filled.state)
+            });
+        if !is_wanted {
+            // Pressure, a reload or an upgrade came first: what was locked is dropped here.
+            return;
+        }
+        let is_new = self.holder.get(key).is_none();
+        if let Some(held) = filled.held.as_ref().filter(|_| is_new) {
+            let (path, bytes) = (text.path.clone(), held.bytes());
+            (self.tell)(Event::Held { path, bytes });
+            self.acted = true;
+        }
+        self.holder.take(filled, now);
+    }
+
+    pub(super) fn release(&mut self, key: Key, reason: &str) {
+        let Some(bytes) = self.holder.release(key) else {
+            return;
+        };
+        let text = self.catalog.get(key).and_then(|known| known.text.as_ref());
+        (self.tell)(Event::Released {
+            path: text.map(|text| text.path.clone()).unwrap_or_default(),
+            bytes,
+            reason: reason.to_owned(),
+        });
+        self.changed = true;
+        self.acted = true;
+    }
+}

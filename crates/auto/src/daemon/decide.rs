@@ -1,0 +1,218 @@
+//! Decides what to hold, and gives up what is not to be held.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use hugetext_leaf::hold::{Candidate, Ceiling, Pressure, Principal, choose, give_up};
+
+use super::{Daemon, GROUPS, LIMIT};
+use crate::catalog::{Key, Text};
+use crate::config::Mode;
+use crate::memory::Memory;
+use crate::text::Fill;
+
+/// After its control group was at a limit, what it runs is left alone for this long.
+const GROUP_CALM: Duration = Duration::from_secs(60);
+
+impl Daemon<'_> {
+    /// The most bytes to hold now, without regard to pressure.
+    pub(super) fn ceiling(&mut self) -> u64 {
+        let fresh = self.limit.filter(|(at, _)| at.elapsed() < LIMIT);
+        let read = || {
+            (
+                Instant::now(),
+                hugetext_host::memory_limit().unwrap_or(None),
+            )
+        };
+        let (_, limit) = *self.limit.insert(fresh.unwrap_or_else(read));
+        let ceiling = Ceiling {
+            budget: self.config.budget.bytes(self.memory.total),
+            limit,
+            available: self.memory.available,
+            held: self.held(),
+        };
+        ceiling.bytes()
+    }
+
+    /// Yields at once if tasks stall for memory.
+    pub(super) fn feel(&mut self) {
+        let Some(pressure) = self.stalled.worst() else {
+            return;
+        };
+        let count = match pressure {
+            Pressure::Some => &mut self.stalls.some,
+            Pressure::Full => &mut self.stalls.full,
+        };
+        *count = count.saturating_add(1);
+        self.allowance = self.allowance.under(pressure, self.held(), self.now());
+        self.fills.clear();
+        self.give_up("memory is short");
+        self.allow_lists();
+        self.changed = true;
+    }
+
+    /// Gives up what is more than allowed, least valuable first.
+    fn give_up(&mut self, reason: &str) {
+        let held = self.holder.keys();
+        let held: Vec<Candidate<Key>> = self
+            .candidates
+            .iter()
+            .filter(|candidate| held.contains(&candidate.key))
+            .cloned()
+            .collect();
+        for key in give_up(&held, self.allowed()) {
+            self.release(key, reason);
+        }
+    }
+
+    /// What was seen goes first; the lists follow if that is not enough.
+    fn allow_lists(&mut self) {
+        let bytes = self.allowance.bytes();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.allow(bytes);
+        }
+    }
+
+    /// Follows memory, and decides anew if anything has changed.
+    pub(super) fn decide(&mut self) {
+        let now = self.now();
+        self.memory = Memory::read().unwrap_or(self.memory);
+        let ceiling = self.ceiling();
+        let allowance = self.allowance.follow(ceiling, now);
+        self.changed |= allowance != self.allowance;
+        self.allowance = allowance;
+        self.allow_lists();
+        if self.felt_groups.is_none_or(|at| at.elapsed() >= GROUPS) {
+            self.felt_groups = Some(Instant::now());
+            self.feel_groups();
+        }
+        // Evidence fades even if nothing happens, and what waits comes due.
+        let is_due = self.due.is_none_or(|due| now >= due);
+        if !self.changed && !is_due {
+            return;
+        }
+        self.changed = false;
+        self.due = Some(now.saturating_add(Duration::from_secs(30)));
+        self.consider();
+        self.release_refused();
+        self.plan();
+        self.watch();
+    }
+
+    /// Makes the candidates and the choice.
+    fn consider(&mut self) {
+        let time = (self.now(), self.config.half_life());
+        let (config, groups, pressed) = (&self.config, &self.owners.groups, &self.pressed);
+        let counts = |path: &std::path::Path, by: Principal| {
+            !pressed.contains_key(&by.group) && config.allows(path, groups.name(by.group))
+        };
+        self.candidates = self.catalog.candidates(&self.costs, time, counts);
+        // What the lists hold is held once.
+        let (catalog, listed) = (&self.catalog, &self.listed);
+        self.candidates.retain(|candidate| {
+            let text = catalog
+                .get(candidate.key)
+                .and_then(|known| known.text.as_ref());
+            let is_listed = |text: &Text| {
+                listed
+                    .as_ref()
+                    .is_some_and(|(_, held)| held.contains(&text.state))
+            };
+            !text.is_some_and(is_listed)
+        });
+        let total = self.memory.total;
+        let mut over: BTreeSet<Key> = BTreeSet::new();
+        for (number, rule) in self.config.rules.iter().enumerate() {
+            let Some(budget) = rule.budget else { continue };
+            let of_rule = |candidate: &&Candidate<Key>| {
+                let Some(known) = self.catalog.get(candidate.key) else {
+                    return false;
+                };
+                let mut claims = candidate.claims.iter();
+                claims.any(|claim| {
+                    let group = groups.name(claim.principal.group);
+                    config
+                        .rule(&known.path, group)
+                        .is_some_and(|(first, _)| first == number)
+                })
+            };
+            let own: Vec<Candidate<Key>> =
+                self.candidates.iter().filter(of_rule).cloned().collect();
+            let choice = choose(&own, budget.bytes(total));
+            let refused = choice.refused.into_iter();
+            over.extend(
+                refused
+                    .filter(|(_, why)| *why == hugetext_leaf::hold::Refusal::NoRoom)
+                    .map(|(key, _)| key),
+            );
+        }
+        self.over_rule = over;
+        let over = &self.over_rule;
+        self.candidates
+            .retain(|candidate| !over.contains(&candidate.key));
+        self.choice = choose(&self.candidates, self.allowed());
+    }
+
+    /// Gives up what is no longer chosen.
+    fn release_refused(&mut self) {
+        let keeps = self.mode() == Mode::Act;
+        for key in self.holder.keys() {
+            if !keeps || !self.choice.held.contains_key(&key) {
+                let reason = match self.choice.refused.get(&key) {
+                    _ if !keeps => "the daemon only observes",
+                    Some(hugetext_leaf::hold::Refusal::NotWorthIt) => "no longer worth it",
+                    Some(hugetext_leaf::hold::Refusal::NoRoom) => "others are worth more",
+                    None => "denied, forgotten, or its control group is short of memory",
+                };
+                self.release(key, reason);
+            }
+        }
+    }
+
+    /// Plans what to fill, most valuable first. Nothing is taken back before it is calm.
+    fn plan(&mut self) {
+        self.fills.clear();
+        let now = self.now();
+        if self.mode() != Mode::Act || !self.allowance.is_calm(now) {
+            return;
+        }
+        let mut chosen: Vec<&Candidate<Key>> = self
+            .candidates
+            .iter()
+            .filter(|candidate| self.choice.held.contains_key(&candidate.key))
+            .collect();
+        chosen.sort_by(|a, b| (b.level, a.key).cmp(&(a.level, b.key)));
+        let filling = self.filling.as_ref().map(|(key, _)| *key);
+        for key in chosen.into_iter().map(|candidate| candidate.key) {
+            let text = self.catalog.get(key).and_then(|known| known.text.as_ref());
+            if let Some(text) = text
+                && filling != Some(key)
+                && self.holder.wants(key, text, now)
+            {
+                let text = text.clone();
+                self.fills.push_back(Fill { key, text });
+            }
+        }
+    }
+
+    /// Leaves alone what control groups run that are at a limit.
+    fn feel_groups(&mut self) {
+        let now = self.now();
+        self.pressed.retain(|_, until| *until > now);
+        let held = self.holder.keys();
+        let claims = held.iter().filter_map(|key| self.catalog.get(*key));
+        let groups: BTreeSet<u64> = claims
+            .flat_map(|known| known.by.keys().map(|by| by.group))
+            .collect();
+        if groups.is_empty() {
+            return;
+        }
+        let names = &self.owners.groups;
+        let paths = groups.into_iter().map(|group| (group, names.name(group)));
+        for group in self.limits.pressed(paths) {
+            self.stalls.cgroups = self.stalls.cgroups.saturating_add(1);
+            self.pressed.insert(group, now.saturating_add(GROUP_CALM));
+            self.changed = true;
+        }
+    }
+}

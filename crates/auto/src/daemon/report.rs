@@ -1,0 +1,197 @@
+//! Says what is held, what is not, and why.
+
+use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hugetext_leaf::hold::{HalfLife, Place, Refusal};
+
+use super::{Daemon, REPORT};
+use crate::catalog::{Key, Known, Text};
+use crate::config::Mode;
+use crate::fixed::Keeper;
+use crate::memory::field;
+use crate::status::{CostStatus, FileStatus, State, Status};
+
+/// The most files in a document. `auto why` says of the others that little is known of them.
+const MOST_FILES: usize = 1000;
+
+impl Daemon<'_> {
+    /// Writes the documents if there is something new.
+    pub(super) fn report(&mut self) {
+        let age = self.reported.map(|at| at.elapsed());
+        let is_due = age.is_none_or(|age| age >= REPORT || (self.acted && age >= REPORT / 10));
+        if !is_due {
+            return;
+        }
+        self.acted = false;
+        self.reported = Some(Instant::now());
+        let status = self.status();
+        if let Err(error) = status.write(&self.settings.status) {
+            let problem = format!("{}: {error}", self.settings.status.display());
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem.clone());
+                (self.tell)(super::Event::Problem(problem));
+            }
+        }
+    }
+
+    /// What it is and does now.
+    pub fn status(&self) -> Status {
+        let time = (self.now(), self.config.half_life());
+        let mut files: Vec<FileStatus> = self
+            .catalog
+            .iter()
+            .filter_map(|(key, known)| Some(self.file(key, known, known.text.as_ref()?, time)))
+            .collect();
+        files.sort_by(|a, b| {
+            b.saves
+                .total_cmp(&a.saves)
+                .then_with(|| a.path.cmp(&b.path))
+        });
+        let held = files.iter().filter(|file| file.state == State::Held);
+        let saves = held.map(|file| file.saves).sum();
+        files.truncate(MOST_FILES);
+        let (own_seconds, own_bytes) = own();
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Status {
+            pid: std::process::id(),
+            written: since_epoch.map_or(0, |since| since.as_secs()),
+            mode: self.mode(),
+            source: self.sight.name(),
+            problems: self.problems.clone(),
+            watched: time.0.as_secs(),
+            half_life: time.1.duration().as_secs(),
+            costs: CostStatus {
+                fault_ns: self.costs.fault,
+                fill_ns: self.costs.fill,
+                share: self.costs.share,
+            },
+            budget: self.config.budget.bytes(self.memory.total),
+            allowed: self.allowance.bytes(),
+            held: self.held(),
+            listed: self.keeper.as_ref().map_or(0, Keeper::bytes),
+            listed_files: self.keeper.as_ref().map_or(0, Keeper::files),
+            saves,
+            losses: self.losses,
+            stalls: self.stalls,
+            own_seconds,
+            own_bytes,
+            small: self.catalog.small(),
+            files,
+        }
+    }
+
+    fn file(
+        &self,
+        key: Key,
+        known: &Known,
+        text: &Text,
+        (now, half_life): (Duration, HalfLife),
+    ) -> FileStatus {
+        let (state, reason) = self.reason(key, known, text, now);
+        let held = self.holder.get(key);
+        let worth = known.worth(&self.costs, now, half_life).nanoseconds();
+        let users: std::collections::BTreeSet<u32> = known.by.keys().map(|by| by.user).collect();
+        FileStatus {
+            path: text.path.clone(),
+            name: known.path.clone(),
+            state,
+            reason,
+            starts: rounded(known.starts(now, half_life)),
+            seconds: rounded(known.processor(now, half_life)),
+            bytes: text.bytes(),
+            windows: text.windows(),
+            huge: held.map_or(0, |held| held.huge),
+            saves: worth * text.windows() as f64 / 1e9,
+            users: users.len(),
+            cgroups: known.by.len(),
+            public: text.is_public,
+        }
+    }
+
+    /// What is done about a file, and why.
+    fn reason(&self, key: Key, known: &Known, text: &Text, now: Duration) -> (State, String) {
+        let place = self.choice.held.get(&key);
+        let wait = self.holder.wait(key).filter(|wait| wait.until > now);
+        if let Some(held) = self.holder.get(key) {
+            let share = place.map_or("", |place| share_name(*place));
+            let rest = match held.huge < held.windows {
+                true => format!(
+                    "; {} windows are not: {}",
+                    held.windows - held.huge,
+                    held.obstacle
+                ),
+                false => String::new(),
+            };
+            return (State::Held, format!("{share}{rest}"));
+        }
+        if let Some(place) = place {
+            return match (self.mode(), wait) {
+                (Mode::Observe, _) => (State::WouldHold, share_name(*place).to_owned()),
+                (Mode::Act, Some(wait)) => {
+                    let seconds = wait.until.saturating_sub(now).as_secs();
+                    (
+                        State::Waiting,
+                        format!("{}; tried again in {seconds} s", wait.reason),
+                    )
+                }
+                (Mode::Act, None) if !self.allowance.is_calm(now) => (
+                    State::Waiting,
+                    "memory was short a short time ago".to_owned(),
+                ),
+                (Mode::Act, None) => (State::Waiting, "about to be made huge".to_owned()),
+            };
+        }
+        let refused = match self.choice.refused.get(&key) {
+            _ if text.obstacle.is_some() => text.obstacle.clone().unwrap_or_default(),
+            _ if self.over_rule.contains(&key) => "the budget of its rule is used up".to_owned(),
+            Some(Refusal::NoRoom) => format!(
+                "no room: {} would be more than may be held, and others save more",
+                text.bytes()
+            ),
+            Some(Refusal::NotWorthIt) => {
+                let (saved, cost) = self.per_window(known, now);
+                format!("not worth it: a window saves {saved} and costs {cost} to fill")
+            }
+            None if self
+                .listed
+                .as_ref()
+                .is_some_and(|(_, held)| held.contains(&text.state)) =>
+            {
+                return (State::Held, "listed by the administrator".to_owned());
+            }
+            None if known.by.is_empty() => "not run for a long time".to_owned(),
+            None => {
+                "denied by the configuration, or its control group is short of memory".to_owned()
+            }
+        };
+        (State::Refused, refused)
+    }
+
+    /// What a window saves and costs, in words.
+    fn per_window(&self, known: &Known, now: Duration) -> (String, String) {
+        let worth = known.worth(&self.costs, now, self.config.half_life());
+        let words = |nanoseconds: f64| format!("{:.0} µs", nanoseconds / 1000.0);
+        (words(worth.nanoseconds()), words(self.costs.fill))
+    }
+}
+
+fn share_name(place: Place) -> &'static str {
+    match place {
+        Place::Group => "worth it within the share of its control group",
+        Place::User => "worth it within the share of its user",
+        Place::Rest => "worth it, in memory that no share needed",
+    }
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+/// Processor time in seconds and anonymous memory in bytes of this process.
+fn own() -> (f64, u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
+    (rounded(seconds), field(&status, "RssAnon:").unwrap_or(0))
+}

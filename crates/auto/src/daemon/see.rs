@@ -1,0 +1,150 @@
+//! Takes in what happens on the machine: starts, processor time, lists, and files that are replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use hugetext_host::{Change, MappedFile, Sideband};
+
+use super::{Daemon, DaemonError, Event, MOST_LOOKS, PAUSE, system};
+use crate::catalog::{Key, Started};
+use crate::fixed::Keeper;
+use crate::text::{Look, Name};
+
+impl Daemon<'_> {
+    /// Takes in what processes did since the last time.
+    pub(super) fn see(&mut self) -> Result<(), DaemonError> {
+        let time = (self.now(), self.config.half_life());
+        let (catalog, owners, losses) = (&mut self.catalog, &mut self.owners, &mut self.losses);
+        let (looks, unread) = (&mut self.looks, &self.unread);
+        let mut changed = false;
+        let mut last = None;
+        let seen = self.sight.wait(PAUSE, &self.wake, |told| match told {
+            Sideband::Fork { parent, child } => owners.fork(parent, child),
+            Sideband::Exit { pid } => owners.exit(pid),
+            Sideband::Lost(records) => losses.records = losses.records.saturating_add(records),
+            Sideband::Text { pid, file, path } => {
+                // A file with two executable segments is mapped twice in a row.
+                if last.replace((pid, file)) == Some((pid, file)) {
+                    return;
+                }
+                let told = (file, path);
+                let started = catalog.started(pid, |pid| owners.of(pid), told, time);
+                changed |= started != Started::Small;
+                let Started::Unread(key) = started else {
+                    return;
+                };
+                let waits = unread.get(&key).is_some_and(|wait| wait.until > time.0);
+                if !waits && looks.len() < MOST_LOOKS && !looks.iter().any(|look| look.key == key) {
+                    let path = catalog.get(key).map(|known| known.path.clone());
+                    let by = path.map(|path| Name::Mapped { pid, path, file });
+                    looks.extend(by.map(|by| Look { key, by }));
+                }
+            }
+        });
+        seen.map_err(system("starts"))?;
+        owners.settle();
+        self.losses.starts = self.catalog.uncounted;
+        self.changed |= changed;
+        Ok(())
+    }
+
+    /// Takes in who spent processor time.
+    pub(super) fn sample(&mut self) {
+        let time = (self.now(), self.config.half_life());
+        for spent in self.sampler.look().unwrap_or_default() {
+            let by = self.owners.of(spent.pid);
+            for (text, seconds) in spent.text {
+                let file = MappedFile {
+                    device: text.inode.0,
+                    inode: text.inode.1,
+                    generation: 0,
+                };
+                let key = match self.catalog.of_inode(text.inode) {
+                    Some(key) => key,
+                    // It started before the daemon did.
+                    None => match self.catalog.met(file, &text.path) {
+                        Some(key) => key,
+                        None => continue,
+                    },
+                };
+                self.catalog.ran(key, by, seconds, time);
+                let known = self.catalog.get(key);
+                let is_new = known.is_some_and(|known| known.text.is_none());
+                let waits = self
+                    .unread
+                    .get(&key)
+                    .is_some_and(|wait| wait.until > time.0);
+                if is_new && !waits {
+                    let (pid, path) = (spent.pid, text.path);
+                    self.want_look(key, Name::Mapped { pid, path, file });
+                }
+                self.changed = true;
+            }
+        }
+    }
+
+    /// Takes in what the lists hold.
+    pub(super) fn hear_lists(&mut self) {
+        let Some(news) = self.keeper.as_mut().and_then(Keeper::news) else {
+            return;
+        };
+        self.changed = true;
+        match news {
+            Err(error) => (self.tell)(Event::Problem(format!("lists: {error}"))),
+            Ok(renewed) => {
+                for error in renewed.unreadable {
+                    (self.tell)(Event::Problem(error.to_string()));
+                }
+                let held = Some((renewed.report.locked, renewed.states));
+                if self.listed != held {
+                    self.listed = held;
+                    (self.tell)(Event::Listed(renewed.report));
+                }
+            }
+        }
+    }
+
+    /// Watches the directories of all files with text that are worth it or held.
+    pub(super) fn watch(&mut self) {
+        let mut watched = BTreeMap::new();
+        for (key, known) in self.catalog.iter() {
+            let Some(text) = &known.text else { continue };
+            let wanted = self.choice.held.contains_key(&key) || self.holder.get(key).is_some();
+            if let (true, Some(parent), Some(name)) =
+                (wanted, text.path.parent(), text.path.file_name())
+            {
+                watched.insert((parent.to_owned(), name.to_owned()), key);
+            }
+        }
+        if watched != self.watched {
+            self.watched = watched;
+            let directories = self.watched.keys().map(|(parent, _)| parent.as_path());
+            let directories: BTreeSet<&Path> = directories.collect();
+            self.watcher.watch(directories.into_iter());
+        }
+    }
+
+    /// Looks again at what an upgrade may have replaced.
+    pub(super) fn follow_changes(&mut self) -> io::Result<()> {
+        for change in self.watcher.wait(Duration::ZERO)? {
+            let keys: Vec<Key> = match change {
+                Change::Name { directory, name } => self
+                    .watched
+                    .get(&(directory, name))
+                    .copied()
+                    .into_iter()
+                    .collect(),
+                Change::Unknown => self.watched.values().copied().collect(),
+            };
+            for key in keys {
+                let text = self.catalog.get(key).and_then(|known| known.text.as_ref());
+                if let Some(path) = text.map(|text| text.path.clone()) {
+                    self.want_look(key, Name::Path(path));
+                }
+            }
+        }
+        Ok(())
+    }
+}

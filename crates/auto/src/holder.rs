@@ -1,0 +1,130 @@
+//! What is held now, and what waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use hugetext_engine::HeldText;
+
+use crate::catalog::{Key, Text};
+use crate::text::Filled;
+
+/// After a failure, the next try waits this long, and twice as long after each further one.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(1800);
+
+/// Why a file is not tried again for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// Until when.
+    pub until: Duration,
+    /// Why.
+    pub reason: String,
+    tries: u32,
+}
+
+impl Wait {
+    /// The next wait after `before`, twice as long.
+    pub fn after(before: Option<&Wait>, reason: String, now: Duration) -> Wait {
+        let tries = before.map_or(0, |wait| wait.tries);
+        let wait = FIRST_WAIT
+            .saturating_mul(1 << tries.min(11))
+            .min(LONGEST_WAIT);
+        Wait {
+            until: now.saturating_add(wait),
+            reason,
+            tries: tries.saturating_add(1),
+        }
+    }
+}
+
+/// All that is held, and all that waits.
+#[derive(Debug, Default)]
+pub struct Holder {
+    held: BTreeMap<Key, Filled>,
+    waits: BTreeMap<Key, Wait>,
+}
+
+impl Holder {
+    /// Bytes locked.
+    pub fn bytes(&self) -> u64 {
+        let held = self.held.values().filter_map(|filled| filled.held.as_ref());
+        held.map(HeldText::bytes).sum()
+    }
+
+    /// Files held.
+    pub fn keys(&self) -> BTreeSet<Key> {
+        self.held.keys().copied().collect()
+    }
+
+    /// What is held of a file.
+    pub fn get(&self, key: Key) -> Option<&Filled> {
+        self.held.get(&key)
+    }
+
+    /// Why a file waits.
+    pub fn wait(&self, key: Key) -> Option<&Wait> {
+        self.waits.get(&key)
+    }
+
+    /// Whether a file may be filled now: it is not held in this state, and does not wait.
+    pub fn wants(&self, key: Key, text: &Text, now: Duration) -> bool {
+        let held = self.held.get(&key);
+        let is_done =
+            held.is_some_and(|held| held.state == text.state && held.huge == held.windows);
+        let waits = self.waits.get(&key).is_some_and(|wait| wait.until > now);
+        !is_done && !waits
+    }
+
+    /// Takes what was filled. Windows that could not be made huge are tried again later.
+    pub fn take(&mut self, filled: Filled, now: Duration) {
+        let key = filled.key;
+        match filled.huge < filled.windows {
+            true => self.delay(key, filled.obstacle.clone(), now),
+            false => drop(self.waits.remove(&key)),
+        }
+        match filled.held {
+            Some(_) => drop(self.held.insert(key, filled)),
+            None => drop(self.held.remove(&key)),
+        }
+    }
+
+    /// Lets a file wait, each time for longer.
+    pub fn delay(&mut self, key: Key, reason: String, now: Duration) {
+        let wait = Wait::after(self.waits.get(&key), reason, now);
+        self.waits.insert(key, wait);
+    }
+
+    /// Gives up a file: its memory is unlocked at once, and the kernel may reclaim it. Of a file that
+    /// was replaced, the kernel frees it when its last user ends.
+    pub fn release(&mut self, key: Key) -> Option<u64> {
+        let filled = self.held.remove(&key)?;
+        filled.held.as_ref().map(HeldText::bytes)
+    }
+
+    /// A file is another one by now, or gone.
+    pub fn forget(&mut self, key: Key) {
+        self.held.remove(&key);
+        self.waits.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_tried_again_ever_later() {
+        let mut holder = Holder::default();
+        let mut last = Duration::ZERO;
+        for _ in 0..20 {
+            holder.delay(1, "in use".to_owned(), Duration::ZERO);
+            let until = holder.wait(1).unwrap().until;
+            assert!(until >= last && until <= LONGEST_WAIT);
+            last = until;
+        }
+        assert_eq!(last, LONGEST_WAIT);
+        holder.forget(1);
+        assert_eq!(holder.wait(1), None);
+    }
+}

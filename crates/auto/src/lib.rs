@@ -1,0 +1,20 @@
+//! The autopilot: sees which text this machine executes, decides what is worth memory, makes it huge and
+//! holds it, gives it back under pressure, and says why.
+//!
+//! The decisions are pure functions of `hugetext_leaf::hold`; this crate feeds them and carries them out.
+
+pub mod calibrate;
+pub mod catalog;
+pub mod config;
+pub mod daemon;
+pub mod fixed;
+pub mod holder;
+pub mod memory;
+pub mod open;
+pub mod owners;
+pub mod processor;
+pub mod sight;
+pub mod state;
+pub mod status;
+pub mod text;
+pub mod work;

@@ -1,0 +1,169 @@
+//! Memory: how much there is, and who stalls for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+
+use hugetext_host::PressureTrigger;
+use hugetext_leaf::hold::Pressure;
+
+/// The kernel's reports of the whole machine.
+const MACHINE: &str = "/proc/pressure/memory";
+/// Some tasks waited for a tenth of a window.
+const SOME: f64 = 0.1;
+/// All tasks waited for a twentieth of a window.
+const FULL: f64 = 0.05;
+/// The most control groups that are watched.
+const MOST_GROUPS: usize = 64;
+
+/// Bytes of all memory, and of what programs can still take (/proc/meminfo).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// MemTotal.
+    pub total: u64,
+    /// MemAvailable.
+    pub available: u64,
+}
+
+impl Memory {
+    /// Now.
+    pub fn read() -> io::Result<Memory> {
+        let text = fs::read_to_string("/proc/meminfo")?;
+        let field = |name| field(&text, name).ok_or(io::ErrorKind::InvalidData);
+        Ok(Memory {
+            total: field("MemTotal:")?,
+            available: field("MemAvailable:")?,
+        })
+    }
+}
+
+/// A field of /proc/meminfo or /proc/PID/status, in bytes.
+pub fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// What the kernel reports of the machine, heard by a thread of its own.
+#[derive(Debug)]
+pub struct Stalled {
+    /// The worst since the last call: 0 nothing, 1 some, 2 full.
+    worst: Arc<AtomicU8>,
+    /// Why not everything is reported.
+    pub problem: Option<String>,
+}
+
+impl Stalled {
+    /// Hears what this kernel reports, and calls `wake` for each report.
+    pub fn hear(wake: Arc<dyn Fn() + Send + Sync>) -> Stalled {
+        let worst = Arc::new(AtomicU8::new(0));
+        let mut triggers = Vec::new();
+        let mut problem = None;
+        for (pressure, share) in [(Pressure::Some, SOME), (Pressure::Full, FULL)] {
+            match PressureTrigger::new(Path::new(MACHINE), pressure, share) {
+                Ok(trigger) => triggers.push(trigger),
+                Err(error) => problem = Some(format!("{MACHINE}: {error}")),
+            }
+        }
+        let heard = Arc::clone(&worst);
+        let hear = move || {
+            while let Ok(reported) = PressureTrigger::wait(&triggers, None) {
+                let number = reported
+                    .into_iter()
+                    .max()
+                    .map_or(0, |pressure| match pressure {
+                        Pressure::Some => 1,
+                        Pressure::Full => 2,
+                    });
+                heard.fetch_max(number, Ordering::Relaxed);
+                wake();
+            }
+        };
+        if problem.is_none()
+            && let Err(error) = thread::Builder::new().name("stalls".to_owned()).spawn(hear)
+        {
+            problem = Some(format!("{MACHINE}: {error}"));
+        }
+        Stalled { worst, problem }
+    }
+
+    /// The worst that was reported since the last call.
+    pub fn worst(&self) -> Option<Pressure> {
+        match self.worst.swap(0, Ordering::Relaxed) {
+            0 => None,
+            1 => Some(Pressure::Some),
+            _ => Some(Pressure::Full),
+        }
+    }
+}
+
+/// Control groups whose processes run what is held. A page is charged to the group that read it first,
+/// so what is locked may stand in the way of a group at its limit.
+#[derive(Debug, Default)]
+pub struct GroupLimits {
+    hits: BTreeMap<u64, u64>,
+}
+
+impl GroupLimits {
+    /// Those of `groups` (number and path) that reached a limit since the last call.
+    pub fn pressed<'g>(&mut self, groups: impl Iterator<Item = (u64, &'g str)>) -> BTreeSet<u64> {
+        let mut pressed = BTreeSet::new();
+        let mut hits = BTreeMap::new();
+        for (number, path) in groups.take(MOST_GROUPS) {
+            let Some(directory) = directory(path) else {
+                continue;
+            };
+            let events = fs::read_to_string(directory.join("memory.events"));
+            let now = events.map_or(0, |events| limit_hits(&events));
+            let before = self.hits.get(&number).copied().unwrap_or(now);
+            if now > before {
+                pressed.insert(number);
+            }
+            hits.insert(number, now);
+        }
+        self.hits = hits;
+        pressed
+    }
+}
+
+/// Where a control group of version 2 is; `None` for the root, which has no limit.
+fn directory(path: &str) -> Option<PathBuf> {
+    let inside = path.strip_prefix('/').filter(|inside| !inside.is_empty())?;
+    Some(Path::new("/sys/fs/cgroup").join(inside))
+}
+
+/// How often memory.events counts that a group was held back by its limits.
+fn limit_hits(events: &str) -> u64 {
+    let counts = events.lines().filter_map(|line| line.split_once(' '));
+    let limits = counts.filter(|(name, _)| ["high", "max", "oom"].contains(name));
+    limits
+        .filter_map(|(_, count)| count.parse::<u64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_memory() {
+        let memory = Memory::read().unwrap();
+        assert!(memory.available > 0 && memory.available <= memory.total);
+    }
+
+    #[test]
+    fn limits_of_a_group_are_read() {
+        assert_eq!(limit_hits("low 9\nhigh 2\nmax 3\noom 0\noom_kill 0\n"), 5);
+        assert_eq!(directory("/"), None);
+        let mut limits = GroupLimits::default();
+        assert!(
+            limits
+                .pressed([(1, "/no/such/group")].into_iter())
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! On whose behalf a process runs: its user, and its control group.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+
+use hugetext_leaf::hold::Principal;
+
+/// The most control groups whose names are remembered. The rest are one group.
+const MOST_GROUPS: usize = 4096;
+/// The most processes whose owner is remembered.
+const MOST_PROCESSES: usize = 32_768;
+/// The most owners read from /proc between two calls of [`Owners::settle`]. All others are those of
+/// their parents.
+const READS: usize = 100;
+
+/// The user of processes that ended before anything was known of them or of their parents.
+pub const UNKNOWN_USER: u32 = u32::MAX;
+
+/// The names of control groups, by number. Number 0 is that of all whose name is not remembered.
+#[derive(Debug, Default)]
+pub struct Groups {
+    numbers: HashMap<String, u64>,
+    names: BTreeMap<u64, String>,
+    next: u64,
+}
+
+impl Groups {
+    /// The number of a control group.
+    pub fn number(&mut self, name: &str) -> u64 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        if self.numbers.len() >= MOST_GROUPS {
+            return 0;
+        }
+        self.next = self.next.saturating_add(1);
+        self.numbers.insert(name.to_owned(), self.next);
+        self.names.insert(self.next, name.to_owned());
+        self.next
+    }
+
+    /// The name of a control group; empty for those that are not remembered.
+    pub fn name(&self, number: u64) -> &str {
+        self.names.get(&number).map_or("", String::as_str)
+    }
+
+    /// Forgets all control groups but `used`, once there are many: each container has one.
+    pub fn retain(&mut self, used: &BTreeSet<u64>) {
+        if self.numbers.len() > MOST_GROUPS / 2 {
+            self.numbers.retain(|_, number| used.contains(number));
+            self.names.retain(|number, _| used.contains(number));
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    principal: Principal,
+    /// Whether it was read for this process, and not taken over from its parent.
+    was_read: bool,
+}
+
+/// The owners of processes. A child has that of its parent until it is read.
+#[derive(Debug, Default)]
+pub struct Owners {
+    /// The names of their control groups.
+    pub groups: Groups,
+    of: HashMap<i32, Owner>,
+    ended: Vec<i32>,
+    reads: usize,
+}
+
+impl Owners {
+    /// `parent` has a new child.
+    pub fn fork(&mut self, parent: i32, child: i32) {
+        if let Some(owner) = self.of.get(&parent).copied()
+            && self.of.len() < MOST_PROCESSES
+        {
+            let was_read = false;
+            self.of.insert(child, Owner { was_read, ..owner });
+        }
+    }
+
+    /// A process has ended. Reports of several processors come in no order, so its owner is known until
+    /// [`Owners::settle`].
+    pub fn exit(&mut self, pid: i32) {
+        self.ended.push(pid);
+    }
+
+    /// Forgets the processes that have ended. Called after each batch of reports.
+    pub fn settle(&mut self) {
+        for pid in self.ended.drain(..) {
+            self.of.remove(&pid);
+        }
+        // Ends may be lost. Then everything is read again.
+        if self.of.len() >= MOST_PROCESSES {
+            self.of.clear();
+        }
+        self.reads = 0;
+    }
+
+    /// The owner of a process, which may have ended.
+    pub fn of(&mut self, pid: i32) -> Principal {
+        let known = self.of.get(&pid).copied();
+        if let Some(owner) = known.filter(|owner| owner.was_read || self.reads >= READS) {
+            return owner.principal;
+        }
+        self.reads = self.reads.saturating_add(1);
+        let read = self.read(pid);
+        let unknown = Principal {
+            user: UNKNOWN_USER,
+            group: 0,
+        };
+        let principal = read.or(known.map(|owner| owner.principal));
+        let principal = principal.unwrap_or(unknown);
+        if self.of.len() < MOST_PROCESSES {
+            let was_read = read.is_some();
+            self.of.insert(
+                pid,
+                Owner {
+                    principal,
+                    was_read,
+                },
+            );
+        }
+        principal
+    }
+
+    fn read(&mut self, pid: i32) -> Option<Principal> {
+        let group = fs::read(format!("/proc/{pid}/cgroup")).ok()?;
+        let group = group_of(&String::from_utf8_lossy(&group))?.to_owned();
+        let user = match user_of_slice(&group) {
+            Some(user) => user,
+            None => {
+                let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+                user_of(&String::from_utf8_lossy(&status))?
+            }
+        };
+        Some(Principal {
+            user,
+            group: self.groups.number(&group),
+        })
+    }
+}
+
+/// The control group in /proc/PID/cgroup: that which counts memory.
+fn group_of(text: &str) -> Option<&str> {
+    let mut found = None;
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let counts_memory = controllers.split(',').any(|name| name == "memory");
+        let is_unified = controllers.is_empty();
+        if counts_memory || (is_unified && found.is_none()) {
+            found = Some(path);
+        }
+    }
+    found
+}
+
+/// The user whose slice of systemd a control group lies in (user-1000.slice), whatever the ids inside:
+/// a user may have thousands of ids (subuid(5)), and has one share.
+fn user_of_slice(group: &str) -> Option<u32> {
+    let slice = group.strip_prefix("/user.slice/user-")?;
+    let (user, _) = slice.split_once(".slice")?;
+    user.parse().ok()
+}
+
+/// The real user in /proc/PID/status. The owner of /proc/PID itself is root for programs that must not
+/// be read.
+fn user_of(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_that_counts_memory_is_the_group() {
+        let unified = "0::/user.slice/user-1000.slice/session-2.scope\n";
+        let group = group_of(unified).unwrap();
+        assert_eq!(group, "/user.slice/user-1000.slice/session-2.scope");
+        assert_eq!(user_of_slice(group), Some(1000));
+        let hybrid = "9:memory:/docker/5f\n1:name=systemd:/x\n0::/\n";
+        assert_eq!(group_of(hybrid), Some("/docker/5f"));
+        assert_eq!(user_of_slice("/docker/5f"), None);
+        assert_eq!(group_of("broken"), None);
+        assert_eq!(user_of("Name:\tx\nUid:\t1000\t0\t0\t0\n"), Some(1000));
+    }
+
+    #[test]
+    fn a_child_is_its_parents_until_it_is_read_and_after_it_has_ended() {
+        let mut owners = Owners::default();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let principal = owners.of(own);
+        assert_ne!(principal.user, UNKNOWN_USER);
+        // No process has such an id.
+        owners.fork(own, i32::MAX);
+        owners.exit(i32::MAX);
+        assert_eq!(owners.of(i32::MAX), principal);
+        owners.settle();
+        assert_eq!(owners.of(i32::MAX).user, UNKNOWN_USER);
+    }
+
+    #[test]
+    fn names_of_groups_are_bounded() {
+        let mut groups = Groups::default();
+        for number in 0..2 * MOST_GROUPS {
+            groups.number(&format!("/docker/{number}"));
+        }
+        assert_eq!(groups.names.len(), MOST_GROUPS);
+        assert_eq!(groups.number("/new"), 0);
+        groups.retain(&BTreeSet::from([1]));
+        assert_eq!(groups.name(1), "/docker/0");
+        assert_ne!(groups.number("/new"), 0);
+    }
+}

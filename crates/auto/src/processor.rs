@@ -1,0 +1,180 @@
+//! The processor time of what runs, sampled so rarely that looking costs nothing.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+
+use hugetext_host::{MappedText, mapped_text, pids};
+
+/// Looking may take this share of one processor.
+const SHARE: f64 = 0.000_3;
+/// The shortest time between two looks.
+const SHORTEST: Duration = Duration::from_secs(5);
+/// The longest.
+const LONGEST: Duration = Duration::from_secs(120);
+/// A process that took less since the last look is left alone.
+const LEAST: Duration = Duration::from_millis(100);
+/// The mappings of a process are read again after this long: it may have opened more libraries.
+const STALE: Duration = Duration::from_secs(300);
+/// The most processes that are looked at.
+const MOST: usize = 65_536;
+
+/// Processor time that a process spent since the last look, by the text that it maps.
+#[derive(Debug)]
+pub struct Spent {
+    /// The process.
+    pub pid: i32,
+    /// Its text, each with its share of the time in seconds: time is divided by bytes of text, since
+    /// where in its text a process is, is not known.
+    pub text: Vec<(MappedText, f64)>,
+}
+
+#[derive(Debug)]
+struct Process {
+    /// When it started, in ticks: a number that is used again has another.
+    started: u64,
+    ticks: u64,
+    text: Option<(Instant, Vec<MappedText>)>,
+}
+
+/// Samples all processes.
+#[derive(Debug)]
+pub struct Sampler {
+    processes: HashMap<i32, Process>,
+    next: Instant,
+    ticks_per_second: f64,
+}
+
+impl Sampler {
+    /// A sampler that has looked at nothing yet.
+    pub fn new() -> Sampler {
+        Sampler {
+            processes: HashMap::new(),
+            next: Instant::now(),
+            ticks_per_second: ticks_per_second(),
+        }
+    }
+
+    /// Who spent time since the last look; nothing before the next one is due.
+    pub fn look(&mut self) -> io::Result<Vec<Spent>> {
+        let start = Instant::now();
+        if start < self.next {
+            return Ok(Vec::new());
+        }
+        let before_looking = own_time();
+        let mut before = std::mem::take(&mut self.processes);
+        let mut all = Vec::new();
+        for pid in pids().map_err(io::Error::other)?.into_iter().take(MOST) {
+            let Some((started, ticks)) = stat(pid) else {
+                continue;
+            };
+            let known = before
+                .remove(&pid)
+                .filter(|process| process.started == started);
+            let spent = known
+                .as_ref()
+                .map_or(0, |known| ticks.saturating_sub(known.ticks));
+            let mut process = known.unwrap_or(Process {
+                started,
+                ticks,
+                text: None,
+            });
+            process.ticks = ticks;
+            let seconds = spent as f64 / self.ticks_per_second;
+            if seconds >= LEAST.as_secs_f64() {
+                let text = process.text(pid, start);
+                all.extend((!text.is_empty()).then(|| Spent {
+                    pid,
+                    text: divided(text, seconds),
+                }));
+            }
+            self.processes.insert(pid, process);
+        }
+        let taken = own_time().saturating_sub(before_looking);
+        let pause = taken.div_f64(SHARE).clamp(SHORTEST, LONGEST);
+        self.next = Instant::now() + pause;
+        Ok(all)
+    }
+}
+
+impl Default for Sampler {
+    fn default() -> Sampler {
+        Sampler::new()
+    }
+}
+
+impl Process {
+    /// Its text, as it was read a short time ago.
+    fn text(&mut self, pid: i32, now: Instant) -> &[MappedText] {
+        let fresh = |(read, _): &(Instant, _)| now.saturating_duration_since(*read) < STALE;
+        let text = match self.text.take().filter(fresh) {
+            Some(text) => text,
+            None => (now, mapped_text(pid).unwrap_or_default()),
+        };
+        &self.text.insert(text).1
+    }
+}
+
+/// Ticks per second of [`stat`].
+pub fn ticks_per_second() -> f64 {
+    rustix::param::clock_ticks_per_second().max(1) as f64
+}
+
+/// Processor time of this thread: what looking costs, however busy the machine is.
+fn own_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// `seconds` among files by their bytes.
+fn divided(text: &[MappedText], seconds: f64) -> Vec<(MappedText, f64)> {
+    let all: u64 = text.iter().map(|file| file.bytes).sum();
+    let share = |file: &MappedText| seconds * file.bytes as f64 / all.max(1) as f64;
+    text.iter()
+        .map(|file| (file.clone(), share(file)))
+        .collect()
+}
+
+/// Start and processor time of a process in ticks (proc_pid_stat(5)); `None` if it has ended, or has no
+/// memory of its own, as threads of the kernel.
+pub fn stat(pid: i32) -> Option<(u64, u64)> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold any byte.
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = String::from_utf8_lossy(stat.get(end.checked_add(1)?..)?);
+    let field = |number: usize| rest.split_whitespace().nth(number.checked_sub(3)?);
+    let number = |field: Option<&str>| field?.parse::<u64>().ok();
+    let ticks = number(field(14))?.saturating_add(number(field(15))?);
+    (number(field(23))? > 0).then_some((number(field(22))?, ticks))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn this_process_has_a_start_and_a_thread_of_the_kernel_has_none() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(stat(own).is_some());
+        assert_eq!(stat(i32::MAX), None);
+        if fs::read_link("/proc/2/exe").is_err() {
+            assert_eq!(stat(2), None);
+        }
+    }
+
+    #[test]
+    fn time_is_divided_by_text() {
+        let file = |bytes| MappedText {
+            path: PathBuf::from("/x"),
+            inode: (1, bytes),
+            bytes,
+        };
+        let divided = divided(&[file(300), file(100)], 4.0);
+        let seconds: Vec<f64> = divided.iter().map(|(_, seconds)| *seconds).collect();
+        assert_eq!(seconds, [3.0, 1.0]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Sees which process maps which text: by the best of three sources that the kernel grants.
+//! docs/auto.md compares them.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hugetext_host::{MappedFile, Sideband, Start, Starts, TextMaps, mapped_text, pids};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A source of starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceName {
+    /// The records that the kernel makes for profilers: programs and libraries, with their inodes.
+    Records,
+    /// The proc connector and fanotify: programs. Their libraries are looked up while they run.
+    Reports,
+    /// Looking at all processes again and again: what runs for a while.
+    Scan,
+}
+
+/// Sees starts.
+#[derive(Debug)]
+pub enum Sight {
+    /// By records.
+    Records(TextMaps),
+    /// By reports.
+    Reports(Starts),
+    /// By scans.
+    Scan(Scan),
+}
+
+impl Sight {
+    /// The best source that this process may use, and why not the better ones.
+    pub fn open() -> (Sight, Vec<(SourceName, io::Error)>) {
+        let mut refused = Vec::new();
+        for name in [SourceName::Records, SourceName::Reports] {
+            match Sight::of(name) {
+                Ok(sight) => return (sight, refused),
+                Err(error) => refused.push((name, error)),
+            }
+        }
+        (Sight::Scan(Scan::default()), refused)
+    }
+
+    /// One source.
+    pub fn of(name: SourceName) -> io::Result<Sight> {
+        Ok(match name {
+            SourceName::Records => Sight::Records(TextMaps::new()?),
+            SourceName::Reports => Sight::Reports(Starts::new()?),
+            SourceName::Scan => Sight::Scan(Scan::default()),
+        })
+    }
+
+    /// Which source it is.
+    pub fn name(&self) -> SourceName {
+        match self {
+            Sight::Records(_) => SourceName::Records,
+            Sight::Reports(_) => SourceName::Reports,
+            Sight::Scan(_) => SourceName::Scan,
+        }
+    }
+
+    /// Waits until much is to be told, `also` can be read, or `timeout` has passed, and tells `seen` what
+    /// processes did.
+    pub fn wait(
+        &mut self,
+        timeout: Duration,
+        also: impl AsFd,
+        mut seen: impl FnMut(Sideband),
+    ) -> io::Result<()> {
+        match self {
+            Sight::Records(maps) => maps.wait(timeout, also, seen),
+            Sight::Reports(starts) => {
+                for start in starts.wait(timeout, also)? {
+                    tell(start, &mut seen);
+                }
+                Ok(())
+            }
+            Sight::Scan(scan) => scan.wait(timeout, also, seen),
+        }
+    }
+}
+
+/// A report as a record. The files of a process that has ended already are looked up by the path of its
+/// program.
+fn tell(start: Start, seen: &mut impl FnMut(Sideband)) {
+    match start {
+        Start::Fork { parent, child } => seen(Sideband::Fork { parent, child }),
+        Start::Exit { pid } => seen(Sideband::Exit { pid }),
+        Start::Lost => seen(Sideband::Lost(1)),
+        Start::Exec { pid, program } => match mapped_text(pid) {
+            Ok(files) if !files.is_empty() => files
+                .into_iter()
+                .for_each(|file| seen(text(pid, file.path, file.inode))),
+            _ => match program.and_then(|program| Some((inode_of(&program)?, program))) {
+                Some((inode, program)) => seen(text(pid, program, inode)),
+                None => seen(Sideband::Lost(1)),
+            },
+        },
+    }
+}
+
+fn inode_of(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::metadata(path).ok()?;
+    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+}
+
+fn text(pid: i32, path: PathBuf, (device, inode): (u64, u64)) -> Sideband {
+    let file = MappedFile {
+        device,
+        inode,
+        generation: 0,
+    };
+    Sideband::Text { pid, file, path }
+}
+
+/// Looks at all processes. Those that end between two looks are not seen.
+#[derive(Debug, Default)]
+pub struct Scan {
+    known: HashSet<i32>,
+    last: Option<Instant>,
+}
+
+impl Scan {
+    /// The time between two looks.
+    const EVERY: Duration = Duration::from_secs(2);
+
+    fn wait(
+        &mut self,
+        timeout: Duration,
+        also: impl AsFd,
+        mut seen: impl FnMut(Sideband),
+    ) -> io::Result<()> {
+        let timeout = Timespec::try_from(timeout).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::new(&also, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if self.last.is_some_and(|last| last.elapsed() < Scan::EVERY) {
+            return Ok(());
+        }
+        self.last = Some(Instant::now());
+        let now: HashSet<i32> = pids().map_err(io::Error::other)?.into_iter().collect();
+        for pid in now.difference(&self.known) {
+            for file in mapped_text(*pid).unwrap_or_default() {
+                seen(text(*pid, file.path, file.inode));
+            }
+        }
+        for pid in self.known.difference(&now) {
+            seen(Sideband::Exit { pid: *pid });
+        }
+        self.known = now;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_always_a_source_and_it_sees_this_process_by_a_scan() {
+        let (sight, refused) = Sight::open();
+        println!("source {:?}, refused {refused:?}", sight.name());
+        let mut scan = Sight::of(SourceName::Scan).unwrap();
+        let own = fs::metadata("/proc/self/exe").unwrap();
+        let mut found = false;
+        let never = fs::File::open("/proc/self/mounts").unwrap();
+        let look = |told| {
+            if let Sideband::Text { pid, file, .. } = told {
+                found |= pid == std::process::id() as i32 && file.inode == own.ino();
+            }
+        };
+        scan.wait(Duration::ZERO, &never, look).unwrap();
+        assert!(found);
+    }
+}

@@ -1,0 +1,208 @@
+//! What the daemon says about itself: a document in a file, which `auto status`, `auto why` and `top`
+//! read. There is one for root, and one for everybody, without names that are not everybody's to know.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use hugetext_host::open_regular;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Mode;
+use crate::sight::SourceName;
+
+/// Where the documents are.
+pub const DIRECTORY: &str = "/run/hugetext-auto";
+/// The document for root.
+const ALL: &str = "all.json";
+/// The document for everybody.
+const PUBLIC: &str = "public.json";
+/// The most bytes of a document that are read.
+const LONGEST: u64 = 64 << 20;
+
+/// What is done about a file.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Its huge windows are locked.
+    Held,
+    /// It would be held, and the daemon only observes.
+    WouldHold,
+    /// It is to be held, and something is in the way for now.
+    Waiting,
+    /// It is not held.
+    Refused,
+}
+
+impl State {
+    /// One word, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Held => "held",
+            State::WouldHold => "would-hold",
+            State::Waiting => "waiting",
+            State::Refused => "refused",
+        }
+    }
+}
+
+/// A file, and why what is done about it is done.
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Where this machine opens it.
+    pub path: PathBuf,
+    /// Its name for the processes that run it.
+    pub name: PathBuf,
+    /// What is done.
+    pub state: State,
+    /// Why.
+    pub reason: String,
+    /// Starts that are remembered.
+    pub starts: f64,
+    /// Seconds of processor time that are remembered.
+    pub seconds: f64,
+    /// Bytes of windows.
+    pub bytes: u64,
+    /// Windows.
+    pub windows: u64,
+    /// Windows that are held, all of them huge.
+    pub huge: u64,
+    /// Seconds that holding it is expected to save over the next half-life.
+    pub saves: f64,
+    /// How many users it is run by.
+    pub users: usize,
+    /// How many control groups it is run by.
+    pub cgroups: usize,
+    /// Whether every user may read it.
+    pub public: bool,
+}
+
+/// What the machine pays, as it was measured.
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct CostStatus {
+    /// Nanoseconds of a page fault.
+    pub fault_ns: f64,
+    /// Nanoseconds to fill a window.
+    pub fill_ns: f64,
+    /// The configured share of processor time that huge text saves.
+    pub share: f64,
+}
+
+/// What was lost or given up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct Losses {
+    /// Records of the kernel that were lost.
+    pub records: u64,
+    /// Starts that were not counted, because too many new files came at once.
+    pub starts: u64,
+    /// Looks and fills that took too long and were given up.
+    pub given_up: u64,
+}
+
+/// How often memory was short.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Some tasks waited.
+    pub some: u64,
+    /// All tasks waited.
+    pub full: u64,
+    /// A control group was at its limit.
+    pub cgroups: u64,
+}
+
+/// What the daemon is and does.
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since the epoch when this was written.
+    pub written: u64,
+    /// Whether it acts.
+    pub mode: Mode,
+    /// How it sees starts.
+    pub source: SourceName,
+    /// Why better sources are not used, and what else does not work.
+    pub problems: Vec<String>,
+    /// Seconds for which this machine was watched in all.
+    pub watched: u64,
+    /// The half-life in seconds.
+    pub half_life: u64,
+    /// What the machine pays.
+    pub costs: CostStatus,
+    /// Bytes that the administrator allows.
+    pub budget: u64,
+    /// Bytes that may be held now.
+    pub allowed: u64,
+    /// Bytes held.
+    pub held: u64,
+    /// Bytes of these that the administrator's lists name.
+    pub listed: u64,
+    /// Files of the lists that are held.
+    pub listed_files: usize,
+    /// Seconds that what is held is expected to save over the next half-life.
+    pub saves: f64,
+    /// What was lost.
+    pub losses: Losses,
+    /// When memory was short.
+    pub stalls: Stalls,
+    /// The daemon's own processor time in seconds.
+    pub own_seconds: f64,
+    /// The daemon's own anonymous memory in bytes.
+    pub own_bytes: u64,
+    /// Files of which nothing can be held, because they hold no window.
+    pub small: usize,
+    /// The files, those that save most first.
+    pub files: Vec<FileStatus>,
+}
+
+impl Status {
+    /// Writes both documents into `directory`.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        let public = Status {
+            files: self
+                .files
+                .iter()
+                .filter(|file| file.public)
+                .cloned()
+                .collect(),
+            problems: self.problems.clone(),
+            ..*self
+        };
+        write(&directory.join(ALL), 0o600, self)?;
+        write(&directory.join(PUBLIC), 0o644, &public)
+    }
+
+    /// Reads the document that this user may read.
+    pub fn read(directory: &Path) -> io::Result<Status> {
+        let open = |name| open_regular(&directory.join(name));
+        let file = open(ALL).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => open(PUBLIC),
+            _ => Err(error),
+        })?;
+        let text = io::read_to_string(io::Read::take(file, LONGEST))?;
+        serde_json::from_str(&text).map_err(io::Error::other)
+    }
+
+    /// Removes both documents.
+    pub fn remove(directory: &Path) {
+        for name in [ALL, PUBLIC] {
+            // Without a daemon, nobody reads them.
+            let _ = fs::remove_file(directory.join(name));
+        }
+    }
+}
+
+/// Puts a document into place in one step. It is in memory, and need not outlive a crash.
+fn write(path: &Path, mode: u32, status: &Status) -> io::Result<()> {
+    let new = path.with_extension("new");
+    // What a daemon left behind that was killed.
+    let _ = fs::remove_file(&new);
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
+    file.write_all(&serde_json::to_vec(status).map_err(io::Error::other)?)?;
+    fs::rename(new, path)
+}

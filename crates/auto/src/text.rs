@@ -1,0 +1,216 @@
+//! Looks at the text of a file, makes it huge, and holds it. Everything here may take long, and runs in
+//! a thread that can be given up.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hugetext_engine::{
+    Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, plain, warm_ranges,
+};
+use hugetext_host::{FileState, MappedFile, WindowState};
+use hugetext_leaf::Span;
+
+use crate::catalog::{Key, Text};
+use crate::open::{Found, is_public, open_mapped, open_untouched};
+
+/// A file to look at.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// Its number.
+    pub key: Key,
+    /// How to find it.
+    pub by: Name,
+}
+
+/// How a file is found.
+#[derive(Debug, Clone)]
+pub enum Name {
+    /// By a process that mapped it.
+    Mapped {
+        /// The process.
+        pid: i32,
+        /// The name of the file in its root directory.
+        path: PathBuf,
+        /// What the kernel calls it.
+        file: MappedFile,
+    },
+    /// By its path on this machine, whatever lies there now.
+    Path(PathBuf),
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Looked {
+    /// The number of the file.
+    pub key: Key,
+    /// Whether it was looked up by its path on this machine.
+    pub by_path: bool,
+    /// The file and its text, if any of that can be huge; an error if it could not be opened.
+    pub found: io::Result<(MappedFile, Option<Text>)>,
+}
+
+/// Looks at a file.
+pub fn look(job: Look) -> Looked {
+    let by_path = matches!(job.by, Name::Path(_));
+    let found = match job.by {
+        Name::Mapped { pid, path, file } => open_mapped(pid, &path, file),
+        Name::Path(path) => open_untouched(&path).map(|file| Found { path, file }),
+    };
+    Looked {
+        key: job.key,
+        by_path,
+        found: found.and_then(|found| text_of(found.path, found.file)),
+    }
+}
+
+/// The text of the file at `path` that can be huge; `None` if there is none.
+pub fn look_at(path: &Path) -> io::Result<Option<Text>> {
+    let file = open_untouched(path)?;
+    Ok(text_of(path.to_owned(), file)?.1)
+}
+
+fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<Text>)> {
+    let metadata = file.metadata()?;
+    let mapped = MappedFile {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        generation: 0,
+    };
+    let host = HostContext::with_huge_pages().map_err(io::Error::other)?;
+    // What is no program has no text, whatever it is.
+    let Ok(program) = Program::from_file(&path, file) else {
+        return Ok((mapped, None));
+    };
+    if program.ensure_native().is_err() {
+        return Ok((mapped, None));
+    }
+    let state = program.state();
+    let program = ProgramOnHost::new(program, &host).map_err(io::Error::other)?;
+    let ranges = program.windows();
+    let text = (!ranges.is_empty()).then(|| Text {
+        leaf: host.leaf,
+        state,
+        ranges,
+        obstacle: program
+            .large_folio_obstacle(host.leaf)
+            .map(|cause| cause.to_string()),
+        is_public: is_public(&path),
+        path,
+    });
+    Ok((mapped, text))
+}
+
+/// A file to make huge and hold.
+#[derive(Debug, Clone)]
+pub struct Fill {
+    /// Its number.
+    pub key: Key,
+    /// Its text, as it was when it was looked at.
+    pub text: Text,
+}
+
+/// What is held of a file.
+#[derive(Debug)]
+pub struct Filled {
+    /// The number of the file.
+    pub key: Key,
+    /// The file as it was.
+    pub state: FileState,
+    /// The locked windows; `None` if none is huge.
+    pub held: Option<HeldText>,
+    /// The windows of the text.
+    pub windows: u64,
+    /// How many of them are huge.
+    pub huge: u64,
+    /// Why not the rest; empty if all are.
+    pub obstacle: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Makes windows huge in place, and locks those that are.
+pub fn fill(job: Fill) -> (Key, Result<Filled, String>) {
+    let key = job.key;
+    (key, try_fill(job).map_err(plain))
+}
+
+fn try_fill(job: Fill) -> Result<Filled, Error> {
+    let text = job.text;
+    let failed = |source| Error::Io {
+        path: text.path.clone(),
+        source,
+    };
+    let file = open_untouched(&text.path).map_err(failed)?;
+    let program = Program::from_file(&text.path, file).map_err(|error| error.at(&text.path))?;
+    if program.state() != text.state {
+        return Err(failed(io::Error::other(
+            "it has changed since it was looked at",
+        )));
+    }
+    let host = HostContext::with_huge_pages()?;
+    // A file may belong to any user: it is read, and never mapped executable.
+    let program = ProgramOnHost::new(program, &host)?.only_read();
+    let outcome = warm_ranges(&program, &text.ranges, text.leaf, WarmPolicy::InPlace)?;
+    let cache = program.page_cache(&text.ranges, text.leaf)?;
+    let huge = cache
+        .windows()
+        .filter(|(_, state)| *state == WindowState::Huge);
+    let huge = joined(huge.map(|(window, _)| window));
+    let held = match huge.is_empty() {
+        true => None,
+        false => Some(HeldText::lock(&program, &huge, text.leaf)?),
+    };
+    let windows = text.windows();
+    let huge = held.as_ref().map_or(0, HeldText::bytes) / text.leaf.bytes();
+    Ok(Filled {
+        key: job.key,
+        state: text.state,
+        obstacle: match huge < windows {
+            true => obstacle(&outcome),
+            false => String::new(),
+        },
+        held,
+        windows,
+        huge,
+        took: outcome.took,
+    })
+}
+
+/// Why windows stay small: who uses them, or what else failed.
+fn obstacle(outcome: &hugetext_engine::WarmOutcome) -> String {
+    match outcome.holders.as_slice() {
+        [] => outcome.obstacle(),
+        [one] => format!("in use in small pages by {} ({})", one.name, one.pid),
+        [one, others @ ..] => {
+            let (name, pid, more) = (&one.name, one.pid, others.len());
+            format!("in use in small pages by {name} ({pid}) and {more} more")
+        }
+    }
+}
+
+/// Neighbouring windows as one range.
+fn joined(windows: impl Iterator<Item = Span>) -> Vec<Span> {
+    let mut ranges: Vec<Span> = Vec::new();
+    for window in windows {
+        match ranges.last_mut() {
+            Some(last) if last.end == window.start => last.end = window.end,
+            _ => ranges.push(window),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_windows_are_one_range() {
+        let windows = [(0, 2), (2, 4), (6, 8)].map(|(start, end)| Span::new(start, end));
+        let ranges = joined(windows.into_iter());
+        assert_eq!(ranges, [Span::new(0, 4), Span::new(6, 8)]);
+    }
+}

@@ -1,0 +1,176 @@
+//! Times fork, exec and exit of a command, with the program's text in small
+//! folios and in huge ones, unchanged and rewritten.
+//!
+//! All sides run under the program's own path. A rewritten copy is mounted over that path, in a
+//! mount namespace of this process, while its side runs. In each round the page cache of each file
+//! is brought into the side's state, held there, and checked before and after the runs. A round
+//! that lost the state is discarded.
+
+mod runner;
+mod sides;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use hugetext_engine::{HostContext, plain};
+use hugetext_host::Namespace;
+
+use self::runner::Runner;
+use self::sides::{Means, Subject, Versions};
+use super::comparison::Comparison;
+use super::disk::directory;
+use super::interrupt::Interrupt;
+use super::rounds::Rounds;
+use crate::error::BenchError;
+use crate::error::BenchStop;
+use crate::observer::Observer;
+
+/// What to start, and how often.
+#[derive(Debug, Clone)]
+pub struct ExecSettings {
+    /// How many rounds.
+    pub rounds: Rounds,
+    /// Runs of each side per round. Many are needed, because kernels tell user from system time by
+    /// samples.
+    pub per_round: u32,
+    /// The program whose text is warmed and rewritten; by default the command's own.
+    pub program: Option<PathBuf>,
+    /// Whether a copy is measured for the unchanged sides too, because other processes run the
+    /// program.
+    pub copy: bool,
+    /// The directory for the copies, which are removed afterwards; by default that for temporary
+    /// files.
+    pub directory: Option<PathBuf>,
+    /// A run is killed after this many seconds.
+    pub timeout: u64,
+    /// The command; if it is empty, an empty compile by cc1, and /bin/true.
+    pub command: Vec<OsString>,
+}
+
+impl ExecSettings {
+    /// The default settings.
+    pub(crate) fn usual(quick: bool) -> ExecSettings {
+        ExecSettings {
+            rounds: Rounds::usual(quick),
+            per_round: if quick { 2 } else { 15 },
+            program: None,
+            copy: false,
+            directory: None,
+            timeout: 60,
+            command: Vec::new(),
+        }
+    }
+}
+
+/// Times fork, exec and exit of a command.
+pub fn bench_exec(
+    settings: &ExecSettings,
+    interrupt: &Interrupt,
+    observer: &dyn Observer,
+) -> Result<Vec<Comparison>, BenchStop> {
+    // This happens before any file of the old namespace is opened.
+    let namespace = Namespace::possible().map_err(|error| error.to_string());
+    let entered = namespace.and_then(|kind| kind.enter().map_err(|error| error.to_string()));
+    let refused = entered.err();
+    let refused = refused.map(|error| format!("no mount namespace: {}", plain(error)));
+    let host = HostContext::with_huge_pages()?;
+    let means = Means {
+        host: &host,
+        directory: &directory(settings.directory.as_ref()),
+        refused: refused.as_deref(),
+    };
+    let jobs = Job::all(settings, observer)?;
+    let explicit = !settings.command.is_empty();
+    let subject = match (settings.copy, explicit) {
+        (true, _) => Subject::Copy,
+        (false, true) => Subject::Itself,
+        (false, false) => Subject::ItselfUnlessInUse,
+    };
+    let measured = jobs.iter().map(|job| {
+        let versions = Versions::of(&job.program, subject, explicit, &means)?;
+        let runner = Runner {
+            title: &job.title,
+            command: &job.command,
+            per_round: settings.per_round,
+            limit: Duration::from_secs(settings.timeout),
+            interrupt,
+        };
+        observer.begin("rounds", u64::from(settings.rounds.count));
+        let comparison = runner.measure(settings.rounds, &versions, observer);
+        observer.end();
+        comparison
+    });
+    measured.collect()
+}
+
+/// Arguments with which cc1 compiles an empty input.
+pub(crate) const EMPTY_COMPILE: [&str; 4] = ["-quiet", "-o", "/dev/null", "/dev/null"];
+
+/// A command and the program it runs.
+struct Job {
+    title: String,
+    program: PathBuf,
+    command: Vec<OsString>,
+}
+
+impl Job {
+    fn all(settings: &ExecSettings, observer: &dyn Observer) -> Result<Vec<Job>, BenchError> {
+        if let Some((name, rest)) = settings.command.split_first() {
+            return Ok(vec![Job::named(name.clone(), rest, settings)?]);
+        }
+        let compile = compiler().map(Job::compile);
+        if compile.is_none() {
+            observer.warn(&"no C compiler found, so the empty compile is left out; install gcc");
+        }
+        Ok(compile.into_iter().chain([Job::tiny()]).collect())
+    }
+
+    fn named(
+        name: OsString,
+        rest: &[OsString],
+        settings: &ExecSettings,
+    ) -> Result<Job, BenchError> {
+        let path =
+            which::which(&name).map_err(|error| BenchError::new(name.to_string_lossy(), error))?;
+        let mut command = vec![name];
+        command.extend_from_slice(rest);
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        Ok(Job {
+            title: words.join(" "),
+            program: settings.program.clone().unwrap_or(path),
+            command,
+        })
+    }
+
+    fn compile(program: PathBuf) -> Job {
+        let arguments = EMPTY_COMPILE.map(OsString::from);
+        Job {
+            title: format!("an empty compile by {}", program.display()),
+            command: std::iter::once(program.clone().into_os_string())
+                .chain(arguments)
+                .collect(),
+            program,
+        }
+    }
+
+    fn tiny() -> Job {
+        let program = PathBuf::from("/bin/true");
+        Job {
+            title: "/bin/true, a tiny dynamic program".to_owned(),
+            command: vec![program.clone().into_os_string()],
+            program,
+        }
+    }
+}
+
+/// The program that the C compiler runs to compile.
+pub(crate) fn compiler() -> Option<PathBuf> {
+    let output = Command::new("cc")
+        .arg("-print-prog-name=cc1")
+        .output()
+        .ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    path.is_absolute().then_some(path)
+}

@@ -1,0 +1,281 @@
+//! Runs every side in rounds and collects the results.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use hugetext_engine::plain;
+use hugetext_host::{Deadline, Instance, Usage, file_mappings, run_measured, text_mappings};
+
+use super::sides::{Version, Versions};
+use crate::comparison::{Comparison, Measure, Side, Unit};
+use crate::error::BenchError;
+use crate::error::BenchStop;
+use crate::interrupt::Interrupt;
+use crate::observer::Observer;
+use crate::quantity::count;
+use crate::rounds::Rounds;
+use crate::stats::median;
+
+/// How many rounds may be discarded for each round that counts.
+const SPARE_ROUNDS: u32 = 3;
+
+/// The settings of a run.
+pub(crate) struct Runner<'r> {
+    pub(crate) title: &'r str,
+    pub(crate) command: &'r [OsString],
+    /// Runs of each side in a round.
+    pub(crate) per_round: u32,
+    /// Time limit of a run, after which it is killed.
+    pub(crate) limit: Duration,
+    pub(crate) interrupt: &'r Interrupt,
+}
+
+impl Runner<'_> {
+    /// Measures every side in every round.
+    pub(crate) fn measure(
+        &self,
+        rounds: Rounds,
+        versions: &Versions<'_>,
+        observer: &dyn Observer,
+    ) -> Result<Comparison, BenchStop> {
+        self.trial()?;
+        let sides = versions.sides.iter();
+        let mut outcome = ExecRounds {
+            sides: sides
+                .map(|side| (side.describe(None), Vec::new()))
+                .collect(),
+            thrown_away: 0,
+        };
+        for order in rounds.orders(versions.sides.len()) {
+            while !self.round(&order, versions, &mut outcome)? {
+                outcome.thrown_away += 1;
+                if outcome.thrown_away > SPARE_ROUNDS * rounds.count {
+                    let lost =
+                        BenchError::new(self.title, "the page cache lost its state too often");
+                    return Err(BenchStop::No(
+                        lost.remedy("raise RLIMIT_MEMLOCK, or run as root"),
+                    ));
+                }
+            }
+            observer.step();
+        }
+        let title = format!(
+            "{}, {} of {} a side",
+            self.title,
+            count(rounds.count, "round"),
+            count(self.per_round, "run")
+        );
+        Ok(outcome.comparison(title, versions.notes.clone()))
+    }
+
+    /// One round. Returns whether it counts: every side's page cache kept its state.
+    fn round(
+        &self,
+        order: &[usize],
+        versions: &Versions<'_>,
+        outcome: &mut ExecRounds,
+    ) -> Result<bool, BenchStop> {
+        let mut blocks = Vec::new();
+        for index in order {
+            let Some(version) = versions.sides.get(*index) else {
+                continue;
+            };
+            let Some(block) = self.side(version, versions)? else {
+                return Ok(false);
+            };
+            blocks.push((*index, block));
+        }
+        for (index, (side, block)) in blocks {
+            if let Some(known) = outcome.sides.get_mut(index) {
+                known.0 = side;
+                known.1.push(block);
+            }
+        }
+        Ok(true)
+    }
+
+    /// One side of one round; `None` if its page cache did not keep its state.
+    fn side(
+        &self,
+        version: &Version<'_>,
+        versions: &Versions<'_>,
+    ) -> Result<Option<(Side, Block)>, BenchStop> {
+        let shown = versions.show(version)?;
+        self.once()?;
+        let usages: Vec<Usage> = (0..self.per_round)
+            .map(|_| self.once())
+            .collect::<Result<_, _>>()?;
+        let block = Block::of(&usages, self.look()?);
+        let side = version.describe(shown.describe().as_deref());
+        Ok(shown.stands()?.then_some((side, block)))
+    }
+
+    fn command(&self) -> Command {
+        let (name, arguments) = match self.command.split_first() {
+            Some((name, arguments)) => (name.as_os_str(), arguments),
+            None => ("".as_ref(), &[][..]),
+        };
+        let mut command = Command::new(name);
+        command
+            .arg0(name)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    /// The first run. Its error messages reach the user: a command that fails is not measured.
+    fn trial(&self) -> Result<(), BenchError> {
+        let mut command = self.command();
+        command.stderr(Stdio::inherit());
+        self.finished(run_measured(&mut command, self.limit))
+            .map(drop)
+    }
+
+    fn once(&self) -> Result<Usage, BenchError> {
+        self.finished(run_measured(&mut self.command(), self.limit))
+    }
+
+    fn finished(&self, run: io::Result<(Usage, ExitStatus)>) -> Result<Usage, BenchError> {
+        // Ctrl-C ends the command too.
+        self.interrupt.check()?;
+        match run {
+            Ok((usage, status)) if status.success() => Ok(usage),
+            Ok((_, status)) => Err(BenchError::new(
+                self.title,
+                format_args!("failed: {}", ended(status)),
+            )
+            .remedy("measure a command that succeeds")),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(BenchError::new(
+                self.title,
+                format_args!("still running after {} s", self.limit.as_secs()),
+            )
+            .remedy("raise --timeout")),
+            Err(error) => Err(BenchError::new(self.title, plain(&error))),
+        }
+    }
+
+    /// A separate run under ptrace; `None` if ptrace is not permitted.
+    fn look(&self) -> Result<Option<End>, BenchError> {
+        let Ok(instance) = Instance::start(&mut self.command()) else {
+            return Ok(None);
+        };
+        let failed = |error| BenchError::new(self.title, plain(&error));
+        let deadline = Deadline::new(instance.pid().unsigned_abs(), self.limit).map_err(failed)?;
+        let seen = instance.at_exit_with_mmaps(|pid| {
+            let text = text_mappings(pid).ok()?;
+            let huge: u64 = text.iter().map(|mapping| mapping.pmd_mapped).sum();
+            Some((huge as f64, file_mappings(pid).ok()? as f64))
+        });
+        deadline.missed();
+        let end = seen.map_err(failed)?.0.and_then(|(seen, mmaps)| {
+            let (huge, mappings) = seen?;
+            Some(End {
+                huge,
+                mappings,
+                mmaps: mmaps as f64,
+            })
+        });
+        Ok(end)
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// A process about to exit.
+struct End {
+    /// Bytes of text on PMD leaves.
+    huge: f64,
+    /// Mappings of files.
+    mappings: f64,
+    /// Calls of mmap(2) for files. Mappings that execve(2) makes are not counted.
+    mmaps: f64,
+}
+
+/// The results of one side in one round: medians of wall time and faults, and means of processor
+/// times, which the kernel counts in ticks.
+struct Block {
+    wall: f64,
+    /// The shortest wall time, which other work on the machine disturbs least.
+    best: f64,
+    user: f64,
+    system: f64,
+    faults: f64,
+    end: Option<End>,
+}
+
+impl Block {
+    fn of(usages: &[Usage], end: Option<End>) -> Block {
+        let middle = |value: fn(&Usage) -> f64| median(usages.iter().map(value).collect());
+        let mean = |value: fn(&Usage) -> f64| {
+            usages.iter().map(value).sum::<f64>() / usages.len().max(1) as f64
+        };
+        let walls = usages.iter().map(|usage| usage.wall.as_secs_f64());
+        Block {
+            wall: middle(|usage| usage.wall.as_secs_f64()),
+            best: walls.fold(f64::INFINITY, f64::min),
+            user: mean(|usage| usage.user.as_secs_f64()),
+            system: mean(|usage| usage.system.as_secs_f64()),
+            faults: middle(|usage| usage.minor_faults as f64),
+            end,
+        }
+    }
+}
+
+/// The results of every side, round by round.
+struct ExecRounds {
+    sides: Vec<(Side, Vec<Block>)>,
+    thrown_away: u32,
+}
+
+impl ExecRounds {
+    fn comparison(self, title: String, mut notes: Vec<String>) -> Comparison {
+        let measure = |name, unit, value: fn(&Block) -> Option<f64>| {
+            let sides = self.sides.iter();
+            let values = sides.map(|(_, blocks)| blocks.iter().filter_map(value).collect());
+            Measure::new(name, unit, values.collect())
+        };
+        let measures = [
+            measure("wall", Unit::Seconds, |block| Some(block.wall)),
+            measure("wall, shortest", Unit::Seconds, |block| Some(block.best)),
+            measure("processor", Unit::Seconds, |block| {
+                Some(block.user + block.system)
+            }),
+            measure("user", Unit::Seconds, |block| Some(block.user)),
+            measure("system", Unit::Seconds, |block| Some(block.system)),
+            measure("minor faults", Unit::Count, |block| Some(block.faults)),
+            measure("text on huge pages", Unit::Bytes, |block| {
+                Some(block.end.as_ref()?.huge)
+            }),
+            measure("file mappings at exit", Unit::Count, |block| {
+                Some(block.end.as_ref()?.mappings)
+            }),
+            measure("mmap calls for files", Unit::Count, |block| {
+                Some(block.end.as_ref()?.mmaps)
+            }),
+        ];
+        if self.thrown_away > 0 {
+            notes.push(format!(
+                "rounds discarded because the page cache lost its state: {}",
+                count(self.thrown_away, "round")
+            ));
+        }
+        Comparison {
+            benchmark: "exec".to_owned(),
+            title,
+            measures: measures.into_iter().flatten().collect(),
+            sides: self.sides.into_iter().map(|(side, _)| side).collect(),
+            notes,
+        }
+    }
+}

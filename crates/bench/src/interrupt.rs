@@ -1,0 +1,83 @@
+//! Ctrl-C and time limits: the work ends, and named temporary files are removed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use hugetext_engine::plain;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::error::BenchError;
+
+/// Remembers that the user wants to stop.
+#[derive(Debug)]
+pub struct Interrupt {
+    stop: Arc<AtomicBool>,
+    /// The number of that signal; 0 before it comes.
+    signal: Arc<AtomicUsize>,
+}
+
+impl Interrupt {
+    /// From now on, records SIGINT and SIGTERM. A second signal ends the process at once.
+    pub fn watch() -> Result<Interrupt, BenchError> {
+        let (stop, signal) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        for number in [SIGINT, SIGTERM] {
+            flag::register_conditional_default(number, Arc::clone(&stop))
+                .and_then(|_| {
+                    let value = number.unsigned_abs() as usize;
+                    flag::register_usize(number, Arc::clone(&signal), value)
+                })
+                .and_then(|_| flag::register(number, Arc::clone(&stop)))
+                .map_err(|error| BenchError::new("signals", plain(&error)))?;
+        }
+        Ok(Interrupt { stop, signal })
+    }
+
+    /// An error if a signal came.
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
+        if self.stop.load(Ordering::Relaxed) {
+            Err(BenchError::new("bench", "interrupted"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The exit status for the signal, as shells report it.
+    pub fn status(&self) -> Option<u8> {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => None,
+            signal => u8::try_from(128 + signal).ok(),
+        }
+    }
+
+    /// A limit of `seconds` from now.
+    pub(crate) fn within(&self, seconds: u64) -> Bounds<'_> {
+        Bounds {
+            interrupt: self,
+            seconds,
+            end: Instant::now().checked_add(Duration::from_secs(seconds)),
+        }
+    }
+}
+
+/// The time limit of a benchmark.
+pub(crate) struct Bounds<'i> {
+    interrupt: &'i Interrupt,
+    seconds: u64,
+    end: Option<Instant>,
+}
+
+impl Bounds<'_> {
+    /// An error if a signal came or the time is up.
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
+        self.interrupt.check()?;
+        match self.end {
+            Some(end) if Instant::now() >= end => {
+                let problem = format!("not done after {} s", self.seconds);
+                Err(BenchError::new("bench", problem).remedy("raise --timeout, or measure less"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Room for further program headers, without moving the table.
+//!
+//! GNU strip and objcopy put the table behind the ELF header, wherever it was. They move sections
+//! to make room there, and so break a program whose table was moved. So the table stays.
+
+use hugetext_leaf::{ObjectKind, Span};
+use object::elf;
+
+use crate::error::ImageError;
+use crate::headers::ProgramHeader;
+use crate::image::Image;
+use crate::sections::for_each_section;
+use crate::source::{ReadAt, read_range};
+
+/// Bytes of one program header.
+pub(crate) const PROGRAM_HEADER: u64 =
+    size_of::<elf::ProgramHeader64<object::LittleEndian>>() as u64;
+
+/// The entries that tell loaders and other readers nothing that another header does not tell, by
+/// index, the least useful first.
+pub(crate) fn spare(headers: &[ProgramHeader], kind: ObjectKind) -> Vec<usize> {
+    let unused = |header: &ProgramHeader| header.p_type == elf::PT_NULL.0;
+    let tests: [&dyn Fn(&ProgramHeader) -> bool; 3] =
+        [&unused, &|header| is_repeated(header, headers), &|header| {
+            header.p_type == elf::PT_PHDR.0 && !needs_pt_phdr(kind)
+        }];
+    let found = tests.into_iter().flat_map(|test| {
+        let entries = headers.iter().enumerate();
+        entries.filter(move |(_, header)| test(header))
+    });
+    found.map(|(index, _)| index).collect()
+}
+
+/// Whether the header is a PT_NOTE whose bytes PT_GNU_PROPERTY names too. Linkers write both for
+/// .note.gnu.property; kernels, and glibc since 2.32, read the latter.
+pub(crate) fn is_repeated(header: &ProgramHeader, headers: &[ProgramHeader]) -> bool {
+    let same = |other: &ProgramHeader| {
+        other.p_type == elf::PT_GNU_PROPERTY.0
+            && (other.vaddr, other.offset) == (header.vaddr, header.offset)
+            && (other.filesz, other.memsz) == (header.filesz, header.memsz)
+    };
+    header.p_type == elf::PT_NOTE.0 && headers.iter().any(same)
+}
+
+/// Whether loaders compute the load bias from PT_PHDR. They do for programs at a random address.
+/// For shared objects they know it, GNU ld writes none, and glibc and musl find the table by e_phoff
+/// (glibc, elf/dl-load.h, _dl_postprocess_loadcmd()). At a fixed address the bias is zero.
+pub(crate) fn needs_pt_phdr(kind: ObjectKind) -> bool {
+    matches!(kind, ObjectKind::Pie | ObjectKind::StaticPie)
+}
+
+/// Number of headers, `most` at most, that fit behind the table of `image`, in zeros that no section
+/// and no other header names, and which the PT_LOAD of the table holds.
+pub(crate) fn behind_table(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    most: u64,
+) -> Result<u64, ImageError> {
+    let table = Span::new(image.program_table.offset, image.program_table.end());
+    let count = image.program_table.count.saturating_add(most);
+    // Without sections, nothing tells which bytes are free. Larger counts are written elsewhere.
+    if image.section_table.is_empty() || count >= u64::from(elf::PN_XNUM) {
+        return Ok(0);
+    }
+    let wanted = Span::new(table.end, table.end.saturating_add(most * PROGRAM_HEADER));
+    let mut free = wanted.end.min(image.file_len);
+    let mut taken = |start: u64, len: u64| {
+        if len > 0 && start.saturating_add(len) > table.end {
+            free = free.min(start.max(table.end));
+        }
+    };
+    taken(image.section_table.offset, image.section_table.len());
+    for header in &image.headers {
+        if ![elf::PT_LOAD.0, elf::PT_PHDR.0].contains(&header.p_type) {
+            taken(header.offset, header.filesz);
+        }
+    }
+    for segment in &image.segments {
+        match segment.file().contains(table.start) {
+            true => taken(segment.file().end, u64::MAX),
+            false => taken(segment.offset, segment.filesz),
+        }
+    }
+    for_each_section(
+        source,
+        &image.section_table,
+        image.file_len,
+        |_, section, _| {
+            taken(section.offset, section.file_size());
+            Ok::<_, ImageError>(())
+        },
+    )?;
+    let len = free.saturating_sub(table.end);
+    let bytes = read_range(
+        source,
+        table.end,
+        len,
+        image.file_len,
+        "bytes behind the program headers",
+    )?;
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count() as u64;
+    Ok(zeros / PROGRAM_HEADER)
+}

@@ -1,0 +1,95 @@
+//! The symbols of sections that are cut: each names the part that holds it.
+//!
+//! Only symbol tables that are not loaded are rewritten. The dynamic symbols stay, since a fix
+//! changes no byte in memory. Their section is of no meaning to loaders, unless it is SHN_UNDEF,
+//! SHN_ABS or SHN_COMMON.
+
+use object::LittleEndian as LE;
+use object::elf::{self, Sym64};
+use object::pod::{bytes_of, slice_from_bytes};
+
+use crate::image::Image;
+use crate::plan::Plan;
+use crate::rewrite::{Operation, RewriteError};
+use crate::sections::{Section, for_each_section};
+use crate::source::{ReadAt, read_range};
+
+/// Bytes of one symbol.
+pub(crate) const SYMBOL: u64 = size_of::<Sym64<LE>>() as u64;
+
+/// Number of symbols read at a time.
+const BATCH: u64 = 1 << 13;
+
+/// The writes that give symbols their new section.
+pub(crate) fn symbols(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+) -> Result<Vec<Operation>, RewriteError> {
+    let mut writes = Vec::new();
+    if plan.sections_cut.is_empty() {
+        return Ok(writes);
+    }
+    let table = &image.section_table;
+    for_each_section(source, table, image.file_len, |_, section, _| {
+        if holds_symbols(&section) {
+            writes.extend(symbols_of(source, image, plan, &section)?);
+        }
+        Ok::<_, RewriteError>(())
+    })?;
+    Ok(writes)
+}
+
+/// Whether the section is a symbol table that is not loaded.
+pub(crate) fn holds_symbols(section: &Section) -> bool {
+    section.sh_type == elf::SHT_SYMTAB.0 && !section.is_allocated()
+}
+
+fn symbols_of(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+    section: &Section,
+) -> Result<Vec<Operation>, RewriteError> {
+    let mut writes = Vec::new();
+    let end = section.offset.saturating_add(section.file_size());
+    let mut at = section.offset;
+    while end.saturating_sub(at) >= SYMBOL {
+        let count = ((end - at) / SYMBOL).min(BATCH);
+        let bytes = read_range(source, at, count * SYMBOL, image.file_len, "the symbols")?;
+        let mut changed = bytes.clone();
+        for (old, new) in bytes
+            .chunks_exact(SYMBOL as usize)
+            .zip(changed.chunks_exact_mut(SYMBOL as usize))
+        {
+            if let Some(symbol) = moved(old, image, plan) {
+                new.copy_from_slice(bytes_of(&symbol));
+            }
+        }
+        if changed != bytes {
+            writes.push(Operation::Write {
+                at: at.saturating_add(plan.shift_at(at)),
+                bytes: changed,
+            });
+        }
+        at += count * SYMBOL;
+    }
+    Ok(writes)
+}
+
+/// The symbol in these bytes with the second part of its section; `None` if it lies in the first,
+/// or in a section that is not cut.
+fn moved(bytes: &[u8], image: &Image, plan: &Plan) -> Option<Sym64<LE>> {
+    let (symbols, _) = slice_from_bytes::<Sym64<LE>>(bytes, 1).ok()?;
+    let mut symbol = *symbols.first()?;
+    let section = u64::from(symbol.st_shndx.get(LE).0);
+    let value = symbol.st_value.get(LE);
+    let part = plan
+        .sections_cut
+        .iter()
+        .position(|cut| cut.index == section && cut.at <= value)?;
+    let index = image.section_table.count.saturating_add(part as u64);
+    let index = u16::try_from(index).ok()?;
+    symbol.st_shndx.set(LE, elf::SymbolSection(index));
+    Some(symbol)
+}

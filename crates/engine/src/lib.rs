@@ -1,0 +1,67 @@
+//! What every command of hugetext does with a program, as a library: open it, assess it, choose
+//! what brings its text onto huge leaves, carry that out, and say what was done and why not.
+//!
+//! The engine prints nothing and reads no command line. Its results are values. Its errors name the
+//! file or process and the problem; the remedy is for the caller to name, who knows the options of
+//! its user.
+//!
+//! Data moves forward. [`HostContext`] is read once. [`ProgramOnHost`] is a program with everything
+//! that is known of it on this machine; it is made once and passed on:
+//!
+//! ```no_run
+//! use hugetext_engine::{HostContext, ProgramOnHost, WarmPolicy, warm};
+//!
+//! # fn main() -> Result<(), hugetext_engine::Error> {
+//! let host = HostContext::with_huge_pages()?;
+//! let program = ProgramOnHost::open("/usr/bin/python3".as_ref(), &host)?;
+//! let outcome = warm(&program, WarmPolicy::InPlace)?;
+//! println!("{} of {} windows are huge", outcome.huge, outcome.windows);
+//! # Ok(())
+//! # }
+//! ```
+
+#![warn(clippy::match_bool)]
+
+mod assess;
+mod error;
+mod fix;
+mod hold;
+mod host_context;
+pub mod keep;
+mod libraries;
+mod names;
+mod on_host;
+mod page_cache;
+pub mod prepare;
+mod problem;
+mod process_text;
+mod program;
+pub mod promotion;
+mod remedy;
+mod replace;
+mod self_warming;
+mod tree;
+mod user;
+mod vouch;
+mod voucher;
+mod warm;
+
+pub use assess::{Assessment, LeafReach, Look, StrategyReach, WindowCounts};
+pub use error::{Error, plain};
+pub use fix::{
+    FixDecision, FixDestination, FixNote, FixPlan, FixRequest, FixTarget, Privileges,
+    StrategyChoice, WrittenFix, compare_files, decide_fix, fix_notes, rewrite_into, write_fix,
+};
+pub use hold::HeldText;
+pub use host_context::HostContext;
+pub use libraries::{Libraries, libraries_of};
+pub use names::{escaped, escaped_lines, shown};
+pub use on_host::ProgramOnHost;
+pub use page_cache::{CachedRange, PageCache};
+pub use problem::Problem;
+pub use process_text::{ProcessText, process_texts};
+pub use program::{Program, ReadError, is_native};
+pub use remedy::{Remedy, io_remedy, replace_remedy};
+pub use self_warming::SelfWarming;
+pub use voucher::Voucher;
+pub use warm::{FailedRung, Rung, WarmOutcome, WarmPolicy, warm, warm_ranges};

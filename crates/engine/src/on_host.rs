@@ -1,0 +1,130 @@
+//! A program with everything that is known of it on this machine.
+
+use std::path::Path;
+
+use hugetext_host::FileWindows;
+use hugetext_leaf::{
+    Bias, Cause, Filesystem, Geometry, Leaf, Loader, Segment, Span, reach, windows_in_file,
+};
+
+use crate::error::Error;
+use crate::host_context::HostContext;
+use crate::page_cache::PageCache;
+use crate::program::Program;
+
+/// An open program, with the filesystem, the loader and the load bias that this machine gives it.
+/// It is made once and passed on, so that nothing is asked twice.
+#[derive(Debug)]
+pub struct ProgramOnHost<'h> {
+    /// The program.
+    pub program: Program,
+    /// The machine.
+    pub host: &'h HostContext,
+    /// The filesystem that the program lies on. It places the program's mappings.
+    pub filesystem: Filesystem,
+    /// The filesystem whose page cache holds the program. It differs from `filesystem` only on an
+    /// overlay whose lower layer can be seen.
+    pub pages: Filesystem,
+    /// The rules by which the program is placed in memory.
+    pub loader: Loader,
+    /// What is known of its load bias here.
+    pub bias: Bias,
+    /// Whether this process may map its windows executable.
+    executable: bool,
+}
+
+impl<'h> ProgramOnHost<'h> {
+    /// Opens the program at `path`.
+    pub fn open(path: &Path, host: &'h HostContext) -> Result<ProgramOnHost<'h>, Error> {
+        ProgramOnHost::new(Program::open(path)?, host)
+    }
+
+    /// Learns what this machine does with a program.
+    pub fn new(program: Program, host: &'h HostContext) -> Result<ProgramOnHost<'h>, Error> {
+        let (file, path) = (&program.file, &program.path);
+        let mount = host.mounts.of(file).map_err(Error::io(path))?;
+        let pages = host
+            .mounts
+            .page_cache(file, path)
+            .map_err(Error::io(path))?;
+        let loader = program.loader(host.kernel, mount.filesystem);
+        let bias = match &host.geometry {
+            Some(geometry) => loader.bias(program.image.kind, &program.image.segments, geometry),
+            None => Bias::aligned(host.leaf),
+        };
+        Ok(ProgramOnHost {
+            host,
+            filesystem: mount.filesystem,
+            pages,
+            loader,
+            bias,
+            program,
+            executable: true,
+        })
+    }
+
+    /// The same program, which is never mapped executable from now on: for files of other users.
+    #[must_use]
+    pub fn only_read(self) -> ProgramOnHost<'h> {
+        ProgramOnHost {
+            executable: false,
+            ..self
+        }
+    }
+
+    /// These windows of `leaf` in the page cache.
+    pub(crate) fn file_windows(&self, range: Span, leaf: Leaf) -> FileWindows<'_> {
+        let file = &self.program.file;
+        if self.executable {
+            FileWindows::new(file, range, leaf)
+        } else {
+            FileWindows::readable(file, range, leaf)
+        }
+    }
+
+    /// The same program in a new inode, which has replaced the old one at its path.
+    pub(crate) fn moved_to(&self, program: Program) -> ProgramOnHost<'h> {
+        ProgramOnHost { program, ..*self }
+    }
+
+    /// The load bias on a machine of `geometry`, with these segments.
+    pub fn bias_with(&self, segments: &[Segment], geometry: &Geometry) -> Bias {
+        self.loader
+            .bias(self.program.image.kind, segments, geometry)
+    }
+
+    /// The windows of its read-only segments for `leaf`, as ranges of the file.
+    pub fn windows_of(&self, leaf: Leaf) -> Vec<Span> {
+        windows_in_file(
+            &self.program.image.segments,
+            self.host.page,
+            leaf,
+            self.bias,
+        )
+    }
+
+    /// The windows for the largest leaf of this machine.
+    pub fn windows(&self) -> Vec<Span> {
+        self.windows_of(self.host.leaf)
+    }
+
+    /// The state of the page cache of these windows of `leaf`, which [`ProgramOnHost::windows_of`]
+    /// gave.
+    pub fn page_cache(&self, windows: &[Span], leaf: Leaf) -> Result<PageCache, Error> {
+        let read = PageCache::read(windows, leaf, |range| self.file_windows(range, leaf));
+        read.map_err(Error::io(&self.program.path))
+    }
+
+    /// Why the layout leaves nothing, or only a part, of the text within reach of `leaf`.
+    pub fn layout_causes(&self, leaf: Leaf) -> Vec<Cause> {
+        let image = &self.program.image;
+        let reach = reach(&image.segments, self.host.page, leaf, self.bias);
+        let segments = reach.segments.into_iter();
+        segments.flat_map(|text| text.causes).collect()
+    }
+
+    /// Why the page cache of its filesystem cannot hold folios of the order of `leaf`.
+    pub fn large_folio_obstacle(&self, leaf: Leaf) -> Option<Cause> {
+        self.host.large_folio_obstacle(self.pages, leaf)
+    }
+}

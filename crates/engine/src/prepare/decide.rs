@@ -1,0 +1,179 @@
+//! Decides what to do with one file so that huge leaves map its text.
+
+use hugetext_leaf::Leaf;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The treatment of a file, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum PrepareAction {
+    /// The file is left.
+    Leave {
+        /// The reason.
+        why: LeaveReason,
+    },
+    /// Its own page cache is made huge.
+    Warm,
+    /// An identical file from the store takes its place, because its own page cache cannot be made
+    /// huge.
+    Copy,
+    /// A fixed file from the store takes its place.
+    Fix,
+}
+
+impl PrepareAction {
+    /// One word, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            PrepareAction::Leave { .. } => "leave",
+            PrepareAction::Warm => "warm",
+            PrepareAction::Copy => "copy",
+            PrepareAction::Fix => "fix",
+        }
+    }
+}
+
+/// The reason why a file is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeaveReason {
+    /// Its text holds no window, even after a fix.
+    Small,
+    /// Its text can be reached only in a copy, but no copy may replace the file. Other users may
+    /// write the file, or it changes the user or has capabilities.
+    Irreplaceable,
+    /// A fixed copy could be reached, but something checks the bytes of the file at each use.
+    Vouched,
+    /// A copy could be reached, but there is no place for copies.
+    #[serde(rename = "homeless")]
+    NoPlace,
+    /// Its control group allows too little memory to hold its text in whole windows.
+    Cramped,
+}
+
+/// The facts of the decision. Figures are bytes of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrepareFacts {
+    /// Text in windows before a fix.
+    pub now: u64,
+    /// Text in windows after a fix.
+    pub fixed: u64,
+    /// Whether the page cache of its filesystem holds huge folios on this kernel.
+    pub holds_huge: bool,
+    /// Whether a copy may be shown in its place.
+    pub may_stand_in: bool,
+    /// Whether something checks its bytes at each use, so that only an identical copy is of use.
+    pub vouched: bool,
+    /// Whether a place for copies exists.
+    pub store: bool,
+    /// Whether that place is used even if the file itself could be warmed.
+    pub prefer_store: bool,
+}
+
+/// Decides about one file.
+pub fn decide_action(facts: PrepareFacts, leaf: Leaf) -> PrepareAction {
+    let worth_a_fix = facts.fixed.saturating_sub(facts.now) >= leaf.bytes();
+    let wanted = if worth_a_fix && !facts.vouched {
+        PrepareAction::Fix
+    } else if facts.now == 0 {
+        let why = if worth_a_fix {
+            LeaveReason::Vouched
+        } else {
+            LeaveReason::Small
+        };
+        return PrepareAction::Leave { why };
+    } else if facts.holds_huge && !facts.prefer_store {
+        return PrepareAction::Warm;
+    } else {
+        PrepareAction::Copy
+    };
+    let obstacle = match (facts.may_stand_in, facts.store) {
+        (false, _) => LeaveReason::Irreplaceable,
+        (_, false) => LeaveReason::NoPlace,
+        (true, true) => return wanted,
+    };
+    if facts.holds_huge && facts.now > 0 {
+        PrepareAction::Warm
+    } else {
+        PrepareAction::Leave { why: obstacle }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M: u64 = 1 << 20;
+
+    fn facts(now: u64, fixed: u64) -> PrepareFacts {
+        PrepareFacts {
+            now,
+            fixed,
+            holds_huge: true,
+            may_stand_in: true,
+            vouched: false,
+            store: true,
+            prefer_store: false,
+        }
+    }
+
+    fn leave(why: LeaveReason) -> PrepareAction {
+        PrepareAction::Leave { why }
+    }
+
+    #[test]
+    fn the_weakest_action_that_reaches_the_text_is_taken() {
+        let decide = |facts| decide_action(facts, Leaf::M2);
+        assert_eq!(decide(facts(0, 0)), leave(LeaveReason::Small));
+        assert_eq!(decide(facts(8 * M, 8 * M)), PrepareAction::Warm);
+        assert_eq!(decide(facts(8 * M, 0)), PrepareAction::Warm);
+        assert_eq!(decide(facts(0, 8 * M)), PrepareAction::Fix);
+        assert_eq!(decide(facts(8 * M, 9 * M)), PrepareAction::Warm);
+        let small_folios = PrepareFacts {
+            holds_huge: false,
+            ..facts(8 * M, 8 * M)
+        };
+        assert_eq!(decide(small_folios), PrepareAction::Copy);
+        let prefer_store = PrepareFacts {
+            prefer_store: true,
+            ..facts(8 * M, 8 * M)
+        };
+        assert_eq!(decide(prefer_store), PrepareAction::Copy);
+    }
+
+    #[test]
+    fn what_is_checked_at_each_use_is_not_fixed() {
+        let decide = |facts| decide_action(facts, Leaf::M2);
+        let vouched = |now, holds_huge| PrepareFacts {
+            vouched: true,
+            holds_huge,
+            ..facts(now, 16 * M)
+        };
+        assert_eq!(decide(vouched(4 * M, true)), PrepareAction::Warm);
+        assert_eq!(decide(vouched(4 * M, false)), PrepareAction::Copy);
+        assert_eq!(decide(vouched(0, true)), leave(LeaveReason::Vouched));
+    }
+
+    #[test]
+    fn without_a_stand_in_the_file_itself_is_warmed_if_that_helps() {
+        let decide = |facts| decide_action(facts, Leaf::M2);
+        for (may_stand_in, store, why) in [
+            (false, true, LeaveReason::Irreplaceable),
+            (true, false, LeaveReason::NoPlace),
+        ] {
+            let facts = |now, fixed| PrepareFacts {
+                may_stand_in,
+                store,
+                ..facts(now, fixed)
+            };
+            assert_eq!(decide(facts(4 * M, 8 * M)), PrepareAction::Warm);
+            assert_eq!(decide(facts(0, 8 * M)), leave(why));
+            let small_folios = PrepareFacts {
+                holds_huge: false,
+                ..facts(8 * M, 8 * M)
+            };
+            assert_eq!(decide(small_folios), leave(why));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What `run` does before a command starts: finds its files, decides about each of them, prepares
+//! them or copies of them, and shows the copies in a mount namespace.
+//!
+//! The steps: [`resolve`] names the programs that a command runs. [`Targets`] adds their libraries.
+//! [`PrepareStep::of`] decides about each file. [`make_ready`] warms and copies in a child process
+//! and rehearses the mounts there. [`Ready::enter`] repeats what succeeded in the process that
+//! becomes the command.
+
+mod decide;
+mod place;
+mod ready;
+pub mod resolve;
+mod room;
+mod script;
+mod shown_copy;
+mod step;
+mod targets;
+mod unprepared;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use hugetext_host::{Guard, open_regular};
+use hugetext_loader::Environment;
+
+use crate::host_context::HostContext;
+pub use decide::{LeaveReason, PrepareAction, PrepareFacts, decide_action};
+pub use place::{CopyPlace, stores_on_disk, user_store_root};
+pub use ready::{Ready, make_ready};
+pub use room::MemoryRoom;
+pub use step::{PreparePolicy, PrepareStep, StandIn};
+pub use targets::Targets;
+pub use unprepared::{LeftFile, LeftReason, Unprepared};
+
+/// The place for copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyBackend {
+    /// On disk if its filesystem can hold huge folios, otherwise in a tmpfs.
+    Auto,
+    /// On disk, with their text in the page cache.
+    Cache,
+    /// In a tmpfs of huge pages.
+    Memory,
+    /// No copies: files are only warmed in place.
+    None,
+}
+
+/// The files to prepare, and the method.
+#[derive(Debug, Clone)]
+pub struct PrepareRequest {
+    /// Further files: paths, globs, directories to search, or commands on PATH.
+    pub also: Vec<OsString>,
+    /// The place for copies.
+    pub backend: CopyBackend,
+    /// The directory for copies, if not the user's own.
+    pub store: Option<PathBuf>,
+    /// Allow read-only data to become executable, which joins it with text in larger windows.
+    pub merge: bool,
+}
+
+impl PrepareRequest {
+    fn policy(&self) -> PreparePolicy {
+        PreparePolicy {
+            merge: self.merge,
+            store: self.backend != CopyBackend::None,
+            prefer_store: self.backend == CopyBackend::Memory,
+        }
+    }
+}
+
+/// The decisions about every file that a command is known to map.
+#[derive(Debug)]
+pub struct PreparePlan<'h> {
+    /// The files with text that may fill a window.
+    pub steps: Vec<PrepareStep<'h>>,
+    /// Files too small for a window of text.
+    pub small: Vec<PathBuf>,
+}
+
+/// Decides about every file that `program` and the further files of the request are known to map.
+pub fn plan_preparation<'h>(
+    program: &Path,
+    host: &'h HostContext,
+    request: &PrepareRequest,
+    unprepared: &mut Unprepared,
+) -> PreparePlan<'h> {
+    let mut plan = PreparePlan {
+        steps: Vec::new(),
+        small: Vec::new(),
+    };
+    let mut room = MemoryRoom::here();
+    let programs = resolve::programs(program);
+    if let Some(found) = programs.iter().find(|program| changes_user(program)) {
+        unprepared.leave(found, LeftReason::ChangesUser);
+        return plan;
+    }
+    if room.is_none() {
+        unprepared.leave(program, LeftReason::TooLittleMemory);
+        return plan;
+    }
+    let environment = Environment::current();
+    let mut targets = Targets::new(host.leaf, request.merge, &environment);
+    for program in &programs {
+        targets.add_program(program);
+    }
+    for name in &request.also {
+        targets.add_named(name);
+    }
+    unprepared.problems.append(&mut targets.problems);
+    if targets.files.is_empty() && request.also.is_empty() && resolve::is_shell_script(program) {
+        unprepared.opaque_script = Some(program.into());
+    }
+    for path in &targets.files {
+        match PrepareStep::of(path, host, request.policy()) {
+            Ok(step) => plan.steps.push(step.if_it_fits(&mut room)),
+            Err(error) => unprepared.fail(&error),
+        }
+    }
+    plan.small = targets.small;
+    plan
+}
+
+/// Whether executing the program changes the user, group or capabilities. Such a program runs as
+/// if it were called directly, because a namespace could change what its capabilities permit.
+fn changes_user(program: &Path) -> bool {
+    let guards = open_regular(program).and_then(|file| Guard::of(&file));
+    guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))
+}

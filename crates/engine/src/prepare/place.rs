@@ -1,0 +1,120 @@
+//! The places for copies.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hugetext_leaf::Filesystem;
+use hugetext_store::Store;
+
+use super::{CopyBackend, PrepareRequest};
+use crate::error::Error;
+use crate::host_context::HostContext;
+use crate::user;
+
+/// Root's store, which every user may use.
+const SYSTEM: &str = "/var/cache/hugetext";
+/// A directory on which the administrator may mount a tmpfs of huge pages (packaging/systemd).
+const SHARED_TMPFS: &str = "/run/hugetext";
+
+/// The place where copies are looked for and made.
+#[derive(Debug)]
+pub enum CopyPlace {
+    /// In these stores: all of them are searched, and copies are made in the last.
+    Stores(Vec<Store>),
+    /// In a tmpfs over this directory that only this command and its children see.
+    Private(PathBuf),
+}
+
+/// The directory of the user's own store.
+pub fn user_store_root() -> Result<PathBuf, Error> {
+    if hugetext_host::is_root() {
+        return Ok(PathBuf::from(SYSTEM));
+    }
+    let base = user::directory("XDG_CACHE_HOME", ".cache");
+    base.map(|base| base.join("hugetext")).ok_or(Error::NoHome)
+}
+
+/// The total time that a command waits for other processes that change its store. It then starts
+/// without copies.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Chooses the place for copies.
+pub(super) fn choose(request: &PrepareRequest, host: &HostContext) -> Result<CopyPlace, Error> {
+    let named = request.store.as_deref();
+    let in_memory = || in_memory(named, host);
+    let place = match request.backend {
+        CopyBackend::Memory => in_memory(),
+        CopyBackend::Auto => stores_on_disk(named, host)
+            .map(CopyPlace::Stores)
+            .or_else(|_| in_memory()),
+        _ => stores_on_disk(named, host).map(CopyPlace::Stores),
+    };
+    Ok(match place? {
+        CopyPlace::Stores(stores) => {
+            let hurried = |store: Store| store.with_patience(PATIENCE);
+            CopyPlace::Stores(stores.into_iter().map(hurried).collect())
+        }
+        private => private,
+    })
+}
+
+/// The user's own store on disk, or the one named, preceded by root's.
+pub fn stores_on_disk(named: Option<&Path>, host: &HostContext) -> Result<Vec<Store>, Error> {
+    let store = Store::create(&root(named)?).map_err(|source| Error::Store {
+        subject: "store".to_owned(),
+        source,
+    })?;
+    serves(&store, host)?;
+    let mut stores = Vec::new();
+    if named.is_none() && !hugetext_host::is_root() {
+        // A problem of root's store is for root to solve, so it is not an error here.
+        stores.extend(Store::open(Path::new(SYSTEM)).ok().flatten());
+    }
+    stores.push(store);
+    Ok(stores)
+}
+
+fn root(named: Option<&Path>) -> Result<PathBuf, Error> {
+    named.map_or_else(user_store_root, |directory| Ok(directory.to_owned()))
+}
+
+/// Checks that text in the store can be on huge pages and can be executed.
+fn serves(store: &Store, host: &HostContext) -> Result<(), Error> {
+    let root = store.root();
+    let failed = Error::io(root);
+    let directory = File::open(root).map_err(&failed)?;
+    let mount = host.mounts.of(&directory).map_err(&failed)?;
+    let pages = host.mounts.page_cache(&directory, root).map_err(failed)?;
+    if let Some(cause) = host.large_folio_obstacle(pages, host.leaf) {
+        return Err(Error::UnfitStore {
+            path: root.to_owned(),
+            cause,
+        });
+    }
+    if mount.noexec {
+        return Err(Error::NoexecStore {
+            path: root.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn in_memory(named: Option<&Path>, host: &HostContext) -> Result<CopyPlace, Error> {
+    let shared = Path::new(SHARED_TMPFS);
+    let is_huge = File::open(shared)
+        .and_then(|file| host.mounts.of(&file).map(|mount| mount.filesystem))
+        .is_ok_and(|filesystem| filesystem == Filesystem::HugeTmpfs);
+    if is_huge
+        && let Ok(store) = Store::create(shared)
+        && store.is_writable()
+    {
+        return Ok(CopyPlace::Stores(vec![store]));
+    }
+    let own = root(named)?;
+    std::fs::create_dir_all(&own).map_err(|source| Error::NoStoreDirectory {
+        path: own.clone(),
+        source,
+    })?;
+    Ok(CopyPlace::Private(own))
+}

@@ -1,0 +1,315 @@
+//! Prepares the files of the steps, and shows copies in place of the originals.
+//!
+//! A child process does all work that takes memory or time or may fail. It also tries the
+//! namespace and the mounts. The process that becomes the command only repeats the steps that
+//! succeeded in the child.
+
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::path::Path;
+
+use hugetext_host::{Namespace, NamespaceError, in_child, mount_huge_tmpfs, protect, uncover};
+use hugetext_store::{DEFAULT_LIMIT, Store};
+use serde::{Deserialize, Serialize};
+
+use super::decide::{LeaveReason, PrepareAction};
+use super::place::{CopyPlace, choose};
+use super::room::MemoryRoom;
+use super::shown_copy::ShownCopy;
+use super::step::{PreparePolicy, PrepareStep};
+use super::unprepared::{LeftReason, Unprepared};
+use super::{CopyBackend, PrepareRequest};
+use crate::error::Error;
+use crate::host_context::HostContext;
+
+/// The remaining work of the process that becomes the command.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Ready(Remaining);
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+enum Remaining {
+    /// No work.
+    #[default]
+    AsItIs,
+    /// Files to show in a namespace. Each was shown in the rehearsal.
+    Shown(Namespace, Vec<ShownCopy>),
+    /// A tmpfs to mount over a directory in a namespace, and to fill with copies of these files.
+    InMemory(Namespace, OsString, Vec<OsString>),
+}
+
+/// Warms, fixes and copies in a child process, which may end up in its own namespace. Files that
+/// cannot be prepared are added to `unprepared`.
+pub fn make_ready(
+    steps: Vec<PrepareStep<'_>>,
+    host: &HostContext,
+    request: &PrepareRequest,
+    unprepared: &mut Unprepared,
+) -> Ready {
+    Ready(prepare_files(steps, host, request, unprepared))
+}
+
+fn prepare_files(
+    mut steps: Vec<PrepareStep<'_>>,
+    host: &HostContext,
+    request: &PrepareRequest,
+    unprepared: &mut Unprepared,
+) -> Remaining {
+    leave_out(&steps, unprepared);
+    let place = OnceCell::new();
+    let choose = || choose(request, host);
+    for step in steps
+        .iter_mut()
+        .filter(|step| step.action == PrepareAction::Warm)
+    {
+        let may_stand_in = request.backend != CopyBackend::None && step.may_stand_in;
+        match warm_unless_copied(step, may_stand_in, || place.get_or_init(choose)) {
+            Ok(true) => {}
+            Ok(false) if may_stand_in => step.action = PrepareAction::Copy,
+            Ok(false) => unprepared.leave(&step.path, LeftReason::NotFullyWarm),
+            Err(error) => unprepared.fail(&error),
+        }
+    }
+    steps.retain(PrepareStep::needs_store);
+    if steps.is_empty() {
+        return Remaining::AsItIs;
+    }
+    let place = place.into_inner().unwrap_or_else(choose);
+    let ready = place.and_then(|place| match place {
+        CopyPlace::Stores(stores) => {
+            let namespace = namespace(&steps, &stores)?;
+            let copies = stand_ins(&steps, &stores, unprepared);
+            rehearse(namespace, copies, unprepared)
+        }
+        CopyPlace::Private(directory) => {
+            let namespace = Namespace::permitted().map_err(Error::NoNamespace)?;
+            enter(namespace)?;
+            mount_memory(&directory)?;
+            let files = steps.iter().map(|step| step.path.clone().into());
+            Ok(Remaining::InMemory(
+                namespace,
+                directory.into(),
+                files.collect(),
+            ))
+        }
+    });
+    ready.unwrap_or_else(|error| {
+        unprepared.fail(&error);
+        for step in &steps {
+            // The windows of the unchanged file are better than none.
+            let _ = step.warm();
+        }
+        Remaining::AsItIs
+    })
+}
+
+/// The namespace to show files in. It is tried before any copy is made, so that no copy is made
+/// that cannot be shown. If all copies exist already, the rehearsal is enough.
+fn namespace(steps: &[PrepareStep<'_>], stores: &[Store]) -> Result<Namespace, Error> {
+    let all_there = steps.iter().all(|step| step.is_in(stores));
+    let namespace = if all_there {
+        Namespace::permitted()
+    } else {
+        Namespace::possible()
+    };
+    namespace.map_err(Error::NoNamespace)
+}
+
+fn enter(namespace: Namespace) -> Result<(), Error> {
+    let entered = namespace.enter();
+    entered.map_err(|error| Error::NoNamespace(NamespaceError::Refused(error.to_string())))
+}
+
+fn mount_memory(directory: &Path) -> Result<(), Error> {
+    let size = MemoryRoom::here().at_most(DEFAULT_LIMIT);
+    // A tmpfs takes the size 0 as no limit.
+    if size == 0 {
+        return Err(Error::NoRoomForCopies {
+            path: directory.to_owned(),
+        });
+    }
+    mount_huge_tmpfs(directory, size).map_err(|source| Error::NoTmpfs {
+        path: directory.to_owned(),
+        source,
+    })
+}
+
+/// Enters the namespace and shows the copies, to find out which copies can be shown.
+fn rehearse(
+    namespace: Namespace,
+    mut copies: Vec<ShownCopy>,
+    unprepared: &mut Unprepared,
+) -> Result<Remaining, Error> {
+    if copies.is_empty() {
+        return Ok(Remaining::AsItIs);
+    }
+    enter(namespace)?;
+    copies.retain(|copy| match copy.show() {
+        Ok(()) => true,
+        Err(error) => {
+            unprepared.fail(&error);
+            false
+        }
+    });
+    Ok(if copies.is_empty() {
+        Remaining::AsItIs
+    } else {
+        Remaining::Shown(namespace, copies)
+    })
+}
+
+impl Ready {
+    /// Does the remaining work in the process that becomes the command. After an error, the
+    /// process may have lost its identity and must not become the command. The rehearsal makes such
+    /// an error unlikely.
+    pub fn enter(self, request: &PrepareRequest, unprepared: &mut Unprepared) -> Result<(), Error> {
+        let namespace = match &self.0 {
+            Remaining::AsItIs => return Ok(()),
+            Remaining::Shown(namespace, _) | Remaining::InMemory(namespace, ..) => *namespace,
+        };
+        namespace.enter().map_err(Error::HalfwayInNamespace)?;
+        unprepared.in_user_namespace |= namespace == Namespace::User;
+        match self.0 {
+            Remaining::AsItIs => {}
+            Remaining::Shown(_, copies) => {
+                show_all(&copies, unprepared);
+            }
+            Remaining::InMemory(_, directory, files) => {
+                let shown = in_memory(Path::new(&directory), &files, request.policy(), unprepared);
+                shown.unwrap_or_else(|error| unprepared.fail(&error));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows each copy. Returns how many are shown.
+fn show_all(copies: &[ShownCopy], unprepared: &mut Unprepared) -> usize {
+    let mut shown = 0;
+    for copy in copies {
+        match copy.show() {
+            Ok(()) => shown += 1,
+            Err(error) => unprepared.fail(&error),
+        }
+    }
+    shown
+}
+
+/// Makes copies in a tmpfs that only this process and its children see. A child fills it, in the
+/// namespace that it shares with this process.
+fn in_memory(
+    directory: &Path,
+    files: &[OsString],
+    policy: PreparePolicy,
+    unprepared: &mut Unprepared,
+) -> Result<(), Error> {
+    mount_memory(directory)?;
+    let filled = in_child(|| {
+        let mut unprepared = Unprepared::default();
+        let shown = fill_memory(directory, files, policy, &mut unprepared);
+        (shown, unprepared)
+    });
+    let shown = match filled {
+        Ok((shown, found)) => {
+            unprepared.add(found);
+            shown
+        }
+        Err(error) => {
+            unprepared.fail(&Error::Child {
+                path: directory.to_owned(),
+                source: error,
+            });
+            0
+        }
+    };
+    let hidden = match shown {
+        0 => uncover(directory),
+        _ => protect(directory),
+    };
+    hidden.map_err(|source| Error::Mount {
+        path: directory.to_owned(),
+        source,
+    })
+}
+
+/// Makes the copies and shows them. Returns how many are shown.
+fn fill_memory(
+    directory: &Path,
+    files: &[OsString],
+    policy: PreparePolicy,
+    unprepared: &mut Unprepared,
+) -> usize {
+    let filled = || {
+        let store = Store::in_private_mount(directory);
+        let store = store.map_err(|source| Error::Store {
+            subject: "store".to_owned(),
+            source,
+        })?;
+        Ok::<_, Error>((store, HostContext::with_huge_pages()?))
+    };
+    let (store, host) = match filled() {
+        Ok(made) => made,
+        Err(error) => {
+            unprepared.fail(&error);
+            return 0;
+        }
+    };
+    let mut steps = Vec::new();
+    for file in files {
+        match PrepareStep::of(Path::new(file), &host, policy) {
+            Ok(step) => steps.push(step.in_a_copy()),
+            Err(error) => unprepared.fail(&error),
+        }
+    }
+    let copies = stand_ins(&steps, &[store], unprepared);
+    show_all(&copies, unprepared)
+}
+
+/// Reports the files that are left by decision, except those that have nothing to gain.
+fn leave_out(steps: &[PrepareStep<'_>], unprepared: &mut Unprepared) {
+    for step in steps {
+        match step.action {
+            PrepareAction::Leave {
+                why: LeaveReason::Small,
+            } => {}
+            PrepareAction::Leave { why } => unprepared.leave(&step.path, LeftReason::Decided(why)),
+            PrepareAction::Warm | PrepareAction::Copy | PrepareAction::Fix => {}
+        }
+    }
+}
+
+/// Warms a file in place. Returns whether all of it is warm afterwards. Nothing is tried if a copy
+/// exists. The copy was made when other processes mapped the file in small folios. Those folios
+/// cannot be dropped while they are mapped, and another attempt would take longer than most
+/// starts.
+fn warm_unless_copied<'p>(
+    step: &PrepareStep<'_>,
+    may_stand_in: bool,
+    place: impl Fn() -> &'p Result<CopyPlace, Error>,
+) -> Result<bool, Error> {
+    match step.is_warm() {
+        Ok(true) => Ok(true),
+        Ok(false) if may_stand_in && step.has_copy(place()) => Ok(false),
+        _ => step.warm(),
+    }
+}
+
+/// The copies that could be made or found.
+fn stand_ins(
+    steps: &[PrepareStep<'_>],
+    stores: &[Store],
+    unprepared: &mut Unprepared,
+) -> Vec<ShownCopy> {
+    let mut ready = Vec::new();
+    for step in steps {
+        match step.stand_in(stores) {
+            Ok(copy) => {
+                if !copy.is_warm {
+                    unprepared.leave(&step.path, LeftReason::CopyNotFullyWarm);
+                }
+                ready.push(ShownCopy::of(step, &copy.entry));
+            }
+            Err(error) => unprepared.fail(&error),
+        }
+    }
+    ready
+}

@@ -1,0 +1,292 @@
+//! A file with what is done about it.
+
+use std::cell::OnceCell;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
+use hugetext_host::{Copier, FileState, Guard};
+use hugetext_leaf::reach;
+use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::decide::{LeaveReason, PrepareAction, PrepareFacts, decide_action};
+use super::place::CopyPlace;
+use super::room::MemoryRoom;
+use crate::error::{Error, plain};
+use crate::fix::rewrite_into;
+use crate::host_context::HostContext;
+use crate::on_host::ProgramOnHost;
+use crate::program::Program;
+use crate::vouch::checked_at_use;
+use crate::warm::{WarmPolicy, warm};
+
+/// The number of the format. A new number makes the entries of older rewriters unused.
+const FORMAT: u32 = 2;
+
+/// A file with its treatment.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct PrepareStep<'h> {
+    /// The file, by its path without symbolic links.
+    #[serde(serialize_with = "hugetext_host::lossy::path")]
+    #[schemars(with = "String")]
+    pub path: PathBuf,
+    /// Bytes of text.
+    pub text: u64,
+    /// Bytes of text in windows before the step.
+    pub now: u64,
+    /// Bytes of text in windows after the step.
+    pub after: u64,
+    /// What is done.
+    #[serde(flatten)]
+    pub action: PrepareAction,
+    /// Whether a copy may be shown in its place.
+    pub may_stand_in: bool,
+    #[serde(skip)]
+    program: ProgramOnHost<'h>,
+    #[serde(skip)]
+    plan: Option<Plan>,
+    #[serde(skip)]
+    identity: OnceCell<Identity>,
+}
+
+/// A warmed copy that takes the place of a file.
+#[derive(Debug)]
+pub struct StandIn {
+    /// The copy.
+    pub entry: Entry,
+    /// Whether all of it is warm.
+    pub is_warm: bool,
+}
+
+/// The facts that are the same for all decisions.
+#[derive(Debug, Clone, Copy)]
+pub struct PreparePolicy {
+    /// Whether read-only data may become executable.
+    pub merge: bool,
+    /// As in [`PrepareFacts`].
+    pub store: bool,
+    /// As in [`PrepareFacts`].
+    pub prefer_store: bool,
+}
+
+impl PreparePolicy {
+    /// Copies on disk, which outlive this process, where the file itself cannot be warmed.
+    pub const ON_DISK: PreparePolicy = PreparePolicy {
+        merge: false,
+        store: true,
+        prefer_store: false,
+    };
+}
+
+impl<'h> PrepareStep<'h> {
+    /// Decides about the file at `path`.
+    pub fn of(
+        path: &Path,
+        host: &'h HostContext,
+        policy: PreparePolicy,
+    ) -> Result<PrepareStep<'h>, Error> {
+        // The mount covers the file itself, so links that lead to it are resolved.
+        let path = std::fs::canonicalize(path).map_err(Error::io(path))?;
+        let on_host = ProgramOnHost::open(&path, host)?;
+        let program = &on_host.program;
+        program.ensure_native()?;
+        let image = &program.image;
+        let now = reach(&image.segments, host.page, host.leaf, on_host.bias);
+        let plan = plan_for(&on_host, policy);
+        let fixed = plan
+            .as_ref()
+            .map_or(0, |plan| plan.reached(image, host.page));
+        let facts = PrepareFacts {
+            now: now.reached,
+            fixed,
+            holds_huge: on_host.large_folio_obstacle(host.leaf).is_none(),
+            may_stand_in: may_stand_in(&program.file).unwrap_or(false) && unguarded(program),
+            vouched: plan.is_some() && checked_at_use(program).is_some(),
+            store: policy.store,
+            prefer_store: policy.prefer_store,
+        };
+        let action = decide_action(facts, host.leaf);
+        Ok(PrepareStep {
+            text: now.text,
+            now: if facts.holds_huge { now.reached } else { 0 },
+            after: match action {
+                PrepareAction::Leave { .. } => 0,
+                PrepareAction::Warm | PrepareAction::Copy => now.reached,
+                PrepareAction::Fix => fixed,
+            },
+            action,
+            may_stand_in: facts.may_stand_in,
+            plan,
+            program: on_host,
+            identity: OnceCell::new(),
+            path,
+        })
+    }
+
+    /// The state of the file before it was read.
+    pub(super) fn state(&self) -> FileState {
+        self.program.program.state()
+    }
+
+    /// Whether a file of the store takes its place.
+    pub fn needs_store(&self) -> bool {
+        matches!(self.action, PrepareAction::Copy | PrepareAction::Fix)
+    }
+
+    /// Whether one look finds the whole file warm.
+    pub fn is_warm(&self) -> Result<bool, Error> {
+        Ok(warm(&self.program, WarmPolicy::LookOnly)?.is_warm())
+    }
+
+    /// The same step, or no step if its text does not fit in the remaining room.
+    pub fn if_it_fits(self, room: &mut MemoryRoom) -> PrepareStep<'h> {
+        if matches!(self.action, PrepareAction::Leave { .. }) || room.take(self.after) {
+            return self;
+        }
+        let why = LeaveReason::Cramped;
+        PrepareStep {
+            action: PrepareAction::Leave { why },
+            after: 0,
+            ..self
+        }
+    }
+
+    /// The same step with a copy, which may be identical.
+    pub fn in_a_copy(self) -> PrepareStep<'h> {
+        match self.action {
+            PrepareAction::Fix => self,
+            _ => PrepareStep {
+                action: PrepareAction::Copy,
+                ..self
+            },
+        }
+    }
+
+    /// Whether the copy for it exists in a store.
+    pub fn is_in(&self, stores: &[Store]) -> bool {
+        self.find(stores, &self.recipe()).is_some()
+    }
+
+    /// Whether an identical copy exists in a store.
+    pub fn has_copy(&self, place: &Result<CopyPlace, Error>) -> bool {
+        let stores = match place {
+            Ok(CopyPlace::Stores(stores)) => stores.as_slice(),
+            _ => &[],
+        };
+        self.find(stores, &copy_recipe()).is_some()
+    }
+
+    /// Warms the file itself. Returns whether all of it is warm afterwards. Fails only if the file
+    /// cannot be read.
+    pub fn warm(&self) -> Result<bool, Error> {
+        Ok(warm(&self.program, WarmPolicy::InPlace)?.is_warm())
+    }
+
+    /// The warmed copy that takes its place. It comes from the first of `stores` that has it. If
+    /// none has it, the last store makes it.
+    pub fn stand_in(&self, stores: &[Store]) -> Result<StandIn, Error> {
+        let recipe = self.recipe();
+        let fail = |source| Error::Store {
+            subject: self.path.display().to_string(),
+            source,
+        };
+        let entry = match (self.find(stores, &recipe), stores.last()) {
+            (Some(entry), _) => entry,
+            (None, Some(store)) => {
+                let original = self.original()?;
+                let filled = store.fill(original, &recipe, |new| self.write(new, store));
+                filled.map_err(fail)?
+            }
+            (None, None) => {
+                return Err(Error::NoCopyPlace {
+                    path: self.path.clone(),
+                });
+            }
+        };
+        // The entry is warmed in place, so that processes that run it share its inode.
+        let copy = ProgramOnHost::open(&entry.path, self.program.host)?;
+        let outcome = warm(&copy, WarmPolicy::InPlace)?;
+        Ok(StandIn {
+            entry,
+            is_warm: outcome.is_warm(),
+        })
+    }
+
+    /// The entry that a recipe made of the file. An untrusted entry counts as missing, except if a
+    /// new one is to be made.
+    fn find(&self, stores: &[Store], recipe: &str) -> Option<Entry> {
+        let original = self.original().ok()?;
+        let mut found = stores.iter().map(|store| store.find(original, recipe));
+        found.find_map(|entry| entry.ok().flatten())
+    }
+
+    /// The identity of the file. On some filesystems only the content identifies a file, so it is
+    /// read once.
+    fn original(&self) -> Result<Original<'_>, Error> {
+        let file = &self.program.program.file;
+        let identity = match self.identity.get() {
+            Some(identity) => identity,
+            None => {
+                let identity = Identity::of(file).map_err(Error::io(&self.path))?;
+                self.identity.get_or_init(|| identity)
+            }
+        };
+        Ok(Original {
+            file,
+            path: &self.path,
+            identity,
+        })
+    }
+
+    /// Names the recipe of the entry.
+    fn recipe(&self) -> String {
+        match (&self.plan, self.action) {
+            (Some(plan), PrepareAction::Fix) => {
+                format!("{}-{}-{FORMAT}", plan.strategy, plan.leaf.bytes())
+            }
+            _ => copy_recipe(),
+        }
+    }
+
+    fn write(&self, new: &File, store: &Store) -> Result<(), WriteError> {
+        let program = &self.program.program;
+        let (image, old) = (&program.image, &program.file);
+        let (Some(plan), PrepareAction::Fix) = (&self.plan, self.action) else {
+            new.set_len(image.file_len)?;
+            return Ok(Copier::new(old, new)?.copy(0..image.file_len, 0)?);
+        };
+        let verified = rewrite_into(new, store.root(), program, plan);
+        let verified = verified.map_err(plain)?;
+        if plan.strategy == Strategy::Merge || verified.is_exact() {
+            Ok(())
+        } else {
+            Err("the rewritten file is not the same program".into())
+        }
+    }
+}
+
+fn copy_recipe() -> String {
+    format!("copy-{FORMAT}")
+}
+
+/// Whether no signature or capability is tied to the file itself. A copy would lack it.
+fn unguarded(program: &Program) -> bool {
+    let harmless = |guard: &Guard| matches!(guard, Guard::Immutable | Guard::AppendOnly);
+    Guard::of(&program.file).is_ok_and(|guards| guards.iter().all(harmless))
+}
+
+/// The rewrite with which PMD leaves reach most text; `None` if no rewrite helps.
+fn plan_for(program: &ProgramOnHost<'_>, policy: PreparePolicy) -> Option<Plan> {
+    let image = &program.program.image;
+    let options = Options {
+        leaf: program.host.leaf,
+        page: program.host.page,
+        extend_tail: false,
+    };
+    let merged = policy.merge.then(|| plan(image, Strategy::Merge, &options));
+    let plan = merged.and_then(Result::ok);
+    plan.or_else(|| plan_auto(image, &options).ok())
+        .filter(|plan| !plan.is_noop(image))
+}

@@ -1,0 +1,12 @@
+//! Puts the text of a running process onto huge leaves: decides between collapse and remapping, does
+//! it with the tracer of `hugetext_promote`, and checks what it gave.
+
+mod audit;
+mod generated;
+mod outcome;
+mod process;
+
+pub use audit::log_promotions;
+pub use generated::GeneratedText;
+pub use outcome::{PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText};
+pub use process::promote_process;

@@ -1,0 +1,301 @@
+//! The work on one process: decide, collapse, remap, and check the result.
+
+use std::time::{Duration, Instant};
+
+use hugetext_host::{Advice, Mounts, advise_process, process_name, text_mappings, while_busy};
+use hugetext_leaf::{
+    Backend, Cause, FileId, Filesystem, Leaf, Method, Promotion, Reason, Run, Span, promotion,
+};
+use hugetext_promote::{
+    Copies, Mappings, Outcome, Probe, Refusal, SwapError, Target, probes, promote, revert,
+};
+
+use super::generated::collapse_generated;
+use super::outcome::{PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText};
+use crate::error::plain;
+
+/// How many times an attempt that failed temporarily is repeated.
+const ATTEMPTS: u32 = 5;
+/// The same for the collapse of one window.
+pub(super) const COLLAPSE_ATTEMPTS: u32 = 20;
+
+/// How long a process is waited for that another hugetext has stopped, and how long at a time.
+const PATIENCE: Duration = Duration::from_secs(2);
+const NAP: Duration = Duration::from_millis(2);
+
+/// Carries out the change in one process.
+pub fn promote_process(
+    pid: i32,
+    job: PromoteRequest,
+    copies: &mut Copies,
+) -> Result<PromotedProcess, PromoteError> {
+    let begun = Instant::now();
+    let target = repeat(|| Target::open(pid).map_err(SwapError::from))?;
+    let target = target.with_max_pause(job.max_pause);
+    let mut process = PromotedProcess::new(pid, process_name(pid), text(pid)?);
+    if job.generated {
+        collapse_generated(&target, job.leaf, job.dry_run, &mut process)?;
+    } else if job.revert {
+        map_back(&target, job, &mut process)?;
+    } else {
+        map_onto_leaves(&target, job, copies, &mut process)?;
+    }
+    if let Ok(mappings) = target.mappings() {
+        let words = probes(&mappings).into_iter().map(|probe| words(&probe));
+        process.notes.extend(words);
+    }
+    process.after = match text(pid) {
+        Ok(after) => after,
+        // A process may end at any time.
+        Err(_) => process.before,
+    };
+    process.took = begun.elapsed();
+    Ok(process)
+}
+
+/// What became of a uprobe on promoted text.
+fn words(probe: &Probe) -> String {
+    let Probe {
+        event,
+        address,
+        on_copy,
+    } = probe;
+    match on_copy {
+        true => format!("uprobe {event} at {address:#x} is set on the copy; --revert ends it"),
+        false => format!(
+            "uprobe {event} at {address:#x} is set on the program file, which is not mapped there: it \
+             does not fire; --revert lets it"
+        ),
+    }
+}
+
+fn map_onto_leaves(
+    target: &Target,
+    job: PromoteRequest,
+    copies: &mut Copies,
+    process: &mut PromotedProcess,
+) -> Result<(), PromoteError> {
+    let mounts = Mounts::of_process(target.pid()).ok();
+    let decide = |backend| {
+        let mappings = target.mappings().map_err(refusal)?;
+        let obstacle = |file| obstacle(target, &mappings, mounts.as_ref(), file, job);
+        let plan = promotion(&mappings.vmas, job.leaf, backend, obstacle);
+        Ok::<_, SwapError>((mappings, plan))
+    };
+    let (mappings, plan) = decide(job.backend)?;
+    if let Some(cause) = uncollapsible(&plan) {
+        return Err(PromoteError::Uncollapsible(cause));
+    }
+    process.copies = mappings.copies().count();
+    if job.dry_run {
+        process.plan(&mappings, plan, job.leaf, copies);
+        return Ok(());
+    }
+    let collapsible = with_method(&plan, Method::Collapse);
+    let failed = collapse(target, &collapsible, job.leaf, &mut process.collapsed);
+    if job.backend == Backend::CollapseOnly {
+        process.left_by(&mappings, &plan);
+        for UncollapsedText { text, error } in failed {
+            let reason = format!("the kernel cannot collapse it ({error})");
+            process
+                .left
+                .push(UnchangedText::new(&mappings, text, reason));
+        }
+        return Ok(());
+    }
+    // What could not be collapsed is remapped; the rest is huge now.
+    let outcome = repeat(|| {
+        let (mappings, plan) = decide(Backend::RemapOnly)?;
+        let outcome = promote(target, &mappings, &plan.runs, job.leaf, copies)?;
+        Ok((mappings, plan, outcome))
+    })?;
+    let (mappings, plan, outcome) = outcome;
+    process.left_by(&mappings, &plan);
+    process.take(&mappings, outcome);
+    Ok(())
+}
+
+/// Why the kernel does not collapse text of a file that the process maps; `None` if the kernel
+/// does.
+fn obstacle(
+    target: &Target,
+    mappings: &Mappings,
+    mounts: Option<&Mounts>,
+    file: FileId,
+    job: PromoteRequest,
+) -> Option<Cause> {
+    let filesystem = || {
+        let (vma, path) = mappings.of_file(file)?;
+        let opened = target.file_at(vma.addresses, path, file).ok()?;
+        mounts?.page_cache(&opened, path?).ok()
+    };
+    let filesystem = filesystem().unwrap_or(Filesystem::Other);
+    hugetext_leaf::collapse(filesystem, job.kernel, job.leaf).refusal()
+}
+
+/// Why a plan has no work, if the reason is that the kernel cannot collapse.
+fn uncollapsible(plan: &Promotion) -> Option<Cause> {
+    let mut causes = plan.left.iter().filter_map(|left| match left.reason {
+        Reason::Uncollapsible(cause) => Some(cause),
+        _ => None,
+    });
+    causes.next().filter(|_| plan.runs.is_empty())
+}
+
+fn with_method(plan: &Promotion, method: Method) -> Vec<Run> {
+    let runs = plan.runs.iter().filter(|run| run.method == method);
+    runs.copied().collect()
+}
+
+/// Text that the kernel did not collapse, with its error.
+struct UncollapsedText {
+    text: Span,
+    error: String,
+}
+
+/// Collapses each window, then touches a byte of it so that a leaf maps it. The text that succeeded
+/// is added to `done`; the rest is returned with the kernel's errors.
+///
+/// Each window is read first; [`hugetext_host::FileMapping::collapse`] gives the reason.
+fn collapse(
+    target: &Target,
+    runs: &[Run],
+    leaf: Leaf,
+    done: &mut Vec<Span>,
+) -> Vec<UncollapsedText> {
+    let mut failed = Vec::new();
+    let mut bytes = vec![0; leaf.bytes() as usize];
+    for run in runs {
+        for start in (run.windows.start..run.windows.end).step_by(leaf.bytes() as usize) {
+            let window = Span::new(start, start + leaf.bytes());
+            let text = window.intersect(&run.text);
+            let _ = target.read(start, &mut bytes);
+            let advise = || advise_process(target.pidfd(), &[window], Advice::Collapse);
+            match while_busy(COLLAPSE_ATTEMPTS, advise) {
+                Ok(_) => {
+                    let _ = target.read(start, &mut [0]);
+                    join(done, text);
+                }
+                Err(error) => failed.push(UncollapsedText {
+                    text,
+                    error: plain(&error),
+                }),
+            }
+        }
+    }
+    failed
+}
+
+/// Adds a span to a list. A span that follows the last one is merged with it.
+fn join(spans: &mut Vec<Span>, next: Span) {
+    match spans.last_mut() {
+        Some(last) if last.end == next.start => last.end = next.end,
+        _ => spans.push(next),
+    }
+}
+
+fn map_back(
+    target: &Target,
+    job: PromoteRequest,
+    process: &mut PromotedProcess,
+) -> Result<(), SwapError> {
+    let mappings = target.mappings().map_err(refusal)?;
+    process.copies = mappings.copies().count();
+    if job.dry_run {
+        let promoted: Vec<Span> = mappings.copies().map(|(vma, _)| vma.addresses).collect();
+        process.remapped = promoted;
+        return Ok(());
+    }
+    let (mappings, outcome) = repeat(|| {
+        let mappings = target.mappings().map_err(refusal)?;
+        let outcome = revert(target, &mappings)?;
+        Ok((mappings, outcome))
+    })?;
+    process.take(&mappings, outcome);
+    Ok(())
+}
+
+/// Repeats an attempt that failed because of what the process was doing just then, or because another
+/// hugetext had stopped it, which takes milliseconds.
+fn repeat<T>(mut attempt: impl FnMut() -> Result<T, SwapError>) -> Result<T, SwapError> {
+    let begun = Instant::now();
+    let mut left = ATTEMPTS;
+    loop {
+        match attempt() {
+            Err(SwapError::Refusal(Refusal::Traced { by }))
+                if begun.elapsed() < PATIENCE && is_ours(by) =>
+            {
+                std::thread::sleep(NAP);
+                continue;
+            }
+            Err(
+                SwapError::NoThread
+                | SwapError::DidNotStop { .. }
+                | SwapError::Moved { .. }
+                | SwapError::Changed { .. }
+                | SwapError::FileChanged,
+            ) if left > 1 => left -= 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether a thread is one of hugetext, or has ended since.
+fn is_ours(thread: i32) -> bool {
+    let name = process_name(thread);
+    name.is_empty() || name == process_name(std::process::id().cast_signed())
+}
+
+fn refusal(error: std::io::Error) -> SwapError {
+    Refusal::from(error).into()
+}
+
+fn text(pid: i32) -> Result<TextBytes, SwapError> {
+    let mut mappings = text_mappings(pid).map_err(|_| SwapError::from(Refusal::Gone))?;
+    // The heaps of some runtimes, such as sbcl, are writable and executable files.
+    mappings.retain(|text| !(text.perms.write && text.path.is_some()));
+    Ok(TextBytes {
+        mapped: mappings.iter().map(|text| text.addresses.len()).sum(),
+        pmd_mapped: mappings.iter().map(|text| text.pmd_mapped).sum(),
+    })
+}
+
+impl PromotedProcess {
+    fn plan(&mut self, mappings: &Mappings, plan: Promotion, leaf: Leaf, copies: &mut Copies) {
+        self.left_by(mappings, &plan);
+        for run in plan.runs {
+            match run.method {
+                Method::Collapse => self.collapsed.push(run.text),
+                Method::Remap => {
+                    self.remapped.push(run.text);
+                    if copies.plan(mappings, &run, leaf) {
+                        self.copied += run.windows.len();
+                    } else {
+                        self.shared += run.windows.len();
+                    }
+                }
+            }
+        }
+    }
+
+    fn left_by(&mut self, mappings: &Mappings, plan: &Promotion) {
+        for left in &plan.left {
+            let unchanged = UnchangedText::new(mappings, left.text, left.reason.to_string());
+            self.left.push(unchanged);
+        }
+    }
+
+    fn take(&mut self, mappings: &Mappings, outcome: Outcome) {
+        self.remapped = outcome.done;
+        self.copied = outcome.copied;
+        self.shared = outcome.shared;
+        self.pauses = outcome.pauses;
+        for at in outcome.probed {
+            self.notes
+                .push(format!("a uprobe at {at:#x} fires from now on"));
+        }
+        for (text, reason) in outcome.left {
+            self.left.push(UnchangedText::new(mappings, text, reason));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Which windows of a file loaders make huge on a cold start, before and after a fix.
+
+use hugetext_elf::{Image, Options, Plan, Strategy, plan_auto, self_warming};
+use hugetext_leaf::{Asker, ColdStart, Geometry, Leaf, Segment, Span, Start, cold_start};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::on_host::ProgramOnHost;
+
+/// Readahead of a block device, bytes (Linux's default, VM_READAHEAD_PAGES).
+const READAHEAD: u64 = 128 << 10;
+
+/// The cold starts of a file under one asker.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct SelfWarming {
+    /// Who asks.
+    pub asker: Asker,
+    /// With the present layout.
+    pub now: ColdStart,
+    /// After `fix --self-warming`; absent if there is no such fix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_fix: Option<ColdStart>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+}
+
+impl SelfWarming {
+    /// What every asker makes of the file, for leaves of `leaf`.
+    pub fn of(on_host: &ProgramOnHost<'_>, geometry: &Geometry, leaf: Leaf) -> Vec<SelfWarming> {
+        let image = &on_host.program.image;
+        let fixed = fixed(on_host, geometry);
+        let of = |asker| {
+            let now = at_start(
+                on_host,
+                geometry,
+                leaf,
+                &image.segments,
+                &image.early_reads(),
+                asker,
+            );
+            SelfWarming {
+                asker,
+                now,
+                after_fix: fixed
+                    .as_ref()
+                    .ok()
+                    .map(|plan| after(on_host, geometry, plan, asker)),
+                refusal: fixed.as_ref().err().cloned(),
+            }
+        };
+        Asker::ALL.map(of).into()
+    }
+}
+
+/// The plan that changes no permission and makes the file warm itself, or why there is none.
+fn fixed(on_host: &ProgramOnHost<'_>, geometry: &Geometry) -> Result<Plan, String> {
+    let program = &on_host.program;
+    let image: &Image = &program.image;
+    let options = Options::for_image(image, geometry, Strategy::Shift);
+    let base = plan_auto(image, &options).map_err(|refusal| refusal.to_string())?;
+    self_warming(&program.file, image, base, geometry.page).map_err(|error| error.to_string())
+}
+
+/// The cold start of the file that `plan` gives.
+pub(crate) fn after(
+    on_host: &ProgramOnHost<'_>,
+    geometry: &Geometry,
+    plan: &Plan,
+    asker: Asker,
+) -> ColdStart {
+    let early = plan.early_reads();
+    at_start(on_host, geometry, plan.leaf, &plan.segments, &early, asker)
+}
+
+fn at_start(
+    on_host: &ProgramOnHost<'_>,
+    geometry: &Geometry,
+    leaf: Leaf,
+    segments: &[Segment],
+    early: &[Span],
+    asker: Asker,
+) -> ColdStart {
+    let start = Start {
+        kind: on_host.program.image.kind,
+        segments,
+        early,
+        page: geometry.page,
+        leaf,
+        bias: on_host.bias_with(segments, geometry),
+        readahead: READAHEAD,
+    };
+    cold_start(asker, &start)
+}

@@ -1,0 +1,297 @@
+//! Brings text into folios of the leaf's order in the page cache, by the cheapest method that works
+//! here. Every method (rung) is measured; one that did not work is never reported as done.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hugetext_host::{Holder, holders};
+use hugetext_leaf::{Cause, Leaf, Span};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::{Error, plain};
+use crate::on_host::ProgramOnHost;
+use crate::page_cache::PageCache;
+use crate::program::Program;
+use crate::replace::{Privileged, replace};
+
+/// What may be done to warm a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmPolicy {
+    /// Nothing: the page cache is only looked at.
+    LookOnly,
+    /// Every rung that changes no file.
+    InPlace,
+    /// Also a new inode in place of the file, except for files with set-id bits or capabilities.
+    Replace,
+    /// As `Replace`, for those files too; the new file keeps them.
+    ReplacePrivileged,
+}
+
+impl WarmPolicy {
+    fn permits(self, rung: Rung) -> bool {
+        match rung {
+            Rung::AlreadyHuge => true,
+            Rung::Collapse | Rung::Reread => self != WarmPolicy::LookOnly,
+            Rung::Replace => self.replaces(),
+        }
+    }
+
+    fn replaces(self) -> bool {
+        matches!(self, WarmPolicy::Replace | WarmPolicy::ReplacePrivileged)
+    }
+
+    fn privileged(self) -> Privileged {
+        if self == WarmPolicy::ReplacePrivileged {
+            Privileged::Replaced
+        } else {
+            Privileged::Left
+        }
+    }
+}
+
+/// The ways to a warm file, cheapest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rung {
+    /// The file was already warm.
+    AlreadyHuge,
+    /// MADV_COLLAPSE.
+    Collapse,
+    /// Dropped from the page cache and read again with MADV_HUGEPAGE.
+    Reread,
+    /// A new inode, written in windows and renamed into place.
+    Replace,
+}
+
+impl Rung {
+    /// One word, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rung::AlreadyHuge => "already-huge",
+            Rung::Collapse => "collapse",
+            Rung::Reread => "reread",
+            Rung::Replace => "replace",
+        }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rung::AlreadyHuge => "already huge",
+            Rung::Collapse => "collapse",
+            Rung::Reread => "drop and read again",
+            Rung::Replace => "replace",
+        })
+    }
+}
+
+/// What warming one file gave.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct WarmOutcome {
+    /// The file.
+    #[serde(serialize_with = "hugetext_host::lossy::path")]
+    #[schemars(with = "String")]
+    pub path: PathBuf,
+    /// The leaf that it was warmed for.
+    pub leaf: Leaf,
+    /// Windows of read-only segments.
+    pub windows: usize,
+    /// Windows that were huge before.
+    pub huge_before: usize,
+    /// Windows that are huge now.
+    pub huge: usize,
+    /// The last rung that made a window huge; absent if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
+    /// The rungs that were tried and left windows behind.
+    #[serde(rename = "tried", skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedRung>,
+    /// Why the layout leaves nothing, or only a part, to warm.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// The processes that keep small folios in use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holder>,
+    /// How long it took.
+    #[serde(rename = "took_ns", serialize_with = "hugetext_host::nanoseconds")]
+    #[schemars(with = "u64")]
+    pub took: Duration,
+}
+
+/// A rung that left windows in small folios.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct FailedRung {
+    /// The rung.
+    pub rung: Rung,
+    /// The error; absent if the rung met none and still did not finish.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl fmt::Display for FailedRung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = self.error.as_deref();
+        let said = error.unwrap_or("left windows in small folios");
+        write!(f, "{}: {said}", self.rung)
+    }
+}
+
+impl WarmOutcome {
+    /// Whether the file has windows and all of them are huge.
+    pub fn is_warm(&self) -> bool {
+        self.windows > 0 && self.huge == self.windows
+    }
+
+    /// Whether a smaller leaf cannot add anything: windows of this leaf are huge, or could be.
+    fn settles(&self) -> bool {
+        self.huge > 0 || (self.windows > 0 && self.causes.is_empty())
+    }
+
+    /// The results of the rungs that failed, and the reasons that no rung works here, in one line.
+    pub fn obstacle(&self) -> String {
+        let failed = self.failed.iter().map(ToString::to_string);
+        let causes = self.causes.iter().map(ToString::to_string);
+        failed.chain(causes).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Warms one program for the largest leaf that its text can fill and its filesystem can hold.
+pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutcome, Error> {
+    program.program.ensure_native()?;
+    let mut first: Option<WarmOutcome> = None;
+    for leaf in program.host.leaves() {
+        let windows = program.windows_of(leaf);
+        let warmed = match (warm_ranges(program, &windows, leaf, policy), first.take()) {
+            (Ok(warmed), _) if warmed.settles() => return Ok(warmed),
+            // Only root may see which folios lie behind blocks of PTEs.
+            (Err(error), None) => return Err(error),
+            (Ok(warmed), None) => warmed,
+            (smaller, Some(larger)) => match smaller {
+                Ok(smaller) if larger.windows == 0 && smaller.windows > 0 => smaller,
+                _ => larger,
+            },
+        };
+        first = Some(warmed);
+    }
+    first.ok_or_else(|| Error::NoLeaf {
+        path: program.program.path.clone(),
+    })
+}
+
+/// Warms some windows of a program: all or a part of those that [`ProgramOnHost::windows_of`] gives
+/// for `leaf`. Climbs the ladder until each of them is huge.
+pub fn warm_ranges(
+    program: &ProgramOnHost<'_>,
+    ranges: &[Span],
+    leaf: Leaf,
+    policy: WarmPolicy,
+) -> Result<WarmOutcome, Error> {
+    let start = Instant::now();
+    let cache = program.page_cache(ranges, leaf)?;
+    let mut outcome = WarmOutcome {
+        path: program.program.path.clone(),
+        leaf,
+        windows: cache.total(),
+        huge_before: cache.huge(),
+        huge: cache.huge(),
+        rung: (cache.total() > 0 && cache.is_warm()).then_some(Rung::AlreadyHuge),
+        failed: Vec::new(),
+        causes: Vec::new(),
+        holders: Vec::new(),
+        took: Duration::ZERO,
+    };
+    if outcome.windows == 0 {
+        outcome.causes = program.layout_causes(leaf);
+    } else if policy != WarmPolicy::LookOnly && !cache.is_warm() {
+        let mut ladder = Ladder {
+            program,
+            ranges,
+            policy,
+            cache,
+        };
+        ladder.climb(&mut outcome)?;
+        if !ladder.cache.is_warm() {
+            outcome.causes.extend(program.large_folio_obstacle(leaf));
+            outcome.holders = holders(&program.program.file).unwrap_or_default();
+        }
+    }
+    outcome.took = start.elapsed();
+    Ok(outcome)
+}
+
+/// The windows of a file on their way up.
+struct Ladder<'p, 'h> {
+    program: &'p ProgramOnHost<'h>,
+    ranges: &'p [Span],
+    policy: WarmPolicy,
+    cache: PageCache,
+}
+
+impl Ladder<'_, '_> {
+    /// Tries the rungs, cheapest first, until every window is huge.
+    fn climb(&mut self, outcome: &mut WarmOutcome) -> Result<(), Error> {
+        for rung in [Rung::Collapse, Rung::Reread, Rung::Replace] {
+            if !self.policy.permits(rung) || (rung == Rung::Collapse && !self.may_collapse()) {
+                continue;
+            }
+            let tried = self.exhaust(rung, outcome)?;
+            if self.cache.is_warm() {
+                return Ok(());
+            }
+            let error = tried.err().map(plain);
+            outcome.failed.push(FailedRung { rung, error });
+        }
+        Ok(())
+    }
+
+    fn may_collapse(&self) -> bool {
+        let host = self.program.host;
+        // MADV_COLLAPSE makes PMD leaves only.
+        self.cache.leaf() == host.leaf && host.may_collapse(self.program.pages)
+    }
+
+    /// Tries a rung again as long as each try makes more windows huge: concurrent readahead of
+    /// another process can lose one at the first try. A file is replaced only once.
+    fn exhaust(&mut self, rung: Rung, outcome: &mut WarmOutcome) -> Result<io::Result<()>, Error> {
+        loop {
+            let tried = self.attempt(rung)?;
+            if self.cache.huge() <= outcome.huge {
+                return Ok(tried);
+            }
+            outcome.huge = self.cache.huge();
+            outcome.rung = Some(rung);
+            if self.cache.is_warm() || rung == Rung::Replace {
+                return Ok(tried);
+            }
+        }
+    }
+
+    /// Tries a rung once, and looks at what it gave.
+    fn attempt(&mut self, rung: Rung) -> Result<io::Result<()>, Error> {
+        let (program, leaf) = (self.program, self.cache.leaf());
+        if rung == Rung::Replace {
+            let replaced = replace(&program.program, leaf, self.policy.privileged());
+            let file = match replaced {
+                Ok(file) => file,
+                Err(error) => return Ok(Err(error)),
+            };
+            let path = &program.program.path;
+            let new = Program::from_file(path, file).map_err(|error| error.at(path))?;
+            self.cache = program.moved_to(new).page_cache(self.ranges, leaf)?;
+            return Ok(Ok(()));
+        }
+        let tried = self.cache.ranges().iter().try_for_each(|cached| {
+            let windows = program.file_windows(cached.range, leaf);
+            match rung {
+                Rung::Collapse => windows.collapse(&cached.state),
+                _ => windows.reread(&cached.state),
+            }
+        });
+        self.cache = program.page_cache(self.ranges, leaf)?;
+        Ok(tried)
+    }
+}

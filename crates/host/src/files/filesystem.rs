@@ -1,0 +1,210 @@
+//! The filesystem that a file lies on.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use hugetext_leaf::Filesystem;
+use procfs::FromRead;
+use procfs::process::{MountInfo, MountInfos};
+use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, statx};
+
+/// The facts of a mount that concern text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedOn {
+    /// The filesystem, as the rules name it.
+    pub filesystem: Filesystem,
+    /// Whether the mount forbids execution.
+    pub noexec: bool,
+    /// For an overlay whose mount is listed: the layers of its files.
+    pub overlay: Option<Overlay>,
+}
+
+/// The mount point and layers of an overlay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlay {
+    /// The mount point.
+    pub mount_point: PathBuf,
+    /// Its layers, as its mount names them, topmost first.
+    pub layers: Vec<PathBuf>,
+}
+
+impl MountedOn {
+    /// The mount of `file`, from statfs(2) alone. A tmpfs is assumed to be an ordinary one.
+    fn unlisted(file: &File) -> io::Result<MountedOn> {
+        let filesystem = rustix::fs::fstatfs(file)?;
+        let flags = rustix::fs::fstatvfs(file)?.f_flag;
+        Ok(MountedOn {
+            // The width and sign of the type differ by architecture; magic numbers have 32 bits.
+            filesystem: Filesystem::from_magic(filesystem.f_type as u32),
+            noexec: flags.contains(StatVfsMountFlags::NOEXEC),
+            overlay: None,
+        })
+    }
+}
+
+/// Opens a file for reading. A FIFO is opened without waiting for its writer.
+pub fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Opens a regular file for reading; anything else is an error.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = open_without_waiting(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "is a directory",
+        ));
+    }
+    if !kind.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        ));
+    }
+    Ok(file)
+}
+
+/// Bytes an unprivileged user may still write to the filesystem of `file`.
+pub fn free_bytes(file: &File) -> io::Result<u64> {
+    let filesystem = rustix::fs::fstatvfs(file)?;
+    Ok(filesystem.f_bavail.saturating_mul(filesystem.f_frsize))
+}
+
+/// The mounts of a process's namespace, as read at one time.
+#[derive(Debug)]
+pub struct Mounts(HashMap<u64, MountedOn>);
+
+impl Mounts {
+    /// The mounts of this process; none if proc is not mounted, as in image builds.
+    pub fn read() -> io::Result<Mounts> {
+        match Mounts::listed("/proc/self/mountinfo") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Mounts(HashMap::new())),
+            read => read,
+        }
+    }
+
+    /// The mounts of another process, for the files that it maps.
+    pub fn of_process(pid: i32) -> io::Result<Mounts> {
+        Mounts::listed(&format!("/proc/{pid}/mountinfo"))
+    }
+
+    fn listed(path: &str) -> io::Result<Mounts> {
+        let mounts = MountInfos::from_file(path).map_err(io_error)?;
+        let by_id = mounts.into_iter().filter_map(|mount| {
+            let id = u64::try_from(mount.mnt_id).ok()?;
+            Some((id, describe(mount)))
+        });
+        Ok(Mounts(by_id.collect()))
+    }
+
+    /// The mount through which `file` was opened, by its mount id (statx STATX_MNT_ID, Linux 5.8).
+    /// A mount that is not listed is known by statfs(2) alone: the list leaves out the mount of a
+    /// chroot's root directory, since its mount point lies outside, and is empty without proc.
+    pub fn of(&self, file: &File) -> io::Result<MountedOn> {
+        let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+        match self.0.get(&stat.stx_mnt_id) {
+            Some(mount) => Ok(mount.clone()),
+            None => MountedOn::unlisted(file),
+        }
+    }
+
+    /// The filesystem whose page cache holds the pages of `file`, opened at `path`: its own, or,
+    /// for a file on an overlay, that of the first layer that contains it. Layers are looked up by
+    /// the names in the mount, which may be unreachable from this namespace, as in a container. In
+    /// that case, and if layers lie on overlays themselves, the answer is the overlay.
+    pub fn page_cache(&self, file: &File, path: &Path) -> io::Result<Filesystem> {
+        let mount = self.of(file)?;
+        let Some(overlay) = &mount.overlay else {
+            return Ok(mount.filesystem);
+        };
+        let below = || -> Option<Filesystem> {
+            let path = path.canonicalize().ok()?;
+            let inside = path.strip_prefix(&overlay.mount_point).ok()?;
+            let metadata = file.metadata().ok()?;
+            overlay.layers.iter().find_map(|layer| {
+                let below = open_without_waiting(&layer.join(inside)).ok()?;
+                let same = below.metadata().ok()?;
+                let alike = same.file_type() == metadata.file_type()
+                    && (metadata.is_dir() || same.len() == metadata.len());
+                let mount = self.of(&below).ok().filter(|_| alike)?;
+                (mount.filesystem != Filesystem::Overlay).then_some(mount.filesystem)
+            })
+        };
+        Ok(below().unwrap_or(Filesystem::Overlay))
+    }
+}
+
+/// The layers in the options of an overlay, topmost first. A layer whose name contains a colon is
+/// not found.
+fn layers(options: &HashMap<String, Option<String>>) -> Vec<PathBuf> {
+    let named = ["upperdir", "lowerdir", "lowerdir+"].map(|name| options.get(name));
+    let names = named.into_iter().flatten().flatten();
+    names
+        .flat_map(|names| names.split(':').map(PathBuf::from))
+        .collect()
+}
+
+fn describe(mount: MountInfo) -> MountedOn {
+    let huge = mount
+        .super_options
+        .get("huge")
+        .and_then(|value| value.as_deref());
+    let filesystem = match Filesystem::from_name(&mount.fs_type) {
+        Filesystem::Tmpfs if huge == Some("always") => Filesystem::HugeTmpfs,
+        other => other,
+    };
+    MountedOn {
+        filesystem,
+        noexec: mount.mount_options.contains_key("noexec"),
+        overlay: (filesystem == Filesystem::Overlay).then(|| Overlay {
+            layers: layers(&mount.super_options),
+            mount_point: mount.mount_point,
+        }),
+    }
+}
+
+/// Turns procfs errors into the I/O errors that mostly cause them.
+pub fn io_error(error: procfs::ProcError) -> io::Error {
+    match error {
+        procfs::ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
+        procfs::ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
+        procfs::ProcError::Io(error, _) => error,
+        other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_named_topmost_first() {
+        let option = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
+        let options = [option("lowerdir", "/b:/c"), option("upperdir", "/a")];
+        let found = layers(&options.into_iter().collect());
+        assert_eq!(found, ["/a", "/b", "/c"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn names_the_filesystem_of_proc() {
+        let file = File::open("/proc/self/status").unwrap();
+        let mounts = Mounts::read().unwrap();
+        let mount = mounts.of(&file).unwrap();
+        assert_eq!(mount.filesystem, Filesystem::Other);
+    }
+
+    #[test]
+    fn a_mount_that_is_not_listed_is_known_by_statfs() {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let listed = Mounts::read().unwrap().of(&file).unwrap();
+        let unlisted = Mounts(HashMap::new()).of(&file).unwrap();
+        assert_eq!(unlisted.filesystem, listed.filesystem);
+        assert_eq!(unlisted.noexec, listed.noexec);
+    }
+}

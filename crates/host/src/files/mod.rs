@@ -1,0 +1,31 @@
+//! Mounts and files: on which filesystem a file is, how it is copied, replaced, shown in another's place,
+//! locked, sealed and watched.
+
+mod copy;
+mod extents;
+mod filesystem;
+mod guard;
+mod lock;
+mod namespace;
+mod public_tmpfs;
+mod replace;
+mod state;
+mod temporary;
+mod verity;
+mod watcher;
+
+pub use copy::Copier;
+pub use extents::SharedExtents;
+pub use filesystem::{
+    MountedOn, Mounts, Overlay, free_bytes, io_error, open_regular, open_without_waiting,
+};
+pub use guard::Guard;
+pub use lock::lock;
+pub use namespace::{
+    Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
+};
+pub use public_tmpfs::{PublicTmpfs, lease};
+pub use replace::{ReplaceError, Replacement, replace_with, unnamed_file};
+pub use state::FileState;
+pub use verity::{enable_verity, measure_verity};
+pub use watcher::{Change, Watcher};

@@ -1,0 +1,224 @@
+//! A tmpfs that processes of every mount namespace find at the same path, read-only.
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, flock, fstat,
+    mkdirat, openat2, statx,
+};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use super::namespace::set_read_only;
+
+/// A tmpfs at a path of this machine. Whoever finds it there can only read it, root included. This
+/// value alone writes to it, through a mount without a path.
+///
+/// It takes huge pages where they are asked for (huge=advise), so that small files stay small. It
+/// lives until it is unmounted.
+#[derive(Debug)]
+pub struct PublicTmpfs {
+    path: PathBuf,
+    writable: OwnedFd,
+    device: u64,
+}
+
+impl PublicTmpfs {
+    /// The tmpfs at `path`, an absolute path. It is mounted if it is not there yet. Needs
+    /// CAP_SYS_ADMIN. An error too if another user could change a directory above it.
+    pub fn at(path: &Path) -> io::Result<PublicTmpfs> {
+        let root = File::open("/")?;
+        let above = directory(root.as_fd(), path.parent().unwrap_or(path), true)?;
+        // Two that mount at once would cover each other's files.
+        flock(&above, FlockOperation::LockExclusive)?;
+        let place = directory(root.as_fd(), path, true)?;
+        if !is_mounted(&place)? {
+            let tree = detached()?;
+            set_read_only(&tree, true)?;
+            attach(&tree, &place)?;
+        }
+        PublicTmpfs::found(path)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The tmpfs at `path`, if it is mounted there. Needs CAP_SYS_ADMIN.
+    pub fn found(path: &Path) -> io::Result<Option<PublicTmpfs>> {
+        let place = match directory(File::open("/")?.as_fd(), path, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            place => place?,
+        };
+        if !is_mounted(&place)? {
+            return Ok(None);
+        }
+        let writable = copy_of(&place)?;
+        set_read_only(&writable, false)?;
+        Ok(Some(PublicTmpfs {
+            path: path.to_owned(),
+            device: fstat(&writable)?.st_dev,
+            writable,
+        }))
+    }
+
+    /// The directory, for writing.
+    pub fn writable(&self) -> BorrowedFd<'_> {
+        self.writable.as_fd()
+    }
+
+    /// The directory as the process `pid` finds it at the same path: files opened through it have
+    /// that path in /proc/PID/maps. If the process is in another mount namespace that lacks the
+    /// tmpfs, it is mounted there too. An error if its directories cannot be made, or lead through
+    /// a symbolic link.
+    pub fn shown_to(&self, pid: i32) -> io::Result<OwnedFd> {
+        let root = File::open(format!("/proc/{pid}/root"))?;
+        let place = directory(root.as_fd(), &self.path, true)?;
+        if fstat(&place)?.st_dev == self.device {
+            return Ok(place);
+        }
+        let own = directory(File::open("/")?.as_fd(), &self.path, false)?;
+        let tree = copy_of(&own)?;
+        let namespace = File::open(format!("/proc/{pid}/ns/mnt"))?;
+        let enter = || {
+            // SAFETY: only the root and working directory of this thread, which ends soon, become
+            // its own. The file descriptor table stays shared.
+            unsafe { unshare_unsafe(UnshareFlags::FS) }?;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
+            attach(&tree, &place)
+        };
+        std::thread::scope(|scope| scope.spawn(enter).join())
+            .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))?;
+        let place = directory(root.as_fd(), &self.path, false)?;
+        match fstat(&place)?.st_dev == self.device {
+            true => Ok(place),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+/// Opens a directory below `root`, and makes what is missing if it may. No part of the path may be a
+/// symbolic link, and no user but its owner and root may change it.
+fn directory(root: BorrowedFd<'_>, path: &Path, make: bool) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let mut at = openat2(root, ".", flags, Mode::empty(), beneath)?;
+    for part in path.components() {
+        let Component::Normal(name) = part else {
+            continue;
+        };
+        let next = match openat2(&at, name, flags, Mode::empty(), beneath) {
+            Err(Errno::NOENT) if make => {
+                match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                openat2(&at, name, flags, Mode::empty(), beneath)?
+            }
+            opened => opened?,
+        };
+        let metadata = File::from(next.try_clone()?).metadata()?;
+        let own = rustix::process::geteuid().as_raw();
+        if metadata.mode() & 0o022 != 0 || ![0, own].contains(&metadata.uid()) {
+            let path = path.display();
+            let reason = format!("another user can change a directory of {path}");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        at = next;
+    }
+    Ok(at)
+}
+
+/// Whether a directory is the root of a mounted tmpfs.
+fn is_mounted(directory: &OwnedFd) -> io::Result<bool> {
+    /// TMPFS_MAGIC (include/uapi/linux/magic.h).
+    const TMPFS: i64 = 0x0102_1994;
+    let status = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
+    let is_root = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    let kind = rustix::fs::fstatfs(directory)?.f_type;
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "the type differs between libraries"
+    )]
+    Ok(is_root && kind as i64 == TMPFS)
+}
+
+fn detached() -> io::Result<OwnedFd> {
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "source", "hugetext")?;
+    fsconfig_set_string(&context, "huge", "advise")?;
+    fsconfig_set_string(&context, "mode", "0755")?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
+}
+
+fn attach(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(tree, "", place, "", flags)?)
+}
+
+fn copy_of(mounted: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(open_tree(mounted, "", flags)?)
+}
+
+/// A lease on a file that this process has open for writing (F_SETLEASE with F_WRLCK, fcntl(2)):
+/// proof that no other open file and no mapping of it exists, in any namespace. Whoever opens it
+/// waits until the lease ends, when the file is closed. `false` if somebody has it open.
+pub fn lease(file: &File) -> io::Result<bool> {
+    /// include/uapi/asm-generic/fcntl.h and include/uapi/linux/fcntl.h.
+    const F_SETSIG: c_int = 10;
+    const F_SETLEASE: c_int = 1024;
+    let set = |command: c_int, value: c_int| {
+        // SAFETY: both commands take an integer.
+        match unsafe { libc::fcntl(file.as_raw_fd(), command, value) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // The signal that tells of somebody who waits. Its default action is to ignore it.
+    set(F_SETSIG, libc::SIGURG)?;
+    match set(F_SETLEASE, libc::F_WRLCK) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        outcome => outcome.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_nobody_else_has_open_is_leased() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let file = File::create(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        assert!(!lease(&file).unwrap());
+        drop(reader);
+        assert!(lease(&file).unwrap());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let root = File::open(root.path()).unwrap();
+        assert!(directory(root.as_fd(), Path::new("/one/two"), false).is_err());
+        let made = directory(root.as_fd(), Path::new("/one/two"), true).unwrap();
+        rustix::fs::fchmod(&made, Mode::from_raw_mode(0o777)).unwrap();
+        assert!(directory(root.as_fd(), Path::new("/one/two"), true).is_err());
+        assert!(directory(root.as_fd(), Path::new("/one"), false).is_ok());
+    }
+}

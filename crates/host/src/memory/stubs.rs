@@ -1,0 +1,144 @@
+//! Text that consists of return instructions, one at each base page, to be called. The time of a
+//! call beyond the call itself is spent on the fault, page walk and TLB.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use hugetext_leaf::{Leaf, Perms, Span};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
+};
+
+use super::region::Region;
+use crate::arch::RETURN;
+use crate::files::unnamed_file;
+
+/// A file of stubs.
+///
+/// Invariant: the file has no name and is open here only, for reading only, so every base
+/// page of it below `len` begins with `RETURN` and stays unchanged.
+#[derive(Debug)]
+pub struct StubFile {
+    file: File,
+    len: u64,
+}
+
+impl StubFile {
+    /// A file without a name in `directory`, of `len` bytes rounded up to `leaf`, written in pieces
+    /// of a leaf. It is gone when this process ends, for whatever reason.
+    pub fn new(directory: impl AsFd, len: u64, leaf: Leaf) -> io::Result<StubFile> {
+        if RETURN.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the return instruction of this architecture is unknown",
+            ));
+        }
+        let mut file = unnamed_file(directory)?;
+        let mut window = vec![0; usize::try_from(leaf.bytes()).map_err(io::Error::other)?];
+        for page in window.chunks_mut(rustix::param::page_size()) {
+            for (byte, instruction) in page.iter_mut().zip(RETURN) {
+                *byte = *instruction;
+            }
+        }
+        let len = leaf.align_up(len);
+        for _ in 0..len / leaf.bytes() {
+            file.write_all(&window)?;
+        }
+        let read_only = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let file = File::open(read_only)?;
+        Ok(StubFile { file, len })
+    }
+
+    /// The file, for access to its page cache.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The whole file.
+    pub fn range(&self) -> Span {
+        Span::new(0, self.len)
+    }
+
+    /// Maps it as text is mapped, at an address ≡ `residue` (mod `leaf`). `residue` is a multiple
+    /// of the base page. An error if the mount forbids execution.
+    pub fn map(&self, leaf: Leaf, residue: u64) -> io::Result<Stubs> {
+        let text = Perms {
+            read: true,
+            write: false,
+            exec: true,
+        };
+        let len = usize::try_from(self.len).map_err(io::Error::other)?;
+        Ok(Stubs(Region::of_file_at(
+            &self.file, len, leaf, residue, text,
+        )?))
+    }
+}
+
+/// Mapped stubs, ready to be called.
+///
+/// Invariant: the region maps the whole of a [`StubFile`], readable and executable.
+#[derive(Debug)]
+pub struct Stubs(Region);
+
+impl Stubs {
+    /// The addresses of the mapping.
+    pub fn addresses(&self) -> Span {
+        self.0.span()
+    }
+
+    /// Calls the stub of each page, in the given order; pages beyond the end are skipped.
+    pub fn call(&self, pages: impl IntoIterator<Item = u32>) {
+        let page = rustix::param::page_size() as u64;
+        let addresses = self.0.span();
+        for index in pages {
+            let address = addresses.start + u64::from(index) * page;
+            if address >= addresses.end {
+                continue;
+            }
+            // SAFETY: the address is the start of a base page of a StubFile that is mapped
+            // executable while self lives, so a return instruction stands there: as a function
+            // it takes nothing, gives nothing back and changes no register. The file cannot be
+            // truncated or changed, since nobody has it open for writing.
+            unsafe {
+                let stub: extern "C" fn() = std::mem::transmute(address as usize);
+                stub();
+            }
+        }
+    }
+}
+
+/// A tmpfs of huge pages (huge=always) of at most `size` bytes that has no mount point. Files are
+/// made in it through this descriptor; the tmpfs is gone with the last of them. Needs
+/// CAP_SYS_ADMIN.
+pub fn detached_huge_tmpfs(size: u64) -> io::Result<OwnedFd> {
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "huge", "always")?;
+    fsconfig_set_string(&context, "size", size.to_string())?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stub_returns() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = StubFile::new(File::open(directory.path()).unwrap(), 1, Leaf::M2).unwrap();
+        let page = rustix::param::page_size() as u64;
+        let stubs = file.map(Leaf::M2, page).unwrap();
+        assert_eq!(Leaf::M2.offset_in(stubs.addresses().start), page);
+        let pages = (Leaf::M2.bytes() / page) as u32;
+        stubs.call((0..pages).rev());
+        stubs.call([pages, u32::MAX]);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

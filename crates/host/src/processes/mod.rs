@@ -1,0 +1,23 @@
+//! Processes: what others map, children and their end, and becoming another program.
+
+mod child;
+mod cpu_time;
+mod deadline;
+mod exec;
+mod forward;
+mod instance;
+mod launch;
+mod process;
+
+pub use child::{ChildError, die_with_parent, in_child};
+pub use cpu_time::cpu_time;
+pub use deadline::Deadline;
+pub use exec::{exec, ignore_file_size_signal, may_execute};
+pub(crate) use forward::Forward;
+pub use instance::Instance;
+pub use launch::{Usage, processor_time, run_measured};
+pub(crate) use process::own_smaps;
+pub use process::{
+    Holder, MappedText, ProcessError, TextMapping, device_number, executable_files, file_mappings,
+    holders, is_thp_disabled, mapped_text, perms, pids, pmd_mapped, process_name, text_mappings,
+};

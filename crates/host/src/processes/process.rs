@@ -1,0 +1,306 @@
+//! Running processes and the text that they map.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use hugetext_leaf::{Perms, Span};
+use procfs::FromRead;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::files::{io_error, is_root};
+
+/// Why a process cannot be inspected.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It does not exist, or no longer exists.
+    #[error("no such process")]
+    Gone,
+    /// It belongs to another user (ptrace access mode check, PTRACE_MODE_READ).
+    #[error("not permitted: {}", who_may())]
+    Forbidden,
+    /// It maps nothing executable.
+    #[error("no text: a kernel thread, or a process that has ended")]
+    NoText,
+    /// proc is not mounted.
+    #[error("proc is not mounted; mount it on /proc")]
+    NoProc,
+    /// /proc could not be read.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+fn who_may() -> &'static str {
+    match is_root() {
+        true => "this user namespace, security module or set of capabilities forbids it",
+        false => "choose your own processes, or run as root",
+    }
+}
+
+impl From<procfs::ProcError> for ProcessError {
+    fn from(error: procfs::ProcError) -> Self {
+        let error = io_error(error);
+        match error.kind() {
+            io::ErrorKind::NotFound if !Path::new("/proc/self").exists() => ProcessError::NoProc,
+            io::ErrorKind::NotFound => ProcessError::Gone,
+            io::ErrorKind::PermissionDenied => ProcessError::Forbidden,
+            // A process that has begun to exit has no mappings left to read.
+            _ if error.raw_os_error() == Some(libc::ESRCH) => ProcessError::Gone,
+            _ => ProcessError::Io(error),
+        }
+    }
+}
+
+/// One executable mapping of a process.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct TextMapping {
+    /// Its addresses.
+    pub addresses: Span,
+    /// File offset of the first address; 0 for anonymous memory.
+    pub offset: u64,
+    /// Access rights.
+    pub perms: Perms,
+    /// The file; `None` for anonymous memory and the vDSO.
+    #[serde(serialize_with = "crate::lossy::optional_path")]
+    #[schemars(with = "Option<String>")]
+    pub path: Option<PathBuf>,
+    /// Device and inode of the file.
+    pub inode: (u64, u64),
+    /// Whether the file is no longer at its path: replaced or removed since it was mapped.
+    pub deleted: bool,
+    /// Resident bytes of the mapping.
+    pub rss: u64,
+    /// Resident bytes, each page divided by the number of processes that map it.
+    pub pss: u64,
+    /// Bytes mapped by PMD leaves (FilePmdMapped, ShmemPmdMapped, AnonHugePages).
+    pub pmd_mapped: u64,
+}
+
+/// The executable mappings of a process, by address; at least one.
+pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
+    let maps = read_maps(pid, "smaps")?;
+    let texts: Vec<TextMapping> = maps
+        .into_iter()
+        .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
+        .filter(|map| !matches!(map.pathname, MMapPath::Vsyscall))
+        .map(text_mapping)
+        .collect();
+    match texts.is_empty() {
+        true => Err(ProcessError::NoText),
+        false => Ok(texts),
+    }
+}
+
+/// The number of file mappings of a process. Each was one insertion into the `i_mmap` tree of its
+/// file, under that file's lock.
+pub fn file_mappings(pid: i32) -> Result<usize, ProcessError> {
+    let maps = read_maps(pid, "maps")?;
+    Ok(maps.into_iter().filter(|map| map.inode != 0).count())
+}
+
+/// The files that a process maps executable, without the figures of [`text_mappings`], for which
+/// the kernel walks its page tables. Files that were removed are left out.
+pub fn executable_files(pid: i32) -> Result<Vec<PathBuf>, ProcessError> {
+    let maps = read_maps(pid, "maps")?;
+    let mut files: Vec<PathBuf> = maps
+        .into_iter()
+        .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
+        .filter_map(|map| match map.pathname {
+            MMapPath::Path(path) if !path.to_string_lossy().ends_with(" (deleted)") => Some(path),
+            _ => None,
+        })
+        .collect();
+    files.dedup();
+    Ok(files)
+}
+
+/// A file that a process maps executable, as /proc/PID/maps names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappedText {
+    /// Its path, as the root directory of the process shows it.
+    pub path: PathBuf,
+    /// Device and inode of the file.
+    pub inode: (u64, u64),
+    /// Bytes that are mapped executable.
+    pub bytes: u64,
+}
+
+/// The files that a process maps executable, each with all its mappings.
+pub fn mapped_text(pid: i32) -> Result<Vec<MappedText>, ProcessError> {
+    let mut files: Vec<MappedText> = Vec::new();
+    for map in read_maps(pid, "maps")? {
+        let MMapPath::Path(path) = map.pathname else {
+            continue;
+        };
+        if !map.perms.contains(MMPermissions::EXECUTE) {
+            continue;
+        }
+        let inode = (device_number(map.dev), map.inode);
+        let bytes = map.address.1.saturating_sub(map.address.0);
+        match files.iter_mut().find(|file| file.inode == inode) {
+            Some(file) => file.bytes = file.bytes.saturating_add(bytes),
+            None => files.push(MappedText { path, inode, bytes }),
+        }
+    }
+    Ok(files)
+}
+
+/// Reads the mappings from `file` in /proc/PID. Paths may hold any byte; a path that is not UTF-8
+/// is returned with replacement characters.
+fn read_maps(pid: i32, file: &str) -> Result<MemoryMaps, ProcessError> {
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).map_err(procfs::ProcError::from)?;
+    Ok(MemoryMaps::from_read(
+        String::from_utf8_lossy(&bytes).as_bytes(),
+    )?)
+}
+
+fn text_mapping(map: MemoryMap) -> TextMapping {
+    let bytes = |key: &str| map.extension.map.get(key).copied().unwrap_or(0);
+    let (path, deleted) = match map.pathname {
+        MMapPath::Path(ref path) => {
+            let text = path.to_string_lossy();
+            match text.strip_suffix(" (deleted)") {
+                Some(stripped) => (Some(PathBuf::from(stripped)), true),
+                None => (Some(path.clone()), false),
+            }
+        }
+        _ => (None, false),
+    };
+    TextMapping {
+        addresses: Span::new(map.address.0, map.address.1),
+        offset: map.offset,
+        perms: perms(map.perms),
+        path,
+        inode: (device_number(map.dev), map.inode),
+        deleted,
+        rss: bytes("Rss"),
+        pss: bytes("Pss"),
+        pmd_mapped: pmd_mapped(&map),
+    }
+}
+
+/// The access rights of a mapping.
+pub fn perms(map: MMPermissions) -> Perms {
+    Perms {
+        read: map.contains(MMPermissions::READ),
+        write: map.contains(MMPermissions::WRITE),
+        exec: map.contains(MMPermissions::EXECUTE),
+    }
+}
+
+/// The device number of a mapping's file, as stat(2) gives it.
+pub fn device_number((major, minor): (i32, i32)) -> u64 {
+    rustix::fs::makedev(major as u32, minor as u32)
+}
+
+/// Bytes of a mapping that PMD leaves map.
+pub fn pmd_mapped(map: &MemoryMap) -> u64 {
+    ["FilePmdMapped", "ShmemPmdMapped", "AnonHugePages"]
+        .iter()
+        .filter_map(|key| map.extension.map.get(*key))
+        .sum()
+}
+
+/// Addresses and PMD-mapped bytes of this process's own mappings.
+pub(crate) fn own_smaps() -> io::Result<Vec<(Span, u64)>> {
+    let maps = Process::myself()
+        .and_then(|process| process.smaps())
+        .map_err(io_error)?;
+    Ok(maps
+        .into_iter()
+        .map(|map| (Span::new(map.address.0, map.address.1), pmd_mapped(&map)))
+        .collect())
+}
+
+/// A process that maps a file.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: i32,
+    /// Its name (/proc/PID/comm).
+    pub name: String,
+}
+
+/// The processes that map `file`, except this one, as far as this user may see them.
+pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
+    let metadata = file.metadata()?;
+    let wanted = (metadata.dev(), metadata.ino());
+    let own = std::process::id();
+    let holds = |pid: i32| {
+        let maps = read_maps(pid, "maps").ok()?;
+        maps.into_iter()
+            .any(|map| map.inode == wanted.1 && device_number(map.dev) == wanted.0)
+            .then(|| Holder {
+                pid,
+                name: process_name(pid),
+            })
+    };
+    Ok(pids()
+        .map_err(io::Error::other)?
+        .into_iter()
+        .filter(|pid| u32::try_from(*pid) != Ok(own))
+        .filter_map(holds)
+        .collect())
+}
+
+/// The name of a process (/proc/PID/comm); empty if it has ended.
+pub fn process_name(pid: i32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
+}
+
+/// All process ids, ascending. If proc is not mounted, /proc is missing or an empty directory.
+pub fn pids() -> Result<Vec<i32>, ProcessError> {
+    if !Path::new("/proc/self").exists() {
+        return Err(ProcessError::NoProc);
+    }
+    let mut pids: Vec<i32> = fs::read_dir("/proc")
+        .map_err(ProcessError::Io)?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+/// Whether prctl(PR_SET_THP_DISABLE) is set for a process. THP_enabled in /proc/PID/status (since
+/// Linux 5.0) is 0 then, and also if the kernel has no transparent huge pages.
+pub fn is_thp_disabled(pid: i32) -> Result<bool, ProcessError> {
+    let status = fs::read(format!("/proc/{pid}/status"))
+        .map_err(|error| ProcessError::from(procfs::ProcError::from(error)))?;
+    // The process name in it may hold any byte.
+    Ok(String::from_utf8_lossy(&status).lines().any(|line| {
+        line.strip_prefix("THP_enabled:")
+            .is_some_and(|value| value.trim() == "0")
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_text_of_this_process() {
+        let text = text_mappings(std::process::id() as i32).unwrap();
+        let here = finds_the_text_of_this_process as fn() as usize as u64;
+        let own = text
+            .iter()
+            .find(|mapping| mapping.addresses.contains(here))
+            .unwrap();
+        assert_eq!(
+            own.path.as_deref(),
+            Some(std::env::current_exe().unwrap().as_path())
+        );
+        assert!(own.rss > 0 && !own.deleted);
+        let metadata = fs::metadata("/proc/self/exe").unwrap();
+        assert_eq!(own.inode, (metadata.dev(), metadata.ino()));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_said_to_be_gone() {
+        assert!(matches!(text_mappings(i32::MAX), Err(ProcessError::Gone)));
+        assert!(matches!(is_thp_disabled(i32::MAX), Err(ProcessError::Gone)));
+    }
+}

@@ -1,0 +1,161 @@
+//! What the daemon says, as text.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use hugetext_auto::config::Mode;
+use hugetext_auto::status::{FileStatus, State, Status};
+
+use crate::path::shown;
+use crate::table::{bytes, count, figures};
+
+/// The most files of one state that are shown.
+const MOST: usize = 20;
+
+/// The whole status.
+pub(super) fn status(status: &Status, all: bool) -> String {
+    let mut text = String::new();
+    let held = status.files.iter().filter(|file| file.state == State::Held);
+    let mode = match status.mode {
+        Mode::Observe => "only observes; `mode = \"act\"` in /etc/hugetext/auto.toml lets it act",
+        Mode::Act => "acts",
+    };
+    let _ = writeln!(text, "process {}: {mode}", status.pid);
+    let _ = writeln!(
+        text,
+        "holds {} in {}, of {} allowed now and a budget of {}",
+        bytes(status.held),
+        count(held.count(), "file"),
+        bytes(status.allowed),
+        bytes(status.budget),
+    );
+    if status.listed_files > 0 {
+        let files = count(status.listed_files, "file");
+        let _ = writeln!(
+            text,
+            "{} of it in {files} of the lists",
+            bytes(status.listed)
+        );
+    }
+    let (hours, half_life) = (
+        status.watched as f64 / 3600.0,
+        status.half_life as f64 / 3600.0,
+    );
+    let _ = writeln!(
+        text,
+        "that saves about {} of processor time in {half_life:.1} h; watched for {hours:.1} h",
+        seconds(status.saves)
+    );
+    let _ = writeln!(
+        text,
+        "sees starts by {:?}; lost {}, not counted {}, given up {}",
+        status.source, status.losses.records, status.losses.starts, status.losses.given_up
+    );
+    let stalls = status.stalls;
+    let _ = writeln!(
+        text,
+        "memory was short {} (all tasks: {}, control groups: {})",
+        count(stalls.some.saturating_add(stalls.full), "time"),
+        stalls.full,
+        stalls.cgroups
+    );
+    let _ = writeln!(
+        text,
+        "took {} of processor time and {} of memory itself",
+        seconds(status.own_seconds),
+        bytes(status.own_bytes)
+    );
+    for problem in &status.problems {
+        let _ = writeln!(text, "{problem}");
+    }
+    for (state, title) in [
+        (State::Held, "held"),
+        (State::WouldHold, "would be held"),
+        (State::Waiting, "waiting"),
+        (State::Refused, "refused"),
+    ] {
+        let files: Vec<&FileStatus> = status.files.iter().filter(|f| f.state == state).collect();
+        if files.is_empty() {
+            continue;
+        }
+        let most = if all { files.len() } else { MOST };
+        let _ = writeln!(text, "\n{title}: {}", count(files.len(), "file"));
+        text.push_str(&table(files.iter().take(most).copied()));
+        text.push('\n');
+        if files.len() > most {
+            let _ = writeln!(text, "and {} more (--all)", files.len() - most);
+        }
+    }
+    text
+}
+
+fn table<'f>(files: impl Iterator<Item = &'f FileStatus>) -> String {
+    let rows = files.map(|file| {
+        vec![
+            format!("{:.0}", file.starts),
+            seconds(file.seconds),
+            bytes(file.bytes),
+            seconds(file.saves),
+            shown(&file.path),
+            file.reason.clone(),
+        ]
+    });
+    let header = ["starts", "cpu", "text", "saves", "file", "why"];
+    figures(&header, &[4, 5], rows.collect())
+}
+
+/// One file.
+pub(super) fn why(known: Option<&FileStatus>, path: &Path, reason: &str) -> String {
+    let path = shown(path);
+    let Some(file) = known else {
+        return format!("{path}: not held: {reason}");
+    };
+    let state = match file.state {
+        State::Held => "held",
+        State::WouldHold => "would be held",
+        State::Waiting => "waiting",
+        State::Refused => "not held",
+    };
+    let starts = format!("{:.0} starts", file.starts);
+    let (cpu, saves) = (seconds(file.seconds), seconds(file.saves));
+    let (users, cgroups) = (
+        count(file.users, "user"),
+        count(file.cgroups, "control group"),
+    );
+    let (text, huge) = (bytes(file.bytes), file.huge);
+    let windows = count(file.windows, "window");
+    format!(
+        "{path}: {state}: {reason}\n  \
+         remembered: {starts} and {cpu} of processor time, by {users} and {cgroups}\n  \
+         text: {text} in {windows}, {huge} of them held on huge pages\n  \
+         expected to save {saves} over the next half-life"
+    )
+}
+
+/// A time for display.
+fn seconds(value: f64) -> String {
+    match value {
+        value if value < 0.001 => format!("{:.0} µs", value * 1e6),
+        value if value < 1.0 => format!("{:.0} ms", value * 1e3),
+        value if value < 120.0 => format!("{value:.1} s"),
+        value => format!("{:.0} min", value / 60.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        for (value, text) in [
+            (0.0, "0 µs"),
+            (0.0004, "400 µs"),
+            (0.25, "250 ms"),
+            (12.34, "12.3 s"),
+            (600.0, "10 min"),
+        ] {
+            assert_eq!(seconds(value), text);
+        }
+    }
+}

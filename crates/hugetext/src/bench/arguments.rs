@@ -1,0 +1,346 @@
+//! The options of the benchmarks, and the settings that they stand for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use hugetext_bench::tlb::TlbSettings;
+use hugetext_bench::{
+    CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, RmapSettings, Rounds, Source,
+};
+use hugetext_tlb::{Core, Kind};
+
+/// The number of rounds.
+#[derive(Debug, Clone, Copy, Args)]
+struct RoundsArgument {
+    /// Number of rounds; each measures every side
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: u32,
+}
+
+impl From<RoundsArgument> for Rounds {
+    fn from(argument: RoundsArgument) -> Rounds {
+        Rounds {
+            count: argument.rounds,
+        }
+    }
+}
+
+/// Start a command repeatedly, with its text in small and huge folios, unchanged and rewritten
+#[derive(Debug, Args)]
+pub(super) struct ExecArguments {
+    #[command(flatten)]
+    rounds: RoundsArgument,
+    /// Runs of each side per round; many, because kernels tell user from system time by samples
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    per_round: u32,
+    /// The program whose text is warmed and rewritten [default: the command's own]
+    #[arg(long, value_name = "PATH", requires = "command")]
+    program: Option<PathBuf>,
+    /// Measure a copy for the unchanged sides too, because other processes run the program
+    #[arg(long)]
+    copy: bool,
+    /// Directory for the copies, which are removed afterwards [default: the directory for temporary
+    /// files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Kill a run after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+    /// The command [default: an empty compile by cc1, and /bin/true]
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl ExecArguments {
+    pub(super) fn settings(&self) -> ExecSettings {
+        ExecSettings {
+            rounds: self.rounds.into(),
+            per_round: self.per_round,
+            program: self.program.clone(),
+            copy: self.copy,
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+            command: self.command.clone(),
+        }
+    }
+}
+
+/// Call text of a big file in small folios, in huge folios, misaligned, and on a huge tmpfs
+#[derive(Debug, Args)]
+pub(super) struct CallArguments {
+    #[command(flatten)]
+    rounds: RoundsArgument,
+    /// Size of the file
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(2..=1 << 20))]
+    size: u64,
+    /// Random calls in a round
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    calls: u32,
+    /// Directory for the files, which have no name and leave nothing behind [default: the directory
+    /// for temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Stop with an error after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+}
+
+impl CallArguments {
+    pub(super) fn settings(&self) -> CallSettings {
+        CallSettings {
+            rounds: self.rounds.into(),
+            size: self.size,
+            calls: self.calls,
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
+/// Change the access rights of base pages and of large folios mapped page by page
+#[derive(Debug, Args)]
+pub(super) struct MprotectArguments {
+    /// Rounds; each measures every side
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: u32,
+    /// Size of the memory; files are a quarter of it
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
+    size: u64,
+    /// Changes to read-only and back in a round
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    loops: u32,
+    /// Directory for the files, which have no name [default: the directory for temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Stop with an error after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+}
+
+impl MprotectArguments {
+    pub(super) fn settings(&self) -> MprotectSettings {
+        MprotectSettings {
+            rounds: self.rounds,
+            size: self.size,
+            loops: self.loops,
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
+/// Compare a running service with its text on huge pages and off, again and again
+///
+/// Copies of its text are mapped and unmapped, as `hugetext promote` does it. What is compared is the
+/// processor time for a unit of its work, which one of --count, --log and --metrics counts.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("work").required(true))]
+pub(super) struct LiveArguments {
+    /// The processes of the service
+    #[arg(required = true, value_name = "PID")]
+    pids: Vec<i32>,
+    /// Units of work: the last number that this shell command prints
+    #[arg(long, group = "work", value_name = "CMD")]
+    count: Option<String>,
+    /// Units of work: lines added to this log, which may be rotated
+    #[arg(long, group = "work", value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Units of work: a counter of the Prometheus endpoint at this http address
+    #[arg(long, group = "work", value_name = "URL", requires = "counter")]
+    metrics: Option<String>,
+    /// The name of that counter, summed over its labels
+    #[arg(long, value_name = "NAME", requires = "metrics")]
+    counter: Option<String>,
+    /// Length of a period in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    period: u64,
+    /// Time after each switch that is not measured, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    settle: u64,
+    /// The most pairs of periods; the answer may be clear earlier
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pairs: u32,
+    /// The difference that matters: stop when it is sure that there is none as large
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = share)]
+    matters: f64,
+    /// What the processes are left with in the end, also after Ctrl-C
+    #[arg(long, value_enum, default_value_t = LeaveArgument::AsFound)]
+    leave: LeaveArgument,
+    /// Stop with an error after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    timeout: u64,
+}
+
+/// What the processes are left with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LeaveArgument {
+    /// What they had before
+    AsFound,
+    /// Text on huge pages
+    Promoted,
+    /// The files' own pages
+    Reverted,
+}
+
+impl From<LeaveArgument> for Leave {
+    fn from(argument: LeaveArgument) -> Leave {
+        match argument {
+            LeaveArgument::AsFound => Leave::AsFound,
+            LeaveArgument::Promoted => Leave::Promoted,
+            LeaveArgument::Reverted => Leave::Reverted,
+        }
+    }
+}
+
+impl LiveArguments {
+    pub(super) fn settings(&self) -> LiveSettings {
+        LiveSettings {
+            pids: self.pids.clone(),
+            work: self.work(),
+            period: Duration::from_millis(self.period),
+            settle: Duration::from_millis(self.settle),
+            pairs: self.pairs,
+            matters: self.matters / 100.0,
+            leave: self.leave.into(),
+            timeout: self.timeout,
+        }
+    }
+
+    fn work(&self) -> Source {
+        match (&self.count, &self.log) {
+            (Some(command), _) => Source::Command(command.clone()),
+            (None, Some(log)) => Source::Log(log.clone()),
+            // One of the group is required, and a counter with --metrics.
+            (None, None) => Source::Metric {
+                url: self.metrics.clone().unwrap_or_default(),
+                name: self.counter.clone().unwrap_or_default(),
+            },
+        }
+    }
+}
+
+/// Start a small dynamic program from many workers at once, with its files unchanged, merged, and
+/// replicated
+#[derive(Debug, Args)]
+pub(super) struct RmapArguments {
+    #[command(flatten)]
+    rounds: RoundsArgument,
+    /// Starts by each worker in a round
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    per_round: u32,
+    /// The largest number of workers; 1, 2, 4 and so on up to it are measured [default: the
+    /// processors]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    workers: Option<u32>,
+    /// The program, run without arguments
+    #[arg(long, value_name = "PATH", default_value = "/bin/true")]
+    program: PathBuf,
+    /// Directory for the files, which are removed afterwards [default: the directory for temporary
+    /// files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Kill a start after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
+impl RmapArguments {
+    pub(super) fn settings(&self) -> RmapSettings {
+        RmapSettings {
+            rounds: self.rounds.into(),
+            per_round: self.per_round,
+            workers: self.workers,
+            program: self.program.clone(),
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
+/// Count the instruction-TLB misses of a command under several page layouts
+///
+/// The command runs once natively and once under an emulator. It has no input, its output is
+/// discarded, and its environment holds PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries
+/// and arguments give the same counts. The emulator is QEMU's user mode if it loads plugins (Debian
+/// 12: qemu-user). Otherwise, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is
+/// slower. The output names the emulator. Only the process itself is counted, not the programs that
+/// it executes: name the compiler proper (cc1), not its driver. Every thread has its own processor,
+/// with cold TLBs at its start.
+#[derive(Debug, Args)]
+pub(super) struct TlbArguments {
+    /// Model this core only (repeatable): zen4, zen5, golden-cove, neoverse-v2, cortex-a53,
+    /// cortex-a72
+    #[arg(long = "core", value_name = "NAME", value_parser = core_named)]
+    cores: Vec<&'static Core>,
+    /// Add a variable to the command's environment (repeatable)
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// Use this emulator only; Valgrind runs programs of this machine only [default: qemu if it
+    /// loads plugins, otherwise valgrind]
+    #[arg(long, value_name = "NAME", value_enum)]
+    emulator: Option<EmulatorName>,
+    /// Stop with an error if a run takes longer than this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+impl TlbArguments {
+    pub(super) fn settings(&self) -> TlbSettings {
+        TlbSettings {
+            cores: self.cores.clone(),
+            variables: self.variables.clone(),
+            emulator: self.emulator.map(Kind::from),
+            timeout: self.timeout,
+            command: self.command.clone(),
+        }
+    }
+}
+
+/// The emulators, by their names on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EmulatorName {
+    Qemu,
+    Valgrind,
+}
+
+impl From<EmulatorName> for Kind {
+    fn from(name: EmulatorName) -> Kind {
+        match name {
+            EmulatorName::Qemu => Kind::Qemu,
+            EmulatorName::Valgrind => Kind::Valgrind,
+        }
+    }
+}
+
+fn core_named(name: &str) -> Result<&'static Core, String> {
+    let names: Vec<&str> = Core::ALL.iter().map(|core| core.name).collect();
+    Core::named(name).ok_or_else(|| format!("the known cores are {}", names.join(", ")))
+}
+
+/// A share in percent, above 0.
+fn share(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if percent > 0.0 && percent <= 100.0 {
+        Ok(percent)
+    } else {
+        Err("not above 0 and at most 100".to_owned())
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Run every benchmark, tlb with an empty compile by cc1
+#[derive(Debug, Args)]
+pub(super) struct AllArguments {
+    /// Use smaller sizes and fewer rounds, as a functional test; the figures are unreliable
+    #[arg(long)]
+    pub(super) quick: bool,
+}

@@ -1,0 +1,62 @@
+//! The documents of `hugetext auto`: its events, and `auto why`. That of `auto status` is a
+//! [`hugetext_auto::status::Status`].
+
+use super::Document;
+use crate::csv::{Columns, Rows};
+use std::path::PathBuf;
+
+use hugetext_auto::status::{FileStatus, Status};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::path::lossy;
+
+/// What happened, as a line of the journal.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct AutoEvent {
+    /// What: `begun`, `held`, `released` or `listed`.
+    pub(crate) event: &'static str,
+    /// The file that it concerns; empty if it concerns none.
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) path: PathBuf,
+    /// Bytes of text that it concerns.
+    pub(crate) bytes: u64,
+    /// Why.
+    pub(crate) reason: String,
+}
+
+/// What is known of one program, and why it is held or not.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Explanation {
+    /// The file that was asked for.
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) path: PathBuf,
+    /// What the daemon knows of it; absent if it never saw it run, or if nothing of it can be held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) known: Option<FileStatus>,
+    /// Why, in words.
+    pub(crate) reason: String,
+}
+
+impl Document for AutoEvent {}
+
+impl Document for Explanation {}
+
+impl Document for Status {
+    /// One for each file.
+    fn rows(&self) -> Option<Rows> {
+        let columns: &Columns<&FileStatus> = &[
+            ("path", |file| file.path.display().to_string()),
+            ("name", |file| file.name.display().to_string()),
+            ("state", |file| file.state.name().to_owned()),
+            ("reason", |file| file.reason.clone()),
+            ("starts", |file| file.starts.to_string()),
+            ("bytes", |file| file.bytes.to_string()),
+            ("windows", |file| file.windows.to_string()),
+            ("huge", |file| file.huge.to_string()),
+        ];
+        Some(Rows::of(columns, &self.files))
+    }
+}

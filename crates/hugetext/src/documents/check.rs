@@ -1,0 +1,118 @@
+//! The documents of `hugetext check`: of files, of processes, and of a comparison.
+
+use super::Document;
+use crate::csv::{Columns, Rows, maybe};
+use std::path::PathBuf;
+
+use hugetext_elf::PermissionChange;
+use hugetext_engine::{Assessment, ProcessText};
+use hugetext_leaf::{Leaf, Span, Version};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::path::lossy;
+
+/// The result of a check of files.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct CheckReport {
+    pub(crate) kernel: Version,
+    pub(crate) summary: CheckSummary,
+    pub(crate) files: Vec<Assessment>,
+}
+
+/// The sum over files.
+#[derive(Debug, Default, JsonSchema, Serialize)]
+pub(crate) struct CheckSummary {
+    /// Programs and shared objects read.
+    pub(crate) files: usize,
+    /// Files that could not be read.
+    pub(crate) errors: usize,
+    /// Programs of architectures whose page sizes are unknown.
+    pub(crate) unknown_architecture: usize,
+    /// Bytes of text.
+    pub(crate) text: u64,
+    /// The part of it within reach of the largest worthwhile leaf, before a fix.
+    pub(crate) reached: u64,
+    /// The part of it within reach after `fix`.
+    pub(crate) after_fix: u64,
+    /// The part of it within reach after `fix --strategy merge`.
+    pub(crate) after_merge: u64,
+}
+
+/// The result of a check of processes.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct ProcessCheckReport {
+    pub(crate) processes: Vec<ProcessCheck>,
+}
+
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct ProcessCheck {
+    pub(crate) pid: i32,
+    pub(crate) leaf: Leaf,
+    /// Bytes of text mapped from files.
+    pub(crate) text: u64,
+    /// The part of it in windows: the text that leaves could map at its present addresses.
+    pub(crate) reached: u64,
+    /// The part of it that PMD leaves map.
+    pub(crate) actual: u64,
+    pub(crate) mappings: Vec<ProcessText>,
+}
+
+/// The result of a comparison.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct SameReport {
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) old: PathBuf,
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) new: PathBuf,
+    pub(crate) same: bool,
+    /// The first difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) difference: Option<String>,
+    /// Read-only addresses that become executable.
+    pub(crate) permissions: Vec<PermissionChange>,
+    /// Addresses that only the new file maps; they hold zeros.
+    pub(crate) added: Vec<Span>,
+}
+
+impl Document for CheckReport {
+    /// One for each file.
+    fn rows(&self) -> Option<Rows> {
+        let columns: &Columns<&Assessment> = &[
+            ("path", |file| file.path.display().to_string()),
+            ("geometry", |file| file.geometry.to_string()),
+            ("filesystem", |file| file.filesystem.name().to_owned()),
+            ("page_cache", |file| file.page_cache.name().to_owned()),
+            ("leaf", |file| file.leaf.bytes().to_string()),
+            ("text", |file| file.text.to_string()),
+            ("reached", |file| file.reached.to_string()),
+            ("after_fix", |file| file.after_fix.to_string()),
+            ("after_merge", |file| file.after_merge.to_string()),
+            ("huge_windows", |file| {
+                maybe(file.cache.map(|cache| cache.huge))
+            }),
+            ("windows", |file| {
+                maybe(file.cache.map(|cache| cache.total()))
+            }),
+        ];
+        Some(Rows::of(columns, &self.files))
+    }
+}
+
+impl Document for ProcessCheckReport {
+    /// One for each process.
+    fn rows(&self) -> Option<Rows> {
+        let columns: &Columns<&ProcessCheck> = &[
+            ("pid", |process| process.pid.to_string()),
+            ("leaf", |process| process.leaf.bytes().to_string()),
+            ("text", |process| process.text.to_string()),
+            ("reached", |process| process.reached.to_string()),
+            ("actual", |process| process.actual.to_string()),
+        ];
+        Some(Rows::of(columns, &self.processes))
+    }
+}
+
+impl Document for SameReport {}

@@ -1,0 +1,57 @@
+//! The documents of `hugetext store`.
+
+use super::Document;
+use crate::csv::{Columns, Rows};
+use std::path::PathBuf;
+
+use hugetext_store::{Collected, EntryInfo, Flaw};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::path::lossy;
+
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct StoreListing {
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) store: PathBuf,
+    /// Limit on the bytes of all copies.
+    pub(crate) limit: u64,
+    pub(crate) entries: Vec<EntryInfo>,
+}
+
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct StoreRemoval {
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) store: PathBuf,
+    #[serde(flatten)]
+    pub(crate) collected: Collected,
+}
+
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct StoreVerification {
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) store: PathBuf,
+    pub(crate) entries: usize,
+    pub(crate) flaws: Vec<Flaw>,
+}
+
+impl Document for StoreListing {
+    /// One for each copy.
+    fn rows(&self) -> Option<Rows> {
+        let columns: &Columns<&EntryInfo> = &[
+            ("key", |entry| entry.key.clone()),
+            ("path", |entry| entry.path.clone()),
+            ("recipe", |entry| entry.recipe.clone()),
+            ("size", |entry| entry.size.to_string()),
+            ("used", |entry| entry.used.to_string()),
+        ];
+        Some(Rows::of(columns, &self.entries))
+    }
+}
+
+impl Document for StoreRemoval {}
+
+impl Document for StoreVerification {}

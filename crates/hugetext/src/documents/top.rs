@@ -1,0 +1,72 @@
+//! The document of `hugetext top`.
+
+use super::Document;
+use crate::csv::{Columns, Rows, maybe};
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    /// Processor time since the last look; at the first, since the start
+    Cpu,
+    /// Starts that the daemon remembers
+    Starts,
+    /// Bytes of text in memory
+    Text,
+    /// The share of that on huge pages
+    Huge,
+    /// Name
+    Name,
+}
+
+/// All programs, in an order.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct TopReport {
+    /// What they are sorted by.
+    pub(crate) sort: Order,
+    /// Whether a daemon of `hugetext auto` tells starts and states.
+    pub(crate) daemon: bool,
+    /// Processes of other users, which this user may not see.
+    pub(crate) hidden: usize,
+    /// The programs.
+    pub(crate) programs: Vec<Row>,
+}
+
+/// A program.
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
+pub(crate) struct Row {
+    /// Its path.
+    pub(crate) name: String,
+    /// Percent of one processor since the last look; at the first, seconds since the start.
+    pub(crate) cpu: f64,
+    /// Starts that the daemon remembers; absent without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) starts: Option<f64>,
+    /// Processes that run it.
+    pub(crate) processes: usize,
+    /// Bytes of text in memory, of the process that has most, with its libraries.
+    pub(crate) text: u64,
+    /// Bytes of these by PMD leaves.
+    pub(crate) huge: u64,
+    /// What the daemon does about the program's own file.
+    pub(crate) state: String,
+}
+
+impl Document for TopReport {
+    /// One for each program.
+    fn rows(&self) -> Option<Rows> {
+        let columns: &Columns<&Row> = &[
+            ("name", |row| row.name.clone()),
+            ("cpu", |row| row.cpu.to_string()),
+            ("starts", |row| maybe(row.starts)),
+            ("processes", |row| row.processes.to_string()),
+            ("text", |row| row.text.to_string()),
+            ("huge", |row| row.huge.to_string()),
+            ("state", |row| row.state.clone()),
+        ];
+        Some(Rows::of(columns, &self.programs))
+    }
+}

@@ -1,0 +1,33 @@
+//! Where the daemon of `hugetext auto` says what it does.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hugetext_auto::status::{self, Status};
+
+use crate::failure::Failure;
+
+/// The directory of its documents.
+#[derive(Debug, Args)]
+pub(crate) struct RunDirectory {
+    /// Where the daemon says what it does
+    #[arg(long, value_name = "DIR", default_value = status::DIRECTORY, global = true)]
+    run_dir: PathBuf,
+}
+
+impl RunDirectory {
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.run_dir
+    }
+
+    /// What the daemon says.
+    pub(crate) fn read(&self) -> Result<Status, Failure> {
+        Status::read(&self.run_dir).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Failure::at(&self.run_dir, "no daemon runs here")
+                .remedy("start it: systemctl enable --now hugetext-auto"),
+            _ => Failure::io(&self.run_dir, &error),
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! `hugetext schema`: the JSON Schema of the document that a command prints, made from its type.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use hugetext_auto::status::Status;
+use hugetext_engine::keep::KeepList;
+use schemars::Schema;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::{Value, json};
+
+use crate::documents::Document;
+use crate::documents::auto::{AutoEvent, Explanation};
+use crate::documents::bench::{BenchReport, TlbDocument};
+use crate::documents::check::{CheckReport, ProcessCheckReport, SameReport};
+use crate::documents::fix::FixReport;
+use crate::documents::keep::{DaemonReport, KeepReport};
+use crate::documents::learn::LearnReport;
+use crate::documents::promote::PromoteReport;
+use crate::documents::report::ReportWritten;
+use crate::documents::run::RunPlan;
+use crate::documents::stat::StatReport;
+use crate::documents::store::{StoreListing, StoreRemoval, StoreVerification};
+use crate::documents::top::TopReport;
+use crate::documents::warm::WarmReport;
+use crate::failure::Failure;
+use crate::output::{Output, SCHEMA};
+use crate::verdict::Verdict;
+
+/// Print the JSON Schema of the document that a command prints with --json
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The document
+    #[arg(required_unless_present = "all", value_parser = PossibleValuesParser::new(names()))]
+    document: Option<String>,
+    /// Write the schema of every document into this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "document")]
+    all: Option<PathBuf>,
+}
+
+/// A document.
+struct Described {
+    /// Its name as one word: `check-pid`.
+    name: &'static str,
+    /// Its field `command`, in the words of the command line: `check --pid`.
+    command: &'static str,
+    /// Makes the schema of its type.
+    body: fn(SchemaGenerator) -> Schema,
+}
+
+const fn document<T: Document>(name: &'static str, command: &'static str) -> Described {
+    Described {
+        name,
+        command,
+        body: SchemaGenerator::into_root_schema_for::<T>,
+    }
+}
+
+/// Every document.
+const DOCUMENTS: [Described; 23] = [
+    document::<CheckReport>("check", "check"),
+    document::<ProcessCheckReport>("check-pid", "check --pid"),
+    document::<SameReport>("check-same", "check --same"),
+    document::<FixReport>("fix", "fix"),
+    document::<WarmReport>("warm", "warm"),
+    document::<RunPlan<'static>>("run", "run"),
+    document::<LearnReport>("learn", "learn"),
+    document::<KeepList>("keep-ls", "keep ls"),
+    document::<KeepReport>("keep-apply", "keep apply"),
+    document::<DaemonReport>("keep-daemon", "keep daemon"),
+    document::<StoreListing>("store-ls", "store ls"),
+    document::<StoreRemoval>("store-gc", "store gc"),
+    document::<StoreRemoval>("store-rm", "store rm"),
+    document::<StoreVerification>("store-verify", "store verify"),
+    document::<StatReport>("stat", "stat"),
+    document::<PromoteReport>("promote", "promote"),
+    document::<BenchReport>("bench", "bench"),
+    document::<TlbDocument>("bench-tlb", "bench tlb"),
+    document::<ReportWritten>("report", "report"),
+    document::<AutoEvent>("auto", "auto"),
+    document::<Status>("auto-status", "auto status"),
+    document::<Explanation>("auto-why", "auto why"),
+    document::<TopReport>("top", "top"),
+];
+
+fn names() -> [&'static str; DOCUMENTS.len()] {
+    DOCUMENTS.map(|document| document.name)
+}
+
+/// Answers `hugetext schema`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    if let Some(directory) = &arguments.all {
+        write_all(directory).map_err(|error| Failure::io(directory, &error))?;
+    }
+    let named = |document: &&Described| Some(document.name) == arguments.document.as_deref();
+    if let Some(document) = DOCUMENTS.iter().find(named) {
+        output.document(&document.text())?;
+    }
+    Ok(Verdict::Done)
+}
+
+fn write_all(directory: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for document in &DOCUMENTS {
+        let file = directory.join(format!("{}.json", document.name));
+        fs::write(file, document.text())?;
+    }
+    Ok(())
+}
+
+impl Described {
+    fn text(&self) -> String {
+        format!("{:#}\n", self.schema().to_value())
+    }
+
+    /// The schema of the body, with the fields of the frame (see [`crate::output`]).
+    fn schema(&self) -> Schema {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let mut generator = settings.into_generator();
+        let errors = generator.subschema_for::<Vec<Failure>>();
+        let mut schema = (self.body)(generator);
+        schema.insert(
+            "title".to_owned(),
+            format!("hugetext {}", self.command).into(),
+        );
+        let frame = [
+            ("schema", json!({ "const": SCHEMA })),
+            ("command", json!({ "const": self.command })),
+            ("errors", errors.to_value()),
+        ];
+        for (name, value) in frame {
+            let fields = keyword(&mut schema, "properties", json!({}));
+            if let Some(fields) = fields.and_then(Value::as_object_mut) {
+                fields.insert(name.to_owned(), value);
+            }
+            let required = keyword(&mut schema, "required", json!([]));
+            if let Some(names) = required.and_then(Value::as_array_mut) {
+                names.push(name.into());
+            }
+        }
+        schema
+    }
+}
+
+/// A keyword of a schema, which is `empty` if the schema lacks it.
+fn keyword<'s>(schema: &'s mut Schema, name: &str, empty: Value) -> Option<&'s mut Value> {
+    if schema.get(name).is_none() {
+        schema.insert(name.to_owned(), empty);
+    }
+    schema.get_mut(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_in_docs_are_the_schemas_of_the_types() {
+        let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema"));
+        let mut files: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let mut expected: Vec<String> = names().iter().map(|name| format!("{name}.json")).collect();
+        expected.sort();
+        assert_eq!(files, expected);
+        for document in &DOCUMENTS {
+            let file = directory.join(format!("{}.json", document.name));
+            let written = fs::read_to_string(&file).unwrap();
+            assert!(
+                written == document.text(),
+                "{} is not the schema of its type: run 'make schemas'",
+                file.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `hugetext top`: programs by starts, processor time and text, with the share on huge leaves.
+
+mod rows;
+mod view;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::documents::top::{Order, Row, TopReport};
+use crate::failure::Failure;
+use crate::output::{Format, Output};
+use crate::run_directory::RunDirectory;
+use crate::table::{bytes, figures, percent};
+use crate::verdict::Verdict;
+use rows::Sample;
+
+/// Show programs by processor time, starts, text and the share of it on huge pages
+///
+/// Every user sees their own processes, root sees all. Starts and states are those that the daemon
+/// of `hugetext auto` knows.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Print once and end
+    #[arg(long)]
+    once: bool,
+    /// What to sort by
+    #[arg(long, value_enum, default_value_t = Order::Cpu)]
+    sort: Order,
+    #[command(flatten)]
+    place: RunDirectory,
+}
+
+/// Runs `hugetext top`.
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let directory: PathBuf = arguments.place.path().to_owned();
+    let mut sample = Sample::default();
+    if !arguments.once && output.format() == Format::Text {
+        return view::run(&mut sample, &directory, arguments.sort);
+    }
+    sample.look(&directory)?;
+    let report = TopReport {
+        sort: arguments.sort,
+        daemon: sample.daemon,
+        hidden: sample.hidden,
+        programs: sample.sorted(arguments.sort),
+    };
+    output.result("top", &report, |report| table(&report.programs))?;
+    Ok(Verdict::Done)
+}
+
+/// The titles of the columns.
+const TITLES: [&str; 7] = ["cpu", "starts", "procs", "text", "huge", "state", "program"];
+
+fn cells(row: &Row) -> [String; 7] {
+    [
+        format!("{:.1}", row.cpu),
+        row.starts
+            .map_or("-".to_owned(), |starts| format!("{starts:.0}")),
+        row.processes.to_string(),
+        bytes(row.text),
+        percent(row.huge, row.text),
+        row.state.clone(),
+        row.name.clone(),
+    ]
+}
+
+fn table(rows: &[Row]) -> String {
+    let rows = rows.iter().map(|row| cells(row).to_vec());
+    figures(&TITLES, &[5, 6], rows.collect())
+}

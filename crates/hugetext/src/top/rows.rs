@@ -1,0 +1,145 @@
+//! The rows of `hugetext top`: one for each program that runs, or that the daemon remembers.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use hugetext_auto::processor;
+use hugetext_auto::status::{State, Status};
+use hugetext_host::{ProcessError, pids, text_mappings};
+
+use crate::documents::top::{Order, Row};
+use crate::failure::Failure;
+use crate::path::shown;
+
+/// What was seen at the last look.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    rows: Vec<Row>,
+    /// Whether the daemon tells starts and states.
+    pub(super) daemon: bool,
+    /// Processes that this user may not see.
+    pub(super) hidden: usize,
+    ticks: HashMap<i32, (u64, u64)>,
+    at: Option<Instant>,
+}
+
+impl Sample {
+    /// Looks at all processes that this user may see.
+    pub(super) fn look(&mut self, directory: &Path) -> Result<(), Failure> {
+        let now = Instant::now();
+        let per_second = processor::ticks_per_second();
+        let passed = self.at.map(|at| now.duration_since(at).as_secs_f64());
+        let mut rows: BTreeMap<PathBuf, Row> = BTreeMap::new();
+        let mut ticks = HashMap::new();
+        self.hidden = 0;
+        for pid in pids().map_err(|error| Failure::new("/proc", error))? {
+            let Some((started, spent)) = processor::stat(pid) else {
+                continue;
+            };
+            let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else {
+                self.hidden += 1;
+                continue;
+            };
+            let (text, huge) = match text_mappings(pid) {
+                Ok(texts) => texts.iter().fold((0, 0), |(text, huge), mapping| {
+                    (text + mapping.rss, huge + mapping.pmd_mapped)
+                }),
+                Err(ProcessError::Forbidden) => {
+                    self.hidden += 1;
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let before = self.ticks.get(&pid).filter(|(start, _)| *start == started);
+            let since = spent.saturating_sub(before.map_or(0, |(_, before)| *before));
+            let seconds = since as f64 / per_second;
+            let row = rows.entry(program).or_default();
+            row.cpu += match (passed, before) {
+                (None, _) => seconds,
+                (Some(passed), Some(_)) => 100.0 * seconds / passed.max(0.01),
+                (Some(_), None) => 0.0,
+            };
+            row.processes += 1;
+            if text > row.text {
+                (row.text, row.huge) = (text, huge);
+            }
+            ticks.insert(pid, (started, spent));
+        }
+        (self.ticks, self.at) = (ticks, Some(now));
+        let status = Status::read(directory).ok();
+        self.daemon = status.is_some();
+        if let Some(status) = status {
+            add(&mut rows, &status);
+        }
+        self.rows = rows
+            .into_iter()
+            .map(|(path, row)| Row {
+                name: shown(&path),
+                ..row
+            })
+            .collect();
+        Ok(())
+    }
+
+    /// The rows in an order; those that are alike by name.
+    pub(super) fn sorted(&self, order: Order) -> Vec<Row> {
+        let mut rows = self.rows.clone();
+        let share = |row: &Row| row.huge as f64 / row.text.max(1) as f64;
+        rows.sort_by(|a, b| {
+            let by = match order {
+                Order::Cpu => b.cpu.total_cmp(&a.cpu),
+                Order::Starts => b.starts.unwrap_or(0.0).total_cmp(&a.starts.unwrap_or(0.0)),
+                Order::Text => b.text.cmp(&a.text),
+                Order::Huge => share(b).total_cmp(&share(a)),
+                Order::Name => Ordering::Equal,
+            };
+            by.then_with(|| a.name.cmp(&b.name))
+        });
+        rows
+    }
+}
+
+/// Adds what the daemon knows, also of programs and libraries that do not run now.
+fn add(rows: &mut BTreeMap<PathBuf, Row>, status: &Status) {
+    for file in &status.files {
+        let row = rows.entry(file.name.clone()).or_default();
+        row.starts = Some(row.starts.unwrap_or(0.0) + file.starts);
+        if row.processes == 0 {
+            row.text = file.bytes;
+            row.huge = match file.windows {
+                0 => 0,
+                windows => file.bytes / windows * file.huge,
+            };
+        }
+        row.state = match file.state {
+            State::Held => "held",
+            State::WouldHold => "would be held",
+            State::Waiting => "waiting",
+            State::Refused => "not held",
+        }
+        .to_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_seen_and_rows_are_in_order() {
+        let mut sample = Sample::default();
+        let nowhere = Path::new("/no/such/directory");
+        sample.look(nowhere).unwrap();
+        sample.look(nowhere).unwrap();
+        assert!(!sample.daemon);
+        let own = shown(&std::env::current_exe().unwrap());
+        let rows = sample.sorted(Order::Text);
+        assert!(rows.iter().any(|row| row.name == own && row.processes >= 1));
+        assert!(rows.is_sorted_by(|a, b| a.text >= b.text));
+        let rows = sample.sorted(Order::Name);
+        assert!(rows.is_sorted_by(|a, b| a.name <= b.name));
+    }
+}

@@ -1,0 +1,289 @@
+//! The daemon of `hugetext auto`, live, on a program that stands in no list.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn hugetext() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_hugetext"))
+}
+
+/// A directory with a program of four windows, settings, and places for the daemon.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new(mode: &str) -> Place {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let place = Place { directory };
+        place.configure(&format!("mode = \"{mode}\"\nbudget = \"64M\"\n"));
+        place.install(0);
+        for name in ["run", "lists"] {
+            fs::create_dir(place.path(name)).unwrap();
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        // The kernel names files without links.
+        self.directory.path().canonicalize().unwrap().join(name)
+    }
+
+    fn configure(&self, text: &str) {
+        fs::write(self.path("auto.toml"), text).unwrap();
+    }
+
+    /// Compiles the program that answers `status`, and renames it into place, as packages do.
+    fn install(&self, status: u8) {
+        let source = format!(
+            "int main(void) {{ return {status}; }}\n\
+             __asm__(\".text\\n.balign 4096\\n.skip 8 << 20, 0xc3\\n\");\n"
+        );
+        let new = self.path("new");
+        fs::write(self.path("program.c"), source).unwrap();
+        let compiled = Command::new("cc")
+            .args(["-Wl,-z,max-page-size=0x200000", "-o"])
+            .args([&new, &self.path("program.c")])
+            .status();
+        assert!(compiled.unwrap().success());
+        // What is not written back cannot be dropped and read again.
+        fs::File::open(&new).unwrap().sync_all().unwrap();
+        fs::rename(new, self.path("program")).unwrap();
+    }
+
+    fn daemon(&self, options: &[&str]) -> Daemon {
+        let mut child = hugetext()
+            .args(["--json", "auto"])
+            .args(options)
+            .arg("--config")
+            .arg(self.path("auto.toml"))
+            .arg("--state")
+            .arg(self.path("state"))
+            .arg("--run-dir")
+            .arg(self.path("run"))
+            .arg("--lists")
+            .arg(self.path("lists"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let complaints = BufReader::new(child.stderr.take().unwrap());
+        Daemon {
+            child,
+            events: events(lines),
+            complaints,
+        }
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.path("run/all.json")).unwrap()).unwrap()
+    }
+
+    /// Runs the program until the daemon says `event` about it. `None`, with the reason printed, if
+    /// the kernel gave no huge folios: its memory may be fragmented.
+    fn run_until(&self, daemon: &Daemon, event: &str) -> Option<Value> {
+        let program = self.path("program");
+        for _ in 0..20_000 {
+            let _ = Command::new(&program).status().unwrap();
+            for told in daemon.events.try_iter() {
+                if told["event"] == event && told["path"] == program.to_str().unwrap() {
+                    return Some(told);
+                }
+            }
+        }
+        let status = format!("{:#}", self.status());
+        assert!(
+            status.contains("left windows in small folios"),
+            "never {event}: {status}"
+        );
+        println!("skipped: never {event}, because the kernel gave no huge folios: {status}");
+        None
+    }
+}
+
+/// The lines of the daemon, as they come.
+fn events(lines: BufReader<ChildStdout>) -> Receiver<Value> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in lines.lines().map_while(Result::ok) {
+            let _ = send.send(serde_json::from_str(&line).unwrap());
+        }
+    });
+    receive
+}
+
+struct Daemon {
+    child: Child,
+    events: Receiver<Value>,
+    complaints: BufReader<ChildStderr>,
+}
+
+impl Daemon {
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// The next line on stderr.
+    fn complaint(&mut self) -> String {
+        let mut line = String::new();
+        self.complaints.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Ends it in order.
+    fn end(mut self) {
+        self.signal("-TERM");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether this machine can hold the program; says why not.
+fn can_hold(place: &Place) -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    if id.stdout != b"0\n" {
+        println!("skipped: only root sees what all processes run");
+        return false;
+    }
+    let warmed = hugetext().arg("warm").arg(place.path("program")).output();
+    let warmed = warmed.unwrap();
+    if !warmed.status.success() {
+        let said = String::from_utf8_lossy(&warmed.stdout).into_owned();
+        println!("skipped: no huge folios here: {said}");
+        return false;
+    }
+    true
+}
+
+#[test]
+fn a_hot_program_is_found_held_followed_and_remembered() {
+    let place = Place::new("act");
+    if !can_hold(&place) {
+        return;
+    }
+    let mut daemon = place.daemon(&[]);
+    let Some(held) = place.run_until(&daemon, "held") else {
+        return;
+    };
+    assert!(held["bytes"].as_u64().unwrap() >= 2 << 20, "{held}");
+    let smaps = fs::read_to_string(format!("/proc/{}/smaps", daemon.child.id())).unwrap();
+    let program = place.path("program");
+    let mapped = smaps
+        .lines()
+        .filter(|line| line.ends_with(program.to_str().unwrap()));
+    for line in mapped {
+        assert!(
+            line.contains(" r--s "),
+            "held other than by reading: {line}"
+        );
+    }
+    // An upgrade: the old file is let go, and the new one held.
+    place.install(7);
+    for event in ["released", "held"] {
+        if place.run_until(&daemon, event).is_none() {
+            return;
+        }
+    }
+    // A bad configuration is told with its line, and the old one stays.
+    place.configure("mode = \"act\"\nbugdet = \"1G\"\n");
+    daemon.signal("-HUP");
+    let said = daemon.complaint();
+    assert!(
+        said.contains("auto.toml:2: unknown field `bugdet`"),
+        "{said}"
+    );
+    assert!(said.contains("the old configuration stays"), "{said}");
+    daemon.end();
+    assert!(!place.path("run/all.json").exists());
+    // What was seen outlives the daemon: it is held again without being run.
+    place.configure("mode = \"act\"\nbudget = \"64M\"\n");
+    let daemon = place.daemon(&[]);
+    // A kernel without huge folios for it is waited for no longer than this.
+    let next = || daemon.events.recv_timeout(Duration::from_secs(60)).ok();
+    let told = std::iter::from_fn(next).find(|told| told["event"] == "held");
+    if told.is_none() {
+        println!("skipped: not held again: {:#}", place.status());
+    }
+    daemon.end();
+}
+
+#[test]
+fn what_only_observes_holds_nothing_and_says_what_it_would() {
+    let place = Place::new("act");
+    if !can_hold(&place) {
+        return;
+    }
+    let program = place.path("program");
+    let daemon = place.daemon(&["--observe"]);
+    let of_program = |status: &Value| {
+        let files = status["files"].as_array().unwrap().clone();
+        let path = program.to_str().unwrap().to_owned();
+        files.into_iter().find(|file| file["path"] == path.as_str())
+    };
+    let mut found = None;
+    for _ in 0..20_000 {
+        let _ = Command::new(&program).status().unwrap();
+        if place.path("run/all.json").exists() {
+            found = of_program(&place.status()).filter(|file| file["state"] == "would-hold");
+        }
+        if found.is_some() {
+            break;
+        }
+    }
+    assert!(found.is_some(), "{:#}", place.status());
+    assert_eq!(place.status()["held"], 0);
+    let why = hugetext()
+        .args(["auto", "why", "--run-dir"])
+        .args([place.path("run"), program.clone()])
+        .output()
+        .unwrap();
+    assert_eq!(why.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&why.stdout).contains("would be held"));
+    daemon.end();
+}
+
+#[test]
+fn a_bad_configuration_is_an_error_with_its_line() {
+    let place = Place::new("act");
+    place.configure("\nbudget = \"much\"\n");
+    let mut daemon = place.daemon(&[]);
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(2));
+    let said = daemon.complaint();
+    assert!(said.contains("auto.toml:2: \"much\" is no size"), "{said}");
+}
+
+#[test]
+fn without_a_daemon_there_is_a_remedy() {
+    let nowhere = Path::new("/no/such/directory");
+    for task in [&["status"][..], &["why", "/bin/sh"]] {
+        let output = hugetext()
+            .arg("auto")
+            .args(task)
+            .arg("--run-dir")
+            .arg(nowhere)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("no daemon runs here"), "{said}");
+    }
+}

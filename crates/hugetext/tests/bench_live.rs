@@ -1,0 +1,201 @@
+//! `hugetext bench live` on a running program.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A program with windows of text that writes its log as long as it works.
+struct Service {
+    process: Child,
+    log: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Service {
+    /// `None`, with the reason printed, if this machine has no compiler.
+    fn start() -> Option<Service> {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/service.c");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("service");
+        let mut compile = Command::new("cc");
+        compile.args(["-O1", "-o"]).arg(&program).arg(source);
+        match compile.status() {
+            Ok(status) => assert!(status.success()),
+            Err(error) => {
+                println!("skipped: cc: {error}");
+                return None;
+            }
+        }
+        let log = directory.path().join("log");
+        let mut command = Command::new(program);
+        command.stdin(Stdio::piped());
+        command.stdout(File::create(&log).unwrap());
+        Some(Service {
+            process: command.spawn().unwrap(),
+            log,
+            _directory: directory,
+        })
+    }
+
+    /// Makes it rest.
+    fn rest(&mut self) {
+        let input = self.process.stdin.as_mut().unwrap();
+        input.write_all(b"x").unwrap();
+    }
+
+    fn pid(&self) -> String {
+        self.process.id().to_string()
+    }
+
+    fn bench(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        command.args(["bench", "live", &self.pid(), "--json", "--log"]);
+        command.arg(&self.log);
+        command.args(["--period", "250", "--settle", "10"]);
+        command.args(arguments);
+        command
+    }
+
+    /// The number of mappings that are promoted.
+    fn promoted(&self) -> usize {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        command.args(["promote", "--revert", "--dry-run", "--json", &self.pid()]);
+        let report: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        report["processes"][0]["remapped"].as_array().unwrap().len()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Whether the machine cannot promote; the reason is printed.
+fn is_impossible(output: &Output) -> bool {
+    let said = stderr(output);
+    let reasons = [
+        "transparent huge pages",
+        "not permitted",
+        "no text to move",
+        "instruction set",
+    ];
+    let impossible = output.status.code() != Some(0) && reasons.iter().any(|r| said.contains(r));
+    if impossible {
+        println!("skipped: {said}");
+    }
+    impossible
+}
+
+#[test]
+fn periods_of_both_sides_are_compared_and_the_process_is_left_as_found() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    let output = service.bench(&["--pairs", "4"]).output().unwrap();
+    if is_impossible(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("up to 4 pairs find a difference of"),
+        "{}",
+        stderr(&output)
+    );
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let live = &report["benchmarks"][0];
+    assert_eq!(
+        live["sides"][0]["state"],
+        "at most 0 B of text on huge pages in each period"
+    );
+    assert!(
+        !live["sides"][1]["state"].as_str().unwrap().contains(" 0 B"),
+        "{live}"
+    );
+    let time = &live["measures"][0];
+    assert_eq!(time["name"], "processor time per unit");
+    assert_eq!(time["values"][1]["rounds"].as_array().unwrap().len(), 4);
+    assert_eq!(
+        live["notes"][0],
+        "undecided: 4 pairs are too few; raise --pairs"
+    );
+    assert_eq!(service.promoted(), 0);
+
+    let arguments = ["--pairs", "1", "--leave", "promoted"];
+    let output = service.bench(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(service.promoted() > 0);
+    // What was promoted before stays promoted.
+    let output = service.bench(&["--pairs", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(service.promoted() > 0);
+}
+
+#[test]
+fn an_interrupt_leaves_the_process_as_found() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    let mut command = service.bench(&["--pairs", "100000"]);
+    let mut bench = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    if !first.contains("pairs find a difference") {
+        println!("skipped: {first}");
+        bench.wait().unwrap();
+        return;
+    }
+    let pid = bench.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    assert_eq!(service.promoted(), 0);
+}
+
+#[test]
+fn a_service_without_work_is_said_and_left_as_found() {
+    let Some(mut service) = Service::start() else {
+        return;
+    };
+    service.rest();
+    let output = service.bench(&[]).output().unwrap();
+    if is_impossible(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("is the service under load?"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(service.promoted(), 0);
+    let gone = Path::new("/nonexistent/log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+    command.args(["bench", "live", &service.pid(), "--log"]);
+    let output = command.arg(gone).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("/nonexistent/log: No such file"),
+        "{}",
+        stderr(&output)
+    );
+}

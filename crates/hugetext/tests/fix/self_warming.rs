@@ -1,0 +1,176 @@
+//! `fix --self-warming`: loaders that ask for huge folios ask for all of the text, the process has
+//! no further mappings, and other tools still work.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::sample::{fix, hugetext, json, link, path, run, start, text, tool, worked};
+
+/// The sample by the compiler's default linker, and the same program that warms itself.
+fn warmed(directory: &TempDir) -> (PathBuf, PathBuf) {
+    // GNU ld's layout, where text shares no page of the file with read-only data.
+    let old = link(directory, "old", &["-fuse-ld=bfd", "-Wl,-z,separate-code"]);
+    let old = old.or_else(|| link(directory, "old", &[])).unwrap();
+    let new = directory.path().join("new");
+    fix(&old, &new, &["--self-warming"]);
+    (old, new)
+}
+
+/// What glibc.elf.thp makes of a file on a cold start.
+fn asked(file: &Path) -> Value {
+    let report = json(&["check", "--geometry", "x86-64", path(file)]);
+    let found = report["files"][0]["self_warming"].as_array().unwrap();
+    let glibc = found.iter().find(|one| one["asker"] == "glibc-tunable");
+    glibc.unwrap()["now"].clone()
+}
+
+fn all_huge(file: &Path) -> bool {
+    let found = asked(file);
+    found["windows"].as_u64() > Some(0) && found["huge"] == found["windows"]
+}
+
+#[test]
+fn every_window_is_asked_for_after_the_fix_and_none_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = warmed(&directory);
+    assert_eq!(asked(&old)["asked"], 0);
+    assert!(all_huge(&new), "{}", asked(&new));
+    assert_eq!(run(&old), run(&new));
+    let said = text(&hugetext(&["check", path(&new)]).stdout);
+    assert!(
+        said.contains("warms itself: 1 of 1 window with glibc.elf.thp"),
+        "{said}"
+    );
+    let said = text(&hugetext(&["check", path(&old)]).stdout);
+    assert!(said.contains("1 after fix --self-warming"), "{said}");
+}
+
+#[test]
+fn it_is_left_alone_afterwards() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, new) = warmed(&directory);
+    for options in [&["--self-warming"][..], &[]] {
+        let again = json(&[&["fix", path(&new), "--dry-run"], options].concat());
+        assert_eq!(again["plan"]["done_already"], true, "{again}");
+    }
+}
+
+/// The mappings of a file in a process that runs it.
+fn mappings(file: &Path) -> usize {
+    let mut child = std::process::Command::new(file)
+        .args(["spin", "loaded"])
+        .stdout(std::process::Stdio::piped())
+        .env_remove("GLIBC_TUNABLES")
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "loaded\n");
+    let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    maps.lines()
+        .filter(|line| line.ends_with(path(file)))
+        .count()
+}
+
+#[test]
+fn the_kernel_joins_what_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = warmed(&directory);
+    // What start() gives would be waited for until it ends, so processes are made here; it waits
+    // until the file is no longer open for writing.
+    start(&new).wait_with_output().unwrap();
+    assert_eq!(mappings(&old), mappings(&new));
+}
+
+#[test]
+fn tools_keep_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, new) = warmed(&directory);
+    let said = run(&new);
+    let tools: [(&str, &[&str]); 5] = [
+        ("strip", &[]),
+        ("objcopy", &["--strip-debug"]),
+        ("eu-strip", &[]),
+        ("llvm-objcopy", &["--strip-all"]),
+        (
+            "patchelf",
+            &["--set-rpath", "/a/rather/long/path/that/needs/room"],
+        ),
+    ];
+    for (name, arguments) in tools {
+        let Some(worked) = worked(&directory, &new, name, arguments) else {
+            continue;
+        };
+        assert_eq!(run(&worked), said, "{name} {arguments:?}");
+        assert!(all_huge(&worked), "{name} {arguments:?} undid the layout");
+    }
+    if let Some(said) = tool("eu-elflint", &["--gnu-ld", path(&new)]) {
+        assert!(said.contains("No errors"), "{said}");
+    }
+}
+
+#[test]
+fn debuggers_find_lines_in_both_parts_of_the_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = warmed(&directory);
+    // The separate debug information is that of the unfixed file.
+    let debug = directory.path().join("old.debug");
+    if tool("objcopy", &["--only-keep-debug", path(&old), path(&debug)]).is_none() {
+        return;
+    }
+    let link = format!("--add-gnu-debuglink={}", path(&debug));
+    tool("objcopy", &["--strip-all", &link, path(&old)]).unwrap();
+    fix(&old, &new, &["--self-warming"]);
+    let ask = "info line answer";
+    let Some(found) = tool("gdb", &["-batch", "-nx", "-ex", ask, path(&new)]) else {
+        return;
+    };
+    assert!(found.contains("sample.c"), "{found}");
+}
+
+#[test]
+fn without_room_for_a_header_it_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    // lld leaves no header out that could give its place, and no gap behind the table.
+    let options = ["-fuse-ld=lld", "-pie", "-Wl,-z,separate-code"];
+    let Some(old) = link(&directory, "old", &options) else {
+        println!("skipped: no lld on this machine");
+        return;
+    };
+    let new = directory.path().join("new");
+    let output = hugetext(&["fix", path(&old), "-o", path(&new), "--self-warming"]);
+    let said = text(&output.stdout);
+    let warmed = output.status.success();
+    assert!(
+        warmed || said.contains("no room for a program header"),
+        "{said}"
+    );
+    assert_eq!(new.exists(), warmed);
+}
+
+#[test]
+fn linkers_make_such_files_from_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = "-Wl,-z,max-page-size=2097152";
+    let apart = "-Wl,-z,separate-code";
+    for linker in ["bfd", "lld", "mold"] {
+        let option = format!("-fuse-ld={linker}");
+        match link(&directory, linker, &[&option, page, apart]) {
+            Some(file) => assert!(all_huge(&file), "{linker}: {}", asked(&file)),
+            None => println!("skipped: no {linker} on this machine"),
+        }
+    }
+    // gold puts the ELF header into the mapping of the text.
+    if let Some(file) = link(&directory, "gold", &["-fuse-ld=gold", page]) {
+        let found = asked(&file);
+        assert_eq!(found["spoiled"], 1, "{found}");
+        assert!(found["huge"].as_u64() > Some(0), "{found}");
+    }
+}

@@ -1,0 +1,156 @@
+//! The structure that ARCHITECTURE.md describes: what may use what. `cargo test -p hugetext --test
+//! house -- --nocapture` prints the counts.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every Rust file below a directory, with its text.
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+    let files = ignore::WalkBuilder::new(directory).build().flatten();
+    let files = files.map(ignore::DirEntry::into_path);
+    let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let mut found: Vec<_> = rust
+        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The subcommands, which are the variants of `Mode` in main.rs. Each has a file or folder of its
+/// name.
+fn subcommands(main: &str) -> BTreeSet<String> {
+    let variants = main.split_once("enum Mode {").unwrap().1;
+    let variants = variants.split_once('}').unwrap().0.lines();
+    let named = variants.filter_map(|line| line.trim().split_once('('));
+    let names = named.map(|(name, _)| name.to_ascii_lowercase());
+    names
+        .filter(|name| name.chars().all(char::is_alphabetic))
+        .collect()
+}
+
+/// The modules of the command itself that a text names, as `crate::NAME` or in `crate::{…}`.
+fn modules_named(text: &str) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        let list = rest.strip_prefix('{').map_or(rest, |list| {
+            list.split_once('}').map_or(list, |(inside, _)| inside)
+        });
+        let many = rest.starts_with('{');
+        for item in list.split(',').take(if many { usize::MAX } else { 1 }) {
+            let item = item.trim_start();
+            let end = item.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            named.insert(item[..end.unwrap_or(item.len())].to_owned());
+        }
+    }
+    named
+}
+
+#[test]
+fn no_command_uses_the_folder_of_another() {
+    let root = crates().join("hugetext/src");
+    let main = fs::read_to_string(root.join("main.rs")).unwrap();
+    let commands = subcommands(&main);
+    assert!(
+        commands.contains("check") && commands.len() > 8,
+        "{commands:?}"
+    );
+    let mut uses = Vec::new();
+    for (path, text) in sources(&root) {
+        let inside = path.strip_prefix(&root).unwrap();
+        let own = inside.components().next().unwrap().as_os_str();
+        let own = own.to_string_lossy().trim_end_matches(".rs").to_owned();
+        if own == "main" {
+            continue;
+        }
+        let others = modules_named(&text).into_iter();
+        let others = others.filter(|name| commands.contains(name) && *name != own);
+        uses.extend(others.map(|other| format!("{} uses {other}", inside.display())));
+    }
+    println!("uses of one command's folder by another: {}", uses.len());
+    assert!(uses.is_empty(), "{uses:#?}");
+}
+
+#[test]
+fn nothing_is_imported_from_main() {
+    let root = crates().join("hugetext/src");
+    let main = fs::read_to_string(root.join("main.rs")).unwrap();
+    let items = main.lines().filter_map(|line| {
+        let line = line.trim_start_matches("pub(crate) ");
+        let item = ["struct ", "enum ", "const ", "fn "];
+        item.iter().find_map(|kind| line.strip_prefix(kind))
+    });
+    let end = |item: &str| item.find(|c: char| !c.is_alphanumeric() && c != '_');
+    let names = items.map(|item| item[..end(item).unwrap_or(item.len())].to_owned());
+    let items: BTreeSet<String> = names.collect();
+    assert!(items.contains("Cli"), "{items:?}");
+    for (path, text) in sources(&root) {
+        let named: Vec<String> = modules_named(&text).intersection(&items).cloned().collect();
+        // A module may have the name of a function of main.rs.
+        let named: Vec<_> = named.iter().filter(|name| *name != "run").collect();
+        assert!(named.is_empty(), "{}: {named:?}", path.display());
+    }
+}
+
+#[test]
+fn the_engine_and_the_benchmarks_neither_print_nor_read_a_command_line() {
+    for name in ["engine", "bench"] {
+        let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+        assert!(!manifest.contains("clap"), "{name}");
+        for (path, text) in sources(&crates().join(name).join("src")) {
+            // Tests print why they skip.
+            let code = text.split("#[cfg(test)]").next().unwrap().lines();
+            for line in code.filter(|line| !line.trim_start().starts_with("//")) {
+                for word in [
+                    "println!",
+                    "print!(",
+                    "eprint",
+                    "io::stdout",
+                    "args_os",
+                    "clap::",
+                ] {
+                    assert!(!line.contains(word), "{}: {line}", path.display());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    // Each crate may use those before it, and none after it.
+    let order = [
+        "leaf", "tlb", "elf", "loader", "host", "store", "promote", "engine", "auto", "bench",
+        "hugetext",
+    ];
+    for (at, name) in order.iter().enumerate() {
+        let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        for dependency in manifest["dependencies"].as_table().unwrap().keys() {
+            let own = dependency.strip_prefix("hugetext-");
+            let place = own.and_then(|own| order.iter().position(|known| *known == own));
+            assert!(place.is_none_or(|place| place < at), "{name}: {dependency}");
+        }
+    }
+}
+
+#[test]
+fn every_type_has_a_name_that_a_search_finds() {
+    for name in ["engine", "bench", "hugetext"] {
+        for (path, text) in sources(&crates().join(name).join("src")) {
+            for word in ["Report", "Outcome", "Text", "Process", "Summary", "Kind"] {
+                for kind in ["struct", "enum"] {
+                    let vague = format!("{kind} {word} ");
+                    let vague = text.lines().find(|line| line.contains(&vague));
+                    assert!(vague.is_none(), "{}: {vague:?}", path.display());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How many bytes may be held: the budget, what is left on the machine, and pressure.
+
+use std::time::Duration;
+
+/// A stall on memory that the kernel reported (PSI, Documentation/accounting/psi.rst).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pressure {
+    /// Some tasks waited for memory.
+    Some,
+    /// All tasks waited for memory.
+    Full,
+}
+
+/// The memory of a machine, and what the administrator allows of it. All numbers are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ceiling {
+    /// What the administrator allows.
+    pub budget: u64,
+    /// The lowest limit of the control groups of whoever holds; `None` if there is none.
+    pub limit: Option<u64>,
+    /// What programs can still take without anything being swapped (MemAvailable in /proc/meminfo),
+    /// which does not count what is locked.
+    pub available: u64,
+    /// What is held now.
+    pub held: u64,
+}
+
+impl Ceiling {
+    /// The most bytes to hold: the budget, at most a third of a limit, since the kernel kills whoever
+    /// reaches it, and at most a quarter of what would be free if nothing was held, so that a machine
+    /// that fills up gets its memory back before it runs out.
+    pub fn bytes(&self) -> u64 {
+        let third = self.limit.map_or(u64::MAX, |limit| limit / 3);
+        let quarter = self.available.saturating_add(self.held) / 4;
+        self.budget.min(third).min(quarter)
+    }
+}
+
+/// The bytes that may be held now. It falls at once, and rises in steps when it has been calm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    bytes: u64,
+    /// When it last fell or rose.
+    changed: Duration,
+    /// How long it must be calm before it rises.
+    patience: Duration,
+}
+
+impl Allowance {
+    /// After it fell, it must be calm for this long before it rises.
+    pub const CALM: Duration = Duration::from_secs(60);
+    /// The time between two steps up.
+    pub const STEP: Duration = Duration::from_secs(10);
+
+    /// All that `ceiling` allows.
+    pub fn new(ceiling: u64, now: Duration) -> Allowance {
+        Allowance {
+            bytes: ceiling,
+            changed: now,
+            patience: Allowance::STEP,
+        }
+    }
+
+    /// The bytes.
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether more may be taken as soon as it is worth it.
+    pub fn is_calm(self, now: Duration) -> bool {
+        self.patience == Allowance::STEP || now.saturating_sub(self.changed) >= self.patience
+    }
+
+    /// Under pressure: half of what is held stays, or nothing if everything stood still.
+    pub fn under(self, pressure: Pressure, held: u64, now: Duration) -> Allowance {
+        let bytes = match pressure {
+            Pressure::Some => self.bytes.min(held) / 2,
+            Pressure::Full => 0,
+        };
+        Allowance {
+            bytes,
+            changed: now,
+            patience: Allowance::CALM,
+        }
+    }
+
+    /// Without pressure, under a ceiling that may have moved. It rises by an eighth of the ceiling, and
+    /// not for less, so that a ceiling that trembles moves nothing.
+    pub fn follow(self, ceiling: u64, now: Duration) -> Allowance {
+        if ceiling < self.bytes {
+            return Allowance {
+                bytes: ceiling,
+                changed: now,
+                patience: Allowance::CALM,
+            };
+        }
+        let step = ceiling / 8;
+        let is_due = now.saturating_sub(self.changed) >= self.patience;
+        if !is_due || step == 0 || ceiling.saturating_sub(self.bytes) < step {
+            return self;
+        }
+        Allowance {
+            bytes: self.bytes.saturating_add(step).min(ceiling),
+            changed: now,
+            patience: Allowance::STEP,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What was seen of a file, forgotten with a half-life.
+
+use std::time::Duration;
+
+/// The time after which a sum counts half.
+///
+/// Time is the time during which somebody watched: a machine that was off for a week remembers what it
+/// knew, and no clock that is set can make it forget.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct HalfLife(Duration);
+
+impl HalfLife {
+    /// The half-life of `duration`; at least one second.
+    pub fn new(duration: Duration) -> HalfLife {
+        HalfLife(duration.max(Duration::from_secs(1)))
+    }
+
+    /// The duration.
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+
+    /// What is left of 1 after `elapsed`: 1 at once, and 0.5 after a half-life.
+    fn left_after(self, elapsed: Duration) -> f64 {
+        (-elapsed.as_secs_f64() / self.0.as_secs_f64()).exp2()
+    }
+}
+
+/// A sum whose parts count half after each half-life.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Decayed {
+    sum: f64,
+    at: Duration,
+}
+
+impl Decayed {
+    /// The sum `sum` at the time `at`; 0 if `sum` is negative or not a number.
+    pub fn new(sum: f64, at: Duration) -> Decayed {
+        let sum = match sum.is_finite() {
+            true => sum.max(0.0),
+            false => 0.0,
+        };
+        Decayed { sum, at }
+    }
+
+    /// The sum at `now`. A time before the last one counts as the last one.
+    pub fn at(self, now: Duration, half_life: HalfLife) -> f64 {
+        self.sum * half_life.left_after(now.saturating_sub(self.at))
+    }
+
+    /// Adds `part` at `now`.
+    pub fn add(&mut self, part: f64, now: Duration, half_life: HalfLife) {
+        *self = Decayed::new(self.at(now, half_life) + part, now.max(self.at));
+    }
+}
+
+/// What was seen of a file on behalf of one principal.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Evidence {
+    /// Starts of processes that mapped its text.
+    pub starts: Decayed,
+    /// Seconds of processor time in its text.
+    pub processor: Decayed,
+}
+
+impl Evidence {
+    /// Adds what was seen of another file that turned out to be the same.
+    pub fn add(&mut self, other: &Evidence, now: Duration, half_life: HalfLife) {
+        let starts = other.starts.at(now, half_life);
+        self.starts.add(starts, now, half_life);
+        let processor = other.processor.at(now, half_life);
+        self.processor.add(processor, now, half_life);
+    }
+
+    /// Whether nothing of it is left that could matter: less than a hundredth of a start, and less than
+    /// a hundredth of a second.
+    pub fn is_forgotten(&self, now: Duration, half_life: HalfLife) -> bool {
+        self.starts.at(now, half_life) < 0.01 && self.processor.at(now, half_life) < 0.01
+    }
+}

@@ -1,0 +1,111 @@
+//! What huge text of a file saves, and the coarse scale on which files are compared.
+
+use std::time::Duration;
+
+use super::evidence::{Evidence, HalfLife};
+use crate::geometry::Leaf;
+
+/// What a machine pays, as it was measured there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// Nanoseconds of a page fault on text that is in the page cache.
+    pub fault: f64,
+    /// Nanoseconds to make one window huge: a folio to allocate, and a window to copy.
+    pub fill: f64,
+    /// The share of the processor time in text that huge leaves save, 0 to 1.
+    pub share: f64,
+}
+
+/// Bytes of text that one fault maps if its pages are cached (fault_around_bytes of mm/memory.c).
+const FAULT_AROUND: Leaf = Leaf::K64;
+
+/// Time that huge text is expected to save, in nanoseconds per window over the next half-life. If things
+/// go on as they did, as much is seen in the next half-life as is remembered from the past.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Worth(f64);
+
+impl Worth {
+    /// The worth of `windows` windows of `leaf`, of which a process that starts touches the share
+    /// `touched` (0 to 1).
+    ///
+    /// A start saves the faults of the text that it touches, less one for each window that it touches.
+    pub fn of(
+        evidence: &Evidence,
+        touched: f64,
+        windows: u64,
+        leaf: Leaf,
+        costs: &Costs,
+        (now, half_life): (Duration, HalfLife),
+    ) -> Worth {
+        if windows == 0 {
+            return Worth(0.0);
+        }
+        let faults = (leaf.bytes() / FAULT_AROUND.bytes()).saturating_sub(1) as f64;
+        let touched = touched.clamp(0.0, 1.0);
+        let starts = evidence.starts.at(now, half_life) * faults * touched * costs.fault;
+        let processor = evidence.processor.at(now, half_life) * 1e9 * costs.share.clamp(0.0, 1.0);
+        Worth(starts + processor / windows as f64)
+    }
+
+    /// The nanoseconds.
+    pub fn nanoseconds(self) -> f64 {
+        self.0
+    }
+}
+
+impl std::ops::Add for Worth {
+    type Output = Worth;
+
+    fn add(self, other: Worth) -> Worth {
+        Worth(self.0 + other.0)
+    }
+}
+
+impl std::iter::Sum for Worth {
+    fn sum<I: Iterator<Item = Worth>>(each: I) -> Worth {
+        each.fold(Worth::default(), std::ops::Add::add)
+    }
+}
+
+/// Worth over the cost of a fill, as a power of [`Level::STEP`]. At level 0 and above, a window is
+/// expected to save more than its fill costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Level(i16);
+
+impl Level {
+    /// One level is 1.5 times the worth of the level below.
+    pub const STEP: f64 = 1.5;
+    /// From here on, a window is worth its fill.
+    pub const WORTH_IT: Level = Level(0);
+    /// Of what saves nothing.
+    const NOTHING: Level = Level(i16::MIN);
+
+    /// The level of `worth`, if it was `before`. It stays until the worth is a whole step outside of it,
+    /// so that worth that changes by less than that changes nothing.
+    pub fn follow(before: Option<Level>, worth: Worth, costs: &Costs) -> Level {
+        let ratio = worth.0 / costs.fill.max(1.0);
+        if ratio.is_nan() || ratio <= 0.0 {
+            return Level::NOTHING;
+        }
+        // A worth that overflows is more than any machine saves.
+        let exact = (ratio.ln() / Level::STEP.ln()).clamp(-1000.0, 1000.0);
+        let stays = |level: &Level| {
+            let level = f64::from(level.0);
+            exact >= level - 1.0 && exact < level + 2.0
+        };
+        before.filter(stays).unwrap_or(Level(exact.floor() as i16))
+    }
+
+    /// Whether a window is expected to save more than its fill costs.
+    pub fn is_worth_it(self) -> bool {
+        self >= Level::WORTH_IT
+    }
+
+    /// How many times its fill a window saves, at least; 0 for what saves nothing.
+    pub fn times(self) -> f64 {
+        match self {
+            Level::NOTHING => 0.0,
+            Level(level) => Level::STEP.powi(i32::from(level)),
+        }
+    }
+}

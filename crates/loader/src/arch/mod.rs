@@ -1,0 +1,49 @@
+//! What glibc's loader is and does on each architecture, one file each. musl's follows from its name.
+//! A new architecture is its file and its line in [`Facts::of`].
+
+mod aarch64;
+mod loongarch64;
+mod riscv64;
+mod x86_64;
+
+use hugetext_elf::Machine;
+
+/// What glibc builds into its loader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// The path of the loader, as the ABI places it.
+    pub(crate) interpreter: &'static str,
+    /// AT_PLATFORM, the value of `$PLATFORM`; `None` if the kernel gives none.
+    pub(crate) platform: Option<&'static str>,
+    /// The directory of the libraries, as in `/lib64`, where it is not the loader's.
+    pub(crate) lib: Option<&'static str>,
+}
+
+impl Facts {
+    /// The facts of an instruction set; for an unknown one, those that cannot mislead.
+    pub(crate) fn of(machine: Machine) -> Facts {
+        match machine {
+            Machine::X86_64 => x86_64::FACTS,
+            Machine::Aarch64 => aarch64::FACTS,
+            Machine::Riscv64 => riscv64::FACTS,
+            Machine::LoongArch64 => loongarch64::FACTS,
+            Machine::Other(_) => Facts {
+                interpreter: "/lib/ld.so",
+                platform: None,
+                lib: None,
+            },
+        }
+    }
+}
+
+/// The subdirectories of glibc-hwcaps that this processor may use, best first.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn hwcaps() -> Vec<&'static str> {
+    x86_64::hwcaps()
+}
+
+/// glibc names none for the other architectures that this project knows.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn hwcaps() -> Vec<&'static str> {
+    Vec::new()
+}

@@ -1,0 +1,126 @@
+//! How each architecture makes and restarts a system call.
+//!
+//! [`Architecture`] is all that promotion knows of one. Each has a file here. On an architecture
+//! without a file, [`Native`] answers that nothing can be promoted.
+
+use std::io;
+
+use libc::c_long;
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod other;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::Native;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) use other::Native;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::Native;
+
+/// The general-purpose registers of a thread.
+pub(crate) type Registers = <Native as Architecture>::Registers;
+
+/// An architecture on which a stopped thread can be made to call the kernel.
+pub(crate) trait Architecture {
+    /// The general-purpose registers of a thread.
+    type Registers: Copy;
+
+    /// Whether promotion knows this architecture.
+    const SUPPORTED: bool = true;
+    /// The instruction that makes a system call.
+    const SYSCALL: &'static [u8];
+    /// The alignment of instructions, in bytes.
+    const INSTRUCTION_ALIGNMENT: usize;
+    /// Bytes that trap wherever they are executed.
+    const TRAP: &'static [u8];
+    /// The instruction that the kernel writes for a uprobe.
+    const UPROBE: &'static [u8];
+    /// Calls that wait and end with EINTR although no handler ran, and can be made again.
+    /// io_uring_enter does so only if it submitted nothing.
+    const GIVE_UP: &'static [c_long];
+    /// Calls that end with EINTR on a socket with SO_RCVTIMEO or SO_SNDTIMEO (sock_intr_errno() of
+    /// include/net/sock.h), and can be made again. A call that has transferred at least one byte
+    /// returns the number of bytes instead. connect(), made again, waits for the connection that it
+    /// has already begun.
+    const TIMED_ON_SOCKETS: &'static [c_long];
+
+    /// Reads the registers of a stopped thread.
+    fn registers(tid: i32) -> io::Result<Self::Registers>;
+
+    /// Sets the registers of a stopped thread.
+    fn set_registers(tid: i32, regs: &Self::Registers) -> io::Result<()>;
+
+    /// Lets a thread that stopped at the entry of a system call, with the registers `entry`, leave
+    /// the call without making it.
+    fn skip_call(tid: i32, entry: &Self::Registers) -> io::Result<()>;
+
+    /// Makes the kernel forget the system call that a thread is in, where the registers do not hold
+    /// it.
+    fn forget_call(tid: i32) -> io::Result<()>;
+
+    /// Whether the thread runs 64-bit code of this architecture.
+    fn is_native(regs: &Self::Registers) -> bool;
+
+    /// The program counter.
+    fn pc(regs: &Self::Registers) -> u64;
+
+    /// The result of a system call that has just ended; an error is its negated number.
+    fn result(regs: &Self::Registers) -> i64;
+
+    /// The number of the system call at whose entry the thread stopped, and the address of the
+    /// instruction.
+    fn entered(entry: &Self::Registers) -> (u64, u64);
+
+    /// Whether the kernel makes the thread restart the system call in which it was interrupted.
+    /// `at_pc` are the bytes at its program counter.
+    fn will_restart(regs: &Self::Registers, at_pc: [u8; 4]) -> bool;
+
+    /// The state from which the thread makes system call `number` at `place`. The other registers
+    /// are those of `stopped`.
+    fn before_call(stopped: &Self::Registers, number: u64, place: u64) -> Self::Registers;
+
+    /// As [`Architecture::before_call`], with arguments.
+    fn call(
+        from: &Self::Registers,
+        number: u64,
+        arguments: [u64; 6],
+        place: u64,
+    ) -> Self::Registers;
+
+    /// A state in which the kernel restarts nothing by itself.
+    fn settled(stopped: &Self::Registers) -> Self::Registers;
+
+    /// If the thread's call just ended with EINTR: the call, and registers with which the kernel
+    /// decides again how the call ends. The kernel restarts the call unless a handler is to run. In
+    /// that case the call ends with EINTR (signal(7)). The kernel makes this decision after the
+    /// last signal that could arrive in between.
+    fn interrupted(regs: &Self::Registers) -> Option<(Interrupted, Self::Registers)>;
+}
+
+/// A system call that ended with EINTR.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interrupted {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its first argument.
+    pub(crate) first: u64,
+}
+
+impl Interrupted {
+    /// Whether the call ended only because of the stop and did nothing, so that it can be made
+    /// again. The kernel repeats most calls by itself. Those that it does not are in
+    /// [`Architecture::GIVE_UP`] and [`Architecture::TIMED_ON_SOCKETS`] (signal(7), "Interruption
+    /// of system calls and library functions by stop signals"). `is_socket` returns whether a file
+    /// descriptor is a socket.
+    pub(crate) fn did_nothing(&self, is_socket: impl Fn(u64) -> bool) -> bool {
+        let among = |calls: &[c_long]| {
+            let mut numbers = calls.iter().map(|call| u64::try_from(*call));
+            numbers.any(|number| number == Ok(self.number))
+        };
+        among(Native::GIVE_UP) || among(Native::TIMED_ON_SOCKETS) && is_socket(self.first)
+    }
+}

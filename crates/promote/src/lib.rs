@@ -1,0 +1,119 @@
+//! Replacing the mappings of a running process.
+//!
+//! The door: [`Target::open`] says whether a process may be changed, [`Target::mappings`] what it
+//! maps, `hugetext_leaf::promotion` plans, [`promote`] maps copies of text over the file, and
+//! [`revert`] the file over the copies. [`Copies`] holds the copies that several processes share, and
+//! [`give_back_unused`] ends those that no process maps.
+//!
+//! A copy of text in huge pages is made while the process runs. Then all its threads are stopped,
+//! one of them maps the copy over the file by injected system calls, the new mappings are checked,
+//! and all threads are let go. Mapping back works in the same way, with the file in the place of
+//! the copy.
+//!
+//! Invariants: the bytes at every address are the same before, during and after the change. One
+//! call replaces each run, so a process that shares the memory and executes there without being
+//! stopped notices nothing. A process carries in the names of its mappings all that mapping back
+//! needs. Copies that processes share lie in a tmpfs; nothing else is kept outside the process.
+//!
+//! On an architecture other than x86-64 and arm64, [`Target::open`] returns
+//! [`Refusal::Architecture`].
+
+mod arch;
+mod aside;
+mod call;
+mod copies;
+mod copy;
+mod engine;
+mod maps;
+mod pass;
+mod probes;
+#[allow(unsafe_code)]
+mod raw;
+mod skeleton;
+mod stop;
+mod swap;
+mod target;
+
+use std::io;
+use std::time::Duration;
+
+pub use copies::{Copies, give_back_unused};
+pub use engine::{Outcome, promote, revert};
+pub use probes::{Probe, probes};
+pub use swap::Pause;
+pub use target::{Mappings, Refusal, Target};
+
+/// Why mappings were not replaced. Except for [`SwapError::NotUndone`], the process maps the same
+/// as before.
+#[derive(Debug, thiserror::Error)]
+pub enum SwapError {
+    /// The process may not be stopped or cannot be stopped.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// A thread neither stopped nor slept uninterruptibly in time.
+    #[error("thread {tid} did not stop; try again")]
+    DidNotStop {
+        /// Its thread id.
+        tid: i32,
+    },
+    /// No thread can be borrowed: all are in an rseq critical section, dispatch their own system
+    /// calls, or sleep uninterruptibly.
+    #[error("no thread can be made to call the kernel now; try again")]
+    NoThread,
+    /// Every thread waits inside the kernel and cannot be interrupted.
+    #[error(
+        "all its threads wait uninterruptibly inside the kernel, as in vfork(2) for a child that has not \
+         executed its program yet; try again"
+    )]
+    Asleep,
+    /// Its threads do not run before somebody thaws its cgroup.
+    #[error("its cgroup is frozen; thaw it first")]
+    Frozen,
+    /// The change would have taken longer than the user permits. It was undone.
+    #[error("it would have stood still for more than {} ms, so the change was given up", .0.as_millis())]
+    TooLong(Duration),
+    /// Mappings changed while the copy was made.
+    #[error("its mappings at {at:#x} changed meanwhile; try again")]
+    Moved {
+        /// The address.
+        at: u64,
+    },
+    /// Text was written to while the copy was made.
+    #[error("its text at {at:#x} was changed in memory meanwhile")]
+    Changed {
+        /// The page.
+        at: u64,
+    },
+    /// The inode of a file changed while it was compared: it was written, linked, renamed or given
+    /// away.
+    #[error("the program file or its attributes changed meanwhile; try again")]
+    FileChanged,
+    /// The process may not open enough files.
+    #[error("it may not open enough more files (RLIMIT_NOFILE)")]
+    TooManyFiles,
+    /// The kernel refused an injected call.
+    #[error("{call} in the process: {error}")]
+    Refused {
+        /// The call.
+        call: &'static str,
+        /// The kernel's error.
+        error: io::Error,
+    },
+    /// /proc/PID/maps did not show the new mapping; the change has been undone.
+    #[error("the mapping at {at:#x} is not the requested one; the change was undone")]
+    Unverified {
+        /// The address.
+        at: u64,
+    },
+    /// A change could not be undone.
+    #[error("a failed change at {at:#x} could not be undone: {error}")]
+    NotUndone {
+        /// The address.
+        at: u64,
+        /// The kernel's error.
+        error: io::Error,
+    },
+    /// ptrace or /proc failed during the change; the process was let go unchanged.
+    #[error("tracing failed: {0}")]
+    Trace(io::Error),
+}

@@ -1,0 +1,139 @@
+//! Passing open files to a stopped process.
+
+use std::fs::{self, File};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
+
+use crate::SwapError;
+use crate::call::{Caller, bits};
+
+/// Gives the process duplicates of `files` through a pair of sockets that the process itself has.
+/// This needs no path that both processes can reach. Returns the numbers of the duplicates in the
+/// process.
+pub(crate) fn pass_files(
+    caller: &mut Caller<'_>,
+    scratch: u64,
+    files: &[&File],
+) -> Result<Vec<u64>, SwapError> {
+    let kind = bits(libc::SOCK_DGRAM | libc::SOCK_CLOEXEC);
+    let arguments = [bits(libc::AF_UNIX), kind, 0, scratch, 0, 0];
+    caller
+        .call(libc::SYS_socketpair, arguments)
+        .map_err(SwapError::call("socketpair"))?;
+    let target = caller.target();
+    let mut pair = [0; 8];
+    target.read(scratch, &mut pair).map_err(SwapError::Trace)?;
+    let [near, far] = [0, 4].map(|at| {
+        let bytes = pair.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        i32::from_ne_bytes(bytes.unwrap_or([0xff; 4]))
+    });
+    let outcome =
+        send(caller, near, files).and_then(|()| receive(caller, scratch, far, files.len()));
+    for fd in [near, far] {
+        let _ = caller.call(libc::SYS_close, [bits(fd), 0, 0, 0, 0, 0]);
+    }
+    outcome
+}
+
+fn send(caller: &Caller<'_>, near: i32, files: &[&File]) -> Result<(), SwapError> {
+    let target = caller.target();
+    let socket = pidfd_getfd(target.pidfd(), near, PidfdGetfdFlags::empty())
+        .map_err(|error| SwapError::Trace(error.into()))?;
+    // A thread may have its own table of files, in which the number means another file.
+    let name = format!("/proc/{}/task/{}/fd/{near}", target.pid(), caller.tid());
+    let theirs = fs::metadata(name).map_err(SwapError::Trace)?;
+    let ours = rustix::fs::fstat(&socket).map_err(|error| SwapError::Trace(error.into()))?;
+    if (theirs.dev(), theirs.ino()) != (ours.st_dev, ours.st_ino) {
+        return Err(SwapError::NoThread);
+    }
+    let fds: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
+    let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(&fds).size()];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(
+        socket,
+        &[IoSlice::new(b"t")],
+        &mut control,
+        SendFlags::DONTWAIT,
+    )
+    .map(drop)
+    .map_err(|error| SwapError::Trace(error.into()))
+}
+
+/// The offsets of the parts of struct msghdr in the scratch page, which is at least 4 KiB.
+const HEADER: u64 = 64;
+const VECTOR: u64 = 128;
+const BYTE: u64 = 192;
+const CONTROL: u64 = 256;
+/// struct cmsghdr.
+const CONTROL_HEADER: usize = 16;
+
+fn receive(
+    caller: &mut Caller<'_>,
+    scratch: u64,
+    far: i32,
+    count: usize,
+) -> Result<Vec<u64>, SwapError> {
+    let target = caller.target();
+    let control_len = CONTROL_HEADER + count.next_multiple_of(2) * 4;
+    // struct user_msghdr and struct iovec (include/linux/socket.h). Their fields are 64-bit words
+    // on every 64-bit architecture. The message has no name.
+    let header = [
+        0,
+        0,
+        scratch + VECTOR,
+        1,
+        scratch + CONTROL,
+        control_len as u64,
+        0,
+    ];
+    let words = |words: &[u64]| {
+        words
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let written = target
+        .write(scratch + HEADER, &words(&header))
+        .and_then(|()| target.write(scratch + VECTOR, &words(&[scratch + BYTE, 1])));
+    written.map_err(SwapError::Trace)?;
+    let arguments = [
+        bits(far),
+        scratch + HEADER,
+        bits(libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT),
+        0,
+        0,
+        0,
+    ];
+    caller
+        .call(libc::SYS_recvmsg, arguments)
+        .map_err(SwapError::call("recvmsg"))?;
+    let mut control = vec![0; control_len];
+    target
+        .read(scratch + CONTROL, &mut control)
+        .map_err(SwapError::Trace)?;
+    let fds = received(&control);
+    if fds.len() != count {
+        for fd in fds {
+            let _ = caller.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+        }
+        return Err(SwapError::TooManyFiles);
+    }
+    Ok(fds)
+}
+
+/// The file numbers in a control message. They are fewer than were sent if the process may open no
+/// more files.
+fn received(control: &[u8]) -> Vec<u64> {
+    let (len, rest) = control.split_at_checked(8).unwrap_or_default();
+    let len = u64::from_ne_bytes(len.try_into().unwrap_or_default()) as usize;
+    let numbers = rest.get(8..len.saturating_sub(8)).unwrap_or_default();
+    let (numbers, _) = numbers.as_chunks::<4>();
+    let numbers = numbers.iter().map(|bytes| u32::from_ne_bytes(*bytes));
+    numbers.map(u64::from).collect()
+}

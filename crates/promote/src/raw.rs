@@ -1,0 +1,223 @@
+//! The ptrace requests that nix does not wrap, and the other unsafe code of promotion.
+//!
+//! Invariants: the thread that seized `tid` makes each request. The kernel answers ESRCH to any
+//! other thread. Each request that transfers data names a live local whose size is exactly what
+//! the kernel reads or writes.
+
+use std::ffi::{c_long, c_void};
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// PTRACE_GET_RSEQ_CONFIGURATION (include/uapi/linux/ptrace.h, Linux 5.13), and its data.
+const GET_RSEQ_CONFIGURATION: u32 = 0x420f;
+
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct RseqConfiguration {
+    abi_pointer: u64,
+    abi_size: u32,
+    signature: u32,
+    flags: u32,
+    pad: u32,
+}
+
+/// PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG (include/uapi/linux/ptrace.h, Linux 6.4), and its data.
+const GET_SYSCALL_USER_DISPATCH_CONFIG: u32 = 0x4211;
+
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct UserDispatchConfiguration {
+    mode: u64,
+    selector: u64,
+    offset: u64,
+    len: u64,
+}
+
+/// The signals a thread blocks, one bit each (PTRACE_GETSIGMASK).
+pub(crate) fn blocked_signals(tid: i32) -> io::Result<u64> {
+    let mut mask = 0u64;
+    // SAFETY: the kernel writes size_of::<u64>() bytes, its sigset_t, to a live local.
+    unsafe { transfer(libc::PTRACE_GETSIGMASK, tid, &raw mut mask)? };
+    Ok(mask)
+}
+
+/// Sets the signals that a thread blocks (PTRACE_SETSIGMASK). If a call such as sigsuspend has
+/// saved a mask to restore, this request replaces the saved mask. The restarted call sets its own
+/// mask again.
+pub(crate) fn block_signals(tid: i32, mut mask: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads size_of::<u64>() bytes from a live local.
+    unsafe { transfer(libc::PTRACE_SETSIGMASK, tid, &raw mut mask) }
+}
+
+/// Continues a thread from a signal-delivery-stop so that it takes the signal. nix has no names
+/// for real-time signals.
+pub(crate) fn deliver(tid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: PTRACE_CONT transfers no data.
+    check(unsafe { libc::ptrace(libc::PTRACE_CONT as _, tid, 0, c_long::from(signal)) })
+}
+
+/// Sleeps until the kernel reports an event of a traced thread to this process (SIGCHLD), but at
+/// most for `limit`. The caller blocks all signals, so a signal that was sent before stays
+/// pending. Another thread of this process that does not block the signal may take it, so `limit`
+/// must be short.
+pub(crate) fn wait_for_news(limit: Duration) {
+    let time = libc::timespec {
+        tv_sec: limit.as_secs() as _,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    let mut children = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset() initializes the set, which the other calls only use afterwards. No
+    // information is requested, and the time is a live local.
+    unsafe {
+        libc::sigemptyset(children.as_mut_ptr());
+        libc::sigaddset(children.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigtimedwait(children.as_ptr(), std::ptr::null_mut(), &raw const time);
+    }
+}
+
+/// The address of a thread's struct rseq. `None` if the thread has registered none or the kernel
+/// cannot report it.
+pub(crate) fn rseq_address(tid: i32) -> Option<u64> {
+    let mut configuration = RseqConfiguration::default();
+    // SAFETY: the kernel writes one struct ptrace_rseq_configuration to a live local.
+    unsafe { transfer(GET_RSEQ_CONFIGURATION, tid, &raw mut configuration) }.ok()?;
+    Some(configuration.abi_pointer).filter(|address| *address != 0)
+}
+
+/// Whether a thread has its system calls dispatched to itself (prctl PR_SET_SYSCALL_USER_DISPATCH).
+pub(crate) fn dispatches_syscalls(tid: i32) -> bool {
+    let mut configuration = UserDispatchConfiguration::default();
+    // SAFETY: the kernel writes one struct ptrace_sud_config to a live local.
+    let known = unsafe {
+        transfer(
+            GET_SYSCALL_USER_DISPATCH_CONFIG,
+            tid,
+            &raw mut configuration,
+        )
+    };
+    known.is_ok() && configuration.mode != 0
+}
+
+/// Sets a register set of a stopped thread (PTRACE_SETREGSET) that consists of one `T`.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn set_register_set<T: Copy>(tid: i32, kind: usize, mut value: T) -> io::Result<()> {
+    let vector = libc::iovec {
+        iov_base: (&raw mut value).cast(),
+        iov_len: size_of::<T>(),
+    };
+    // SAFETY: the vector names a live local and its size; the kernel reads at most that much.
+    check(unsafe {
+        libc::ptrace(
+            libc::PTRACE_SETREGSET as _,
+            tid,
+            kind,
+            (&raw const vector).cast::<c_void>(),
+        )
+    })
+}
+
+/// How a thread is scheduled (struct sched_attr, include/uapi/linux/sched/types.h, its first
+/// version).
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Scheduling {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Gives a thread and the threads that it creates from now on priority over all threads that are
+/// not realtime. Thread 0 is the calling one. Returns how the thread was scheduled before.
+pub(crate) fn run_before_others(tid: i32) -> io::Result<Scheduling> {
+    let mut before = Scheduling::default();
+    let size = size_of::<Scheduling>();
+    // SAFETY: the kernel writes at most `size` bytes to a live local of that size.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut before, size, 0) };
+    check(result)?;
+    schedule(
+        tid,
+        Scheduling {
+            size: size as u32,
+            policy: libc::SCHED_FIFO.unsigned_abs(),
+            priority: 1,
+            ..Scheduling::default()
+        },
+    )?;
+    Ok(before)
+}
+
+/// Schedules a thread as it was before.
+pub(crate) fn schedule(tid: i32, how: Scheduling) -> io::Result<()> {
+    // SAFETY: the kernel reads a live local, which contains its own size.
+    check(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const how, 0) })
+}
+
+/// struct procmap_query of the PROCMAP_QUERY ioctl (include/uapi/linux/fs.h, Linux 6.11).
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct MapQuery {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    pub(crate) vma_start: u64,
+    pub(crate) vma_end: u64,
+    pub(crate) vma_flags: u64,
+    vma_page_size: u64,
+    pub(crate) vma_offset: u64,
+    pub(crate) inode: u64,
+    pub(crate) dev_major: u32,
+    pub(crate) dev_minor: u32,
+    vma_name_size: u32,
+    build_id_size: u32,
+    vma_name_addr: u64,
+    build_id_addr: u64,
+}
+
+/// _IOWR('f', 17, struct procmap_query)
+const PROCMAP_QUERY: u64 = (3 << 30) | (104 << 16) | ((b'f' as u64) << 8) | 17;
+
+/// PROCMAP_QUERY_COVERING_OR_NEXT_VMA
+const OR_NEXT: u64 = 0x10;
+
+/// Asks for the first mapping at or above `address` of the process behind `maps`, its
+/// /proc/PID/maps. ENOENT: there is none. ENOTTY: the kernel does not know the request (Linux
+/// before 6.11).
+pub(crate) fn query_map(maps: &File, address: u64) -> io::Result<MapQuery> {
+    let mut query = MapQuery {
+        size: size_of::<MapQuery>() as u64,
+        query_flags: OR_NEXT,
+        query_addr: address,
+        ..MapQuery::default()
+    };
+    // SAFETY: the kernel reads and writes a live block, whose size the block itself contains. No
+    // name and no build-id is requested, so the kernel accesses no other memory.
+    let result = unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY as _, &raw mut query) };
+    match result {
+        0.. => Ok(query),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A request whose address argument is the size of its data.
+///
+/// # Safety
+/// The request must transfer at most `size_of::<T>()` bytes, and any such bytes must be a `T`.
+unsafe fn transfer<T: Copy>(request: u32, tid: i32, data: *mut T) -> io::Result<()> {
+    // SAFETY: as promised by the caller; data points to a T.
+    check(unsafe { libc::ptrace(request as _, tid, size_of::<T>(), data.cast::<c_void>()) })
+}
+
+fn check(result: c_long) -> io::Result<()> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}

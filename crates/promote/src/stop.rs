@@ -1,0 +1,329 @@
+//! Stops every thread of a process, and lets all of them go again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use nix::sys::ptrace;
+use nix::unistd::Pid as NixPid;
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+
+use crate::SwapError;
+use crate::arch::{Architecture, Native, Registers};
+use crate::raw;
+use crate::target::{Refusal, Status, Target};
+
+/// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT requests, and
+/// group-stop.
+const EVENT_STOP: i32 = 128;
+/// How threads are traced. A stop at a system call can be distinguished from a signal.
+pub(crate) const OPTIONS: ptrace::Options = ptrace::Options::PTRACE_O_TRACESYSGOOD;
+/// How long threads may take to stop. A thread stops as soon as it gets a processor, so this limit
+/// is reached only where processes wait that long for a processor. Giving up is worse than
+/// waiting: a call that failed because of the interruption is made again only in a stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// If a thread has not stopped after this time, its state is checked for uninterruptible sleep.
+const DOUBT: Duration = Duration::from_millis(5);
+/// The shortest time between two checks of the threads.
+const NAP: Duration = Duration::from_micros(20);
+/// How long a borrowed thread may take from one stop to the next. In between, it only enters or
+/// leaves a system call that waits for nothing.
+const CALL_PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for an event of a borrowed thread before it is checked again.
+const ALERT: Duration = Duration::from_millis(1);
+
+/// A stopped process: no thread of it executes its own instructions.
+///
+/// Invariants: every thread of `stopped` is in PTRACE_EVENT_STOP. The kernel's own threads of the
+/// process execute no text and are left alone. Every other live thread is in uninterruptible sleep
+/// inside the kernel, for example in vfork(2), waiting for its child. It has the stop pending and
+/// takes it before it returns to user mode. No new thread can appear, because every thread that
+/// could create one is stopped. Other processes that share the memory (a vfork child before exec)
+/// may run.
+///
+/// All ptrace requests are tied to the OS thread that made this value. When that thread ends, for
+/// any reason, the kernel lets the process go, except for the threads that [`Stopped::leave`] has
+/// already let go. The kernel then detaches all threads at once, under the lock of the task list
+/// (kernel/ptrace.c, exit_ptrace()). Detaching the threads one by one would be wrong. The kernel
+/// queues a signal that the process ignores if its thread is still traced, and the queued signal
+/// can wake a thread that is no longer traced (kernel/signal.c, sig_ignored() and
+/// complete_signal()).
+pub(crate) struct Stopped<'t> {
+    pub(crate) target: &'t Target,
+    stopped: Vec<i32>,
+    asleep: Vec<i32>,
+    ended: BTreeSet<i32>,
+    /// The kernel's own threads of the process, which are left alone: see [`Target::executes`].
+    workers: BTreeSet<i32>,
+    /// When the first thread was interrupted.
+    pub(crate) since: Instant,
+    /// How long the process may stand still, if the user has said so.
+    limit: Option<Duration>,
+}
+
+/// The event that a wait reported for a thread.
+pub(crate) enum Event {
+    /// In PTRACE_EVENT_STOP.
+    Stop,
+    /// At the entry or exit of a system call.
+    Syscall,
+    /// About to take a signal.
+    Signal(i32),
+    /// It has ended.
+    Ended,
+}
+
+impl Event {
+    fn of(status: WaitStatus) -> Event {
+        const SYSCALL_STOP: i32 = libc::SIGTRAP | 0x80;
+        match (status.stopping_signal(), status.as_raw() >> 16) {
+            (Some(_), EVENT_STOP) => Event::Stop,
+            (Some(SYSCALL_STOP), _) => Event::Syscall,
+            (Some(signal), _) => Event::Signal(signal),
+            (None, _) => Event::Ended,
+        }
+    }
+
+    /// Waits for the next event of a running thread. Fails with TimedOut if none arrives within
+    /// [`CALL_PATIENCE`].
+    pub(crate) fn wait(tid: i32) -> io::Result<Event> {
+        let begun = Instant::now();
+        loop {
+            if let Some(event) = Event::look(tid, WaitOptions::NOHANG)? {
+                return Ok(event);
+            }
+            if begun.elapsed() > CALL_PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            raw::wait_for_news(ALERT);
+        }
+    }
+
+    fn look(tid: i32, options: WaitOptions) -> io::Result<Option<Event>> {
+        match waitpid(Pid::from_raw(tid), options) {
+            Ok(found) => Ok(found.map(|(_, status)| Event::of(status))),
+            Err(rustix::io::Errno::CHILD) => Ok(Some(Event::Ended)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<'t> Stopped<'t> {
+    /// Stops all threads. The process may stand still for `limit` at most; without one, threads have
+    /// [`PATIENCE`] to stop.
+    pub(crate) fn stop(
+        target: &'t Target,
+        limit: Option<Duration>,
+    ) -> Result<Stopped<'t>, SwapError> {
+        let mut all = Stopped {
+            target,
+            stopped: Vec::new(),
+            asleep: Vec::new(),
+            ended: BTreeSet::new(),
+            workers: BTreeSet::new(),
+            since: Instant::now(),
+            limit,
+        };
+        // A thread may create another until it is stopped itself. So the search is repeated until
+        // it finds no new thread.
+        let mut first = true;
+        loop {
+            let listed = target.threads().map_err(Refusal::from)?;
+            let unknown = listed.into_iter().filter(|tid| !all.knows(*tid));
+            let (new, workers): (Vec<i32>, Vec<i32>) =
+                unknown.partition(|tid| target.executes(*tid));
+            all.workers.extend(workers);
+            if new.is_empty() {
+                break;
+            }
+            let seized = all.seize(new)?;
+            if first {
+                all.since = Instant::now();
+                first = false;
+            }
+            all.interrupt(seized)?;
+        }
+        if all.stopped.is_empty() && all.asleep.is_empty() {
+            return Err(Refusal::Gone.into());
+        }
+        Ok(all)
+    }
+
+    fn patience(&self) -> Duration {
+        self.limit.map_or(PATIENCE, |limit| limit.min(PATIENCE))
+    }
+
+    /// An error if the process has stood still for too long, counted with what is still to be done.
+    pub(crate) fn keep_limit(&self, ahead: Duration) -> Result<(), SwapError> {
+        match self.limit {
+            Some(limit) if self.since.elapsed() + ahead > limit => Err(SwapError::TooLong(limit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether no thread can be made to do anything.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.stopped.is_empty()
+    }
+
+    fn knows(&self, tid: i32) -> bool {
+        self.stopped.contains(&tid)
+            || self.asleep.contains(&tid)
+            || self.ended.contains(&tid)
+            || self.workers.contains(&tid)
+    }
+
+    /// Attaches without stopping. All threads are attached to before the first one is stopped. The
+    /// reason: if a thread is traced, the kernel queues signals for it that the process ignores.
+    /// When that thread is stopped, the kernel wakes any other thread for them (kernel/signal.c,
+    /// sig_ignored() and complete_signal()). A thread that is not attached to would then see calls
+    /// interrupted for no reason.
+    fn seize(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
+        let mut seized = Vec::with_capacity(threads.len());
+        for tid in threads {
+            match ptrace::seize(NixPid::from_raw(tid), OPTIONS) {
+                Ok(()) => seized.push(tid),
+                Err(nix::Error::ESRCH) => {
+                    self.ended.insert(tid);
+                }
+                // A thread that has exited cannot be attached to either.
+                Err(nix::Error::EPERM) if self.has_ended(tid) => {
+                    self.ended.insert(tid);
+                }
+                Err(_) => {
+                    let tracer = self.status(tid).and_then(|status| status.tracer());
+                    if let Some(by) = tracer {
+                        return Err(Refusal::Traced { by }.into());
+                    }
+                    // Another tracer may have let the thread go since the first attempt.
+                    let again = ptrace::seize(NixPid::from_raw(tid), OPTIONS);
+                    again.map_err(|error| Refusal::from(io::Error::from(error)))?;
+                    seized.push(tid);
+                }
+            }
+        }
+        Ok(seized)
+    }
+
+    fn has_ended(&self, tid: i32) -> bool {
+        self.status(tid).is_none_or(|status| status.is_ending())
+    }
+
+    pub(crate) fn status(&self, tid: i32) -> Option<Status> {
+        Status::read(&format!("/proc/{}/task/{tid}/status", self.target.pid())).ok()
+    }
+
+    fn interrupt(&mut self, seized: Vec<i32>) -> Result<(), SwapError> {
+        for tid in &seized {
+            // ESRCH: the thread has ended. The wait below reports that.
+            let _ = ptrace::interrupt(NixPid::from_raw(*tid));
+        }
+        match (self.wait(seized)?.first(), self.limit) {
+            (None, _) => Ok(()),
+            (Some(_), Some(limit)) if limit < PATIENCE => Err(SwapError::TooLong(limit)),
+            (Some(&tid), _) => Err(SwapError::DidNotStop { tid }),
+        }
+    }
+
+    /// Waits until threads have stopped or sleep uninterruptibly. Returns the threads that did
+    /// neither in time.
+    fn wait(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
+        let begun = Instant::now();
+        let mut pending = threads;
+        loop {
+            let look = Instant::now();
+            let mut still = Vec::new();
+            for tid in pending {
+                match Event::look(tid, WaitOptions::NOHANG).map_err(SwapError::Trace)? {
+                    Some(Event::Stop) => {
+                        self.stopped.push(tid);
+                        self.renew_call(tid);
+                    }
+                    Some(Event::Ended) => {
+                        self.ended.insert(tid);
+                    }
+                    // The thread was about to take a signal when it was seized. It takes the
+                    // signal, which only prepares the handler's frame, and then stops.
+                    Some(Event::Signal(signal)) => {
+                        let _ = raw::deliver(tid, signal);
+                        still.push(tid);
+                    }
+                    Some(Event::Syscall) | None => still.push(tid),
+                }
+            }
+            pending = still;
+            if begun.elapsed() > DOUBT {
+                pending.retain(|tid| {
+                    let sleeps = self.status(*tid).and_then(|status| status.state()) == Some('D');
+                    if sleeps {
+                        self.asleep.push(*tid);
+                    }
+                    !sleeps
+                });
+            }
+            if pending.is_empty() || begun.elapsed() > self.patience() {
+                return Ok(pending);
+            }
+            // This thread may have priority over all others. Half of the time is left to the
+            // threads that it waits for.
+            std::thread::sleep(NAP.max(look.elapsed()));
+        }
+    }
+
+    /// The number of threads of the process that are held.
+    pub(crate) fn threads(&self) -> usize {
+        self.stopped.len() + self.asleep.len()
+    }
+
+    /// Whether all threads but `tid` can be let go before it. They cannot if `tid` is the first
+    /// thread of the process: while signals to the process are queued, the kernel treats them as
+    /// sent to that thread (kernel/signal.c, sig_ignored()). They cannot either if a thread sleeps
+    /// uninterruptibly, since it cannot be detached from there.
+    pub(crate) fn can_leave(&self, tid: i32) -> bool {
+        tid != self.target.pid() && self.asleep.is_empty() && self.stopped.len() > 1
+    }
+
+    /// Lets all threads but `tid` go. The first thread of the process goes first: from then on,
+    /// the kernel again drops signals that the process ignores.
+    pub(crate) fn leave(&mut self, tid: i32) {
+        let first = self.target.pid();
+        self.stopped.sort_by_key(|thread| *thread != first);
+        for thread in self.stopped.iter().filter(|thread| **thread != tid) {
+            // A thread that cannot be detached from has been killed.
+            let _ = ptrace::detach(NixPid::from_raw(*thread), None);
+        }
+        self.stopped.retain(|thread| *thread == tid);
+    }
+
+    /// The threads that can make system calls, with their registers. The first thread of the
+    /// process comes last, since the others cannot be let go before it.
+    pub(crate) fn registers(&self) -> Vec<(i32, Registers)> {
+        let read = |tid: &i32| Some((*tid, Native::registers(*tid).ok()?));
+        let mut threads: Vec<i32> = self.stopped.clone();
+        threads.sort_by_key(|thread| *thread == self.target.pid());
+        threads.iter().filter_map(read).collect()
+    }
+
+    /// Repeats a call that ended with EINTR because of the stop, unless a handler is to run. The
+    /// kernel repeats most other calls by itself. A repeated call with a time limit waits for the
+    /// whole time again.
+    fn renew_call(&self, tid: i32) {
+        let Ok(regs) = Native::registers(tid) else {
+            return;
+        };
+        let Some((call, again)) = Native::interrupted(&regs) else {
+            return;
+        };
+        let is_socket = |fd: u64| {
+            let link = format!("/proc/{}/task/{tid}/fd/{fd}", self.target.pid());
+            fs::read_link(link)
+                .is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"socket:"))
+        };
+        if call.did_nothing(is_socket) {
+            // A thread whose registers cannot be written has been killed.
+            let _ = Native::set_registers(tid, &again);
+        }
+    }
+}

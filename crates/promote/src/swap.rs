@@ -1,0 +1,576 @@
+//! Changes the mappings of a process while it is stopped.
+
+use std::fs::{self, File};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use hugetext_host::FileState;
+use hugetext_leaf::{FileId, Perms, Span};
+use nix::sys::signal::{SigSet, SigmaskHow};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::SwapError;
+use crate::aside::Aside;
+use crate::call::{CallError, Caller, bits};
+use crate::maps::{Mapped, find_gadget, is_gadget, mapped};
+use crate::pass::pass_files;
+use crate::raw;
+use crate::stop::Stopped;
+use crate::target::{Refusal, Target, prot};
+
+/// What is mapped at a range of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A private mapping of a file.
+    File {
+        /// The index of the file in the change.
+        file: usize,
+        /// Its identity.
+        id: FileId,
+        /// File offset of the first address.
+        offset: u64,
+        /// Access rights.
+        perms: Perms,
+        /// Whether it is mapped with PROT_BTI (arm64).
+        bti: bool,
+    },
+    /// Anonymous memory without access rights, which keeps other mappings away.
+    Reserved,
+    /// No mapping.
+    Nothing,
+}
+
+/// One change of a mapping.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    /// Page-aligned addresses.
+    pub addresses: Span,
+    /// The present content, which is restored if a later step fails.
+    pub before: Content,
+    /// The new content.
+    pub after: Content,
+}
+
+impl Step {
+    fn replaces_text(&self) -> bool {
+        matches!(self.before, Content::File { perms, .. } if perms.exec)
+    }
+}
+
+/// A set of changes. Either all are made or none.
+#[derive(Debug, Default)]
+pub(crate) struct Change<'f> {
+    /// The files that steps name.
+    pub files: Vec<&'f File>,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// The files whose content was compared before, by index in `files`, with their state at the
+    /// comparison.
+    pub compared: Vec<(usize, FileState)>,
+    /// How long the process may stand still. Without a limit, the change is never given up for the
+    /// time that it takes.
+    pub limit: Option<Duration>,
+    /// Whether pages that were written to may be replaced if they hold what is mapped instead. A
+    /// uprobe that was removed leaves such a page.
+    pub replaces_equal_pages: bool,
+    /// Whether the replaced mappings may be in base pages. Their page tables take long to free.
+    pub from_small_pages: bool,
+}
+
+/// The largest number of files in one message to a process (SCM_MAX_FD, include/net/scm.h).
+pub(crate) const MAX_FILES: usize = 253;
+
+/// The cost of a change for the process.
+#[derive(Debug, Clone, Copy, JsonSchema, Serialize)]
+pub struct Pause {
+    /// Time from the first interruption until all threads, or all but one, were let go.
+    #[serde(rename = "total_ns", serialize_with = "hugetext_host::nanoseconds")]
+    #[schemars(with = "u64")]
+    pub total: Duration,
+    /// Time until the last thread was let go. That thread made the calls. It may have freed old
+    /// page tables while the others ran.
+    #[serde(rename = "last_ns", serialize_with = "hugetext_host::nanoseconds")]
+    #[schemars(with = "u64")]
+    pub last: Duration,
+    /// Time from the first interruption until all threads had stopped. It is a part of `total`.
+    #[serde(rename = "stopping_ns", serialize_with = "hugetext_host::nanoseconds")]
+    #[schemars(with = "u64")]
+    pub stopping: Duration,
+    /// Number of threads stopped.
+    pub threads: usize,
+}
+
+/// Stops the process, makes the change, checks it, and lets the process go. After an error, the
+/// process continues unchanged unless the error says otherwise.
+pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
+    // A signal that ended this process during the change would leave a thread with the registers
+    // of an injected call.
+    let before = SigSet::all()
+        .thread_swap_mask(SigmaskHow::SIG_SETMASK)
+        .map_err(|error| SwapError::Trace(error.into()))?;
+    let outcome = std::thread::scope(|scope| scope.spawn(|| hurried(target, change)).join());
+    let _ = before.thread_set_mask();
+    let panicked = |_| Err(SwapError::Trace(io::Error::other("the tracer panicked")));
+    outcome
+        .unwrap_or_else(panicked)
+        .map_err(|error| match error {
+            SwapError::NoThread | SwapError::Asleep | SwapError::DidNotStop { .. }
+                if is_frozen(target.pid()) =>
+            {
+                SwapError::Frozen
+            }
+            error => error,
+        })
+}
+
+/// Whether the cgroup of a process is frozen: cgroup.events of version 2, freezer.state of version 1,
+/// at the usual mount points.
+fn is_frozen(pid: i32) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    groups.lines().any(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            return false;
+        };
+        let (file, frozen) = match controllers {
+            "" => (format!("/sys/fs/cgroup{path}/cgroup.events"), "frozen 1"),
+            "freezer" => (
+                format!("/sys/fs/cgroup/freezer{path}/freezer.state"),
+                "FROZEN",
+            ),
+            _ => return false,
+        };
+        fs::read_to_string(file).is_ok_and(|state| state.lines().any(|line| line == frozen))
+    })
+}
+
+/// Runs a session in a thread of its own, because the end of that thread lets the process go.
+/// Waits for that end.
+fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
+    hurry();
+    let tracer = AtomicI32::new(0);
+    let session = || {
+        tracer.store(
+            rustix::thread::gettid().as_raw_nonzero().get(),
+            Ordering::Release,
+        );
+        in_session(target, change)
+    };
+    let outcome = std::thread::scope(|scope| scope.spawn(session).join());
+    wait_for_end(tracer.load(Ordering::Acquire));
+    let session = outcome.map_err(|_| SwapError::Trace(io::Error::other("the tracer panicked")))?;
+    session.map(|session| Pause {
+        total: session.others.unwrap_or_else(|| session.since.elapsed()),
+        last: session.since.elapsed(),
+        stopping: session.stopping,
+        threads: session.threads,
+    })
+}
+
+/// Waits until a thread of this process has ended. Joining it can return a moment before the
+/// kernel detaches the threads that it traced (kernel/exit.c: exit_mm() comes before
+/// exit_notify()).
+fn wait_for_end(thread: i32) {
+    /// Longer than any scheduler lets a thread wait.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let begun = Instant::now();
+    let entry = format!("/proc/self/task/{thread}");
+    while fs::exists(&entry).unwrap_or(false) && begun.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+}
+
+/// The result of a session that succeeded.
+struct Session {
+    since: Instant,
+    stopping: Duration,
+    /// Time until all threads but one were let go, if that was before the end.
+    others: Option<Duration>,
+    threads: usize,
+}
+
+fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
+    // The instruction is searched before the stop, because the search takes long with many
+    // mappings.
+    let gadget = find_gadget(target).map_err(Refusal::from)?;
+    let mut stopped = Stopped::stop(target, change.limit)?;
+    if stopped.is_asleep() {
+        return Err(SwapError::Asleep);
+    }
+    let stopping = stopped.since.elapsed();
+    let threads = stopped.threads();
+    change.check_before(target)?;
+    stopped.keep_limit(Duration::ZERO)?;
+    let gadget = gadget.filter(|address| is_gadget(target, *address));
+    let mut caller = Caller::borrow(&stopped, gadget)?;
+    let mut others = None;
+    // Without priority, the borrowed thread would get only its share of the processor among the
+    // running threads. It would then delay its own work for long.
+    let hurried = match change.from_small_pages && stopped.can_leave(caller.tid()) {
+        true => Hurried::thread(caller.tid()),
+        false => None,
+    };
+    if let Some(aside) = change.make(&stopped, &mut caller, hurried.is_some())? {
+        stopped.leave(caller.tid());
+        others = Some(stopped.since.elapsed());
+        aside.give_up(&mut caller);
+    }
+    drop(hurried);
+    drop(caller);
+    Ok(Session {
+        since: stopped.since,
+        stopping,
+        others,
+        threads,
+    })
+}
+
+/// Gives a thread of the process priority over others for a moment.
+struct Hurried {
+    tid: i32,
+    before: raw::Scheduling,
+}
+
+impl Hurried {
+    /// `None` if that is not permitted.
+    fn thread(tid: i32) -> Option<Hurried> {
+        let before = raw::run_before_others(tid).ok()?;
+        Some(Hurried { tid, before })
+    }
+}
+
+impl Drop for Hurried {
+    fn drop(&mut self) {
+        // A thread whose scheduling cannot be set has been killed.
+        let _ = raw::schedule(self.tid, self.before);
+    }
+}
+
+/// Gives this thread and its children priority, if that is permitted. They end soon, and no work
+/// is more urgent while a process is stopped.
+fn hurry() {
+    if raw::run_before_others(0).is_err() {
+        let _ = rustix::process::setpriority_process(None, -20);
+    }
+    if let Some(nanosecond) = NonZeroU64::new(1) {
+        let _ = rustix::thread::set_current_timer_slack(Some(nanosecond));
+    }
+}
+
+impl Change<'_> {
+    /// Checks that the process still is as it was when the change was planned.
+    fn check_before(&self, target: &Target) -> Result<(), SwapError> {
+        let maps = self.mapped(target)?;
+        for step in &self.steps {
+            if !shows(&maps, step.addresses, &step.before) {
+                return Err(SwapError::Moved {
+                    at: step.addresses.start,
+                });
+            }
+        }
+        let text: Vec<Span> = self.text().collect();
+        let changed = changed(target, &text).map_err(Refusal::from)?;
+        let equal = |page: &Span| self.replaces_equal_pages && self.is_equal(target, *page);
+        if let Some(page) = changed.iter().find(|page| !equal(page)) {
+            return Err(SwapError::Changed { at: page.start });
+        }
+        for (index, state) in &self.compared {
+            let file = self.files.get(*index).ok_or(SwapError::FileChanged)?;
+            let now = file.metadata().map(|metadata| FileState::of(&metadata));
+            if now.ok() != Some(*state) {
+                return Err(SwapError::FileChanged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the process holds at `pages` what the file holds that is to be mapped there. All
+    /// threads wait, so only a few pages are compared.
+    fn is_equal(&self, target: &Target, pages: Span) -> bool {
+        const MOST: u64 = 1 << 20;
+        let step = self
+            .steps
+            .iter()
+            .find(|step| step.addresses.contains(pages.start));
+        let Some(step) = step.filter(|_| pages.len() <= MOST) else {
+            return false;
+        };
+        let Content::File { file, offset, .. } = step.after else {
+            return false;
+        };
+        let (mut memory, mut there) =
+            (vec![0; pages.len() as usize], vec![0; pages.len() as usize]);
+        let at = offset + (pages.start - step.addresses.start);
+        let file = self.files.get(file);
+        file.is_some_and(|file| read_padded(file, at, &mut there).is_ok())
+            && target.read(pages.start, &mut memory).is_ok()
+            && memory == there
+    }
+
+    /// The mappings at the addresses of the steps.
+    fn mapped(&self, target: &Target) -> Result<Vec<Mapped>, SwapError> {
+        let places = self.steps.iter().map(|step| step.addresses);
+        Ok(mapped(target, places).map_err(Refusal::from)?)
+    }
+
+    /// The addresses of the text that is to be replaced.
+    fn text(&self) -> impl Iterator<Item = Span> {
+        let steps = self.steps.iter().filter(|step| step.replaces_text());
+        steps.map(|step| step.addresses)
+    }
+
+    /// Makes the change. Returns the memory that remains to be freed afterwards. That can exist
+    /// only if `with_aside` is set.
+    fn make(
+        &self,
+        stopped: &Stopped<'_>,
+        caller: &mut Caller<'_>,
+        with_aside: bool,
+    ) -> Result<Option<Aside>, SwapError> {
+        let page = rustix::param::page_size() as u64;
+        let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
+        let passed = pass_files(caller, scratch, &self.files);
+        let mut aside = match with_aside && passed.is_ok() {
+            true => Aside::reserve(caller, self.text()).map_err(SwapError::call("mmap"))?,
+            false => None,
+        };
+        let outcome = match &passed {
+            Ok(fds) => self.take_steps(stopped, caller, fds, aside.as_mut()),
+            Err(_) => Ok(()),
+        };
+        for fd in passed.iter().flatten() {
+            let _ = caller.call(libc::SYS_close, [*fd, 0, 0, 0, 0, 0]);
+        }
+        let _ = caller.call(libc::SYS_munmap, [scratch, page, 0, 0, 0, 0]);
+        passed?;
+        match (outcome, aside) {
+            (Ok(()), Some(aside)) => {
+                aside.keep_from_children(caller);
+                Ok(Some(aside))
+            }
+            (Err(error), Some(aside)) => {
+                aside.give_up(caller);
+                Err(error)
+            }
+            (outcome, None) => outcome.map(|()| None),
+        }
+    }
+
+    /// Takes all steps and checks the result. After a failure it undoes the steps taken, the last
+    /// one first.
+    fn take_steps(
+        &self,
+        stopped: &Stopped<'_>,
+        caller: &mut Caller<'_>,
+        fds: &[u64],
+        mut aside: Option<&mut Aside>,
+    ) -> Result<(), SwapError> {
+        let mut taken = 0;
+        let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+        let failure = loop {
+            // Undoing takes as long as the steps took. The next step may take as long as the longest
+            // one, and so may undoing it.
+            if let Err(error) = stopped.keep_limit(begun.elapsed() + 2 * longest) {
+                break error;
+            }
+            let Some(step) = self.steps.get(taken) else {
+                match self.check_after(caller.target()) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => break error,
+                }
+            };
+            let step_begun = Instant::now();
+            if let Some(aside) = &mut aside
+                && step.replaces_text()
+                && let Err(error) = aside.take(caller, step.addresses)
+            {
+                break SwapError::call("mremap")(error);
+            }
+            match step
+                .after
+                .establish(caller, fds, step.addresses, &step.before)
+            {
+                Ok(()) => {
+                    taken += 1;
+                    longest = longest.max(step_begun.elapsed());
+                }
+                Err(error) => break SwapError::call("mmap")(error),
+            }
+        };
+        // The failed step may have unmapped memory before it failed (mm/vma.c before 6.12), so it
+        // is undone too. A step where nothing was mapped has replaced nothing.
+        let failed = self.steps.get(taken);
+        let failed = failed.filter(|step| step.before != Content::Nothing);
+        let undo = self.steps.iter().take(taken).chain(failed).rev();
+        for step in undo {
+            let undone = step
+                .before
+                .establish(caller, fds, step.addresses, &step.after);
+            // At the limit of mappings, the kernel refuses to undo a step that it has not taken.
+            if let Err(CallError::Refused(error) | CallError::Lost(error)) = undone
+                && !is_undone(caller.target(), step)
+            {
+                let at = step.addresses.start;
+                return Err(SwapError::NotUndone { at, error });
+            }
+        }
+        Err(failure)
+    }
+
+    fn check_after(&self, target: &Target) -> Result<(), SwapError> {
+        let maps = self.mapped(target)?;
+        let wrong = self
+            .steps
+            .iter()
+            .find(|step| !shows(&maps, step.addresses, &step.after));
+        wrong.map_or(Ok(()), |step| {
+            let at = step.addresses.start;
+            Err(SwapError::Unverified { at })
+        })
+    }
+}
+
+impl Content {
+    /// Allocates a page in the process for the arguments of calls.
+    fn scratch(caller: &mut Caller<'_>, len: u64) -> Result<u64, CallError> {
+        let kind = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let rights = bits(libc::PROT_READ | libc::PROT_WRITE);
+        caller.call(libc::SYS_mmap, [0, len, rights, kind, NO_FILE, 0])
+    }
+
+    /// Makes this the content of `addresses`, whose present content is `there`. One call does it:
+    /// the kernel replaces a mapping under the write lock of the address space. So every other
+    /// thread or process that shares the address space sees either the old mapping or the new one.
+    fn establish(
+        &self,
+        caller: &mut Caller<'_>,
+        fds: &[u64],
+        addresses: Span,
+        there: &Content,
+    ) -> Result<(), CallError> {
+        let (start, len) = (addresses.start, addresses.len());
+        let place = match there {
+            Content::Nothing => libc::MAP_FIXED_NOREPLACE,
+            _ => libc::MAP_FIXED,
+        };
+        let arguments = match *self {
+            Content::Nothing => {
+                return caller
+                    .call(libc::SYS_munmap, [start, len, 0, 0, 0, 0])
+                    .map(drop);
+            }
+            Content::Reserved => {
+                let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+                [start, len, 0, bits(kind | place), NO_FILE, 0]
+            }
+            Content::File {
+                file,
+                offset,
+                perms,
+                bti,
+                ..
+            } => {
+                let missing = || CallError::Refused(io::ErrorKind::InvalidInput.into());
+                let fd = fds.get(file).copied().ok_or_else(missing)?;
+                [
+                    start,
+                    len,
+                    prot(perms, bti),
+                    bits(libc::MAP_PRIVATE | place),
+                    fd,
+                    offset,
+                ]
+            }
+        };
+        match caller.call(libc::SYS_mmap, arguments)? {
+            at if at == start => Ok(()),
+            at => {
+                // A kernel that does not know MAP_FIXED_NOREPLACE takes the address as a hint.
+                let _ = caller.call(libc::SYS_munmap, [at, len, 0, 0, 0, 0]);
+                Err(CallError::Refused(io::ErrorKind::AddrInUse.into()))
+            }
+        }
+    }
+}
+
+const NO_FILE: u64 = u64::MAX;
+
+/// The pages of `text` that are no longer pages of their file. Every thread of the process waits
+/// for the answer, so several threads of this process search in parallel.
+fn changed(target: &Target, text: &[Span]) -> io::Result<Vec<Span>> {
+    let Some((first, rest)) = text.split_first() else {
+        return Ok(Vec::new());
+    };
+    std::thread::scope(|scope| {
+        let look = |span: &Span| target.changed_pages(*span);
+        let others: Vec<_> = rest
+            .iter()
+            .map(|span| scope.spawn(move || look(span)))
+            .collect();
+        let mut found = look(first)?;
+        for other in others {
+            let panicked = |_| Err(io::Error::other("a thread panicked"));
+            found.extend(other.join().unwrap_or_else(panicked)?);
+        }
+        Ok(found)
+    })
+}
+
+/// Reads a file as a mapping shows it: zeroes beyond its end.
+pub(crate) fn read_padded(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    bytes.fill(0);
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + filled as u64)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(())
+}
+
+/// Whether the process maps at the addresses of a step what it mapped before the step.
+fn is_undone(target: &Target, step: &Step) -> bool {
+    let maps = mapped(target, std::iter::once(step.addresses));
+    maps.is_ok_and(|maps| shows(&maps, step.addresses, &step.before))
+}
+
+/// Whether `maps` shows `content` over all of `addresses`.
+fn shows(maps: &[Mapped], addresses: Span, content: &Content) -> bool {
+    let there = maps.iter().filter(|map| map.addresses.overlaps(&addresses));
+    let there: Vec<&Mapped> = there.collect();
+    let covered: u64 = there
+        .iter()
+        .map(|map| map.addresses.intersect(&addresses).len())
+        .sum();
+    match *content {
+        Content::Nothing => there.is_empty(),
+        Content::Reserved => {
+            let reserved = |map: &&Mapped| map.file.ino == 0 && map.perms == Perms::default();
+            covered == addresses.len() && there.iter().all(reserved)
+        }
+        Content::File {
+            id, offset, perms, ..
+        } => {
+            let same = |map: &&Mapped| {
+                let linear = map.offset.wrapping_sub(map.addresses.start)
+                    == offset.wrapping_sub(addresses.start);
+                map.file == id && map.perms == perms && map.private && linear
+            };
+            covered == addresses.len() && there.iter().all(same)
+        }
+    }
+}
+
+impl SwapError {
+    pub(crate) fn call(name: &'static str) -> impl Fn(CallError) -> SwapError {
+        move |error| match error {
+            CallError::Refused(error) => SwapError::Refused { call: name, error },
+            CallError::Lost(error) => SwapError::Trace(error),
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! A process to promote: whether it may be changed, and what it maps.
+
+use std::collections::BTreeSet;
+use std::ffi::c_int;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hugetext_host::{changed_pages, device_number, huge_spans, io_error, perms, pmd_mapped};
+use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Stat};
+use procfs::{FromBufRead, FromRead};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::arch::{Architecture, Native};
+
+/// The reason why a process is not promoted.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// This program runs on an architecture whose registers promotion does not know.
+    #[error("promotion knows the registers of x86-64 and arm64 only")]
+    Architecture,
+    /// It does not exist.
+    #[error("no such process")]
+    Gone,
+    /// It is exiting, or it has exited and has not been reaped.
+    #[error("exiting")]
+    Exiting,
+    /// Its first thread has ended while other threads run.
+    #[error("its first thread has ended, so /proc does not say what the others map")]
+    Headless,
+    /// It executed another program, and the memory that was looked at is gone.
+    #[error("it executed another program meanwhile; try again")]
+    Executed,
+    /// A kernel thread.
+    #[error("a kernel thread: it maps no program")]
+    KernelThread,
+    /// The process that asks for the promotion.
+    #[error("this process itself")]
+    Own,
+    /// Another process traces it already. A process has at most one tracer.
+    #[error("traced by process {by}: end the debugger first")]
+    Traced {
+        /// The tracer's process id.
+        by: i32,
+    },
+    /// It is in another user namespace, where its credentials have another meaning.
+    #[error("in another user namespace: promote it from inside its container")]
+    UserNamespace,
+    /// A seccomp filter might kill it for a call that promotion injects.
+    #[error("under a seccomp filter, which may kill it for an injected call")]
+    Seccomp,
+    /// A 32-bit program, or a program of another instruction set under emulation.
+    #[error("not a 64-bit program of this machine's own instruction set")]
+    Foreign,
+    /// A translator such as valgrind or qemu-user reads its text as data. The mapped text is never
+    /// executed.
+    #[error("run by {0}, which translates its text instead of executing it")]
+    Translated(&'static str),
+    /// prctl(PR_SET_THP_DISABLE) is set, so the kernel would not map a huge page.
+    #[error("it has transparent huge pages disabled (PR_SET_THP_DISABLE)")]
+    ThpDisabled,
+    /// The ptrace access check failed.
+    #[error("not permitted: {remedy}")]
+    Forbidden {
+        /// The privilege to grant.
+        remedy: String,
+    },
+    /// /proc could not be read.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    /// The meaning of an error of /proc or ptrace for the process.
+    fn from(error: io::Error) -> Refusal {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Refusal::Gone,
+            Some(libc::EPERM | libc::EACCES) => Refusal::Forbidden {
+                remedy: tracing_remedy(),
+            },
+            // /proc/PID/mem of memory that is given up (proc(5)).
+            _ if error.kind() == io::ErrorKind::UnexpectedEof => Refusal::Executed,
+            _ => Refusal::Io(error),
+        }
+    }
+}
+
+/// The privilege that ptrace needs (ptrace(2), PTRACE_MODE_ATTACH; Yama's ptrace_scope).
+fn tracing_remedy() -> String {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "3" => "kernel.yama.ptrace_scope is 3, which forbids tracing until the next boot".into(),
+        "1" | "2" => format!(
+            "kernel.yama.ptrace_scope is {}; run as root, or grant CAP_SYS_PTRACE",
+            scope.trim()
+        ),
+        _ => "run as the process's user or as root, or grant CAP_SYS_PTRACE".into(),
+    }
+}
+
+/// A process that may be promoted. A pidfd holds it, so that its number cannot come to mean
+/// another process.
+#[derive(Debug)]
+pub struct Target {
+    pid: i32,
+    pidfd: OwnedFd,
+    memory: File,
+    pagemap: File,
+    max_pause: Option<Duration>,
+}
+
+impl Target {
+    /// Opens a process and checks everything that can be checked before it is stopped.
+    pub fn open(pid: i32) -> Result<Target, Refusal> {
+        if !Native::SUPPORTED {
+            return Err(Refusal::Architecture);
+        }
+        if u32::try_from(pid) == Ok(std::process::id()) {
+            return Err(Refusal::Own);
+        }
+        let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+        let id = id.ok_or(Refusal::Gone)?;
+        let pidfd = pidfd_open(id, PidfdFlags::empty())
+            .map_err(|error| Refusal::from(io::Error::from(error)))?;
+        let status = Status::read(&format!("/proc/{pid}/status"))?;
+        if status.is_ending() {
+            let lives = |tid: &i32| {
+                let status = Status::read(&format!("/proc/{pid}/task/{tid}/status"));
+                status.is_ok_and(|status| !status.is_ending())
+            };
+            return Err(
+                match threads(pid).map_err(Refusal::from)?.iter().any(lives) {
+                    true => Refusal::Headless,
+                    false => Refusal::Exiting,
+                },
+            );
+        }
+        if status.field("VmSize").is_none() {
+            return Err(Refusal::KernelThread);
+        }
+        if let Some(by) = status.tracer() {
+            return Err(Refusal::Traced { by });
+        }
+        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
+        let own = namespace("self").map_err(Refusal::Io)?;
+        if namespace(&pid.to_string()).map_err(Refusal::from)? != own {
+            return Err(Refusal::UserNamespace);
+        }
+        for thread in threads(pid).map_err(Refusal::from)? {
+            match Status::read(&format!("/proc/{pid}/task/{thread}/status")) {
+                Ok(status) if status.number("Seccomp").unwrap_or(0) != 0 => {
+                    return Err(Refusal::Seccomp);
+                }
+                Ok(_) | Err(Refusal::Gone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if status.number("THP_enabled") == Some(0) {
+            return Err(Refusal::ThpDisabled);
+        }
+        let exe = File::open(format!("/proc/{pid}/exe")).map_err(Refusal::from)?;
+        if let Some(by) = translator(pid).map_err(Refusal::from)? {
+            return Err(Refusal::Translated(by));
+        }
+        if !is_native(&exe).map_err(Refusal::from)? {
+            return Err(Refusal::Foreign);
+        }
+        let memory = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{pid}/mem"));
+        Ok(Target {
+            pid,
+            pidfd,
+            memory: memory.map_err(Refusal::from)?,
+            pagemap: File::open(format!("/proc/{pid}/pagemap")).map_err(Refusal::from)?,
+            max_pause: None,
+        })
+    }
+
+    /// Bounds each stop of the process. A change that would take longer is given up and undone
+    /// ([`SwapError::TooLong`](crate::SwapError::TooLong)). The kernel may take longer for one call than
+    /// for those before it, so the bound can be exceeded by such a call.
+    pub fn with_max_pause(self, max_pause: Option<Duration>) -> Target {
+        Target { max_pause, ..self }
+    }
+
+    pub(crate) fn max_pause(&self) -> Option<Duration> {
+        self.max_pause
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Its pidfd.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Reads its memory, even if the access rights of the mapping forbid it.
+    pub fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.memory.read_exact_at(buffer, address)
+    }
+
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_all_at(bytes, address)
+    }
+
+    /// The pages of `addresses` that are no longer pages of their file.
+    pub(crate) fn changed_pages(&self, addresses: Span) -> io::Result<Vec<Span>> {
+        changed_pages(&self.pagemap, addresses)
+    }
+
+    /// The thread ids at this moment.
+    pub(crate) fn threads(&self) -> io::Result<Vec<i32>> {
+        threads(self.pid)
+    }
+
+    /// Whether a thread executes text. The kernel's own threads in a process, those of io_uring
+    /// and vhost, share its memory but never return to user mode. They cannot make an injected
+    /// call, and a stop would end the call in which they wait. A thread whose state cannot be read
+    /// has ended.
+    pub(crate) fn executes(&self, tid: i32) -> bool {
+        /// include/linux/sched.h: "Task is an IO worker", "Kernel thread cloned from userspace thread"
+        /// (since Linux 6.4).
+        const PF_IO_WORKER: u32 = 0x10;
+        const PF_USER_WORKER: u32 = 0x4000;
+        Stat::from_file(format!("/proc/{}/task/{tid}/stat", self.pid))
+            .is_ok_and(|stat| stat.flags & (PF_IO_WORKER | PF_USER_WORKER) == 0)
+    }
+
+    /// All its mappings, with the facts about its text that a plan needs.
+    pub fn mappings(&self) -> io::Result<Mappings> {
+        let text = fs::read_to_string(format!("/proc/{}/smaps", self.pid))?;
+        let maps = MemoryMaps::from_buf_read(text.as_bytes()).map_err(io_error)?;
+        if text.is_empty() {
+            // The process has given up its memory: it is ending.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        let flags = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("VmFlags:"));
+        let mut mappings = Mappings::default();
+        for (map, flags) in maps.into_iter().zip(flags) {
+            let flags: BTreeSet<&str> = flags.split_whitespace().collect();
+            let path = path_of(&map);
+            let mut vma = vma_of(&map, path.as_deref(), &flags);
+            if vma.perms.exec && vma.file.is_some() && vma.obstacle.is_none() {
+                vma.changed = self.changed_pages(vma.addresses)?;
+                vma.huge = self.huge_spans(&map, vma.addresses)?;
+            }
+            if matches!(map.pathname, MMapPath::Vdso) {
+                mappings.vdso = Some(vma.addresses);
+            }
+            mappings.vmas.push(vma);
+            mappings.paths.push(path);
+        }
+        Ok(mappings)
+    }
+
+    fn huge_spans(&self, map: &MemoryMap, addresses: Span) -> io::Result<Vec<Span>> {
+        match (pmd_mapped(map), huge_spans(&self.pagemap, addresses)) {
+            (0, _) => Ok(Vec::new()),
+            // Before PAGEMAP_SCAN (Linux 6.7), only the sum is known. The windows count as huge
+            // only if the sum covers all of them.
+            (bytes, Err(error)) if error.raw_os_error() == Some(libc::ENOTTY) => {
+                let windows = Span::new(
+                    Leaf::M2.align_up(addresses.start),
+                    Leaf::M2.align_down(addresses.end),
+                );
+                Ok(if bytes >= windows.len() {
+                    vec![windows]
+                } else {
+                    Vec::new()
+                })
+            }
+            (_, spans) => spans,
+        }
+    }
+
+    /// The file mapped at `addresses`. It is opened through map_files if the capabilities permit
+    /// that: map_files names the inode itself, even if its path now leads elsewhere. Otherwise it
+    /// is opened by its path, if the path still leads to that inode.
+    pub fn file_at(&self, addresses: Span, path: Option<&Path>, file: FileId) -> io::Result<File> {
+        let Span { start, end } = addresses;
+        let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid);
+        let by_link = File::open(link);
+        let (Err(error), Some(path)) = (&by_link, path) else {
+            return by_link;
+        };
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        let root = PathBuf::from(format!("/proc/{}/root", self.pid));
+        let by_path = File::open(root.join(inside))?;
+        let metadata = by_path.metadata()?;
+        if (metadata.dev(), metadata.ino()) != (file.dev, file.ino) {
+            // An overlay shows its own inodes, and maps files of the filesystems below it.
+            let what = match rustix::fs::fstatfs(&by_path)?.f_type as i64 {
+                OVERLAY => "its file lies below an overlay",
+                _ => "its file was replaced",
+            };
+            let reason = format!("{what}, and only root can open it: {error}");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        Ok(by_path)
+    }
+}
+
+/// OVERLAYFS_SUPER_MAGIC (include/uapi/linux/magic.h).
+const OVERLAY: i64 = 0x794c_7630;
+
+/// All mappings of a process, by address.
+#[derive(Debug, Default)]
+pub struct Mappings {
+    /// The mappings.
+    pub vmas: Vec<ProcessVma>,
+    /// The path of each, as /proc/PID/maps shows it.
+    pub paths: Vec<Option<PathBuf>>,
+    pub(crate) vdso: Option<Span>,
+}
+
+impl Mappings {
+    /// The mapping at an address, and its path.
+    pub fn at(&self, address: u64) -> Option<(&ProcessVma, Option<&Path>)> {
+        let both = self.vmas.iter().zip(&self.paths);
+        both.map(|(vma, path)| (vma, path.as_deref()))
+            .find(|(vma, _)| vma.addresses.contains(address))
+    }
+
+    /// The mappings of promoted copies, each with its parsed name.
+    pub fn copies(&self) -> impl Iterator<Item = (&ProcessVma, CopyName)> {
+        self.vmas.iter().zip(&self.paths).filter_map(|(vma, path)| {
+            let name = CopyName::in_maps(path.as_deref()?.to_str()?)?;
+            Some((vma, name))
+        })
+    }
+
+    /// The first mapping of a file, and its path.
+    pub fn of_file(&self, file: FileId) -> Option<(&ProcessVma, Option<&Path>)> {
+        let both = self.vmas.iter().zip(&self.paths);
+        both.map(|(vma, path)| (vma, path.as_deref()))
+            .find(|(vma, _)| vma.file == Some(file))
+    }
+}
+
+fn path_of(map: &MemoryMap) -> Option<PathBuf> {
+    match &map.pathname {
+        MMapPath::Path(path) => Some(path.clone()),
+        _ => None,
+    }
+}
+
+fn vma_of(map: &MemoryMap, path: Option<&Path>, flags: &BTreeSet<&str>) -> ProcessVma {
+    let file = path.map(|_| FileId {
+        dev: device_number(map.dev),
+        ino: map.inode,
+    });
+    let shared = map.perms.contains(MMPermissions::SHARED);
+    ProcessVma {
+        addresses: Span::new(map.address.0, map.address.1),
+        offset: map.offset,
+        perms: perms(map.perms),
+        file,
+        obstacle: obstacle(path, shared, flags),
+        bti: flags.contains("bt"),
+        huge: Vec::new(),
+        changed: Vec::new(),
+    }
+}
+
+/// VmFlags that a private file mapping may have and its replacement may lack: the present rights,
+/// the rights that it may get, soft-dirty, the old "do not write", and advice on readahead and
+/// huge pages.
+const PLAIN: [&str; 11] = [
+    "rd", "wr", "ex", "mr", "mw", "me", "sd", "dw", "sr", "rr", "hg",
+];
+
+fn obstacle(path: Option<&Path>, shared: bool, flags: &BTreeSet<&str>) -> Option<Obstacle> {
+    let path = path.unwrap_or(Path::new("")).to_string_lossy();
+    let in_memory = path.starts_with("/memfd:");
+    if flags.contains("sl") {
+        Some(Obstacle::Sealed)
+    } else if CopyName::in_maps(&path).is_some() {
+        Some(Obstacle::Promoted)
+    } else if in_memory || flags.contains("ht") {
+        Some(Obstacle::Memory)
+    } else if shared {
+        Some(Obstacle::Shared)
+    } else if flags.contains("nh") {
+        Some(Obstacle::SmallPagesWanted)
+    } else {
+        let unknown = flags
+            .iter()
+            .find(|flag| !PLAIN.contains(flag) && **flag != "bt");
+        unknown.map(|flag| Obstacle::Flag {
+            name: (*flag).to_owned(),
+        })
+    }
+}
+
+fn threads(pid: i32) -> io::Result<Vec<i32>> {
+    let names = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(names
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+/// The translator that a process runs under, as far as the path of its program shows.
+fn translator(pid: i32) -> io::Result<Option<&'static str>> {
+    let exe = fs::read_link(format!("/proc/{pid}/exe"))?;
+    let in_valgrind = exe
+        .parent()
+        .is_some_and(|parent| parent.ends_with("valgrind"));
+    let name = exe.file_name().unwrap_or_default().to_string_lossy();
+    let in_qemu = name.starts_with("qemu-") && !name.starts_with("qemu-system");
+    Ok(match (in_valgrind, in_qemu) {
+        (true, _) => Some("valgrind"),
+        (_, true) => Some("qemu-user"),
+        _ => None,
+    })
+}
+
+/// Whether a program file is an ELF64 file for the instruction set of this program.
+fn is_native(exe: &File) -> io::Result<bool> {
+    let own = File::open("/proc/self/exe")?;
+    let head = |file: &File| {
+        let mut head = [0u8; 20];
+        file.read_exact_at(&mut head, 0).map(|()| head)
+    };
+    let (own, other) = (head(&own)?, head(exe)?);
+    // EI_MAG to EI_DATA, and e_machine (gABI, ELF header).
+    Ok(own.get(..6) == other.get(..6) && own.get(18..20) == other.get(18..20))
+}
+
+/// The lines of /proc/PID/status or /proc/PID/task/TID/status.
+pub(crate) struct Status(String);
+
+impl Status {
+    pub(crate) fn read(path: &str) -> Result<Status, Refusal> {
+        fs::read_to_string(path).map(Status).map_err(Refusal::from)
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.0
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(str::trim)
+    }
+
+    fn number(&self, name: &str) -> Option<c_int> {
+        self.field(name)?.parse().ok()
+    }
+
+    /// The letter of its state: R, S, D, T, t, Z, X, I.
+    pub(crate) fn state(&self) -> Option<char> {
+        self.field("State")?.chars().next()
+    }
+
+    /// The thread that traces it.
+    pub(crate) fn tracer(&self) -> Option<i32> {
+        self.number("TracerPid").filter(|by| *by != 0)
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        matches!(self.state(), Some('Z' | 'X'))
+    }
+}
+
+/// The PROT_ bits for [`Perms`].
+pub(crate) fn prot(perms: Perms, bti: bool) -> u64 {
+    /// PROT_BTI (arch/arm64/include/uapi/asm/mman.h).
+    const BTI: c_int = 0x10;
+    let bit = |on: bool, bit: c_int| if on { bit } else { 0 };
+    let bits = bit(perms.read, libc::PROT_READ)
+        | bit(perms.write, libc::PROT_WRITE)
+        | bit(perms.exec, libc::PROT_EXEC)
+        | bit(bti, BTI);
+    bits.unsigned_abs().into()
+}

@@ -1,0 +1,132 @@
+//! A program that waits in a call continues to wait, however often it is stopped.
+
+use std::io::{BufRead, Write};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hugetext_leaf::Leaf;
+use hugetext_promote::{Copies, Target};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Busy, example, from_environment, leaf, promote_all, revert_all};
+
+fn kinds() -> Vec<String> {
+    let listed = Command::new(example("held")).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    listed.lines().map(str::to_owned).collect()
+}
+
+/// Promotes a program and maps it back. Returns whether that is possible here.
+fn there_and_back(target: &Target, leaf: Leaf, copies: &mut Copies) -> bool {
+    let Some(outcome) = promote_all(target, leaf, copies) else {
+        return false;
+    };
+    assert!(!outcome.done.is_empty());
+    assert!(!revert_all(target).done.is_empty());
+    true
+}
+
+/// Waits until the first thread sleeps in a call. After the thread has printed that it is ready,
+/// it sleeps only in that call.
+fn wait_for_sleep(target: &Target) {
+    let path = format!("/proc/{}/stat", target.pid());
+    let begun = Instant::now();
+    while !std::fs::read_to_string(&path).unwrap().contains(") S ") {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it does not sleep"
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn calls_that_wait_are_not_ended_by_a_stop() {
+    let Some(leaf) = leaf() else { return };
+    let rounds = from_environment("HUGETEXT_ROUNDS", 10);
+    let mut wrong = Vec::new();
+    for kind in kinds() {
+        let (mut held, said) = Busy::spawn(Command::new(example("held")).arg(&kind));
+        if said != "ready\n" {
+            eprintln!("{kind}: {said}");
+            assert!(said.starts_with("skipped: "), "{kind}: {said}");
+            continue;
+        }
+        let target = held.target().unwrap();
+        wait_for_sleep(&target);
+        let mut copies = Copies::default();
+        for _ in 0..rounds {
+            if !there_and_back(&target, leaf, &mut copies) {
+                return;
+            }
+        }
+        // A program whose call was ended has exited and does not read its input.
+        let _ = writeln!(held.input.as_ref().unwrap());
+        let said = held.line();
+        if said != "ok\n" {
+            wrong.push(format!("{kind}: {said}"));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+/// A signal that arrives while epoll_pwait(2) permits it must end the wait. Otherwise the program
+/// continues to sleep with a signal to handle.
+#[test]
+fn no_signal_is_slept_through() {
+    let Some(leaf) = leaf() else { return };
+    let rounds = from_environment("HUGETEXT_ROUNDS", 100);
+    let (mut held, said) = Busy::spawn(Command::new(example("held")).arg("mask"));
+    assert_eq!(said, "ready\n");
+    let target = held.target().unwrap();
+    let pid = Pid::from_raw(target.pid());
+    let mut copies = Copies::default();
+    let mut expected = 0;
+    for round in 0..rounds {
+        wait_for_sleep(&target);
+        let able = std::thread::scope(|scope| {
+            let signals = scope.spawn(|| {
+                // Each round uses another moment of the stop.
+                for spin in 0..round * 997 % 20_000 {
+                    std::hint::black_box(spin);
+                }
+                kill(pid, Signal::SIGUSR1).unwrap();
+            });
+            let able = there_and_back(&target, leaf, &mut copies);
+            signals.join().unwrap();
+            able
+        });
+        if !able {
+            return;
+        }
+        expected += 1;
+        assert!(
+            heard(&mut held, expected),
+            "round {round}: signal {expected} was slept through"
+        );
+    }
+}
+
+/// Whether the program reports, within some seconds, that it has handled this many signals.
+fn heard(held: &mut Busy, expected: u64) -> bool {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let (output, child) = (&mut held.output, &held.child);
+        scope.spawn(move || {
+            let mut line = String::new();
+            while output.read_line(&mut line).unwrap_or(0) > 0 {
+                if line.trim().parse() == Ok(expected) {
+                    return sender.send(()).unwrap();
+                }
+                line.clear();
+            }
+        });
+        let heard = receiver.recv_timeout(Duration::from_secs(10)).is_ok();
+        if !heard {
+            // When the program ends, the reader ends too.
+            kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
+        }
+        heard
+    })
+}

@@ -1,0 +1,772 @@
+//! Promotes a program that checks all its results, and maps it back, while it runs.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod held;
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hugetext_host::Machine;
+use hugetext_leaf::{Backend, FileId, Leaf, Obstacle, Perms, Promotion, Reason, Span, promotion};
+use hugetext_promote::{
+    Copies, Mappings, Outcome, Probe, Refusal, SwapError, Target, probes, promote, revert,
+};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+struct Busy {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Busy {
+    fn start(threads: usize) -> Busy {
+        Busy::run(Command::new(program()).arg(threads.to_string()))
+    }
+
+    fn run(command: &mut Command) -> Busy {
+        let (busy, line) = Busy::spawn(command);
+        assert!(line.starts_with("ready "), "{line}");
+        busy
+    }
+
+    /// Starts it, and returns the first line that it prints.
+    fn spawn(command: &mut Command) -> (Busy, String) {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut busy = Busy {
+            child,
+            input,
+            output,
+        };
+        let line = busy.line();
+        (busy, line)
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn target(&self) -> Result<Target, Refusal> {
+        Target::open(self.child.id() as i32)
+    }
+
+    /// Checks that every thread has done a full round since the request and found no error.
+    fn assert_well(&mut self) {
+        writeln!(self.input.as_ref().unwrap()).unwrap();
+        let line = self.line();
+        assert!(line.starts_with("ok "), "{line}");
+    }
+
+    fn finish(mut self) {
+        self.input = None;
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("done "), "{line}");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// The example `busy`.
+fn program() -> PathBuf {
+    example("busy")
+}
+
+/// An example, which cargo builds next to the tests.
+fn example(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.ancestors().nth(2).unwrap().join("examples").join(name)
+}
+
+/// Gives this test a mount namespace of its own, so that the copies of promotion go with it.
+fn keep_mounts_in() {
+    use nix::mount::{MsFlags, mount};
+    if !hugetext_host::is_root() || unshare(CloneFlags::CLONE_NEWNS).is_err() {
+        return;
+    }
+    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
+    let (kind, none) = (Some("tmpfs"), MsFlags::empty());
+    mount(kind, "/run", kind, none, Some("mode=0755")).unwrap();
+}
+
+/// The leaf to promote to. Prints the reason if this machine has none.
+fn leaf() -> Option<Leaf> {
+    keep_mounts_in();
+    let leaf = Machine::this().pmd;
+    if leaf.is_none_or(|leaf| leaf > Leaf::M2) {
+        eprintln!("skipped: no PMD leaf of 2 MiB here");
+        return None;
+    }
+    leaf
+}
+
+fn plan(mappings: &Mappings, leaf: Leaf) -> Promotion {
+    promotion(&mappings.vmas, leaf, Backend::RemapOnly, |_| None)
+}
+
+/// Promotes everything. `None`, with the reason printed, if the machine does not permit promotion.
+fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<Outcome> {
+    let mappings = target.mappings().unwrap();
+    let plan = plan(&mappings, leaf);
+    match retried(|| promote(target, &mappings, &plan.runs, leaf, copies)) {
+        Ok(outcome) if outcome.done.is_empty() && !outcome.left.is_empty() => {
+            eprintln!("skipped: {:?}", outcome.left);
+            None
+        }
+        Ok(outcome) => Some(outcome),
+        Err(SwapError::Refusal(Refusal::Forbidden { remedy })) => {
+            eprintln!("skipped: {remedy}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn revert_all(target: &Target) -> Outcome {
+    retried(|| revert(target, &target.mappings().map_err(Refusal::from)?)).unwrap()
+}
+
+/// An attempt may fail for a temporary reason, which the error names.
+fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Outcome, SwapError> {
+    for _ in 0..20 {
+        match attempt() {
+            Err(
+                error @ (SwapError::NoThread
+                | SwapError::FileChanged
+                | SwapError::DidNotStop { .. }
+                | SwapError::Moved { .. }),
+            ) => eprintln!("again: {error}"),
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+/// The file mappings. Neighbouring mappings that show one file contiguously count as one.
+fn layout(target: &Target) -> Vec<(Span, u64, Option<FileId>, Perms)> {
+    let mut layout: Vec<(Span, u64, Option<FileId>, Perms)> = Vec::new();
+    for vma in target.mappings().unwrap().vmas {
+        let (span, offset) = (vma.addresses, vma.offset);
+        match layout.last_mut() {
+            Some((last, first, file, perms))
+                if last.end == span.start
+                    && *first + last.len() == offset
+                    && (*file, *perms) == (vma.file, vma.perms) =>
+            {
+                last.end = span.end;
+            }
+            _ => layout.push((span, offset, vma.file, vma.perms)),
+        }
+    }
+    layout.retain(|(_, _, file, _)| file.is_some());
+    layout
+}
+
+fn huge(target: &Target) -> u64 {
+    let text = hugetext_host::text_mappings(target.pid()).unwrap();
+    text.iter().map(|mapping| mapping.pmd_mapped).sum()
+}
+
+#[test]
+fn a_busy_program_goes_there_and_back_and_notices_nothing() {
+    let Some(leaf) = leaf() else { return };
+    let rounds = from_environment("HUGETEXT_ROUNDS", 50);
+    let mut busy = Busy::start(from_environment("HUGETEXT_THREADS", 24));
+    let target = busy.target().unwrap();
+    let at_first = layout(&target);
+    let mut copies = Copies::default();
+    for round in 0..rounds {
+        let Some(outcome) = promote_all(&target, leaf, &mut copies) else {
+            return;
+        };
+        assert!(!outcome.done.is_empty(), "round {round}: {outcome:?}");
+        assert_eq!(outcome.left, [], "round {round}");
+        if round % 10 == 0 {
+            busy.assert_well();
+            assert!(huge(&target) >= leaf.bytes());
+        }
+        let outcome = revert_all(&target);
+        assert!(outcome.left.is_empty(), "round {round}: {outcome:?}");
+        assert!(!outcome.done.is_empty(), "round {round}: {outcome:?}");
+    }
+    busy.assert_well();
+    assert_eq!(at_first, layout(&target));
+    assert_eq!(huge(&target), 0);
+    busy.finish();
+}
+
+/// The variable that names the process for `promotes_until_it_is_killed`.
+const VICTIM: &str = "HUGETEXT_VICTIM";
+
+#[test]
+#[ignore = "ends by SIGKILL only: run by the test below"]
+fn promotes_until_it_is_killed() {
+    let Ok(pid) = std::env::var(VICTIM) else {
+        return;
+    };
+    let (target, leaf) = (Target::open(pid.parse().unwrap()).unwrap(), leaf().unwrap());
+    let mut copies = Copies::default();
+    loop {
+        promote_all(&target, leaf, &mut copies).unwrap();
+        println!("there");
+        revert_all(&target);
+    }
+}
+
+#[test]
+fn a_killed_tracer_leaves_a_process_well_or_dead() {
+    if leaf().is_none() {
+        return;
+    }
+    for spins in (0..2_000_000).step_by(200_000) {
+        let mut busy = Busy::run(Command::new(program()).args(["4", "abandoned"]));
+        let mut tracer = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "promotes_until_it_is_killed"])
+            .arg("--nocapture")
+            .env(VICTIM, busy.child.id().to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(tracer.stdout.take().unwrap());
+        let begun = said.lines().any(|line| line.unwrap().contains("there"));
+        // The kill comes at an arbitrary moment of mapping back.
+        (0..spins).for_each(|spin| {
+            std::hint::black_box(spin);
+        });
+        tracer.kill().unwrap();
+        tracer.wait().unwrap();
+        if !begun {
+            eprintln!("skipped: not allowed to promote");
+            return;
+        }
+        let asked = writeln!(busy.input.as_ref().unwrap());
+        let said = busy.line();
+        if asked.is_ok() && said.starts_with("ok ") {
+            busy.finish();
+        } else {
+            let status = busy.child.wait().unwrap();
+            assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}: {said}");
+        }
+    }
+}
+
+/// If a skipped or failed test left the program running or stopped, ends it and prints its output.
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let before = self.child.try_wait();
+        let _ = self.child.kill();
+        if std::thread::panicking() {
+            eprintln!("the busy program had ended with {before:?}");
+            let mut rest = String::new();
+            let _ = self.output.read_to_string(&mut rest);
+            eprintln!("the busy program said: {rest}");
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn from_environment(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
+
+#[test]
+fn a_changed_page_is_left_and_the_rest_promoted() {
+    let Some(leaf) = leaf() else { return };
+    let mut busy = Busy::start(4);
+    let target = busy.target().unwrap();
+    let mappings = target.mappings().unwrap();
+    let windows = plan(&mappings, leaf).runs[0].windows;
+    // A debugger sets a breakpoint in this way. Here the byte keeps its value.
+    let path = format!("/proc/{}/mem", target.pid());
+    let memory = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let mut byte = [0];
+    memory.read_exact_at(&mut byte, windows.start).unwrap();
+    if memory.write_all_at(&byte, windows.start).is_err() {
+        eprintln!("skipped: this kernel permits no process to write to text");
+        return;
+    }
+    // The change came after the plan was made. It is found while the process is stopped.
+    let changed = promote(
+        &target,
+        &mappings,
+        &plan(&mappings, leaf).runs,
+        leaf,
+        &mut Copies::default(),
+    );
+    assert!(matches!(changed, Err(SwapError::Changed { at }) if at == windows.start));
+    assert_eq!(huge(&target), 0);
+    // If the change is known before the plan is made, it costs one window.
+    let plan = plan(&target.mappings().unwrap(), leaf);
+    assert!(plan.left.iter().any(|left| left.reason == Reason::Changed));
+    assert_eq!(plan.runs[0].windows.start, windows.start + leaf.bytes());
+    let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
+        return;
+    };
+    assert!(!outcome.done.is_empty());
+    busy.assert_well();
+    busy.finish();
+}
+
+/// A bound that cannot be kept leaves the process as it was, and one that can changes nothing.
+#[test]
+fn a_pause_is_bounded_by_giving_up() {
+    let Some(leaf) = leaf() else { return };
+    let mut busy = Busy::start(4);
+    let pid = busy.child.id() as i32;
+    let bounded = |bound| Target::open(pid).unwrap().with_max_pause(Some(bound));
+    let target = bounded(Duration::from_nanos(1));
+    let (at_first, mappings) = (layout(&target), target.mappings().unwrap());
+    let runs = plan(&mappings, leaf).runs;
+    match promote(&target, &mappings, &runs, leaf, &mut Copies::default()) {
+        Err(SwapError::TooLong(_)) => {}
+        Err(SwapError::Refusal(Refusal::Forbidden { remedy })) => {
+            return eprintln!("skipped: {remedy}");
+        }
+        Ok(outcome) if outcome.done.is_empty() => {
+            return eprintln!("skipped: {:?}", outcome.left);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(layout(&target), at_first);
+    busy.assert_well();
+    let target = bounded(Duration::from_secs(60));
+    let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
+        return;
+    };
+    if outcome.done.is_empty() {
+        return eprintln!("skipped: {:?}", outcome.left);
+    }
+    busy.assert_well();
+    busy.finish();
+}
+
+/// After mapping back, the kernel has as many mappings of the program's text as before.
+#[test]
+fn mapping_back_leaves_one_mapping_of_one() {
+    let Some(leaf) = leaf() else { return };
+    let busy = Busy::start(1);
+    let target = busy.target().unwrap();
+    let text = |target: &Target| {
+        let mappings = target.mappings().unwrap();
+        let exec = mappings.vmas.iter().filter(|vma| vma.perms.exec);
+        exec.map(|vma| vma.addresses).collect::<Vec<_>>()
+    };
+    let before = text(&target);
+    if promote_all(&target, leaf, &mut Copies::default()).is_none() {
+        return;
+    }
+    revert_all(&target);
+    assert_eq!(text(&target), before);
+    busy.finish();
+}
+
+#[test]
+fn a_stopped_process_stays_stopped() {
+    let Some(leaf) = leaf() else { return };
+    let mut busy = Busy::start(8);
+    let target = busy.target().unwrap();
+    let pid = Pid::from_raw(target.pid());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    wait_for_state(&target, "T (stopped)");
+    let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
+        return;
+    };
+    assert!(!outcome.done.is_empty());
+    wait_for_state(&target, "T (stopped)");
+    kill(pid, Signal::SIGCONT).unwrap();
+    busy.assert_well();
+    busy.finish();
+}
+
+fn wait_for_state(target: &Target, state: &str) {
+    let path = format!("/proc/{}/status", target.pid());
+    let begun = Instant::now();
+    while !std::fs::read_to_string(&path).unwrap().contains(state) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "never {state}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_process_without_room_for_files_is_left_as_it_was() {
+    let Some(leaf) = leaf() else { return };
+    let busy = Busy::start(4);
+    let target = busy.target().unwrap();
+    let at_first = layout(&target);
+    let limit = Command::new("prlimit")
+        .args(["--nofile=5:5", "--pid", &target.pid().to_string()])
+        .status();
+    if !limit.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no prlimit");
+        return;
+    }
+    let mappings = target.mappings().unwrap();
+    let runs = plan(&mappings, leaf).runs;
+    let refused = retried(|| promote(&target, &mappings, &runs, leaf, &mut Copies::default()));
+    assert!(
+        matches!(
+            refused,
+            Err(SwapError::TooManyFiles | SwapError::Refused { .. })
+        ),
+        "{refused:?}"
+    );
+    assert_eq!(at_first, layout(&target));
+    busy.finish();
+}
+
+/// The paths of the copies that a process maps.
+fn copies(target: &Target) -> Vec<PathBuf> {
+    let mappings = target.mappings().unwrap();
+    let paths = mappings
+        .copies()
+        .map(|(vma, _)| mappings.at(vma.addresses.start).unwrap().1);
+    paths.map(|path| path.unwrap().to_owned()).collect()
+}
+
+/// Later promotions find the copy by its path, and so do profilers. Nobody can write to it.
+#[test]
+fn a_copy_has_a_path_that_later_promotions_share() {
+    let Some(leaf) = leaf() else { return };
+    let start = || Busy::run(Command::new("setarch").arg("-R").arg(program()).arg("2"));
+    let (mut one, mut other) = (start(), start());
+    let targets = [&one, &other].map(|busy| busy.target().unwrap());
+    let Some(first) = promote_all(&targets[0], leaf, &mut Copies::default()) else {
+        return;
+    };
+    let path = copies(&targets[0]).remove(0);
+    if path.starts_with("/memfd:hugetext") {
+        eprintln!("skipped: no tmpfs can be mounted here");
+        return;
+    }
+    let second = promote_all(&targets[1], leaf, &mut Copies::default()).unwrap();
+    assert_eq!((second.copied, second.shared), (0, first.copied));
+    assert_eq!(copies(&targets[1]), copies(&targets[0]));
+
+    let error = OpenOptions::new().write(true).open(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem);
+    // It is an ELF file with the symbols of the program.
+    let symbols = |path: &Path| {
+        let listed = Command::new("nm").arg(path).output();
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    match symbols(&program()) {
+        Ok(listed) => {
+            assert!(listed.contains("busy_functions"));
+            assert_eq!(symbols(&path).unwrap(), listed);
+        }
+        Err(error) => eprintln!("skipped: nm: {error}"),
+    }
+
+    // The text goes with the last process that maps it; the symbols stay for profiles.
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap());
+    let full = blocks();
+    hugetext_promote::give_back_unused();
+    assert_eq!(blocks(), full);
+    one.assert_well();
+    other.assert_well();
+    one.finish();
+    revert_all(&targets[1]);
+    other.finish();
+    hugetext_promote::give_back_unused();
+    assert!(full - blocks() >= first.copied / 512, "{full} {}", blocks());
+    if let Ok(listed) = symbols(&path) {
+        assert!(listed.contains("busy_functions"));
+    }
+
+    // A copy that was given up is not used.
+    let again = start();
+    let third = promote_all(&again.target().unwrap(), leaf, &mut Copies::default()).unwrap();
+    assert_eq!(third.copied, first.copied);
+    again.finish();
+}
+
+/// A process in another mount namespace maps the copy by a path that opens there.
+#[test]
+fn a_copy_has_its_path_in_the_namespace_of_the_process() {
+    let Some(leaf) = leaf() else { return };
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private"]);
+    let mut busy = Busy::run(command.arg(program()).arg("2"));
+    let target = busy.target().unwrap();
+    let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
+        return;
+    };
+    assert!(!outcome.done.is_empty());
+    let path = copies(&target).remove(0);
+    if path.starts_with("/memfd:hugetext") {
+        eprintln!("skipped: no tmpfs can be mounted here");
+        return;
+    }
+    let there = PathBuf::from(format!("/proc/{}/root", target.pid()));
+    let there = there.join(path.strip_prefix("/").unwrap());
+    assert_eq!(
+        there.metadata().unwrap().len(),
+        path.metadata().unwrap().len()
+    );
+    busy.assert_well();
+    assert!(!revert_all(&target).done.is_empty());
+    busy.assert_well();
+    busy.finish();
+}
+
+/// A uprobe event, removed when dropped.
+struct Event(&'static str);
+
+impl Event {
+    const FILE: &str = "/sys/kernel/tracing/uprobe_events";
+
+    fn write(line: &str) -> std::io::Result<()> {
+        let mut events = OpenOptions::new().append(true).open(Event::FILE)?;
+        events.write_all(line.as_bytes())
+    }
+
+    fn set(name: &'static str, file: &Path, offset: u64) -> std::io::Result<Event> {
+        Event::write(&format!("p:hugetext/{name} {}:{offset:#x}", file.display()))?;
+        let event = Event(name);
+        event.enable(true)?;
+        Ok(event)
+    }
+
+    fn enable(&self, on: bool) -> std::io::Result<()> {
+        let path = format!("/sys/kernel/tracing/events/hugetext/{}/enable", self.0);
+        std::fs::write(path, if on { "1" } else { "0" })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let _ = self.enable(false);
+        let _ = Event::write(&format!("-:hugetext/{}", self.0));
+    }
+}
+
+/// A uprobe on the program file does not fire in a promoted process, which is said; it fires after
+/// mapping back. One on the copy fires, and is a reason not to map back.
+#[test]
+fn probes_on_promoted_text_are_named() {
+    let Some(leaf) = leaf() else { return };
+    // A file of its own: a uprobe is set in every process that maps the file.
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("busy");
+    std::fs::copy(program(), &own).unwrap();
+    let mut busy = Busy::run(Command::new(&own).arg("2"));
+    let target = busy.target().unwrap();
+    if promote_all(&target, leaf, &mut Copies::default()).is_none() {
+        return;
+    }
+    let mappings = target.mappings().unwrap();
+    let (vma, name) = mappings.copies().next().unwrap();
+    let (address, path) = (vma.addresses.start, copies(&target).remove(0));
+    let event = match Event::set("on_program", &own, name.offset + (vma.offset - name.at)) {
+        Ok(event) => event,
+        Err(error) => return eprintln!("skipped: no uprobe can be set: {error}"),
+    };
+    let probe = |name: &str, on_copy| Probe {
+        event: format!("hugetext/{name}"),
+        address,
+        on_copy,
+    };
+    assert_eq!(probes(&mappings), [probe("on_program", false)]);
+    let outcome = revert_all(&target);
+    assert_eq!((outcome.left.len(), outcome.probed), (0, vec![address]));
+    let mut byte = [0];
+    target.read(address, &mut byte).unwrap();
+    drop(event);
+
+    promote_all(&target, leaf, &mut Copies::default()).unwrap();
+    let event = Event::set("on_copy", &path, vma.offset).unwrap();
+    let mappings = target.mappings().unwrap();
+    assert_eq!(probes(&mappings), [probe("on_copy", true)]);
+    let outcome = revert_all(&target);
+    assert!(outcome.left[0].1.contains("probe"), "{outcome:?}");
+    drop(event);
+    // The page that the probe was written to stays the process's own, and holds the old text.
+    let outcome = revert_all(&target);
+    assert!(
+        outcome.left.is_empty() && !outcome.done.is_empty(),
+        "{outcome:?}"
+    );
+    busy.assert_well();
+    busy.finish();
+}
+
+#[test]
+fn two_processes_share_a_copy() {
+    let Some(leaf) = leaf() else { return };
+    // Without address randomisation, both processes load the program at the same address.
+    let start = || Busy::run(Command::new("setarch").arg("-R").arg(program()).arg("2"));
+    let (mut one, mut other) = (start(), start());
+    let mut copies = Copies::default();
+    let Some(first) = promote_all(&one.target().unwrap(), leaf, &mut copies) else {
+        return;
+    };
+    let Some(second) = promote_all(&other.target().unwrap(), leaf, &mut copies) else {
+        return;
+    };
+    assert!(first.copied > 0 && first.shared == 0);
+    assert_eq!((second.copied, second.shared), (0, first.copied));
+    one.assert_well();
+    other.assert_well();
+    one.finish();
+    other.finish();
+}
+
+#[test]
+fn refusals_name_their_reason() {
+    let busy = Busy::start(1);
+    let pid = busy.child.id() as i32;
+    let tracer = std::thread::spawn(move || {
+        // The thread is the tracer, so the tracing ends when it ends.
+        nix::sys::ptrace::seize(Pid::from_raw(pid), nix::sys::ptrace::Options::empty()).unwrap();
+        Target::open(pid)
+    });
+    let refused = tracer.join().unwrap();
+    assert!(
+        matches!(refused, Err(Refusal::Traced { .. })),
+        "{refused:?}"
+    );
+    busy.finish();
+
+    assert!(matches!(
+        Target::open(std::process::id() as i32),
+        Err(Refusal::Own)
+    ));
+    assert!(matches!(Target::open(i32::MAX), Err(Refusal::Gone)));
+    assert!(matches!(Target::open(-1), Err(Refusal::Gone)));
+
+    let filtered = Busy::run(Command::new(program()).args(["1", "seccomp"]));
+    assert!(matches!(filtered.target(), Err(Refusal::Seccomp)));
+    filtered.finish();
+}
+
+#[test]
+fn sealed_text_is_left() {
+    let Some(leaf) = leaf() else { return };
+    let (busy, line) = Busy::spawn(Command::new(program()).args(["2", "sealed"]));
+    if line.starts_with("unsealed") {
+        eprintln!("skipped: no mseal in this kernel");
+        return;
+    }
+    let plan = plan(&busy.target().unwrap().mappings().unwrap(), leaf);
+    let sealed = Reason::Mapping(Obstacle::Sealed);
+    assert!(plan.left.iter().any(|left| left.reason == sealed));
+    assert!(plan.runs.is_empty(), "{:?}", plan.runs);
+    busy.finish();
+}
+
+/// A 32-bit x86 program that waits for a signal, as a minimal ELF file.
+#[cfg(target_arch = "x86_64")]
+fn foreign_program() -> tempfile::NamedTempFile {
+    const BASE: u32 = 0x0001_0000;
+    const HEADERS: u32 = 52 + 32;
+    // pause(): mov eax, 29; int 0x80; jmp back.
+    let code = [0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7];
+    let halves = |values: &[u16]| {
+        values
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    let words = |values: &[u32]| {
+        values
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    let len = HEADERS + code.len() as u32;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    file.extend(halves(&[2, 3])); // ET_EXEC, EM_386
+    file.extend(words(&[1, BASE + HEADERS, 52, 0, 0]));
+    file.extend(halves(&[52, 32, 1, 40, 0, 0]));
+    file.extend(words(&[1, 0, BASE, BASE, len, len, 5, 4096]));
+    file.extend(code);
+    let mut program = tempfile::NamedTempFile::new().unwrap();
+    program.write_all(&file).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    program.as_file().set_permissions(executable).unwrap();
+    program
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_32_bit_program_is_refused() {
+    let program = foreign_program().into_temp_path();
+    // A child that another test forks keeps the new file open until the child executes a program.
+    let started = loop {
+        match Command::new(&program).spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            started => break started,
+        }
+    };
+    let Ok(mut child) = started else {
+        eprintln!("skipped: no 32-bit programs here");
+        return;
+    };
+    let refused = Target::open(child.id() as i32);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(refused, Err(Refusal::Foreign)), "{refused:?}");
+}
+
+/// Needs root: only root can become a user without the right to trace root's processes.
+#[test]
+fn what_to_grant_is_said_to_who_may_not_trace() {
+    if !hugetext_host::is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let busy = Busy::start(1);
+    let pid = busy.child.id() as i32;
+    let refused = std::thread::spawn(move || {
+        // The raw system call changes only this thread.
+        nix::sys::prctl::set_no_new_privs().unwrap();
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
+        Target::open(pid)
+    });
+    let refused = refused.join().unwrap();
+    assert!(
+        matches!(&refused, Err(Refusal::Forbidden { remedy }) if remedy.contains("CAP_SYS_PTRACE")),
+        "{refused:?}"
+    );
+    busy.finish();
+}
+
+#[test]
+fn another_user_namespace_is_refused() {
+    let unshare = |program: &Path| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user"]).arg(program);
+        command
+    };
+    if !unshare(Path::new("true"))
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        eprintln!("skipped: no user namespaces here");
+        return;
+    }
+    let contained = Busy::run(unshare(&program()).arg("1"));
+    assert!(matches!(contained.target(), Err(Refusal::UserNamespace)));
+    contained.finish();
+}

@@ -1,0 +1,264 @@
+//! The identity of a file, found without reading it if the kernel vouches for it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use rustix::fs::fstatfs;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::trust;
+
+/// The identity of a file at one moment. Two files with the same identity and equal rights may
+/// share a copy.
+///
+/// The content of files on overlays and images is read each time, about 1 ms for each MiB. No record of
+/// an earlier reading would be safe, not even one that only root can write: whoever makes an image
+/// chooses the times in it, it may be written below its mount, a device number comes to mean another
+/// image after the next mount, and which layer of an overlay a file is from cannot be seen in a
+/// container.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    told: Told,
+    /// Whether every later change gives another identity.
+    settled: bool,
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Identity) -> bool {
+        self.told == other.told
+    }
+}
+
+impl Eq for Identity {}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Told {
+    /// A hash of the file's path, times and a sample of its content. The filesystem is written by
+    /// this kernel, which sets ctime, so no change goes unnoticed.
+    ByTheKernel(blake3::Hash),
+    /// A hash of the file's content. The filesystem is an image made elsewhere, with arbitrary
+    /// times, or another machine keeps it, or nothing is known of it.
+    ByItsContent(blake3::Hash),
+}
+
+/// Filesystems whose ctime is set by this kernel at each change (f_type of statfs(2),
+/// linux/magic.h): ext2 to ext4, xfs, btrfs, f2fs, tmpfs, zfs, bcachefs.
+const KEPT_HERE: [u64; 7] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x0102_1994,
+    0x2fc1_2fc1,
+    0xca45_1a4e,
+];
+
+/// ST_RDONLY: the filesystem, or the mount that the file was opened through.
+const READ_ONLY: u64 = 1;
+
+/// The head of a file that is part of each sample: the headers and usually the build-id.
+const HEAD: u64 = 4096;
+/// Number of further pieces, spread over the file, that are sampled. The last one is the file's
+/// end.
+const PIECES: u64 = 7;
+/// Bytes of each piece.
+const PIECE: u64 = 2048;
+
+impl Identity {
+    /// Reads the identity of a file. It takes some microseconds if the kernel vouches for the file;
+    /// otherwise the file is read.
+    pub fn of(file: &File) -> io::Result<Identity> {
+        let filesystem = fstatfs(file)?;
+        // The sign and width of these fields differ by architecture.
+        let (kind, flags) = (
+            filesystem.f_type as u64 & 0xffff_ffff,
+            filesystem.f_flags as u64,
+        );
+        if !is_kept_here(kind, flags) {
+            return Ok(Identity {
+                told: Told::ByItsContent(hash(blake3::Hasher::new(), file)?),
+                settled: true,
+            });
+        }
+        // The clock is read first: what is written after that has its time or a later one.
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        let state = file.metadata()?;
+        let settled = is_settled(
+            (state.ctime(), state.ctime_nsec()),
+            (now.tv_sec, now.tv_nsec),
+        );
+        let mut hasher = blake3::Hasher::new();
+        // An opaque type; its two numbers are derived from the UUID of most filesystems.
+        hasher.update(format!("{:?}", filesystem.f_fsid).as_bytes());
+        for number in [
+            state.dev(),
+            state.ino(),
+            state.len(),
+            state.mtime().cast_unsigned(),
+            state.mtime_nsec().cast_unsigned(),
+            state.ctime().cast_unsigned(),
+            state.ctime_nsec().cast_unsigned(),
+        ] {
+            hasher.update(&number.to_le_bytes());
+        }
+        sample(&mut hasher, file, state.len())?;
+        Ok(Identity {
+            told: Told::ByTheKernel(hasher.finalize()),
+            settled,
+        })
+    }
+
+    /// The same, as if the file had changed a moment ago.
+    #[cfg(test)]
+    pub(crate) fn unsettled(self) -> Identity {
+        Identity {
+            settled: false,
+            ..self
+        }
+    }
+
+    /// Whether every change after this identity was read gives the file another one.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// The name under which the key of its copy by `recipe` is stored; `None` if the content is
+    /// known, from which the key follows.
+    pub(crate) fn name(&self, recipe: &str) -> Option<String> {
+        match &self.told {
+            Told::ByTheKernel(hash) => Some(format!("{}-{recipe}", hash.to_hex())),
+            Told::ByItsContent(_) => None,
+        }
+    }
+
+    /// The hash of the content of `file`, whose identity this is.
+    pub(crate) fn content(&self, file: &File) -> io::Result<blake3::Hash> {
+        match &self.told {
+            Told::ByTheKernel(_) => hash(blake3::Hasher::new(), file),
+            Told::ByItsContent(hash) => Ok(*hash),
+        }
+    }
+}
+
+/// Whether a change from `now` on, by the clock that gives files their times, must differ from `changed`.
+///
+/// Before Linux 6.13, that clock moves with the tick, up to 10 ms apart, so two changes within one tick
+/// have the same ctime. A filesystem without fractions of seconds (ext4 with inodes of 128 bytes) gives the
+/// same ctime for a whole second. Since 6.13, a time that was looked at is finer than the clock; then it may
+/// lie ahead of the clock for a tick.
+fn is_settled(changed: (i64, i64), now: (i64, i64)) -> bool {
+    match changed {
+        (second, 0) => second < now.0,
+        _ => changed < now,
+    }
+}
+
+fn is_kept_here(kind: u64, flags: u64) -> bool {
+    KEPT_HERE.contains(&kind) && flags & READ_ONLY == 0
+}
+
+/// Different builds differ here, even after a filesystem was restored with all its times.
+fn sample(hasher: &mut blake3::Hasher, file: &File, len: u64) -> io::Result<()> {
+    let mut buffer = [0; HEAD as usize];
+    let mut take = |offset: u64, bytes: u64| -> io::Result<()> {
+        let piece = buffer.get_mut(..bytes as usize).unwrap_or_default();
+        let mut read = 0;
+        while let Some(rest) = piece.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match file.read_at(rest, offset.saturating_add(read as u64))? {
+                0 => break,
+                more => read = read.saturating_add(more),
+            }
+        }
+        hasher.update(piece.get(..read).unwrap_or_default());
+        Ok(())
+    };
+    take(0, HEAD)?;
+    let last = len.saturating_sub(PIECE);
+    (1..=PIECES).try_for_each(|piece| take(last / PIECES * piece + last % PIECES, PIECE))
+}
+
+/// Names a copy by its content, by the attributes that decide about access to it, and by its
+/// recipe.
+pub(crate) fn key(file: &File, content: &blake3::Hash, recipe: &str) -> io::Result<String> {
+    let metadata = file.metadata()?;
+    let mut hasher = blake3::Hasher::new();
+    let (gid, mode) = (metadata.gid(), metadata.mode());
+    hasher.update(format!("2 {recipe} {gid} {mode:o}\0").as_bytes());
+    for (name, value) in trust::deciding_xattrs(file)? {
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(&name);
+        hasher.update(&(value.len() as u64).to_le_bytes());
+        hasher.update(&value);
+    }
+    hasher.update(content.as_bytes());
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// The hash of the data already in `hasher` and of all of `file`.
+pub(crate) fn hash(mut hasher: blake3::Hasher, file: &File) -> io::Result<blake3::Hash> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    loop {
+        let read = file.read_at(&mut buffer, offset)?;
+        if read == 0 {
+            return Ok(hasher.finalize());
+        }
+        hasher.update(buffer.get(..read).unwrap_or_default());
+        offset += read as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_filesystem_that_is_written_here_is_believed() {
+        const EXT4: u64 = 0xef53;
+        const SQUASHFS: u64 = 0x7371_7368;
+        const EROFS: u64 = 0xe0f5_e1e2;
+        const ISO9660: u64 = 0x9660;
+        const OVERLAY: u64 = 0x794c_7630;
+        const FUSE: u64 = 0x6573_5546;
+        assert!(is_kept_here(EXT4, 0));
+        assert!(
+            !is_kept_here(EXT4, READ_ONLY),
+            "an image, for all that is known"
+        );
+        for kind in [SQUASHFS, EROFS, ISO9660, OVERLAY, FUSE, 0] {
+            assert!(!is_kept_here(kind, 0), "{kind:x}");
+        }
+    }
+
+    #[test]
+    fn a_change_in_the_same_tick_is_possible_until_the_next() {
+        let tick = (100, 4_000_000);
+        assert!(!is_settled(tick, tick), "a second write has the same ctime");
+        assert!(is_settled(tick, (100, 8_000_000)));
+        assert!(is_settled(tick, (101, 0)));
+        assert!(!is_settled((100, 0), (100, 999_000_000)), "whole seconds");
+        assert!(is_settled((100, 0), (101, 0)));
+        assert!(!is_settled((200, 1), (100, 1)), "a clock that was set back");
+    }
+
+    #[test]
+    fn a_sample_reaches_head_end_and_middle() {
+        let sampled = |content: &[u8]| {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(content, 0).unwrap();
+            let mut hasher = blake3::Hasher::new();
+            sample(&mut hasher, &file, content.len() as u64).unwrap();
+            hasher.finalize()
+        };
+        let content = vec![1; 100_000];
+        let same = sampled(&content);
+        assert_eq!(sampled(&content.clone()), same);
+        for at in [0, 4095, 15_000, 99_999] {
+            let mut other = content.clone();
+            other[at] = 2;
+            assert_ne!(sampled(&other), same, "{at}");
+        }
+        assert_ne!(sampled(b""), sampled(b"x"));
+    }
+}

@@ -1,0 +1,436 @@
+//! A directory of copies of files. A copy is found by its original's identity and made from its
+//! content.
+//!
+//! ```text
+//! ROOT/lock            held (flock) by a process that adds or removes
+//! ROOT/limit           bytes, as text; absent for the default
+//! ROOT/entries/KEY     a copy, with mode (without write), group, ACL, label and times of its original
+//! ROOT/entries/KEY.json  its origin, its hash, and its seal
+//! ROOT/index/IDENTITY  symbolic link to the key
+//! ROOT/private/…       the same for originals that not every user can reach, for the owner alone
+//! ```
+//!
+//! A key is a hash of content, rights and recipe, so two originals share an entry only if they do
+//! not differ in any of these. An identity leads to a key without a read of the file, if the kernel
+//! vouches for it: the kernel sets ctime, so a changed file cannot look unchanged, once the tick of its
+//! last change is over; a copy is made after that. Entries belong
+//! to the store's owner and get their name when they are complete. The kernel releases the lock of
+//! a process that ends. So a killed process leaves neither torn entries nor locks behind.
+//!
+//! The door is [`Store`]: [`Store::find`] looks for the copy of an [`Original`], [`Store::fill`] makes
+//! it, and the rest lists, checks and clears. [`may_stand_in`] says whether a copy may be shown in
+//! the place of a file at all. What a copy contains is up to the caller, who names it by a recipe.
+//! System calls go through rustix and [`hugetext_host`]; this crate has no unsafe code.
+
+mod identity;
+mod seal;
+mod shelf;
+mod trust;
+mod upkeep;
+
+use std::cell::Cell;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hugetext_host::{ReplaceError, Replacement, lock};
+use hugetext_leaf::FileId;
+use rustix::fs::StatVfsMountFlags;
+
+pub use identity::Identity;
+use seal::{Found, Origin, Seal};
+use shelf::Shelf;
+pub use trust::may_stand_in;
+pub use upkeep::{Collected, EntryInfo, Flaw};
+
+/// The default limit of a store: 4 GiB.
+pub const DEFAULT_LIMIT: u64 = 4 << 30;
+
+/// An error of the writer of an entry.
+pub type WriteError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why the store has no entry for a file.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Other users control the directory, or one above it.
+    #[error("the store {path} is not safe to use: {reason}")]
+    Unsafe {
+        /// The directory or entry.
+        path: PathBuf,
+        /// The problem.
+        reason: &'static str,
+    },
+    /// This user may use the store but not change it, or the store is mounted read-only.
+    #[error("the store {0} cannot be written by this process")]
+    ReadOnly(PathBuf),
+    /// A copy was changed after it was made.
+    #[error("the copy {0} is damaged")]
+    Damaged(PathBuf),
+    /// The entry would not fit, even alone.
+    #[error("the store is full: {needed} bytes needed, {limit} allowed")]
+    Full {
+        /// Bytes the entry takes.
+        needed: u64,
+        /// Bytes the store may take.
+        limit: u64,
+    },
+    /// Other processes have kept it locked longer than this one may wait.
+    #[error("the store {0} is busy: another process keeps it locked")]
+    Busy(PathBuf),
+    /// The original changed while it was copied.
+    #[error("the file changed while it was read")]
+    Changed,
+    /// The original changed so recently, by its ctime and the clock, that a further change might not
+    /// show.
+    #[error("the file has just changed, or its change time lies in the future")]
+    JustChanged,
+    /// The file `limit` of the store does not hold a number of bytes.
+    #[error("{0} is damaged: it must hold a number of bytes")]
+    DamagedLimit(PathBuf),
+    /// The copy could not be written.
+    #[error(transparent)]
+    Write(WriteError),
+    /// The copy could not get the attributes of the original, or could not be put into place.
+    #[error(transparent)]
+    Replace(#[from] ReplaceError),
+    /// The store could not be read or changed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+/// A trusted entry: it belongs to the right user, and no other user can write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path.
+    pub path: PathBuf,
+    /// Which file it was when it was checked.
+    pub id: FileId,
+}
+
+/// A file of which a copy is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Original<'o> {
+    /// The file itself.
+    pub file: &'o File,
+    /// Its path, without symbolic links. A user who can reach this path can reach the copy.
+    pub path: &'o Path,
+    /// The identity found for it.
+    pub identity: &'o Identity,
+}
+
+/// How long to wait for other processes that change the store: many times the duration of the
+/// largest program's copy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long to wait until the time of a file's last change has passed: a little more than a second, the
+/// coarsest unit of times that filesystems keep.
+const SETTLED_WITHIN: Duration = Duration::from_millis(1100);
+
+/// A store. Its directory was found safe when it was opened.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    /// The public part, for every user who can read the directory, and the private part of its
+    /// owner.
+    shelves: [Shelf; 2],
+    /// Owner of the directory: the caller or root.
+    owner: u32,
+    /// The remaining time that it may wait for other processes, in total.
+    patience: Cell<Duration>,
+}
+
+impl Store {
+    /// Opens the store at `root`, if it exists.
+    pub fn open(root: &Path) -> Result<Option<Store>, StoreError> {
+        let root = match fs::canonicalize(root) {
+            Ok(root) => root,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(at(root)(error)),
+        };
+        let owner = trust::check_directory(&root)?;
+        Ok(Some(Store::new(root, owner)))
+    }
+
+    fn new(root: PathBuf, owner: u32) -> Store {
+        Store {
+            shelves: [Shelf::new(root.clone()), Shelf::new(root.join("private"))],
+            root,
+            owner,
+            patience: Cell::new(PATIENCE),
+        }
+    }
+
+    /// Opens the store at `root`, or creates it: only its owner can write to it, and other users
+    /// can read it if that owner is root.
+    pub fn create(root: &Path) -> Result<Store, StoreError> {
+        let mode = match rustix::process::geteuid().is_root() {
+            true => 0o755,
+            false => 0o700,
+        };
+        Shelf::new(root.to_owned()).create(mode)?;
+        Store::open(root)?.ok_or_else(|| at(root)(io::ErrorKind::NotFound.into()))
+    }
+
+    /// Makes a store in `root`, the root of a filesystem that this process has just
+    /// mounted in its own namespace, so no other process can have touched it.
+    pub fn in_private_mount(root: &Path) -> Result<Store, StoreError> {
+        let store = Store::new(root.to_owned(), rustix::process::geteuid().as_raw());
+        let [open, _] = &store.shelves;
+        open.create(0o700)?;
+        Ok(store)
+    }
+
+    /// Limits the total time that it waits for other processes to `patience`, instead of half a
+    /// minute.
+    pub fn with_patience(self, patience: Duration) -> Store {
+        self.patience.set(patience);
+        self
+    }
+
+    /// Its directory, with symbolic links resolved.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether the caller may add to it.
+    pub fn is_writable(&self) -> bool {
+        let read_only = rustix::fs::statvfs(&self.root)
+            .is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+        self.owner == rustix::process::geteuid().as_raw() && !read_only
+    }
+
+    /// The entry made from `original` by `recipe`. An untrusted entry is an error.
+    pub fn find(&self, original: Original<'_>, recipe: &str) -> Result<Option<Entry>, StoreError> {
+        let metadata = original.file.metadata().map_err(at(original.path))?;
+        let known = match original.identity.name(recipe) {
+            Some(_) => None,
+            None => Some(self.key(original, recipe)?),
+        };
+        let mut refused = Ok(None);
+        for shelf in &self.shelves {
+            let named = original.identity.name(recipe);
+            let linked = named.and_then(|name| shelf.linked(&name));
+            let Some(key) = linked.or_else(|| known.clone()) else {
+                continue;
+            };
+            match self.usable(shelf, &key, &metadata) {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                Err(error) => refused = Err(error),
+            }
+        }
+        refused
+    }
+
+    /// The entry made from `original` by `recipe`. If no trusted entry exists, `write` fills a new
+    /// one. Waits for another process that is adding an entry.
+    pub fn fill(
+        &self,
+        original: Original<'_>,
+        recipe: &str,
+        mut write: impl FnMut(&File) -> Result<(), WriteError>,
+    ) -> Result<Entry, StoreError> {
+        settle(original)?;
+        let _lock = self.lock()?;
+        if let Ok(Some(entry)) = self.find(original, recipe) {
+            return Ok(entry);
+        }
+        let before = original.file.metadata().map_err(at(original.path))?;
+        let key = self.key(original, recipe)?;
+        let [open, private] = &self.shelves;
+        let shelf = match trust::is_open_to_all(original.path) {
+            true => open,
+            false => {
+                private.create(0o700)?;
+                private
+            }
+        };
+        if !matches!(self.usable(shelf, &key, &before), Ok(Some(_))) {
+            shelf.remove(&key)?;
+            self.make_room(before.len())?;
+            let origin = Origin {
+                path: original.path.to_string_lossy().into_owned(),
+                recipe: recipe.to_owned(),
+                content: String::new(),
+                seal: None,
+            };
+            self.add(shelf, &key, original.file, origin, &mut write)?;
+        }
+        let after = Identity::of(original.file).map_err(at(original.path))?;
+        if after != *original.identity {
+            return Err(StoreError::Changed);
+        }
+        if let Some(name) = original.identity.name(recipe) {
+            shelf.link(&name, &key)?;
+        }
+        self.usable(shelf, &key, &before)?
+            .ok_or(StoreError::Changed)
+    }
+
+    fn key(&self, original: Original<'_>, recipe: &str) -> Result<String, StoreError> {
+        let content = original.identity.content(original.file);
+        let key = content.and_then(|content| identity::key(original.file, &content, recipe));
+        key.map_err(at(original.path))
+    }
+
+    /// Writes an entry. Its origin is recorded before it gets its name, so that no entry of unknown
+    /// origin exists. Its seal is recorded afterwards, since getting a name changes ctime.
+    fn add(
+        &self,
+        shelf: &Shelf,
+        key: &str,
+        original: &File,
+        origin: Origin,
+        write: &mut impl FnMut(&File) -> Result<(), WriteError>,
+    ) -> Result<(), StoreError> {
+        let path = shelf.entry(key);
+        let new = Replacement::new(&path)?;
+        write(new.file()).map_err(StoreError::Write)?;
+        if rustix::process::geteuid().is_root() {
+            new.copy_group(original)?;
+        }
+        new.copy_reading_rights(original)?;
+        let content = identity::hash(blake3::Hasher::new(), new.file()).map_err(at(&path))?;
+        let content = content.to_hex().to_string();
+        let origin = Origin { content, ..origin };
+        write_origin(shelf, key, &origin)?;
+        // fs-verity accepts a file only if no process has it open for writing.
+        drop(new.commit()?);
+        let seal = Some(Seal::set(&path).map_err(at(&path))?);
+        write_origin(shelf, key, &Origin { seal, ..origin })
+    }
+
+    /// The entry, if it exists; an error if it differs from what this store made.
+    fn usable(
+        &self,
+        shelf: &Shelf,
+        key: &str,
+        original: &Metadata,
+    ) -> Result<Option<Entry>, StoreError> {
+        let path = shelf.entry(key);
+        let Some(metadata) = shelf.look(key)? else {
+            return Ok(None);
+        };
+        trust::check_entry(&path, &metadata, original, self.owner)?;
+        let damaged = || StoreError::Damaged(path.clone());
+        let origin = shelf.read_origin(key).ok_or_else(damaged)?;
+        let seal = origin.seal.as_ref().ok_or_else(damaged)?;
+        match seal.check(&path, &origin.content).map_err(at(&path))? {
+            Found::Whole => {}
+            Found::WholeAgain(seal) => {
+                // A user who may not record the seal reads the entry again at the next use.
+                if self.is_writable() {
+                    let seal = Some(seal);
+                    let _ = write_origin(shelf, key, &Origin { seal, ..origin });
+                }
+            }
+            Found::Damaged => return Err(damaged()),
+        }
+        self.mark_used(&shelf.origin(key));
+        Ok(Some(Entry {
+            id: FileId::of(&metadata),
+            path,
+        }))
+    }
+
+    /// Waits until no other process adds or removes entries, with a time limit.
+    fn lock(&self) -> Result<File, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly(self.root.clone()));
+        }
+        let path = self.root.join("lock");
+        let (begun, patience) = (Instant::now(), self.patience.get());
+        let locked = lock(&path, patience);
+        self.patience.set(patience.saturating_sub(begun.elapsed()));
+        locked.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StoreError::Busy(self.root.clone()),
+            _ => at(&path)(error),
+        })
+    }
+}
+
+/// Waits until a change of the file that comes while it is copied will give it another identity. Mostly
+/// that is so at once.
+fn settle(original: Original<'_>) -> Result<(), StoreError> {
+    if original.identity.is_settled() {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < SETTLED_WITHIN {
+        let now = Identity::of(original.file).map_err(at(original.path))?;
+        if now != *original.identity {
+            return Err(StoreError::Changed);
+        }
+        if now.is_settled() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err(StoreError::JustChanged)
+}
+
+/// Every user who can reach the file can read it, because they check the seal too.
+fn write_origin(shelf: &Shelf, key: &str, origin: &Origin) -> Result<(), StoreError> {
+    let path = shelf.origin(key);
+    let text = serde_json::to_vec(origin).map_err(|error| at(&path)(error.into()))?;
+    let new = Replacement::new(&path)?;
+    new.file().write_all_at(&text, 0).map_err(at(&path))?;
+    let mode = Permissions::from_mode(0o644);
+    new.file().set_permissions(mode).map_err(at(&path))?;
+    new.commit()?;
+    Ok(())
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
+    let path = path.to_owned();
+    move |source| StoreError::Io { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_this_instant_is_copied_when_its_tick_is_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(&directory.path().join("store")).unwrap();
+        let path = directory.path().join("original");
+        fs::write(&path, [7; 100_000]).unwrap();
+        let file = File::open(&path).unwrap();
+        let identity = Identity::of(&file).unwrap().unsettled();
+        let original = Original {
+            file: &file,
+            path: &path,
+            identity: &identity,
+        };
+        let put = |original| store.fill(original, "same", |to| Ok(to.write_all_at(&[7; 9], 0)?));
+        let entry = put(original).unwrap();
+        assert_eq!(store.find(original, "same").unwrap(), Some(entry));
+        // Somebody writes outside the sample before the tick is over.
+        let writer = File::options().write(true).open(&path).unwrap();
+        writer.write_all_at(&[8], 30_000).unwrap();
+        let changed = put(original);
+        assert!(matches!(changed, Err(StoreError::Changed)), "{changed:?}");
+    }
+
+    #[test]
+    fn one_wait_is_all_that_a_busy_store_costs() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("store");
+        let patience = Duration::from_millis(20);
+        let store = Store::create(&root).unwrap().with_patience(patience);
+        let held = lock(&root.join("lock"), Duration::ZERO).unwrap();
+        assert!(matches!(store.lock(), Err(StoreError::Busy(_))));
+        assert_eq!(store.patience.get(), Duration::ZERO);
+        assert!(matches!(store.lock(), Err(StoreError::Busy(_))));
+        drop(held);
+        assert!(store.lock().is_ok(), "a free lock needs no patience");
+    }
+}

@@ -1,0 +1,141 @@
+//! Verifies that a copy still has the content that was written.
+//!
+//! If the kernel and filesystem have fs-verity, the kernel checks each page as it is read, even
+//! after changes on the disk. Otherwise the content is hashed at the first use after a boot, and
+//! after every change that the kernel makes, which ctime shows: no process can set ctime back.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use hugetext_host::{enable_verity, measure_verity};
+use serde::{Deserialize, Serialize};
+
+use crate::identity::hash;
+
+/// The content of KEY.json.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// Path of the original when the entry was made; lossy if that is not UTF-8.
+    pub(crate) path: String,
+    pub(crate) recipe: String,
+    /// Hash of the entry's own content.
+    pub(crate) content: String,
+    /// Absent in entries of older versions, which are no longer used.
+    #[serde(default)]
+    pub(crate) seal: Option<Seal>,
+}
+
+/// The state in which an entry was found to have its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Seal {
+    /// Its fs-verity digest, in hexadecimal.
+    Verity(String),
+    /// Its state, verified during that boot.
+    State(State),
+}
+
+/// The fields that change with every write through the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    boot: String,
+    dev: u64,
+    ino: u64,
+    len: u64,
+    mtime: (i64, i64),
+    ctime: (i64, i64),
+}
+
+impl State {
+    fn of(metadata: &Metadata) -> io::Result<State> {
+        Ok(State {
+            boot: fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+                .trim()
+                .to_owned(),
+            dev: metadata.dev(),
+            ino: metadata.ino(),
+            len: metadata.len(),
+            mtime: (metadata.mtime(), metadata.mtime_nsec()),
+            ctime: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// The result of checking a sealed file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The file has the content that was written.
+    Whole,
+    /// The same, but found by reading it; with this seal, it need not be read again.
+    WholeAgain(Seal),
+    /// The file has another content.
+    Damaged,
+}
+
+impl Seal {
+    /// Seals a finished file with the content that was written: by fs-verity if it is available.
+    pub(crate) fn set(path: &Path) -> io::Result<Seal> {
+        let file = File::open(path)?;
+        match enable_verity(&file).and_then(|()| measure_verity(&file)) {
+            Ok(digest) => Ok(Seal::Verity(digest)),
+            Err(_) => Ok(Seal::State(State::of(&file.metadata()?)?)),
+        }
+    }
+
+    /// Whether the file at `path` still has the content with the hash `content`.
+    pub(crate) fn check(&self, path: &Path, content: &str) -> io::Result<Found> {
+        let file = File::open(path)?;
+        let holds = match self {
+            Seal::Verity(digest) => measure_verity(&file).is_ok_and(|now| now == *digest),
+            Seal::State(state) => State::of(&file.metadata()?)? == *state,
+        };
+        if holds {
+            return Ok(Found::Whole);
+        }
+        let before = State::of(&file.metadata()?)?;
+        if hash(blake3::Hasher::new(), &file)?.to_hex().as_str() != content {
+            return Ok(Found::Damaged);
+        }
+        Ok(Found::WholeAgain(Seal::State(before)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_seal_holds_until_somebody_writes() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"content").unwrap();
+        let path = file.path().to_owned();
+        let content = blake3::hash(b"content").to_hex().to_string();
+        let seal = Seal::set(&path).unwrap();
+        assert_eq!(seal.check(&path, &content).unwrap(), Found::Whole);
+        // Times that were set back by utimensat(2) do not hide a write.
+        let mtime = file.as_file().metadata().unwrap().modified().unwrap();
+        if file.as_file().set_len(3).is_err() {
+            return; // sealed by fs-verity
+        }
+        file.as_file().set_modified(mtime).unwrap();
+        assert_eq!(seal.check(&path, &content).unwrap(), Found::Damaged);
+    }
+
+    #[test]
+    fn another_boot_asks_for_the_content_again() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"content").unwrap();
+        let content = blake3::hash(b"content").to_hex().to_string();
+        let mut state = State::of(&file.as_file().metadata().unwrap()).unwrap();
+        state.boot = "another".to_owned();
+        let found = Seal::State(state).check(file.path(), &content).unwrap();
+        let Found::WholeAgain(seal) = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(seal.check(file.path(), &content).unwrap(), Found::Whole);
+    }
+}

@@ -1,0 +1,211 @@
+//! Lists, checks and clears a store.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::identity::hash;
+use crate::shelf::Shelf;
+use crate::{DEFAULT_LIMIT, Store, StoreError, at};
+use hugetext_host::replace_with;
+
+/// An entry in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct EntryInfo {
+    /// Its key.
+    pub key: String,
+    /// The path of the original; empty if it is no longer known.
+    pub path: String,
+    /// The recipe; empty if it is no longer known.
+    pub recipe: String,
+    /// Bytes it takes on disk or in memory.
+    pub size: u64,
+    /// Time of the last use, in seconds since 1970. It is precise to an hour for the store's owner,
+    /// and to a day for other users (relatime).
+    pub used: u64,
+}
+
+/// The result of a collection.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Collected {
+    /// The entries removed, least recently used first.
+    pub removed: Vec<EntryInfo>,
+    /// Bytes that the remaining entries take.
+    pub left: u64,
+}
+
+/// A defective entry.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Flaw {
+    /// Its key.
+    pub key: String,
+    /// The path of the original; empty if it is no longer known.
+    pub path: String,
+    /// The problem.
+    pub problem: &'static str,
+}
+
+/// Minimum time before an entry's last use is recorded again.
+const USE_PRECISION: Duration = Duration::from_secs(3600);
+
+impl Store {
+    /// The entries, least recently used first.
+    pub fn entries(&self) -> Result<Vec<EntryInfo>, StoreError> {
+        let listed = self.listed()?;
+        Ok(listed.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn listed(&self) -> Result<Vec<(&Shelf, EntryInfo)>, StoreError> {
+        let mut listed = Vec::new();
+        for shelf in &self.shelves {
+            let entries = shelf.keys()?.into_iter();
+            listed.extend(entries.filter_map(|key| Some((shelf, shelf.info(key)?))));
+        }
+        listed.sort_by(|(_, a), (_, b)| (a.used, &a.key).cmp(&(b.used, &b.key)));
+        Ok(listed)
+    }
+
+    /// Limit on the bytes of the store: the one that was set, or [`DEFAULT_LIMIT`]. A damaged limit is
+    /// an error until it is set again.
+    pub fn limit(&self) -> Result<u64, StoreError> {
+        let path = self.root.join("limit");
+        match fs::read_to_string(&path) {
+            Ok(text) => text
+                .trim()
+                .parse()
+                .map_err(|_| StoreError::DamagedLimit(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DEFAULT_LIMIT),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(StoreError::DamagedLimit(path))
+            }
+            Err(error) => Err(at(&path)(error)),
+        }
+    }
+
+    /// Sets the limit on the bytes of the store.
+    pub fn set_limit(&self, bytes: u64) -> Result<(), StoreError> {
+        let _lock = self.lock()?;
+        let path = self.root.join("limit");
+        replace_with(&path, format!("{bytes}\n").as_bytes())
+            .map_err(|error| at(&path)(io::Error::other(error)))
+    }
+
+    /// Removes leftovers, then the least recently used entries until the rest takes at most
+    /// `limit` bytes. Running programs keep the copies that they have mapped.
+    pub fn collect(&self, limit: u64) -> Result<Collected, StoreError> {
+        let _lock = self.lock()?;
+        self.sweep()?;
+        self.evict(limit)
+    }
+
+    /// Removes the entries for which `unwanted` holds.
+    pub fn remove(
+        &self,
+        unwanted: impl Fn(&EntryInfo) -> bool,
+    ) -> Result<Vec<EntryInfo>, StoreError> {
+        let _lock = self.lock()?;
+        let mut removed = Vec::new();
+        for (shelf, entry) in self.listed()? {
+            if unwanted(&entry) {
+                shelf.remove(&entry.key)?;
+                removed.push(entry);
+            }
+        }
+        self.sweep()?;
+        Ok(removed)
+    }
+
+    /// Reads every entry again and compares it with the content that was written.
+    pub fn verify(&self) -> Result<Vec<Flaw>, StoreError> {
+        let mut flaws = Vec::new();
+        for (shelf, entry) in self.listed()? {
+            if let Some(problem) = flaw(shelf, &entry.key) {
+                flaws.push(Flaw {
+                    key: entry.key,
+                    path: entry.path,
+                    problem,
+                });
+            }
+        }
+        Ok(flaws)
+    }
+
+    /// Makes room for an entry of `needed` bytes. The lock must be held.
+    pub(crate) fn make_room(&self, needed: u64) -> Result<(), StoreError> {
+        let limit = self.limit()?;
+        let rest = limit
+            .checked_sub(needed)
+            .ok_or(StoreError::Full { needed, limit })?;
+        self.evict(rest).map(drop)
+    }
+
+    /// Records the use of an entry as the time of its metadata file, because setting the entry's
+    /// own time would break its seal. For entries of other users, relatime records it.
+    pub(crate) fn mark_used(&self, origin: &Path) {
+        let used = fs::symlink_metadata(origin).and_then(|metadata| metadata.modified());
+        let recent = SystemTime::now()
+            .duration_since(used.unwrap_or(UNIX_EPOCH))
+            .is_ok_and(|age| age < USE_PRECISION);
+        if recent || !self.is_writable() {
+            return;
+        }
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let times = Timestamps {
+            last_access: Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+            last_modification: Timespec {
+                tv_sec: now.as_secs().cast_signed(),
+                tv_nsec: 0,
+            },
+        };
+        // If the use cannot be recorded, the store evicts the wrong entry at worst.
+        let _ = utimensat(CWD, origin, &times, AtFlags::SYMLINK_NOFOLLOW);
+    }
+
+    fn evict(&self, limit: u64) -> Result<Collected, StoreError> {
+        let entries = self.listed()?;
+        let mut left: u64 = entries.iter().map(|(_, entry)| entry.size).sum();
+        let mut removed = Vec::new();
+        for (shelf, entry) in entries {
+            if left <= limit {
+                break;
+            }
+            shelf.remove(&entry.key)?;
+            left = left.saturating_sub(entry.size);
+            removed.push(entry);
+        }
+        Ok(Collected { removed, left })
+    }
+
+    fn sweep(&self) -> Result<(), StoreError> {
+        self.shelves.iter().try_for_each(Shelf::sweep)
+    }
+}
+
+fn flaw(shelf: &Shelf, key: &str) -> Option<&'static str> {
+    let Ok(metadata) = fs::symlink_metadata(shelf.entry(key)) else {
+        return Some("it cannot be read");
+    };
+    if !metadata.is_file() || metadata.mode() & 0o6022 != 0 {
+        return Some("others may write to it, or it changes the user");
+    }
+    let Some(origin) = shelf.read_origin(key) else {
+        return Some("its origin is unknown");
+    };
+    let content = File::open(shelf.entry(key)).and_then(|file| hash(blake3::Hasher::new(), &file));
+    match content {
+        Ok(content) if content.to_hex().as_str() == origin.content => None,
+        Ok(_) => Some("its content differs from what was written"),
+        Err(_) => Some("it cannot be read"),
+    }
+}

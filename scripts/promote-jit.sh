@@ -1,0 +1,92 @@
+#!/bin/sh
+# Collapses the text that a JVM with each garbage collector, and node, generate under load, again and again:
+# scripts/promote-jit.sh HUGETEXT ROUNDS. Each program checks all its answers. Prints one line for each.
+set -u
+hugetext=$1
+rounds=$2
+work=$(mktemp -d)
+pid=
+cleanup() {
+    [ -n "$pid" ] && kill "$pid" 2>/dev/null
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+cat >"$work/Load.java" <<'END'
+import java.util.*;
+import java.util.concurrent.atomic.*;
+public class Load {
+    static long answer(int seed) {
+        var map = new TreeMap<Integer, String>();
+        var random = new Random(seed);
+        for (int i = 0; i < 2000; i++) map.merge(random.nextInt(500), "x", String::concat);
+        return map.hashCode();
+    }
+    public static void main(String[] arguments) throws Exception {
+        var right = new long[4];
+        for (int i = 0; i < 4; i++) right[i] = answer(i);
+        var done = new AtomicLong();
+        var wrong = new AtomicLong();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println(done + " answers, " + wrong + " wrong")));
+        for (int t = 0; t < 4; t++) {
+            int seed = t;
+            new Thread(() -> { while (true) { if (answer(seed) != right[seed]) wrong.incrementAndGet(); done.incrementAndGet(); } }).start();
+        }
+    }
+}
+END
+cat >"$work/load.js" <<'END'
+const answer = new Function('seed', 'let x = seed; for (let i = 0; i < 20000; i++) x = (x * 31 + i) | 0; return x;');
+const right = answer(7);
+let done = 0, wrong = 0;
+const one = () => {
+    // New functions are compiled all the time, so V8 changes rights of its pages all the time.
+    const fresh = new Function('seed', `let x = seed; for (let i = 0; i < 20000; i++) x = (x * 31 + i) | 0; return x; // ${done}`);
+    if (fresh(7) !== right || answer(7) !== right) wrong++;
+    done++;
+    setImmediate(one);
+};
+process.on('SIGTERM', () => { console.log(`${done} answers, ${wrong} wrong`); process.exit(); });
+one();
+END
+
+# rounds_of NAME COMMAND…: starts it, collapses what it generates, and asks for its answers.
+rounds_of() {
+    name=$1
+    shift
+    "$@" >"$work/out" 2>&1 &
+    pid=$!
+    sleep 10
+    if ! kill -0 "$pid" 2>/dev/null; then
+        echo "| $name | skipped: $(head -1 "$work/out") | | |"
+        pid=
+        return
+    fi
+    done=0
+    huge=0
+    while [ "$done" -lt "$rounds" ] && kill -0 "$pid" 2>/dev/null; do
+        "$hugetext" promote --jit --json "$pid" >"$work/json" 2>/dev/null
+        now=$(grep -o '"after": *[0-9]*' "$work/json" | awk -F: '{sum += $2} END {print sum + 0}')
+        [ "$now" -gt "$huge" ] && huge=$now
+        done=$((done + 1))
+    done
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    pid=
+    echo "| $name | $done | $((huge / 1048576)) MiB | $(tail -1 "$work/out") |"
+}
+
+echo "| program | rounds | most text by PMD leaves | its answers |"
+echo "|---|---|---|---|"
+if command -v java >/dev/null; then
+    for collector in Serial Parallel G1 Z Shenandoah; do
+        rounds_of "java, $collector" java "-XX:+Use${collector}GC" -Xmx256m "$work/Load.java"
+    done
+else
+    echo "| java | skipped: not installed | | |"
+fi
+if command -v node >/dev/null; then
+    rounds_of node node "$work/load.js"
+else
+    echo "| node | skipped: not installed | | |"
+fi

@@ -1,0 +1,195 @@
+#!/bin/sh
+# Prints docs/auto-results.md: scripts/results-auto.sh HUGETEXT SOURCES, as root. SOURCES is the example of
+# crates/auto. FILES (100; 0: no build) and ROUNDS (5) are the files of the build and its rounds. Writes
+# only to a directory of its own below target/.
+set -eu
+
+hugetext=$(realpath "${1:?usage: $0 HUGETEXT SOURCES}")
+sources=$(realpath "${2:?usage: $0 HUGETEXT SOURCES}")
+scripts=$(dirname "$0")
+files=${FILES:-100}
+rounds=${ROUNDS:-5}
+# A directory whose page cache holds huge folios, if this machine has one.
+scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/auto.XXXXXX")
+scratch=$(realpath "$scratch")
+daemon=
+stop() {
+    [ -z "$daemon" ] || { kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null; } || true
+    daemon=
+}
+clean() {
+    stop
+    rm -rf "$scratch"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+mkdir "$scratch/run" "$scratch/lists" "$scratch/none"
+printf 'mode = "act"\nbudget = "2G"\n' >"$scratch/auto.toml"
+
+# Starts the daemon with further options; its events go to $scratch/events.
+auto() {
+    rm -f "$scratch/state"
+    "$hugetext" auto --config "$scratch/auto.toml" --state "$scratch/state" --run-dir "$scratch/run" \
+        --lists "$scratch/none" "$@" >"$scratch/events" 2>>"$scratch/errors" &
+    daemon=$!
+    until grep -q begun "$scratch/events"; do sleep 0.1; done
+}
+# Processor time of the daemon in ticks.
+ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$daemon/stat"; }
+# Percent of one processor that the daemon takes while a command runs for so many seconds.
+cost() {
+    seconds=$1
+    shift
+    before=$(ticks)
+    "$@"
+    echo "$before $(ticks) $seconds $(getconf CLK_TCK)" | awk '{ printf "%.2f", 100 * ($2 - $1) / $3 / $4 }'
+}
+
+cat <<TEXT
+# The autopilot, measured
+
+Written by \`make results-auto\` on $(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1).
+Load of the machine at the beginning (other work than this): $(cut -d ' ' -f 1-3 /proc/loadavg).
+
+## Sources of starts
+
+Eight processes start /bin/true, together as often as the second column says (asked for: 2000 a second), for
+five seconds. \`lost\` counts records, not starts. The cost is processor time of whoever looks.
+
+| source | starts a second | seen | lost | cost in one processor |
+|---|---|---|---|---|
+TEXT
+"$sources" 2000 5
+
+auto --observe
+sleep 5
+idle=$(cost 60 sleep 60)
+anon=$(awk '/RssAnon/ { printf "%.1f", $2 / 1024 }' "/proc/$daemon/status")
+# The daemon looks at new programs first. That is over after a few seconds.
+busy=$(cost 20 "$sources" start 1000 20 2>&1)
+made=$(printf '%s' "$busy" | head -n 1)
+busy=$(printf '%s' "$busy" | tail -n 1)
+busy_anon=$(awk '/RssAnon/ { printf "%.1f", $2 / 1024 }' "/proc/$daemon/status")
+stop
+cat <<TEXT
+
+## The daemon's own cost
+
+| | share of one processor | anonymous memory |
+|---|---|---|
+| nothing asked of it, 60 s | $idle % | $anon MiB |
+| $((made / 20)) starts a second, 20 s | $busy % | $busy_anon MiB |
+
+The targets are 0.1 % and 24 MiB, and 3 % under 1000 starts a second. Whatever else runs on the machine is
+looked at too.
+
+TEXT
+
+# A program that nobody ran before.
+cc1=$scratch/cc1
+cp "$(gcc -print-prog-name=cc1)" "$cc1"
+sync
+"$scripts/small-folios.py" "$cc1"
+auto
+begun=$(date +%s.%N)
+while ! grep -q "held.*$cc1" "$scratch/events"; do
+    "$cc1" -quiet -o /dev/null /dev/null
+done
+ended=$(date +%s.%N)
+stop
+cat <<TEXT
+## From the first start to huge text
+
+A copy of gcc's cc1, in small folios, is run again and again, one at a time. From its first start until its
+text is huge and held: $(echo "$ended $begun" | awk '{ printf "%.1f", $1 - $2 }') s (target: 5 s).
+
+TEXT
+
+if [ "$files" = 0 ]; then
+    printf '## A build\n\nskipped: FILES is 0\n'
+    exit 0
+fi
+
+# The build. Each file includes what C++ files include.
+mkdir "$scratch/project"
+for number in $(seq "$files"); do
+    cat >"$scratch/project/$number.cc" <<CODE
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+int function_$number(const std::vector<std::string> &words) {
+    std::map<std::string, int> counts;
+    for (const auto &word : words) counts[word] += $number;
+    std::vector<int> values;
+    for (const auto &entry : counts) values.push_back(entry.second);
+    std::sort(values.begin(), values.end());
+    std::cout << values.size() << std::endl;
+    return values.empty() ? 0 : values.back();
+}
+CODE
+done
+cat >"$scratch/build" <<CODE
+#!/bin/sh
+for file in "$scratch"/project/*.cc; do g++ -O1 -c "\$file" -o "\$file.o"; done
+CODE
+chmod +x "$scratch/build"
+programs="$(g++ -print-prog-name=cc1plus) $(command -v as) $(command -v g++)"
+programs=$(for program in $programs; do realpath "$program"; done)
+# User and system time of a command, in seconds.
+cpu() { perl -e 'system(@ARGV) == 0 or exit 1; my @t = times; printf "%.3f\n", $t[2] + $t[3]' "$@"; }
+# One side: nobody, the right list, or the daemon; the second build counts.
+side() {
+    # shellcheck disable=SC2086
+    "$scripts/small-folios.py" $programs
+    case $1 in
+    keep)
+        # shellcheck disable=SC2086
+        "$hugetext" keep --lists "$scratch/lists" add $programs
+        "$hugetext" keep --lists "$scratch/lists" --store "$scratch/store" daemon >"$scratch/events" 2>>"$scratch/errors" &
+        daemon=$!
+        until grep -q locked "$scratch/events"; do sleep 0.1; done
+        ;;
+    auto) auto ;;
+    esac
+    "$scratch/build"
+    sleep 5
+    cpu "$scratch/build"
+    stop
+}
+for round in $(seq "$rounds"); do
+    case $((round % 3)) in
+    0) order="none keep auto" ;;
+    1) order="keep auto none" ;;
+    2) order="auto none keep" ;;
+    esac
+    for side in $order; do
+        echo "$round $side $(side "$side")" >>"$scratch/times"
+    done
+done
+cat <<TEXT
+## A build
+
+A C++ project of $files files is built with g++ -O1, file by file. Before each side, the text of the compiler is in
+the small folios of page faults. Then nobody, \`hugetext keep\` with the right list, or \`hugetext auto\` without
+any list watches a first build, and the second one is measured: user and system time, $rounds rounds in turns.
+
+| | median seconds | of nobody's, median of the rounds (range) |
+|---|---|---|
+TEXT
+perl -e '
+    my %t;
+    while (<>) { my ($round, $side, $time) = split; $t{$side}[$round] = $time }
+    sub median { my @s = sort { $a <=> $b } @_; ($s[$#s / 2] + $s[@s / 2]) / 2 }
+    for my $side ("none", "keep", "auto") {
+        my @rounds = grep { defined $t{$side}[$_] && defined $t{none}[$_] } 1 .. $#{ $t{none} };
+        my @ratios = sort { $a <=> $b } map { $t{$side}[$_] / $t{none}[$_] } @rounds;
+        printf "| %s | %.2f | %.3f (%.3f to %.3f) |\n", $side, median(map { $t{$side}[$_] } @rounds),
+            median(@ratios), $ratios[0], $ratios[-1];
+    }
+' "$scratch/times"
+cat <<TEXT
+
+The target is that \`auto\` gains what \`keep\` gains, within a tenth.
+TEXT

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Runs the command's tests with its static build of another architecture, in a guest of that
+# architecture: scripts/test-guest.sh KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE, such as
+#
+#   scripts/test-guest.sh 6.12-arm64 aarch64 arm64
+#
+# Nothing is emulated but the machine: tests that trace, mount and read page maps run as they do
+# elsewhere. The guest's root is Debian 13. Its packages are unpacked and not configured, because
+# their scripts cannot run here.
+set -euo pipefail
+
+kernel=${1:?usage: $0 KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE} machine=$2 debian=$3
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+target=$machine-unknown-linux-musl
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/hugetext-guest.XXXXXX")
+trap 'rm -rf --one-file-system "$work"' EXIT
+trap 'exit 130' INT TERM
+cd "$here"
+
+linker=CARGO_TARGET_$(tr a-z- A-Z_ <<< "$target")_LINKER
+export "$linker=rust-lld"
+rustup -q target add "$target"
+cargo test -p hugetext --target "$target" --no-run --message-format=json > "$work/built"
+tests=$(jq -r 'select(.profile.test and .executable) | .executable' "$work/built")
+command=$(jq -r 'select(.target.kind == ["bin"] and .target.name == "hugetext" and (.profile.test | not)) | .executable' "$work/built")
+
+root=$work/root
+mmdebstrap --quiet --variant=extract --architectures="$debian" \
+    --include=coreutils,dash,bash,util-linux,mount,findutils,grep,sed,tar,gzip,libc-bin,base-passwd,base-files,login.defs,procps,libcap2-bin,attr,gcc,libc6-dev,binutils,gdb,strace,e2fsprogs,squashfs-tools,erofs-utils,bubblewrap,runc,cpio \
+    trixie "$root"
+# What the packages' scripts would have made.
+cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
+cp "$root/usr/share/base-passwd/group.master" "$root/etc/group"
+[ -e "$root/bin/sh" ] || ln -s dash "$root/usr/bin/sh"
+ln -sf gcc "$root/usr/bin/cc"
+echo guest > "$root/etc/hostname"
+echo '127.0.0.1 localhost guest' > "$root/etc/hosts"
+
+# The tests know the paths of this checkout and of the command.
+mkdir -p "$root$here"
+git ls-files -z | xargs -0 cp --parents --no-dereference -t "$root$here"
+for file in $tests "$command"; do
+    install -D --strip --strip-program="$machine-linux-gnu-strip" "$file" "$root$file"
+done
+mkdir -p "$root$here/target/$target/tmp" "$root$here/target/tmp"
+{
+    echo '#!/bin/sh'
+    echo 'hostname guest 2>/dev/null; ip link set lo up 2>/dev/null'
+    echo "cd '$here/crates/hugetext'"
+    for file in $tests; do
+        echo "echo; echo 'Running $(basename "$file")'; '$file' --test-threads=2 2>&1 || touch /failed"
+    done
+    echo '! [ -e /failed ]'
+} > "$root/run-tests"
+chmod +x "$root/run-tests"
+
+cargo run --quiet -p hugetext-lab -- fetch "$kernel" > /dev/null
+answer=0
+cargo run --quiet -p hugetext-lab -- boot "$kernel" --smp 2 --memory 4096 --fs ext4,hugetmpfs --timeout 7200 \
+    --root "$root" -- /run-tests > "$work/said" || answer=$?
+jq -r '.command.printed // .' "$work/said"
+exit "$answer"
