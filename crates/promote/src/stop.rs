@@ -151,10 +151,6 @@ impl<'t> Stopped<'t> {
         Ok(all)
     }
 
-    fn patience(&self) -> Duration {
-        self.limit.map_or(PATIENCE, |limit| limit.min(PATIENCE))
-    }
-
     /// An error if the process has stood still for too long, counted with what is still to be done.
     pub(crate) fn keep_limit(&self, ahead: Duration) -> Result<(), SwapError> {
         match self.limit {
@@ -220,16 +216,31 @@ impl<'t> Stopped<'t> {
             // ESRCH: the thread has ended. The wait below reports that.
             let _ = ptrace::interrupt(NixPid::from_raw(*tid));
         }
-        match (self.wait(seized)?.first(), self.limit) {
+        let limit = self.limit.filter(|limit| *limit < PATIENCE);
+        let late = self.wait(seized, limit.unwrap_or(PATIENCE))?;
+        match (late.first(), limit) {
             (None, _) => Ok(()),
-            (Some(_), Some(limit)) if limit < PATIENCE => Err(SwapError::TooLong(limit)),
-            (Some(&tid), _) => Err(SwapError::DidNotStop { tid }),
+            (Some(_), Some(limit)) => Err(self.give_up(late, limit)?),
+            (Some(&tid), None) => Err(SwapError::DidNotStop { tid }),
         }
+    }
+
+    /// Ends a stop that takes longer than the `limit` of the user. The threads in `late` are
+    /// interrupted already, and only in a stop can a call that failed because of that be made again.
+    /// So they are waited for, while the others continue if they can.
+    fn give_up(&mut self, late: Vec<i32>, limit: Duration) -> Result<SwapError, SwapError> {
+        let first = self.target.pid();
+        if self.asleep.is_empty() && self.stopped.contains(&first) {
+            self.leave(None);
+        }
+        let never = self.wait(late, PATIENCE)?;
+        let stuck = never.first().map(|tid| SwapError::DidNotStop { tid: *tid });
+        Ok(stuck.unwrap_or(SwapError::TooLong(limit)))
     }
 
     /// Waits until threads have stopped or sleep uninterruptibly. Returns the threads that did
     /// neither in time.
-    fn wait(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
+    fn wait(&mut self, threads: Vec<i32>, patience: Duration) -> Result<Vec<i32>, SwapError> {
         let begun = Instant::now();
         let mut pending = threads;
         loop {
@@ -263,7 +274,7 @@ impl<'t> Stopped<'t> {
                     !sleeps
                 });
             }
-            if pending.is_empty() || begun.elapsed() > self.patience() {
+            if pending.is_empty() || begun.elapsed() > patience {
                 return Ok(pending);
             }
             // This thread may have priority over all others. Half of the time is left to the
@@ -285,16 +296,16 @@ impl<'t> Stopped<'t> {
         tid != self.target.pid() && self.asleep.is_empty() && self.stopped.len() > 1
     }
 
-    /// Lets all threads but `tid` go. The first thread of the process goes first: from then on,
-    /// the kernel again drops signals that the process ignores.
-    pub(crate) fn leave(&mut self, tid: i32) {
+    /// Lets all stopped threads but `kept` go. The first thread of the process goes first: from then
+    /// on, the kernel again drops signals that the process ignores.
+    pub(crate) fn leave(&mut self, kept: Option<i32>) {
         let first = self.target.pid();
         self.stopped.sort_by_key(|thread| *thread != first);
-        for thread in self.stopped.iter().filter(|thread| **thread != tid) {
+        for thread in self.stopped.iter().filter(|thread| Some(**thread) != kept) {
             // A thread that cannot be detached from has been killed.
             let _ = ptrace::detach(NixPid::from_raw(*thread), None);
         }
-        self.stopped.retain(|thread| *thread == tid);
+        self.stopped.retain(|thread| Some(*thread) == kept);
     }
 
     /// The threads that can make system calls, with their registers. The first thread of the

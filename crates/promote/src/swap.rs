@@ -215,7 +215,7 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
         false => None,
     };
     if let Some(aside) = change.make(&stopped, &mut caller, hurried.is_some())? {
-        stopped.leave(caller.tid());
+        stopped.leave(Some(caller.tid()));
         others = Some(stopped.since.elapsed());
         aside.give_up(&mut caller);
     }
