@@ -5,7 +5,6 @@
 use std::env;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -60,7 +59,7 @@ fn start(rate: u32, seconds: u32) -> io::Result<()> {
 
 fn compare(name: SourceName, rate: u32, seconds: u32) -> io::Result<String> {
     let own = fs::metadata(PROGRAM)?;
-    let inode = (own.dev(), own.ino());
+    let program = hugetext_leaf::FileId::of(&own);
     let never = fs::File::open("/proc/self/mounts")?;
     let mut sight = Sight::of(name)?;
     let mut starters: Vec<Child> = Vec::new();
@@ -79,7 +78,7 @@ fn compare(name: SourceName, rate: u32, seconds: u32) -> io::Result<String> {
             .iter_mut()
             .all(|starter| matches!(starter.try_wait(), Ok(Some(_))));
         sight.wait(pause, &never, |told| match told {
-            Sideband::Text { file, .. } if (file.device, file.inode) == inode => seen += 1,
+            Sideband::Text { file, .. } if file.id == program => seen += 1,
             Sideband::Lost(records) => lost += records,
             _ => {}
         })?;

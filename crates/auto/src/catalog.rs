@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hugetext_host::{FileState, MappedFile};
 use hugetext_leaf::hold::{Candidate, Claim, Costs, Evidence, HalfLife, Level, Principal, Worth};
-use hugetext_leaf::{Leaf, Span};
+use hugetext_leaf::{FileId, Leaf, Span};
 
 pub use record::{Record, Share};
 
@@ -25,7 +25,7 @@ const MOST_PRINCIPALS: usize = 32;
 /// The most files that are known to hold nothing huge; beyond, they are looked at again.
 const MOST_SMALL: usize = 65_536;
 /// The most pairs of numbers that are remembered for one file.
-const MOST_INODES: usize = 64;
+const MOST_IDS: usize = 64;
 /// The device of files that were remembered and not looked at since; no file lies there.
 const REMEMBERED: u64 = 0;
 /// The most files that wait to be looked at.
@@ -78,7 +78,7 @@ pub struct Known {
     /// What was seen, by who.
     pub by: BTreeMap<Principal, Evidence>,
     /// Its numbers: a container's file has others than the layer it comes from.
-    inodes: Vec<(u64, u64)>,
+    ids: Vec<FileId>,
     levels: BTreeMap<Principal, Level>,
     level: Option<Level>,
 }
@@ -87,7 +87,7 @@ impl Known {
     /// Whether it counts among the new files that wait to be looked at. What was only remembered does
     /// not: it is bounded, and leaves room for what is new.
     fn is_unread(&self) -> bool {
-        self.text.is_none() && self.file.device != REMEMBERED
+        self.text.is_none() && self.file.id.dev != REMEMBERED
     }
 
     /// Starts that are remembered.
@@ -146,11 +146,11 @@ pub enum Started {
 #[derive(Debug, Default)]
 pub struct Catalog {
     files: BTreeMap<Key, Known>,
-    by_inode: HashMap<(u64, u64), Key>,
+    by_id: HashMap<FileId, Key>,
     /// The files with text, by where this machine opens it.
     by_path: HashMap<PathBuf, Key>,
     /// The numbers of files that hold nothing huge, with their generations.
-    small: HashMap<(u64, u64), u64>,
+    small: HashMap<FileId, u64>,
     unread: usize,
     next: Key,
     /// Starts that were not counted, because too many new files came at once.
@@ -169,8 +169,8 @@ impl Catalog {
     }
 
     /// The file with these numbers, as /proc/PID/maps gives them.
-    pub fn of_inode(&self, inode: (u64, u64)) -> Option<Key> {
-        self.by_inode.get(&inode).copied()
+    pub fn of_id(&self, id: FileId) -> Option<Key> {
+        self.by_id.get(&id).copied()
     }
 
     /// A process mapped the text of a file.
@@ -181,11 +181,10 @@ impl Catalog {
         (file, path): (MappedFile, PathBuf),
         (now, half_life): (Duration, HalfLife),
     ) -> Started {
-        let inode = (file.device, file.inode);
-        if self.small.get(&inode) == Some(&file.generation) {
+        if self.small.get(&file.id) == Some(&file.generation) {
             return Started::Small;
         }
-        let known = self.by_inode.get(&inode).copied();
+        let known = self.by_id.get(&file.id).copied();
         let same = known.filter(|key| {
             let known = self.files.get(key);
             known.is_some_and(|known| known.file.generation == file.generation)
@@ -218,21 +217,20 @@ impl Catalog {
             text: None,
             pid: 0,
             by: BTreeMap::new(),
-            inodes: Vec::new(),
+            ids: Vec::new(),
             levels: BTreeMap::new(),
             level: None,
         };
         self.unread = self.unread.saturating_add(usize::from(known.is_unread()));
         self.files.insert(self.next, known);
-        self.number(self.next, (file.device, file.inode));
+        self.number(self.next, file.id);
         self.next
     }
 
     /// A file that a process runs which started before anybody watched; `None` if it is known to hold
     /// nothing huge, or if too many files wait to be looked at.
     pub fn met(&mut self, file: MappedFile, path: &Path) -> Option<Key> {
-        let inode = (file.device, file.inode);
-        let is_small = self.small.contains_key(&inode);
+        let is_small = self.small.contains_key(&file.id);
         (!is_small && self.unread < MOST_UNREAD).then(|| self.insert(file, path.to_owned()))
     }
 
@@ -268,7 +266,7 @@ impl Catalog {
         if let Some(text) = text {
             self.unread = self.unread.saturating_sub(usize::from(known.is_unread()));
             let path = text.path.clone();
-            if known.file.device == REMEMBERED {
+            if known.file.id.dev == REMEMBERED {
                 known.file = file;
             }
             let before = known.text.replace(text);
@@ -277,7 +275,7 @@ impl Catalog {
             }
             let key = self.join(key, path, time);
             // The layer of a container's file has numbers of its own; both lead here.
-            self.number(key, (file.device, file.inode));
+            self.number(key, file.id);
             return Some(key);
         }
         let small = known.file;
@@ -285,8 +283,7 @@ impl Catalog {
         if self.small.len() >= MOST_SMALL {
             self.small.clear();
         }
-        let inode = (small.device, small.inode);
-        self.small.insert(inode, small.generation);
+        self.small.insert(small.id, small.generation);
         None
     }
 
@@ -306,23 +303,23 @@ impl Catalog {
             }
             (known.file, known.text, known.pid) = (newer.file, newer.text, newer.pid);
         }
-        for inode in newer.inodes {
-            self.number(first, inode);
+        for id in newer.ids {
+            self.number(first, id);
         }
         first
     }
 
     /// These numbers are those of a file.
-    fn number(&mut self, key: Key, inode: (u64, u64)) {
-        self.by_inode.insert(inode, key);
+    fn number(&mut self, key: Key, id: FileId) {
+        self.by_id.insert(id, key);
         if let Some(known) = self.files.get_mut(&key)
-            && !known.inodes.contains(&inode)
+            && !known.ids.contains(&id)
         {
-            known.inodes.push(inode);
+            known.ids.push(id);
             // Each container that ran it had one. The oldest is the first to be of no use.
-            let oldest = (known.inodes.len() > MOST_INODES).then(|| known.inodes.remove(0));
+            let oldest = (known.ids.len() > MOST_IDS).then(|| known.ids.remove(0));
             if let Some(oldest) = oldest {
-                self.by_inode.remove(&oldest);
+                self.by_id.remove(&oldest);
             }
         }
     }
@@ -336,9 +333,9 @@ impl Catalog {
         if let Some(text) = known.text {
             self.by_path.remove(&text.path);
         }
-        for inode in known.inodes {
-            if self.by_inode.get(&inode) == Some(&key) {
-                self.by_inode.remove(&inode);
+        for id in known.ids {
+            if self.by_id.get(&id) == Some(&key) {
+                self.by_id.remove(&id);
             }
         }
     }

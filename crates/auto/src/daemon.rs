@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use hugetext_engine::HostContext;
 use hugetext_engine::keep::HoldReport;
 use hugetext_host::{FileState, Watcher};
-use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs};
+use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
 use rustix::event::epoll::EventFlags;
 
 use crate::calibrate::calibrate;
@@ -23,7 +23,7 @@ use crate::catalog::{Catalog, Key, MOST_FILES, Text};
 use crate::config::{Config, ConfigError, Mode};
 use crate::fixed::{FixedList, Keeper};
 use crate::holder::{Holder, Wait};
-use crate::memory::{GroupLimits, Memory, Stalled};
+use crate::memory::{GroupLimits, Memory, Stalled, memory_events};
 use crate::owners::Owners;
 use crate::processor::Sampler;
 use crate::sight::{Sight, SourceName};
@@ -170,6 +170,8 @@ pub struct Daemon<'t> {
     listed: Option<(u64, BTreeSet<FileState>)>,
     losses: Losses,
     stalls: Stalls,
+    /// What the kernel had counted at the last decision.
+    events: MemoryEvents,
     /// Whether there is something to decide.
     changed: bool,
     /// Whether a file was held or let go since the last document.
@@ -247,6 +249,7 @@ impl<'t> Daemon<'t> {
             listed: None,
             losses: Losses::default(),
             stalls: Stalls::default(),
+            events: memory_events(),
             changed: true,
             acted: false,
             limit: None,

@@ -79,9 +79,10 @@ impl Holder {
     /// Takes what was filled. Windows that could not be made huge are tried again later.
     pub fn take(&mut self, filled: Filled, now: Duration) {
         let key = filled.key;
-        match filled.huge < filled.windows {
-            true => self.delay(key, filled.obstacle.clone(), now),
-            false => drop(self.waits.remove(&key)),
+        if filled.huge < filled.windows {
+            self.delay(key, filled.obstacle.clone(), now)
+        } else {
+            drop(self.waits.remove(&key))
         }
         match filled.held {
             Some(_) => drop(self.held.insert(key, filled)),

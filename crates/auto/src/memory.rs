@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 
 use hugetext_host::PressureTrigger;
-use hugetext_leaf::hold::Pressure;
+use hugetext_leaf::hold::{MemoryEvents, Pressure};
 
 /// The kernel's reports of the whole machine.
 const MACHINE: &str = "/proc/pressure/memory";
@@ -46,6 +46,29 @@ pub fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     kilobytes.checked_mul(1024)
+}
+
+/// What the kernel has counted by now. What it does not count, or cannot be read, is missing.
+pub fn memory_events() -> MemoryEvents {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    counted(&text)
+}
+
+fn counted(vmstat: &str) -> MemoryEvents {
+    let pairs = vmstat.lines().filter_map(|line| line.split_once(' '));
+    let mut events = MemoryEvents::default();
+    for (name, count) in pairs {
+        let (field, count) = match name {
+            "workingset_restore_file" | "workingset_restore_anon" => (&mut events.restored, count),
+            "pswpin" => (&mut events.swapped_in, count),
+            "compact_stall" => (&mut events.compacted, count),
+            _ => continue,
+        };
+        if let Ok(count) = count.parse::<u64>() {
+            *field = Some(field.unwrap_or(0).saturating_add(count));
+        }
+    }
+    events
 }
 
 /// What the kernel reports of the machine, heard by a thread of its own.
@@ -153,6 +176,17 @@ mod tests {
     fn this_machine_has_memory() {
         let memory = Memory::read().unwrap();
         assert!(memory.available > 0 && memory.available <= memory.total);
+    }
+
+    #[test]
+    fn events_are_summed_and_may_be_missing() {
+        let text = "nr_free_pages 9\nworkingset_restore_anon 1\nworkingset_restore_file 2\ncompact_stall 7\n";
+        let expected = MemoryEvents {
+            restored: Some(3),
+            swapped_in: None,
+            compacted: Some(7),
+        };
+        assert_eq!(counted(text), expected);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_host::{MappedFile, Mounts};
-use hugetext_leaf::Filesystem;
+use hugetext_leaf::{FileId, Filesystem};
 use rustix::fs::{Mode, OFlags, open};
 
 /// Opens a regular file for reading. Where [`hugetext_host::open_regular`] opens a device and then refuses
@@ -61,13 +61,13 @@ fn is_same(file: &File, mapped: MappedFile) -> bool {
     let Ok(metadata) = file.metadata() else {
         return false;
     };
-    if (metadata.dev(), metadata.ino()) == (mapped.device, mapped.inode) {
+    if FileId::of(&metadata) == mapped.id {
         return true;
     }
     let kind = rustix::fs::fstatfs(file).map(|fs| Filesystem::from_magic(fs.f_type as u32));
     match kind {
         Ok(Filesystem::Overlay) => true,
-        Ok(Filesystem::Btrfs) => metadata.ino() == mapped.inode,
+        Ok(Filesystem::Btrfs) => metadata.ino() == mapped.id.ino,
         _ => false,
     }
 }
@@ -111,8 +111,7 @@ mod tests {
     fn mapped(path: &Path) -> MappedFile {
         let metadata = fs::metadata(path).unwrap();
         MappedFile {
-            device: metadata.dev(),
-            inode: metadata.ino(),
+            id: FileId::of(&metadata),
             generation: 0,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 
+use hugetext_host::{cgroups, memory_group};
 use hugetext_leaf::hold::Principal;
 
 /// The most control groups whose names are remembered. The rest are one group.
@@ -127,8 +128,7 @@ impl Owners {
     }
 
     fn read(&mut self, pid: i32) -> Option<Principal> {
-        let group = fs::read(format!("/proc/{pid}/cgroup")).ok()?;
-        let group = group_of(&String::from_utf8_lossy(&group))?.to_owned();
+        let group = memory_group(cgroups(pid).ok()?)?.pathname;
         let user = match user_of_slice(&group) {
             Some(user) => user,
             None => {
@@ -141,25 +141,6 @@ impl Owners {
             group: self.groups.number(&group),
         })
     }
-}
-
-/// The control group in /proc/PID/cgroup: that which counts memory.
-fn group_of(text: &str) -> Option<&str> {
-    let mut found = None;
-    for line in text.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let counts_memory = controllers.split(',').any(|name| name == "memory");
-        let is_unified = controllers.is_empty();
-        if counts_memory || (is_unified && found.is_none()) {
-            found = Some(path);
-        }
-    }
-    found
 }
 
 /// The user whose slice of systemd a control group lies in (user-1000.slice), whatever the ids inside:
@@ -182,15 +163,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_that_counts_memory_is_the_group() {
-        let unified = "0::/user.slice/user-1000.slice/session-2.scope\n";
-        let group = group_of(unified).unwrap();
-        assert_eq!(group, "/user.slice/user-1000.slice/session-2.scope");
+    fn a_user_is_that_of_the_slice_or_of_the_process() {
+        let group = "/user.slice/user-1000.slice/session-2.scope";
         assert_eq!(user_of_slice(group), Some(1000));
-        let hybrid = "9:memory:/docker/5f\n1:name=systemd:/x\n0::/\n";
-        assert_eq!(group_of(hybrid), Some("/docker/5f"));
         assert_eq!(user_of_slice("/docker/5f"), None);
-        assert_eq!(group_of("broken"), None);
         assert_eq!(user_of("Name:\tx\nUid:\t1000\t0\t0\t0\n"), Some(1000));
     }
 

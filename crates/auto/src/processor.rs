@@ -154,6 +154,8 @@ pub fn stat(pid: i32) -> Option<(u64, u64)> {
 mod tests {
     use std::path::PathBuf;
 
+    use hugetext_leaf::FileId;
+
     use super::*;
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
     fn time_is_divided_by_text() {
         let file = |bytes| MappedText {
             path: PathBuf::from("/x"),
-            inode: (1, bytes),
+            file: FileId { dev: 1, ino: bytes },
             bytes,
         };
         let divided = divided(&[file(300), file(100)], 4.0);

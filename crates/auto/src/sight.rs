@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hugetext_host::{MappedFile, Sideband, Start, Starts, TextMaps, mapped_text, pids};
+use hugetext_leaf::FileId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,26 +99,22 @@ fn tell(start: Start, seen: &mut impl FnMut(Sideband)) {
         Start::Exec { pid, program } => match mapped_text(pid) {
             Ok(files) if !files.is_empty() => files
                 .into_iter()
-                .for_each(|file| seen(text(pid, file.path, file.inode))),
-            _ => match program.and_then(|program| Some((inode_of(&program)?, program))) {
-                Some((inode, program)) => seen(text(pid, program, inode)),
+                .for_each(|file| seen(text(pid, file.path, file.file))),
+            _ => match program.and_then(|program| Some((id_of(&program)?, program))) {
+                Some((id, program)) => seen(text(pid, program, id)),
                 None => seen(Sideband::Lost(1)),
             },
         },
     }
 }
 
-fn inode_of(path: &Path) -> Option<(u64, u64)> {
+fn id_of(path: &Path) -> Option<FileId> {
     let metadata = fs::metadata(path).ok()?;
-    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+    metadata.is_file().then(|| FileId::of(&metadata))
 }
 
-fn text(pid: i32, path: PathBuf, (device, inode): (u64, u64)) -> Sideband {
-    let file = MappedFile {
-        device,
-        inode,
-        generation: 0,
-    };
+fn text(pid: i32, path: PathBuf, id: FileId) -> Sideband {
+    let file = MappedFile { id, generation: 0 };
     Sideband::Text { pid, file, path }
 }
 
@@ -151,7 +147,7 @@ impl Scan {
         let now: HashSet<i32> = pids().map_err(io::Error::other)?.into_iter().collect();
         for pid in now.difference(&self.known) {
             for file in mapped_text(*pid).unwrap_or_default() {
-                seen(text(*pid, file.path, file.inode));
+                seen(text(*pid, file.path, file.file));
             }
         }
         for pid in self.known.difference(&now) {
@@ -171,12 +167,12 @@ mod tests {
         let (sight, refused) = Sight::open();
         println!("source {:?}, refused {refused:?}", sight.name());
         let mut scan = Sight::of(SourceName::Scan).unwrap();
-        let own = fs::metadata("/proc/self/exe").unwrap();
+        let own = FileId::of(&fs::metadata("/proc/self/exe").unwrap());
         let mut found = false;
         let never = fs::File::open("/proc/self/mounts").unwrap();
         let look = |told| {
             if let Sideband::Text { pid, file, .. } = told {
-                found |= pid == std::process::id() as i32 && file.inode == own.ino();
+                found |= pid == std::process::id() as i32 && file.id.ino == own.ino;
             }
         };
         scan.wait(Duration::ZERO, &never, look).unwrap();

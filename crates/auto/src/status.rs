@@ -63,16 +63,16 @@ pub struct FileStatus {
     pub reason: String,
     /// Starts that are remembered.
     pub starts: f64,
-    /// Seconds of processor time that are remembered.
-    pub seconds: f64,
+    /// Nanoseconds of processor time that are remembered.
+    pub cpu_ns: u64,
     /// Bytes of windows.
     pub bytes: u64,
     /// Windows.
     pub windows: u64,
     /// Windows that are held, all of them huge.
     pub huge: u64,
-    /// Seconds that holding it is expected to save over the next half-life.
-    pub saves: f64,
+    /// Nanoseconds that holding it is expected to save over the next half-life.
+    pub saves_ns: u64,
     /// How many users it is run by.
     pub users: usize,
     /// How many control groups it is run by.
@@ -85,9 +85,9 @@ pub struct FileStatus {
 #[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CostStatus {
     /// Nanoseconds of a page fault.
-    pub fault_ns: f64,
+    pub fault_ns: u64,
     /// Nanoseconds to fill a window.
-    pub fill_ns: f64,
+    pub fill_ns: u64,
     /// The configured share of processor time that huge text saves.
     pub share: f64,
 }
@@ -110,6 +110,8 @@ pub struct Stalls {
     pub some: u64,
     /// All tasks waited.
     pub full: u64,
+    /// Tasks waited for memory to be compacted while it was not short. Nothing was given up.
+    pub compaction: u64,
     /// A control group was at its limit.
     pub cgroups: u64,
 }
@@ -127,10 +129,10 @@ pub struct Status {
     pub source: SourceName,
     /// Why better sources are not used, and what else does not work.
     pub problems: Vec<String>,
-    /// Seconds for which this machine was watched in all.
-    pub watched: u64,
-    /// The half-life in seconds.
-    pub half_life: u64,
+    /// Nanoseconds for which this machine was watched in all.
+    pub watched_ns: u64,
+    /// The half-life in nanoseconds.
+    pub half_life_ns: u64,
     /// What the machine pays.
     pub costs: CostStatus,
     /// Bytes that the administrator allows.
@@ -143,14 +145,14 @@ pub struct Status {
     pub listed: u64,
     /// Files of the lists that are held.
     pub listed_files: usize,
-    /// Seconds that what is held is expected to save over the next half-life.
-    pub saves: f64,
+    /// Nanoseconds that what is held is expected to save over the next half-life.
+    pub saves_ns: u64,
     /// What was lost.
     pub losses: Losses,
     /// When memory was short.
     pub stalls: Stalls,
-    /// The daemon's own processor time in seconds.
-    pub own_seconds: f64,
+    /// The daemon's own processor time in nanoseconds.
+    pub own_cpu_ns: u64,
     /// The daemon's own anonymous memory in bytes.
     pub own_bytes: u64,
     /// Files of which nothing can be held, because they hold no window.

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use hugetext_engine::{
     Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, plain, warm_ranges,
 };
 use hugetext_host::{FileState, MappedFile, WindowState};
-use hugetext_leaf::Span;
+use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{Key, Text};
 use crate::open::{Found, is_public, open_mapped, open_untouched};
@@ -75,8 +74,7 @@ pub fn look_at(path: &Path) -> io::Result<Option<Text>> {
 fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<Text>)> {
     let metadata = file.metadata()?;
     let mapped = MappedFile {
-        device: metadata.dev(),
-        inode: metadata.ino(),
+        id: FileId::of(&metadata),
         generation: 0,
     };
     let host = HostContext::with_huge_pages().map_err(io::Error::other)?;
@@ -159,18 +157,20 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
         .windows()
         .filter(|(_, state)| *state == WindowState::Huge);
     let huge = joined(huge.map(|(window, _)| window));
-    let held = match huge.is_empty() {
-        true => None,
-        false => Some(HeldText::lock(&program, &huge, text.leaf)?),
+    let held = if huge.is_empty() {
+        None
+    } else {
+        Some(HeldText::lock(&program, &huge, text.leaf)?)
     };
     let windows = text.windows();
     let huge = held.as_ref().map_or(0, HeldText::bytes) / text.leaf.bytes();
     Ok(Filled {
         key: job.key,
         state: text.state,
-        obstacle: match huge < windows {
-            true => obstacle(&outcome),
-            false => String::new(),
+        obstacle: if huge < windows {
+            obstacle(&outcome)
+        } else {
+            String::new()
         },
         held,
         windows,

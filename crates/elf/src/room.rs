@@ -76,9 +76,10 @@ pub(crate) fn behind_table(
         }
     }
     for segment in &image.segments {
-        match segment.file().contains(table.start) {
-            true => taken(segment.file().end, u64::MAX),
-            false => taken(segment.offset, segment.filesz),
+        if segment.file().contains(table.start) {
+            taken(segment.file().end, u64::MAX)
+        } else {
+            taken(segment.offset, segment.filesz)
         }
     }
     for_each_section(

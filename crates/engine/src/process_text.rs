@@ -102,7 +102,7 @@ mod tests {
                     exec: true,
                 },
                 path: None,
-                inode: (0, 0),
+                file: None,
                 deleted: false,
                 rss: end - start,
                 pss: 0,

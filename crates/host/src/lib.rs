@@ -21,7 +21,7 @@ pub use files::{
     free_bytes, io_error, is_root, lease, lock, measure_verity, mount_huge_tmpfs, open_regular,
     open_without_waiting, protect, replace_with, uncover, unnamed_file,
 };
-pub use machine::{Machine, Paging, ThpMode, glibc_version, memory_limit};
+pub use machine::{Machine, Paging, ThpMode, cgroups, glibc_version, memory_group, memory_limit};
 pub use memory::{
     Advice, CacheState, FileMapping, FileWindows, FolioBytes, PageMapError, PressureTrigger,
     Region, StubFile, Stubs, WindowState, Written, advise_process, anonymous_folios, changed_pages,
@@ -30,7 +30,7 @@ pub use memory::{
 pub use nanoseconds::nanoseconds;
 pub use processes::{
     ChildError, Deadline, Holder, Instance, MappedText, ProcessError, TextMapping, Usage, cpu_time,
-    device_number, die_with_parent, exec, executable_files, file_mappings, holders,
+    die_with_parent, exec, executable_files, file_id, file_mappings, holders,
     ignore_file_size_signal, in_child, is_thp_disabled, mapped_text, may_execute, perms, pids,
     pmd_mapped, process_name, processor_time, run_measured, text_mappings,
 };

@@ -18,27 +18,11 @@ impl FromStr for Size {
 
     /// A number with an optional unit K, M, G or T. The units are powers of 1024.
     fn from_str(text: &str) -> Result<Size, String> {
-        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let unit = text.get(digits.len()..).unwrap_or_default();
-        let shift = match unit
-            .to_ascii_uppercase()
-            .trim_end_matches("IB")
-            .trim_end_matches('B')
-        {
-            "" => 0,
-            "K" => 10,
-            "M" => 20,
-            "G" => 30,
-            "T" => 40,
-            _ => return Err(format!("{unit} is not a unit; the units are K, M, G and T")),
-        };
-        let number: u64 = digits
-            .parse()
-            .map_err(|_| format!("{text} is not a size"))?;
-        number
-            .checked_mul(1 << shift)
+        let config = parse_size::Config::new().with_binary();
+        let bytes = config.parse_size(text);
+        bytes
             .map(Size)
-            .ok_or_else(|| format!("{text} does not fit in 64 bits"))
+            .map_err(|error| format!("{text} is not a size: {error}; write bytes as 500M or 8G"))
     }
 }
 

@@ -98,9 +98,10 @@ pub(crate) fn mount_places(places: &[Place]) -> Vec<Missing> {
                 fs::create_dir(layer.1)?;
             }
         }
-        let sources = match place.disk {
-            true => disks()?,
-            false => vec![PathBuf::from(&place.name)],
+        let sources = if place.disk {
+            disks()?
+        } else {
+            vec![PathBuf::from(&place.name)]
         };
         let mut outcome = Err(io::ErrorKind::NotFound.into());
         for source in sources {

@@ -134,9 +134,10 @@ impl Unit {
     /// The path of a file of the unit.
     pub(crate) fn path(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
-        match self.files.contains_key(name) {
-            true => Ok(path),
-            false => Err(LabError::Corrupted(path)),
+        if self.files.contains_key(name) {
+            Ok(path)
+        } else {
+            Err(LabError::Corrupted(path))
         }
     }
 

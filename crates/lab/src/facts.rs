@@ -45,9 +45,10 @@ impl Fact {
             .filesystem
             .map(|fs| format!(" on {fs}"))
             .unwrap_or_default();
-        let (found, said) = match self.holds {
-            true => ("holds", "does not"),
-            false => ("does not hold", "does"),
+        let (found, said) = if self.holds {
+            ("holds", "does not")
+        } else {
+            ("does not hold", "does")
         };
         format!(
             "{}: {:?} of {}{on} {found}, the rule says it {said}",

@@ -103,9 +103,10 @@ impl Machine {
             line.push("-drive".into());
             line.push(option("file=", disk, &end));
             line.push("-device".into());
-            line.push(match self.nvme {
-                true => format!("nvme-ns,drive=disk{number},bus=nvme,nsid={}", number + 1).into(),
-                false => format!("virtio-blk-pci,drive=disk{number}").into(),
+            line.push(if self.nvme {
+                format!("nvme-ns,drive=disk{number},bus=nvme,nsid={}", number + 1).into()
+            } else {
+                format!("virtio-blk-pci,drive=disk{number}").into()
             });
         }
         line

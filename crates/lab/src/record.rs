@@ -98,9 +98,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Boot>> {
 /// Adds `new` boots to the record at `path`. They replace older ones of the same kernels and
 /// purposes.
 pub(crate) fn merge(path: &Path, new: Vec<Boot>) -> Result<()> {
-    let mut boots = match path.exists() {
-        true => read(path)?,
-        false => Vec::new(),
+    let mut boots = if path.exists() {
+        read(path)?
+    } else {
+        Vec::new()
     };
     let key = |boot: &Boot| (boot.kernel, boot.purpose);
     boots.retain(|boot| !new.iter().any(|new| key(new) == key(boot)));

@@ -109,15 +109,16 @@ pub(crate) fn watch(machine: &Machine, patience: Duration) -> Result<Said> {
 pub(crate) fn interact(machine: &Machine) -> Result<()> {
     let mut command = Command::new(program(machine.arch));
     let status = die_with_parent(command.args(machine.arguments())).status();
-    match status
+    if status
         .map_err(|error| tool::missing(&command, error))?
         .success()
     {
-        true => Ok(()),
-        false => Err(LabError::Tool {
+        Ok(())
+    } else {
+        Err(LabError::Tool {
             tool: program(machine.arch),
             message: "it ended with an error".to_owned(),
-        }),
+        })
     }
 }
 

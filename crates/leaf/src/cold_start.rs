@@ -264,9 +264,10 @@ fn placed(asker: Asker, start: &Start<'_>) -> Bias {
             by_kernel && load_leaf(segments, page, &[leaf]).is_some_and(|aligned| aligned == leaf)
         }
     };
-    match aligns && bias.align < leaf {
-        true => Bias::aligned(leaf),
-        false => bias,
+    if aligns && bias.align < leaf {
+        Bias::aligned(leaf)
+    } else {
+        bias
     }
 }
 

@@ -128,9 +128,10 @@ fn images() -> impl Strategy<Value = Vec<Segment>> {
         let mut segments = Vec::new();
         for (skip, pages, size, perms, congruent) in parts {
             vaddr = (vaddr + skip * LEAF / 2).next_multiple_of(4096);
-            offset = match congruent {
-                true => vaddr.max(offset.next_multiple_of(LEAF) + vaddr % LEAF),
-                false => offset.next_multiple_of(4096),
+            offset = if congruent {
+                vaddr.max(offset.next_multiple_of(LEAF) + vaddr % LEAF)
+            } else {
+                offset.next_multiple_of(4096)
             };
             let len = (size << 12) + pages;
             let perms = ["r", "rx", "rw", "rwx"][perms];

@@ -234,9 +234,10 @@ fn window_run(
         return Err(Reason::Changed);
     }
     // A mapping without room for a window is small at any address, as for any other command.
-    let shared = match vma.addresses.len() < window.len() {
-        true => Reason::Small,
-        false => Reason::Partial,
+    let shared = if vma.addresses.len() < window.len() {
+        Reason::Small
+    } else {
+        Reason::Partial
     };
     let congruent = leaf.is_aligned(vma.addresses.start.wrapping_sub(vma.offset));
     let method = match (backend, obstacle) {
@@ -247,11 +248,14 @@ fn window_run(
         (Backend::CollapseOnly, Some(cause)) => return Err(Reason::Uncollapsible(cause)),
         (Backend::CollapseOnly, None) => Method::Collapse,
     };
-    let pad = |span: Span| match span.is_empty() {
-        true => Ok(None),
-        false => pad_kind(vmas, file, span)
-            .map(Some)
-            .ok_or_else(|| shared.clone()),
+    let pad = |span: Span| {
+        if span.is_empty() {
+            Ok(None)
+        } else {
+            pad_kind(vmas, file, span)
+                .map(Some)
+                .ok_or_else(|| shared.clone())
+        }
     };
     let head = pad(Span::new(window.start, text.start))?;
     let tail = pad(Span::new(text.end, window.end))?;

@@ -296,9 +296,10 @@ impl Walk<'_, '_> {
     /// LD_PRELOAD, and /etc/ld.so.preload in glibc.
     fn preload(&mut self) {
         let listed = self.finder.environment.preload.clone().unwrap_or_default();
-        let global = match self.musl {
-            true => Vec::new(),
-            false => fs::read("/etc/ld.so.preload").unwrap_or_default(),
+        let global = if self.musl {
+            Vec::new()
+        } else {
+            fs::read("/etc/ld.so.preload").unwrap_or_default()
         };
         let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
         for list in [listed, global] {

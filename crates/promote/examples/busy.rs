@@ -301,9 +301,10 @@ fn forks(with_vfork: bool) {
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the child has its own stack. It only sleeps and ends.
     unsafe {
-        let child = match with_vfork {
-            true => libc::clone(nap_and_end, top, flags, null_mut()),
-            false => libc::fork(),
+        let child = if with_vfork {
+            libc::clone(nap_and_end, top, flags, null_mut())
+        } else {
+            libc::fork()
         };
         if child == 0 {
             nap_and_end(null_mut());

@@ -230,14 +230,16 @@ fn compare(target: &Target, text: Span, program: &File, offset: u64) -> io::Resu
         probed.extend(found.into_iter().map(|at| start + at as u64));
     }
     // A probe is in a page of the process's own.
-    let changed = match probed.is_empty() {
-        true => Vec::new(),
-        false => target.changed_pages(text)?,
+    let changed = if probed.is_empty() {
+        Vec::new()
+    } else {
+        target.changed_pages(text)?
     };
     let is_changed = |at: &u64| changed.iter().any(|page| page.contains(*at));
-    match probed.iter().all(is_changed) {
-        true => Ok(probed),
-        false => Err(differs()),
+    if probed.iter().all(is_changed) {
+        Ok(probed)
+    } else {
+        Err(differs())
     }
 }
 

@@ -5,7 +5,7 @@
 use std::fs::{self, File};
 use std::io;
 
-use hugetext_host::{device_number, io_error, perms};
+use hugetext_host::{file_id, io_error, perms};
 use hugetext_leaf::{FileId, Perms, Span};
 use procfs::FromBufRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
@@ -65,10 +65,7 @@ impl Mapped {
         Mapped {
             addresses: Span::new(map.address.0, map.address.1),
             offset: map.offset,
-            file: FileId {
-                dev: device_number(map.dev),
-                ino: map.inode,
-            },
+            file: file_id(map),
             perms: perms(map.perms),
             private: map.perms.contains(MMPermissions::PRIVATE),
         }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
-use hugetext_host::FileState;
+use hugetext_host::{FileState, cgroups};
 use hugetext_leaf::{FileId, Perms, Span};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use schemars::JsonSchema;
@@ -130,19 +130,16 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
 /// Whether the cgroup of a process is frozen: cgroup.events of version 2, freezer.state of version 1,
 /// at the usual mount points.
 fn is_frozen(pid: i32) -> bool {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    groups.lines().any(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+    cgroups(pid).unwrap_or_default().iter().any(|group| {
+        let path = &group.pathname;
+        let has_freezer = group.controllers.iter().any(|name| name == "freezer");
+        let (file, frozen) = if group.hierarchy == 0 {
+            (format!("/sys/fs/cgroup{path}/cgroup.events"), "frozen 1")
+        } else if has_freezer {
+            let file = format!("/sys/fs/cgroup/freezer{path}/freezer.state");
+            (file, "FROZEN")
+        } else {
             return false;
-        };
-        let (file, frozen) = match controllers {
-            "" => (format!("/sys/fs/cgroup{path}/cgroup.events"), "frozen 1"),
-            "freezer" => (
-                format!("/sys/fs/cgroup/freezer{path}/freezer.state"),
-                "FROZEN",
-            ),
-            _ => return false,
         };
         fs::read_to_string(file).is_ok_and(|state| state.lines().any(|line| line == frozen))
     })
@@ -210,9 +207,10 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     let mut others = None;
     // Without priority, the borrowed thread would get only its share of the processor among the
     // running threads. It would then delay its own work for long.
-    let hurried = match change.from_small_pages && stopped.can_leave(caller.tid()) {
-        true => Hurried::thread(caller.tid()),
-        false => None,
+    let hurried = if change.from_small_pages && stopped.can_leave(caller.tid()) {
+        Hurried::thread(caller.tid())
+    } else {
+        None
     };
     if let Some(aside) = change.make(&stopped, &mut caller, hurried.is_some())? {
         stopped.leave(Some(caller.tid()));
@@ -334,9 +332,10 @@ impl Change<'_> {
         let page = rustix::param::page_size() as u64;
         let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
         let passed = pass_files(caller, scratch, &self.files);
-        let mut aside = match with_aside && passed.is_ok() {
-            true => Aside::reserve(caller, self.text()).map_err(SwapError::call("mmap"))?,
-            false => None,
+        let mut aside = if with_aside && passed.is_ok() {
+            Aside::reserve(caller, self.text()).map_err(SwapError::call("mmap"))?
+        } else {
+            None
         };
         let outcome = match &passed {
             Ok(fds) => self.take_steps(stopped, caller, fds, aside.as_mut()),

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hugetext_host::{changed_pages, device_number, huge_spans, io_error, perms, pmd_mapped};
+use hugetext_host::{changed_pages, file_id, huge_spans, io_error, perms, pmd_mapped};
 use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Stat};
 use procfs::{FromBufRead, FromRead};
@@ -132,12 +132,11 @@ impl Target {
                 let status = Status::read(&format!("/proc/{pid}/task/{tid}/status"));
                 status.is_ok_and(|status| !status.is_ending())
             };
-            return Err(
-                match threads(pid).map_err(Refusal::from)?.iter().any(lives) {
-                    true => Refusal::Headless,
-                    false => Refusal::Exiting,
-                },
-            );
+            return Err(if threads(pid).map_err(Refusal::from)?.iter().any(lives) {
+                Refusal::Headless
+            } else {
+                Refusal::Exiting
+            });
         }
         if status.field("VmSize").is_none() {
             return Err(Refusal::KernelThread);
@@ -357,10 +356,7 @@ fn path_of(map: &MemoryMap) -> Option<PathBuf> {
 }
 
 fn vma_of(map: &MemoryMap, path: Option<&Path>, flags: &BTreeSet<&str>) -> ProcessVma {
-    let file = path.map(|_| FileId {
-        dev: device_number(map.dev),
-        ino: map.inode,
-    });
+    let file = path.map(|_| file_id(map));
     let shared = map.perms.contains(MMPermissions::SHARED);
     ProcessVma {
         addresses: Span::new(map.address.0, map.address.1),

@@ -170,9 +170,10 @@ impl Store {
     /// Opens the store at `root`, or creates it: only its owner can write to it, and other users
     /// can read it if that owner is root.
     pub fn create(root: &Path) -> Result<Store, StoreError> {
-        let mode = match rustix::process::geteuid().is_root() {
-            true => 0o755,
-            false => 0o700,
+        let mode = if rustix::process::geteuid().is_root() {
+            0o755
+        } else {
+            0o700
         };
         Shelf::new(root.to_owned()).create(mode)?;
         Store::open(root)?.ok_or_else(|| at(root)(io::ErrorKind::NotFound.into()))
@@ -245,12 +246,11 @@ impl Store {
         let before = original.file.metadata().map_err(at(original.path))?;
         let key = self.key(original, recipe)?;
         let [open, private] = &self.shelves;
-        let shelf = match trust::is_open_to_all(original.path) {
-            true => open,
-            false => {
-                private.create(0o700)?;
-                private
-            }
+        let shelf = if trust::is_open_to_all(original.path) {
+            open
+        } else {
+            private.create(0o700)?;
+            private
         };
         if !matches!(self.usable(shelf, &key, &before), Ok(Some(_))) {
             shelf.remove(&key)?;

@@ -63,9 +63,10 @@ impl Block {
 /// The value of [`Block::repeat`] for a block that ends with these bytes, the last of them at
 /// `last`.
 fn repeat(ending: &[u8], last: u64) -> u32 {
-    match is_repeated_string(ending) {
-        true => 1 | (last as u32 & 31) << 1,
-        false => 0,
+    if is_repeated_string(ending) {
+        1 | (last as u32 & 31) << 1
+    } else {
+        0
     }
 }
 

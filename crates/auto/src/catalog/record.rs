@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hugetext_host::MappedFile;
+use hugetext_leaf::FileId;
 use hugetext_leaf::hold::{Decayed, Evidence, HalfLife, Principal};
 use serde::{Deserialize, Serialize};
 
@@ -63,8 +64,10 @@ impl Catalog {
     pub fn recall(&mut self, record: Record, groups: &mut Groups, now: Duration) -> Key {
         // Nothing is asked of its filesystem here, which may not answer.
         let file = MappedFile {
-            device: REMEMBERED,
-            inode: self.next.saturating_add(1),
+            id: FileId {
+                dev: REMEMBERED,
+                ino: self.next.saturating_add(1),
+            },
             generation: 0,
         };
         let key = self.insert(file, record.name);

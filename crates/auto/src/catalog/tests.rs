@@ -18,10 +18,9 @@ fn time() -> (Duration, HalfLife) {
     (NOW, half_life())
 }
 
-fn file(inode: u64, generation: u64) -> MappedFile {
+fn file(ino: u64, generation: u64) -> MappedFile {
     MappedFile {
-        device: 1,
-        inode,
+        id: FileId { dev: 1, ino },
         generation,
     }
 }
@@ -84,7 +83,7 @@ fn an_upgrade_takes_over_what_was_seen() {
     let known = catalog.identified(new, file(8, 0), Some(text("/bin/cc")), time());
     assert_eq!(known, Some(old));
     assert_eq!(catalog.iter().count(), 1);
-    assert_eq!(catalog.of_inode((1, 8)), Some(old));
+    assert_eq!(catalog.of_id(FileId { dev: 1, ino: 8 }), Some(old));
     let known = catalog.get(old).unwrap();
     assert!((known.starts(NOW, half_life()) - 2.0).abs() < 1e-9);
     assert_eq!(known.file, file(8, 0));
@@ -94,8 +93,8 @@ fn an_upgrade_takes_over_what_was_seen() {
 fn the_same_layer_in_two_containers_is_one_file() {
     let mut catalog = Catalog::default();
     let layer = file(7, 0);
-    for (inode, pid) in [(100, 1), (200, 2)] {
-        let key = start(&mut catalog, pid, file(inode, 0), "/usr/bin/node").unwrap();
+    for (ino, pid) in [(100, 1), (200, 2)] {
+        let key = start(&mut catalog, pid, file(ino, 0), "/usr/bin/node").unwrap();
         catalog.identified(
             key,
             layer,
@@ -104,7 +103,10 @@ fn the_same_layer_in_two_containers_is_one_file() {
         );
     }
     assert_eq!(catalog.iter().count(), 1);
-    assert_eq!(catalog.of_inode((1, 100)), catalog.of_inode((1, 200)));
+    assert_eq!(
+        catalog.of_id(FileId { dev: 1, ino: 100 }),
+        catalog.of_id(FileId { dev: 1, ino: 200 })
+    );
     assert_eq!(start(&mut catalog, 3, file(200, 0), "/usr/bin/node"), None);
     let (_, known) = catalog.iter().next().unwrap();
     assert!((known.starts(NOW, half_life()) - 3.0).abs() < 1e-9);
@@ -131,7 +133,12 @@ fn ten_thousand_programs_of_one_user_leave_those_of_others_known() {
         for _ in 0..2 {
             start(&mut catalog, 1001, file(number + 100, 0), &path);
         }
-        let key = catalog.of_inode((1, number + 100)).unwrap();
+        let key = catalog
+            .of_id(FileId {
+                dev: 1,
+                ino: number + 100,
+            })
+            .unwrap();
         catalog.identified(key, file(number + 100, 0), Some(text(&path)), time());
         if number % 1000 == 0 {
             catalog.forget(&COSTS, time(), &held, &mut groups);
@@ -162,7 +169,7 @@ fn what_is_remembered_is_recalled() {
     };
     let told = (file(7, 0), PathBuf::from("/bin/cc"));
     catalog.started(100, |_| by, told, time());
-    let key = catalog.of_inode((1, 7)).unwrap();
+    let key = catalog.of_id(FileId { dev: 1, ino: 7 }).unwrap();
     catalog.identified(key, file(7, 0), Some(text("/bin/cc")), time());
     let records = catalog.records(&groups, NOW, half_life());
     let (mut later, mut names) = (Catalog::default(), Groups::default());

@@ -56,17 +56,9 @@ impl TryFrom<String> for Budget {
             let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
             return share.map(Budget::Share).ok_or(ValueError::Percent(text));
         }
-        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let shift = match text.get(digits.len()..) {
-            Some("") => Some(0),
-            Some("K") => Some(10),
-            Some("M") => Some(20),
-            Some("G") => Some(30),
-            Some("T") => Some(40),
-            _ => None,
-        };
-        let bytes = shift.and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift));
-        bytes.map(Budget::Bytes).ok_or(ValueError::Size(text))
+        // The units are powers of 1024.
+        let bytes = parse_size::Config::new().with_binary().parse_size(&text);
+        bytes.map(Budget::Bytes).map_err(|_| ValueError::Size(text))
     }
 }
 
@@ -99,9 +91,10 @@ impl TryFrom<f64> for Share {
     type Error = ValueError;
 
     fn try_from(share: f64) -> Result<Share, ValueError> {
-        match (0.0..=1.0).contains(&share) {
-            true => Ok(Share(share)),
-            false => Err(ValueError::Share(share)),
+        if (0.0..=1.0).contains(&share) {
+            Ok(Share(share))
+        } else {
+            Err(ValueError::Share(share))
         }
     }
 }

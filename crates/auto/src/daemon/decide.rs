@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use hugetext_leaf::hold::{Candidate, Ceiling, Pressure, Principal, choose, give_up};
+use hugetext_leaf::hold::{Candidate, Ceiling, Pressure, Principal, StallCause, choose, give_up};
 
 use super::{Daemon, GROUPS, LIMIT};
 use crate::catalog::{Key, Text};
 use crate::config::Mode;
-use crate::memory::Memory;
+use crate::memory::{Memory, memory_events};
 use crate::text::Fill;
 
 /// After its control group was at a limit, what it runs is left alone for this long.
@@ -34,11 +34,21 @@ impl Daemon<'_> {
         ceiling.bytes()
     }
 
-    /// Yields at once if tasks stall for memory.
+    /// Yields at once if tasks stall for memory. It only rests if memory is fragmented: then the stalls
+    /// may be its own, of filling huge folios, and others would gain nothing by what it gives up.
     pub(super) fn feel(&mut self) {
         let Some(pressure) = self.stalled.worst() else {
             return;
         };
+        self.memory = Memory::read().unwrap_or(self.memory);
+        let (available, total) = (self.memory.available, self.memory.total);
+        let cause = StallCause::between(self.events, memory_events(), available, total);
+        if cause == StallCause::Compaction {
+            self.stalls.compaction = self.stalls.compaction.saturating_add(1);
+            self.allowance = self.allowance.rest(self.now());
+            self.fills.clear();
+            return;
+        }
         let count = match pressure {
             Pressure::Some => &mut self.stalls.some,
             Pressure::Full => &mut self.stalls.full,
@@ -77,6 +87,7 @@ impl Daemon<'_> {
     pub(super) fn decide(&mut self) {
         let now = self.now();
         self.memory = Memory::read().unwrap_or(self.memory);
+        self.events = memory_events();
         let ceiling = self.ceiling();
         let allowance = self.allowance.follow(ceiling, now);
         self.changed |= allowance != self.allowance;

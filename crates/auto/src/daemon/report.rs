@@ -44,14 +44,14 @@ impl Daemon<'_> {
             .filter_map(|(key, known)| Some(self.file(key, known, known.text.as_ref()?, time)))
             .collect();
         files.sort_by(|a, b| {
-            b.saves
-                .total_cmp(&a.saves)
+            b.saves_ns
+                .cmp(&a.saves_ns)
                 .then_with(|| a.path.cmp(&b.path))
         });
         let held = files.iter().filter(|file| file.state == State::Held);
-        let saves = held.map(|file| file.saves).sum();
+        let saves_ns = held.fold(0, |sum: u64, file| sum.saturating_add(file.saves_ns));
         files.truncate(MOST_FILES);
-        let (own_seconds, own_bytes) = own();
+        let (own_cpu, own_bytes) = own();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Status {
             pid: std::process::id(),
@@ -59,11 +59,11 @@ impl Daemon<'_> {
             mode: self.mode(),
             source: self.sight.name(),
             problems: self.problems.clone(),
-            watched: time.0.as_secs(),
-            half_life: time.1.duration().as_secs(),
+            watched_ns: nanoseconds(time.0),
+            half_life_ns: nanoseconds(time.1.duration()),
             costs: CostStatus {
-                fault_ns: self.costs.fault,
-                fill_ns: self.costs.fill,
+                fault_ns: self.costs.fault as u64,
+                fill_ns: self.costs.fill as u64,
                 share: self.costs.share,
             },
             budget: self.config.budget.bytes(self.memory.total),
@@ -71,10 +71,10 @@ impl Daemon<'_> {
             held: self.held(),
             listed: self.keeper.as_ref().map_or(0, Keeper::bytes),
             listed_files: self.keeper.as_ref().map_or(0, Keeper::files),
-            saves,
+            saves_ns,
             losses: self.losses,
             stalls: self.stalls,
-            own_seconds,
+            own_cpu_ns: nanoseconds(own_cpu),
             own_bytes,
             small: self.catalog.small(),
             files,
@@ -98,11 +98,11 @@ impl Daemon<'_> {
             state,
             reason,
             starts: rounded(known.starts(now, half_life)),
-            seconds: rounded(known.processor(now, half_life)),
+            cpu_ns: (known.processor(now, half_life) * 1e9) as u64,
             bytes: text.bytes(),
             windows: text.windows(),
             huge: held.map_or(0, |held| held.huge),
-            saves: worth * text.windows() as f64 / 1e9,
+            saves_ns: (worth * text.windows() as f64) as u64,
             users: users.len(),
             cgroups: known.by.len(),
             public: text.is_public,
@@ -115,13 +115,11 @@ impl Daemon<'_> {
         let wait = self.holder.wait(key).filter(|wait| wait.until > now);
         if let Some(held) = self.holder.get(key) {
             let share = place.map_or("", |place| share_name(*place));
-            let rest = match held.huge < held.windows {
-                true => format!(
-                    "; {} windows are not: {}",
-                    held.windows - held.huge,
-                    held.obstacle
-                ),
-                false => String::new(),
+            let rest = if held.huge < held.windows {
+                let small = held.windows - held.huge;
+                format!("; {small} windows are not: {}", held.obstacle)
+            } else {
+                String::new()
             };
             return (State::Held, format!("{share}{rest}"));
         }
@@ -188,10 +186,15 @@ fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// Processor time in seconds and anonymous memory in bytes of this process.
-fn own() -> (f64, u64) {
+/// A duration as the documents have it.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Processor time, and anonymous memory in bytes, of this process.
+fn own() -> (Duration, u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
-    (rounded(seconds), field(&status, "RssAnon:").unwrap_or(0))
+    let time = Duration::try_from(time).unwrap_or_default();
+    (time, field(&status, "RssAnon:").unwrap_or(0))
 }

@@ -57,11 +57,10 @@ impl Daemon<'_> {
             let by = self.owners.of(spent.pid);
             for (text, seconds) in spent.text {
                 let file = MappedFile {
-                    device: text.inode.0,
-                    inode: text.inode.1,
+                    id: text.file,
                     generation: 0,
                 };
-                let key = match self.catalog.of_inode(text.inode) {
+                let key = match self.catalog.of_id(text.file) {
                     Some(key) => key,
                     // It started before the daemon did.
                     None => match self.catalog.met(file, &text.path) {

@@ -63,12 +63,13 @@ where
                 let end = before.offset.checked_add(before.file_size());
                 let end = end.ok_or(differs(index, "its size, which overflows"))?;
                 let span = Span::new(before.offset, end);
-                match holds_symbols(&before) && !parts.is_empty() {
-                    true => comparer.same_symbols(span, after.offset, |value, from, to| {
+                if holds_symbols(&before) && !parts.is_empty() {
+                    comparer.same_symbols(span, after.offset, |value, from, to| {
                         let mut parts = parts.iter();
                         parts.any(|part| part.holds(value) && part.takes(from, to))
-                    })?,
-                    false => comparer.same("a section", span, after.offset)?,
+                    })?
+                } else {
+                    comparer.same("a section", span, after.offset)?
                 }
             }
         }
@@ -151,9 +152,10 @@ where
     // Each added section continues one section, and each section has one continuation.
     let mut indexes: Vec<u64> = parts.iter().map(|part| part.index).collect();
     indexes.sort_unstable();
-    match indexes.into_iter().eq(known..all) {
-        true => Ok(parts),
-        false => Err(missing(known)),
+    if indexes.into_iter().eq(known..all) {
+        Ok(parts)
+    } else {
+        Err(missing(known))
     }
 }
 

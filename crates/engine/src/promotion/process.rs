@@ -60,12 +60,13 @@ fn words(probe: &Probe) -> String {
         address,
         on_copy,
     } = probe;
-    match on_copy {
-        true => format!("uprobe {event} at {address:#x} is set on the copy; --revert ends it"),
-        false => format!(
+    if *on_copy {
+        format!("uprobe {event} at {address:#x} is set on the copy; --revert ends it")
+    } else {
+        format!(
             "uprobe {event} at {address:#x} is set on the program file, which is not mapped there: it \
              does not fire; --revert lets it"
-        ),
+        )
     }
 }
 

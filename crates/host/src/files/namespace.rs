@@ -213,9 +213,10 @@ fn make_read_only(tree: impl AsFd) -> io::Result<()> {
 /// Sets or clears MOUNT_ATTR_RDONLY. Unlike a remount, this does not change the other attributes,
 /// which may be locked.
 pub(super) fn set_read_only(tree: impl AsFd, read_only: bool) -> io::Result<()> {
-    let (set, clear) = match read_only {
-        true => (libc::MOUNT_ATTR_RDONLY, 0),
-        false => (0, libc::MOUNT_ATTR_RDONLY),
+    let (set, clear) = if read_only {
+        (libc::MOUNT_ATTR_RDONLY, 0)
+    } else {
+        (0, libc::MOUNT_ATTR_RDONLY)
     };
     let attributes = libc::mount_attr {
         attr_set: set,

@@ -95,9 +95,10 @@ impl PublicTmpfs {
         std::thread::scope(|scope| scope.spawn(enter).join())
             .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))?;
         let place = directory(root.as_fd(), &self.path, false)?;
-        match fstat(&place)?.st_dev == self.device {
-            true => Ok(place),
-            false => Err(io::ErrorKind::NotFound.into()),
+        if fstat(&place)?.st_dev == self.device {
+            Ok(place)
+        } else {
+            Err(io::ErrorKind::NotFound.into())
         }
     }
 }

@@ -119,9 +119,10 @@ impl Replacement {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty());
         let directory = directory.map_err(|error| create(error.into()))?;
-        let unnamed = match Path::new("/proc/self/fd").exists() {
-            true => open_unnamed(&directory, Mode::RUSR | Mode::WUSR),
-            false => Err(Errno::OPNOTSUPP),
+        let unnamed = if Path::new("/proc/self/fd").exists() {
+            open_unnamed(&directory, Mode::RUSR | Mode::WUSR)
+        } else {
+            Err(Errno::OPNOTSUPP)
         };
         let (file, named) = match unnamed {
             Ok(file) => (file, None),

@@ -1,12 +1,35 @@
-//! The memory limit that the control groups of this process set.
+//! The control groups of a process, and the memory limit that those of this process set.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use procfs::process::{MountInfo, Process};
+use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 
 use crate::files::io_error;
+
+/// The control groups of a process: one for each hierarchy. That of version 2 has no controllers. Bytes of
+/// a path that are not UTF-8 are replaced.
+pub fn cgroups(pid: i32) -> io::Result<Vec<ProcessCGroup>> {
+    let text = fs::read(format!("/proc/{pid}/cgroup"))?;
+    parse(&String::from_utf8_lossy(&text))
+}
+
+fn parse(text: &str) -> io::Result<Vec<ProcessCGroup>> {
+    let groups = ProcessCGroups::from_read(text.as_bytes()).map_err(io_error)?;
+    Ok(groups.0)
+}
+
+/// The group that counts the memory of a process: that of version 1 if it has the controller, else that of
+/// version 2.
+pub fn memory_group(groups: Vec<ProcessCGroup>) -> Option<ProcessCGroup> {
+    let counts_memory =
+        |group: &ProcessCGroup| group.controllers.iter().any(|name| name == "memory");
+    let (counting, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(counts_memory);
+    let unified = others.into_iter().find(|group| group.hierarchy == 0);
+    counting.into_iter().next().or(unified)
+}
 
 /// Bytes of memory that the control groups of this process allow, page cache included: the lowest
 /// limit of its group and the visible groups above it. `None` if no group sets a limit.
@@ -60,6 +83,19 @@ fn directory(mount: &MountInfo, group: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_group_that_counts_memory_is_found() {
+        let of = |text| Some(memory_group(parse(text).ok()?)?.pathname);
+        assert_eq!(
+            of("0::/a/session-2.scope\n").as_deref(),
+            Some("/a/session-2.scope")
+        );
+        let hybrid = "9:memory:/docker/5f\n1:name=systemd:/x\n0::/\n";
+        assert_eq!(of(hybrid).as_deref(), Some("/docker/5f"));
+        assert_eq!(of("broken"), None);
+        assert!(cgroups(std::process::id() as i32).is_ok());
+    }
 
     #[test]
     fn there_is_a_limit_or_none() {

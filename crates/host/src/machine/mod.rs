@@ -14,7 +14,7 @@ use hugetext_leaf::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use cgroup::memory_limit;
+pub use cgroup::{cgroups, memory_group, memory_limit};
 
 /// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]

@@ -96,9 +96,10 @@ fn close_what_was_closed() {
 }
 
 fn with_sigpipe_as_inherited<T>(act: impl FnOnce() -> T) -> T {
-    let inherited = match SIGPIPE_IGNORED.load(Ordering::Relaxed) {
-        true => libc::SIG_IGN,
-        false => libc::SIG_DFL,
+    let inherited = if SIGPIPE_IGNORED.load(Ordering::Relaxed) {
+        libc::SIG_IGN
+    } else {
+        libc::SIG_DFL
     };
     set_sigpipe(inherited);
     let result = act();

@@ -18,6 +18,6 @@ pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
 pub(crate) use process::own_smaps;
 pub use process::{
-    Holder, MappedText, ProcessError, TextMapping, device_number, executable_files, file_mappings,
+    Holder, MappedText, ProcessError, TextMapping, executable_files, file_id, file_mappings,
     holders, is_thp_disabled, mapped_text, perms, pids, pmd_mapped, process_name, text_mappings,
 };

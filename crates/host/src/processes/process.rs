@@ -2,10 +2,9 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_leaf::{Perms, Span};
+use hugetext_leaf::{FileId, Perms, Span};
 use procfs::FromRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
 use schemars::JsonSchema;
@@ -34,9 +33,10 @@ pub enum ProcessError {
 }
 
 fn who_may() -> &'static str {
-    match is_root() {
-        true => "this user namespace, security module or set of capabilities forbids it",
-        false => "choose your own processes, or run as root",
+    if is_root() {
+        "this user namespace, security module or set of capabilities forbids it"
+    } else {
+        "choose your own processes, or run as root"
     }
 }
 
@@ -67,8 +67,8 @@ pub struct TextMapping {
     #[serde(serialize_with = "crate::lossy::optional_path")]
     #[schemars(with = "Option<String>")]
     pub path: Option<PathBuf>,
-    /// Device and inode of the file.
-    pub inode: (u64, u64),
+    /// The numbers of the file; `None` for anonymous memory and the vDSO.
+    pub file: Option<FileId>,
     /// Whether the file is no longer at its path: replaced or removed since it was mapped.
     pub deleted: bool,
     /// Resident bytes of the mapping.
@@ -88,10 +88,10 @@ pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
         .filter(|map| !matches!(map.pathname, MMapPath::Vsyscall))
         .map(text_mapping)
         .collect();
-    match texts.is_empty() {
-        true => Err(ProcessError::NoText),
-        false => Ok(texts),
+    if texts.is_empty() {
+        return Err(ProcessError::NoText);
     }
+    Ok(texts)
 }
 
 /// The number of file mappings of a process. Each was one insertion into the `i_mmap` tree of its
@@ -122,8 +122,8 @@ pub fn executable_files(pid: i32) -> Result<Vec<PathBuf>, ProcessError> {
 pub struct MappedText {
     /// Its path, as the root directory of the process shows it.
     pub path: PathBuf,
-    /// Device and inode of the file.
-    pub inode: (u64, u64),
+    /// The numbers of the file.
+    pub file: FileId,
     /// Bytes that are mapped executable.
     pub bytes: u64,
 }
@@ -132,17 +132,17 @@ pub struct MappedText {
 pub fn mapped_text(pid: i32) -> Result<Vec<MappedText>, ProcessError> {
     let mut files: Vec<MappedText> = Vec::new();
     for map in read_maps(pid, "maps")? {
+        let file = file_id(&map);
         let MMapPath::Path(path) = map.pathname else {
             continue;
         };
         if !map.perms.contains(MMPermissions::EXECUTE) {
             continue;
         }
-        let inode = (device_number(map.dev), map.inode);
         let bytes = map.address.1.saturating_sub(map.address.0);
-        match files.iter_mut().find(|file| file.inode == inode) {
-            Some(file) => file.bytes = file.bytes.saturating_add(bytes),
-            None => files.push(MappedText { path, inode, bytes }),
+        match files.iter_mut().find(|known| known.file == file) {
+            Some(known) => known.bytes = known.bytes.saturating_add(bytes),
+            None => files.push(MappedText { path, file, bytes }),
         }
     }
     Ok(files)
@@ -174,7 +174,7 @@ fn text_mapping(map: MemoryMap) -> TextMapping {
         offset: map.offset,
         perms: perms(map.perms),
         path,
-        inode: (device_number(map.dev), map.inode),
+        file: (map.inode != 0).then(|| file_id(&map)),
         deleted,
         rss: bytes("Rss"),
         pss: bytes("Pss"),
@@ -191,9 +191,13 @@ pub fn perms(map: MMPermissions) -> Perms {
     }
 }
 
-/// The device number of a mapping's file, as stat(2) gives it.
-pub fn device_number((major, minor): (i32, i32)) -> u64 {
-    rustix::fs::makedev(major as u32, minor as u32)
+/// The file of a mapping, as /proc/PID/maps names it.
+pub fn file_id(map: &MemoryMap) -> FileId {
+    let (major, minor) = map.dev;
+    FileId {
+        dev: rustix::fs::makedev(major as u32, minor as u32),
+        ino: map.inode,
+    }
 }
 
 /// Bytes of a mapping that PMD leaves map.
@@ -227,12 +231,12 @@ pub struct Holder {
 /// The processes that map `file`, except this one, as far as this user may see them.
 pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
     let metadata = file.metadata()?;
-    let wanted = (metadata.dev(), metadata.ino());
+    let wanted = FileId::of(&metadata);
     let own = std::process::id();
     let holds = |pid: i32| {
         let maps = read_maps(pid, "maps").ok()?;
         maps.into_iter()
-            .any(|map| map.inode == wanted.1 && device_number(map.dev) == wanted.0)
+            .any(|map| file_id(&map) == wanted)
             .then(|| Holder {
                 pid,
                 name: process_name(pid),
@@ -295,7 +299,7 @@ mod tests {
         );
         assert!(own.rss > 0 && !own.deleted);
         let metadata = fs::metadata("/proc/self/exe").unwrap();
-        assert_eq!(own.inode, (metadata.dev(), metadata.ino()));
+        assert_eq!(own.file, Some(FileId::of(&metadata)));
     }
 
     #[test]

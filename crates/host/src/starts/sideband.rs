@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hugetext_leaf::FileId;
 use perf_event::events::Software;
 use perf_event::{Builder, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,11 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// A file, as the kernel knows it. A number that is used again has another generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MappedFile {
-    /// Device number, as stat(2) gives it. Filesystems with several of their own (btrfs) and overlays
-    /// give others to stat(2) than here.
-    pub device: u64,
-    /// Inode number.
-    pub inode: u64,
+    /// Its numbers, as /proc/PID/maps gives them.
+    pub id: FileId,
     /// Generation of the inode; 0 where the filesystem has none.
     pub generation: u64,
 }
@@ -91,9 +89,10 @@ impl TextMaps {
                 Err(error) => return Err(error),
             }
         }
-        match samplers.is_empty() {
-            true => Err(problem),
-            false => Ok(TextMaps(samplers)),
+        if samplers.is_empty() {
+            Err(problem)
+        } else {
+            Ok(TextMaps(samplers))
         }
     }
 
@@ -191,8 +190,10 @@ fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<Sideband> {
             Some(Sideband::Text {
                 pid: id(0)?,
                 file: MappedFile {
-                    device: rustix::fs::makedev(word(32)?, word(36)?),
-                    inode,
+                    id: FileId {
+                        dev: rustix::fs::makedev(word(32)?, word(36)?),
+                        ino: inode,
+                    },
                     generation: long(48)?,
                 },
                 path: PathBuf::from(OsStr::from_bytes(name)),
@@ -205,7 +206,6 @@ fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<Sideband> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::MetadataExt;
     use std::process::Command;
 
     use super::*;
@@ -235,8 +235,10 @@ mod tests {
         bytes.extend(b"/bin/cat\0\0\0\0\0\0\0\0");
         let told = parse(MMAP2, 0, &bytes);
         let file = MappedFile {
-            device: rustix::fs::makedev(8, 1),
-            inode: 77,
+            id: FileId {
+                dev: rustix::fs::makedev(8, 1),
+                ino: 77,
+            },
             generation: 3,
         };
         let path = PathBuf::from("/bin/cat");
@@ -260,7 +262,7 @@ mod tests {
             Err(error) => return println!("skipped: no records for this user here: {error}"),
             Ok(maps) => maps,
         };
-        let own = fs::metadata("/bin/true").unwrap();
+        let own = FileId::of(&fs::metadata("/bin/true").unwrap());
         let mut pids = Vec::new();
         for _ in 0..50 {
             let mut child = Command::new("/bin/true").spawn().unwrap();
@@ -271,9 +273,10 @@ mod tests {
         let never = fs::File::open("/proc/self/mounts").unwrap();
         maps.wait(Duration::ZERO, &never, |told| match told {
             Sideband::Text { pid, file, .. } if pids.contains(&pid) => {
-                match (file.device, file.inode) == (own.dev(), own.ino()) {
-                    true => starts += 1,
-                    false => libraries += 1,
+                if file.id == own {
+                    starts += 1;
+                } else {
+                    libraries += 1;
                 }
             }
             Sideband::Lost(records) => lost += records,

@@ -77,9 +77,10 @@ impl Watch {
         if unsafe { libc::kill(self.root, libc::SIGCONT) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        match traced {
-            true => request(libc::PTRACE_CONT, self.root, 0),
-            false => Ok(()),
+        if traced {
+            request(libc::PTRACE_CONT, self.root, 0)
+        } else {
+            Ok(())
         }
     }
 
@@ -89,10 +90,13 @@ impl Watch {
         let signal = libc::WSTOPSIG(status);
         let pass_on = match status >> 16 {
             0 => signal,
-            libc::PTRACE_EVENT_EXEC => match self.executed(pid, seen) {
-                true => 0,
-                false => return,
-            },
+            libc::PTRACE_EVENT_EXEC => {
+                if self.executed(pid, seen) {
+                    0
+                } else {
+                    return;
+                }
+            }
             libc::PTRACE_EVENT_EXIT => {
                 if self.ends.remove(&pid) {
                     seen(Moment::Look { pid });
@@ -123,9 +127,10 @@ impl Watch {
             }
             interest => interest == Interest::Mappings,
         };
-        let changed = match wanted {
-            true => self.ends.insert(pid),
-            false => self.ends.remove(&pid),
+        let changed = if wanted {
+            self.ends.insert(pid)
+        } else {
+            self.ends.remove(&pid)
         };
         if changed {
             let exit = if wanted { libc::PTRACE_O_TRACEEXIT } else { 0 };

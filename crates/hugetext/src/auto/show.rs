@@ -37,14 +37,11 @@ pub(super) fn status(status: &Status, all: bool) -> String {
             bytes(status.listed)
         );
     }
-    let (hours, half_life) = (
-        status.watched as f64 / 3600.0,
-        status.half_life as f64 / 3600.0,
-    );
+    let (watched, half_life) = (hours(status.watched_ns), hours(status.half_life_ns));
     let _ = writeln!(
         text,
-        "that saves about {} of processor time in {half_life:.1} h; watched for {hours:.1} h",
-        seconds(status.saves)
+        "that saves about {} of processor time in {half_life:.1} h; watched for {watched:.1} h",
+        time(status.saves_ns)
     );
     let _ = writeln!(
         text,
@@ -54,15 +51,16 @@ pub(super) fn status(status: &Status, all: bool) -> String {
     let stalls = status.stalls;
     let _ = writeln!(
         text,
-        "memory was short {} (all tasks: {}, control groups: {})",
+        "memory was short {} (all tasks: {}, control groups: {}), and fragmented {}",
         count(stalls.some.saturating_add(stalls.full), "time"),
         stalls.full,
-        stalls.cgroups
+        stalls.cgroups,
+        count(stalls.compaction, "time")
     );
     let _ = writeln!(
         text,
         "took {} of processor time and {} of memory itself",
-        seconds(status.own_seconds),
+        time(status.own_cpu_ns),
         bytes(status.own_bytes)
     );
     for problem in &status.problems {
@@ -93,9 +91,9 @@ fn table<'f>(files: impl Iterator<Item = &'f FileStatus>) -> String {
     let rows = files.map(|file| {
         vec![
             format!("{:.0}", file.starts),
-            seconds(file.seconds),
+            time(file.cpu_ns),
             bytes(file.bytes),
-            seconds(file.saves),
+            time(file.saves_ns),
             shown(&file.path),
             file.reason.clone(),
         ]
@@ -117,7 +115,7 @@ pub(super) fn why(known: Option<&FileStatus>, path: &Path, reason: &str) -> Stri
         State::Refused => "not held",
     };
     let starts = format!("{:.0} starts", file.starts);
-    let (cpu, saves) = (seconds(file.seconds), seconds(file.saves));
+    let (cpu, saves) = (time(file.cpu_ns), time(file.saves_ns));
     let (users, cgroups) = (
         count(file.users, "user"),
         count(file.cgroups, "control group"),
@@ -132,13 +130,18 @@ pub(super) fn why(known: Option<&FileStatus>, path: &Path, reason: &str) -> Stri
     )
 }
 
+fn hours(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 3.6e12
+}
+
 /// A time for display.
-fn seconds(value: f64) -> String {
-    match value {
-        value if value < 0.001 => format!("{:.0} µs", value * 1e6),
-        value if value < 1.0 => format!("{:.0} ms", value * 1e3),
-        value if value < 120.0 => format!("{value:.1} s"),
-        value => format!("{:.0} min", value / 60.0),
+fn time(nanoseconds: u64) -> String {
+    let seconds = nanoseconds as f64 / 1e9;
+    match seconds {
+        _ if seconds < 0.001 => format!("{:.0} µs", seconds * 1e6),
+        _ if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
+        _ if seconds < 120.0 => format!("{seconds:.1} s"),
+        _ => format!("{:.0} min", seconds / 60.0),
     }
 }
 
@@ -149,13 +152,13 @@ mod tests {
     #[test]
     fn times_are_short() {
         for (value, text) in [
-            (0.0, "0 µs"),
-            (0.0004, "400 µs"),
-            (0.25, "250 ms"),
-            (12.34, "12.3 s"),
-            (600.0, "10 min"),
+            (0, "0 µs"),
+            (400_000, "400 µs"),
+            (250_000_000, "250 ms"),
+            (12_340_000_000, "12.3 s"),
+            (600_000_000_000, "10 min"),
         ] {
-            assert_eq!(seconds(value), text);
+            assert_eq!(time(value), text);
         }
     }
 }

@@ -40,8 +40,11 @@ pub(crate) struct TopReport {
 pub(crate) struct Row {
     /// Its path.
     pub(crate) name: String,
-    /// Percent of one processor since the last look; at the first, seconds since the start.
-    pub(crate) cpu: f64,
+    /// Processor time since the last look; at the first, since the start.
+    pub(crate) cpu_ns: u64,
+    /// The same in percent of one processor; absent at the first look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_percent: Option<f64>,
     /// Starts that the daemon remembers; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) starts: Option<f64>,
@@ -60,7 +63,8 @@ impl Document for TopReport {
     fn rows(&self) -> Option<Rows> {
         let columns: &Columns<&Row> = &[
             ("name", |row| row.name.clone()),
-            ("cpu", |row| row.cpu.to_string()),
+            ("cpu_ns", |row| row.cpu_ns.to_string()),
+            ("cpu_percent", |row| maybe(row.cpu_percent)),
             ("starts", |row| maybe(row.starts)),
             ("processes", |row| row.processes.to_string()),
             ("text", |row| row.text.to_string()),

@@ -54,7 +54,10 @@ const TITLES: [&str; 7] = ["cpu", "starts", "procs", "text", "huge", "state", "p
 
 fn cells(row: &Row) -> [String; 7] {
     [
-        format!("{:.1}", row.cpu),
+        row.cpu_percent.map_or_else(
+            || format!("{:.1} s", row.cpu_ns as f64 / 1e9),
+            |percent| format!("{percent:.1} %"),
+        ),
         row.starts
             .map_or("-".to_owned(), |starts| format!("{starts:.0}")),
         row.processes.to_string(),

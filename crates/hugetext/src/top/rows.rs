@@ -57,11 +57,10 @@ impl Sample {
             let since = spent.saturating_sub(before.map_or(0, |(_, before)| *before));
             let seconds = since as f64 / per_second;
             let row = rows.entry(program).or_default();
-            row.cpu += match (passed, before) {
-                (None, _) => seconds,
-                (Some(passed), Some(_)) => 100.0 * seconds / passed.max(0.01),
-                (Some(_), None) => 0.0,
-            };
+            // What a process did before the first look at it counts only if all is counted so.
+            if passed.is_none() || before.is_some() {
+                row.cpu_ns = row.cpu_ns.saturating_add((seconds * 1e9) as u64);
+            }
             row.processes += 1;
             if text > row.text {
                 (row.text, row.huge) = (text, huge);
@@ -78,6 +77,7 @@ impl Sample {
             .into_iter()
             .map(|(path, row)| Row {
                 name: shown(&path),
+                cpu_percent: passed.map(|passed| row.cpu_ns as f64 / passed.max(0.01) / 1e7),
                 ..row
             })
             .collect();
@@ -90,7 +90,7 @@ impl Sample {
         let share = |row: &Row| row.huge as f64 / row.text.max(1) as f64;
         rows.sort_by(|a, b| {
             let by = match order {
-                Order::Cpu => b.cpu.total_cmp(&a.cpu),
+                Order::Cpu => b.cpu_ns.cmp(&a.cpu_ns),
                 Order::Starts => b.starts.unwrap_or(0.0).total_cmp(&a.starts.unwrap_or(0.0)),
                 Order::Text => b.text.cmp(&a.text),
                 Order::Huge => share(b).total_cmp(&share(a)),

@@ -59,9 +59,10 @@ impl Target {
 
     fn through(&self, store: &Path, options: &[&str]) -> Command {
         let mut command = Command::new(HUGETEXT);
-        let store = match self.unprivileged {
-            true => self.directory.join("store"),
-            false => store.to_owned(),
+        let store = if self.unprivileged {
+            self.directory.join("store")
+        } else {
+            store.to_owned()
         };
         command.args(["run", "--quiet", "--store"]).arg(store);
         for also in &self.also {

@@ -43,9 +43,10 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Command
 fn answer(directory: &Path, command: &str, arguments: &[&OsStr]) -> io::Result<Answer> {
     let mut hugetext = Command::new(Path::new(PROGRAMS).join("hugetext"));
     let output = hugetext.arg(command).args(arguments).output()?;
-    let said = match output.stdout.is_empty() {
-        true => &output.stderr,
-        false => &output.stdout,
+    let said = if output.stdout.is_empty() {
+        &output.stderr
+    } else {
+        &output.stdout
     };
     let said = String::from_utf8_lossy(said);
     let line = match command {

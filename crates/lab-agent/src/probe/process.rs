@@ -60,9 +60,10 @@ impl Running {
         let file = file.to_string_lossy();
         let mut mappings = self.mappings()?;
         mappings.retain(|mapping| mapping.exec && mapping.path == file);
-        match mappings.is_empty() {
-            true => Err(io::Error::other(format!("{file} is not mapped executable"))),
-            false => Ok(mappings),
+        if mappings.is_empty() {
+            Err(io::Error::other(format!("{file} is not mapped executable")))
+        } else {
+            Ok(mappings)
         }
     }
 

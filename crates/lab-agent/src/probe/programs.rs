@@ -105,9 +105,10 @@ pub(super) fn fresh(directory: &Path, name: &str) -> io::Result<PathBuf> {
 /// Starts the program and reads all its text. Returns the bytes of text, those in whole windows at
 /// their addresses, and how they are mapped.
 fn look(file: &Path, directory: &Path, geometry: &Geometry) -> io::Result<(u64, u64, HugePages)> {
-    let running = match file.ends_with(COMPILER) {
-        true => Running::start_compiler(file)?,
-        false => Running::start(&Path::new(PROGRAMS).join("gccjit"), directory)?,
+    let running = if file.ends_with(COMPILER) {
+        Running::start_compiler(file)?
+    } else {
+        Running::start(&Path::new(PROGRAMS).join("gccjit"), directory)?
     };
     running.touch_text(file, geometry.page)?;
     let text = running.text(file)?;

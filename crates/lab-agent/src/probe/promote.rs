@@ -48,11 +48,12 @@ fn place(directory: &Path) -> io::Result<PathBuf> {
         .arg("-o")
         .arg(&program);
     let output = fix.output()?;
-    match output.status.success() {
-        true => super::files::drop_cache(&program).map(|()| program),
-        false => Err(io::Error::other(
+    if output.status.success() {
+        super::files::drop_cache(&program).map(|()| program)
+    } else {
+        Err(io::Error::other(
             String::from_utf8_lossy(&output.stderr).trim(),
-        )),
+        ))
     }
 }
 
@@ -154,12 +155,13 @@ impl Busy {
     fn expect(&mut self, word: &str) -> io::Result<()> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        match line.starts_with(word) {
-            true => Ok(()),
-            false => Err(io::Error::other(format!(
+        if line.starts_with(word) {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!(
                 "the program printed '{}'",
                 line.trim()
-            ))),
+            )))
         }
     }
 
@@ -174,9 +176,10 @@ impl Busy {
     fn finish(&mut self) -> io::Result<()> {
         self.input = None;
         self.expect("done ")?;
-        match self.child.wait()?.success() {
-            true => Ok(()),
-            false => Err(io::Error::other("the program ended with an error")),
+        if self.child.wait()?.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other("the program ended with an error"))
         }
     }
 }

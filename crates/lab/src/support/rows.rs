@@ -55,11 +55,13 @@ pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
 fn strongest(rungs: &[Rung]) -> String {
     let share = |name| {
         let rung = rungs.iter().find(|rung| rung.name == name)?;
-        rung.worked()
-            .then(|| match rung.found.pmd == rung.possible {
-                true => String::new(),
-                false => format!(" {} %", 100 * rung.found.pmd / rung.possible.max(1)),
-            })
+        rung.worked().then(|| {
+            if rung.found.pmd == rung.possible {
+                String::new()
+            } else {
+                format!(" {} %", 100 * rung.found.pmd / rung.possible.max(1))
+            }
+        })
     };
     let named = [
         (RungName::Plain, "always huge"),
@@ -79,9 +81,10 @@ fn strongest(rungs: &[Rung]) -> String {
         .max()
         .copied()
         .unwrap_or(0);
-    match block {
-        true => format!("{}, or store", if size >= 2 << 20 { "2M" } else { "64K" }),
-        false => "store".to_owned(),
+    if block {
+        format!("{}, or store", if size >= 2 << 20 { "2M" } else { "64K" })
+    } else {
+        "store".to_owned()
     }
 }
 
@@ -212,9 +215,10 @@ pub(super) fn sizes(boot: &Boot) -> Vec<String> {
             .filter_map(|rung| usual(&rung.folios))
             .max()
             .unwrap_or(0);
-        match best > plain {
-            true => format!("{} → {}", size(plain), size(best)),
-            false => size(plain),
+        if best > plain {
+            format!("{} → {}", size(plain), size(best))
+        } else {
+            size(plain)
         }
     };
     std::iter::once(boot.kernel.to_string())
@@ -262,9 +266,10 @@ pub(super) fn placement(boot: &Boot) -> Vec<String> {
         least("so", Some("glibc"), true),
         least("so", Some("musl"), true),
         least("pie", None, false),
-        match filesystems.is_empty() {
-            true => "none".to_owned(),
-            false => filesystems.join(", "),
+        if filesystems.is_empty() {
+            "none".to_owned()
+        } else {
+            filesystems.join(", ")
         },
     ]
 }
@@ -318,13 +323,14 @@ pub(super) fn modes(boots: &[Boot]) -> String {
             }
         }
     }
-    match different.is_empty() {
-        true => format!("It made no difference on any of {compared} kernels and filesystems."),
-        false => format!(
+    if different.is_empty() {
+        format!("It made no difference on any of {compared} kernels and filesystems.")
+    } else {
+        format!(
             "It made a difference on {} of {compared} kernels and filesystems: {}.",
             different.len(),
             different.join("; ")
-        ),
+        )
     }
 }
 

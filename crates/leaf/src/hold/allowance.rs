@@ -44,6 +44,8 @@ pub struct Allowance {
     changed: Duration,
     /// How long it must be calm before it rises.
     patience: Duration,
+    /// Until then nothing more is taken.
+    rests: Duration,
 }
 
 impl Allowance {
@@ -51,6 +53,8 @@ impl Allowance {
     pub const CALM: Duration = Duration::from_secs(60);
     /// The time between two steps up.
     pub const STEP: Duration = Duration::from_secs(10);
+    /// After a stall that is no shortage, nothing more is taken for this long.
+    pub const REST: Duration = Duration::from_secs(5);
 
     /// All that `ceiling` allows.
     pub fn new(ceiling: u64, now: Duration) -> Allowance {
@@ -58,6 +62,7 @@ impl Allowance {
             bytes: ceiling,
             changed: now,
             patience: Allowance::STEP,
+            rests: now,
         }
     }
 
@@ -68,7 +73,17 @@ impl Allowance {
 
     /// Whether more may be taken as soon as it is worth it.
     pub fn is_calm(self, now: Duration) -> bool {
-        self.patience == Allowance::STEP || now.saturating_sub(self.changed) >= self.patience
+        let has_recovered =
+            self.patience == Allowance::STEP || now.saturating_sub(self.changed) >= self.patience;
+        has_recovered && now >= self.rests
+    }
+
+    /// After a stall that is no shortage: all that is held stays, and nothing more is taken for a while.
+    pub fn rest(self, now: Duration) -> Allowance {
+        Allowance {
+            rests: now.saturating_add(Allowance::REST),
+            ..self
+        }
     }
 
     /// Under pressure: half of what is held stays, or nothing if everything stood still.
@@ -81,6 +96,7 @@ impl Allowance {
             bytes,
             changed: now,
             patience: Allowance::CALM,
+            ..self
         }
     }
 
@@ -92,6 +108,7 @@ impl Allowance {
                 bytes: ceiling,
                 changed: now,
                 patience: Allowance::CALM,
+                ..self
             };
         }
         let step = ceiling / 8;
@@ -103,6 +120,7 @@ impl Allowance {
             bytes: self.bytes.saturating_add(step).min(ceiling),
             changed: now,
             patience: Allowance::STEP,
+            ..self
         }
     }
 }

@@ -171,9 +171,10 @@ impl<K: Ord + Copy> Chosen<K> {
             .iter()
             .filter(|c| !self.held.contains_key(&c.key));
         let refused = refused.map(|candidate| {
-            let refusal = match candidate.level.is_worth_it() {
-                true => Refusal::NoRoom,
-                false => Refusal::NotWorthIt,
+            let refusal = if candidate.level.is_worth_it() {
+                Refusal::NoRoom
+            } else {
+                Refusal::NotWorthIt
             };
             (candidate.key, refusal)
         });

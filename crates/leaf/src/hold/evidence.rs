@@ -36,10 +36,7 @@ pub struct Decayed {
 impl Decayed {
     /// The sum `sum` at the time `at`; 0 if `sum` is negative or not a number.
     pub fn new(sum: f64, at: Duration) -> Decayed {
-        let sum = match sum.is_finite() {
-            true => sum.max(0.0),
-            false => 0.0,
-        };
+        let sum = if sum.is_finite() { sum.max(0.0) } else { 0.0 };
         Decayed { sum, at }
     }
 

@@ -12,6 +12,7 @@
 mod allowance;
 mod choose;
 mod evidence;
+mod stall;
 mod worth;
 
 #[cfg(test)]
@@ -20,4 +21,5 @@ mod tests;
 pub use allowance::{Allowance, Ceiling, Pressure};
 pub use choose::{Candidate, Choice, Claim, Place, Principal, Refusal, choose, give_up};
 pub use evidence::{Decayed, Evidence, HalfLife};
+pub use stall::{MemoryEvents, StallCause};
 pub use worth::{Costs, Level, Worth};

@@ -182,12 +182,17 @@ proptest! {
             allowance = match kind {
                 0 => allowance.under(Pressure::Some, before, now),
                 1 => allowance.under(Pressure::Full, before, now),
+                2 => allowance.rest(now),
                 _ => allowance.follow(ceiling, now),
             };
             if kind == 1 {
                 prop_assert_eq!(allowance.bytes(), 0);
             }
-            if kind > 1 {
+            if kind == 2 {
+                prop_assert_eq!(allowance.bytes(), before);
+                prop_assert!(!allowance.is_calm(now));
+            }
+            if kind > 2 {
                 prop_assert!(allowance.bytes() <= ceiling);
             }
             if allowance.bytes() > before {

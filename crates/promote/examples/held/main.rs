@@ -115,9 +115,10 @@ fn main() {
     });
     println!("ready");
     let returned = (held.call)();
-    match returned == held.expected {
-        true => println!("ok"),
-        false => println!("wrong: returned {returned}, not {}", held.expected),
+    if returned == held.expected {
+        println!("ok")
+    } else {
+        println!("wrong: returned {returned}, not {}", held.expected)
     }
     // If the call ended too early, no line of input follows, and the process simply ends.
     drop(releaser);
