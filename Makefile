@@ -134,6 +134,23 @@ results: build ## every benchmark on this machine, in about ten minutes: docs/re
 	scripts/results.sh $(HUGETEXT) > target/results.md
 	mv target/results.md docs/results.md
 
+# The Python packages of fleet/, in a place of their own.
+FLEET := target/fleet
+$(FLEET)/packages: fleet/requirements.txt
+	scripts/setup.sh fleet
+	python3 -m venv $(FLEET)
+	$(FLEET)/bin/pip install --quiet -r fleet/requirements.txt
+	touch $@
+
+test-fleet: $(FLEET)/packages ## metrics in a real Prometheus, its rules, and the dashboard
+	$(FLEET)/bin/pytest -q -rs fleet/tests
+
+fleet-dashboard: $(FLEET)/packages ## fleet/dashboard.json, by a library with Grafana's types
+	$(FLEET)/bin/python fleet/dashboard.py > target/dashboard.json
+	mv target/dashboard.json fleet/dashboard.json
+
+.PHONY: test-fleet fleet-dashboard
+
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench
 	cargo bench -q -p hugetext --bench speed > target/speed.md

@@ -92,6 +92,11 @@ packages_of() {
     fresh)
         echo mmdebstrap # makes the roots
         ;;
+    fleet)
+        packages build
+        echo prometheus   # scrapes the autopilot's metrics, and checks rules
+        echo python3-venv # the Python packages of fleet/
+        ;;
     fuzz)
         packages build
         ;;

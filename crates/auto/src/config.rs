@@ -11,7 +11,7 @@ use hugetext_leaf::hold::HalfLife;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use values::{Budget, Pattern, Share, Span, ValueError};
+pub use values::{Budget, Listen, Metrics, Pattern, Share, Span, ValueError};
 
 /// Where the configuration is.
 pub const PATH: &str = "/etc/hugetext/auto.toml";
@@ -63,6 +63,8 @@ pub struct Config {
     pub half_life: Span,
     /// The share of processor time in text that huge leaves save.
     pub share: Share,
+    /// Where numbers about the daemon go.
+    pub metrics: Metrics,
     /// Which files and whose starts; what no rule matches may be held.
     #[serde(rename = "rule")]
     pub rules: Vec<Rule>,
@@ -76,6 +78,7 @@ impl Default for Config {
             half_life: Span(Duration::from_secs(12 * 3600)),
             // The smallest gain of real compilations in docs/results.md.
             share: Share(0.02),
+            metrics: Metrics::default(),
             rules: Vec::new(),
         }
     }
@@ -196,6 +199,17 @@ mod tests {
     }
 
     #[test]
+    fn metrics_leave_the_machine_only_if_somebody_says_so() {
+        let text = "[metrics]\nlisten = \"0.0.0.0:9897\"\nallow-remote = true\n";
+        let remote = parse(text).unwrap().metrics.listen.unwrap();
+        assert!(remote.0.is_remote());
+        let text = "[metrics]\nlisten = \"unix:/run/x\"\ntextfile = \"/x/hugetext.prom\"\n";
+        let metrics = parse(text).unwrap().metrics;
+        assert_eq!(metrics.textfile.unwrap(), Path::new("/x/hugetext.prom"));
+        assert_eq!(Config::default().metrics, Metrics::default());
+    }
+
+    #[test]
     fn nothing_is_the_default_and_only_observes() {
         assert_eq!(parse("").unwrap(), Config::default());
         assert_eq!(Config::default().mode, Mode::Observe);
@@ -209,16 +223,36 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(Config::parse(&text, &path).unwrap(), Config::default());
         // The examples are settings, too.
-        let examples = text.replace("# [[", "[[").replace("\n# path", "\npath");
+        let examples = text.replace("# [", "[").replace("\n# path", "\npath");
+        let examples = examples.replace("\n# listen", "\nlisten");
+        let examples = examples.replace("\n# textfile", "\ntextfile");
         let examples = examples.replace("\n# cgroup", "\ncgroup");
         let examples = examples.replace("\n# verdict", "\nverdict");
         let examples = examples.replace("\n# budget", "\nbudget");
-        assert_eq!(Config::parse(&examples, &path).unwrap().rules.len(), 2);
+        let examples = Config::parse(&examples, &path).unwrap();
+        assert_eq!(examples.rules.len(), 2);
+        assert!(examples.metrics.listen.is_some() && examples.metrics.textfile.is_some());
     }
 
     #[test]
     fn every_line_that_means_nothing_is_an_error_with_its_place() {
         for (text, says) in [
+            (
+                "[metrics]\nlisten = \"0.0.0.0:9897\"\n",
+                "auto.toml:1: other machines reach metrics at 0.0.0.0:9897; write allow-remote = true",
+            ),
+            (
+                "[metrics]\nlisten = \"localhost:1\"\n",
+                "auto.toml:2: \"localhost:1\" is no address; write",
+            ),
+            (
+                "[metrics]\ntextfile = \"x.prom\"\n",
+                "auto.toml:1: x.prom is no textfile; write",
+            ),
+            (
+                "[metrics]\nserve = true\n",
+                "auto.toml:2: unknown field `serve`",
+            ),
             (
                 "mode = \"act\"\nbugdet = \"1G\"\n",
                 "auto.toml:2: unknown field `bugdet`, expected one of",

@@ -3,9 +3,12 @@
 
 mod act;
 mod decide;
+mod let_go;
+mod meter;
 mod report;
 mod see;
 mod wake;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -31,6 +34,7 @@ use crate::state::State;
 use crate::status::{Losses, Stalls, Status};
 use crate::text::{Fill, Filled, Look, Looked, Name, fill, look};
 use crate::work::Worker;
+use meter::{Meter, Tally};
 use wake::Wake;
 
 /// The longest wait for the next start. The kernel wakes the daemon earlier if many come.
@@ -168,6 +172,8 @@ pub struct Daemon<'t> {
     due: Option<Duration>,
     /// What the lists held when it was told last.
     listed: Option<(u64, BTreeSet<FileState>)>,
+    tally: Tally,
+    meter: Meter,
     losses: Losses,
     stalls: Stalls,
     /// What the kernel had counted at the last decision.
@@ -247,6 +253,8 @@ impl<'t> Daemon<'t> {
             over_rule: BTreeSet::new(),
             due: None,
             listed: None,
+            tally: Tally::default(),
+            meter: Meter::new(wake.handle()),
             losses: Losses::default(),
             stalls: Stalls::default(),
             events: memory_events(),
@@ -268,6 +276,7 @@ impl<'t> Daemon<'t> {
             watcher,
             wake,
         };
+        daemon.follow_metrics();
         daemon.recall();
         let ceiling = daemon.ceiling();
         daemon.allowance = Allowance::new(ceiling, daemon.now());
@@ -299,6 +308,7 @@ impl<'t> Daemon<'t> {
             }
             self.follow_changes().map_err(system("inotify"))?;
             self.sample();
+            self.look_at_units();
             self.hear_lists();
             self.finish();
             if self.decided.is_none_or(|at| at.elapsed() >= DECIDE) {
@@ -334,8 +344,12 @@ impl<'t> Daemon<'t> {
                 self.costs.share = config.share.0;
                 self.config = config;
                 self.changed = true;
+                self.follow_metrics();
             }
-            Err(error) => (self.tell)(Event::BadConfig(error)),
+            Err(error) => {
+                self.tally.bad_settings = self.tally.bad_settings.saturating_add(1);
+                (self.tell)(Event::BadConfig(error));
+            }
         }
     }
 

@@ -17,4 +17,5 @@ pub mod sight;
 pub mod state;
 pub mod status;
 pub mod text;
+pub mod units;
 pub mod work;

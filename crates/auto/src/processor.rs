@@ -122,7 +122,7 @@ pub fn ticks_per_second() -> f64 {
 }
 
 /// Processor time of this thread: what looking costs, however busy the machine is.
-fn own_time() -> Duration {
+pub(crate) fn own_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -48,6 +48,14 @@ impl State {
             State::Refused => "refused",
         }
     }
+
+    /// One word, as in metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            State::WouldHold => "would_hold",
+            other => other.name(),
+        }
+    }
 }
 
 /// A file, and why what is done about it is done.

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -259,6 +260,65 @@ fn what_only_observes_holds_nothing_and_says_what_it_would() {
     assert_eq!(why.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&why.stdout).contains("would be held"));
     daemon.end();
+}
+
+#[test]
+fn metrics_are_served_and_written_if_the_settings_say_so() {
+    let place = Place::new("act");
+    if !can_hold(&place) {
+        return;
+    }
+    let (socket, file) = (place.path("metrics.sock"), place.path("hugetext.prom"));
+    let daemon = place.daemon(&["--observe"]);
+    let begun = daemon.events.recv_timeout(Duration::from_secs(60));
+    assert_eq!(begun.unwrap()["event"], "begun");
+    assert!(!socket.exists() && !file.exists());
+    place.configure(&format!(
+        "mode = \"act\"\n[metrics]\nlisten = \"unix:{}\"\ntextfile = \"{}\"\n",
+        socket.display(),
+        file.display()
+    ));
+    daemon.signal("-HUP");
+    let scraped = scraped(&place, &socket, "hugetext_text_bytes{leaf=");
+    for line in [
+        "# TYPE hugetext_starts counter",
+        "hugetext_acts 0.0",
+        "hugetext_held_bytes 0.0",
+        "hugetext_errors_total{error=\"bad_settings\"} 0.0",
+        "# EOF",
+    ] {
+        assert!(
+            scraped.lines().any(|found| found == line),
+            "{line}: {scraped}"
+        );
+    }
+    assert!(scraped.contains("hugetext_files{state="), "{scraped}");
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(
+        written.contains("# TYPE hugetext_starts_total counter"),
+        "{written}"
+    );
+    daemon.end();
+    assert!(!socket.exists() && !file.exists());
+}
+
+/// What the daemon serves, once it has `wanted`, while programs run.
+fn scraped(place: &Place, socket: &Path, wanted: &str) -> String {
+    let mut text = String::new();
+    for _ in 0..20_000 {
+        let _ = Command::new(place.path("program")).status().unwrap();
+        let Ok(mut stream) = UnixStream::connect(socket) else {
+            continue;
+        };
+        let accept = "Accept: application/openmetrics-text; version=1.0.0";
+        write!(stream, "GET /metrics HTTP/1.1\r\n{accept}\r\n\r\n").unwrap();
+        text.clear();
+        stream.read_to_string(&mut text).unwrap();
+        if text.contains(wanted) {
+            return text;
+        }
+    }
+    panic!("never {wanted}: {text}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The values of the configuration, each with what it could be if it is none.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hugetext_metrics::{Address, AddressError};
 use serde::Deserialize;
 
 /// Why a text is no value of its kind, and what would be one.
@@ -25,6 +26,14 @@ pub enum ValueError {
     /// No glob of absolute paths.
     #[error("{0:?} is no pattern; begin it with / and use *, ? and **, as \"/opt/**\"")]
     Pattern(String),
+    /// Other machines would read the metrics, and nobody said that they may.
+    #[error(
+        "other machines reach metrics at {0}; write allow-remote = true if they may, or listen at 127.0.0.1"
+    )]
+    Remote(Address),
+    /// node_exporter would not read it.
+    #[error("{} is no textfile; write an absolute path that ends with .prom", .0.display())]
+    Textfile(PathBuf),
 }
 
 /// Memory: bytes, or a share of all memory.
@@ -122,6 +131,58 @@ impl TryFrom<String> for Pattern {
         match glob::Pattern::new(&text) {
             Ok(pattern) if text.starts_with('/') => Ok(Pattern(pattern)),
             _ => Err(ValueError::Pattern(text)),
+        }
+    }
+}
+
+/// Where metrics are served.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Listen(pub Address);
+
+impl TryFrom<String> for Listen {
+    type Error = AddressError;
+
+    fn try_from(text: String) -> Result<Listen, AddressError> {
+        Address::try_from(text).map(Listen)
+    }
+}
+
+/// Where numbers about the daemon go; nowhere unless a line says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "WantedMetrics")]
+pub struct Metrics {
+    /// Serve them there.
+    pub listen: Option<Listen>,
+    /// Write them there, for the textfile collector of node_exporter.
+    pub textfile: Option<PathBuf>,
+}
+
+/// The same as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+struct WantedMetrics {
+    listen: Option<Listen>,
+    allow_remote: bool,
+    textfile: Option<PathBuf>,
+}
+
+impl TryFrom<WantedMetrics> for Metrics {
+    type Error = ValueError;
+
+    fn try_from(wanted: WantedMetrics) -> Result<Metrics, ValueError> {
+        let remote = wanted.listen.as_ref().filter(|listen| listen.0.is_remote());
+        if let Some(remote) = remote.filter(|_| !wanted.allow_remote) {
+            return Err(ValueError::Remote(remote.0.clone()));
+        }
+        let is_textfile =
+            |path: &Path| path.is_absolute() && path.extension().is_some_and(|end| end == "prom");
+        match wanted.textfile {
+            Some(path) if !is_textfile(&path) => Err(ValueError::Textfile(path)),
+            textfile => Ok(Metrics {
+                listen: wanted.listen,
+                textfile,
+            }),
         }
     }
 }

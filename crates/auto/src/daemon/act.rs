@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::let_go::LetGo;
 use super::{Daemon, Event, MOST_LOOKS};
 use crate::catalog::{Key, Text};
 use crate::config::Mode;
@@ -55,6 +56,7 @@ impl Daemon<'_> {
             match done {
                 Done::Result((_, Ok(filled))) => self.filled(filled, &text),
                 Done::Result((key, Err(problem))) => {
+                    self.tally.unfilled = self.tally.unfilled.saturating_add(1);
                     let now = self.now();
                     self.holder.delay(key, problem, now);
                     // It may be another file by now.
@@ -78,6 +80,7 @@ impl Daemon<'_> {
 
     pub(super) fn delay_look(&mut self, key: Key, reason: String) {
         let now = self.now();
+        self.tally.unread = self.tally.unread.saturating_add(1);
         let wait = Wait::after(self.unread.get(&key), reason, now);
         self.unread.insert(key, wait);
     }
@@ -103,13 +106,13 @@ impl Daemon<'_> {
                     self.let_go(known);
                 }
             }
-            Err(error)
+            Err(_)
                 if self
                     .catalog
                     .get(key)
                     .is_some_and(|known| known.text.is_some()) =>
             {
-                self.release(key, &format!("gone: {error}"));
+                self.release(key, LetGo::Gone);
                 self.holder.forget(key);
                 self.catalog.remove(key);
             }
@@ -124,7 +127,7 @@ impl Daemon<'_> {
 
     /// A file is another one by now.
     fn let_go(&mut self, key: Key) {
-        self.release(key, "replaced or changed");
+        self.release(key, LetGo::Replaced);
         self.holder.forget(key);
     }
 
@@ -148,11 +151,12 @@ impl Daemon<'_> {
             let (path, bytes) = (text.path.clone(), held.bytes());
             (self.tell)(Event::Held { path, bytes });
             self.acted = true;
+            self.tally.held(self.choice.held.get(&key).copied());
         }
         self.holder.take(filled, now);
     }
 
-    pub(super) fn release(&mut self, key: Key, reason: &str) {
+    pub(super) fn release(&mut self, key: Key, why: LetGo) {
         let Some(bytes) = self.holder.release(key) else {
             return;
         };
@@ -160,8 +164,9 @@ impl Daemon<'_> {
         (self.tell)(Event::Released {
             path: text.map(|text| text.path.clone()).unwrap_or_default(),
             bytes,
-            reason: reason.to_owned(),
+            reason: why.words().to_owned(),
         });
+        self.tally.let_go(why, bytes);
         self.changed = true;
         self.acted = true;
     }

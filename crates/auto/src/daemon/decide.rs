@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use hugetext_leaf::hold::{Candidate, Ceiling, Pressure, Principal, StallCause, choose, give_up};
+use hugetext_leaf::hold::{
+    Candidate, Ceiling, Pressure, Principal, Refusal, StallCause, choose, give_up,
+};
 
+use super::let_go::LetGo;
 use super::{Daemon, GROUPS, LIMIT};
-use crate::catalog::{Key, Text};
+use crate::catalog::{Key, Known, Text};
 use crate::config::Mode;
 use crate::memory::{Memory, memory_events};
 use crate::text::Fill;
@@ -56,13 +59,13 @@ impl Daemon<'_> {
         *count = count.saturating_add(1);
         self.allowance = self.allowance.under(pressure, self.held(), self.now());
         self.fills.clear();
-        self.give_up("memory is short");
+        self.give_up(LetGo::Stalled(pressure));
         self.allow_lists();
         self.changed = true;
     }
 
     /// Gives up what is more than allowed, least valuable first.
-    fn give_up(&mut self, reason: &str) {
+    fn give_up(&mut self, why: LetGo) {
         let held = self.holder.keys();
         let held: Vec<Candidate<Key>> = self
             .candidates
@@ -71,7 +74,7 @@ impl Daemon<'_> {
             .cloned()
             .collect();
         for key in give_up(&held, self.allowed()) {
-            self.release(key, reason);
+            self.release(key, why);
         }
     }
 
@@ -153,7 +156,7 @@ impl Daemon<'_> {
             let refused = choice.refused.into_iter();
             over.extend(
                 refused
-                    .filter(|(_, why)| *why == hugetext_leaf::hold::Refusal::NoRoom)
+                    .filter(|(_, why)| *why == Refusal::NoRoom)
                     .map(|(key, _)| key),
             );
         }
@@ -169,13 +172,18 @@ impl Daemon<'_> {
         let keeps = self.mode() == Mode::Act;
         for key in self.holder.keys() {
             if !keeps || !self.choice.held.contains_key(&key) {
-                let reason = match self.choice.refused.get(&key) {
-                    _ if !keeps => "the daemon only observes",
-                    Some(hugetext_leaf::hold::Refusal::NotWorthIt) => "no longer worth it",
-                    Some(hugetext_leaf::hold::Refusal::NoRoom) => "others are worth more",
-                    None => "denied, forgotten, or its control group is short of memory",
+                let is_pressed = |known: &Known| {
+                    let mut groups = known.by.keys().map(|by| by.group);
+                    groups.any(|group| self.pressed.contains_key(&group))
                 };
-                self.release(key, reason);
+                let why = match self.choice.refused.get(&key) {
+                    _ if !keeps => LetGo::Observes,
+                    Some(Refusal::NotWorthIt) => LetGo::NotWorthIt,
+                    Some(Refusal::NoRoom) => LetGo::Others,
+                    None if self.catalog.get(key).is_some_and(is_pressed) => LetGo::GroupShort,
+                    None => LetGo::Denied,
+                };
+                self.release(key, why);
             }
         }
     }

@@ -3,11 +3,10 @@
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hugetext_leaf::hold::{HalfLife, Place, Refusal};
+use hugetext_leaf::hold::HalfLife;
 
 use super::{Daemon, REPORT};
 use crate::catalog::{Key, Known, Text};
-use crate::config::Mode;
 use crate::fixed::Keeper;
 use crate::memory::field;
 use crate::status::{CostStatus, FileStatus, State, Status};
@@ -26,6 +25,7 @@ impl Daemon<'_> {
         self.acted = false;
         self.reported = Some(Instant::now());
         let status = self.status();
+        self.publish(&status);
         if let Err(error) = status.write(&self.settings.status) {
             let problem = format!("{}: {error}", self.settings.status.display());
             if !self.problems.contains(&problem) {
@@ -107,78 +107,6 @@ impl Daemon<'_> {
             cgroups: known.by.len(),
             public: text.is_public,
         }
-    }
-
-    /// What is done about a file, and why.
-    fn reason(&self, key: Key, known: &Known, text: &Text, now: Duration) -> (State, String) {
-        let place = self.choice.held.get(&key);
-        let wait = self.holder.wait(key).filter(|wait| wait.until > now);
-        if let Some(held) = self.holder.get(key) {
-            let share = place.map_or("", |place| share_name(*place));
-            let rest = if held.huge < held.windows {
-                let small = held.windows - held.huge;
-                format!("; {small} windows are not: {}", held.obstacle)
-            } else {
-                String::new()
-            };
-            return (State::Held, format!("{share}{rest}"));
-        }
-        if let Some(place) = place {
-            return match (self.mode(), wait) {
-                (Mode::Observe, _) => (State::WouldHold, share_name(*place).to_owned()),
-                (Mode::Act, Some(wait)) => {
-                    let seconds = wait.until.saturating_sub(now).as_secs();
-                    (
-                        State::Waiting,
-                        format!("{}; tried again in {seconds} s", wait.reason),
-                    )
-                }
-                (Mode::Act, None) if !self.allowance.is_calm(now) => (
-                    State::Waiting,
-                    "memory was short a short time ago".to_owned(),
-                ),
-                (Mode::Act, None) => (State::Waiting, "about to be made huge".to_owned()),
-            };
-        }
-        let refused = match self.choice.refused.get(&key) {
-            _ if text.obstacle.is_some() => text.obstacle.clone().unwrap_or_default(),
-            _ if self.over_rule.contains(&key) => "the budget of its rule is used up".to_owned(),
-            Some(Refusal::NoRoom) => format!(
-                "no room: {} would be more than may be held, and others save more",
-                text.bytes()
-            ),
-            Some(Refusal::NotWorthIt) => {
-                let (saved, cost) = self.per_window(known, now);
-                format!("not worth it: a window saves {saved} and costs {cost} to fill")
-            }
-            None if self
-                .listed
-                .as_ref()
-                .is_some_and(|(_, held)| held.contains(&text.state)) =>
-            {
-                return (State::Held, "listed by the administrator".to_owned());
-            }
-            None if known.by.is_empty() => "not run for a long time".to_owned(),
-            None => {
-                "denied by the configuration, or its control group is short of memory".to_owned()
-            }
-        };
-        (State::Refused, refused)
-    }
-
-    /// What a window saves and costs, in words.
-    fn per_window(&self, known: &Known, now: Duration) -> (String, String) {
-        let worth = known.worth(&self.costs, now, self.config.half_life());
-        let words = |nanoseconds: f64| format!("{:.0} µs", nanoseconds / 1000.0);
-        (words(worth.nanoseconds()), words(self.costs.fill))
-    }
-}
-
-fn share_name(place: Place) -> &'static str {
-    match place {
-        Place::Group => "worth it within the share of its control group",
-        Place::User => "worth it within the share of its user",
-        Place::Rest => "worth it, in memory that no share needed",
     }
 }
 

@@ -18,6 +18,7 @@ impl Daemon<'_> {
         let time = (self.now(), self.config.half_life());
         let (catalog, owners, losses) = (&mut self.catalog, &mut self.owners, &mut self.losses);
         let (looks, unread) = (&mut self.looks, &self.unread);
+        let starts = &mut self.tally.starts;
         let mut changed = false;
         let mut last = None;
         let seen = self.sight.wait(PAUSE, &self.wake, |told| match told {
@@ -29,6 +30,7 @@ impl Daemon<'_> {
                 if last.replace((pid, file)) == Some((pid, file)) {
                     return;
                 }
+                *starts = starts.saturating_add(1);
                 let told = (file, path);
                 let started = catalog.started(pid, |pid| owners.of(pid), told, time);
                 changed |= started != Started::Small;

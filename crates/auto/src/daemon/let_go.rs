@@ -1,0 +1,57 @@
+//! Why a file is let go.
+
+use hugetext_leaf::hold::Pressure;
+use hugetext_metrics::Decision;
+
+/// Why a file is let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LetGo {
+    /// Tasks wait for memory.
+    Stalled(Pressure),
+    /// A control group that runs it is at its limit.
+    GroupShort,
+    /// Another file is in its place.
+    Replaced,
+    /// It cannot be found any more.
+    Gone,
+    /// The daemon does not act any more.
+    Observes,
+    /// It saves less than its fill costs.
+    NotWorthIt,
+    /// Others are worth more.
+    Others,
+    /// A rule denies it, or nobody runs it any more.
+    Denied,
+}
+
+impl LetGo {
+    /// For whoever reads the journal.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            LetGo::Stalled(_) => "memory is short",
+            LetGo::GroupShort => "its control group is short of memory",
+            LetGo::Replaced => "replaced or changed",
+            LetGo::Gone => "gone",
+            LetGo::Observes => "the daemon only observes",
+            LetGo::NotWorthIt => "no longer worth it",
+            LetGo::Others => "others are worth more",
+            LetGo::Denied => "denied or forgotten",
+        }
+    }
+
+    /// For metrics.
+    pub(super) fn decision(self) -> Decision {
+        let reason = match self {
+            LetGo::Stalled(_) => "pressure",
+            LetGo::GroupShort => "cgroup_pressure",
+            LetGo::Replaced => "replaced",
+            LetGo::Gone => "gone",
+            LetGo::Observes => "observes",
+            LetGo::NotWorthIt => "not_worth_it",
+            LetGo::Others => "no_room",
+            LetGo::Denied => "denied",
+        };
+        let decision = "release";
+        Decision { decision, reason }
+    }
+}

@@ -1,0 +1,186 @@
+//! What is done about a file, and why: once as a value, for metrics, and once in words.
+
+use std::time::Duration;
+
+use hugetext_leaf::hold::{Place, Refusal};
+
+use super::Daemon;
+use crate::catalog::{Key, Known, Text};
+use crate::config::Mode;
+use crate::status::State;
+
+/// Why what is done about a file is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// It is held, out of this share.
+    Held(Option<Place>),
+    /// The administrator's lists hold it.
+    Listed,
+    /// It would be held.
+    WouldHold(Place),
+    /// Something failed a short time ago.
+    Failed,
+    /// Memory was short a short time ago.
+    NotCalm,
+    /// It is about to be held.
+    Soon,
+    /// Its filesystem cannot hold it.
+    Obstacle,
+    /// The budget of its rule is used up.
+    OverRule,
+    /// Others save more.
+    NoRoom,
+    /// It saves less than it costs.
+    NotWorthIt,
+    /// Nobody runs it any more.
+    NotRun,
+    /// A rule denies it, or its control group is short of memory.
+    Denied,
+}
+
+impl Why {
+    /// What is done.
+    pub(super) fn state(self) -> State {
+        match self {
+            Why::Held(_) | Why::Listed => State::Held,
+            Why::WouldHold(_) => State::WouldHold,
+            Why::Failed | Why::NotCalm | Why::Soon => State::Waiting,
+            Why::Obstacle
+            | Why::OverRule
+            | Why::NoRoom
+            | Why::NotWorthIt
+            | Why::NotRun
+            | Why::Denied => State::Refused,
+        }
+    }
+
+    /// For metrics.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Why::Held(Some(place)) | Why::WouldHold(place) => place_label(place),
+            Why::Held(None) => "not_chosen",
+            Why::Listed => "listed",
+            Why::Failed => "failed",
+            Why::NotCalm => "pressure",
+            Why::Soon => "soon",
+            Why::Obstacle => "filesystem",
+            Why::OverRule => "rule_budget",
+            Why::NoRoom => "no_room",
+            Why::NotWorthIt => "not_worth_it",
+            Why::NotRun => "not_run",
+            Why::Denied => "denied",
+        }
+    }
+}
+
+/// A share, for metrics.
+pub(super) fn place_label(place: Place) -> &'static str {
+    match place {
+        Place::Group => "group_share",
+        Place::User => "user_share",
+        Place::Rest => "spare",
+    }
+}
+
+fn share_name(place: Place) -> &'static str {
+    match place {
+        Place::Group => "worth it within the share of its control group",
+        Place::User => "worth it within the share of its user",
+        Place::Rest => "worth it, in memory that no share needed",
+    }
+}
+
+impl Daemon<'_> {
+    /// Why what is done about a file is done.
+    pub(super) fn why(&self, key: Key, known: &Known, text: &Text, now: Duration) -> Why {
+        let place = self.choice.held.get(&key).copied();
+        if self.holder.get(key).is_some() {
+            return Why::Held(place);
+        }
+        if let Some(place) = place {
+            let waits = self.holder.wait(key).is_some_and(|wait| wait.until > now);
+            return match self.mode() {
+                Mode::Observe => Why::WouldHold(place),
+                Mode::Act if waits => Why::Failed,
+                Mode::Act if !self.allowance.is_calm(now) => Why::NotCalm,
+                Mode::Act => Why::Soon,
+            };
+        }
+        if text.obstacle.is_some() {
+            return Why::Obstacle;
+        }
+        if self.over_rule.contains(&key) {
+            return Why::OverRule;
+        }
+        let listed = self.listed.as_ref();
+        match self.choice.refused.get(&key) {
+            Some(Refusal::NoRoom) => Why::NoRoom,
+            Some(Refusal::NotWorthIt) => Why::NotWorthIt,
+            None if listed.is_some_and(|(_, held)| held.contains(&text.state)) => Why::Listed,
+            None if known.by.is_empty() => Why::NotRun,
+            None => Why::Denied,
+        }
+    }
+
+    /// The same in words.
+    pub(super) fn reason(
+        &self,
+        key: Key,
+        known: &Known,
+        text: &Text,
+        now: Duration,
+    ) -> (State, String) {
+        let why = self.why(key, known, text, now);
+        let words = match why {
+            Why::Held(place) => {
+                let share = place.map_or("", share_name);
+                format!("{share}{}", self.not_huge(key))
+            }
+            Why::Listed => "listed by the administrator".to_owned(),
+            Why::WouldHold(place) => share_name(place).to_owned(),
+            Why::Failed => self.failure(key, now),
+            Why::NotCalm => "memory was short a short time ago".to_owned(),
+            Why::Soon => "about to be made huge".to_owned(),
+            Why::Obstacle => text.obstacle.clone().unwrap_or_default(),
+            Why::OverRule => "the budget of its rule is used up".to_owned(),
+            Why::NoRoom => format!(
+                "no room: {} would be more than may be held, and others save more",
+                text.bytes()
+            ),
+            Why::NotWorthIt => {
+                let (saved, cost) = self.per_window(known, now);
+                format!("not worth it: a window saves {saved} and costs {cost} to fill")
+            }
+            Why::NotRun => "not run for a long time".to_owned(),
+            Why::Denied => {
+                "denied by the configuration, or its control group is short of memory".to_owned()
+            }
+        };
+        (why.state(), words)
+    }
+
+    /// Which windows of a file that is held are not huge.
+    fn not_huge(&self, key: Key) -> String {
+        match self.holder.get(key) {
+            Some(held) if held.huge < held.windows => {
+                let rest = held.windows.saturating_sub(held.huge);
+                format!("; {rest} windows are not: {}", held.obstacle)
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn failure(&self, key: Key, now: Duration) -> String {
+        self.holder.wait(key).map_or_else(String::new, |wait| {
+            let seconds = wait.until.saturating_sub(now).as_secs();
+            format!("{}; tried again in {seconds} s", wait.reason)
+        })
+    }
+
+    /// What a window saves and costs, in words.
+    fn per_window(&self, known: &Known, now: Duration) -> (String, String) {
+        let worth = known.worth(&self.costs, now, self.config.half_life());
+        let words = |nanoseconds: f64| format!("{:.0} µs", nanoseconds / 1000.0);
+        (words(worth.nanoseconds()), words(self.costs.fill))
+    }
+}

@@ -1,0 +1,239 @@
+//! The endpoint: one thread that answers one scraper after the other.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::address::Address;
+use crate::request::{LONGEST, Next, answer};
+
+/// A scraper that takes longer is let go, so that it keeps no other one waiting.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve metrics at {address}: {error}")]
+pub struct ServeError {
+    /// Where.
+    pub address: Address,
+    /// The error.
+    pub error: io::Error,
+}
+
+/// A place that serves the last metrics given to it. Dropping it removes a socket from the file system;
+/// the thread ends with the process.
+#[derive(Debug)]
+pub struct Endpoint {
+    metrics: Arc<Mutex<Arc<str>>>,
+    address: Address,
+    socket: Option<PathBuf>,
+}
+
+trait Peer: Read + Write {
+    fn limit(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Peer for TcpStream {
+    fn limit(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+impl Peer for UnixStream {
+    fn limit(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+impl Endpoint {
+    /// Serves at `address`, at first nothing. A socket in the file system is for its owner and group.
+    ///
+    /// # Errors
+    /// The address is in use, or not allowed.
+    pub fn new(address: &Address) -> Result<Endpoint, ServeError> {
+        let metrics: Arc<Mutex<Arc<str>>> = Arc::new(Mutex::new(Arc::from("# EOF\n")));
+        let shared = Arc::clone(&metrics);
+        let begun = match address {
+            Address::Unix(path) => listen(path)
+                .and_then(|listener| begin(move || Ok(listener.accept()?.0), shared))
+                .map(|()| (address.clone(), Some(path.clone()))),
+            Address::Tcp(wanted) => TcpListener::bind(wanted).and_then(|listener| {
+                let real = Address::Tcp(listener.local_addr()?);
+                begin(move || Ok(listener.accept()?.0), shared)?;
+                Ok((real, None))
+            }),
+        };
+        let (address, socket) = begun.map_err(|error| ServeError {
+            address: address.clone(),
+            error,
+        })?;
+        Ok(Endpoint {
+            metrics,
+            address,
+            socket,
+        })
+    }
+
+    /// Where it serves, with the port that it has if port 0 was asked for.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// From now on, these are served.
+    pub fn publish(&self, openmetrics: &str) {
+        let mut metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        *metrics = Arc::from(openmetrics);
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket {
+            // What is left is replaced by the next one.
+            let _ = fs::remove_file(socket);
+        }
+    }
+}
+
+/// A socket at `path`, where one may lie that nobody serves any more.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err() {
+        fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+fn begin<P: Peer>(
+    accept: impl Fn() -> io::Result<P> + Send + 'static,
+    metrics: Arc<Mutex<Arc<str>>>,
+) -> io::Result<()> {
+    let serve = move || {
+        loop {
+            match accept() {
+                Ok(mut peer) => {
+                    let text = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+                    let text = Arc::clone(&text);
+                    // A scraper that went away is none of ours.
+                    let _ = converse(&mut peer, &text, Instant::now());
+                }
+                // Out of descriptors or memory: not at once again.
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("metrics".to_owned())
+        .spawn(serve)
+        .map(drop)
+}
+
+fn converse(peer: &mut impl Peer, metrics: &str, begun: Instant) -> io::Result<()> {
+    let mut request = Vec::new();
+    let mut bytes = [0; 1024];
+    while request.len() < LONGEST {
+        let left = PATIENCE.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        peer.limit(left)?;
+        let read = peer.read(&mut bytes)?;
+        request.extend_from_slice(bytes.get(..read).unwrap_or_default());
+        match answer(&request, metrics) {
+            Next::Read if read == 0 => return Ok(()),
+            Next::Read => {}
+            Next::Send(answer) => return send(peer, &answer, begun),
+        }
+    }
+    Ok(())
+}
+
+/// Sends all within the time: each write alone may take what is left of it.
+fn send(peer: &mut impl Peer, mut bytes: &[u8], begun: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let left = PATIENCE.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        peer.limit(left)?;
+        let written = peer.write(bytes)?;
+        if written == 0 {
+            return Ok(());
+        }
+        bytes = bytes.get(written..).unwrap_or_default();
+    }
+    peer.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrape(mut peer: impl Peer) -> String {
+        peer.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn both_sorts_of_address_serve_what_was_published_last() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("metrics.sock");
+        let unix = Endpoint::new(&Address::Unix(path.clone())).unwrap();
+        let any = Address::Tcp(([127, 0, 0, 1], 0).into());
+        let tcp = Endpoint::new(&any).unwrap();
+        let Address::Tcp(real) = tcp.address() else {
+            panic!("{:?}", tcp.address());
+        };
+        for number in ["1", "2"] {
+            let text = format!("a {number}\n# EOF\n");
+            unix.publish(&text);
+            tcp.publish(&text);
+            let wanted = format!("\r\n\r\na {number}\n");
+            assert!(scrape(UnixStream::connect(&path).unwrap()).ends_with(&wanted));
+            assert!(scrape(TcpStream::connect(real).unwrap()).ends_with(&wanted));
+        }
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o660);
+        assert!(Endpoint::new(&Address::Unix(path.clone())).is_err());
+        drop(unix);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_replaced_and_a_file_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("metrics.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let endpoint = Endpoint::new(&Address::Unix(path.clone())).unwrap();
+        drop(endpoint);
+        fs::write(&path, "precious").unwrap();
+        let refused = Endpoint::new(&Address::Unix(path.clone())).unwrap_err();
+        assert!(refused.to_string().contains("metrics.sock"), "{refused}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_scraper_that_says_nothing_keeps_nobody_waiting_for_ever() {
+        let any = Address::Tcp(([127, 0, 0, 1], 0).into());
+        let endpoint = Endpoint::new(&any).unwrap();
+        let Address::Tcp(real) = endpoint.address() else {
+            panic!("{:?}", endpoint.address());
+        };
+        let silent = TcpStream::connect(real).unwrap();
+        assert!(scrape(TcpStream::connect(real).unwrap()).contains("200 OK"));
+        drop(silent);
+    }
+}
