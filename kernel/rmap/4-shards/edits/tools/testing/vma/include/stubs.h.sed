@@ -1,16 +1,46 @@
+# The stubs of the locks note what mm/vma.c does with them.
+/^static inline void i_mmap_unlock_write\(/i\
+/* What mm/vma.c did with the i_mmap locks, for tests. */\
+struct i_mmap_trips {\
+	const struct mm_struct *holder;	/* whose mappings may change, or NULL */\
+	int locked;			/* how often a lock was taken */\
+	int split;			/* how often a file was split */\
+	bool unlocked;			/* something was done without its lock */\
+	bool crowd;			/* what i_mmap_crowded() says */\
+};\
+\
+static struct i_mmap_trips i_mmap_trips;\
+
+/^static inline void i_mmap_unlock_write\(/,/^}$/s/^\{$/&\
+	if (i_mmap_trips.holder != mm)\
+		i_mmap_trips.unlocked = true;\
+	i_mmap_trips.holder = NULL;/
+/^static inline void mapping_rmap_tree_(insert|remove)\(/,/^}$/s/^\{$/&\
+	if (!i_mmap_trips.holder)\
+		i_mmap_trips.unlocked = true;/
+/^static inline void i_mmap_lock_write\(/,/^}$/s/^\{$/&\
+	if (i_mmap_trips.holder)\
+		i_mmap_trips.unlocked = true;\
+	i_mmap_trips.holder = mm;\
+	i_mmap_trips.locked++;/
 /^static inline void anon_vma_lock_write\(/i\
 static inline bool i_mmap_look(void)\
 {\
-	return false;\
+	return true;\
 }\
 \
 static inline bool i_mmap_crowded(struct address_space *mapping,\
 				  struct vm_area_struct *vma)\
 {\
-	return false;\
+	if (!i_mmap_trips.holder)\
+		i_mmap_trips.unlocked = true;\
+	return i_mmap_trips.crowd;\
 }\
 \
 static inline void i_mmap_split(struct address_space *mapping)\
 {\
+	if (i_mmap_trips.holder)\
+		i_mmap_trips.unlocked = true;\
+	i_mmap_trips.split++;\
 }\
 

@@ -1,0 +1,1 @@
+s/ tests\/merge\.c / tests\/i_mmap.c&/

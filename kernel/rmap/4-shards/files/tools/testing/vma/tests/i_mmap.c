@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+/*
+ * Which i_mmap locks mm/vma.c takes: for the mappings of which mm, and how
+ * often. The stubs note every trip, and whether a tree changed without its lock.
+ */
+
+static struct vm_area_struct *link_file(struct mm_struct *mm, struct file *file,
+					unsigned long addr, vma_flags_t vma_flags)
+{
+	const pgoff_t pgoff = addr >> PAGE_SHIFT;
+	struct vm_area_struct *vma = alloc_vma(mm, addr, addr + 0x3000, pgoff,
+					       vma_flags);
+
+	if (!vma)
+		return NULL;
+	vma->vm_file = file;
+	vma_set_anon_pgoff(vma, pgoff);
+	if (attach_vma(mm, vma)) {
+		detach_free_vma(vma);
+		return NULL;
+	}
+	return vma;
+}
+
+/* To link, split or merge a mapping of a file is one trip to its lock. */
+static bool test_i_mmap_change(void)
+{
+	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_EXEC_BIT,
+			VMA_MAYREAD_BIT, VMA_MAYEXEC_BIT);
+	struct address_space mapping = {};
+	struct file file = { .f_mapping = &mapping };
+	struct mm_struct mm = {};
+	struct vma_iterator vmi;
+	struct vm_area_struct *vma;
+
+	current->mm = &mm;
+	vma_iter_init(&vmi, &mm, 0);
+	i_mmap_trips = (struct i_mmap_trips){};
+
+	vma = link_file(&mm, &file, 0x100000, vma_flags);
+	ASSERT_NE(vma, NULL);
+	ASSERT_EQ(i_mmap_trips.locked, 1);
+
+	vma_iter_set(&vmi, 0x100000);
+	ASSERT_EQ(vma_find(&vmi, ULONG_MAX), vma);
+	ASSERT_EQ(split_vma(&vmi, vma, 0x101000, 0), 0);
+	ASSERT_EQ(mm.map_count, 2);
+	ASSERT_EQ(i_mmap_trips.locked, 2);
+
+	ASSERT_FALSE(i_mmap_trips.unlocked);
+	ASSERT_EQ(i_mmap_trips.holder, NULL);
+
+	cleanup_mm(&mm, &vmi);
+	return true;
+}
+
+/* Consecutive mappings of one file are unlinked in one trip. */
+static bool test_i_mmap_unlink(void)
+{
+	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_MAYREAD_BIT);
+	struct address_space mappings[2] = {};
+	struct file files[2] = {
+		{ .f_mapping = &mappings[0] }, { .f_mapping = &mappings[1] },
+	};
+	struct unlink_vma_file_batch batch;
+	struct mm_struct mm = {};
+	struct vma_iterator vmi;
+	struct vm_area_struct *vma;
+
+	current->mm = &mm;
+	vma_iter_init(&vmi, &mm, 0);
+	ASSERT_NE(link_file(&mm, &files[0], 0x100000, vma_flags), NULL);
+	ASSERT_NE(link_file(&mm, &files[0], 0x200000, vma_flags), NULL);
+	ASSERT_NE(link_file(&mm, &files[1], 0x300000, vma_flags), NULL);
+	ASSERT_NE(link_file(&mm, NULL, 0x400000, vma_flags), NULL);
+
+	i_mmap_trips = (struct i_mmap_trips){};
+	unlink_file_vma_batch_init(&batch);
+	for_each_vma(vmi, vma)
+		unlink_file_vma_batch_add(&batch, vma);
+	unlink_file_vma_batch_final(&batch);
+	ASSERT_EQ(i_mmap_trips.locked, 2);
+	ASSERT_FALSE(i_mmap_trips.unlocked);
+	ASSERT_EQ(i_mmap_trips.holder, NULL);
+
+	cleanup_mm(&mm, &vmi);
+	return true;
+}
+
+/* A crowded file is split once its lock is free, and no other is. */
+static bool test_i_mmap_crowd(void)
+{
+	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_EXEC_BIT,
+			VMA_MAYREAD_BIT, VMA_MAYEXEC_BIT);
+	struct address_space mapping = {};
+	struct file file = { .f_mapping = &mapping };
+	struct mm_struct mm = {};
+	struct vma_iterator vmi;
+
+	current->mm = &mm;
+	vma_iter_init(&vmi, &mm, 0);
+	i_mmap_trips = (struct i_mmap_trips){};
+	ASSERT_NE(link_file(&mm, &file, 0x100000, vma_flags), NULL);
+	ASSERT_EQ(i_mmap_trips.split, 0);
+
+	i_mmap_trips.crowd = true;
+	ASSERT_NE(link_file(&mm, &file, 0x200000, vma_flags), NULL);
+	ASSERT_EQ(i_mmap_trips.split, 1);
+	ASSERT_NE(link_file(&mm, NULL, 0x300000, vma_flags), NULL);
+	ASSERT_EQ(i_mmap_trips.split, 1);
+	ASSERT_FALSE(i_mmap_trips.unlocked);
+
+	cleanup_mm(&mm, &vmi);
+	return true;
+}
+
+static void run_i_mmap_tests(int *num_tests, int *num_fail)
+{
+	TEST(i_mmap_change);
+	TEST(i_mmap_unlink);
+	TEST(i_mmap_crowd);
+}
