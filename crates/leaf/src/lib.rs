@@ -17,6 +17,7 @@ mod kernel;
 mod policy;
 mod promote;
 mod reach;
+pub mod replica;
 mod rule;
 mod rules;
 mod schema;
