@@ -110,6 +110,9 @@ pub(crate) struct BootArgs {
     /// Memory of the guest in MiB.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
+    /// NUMA nodes of the guest, each with an equal part of processors and memory.
+    #[arg(long, value_name = "NODES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    numa: u32,
     /// Seconds without output from the guest before it counts as hung.
     #[arg(long, default_value_t = 120)]
     timeout: u64,
@@ -156,6 +159,7 @@ impl BootArgs {
             filesystems,
             cpus: self.smp,
             memory: self.memory,
+            nodes: self.numa,
             icount: self.icount,
             patience: Duration::from_secs(self.timeout),
             more: self.initrd_add.clone(),

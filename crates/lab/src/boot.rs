@@ -53,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) cpus: u32,
     /// In MiB.
     pub(crate) memory: u32,
+    /// NUMA nodes.
+    pub(crate) nodes: u32,
     pub(crate) icount: bool,
     /// How long a guest may print nothing.
     pub(crate) patience: Duration,
@@ -80,6 +82,7 @@ impl Default for Options {
             filesystems: vec![Filesystem::Ext4, Filesystem::Xfs, Filesystem::HugeTmpfs],
             cpus: 2,
             memory: 1024,
+            nodes: 1,
             icount: false,
             patience: Duration::from_secs(120),
             more: Vec::new(),
@@ -260,6 +263,7 @@ impl Lab {
             nvme,
             cpus: options.cpus,
             memory: options.memory,
+            nodes: options.nodes,
             icount: options.icount,
             append: options.append.clone(),
             console: None,

@@ -19,6 +19,8 @@ pub(crate) struct Machine {
     pub(crate) cpus: u32,
     /// In MiB.
     pub(crate) memory: u32,
+    /// NUMA nodes, each with an equal part of processors and memory.
+    pub(crate) nodes: u32,
     /// One guest instruction counts as one nanosecond, so that times do not depend on the host.
     pub(crate) icount: bool,
     /// More words for the kernel's command line.
@@ -52,6 +54,10 @@ impl Machine {
             "-m",
             &self.memory.to_string(),
         ]);
+        for words in self.numa() {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            add(&words);
+        }
         if self.icount {
             add(&[
                 "-accel",
@@ -113,6 +119,33 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// The options of the nodes; none for a machine of one node, which has no NUMA.
+    fn numa(&self) -> Vec<[String; 4]> {
+        if self.nodes < 2 {
+            return Vec::new();
+        }
+        // The first processor of a node, and the first MiB of its memory.
+        let first = |all: u32, node: u32| u64::from(all) * u64::from(node) / u64::from(self.nodes);
+        let options = |node: u32| {
+            let size = first(self.memory, node + 1) - first(self.memory, node);
+            let (cpu, next) = (first(self.cpus, node), first(self.cpus, node + 1));
+            let cpus = if next > cpu {
+                format!(",cpus={cpu}-{}", next - 1)
+            } else {
+                String::new()
+            };
+            [
+                "-object".to_owned(),
+                format!("memory-backend-ram,id=node{node},size={size}M"),
+                "-numa".to_owned(),
+                format!("node,nodeid={node},memdev=node{node}{cpus}"),
+            ]
+        };
+        (0..self.nodes).map(options).collect()
+    }
+}
+
 /// An option that contains a path. QEMU needs commas in it doubled.
 fn option(before: &str, path: &Path, after: &str) -> OsString {
     let path = path.to_string_lossy().replace(',', ",,");
@@ -132,6 +165,7 @@ mod tests {
             nvme: false,
             cpus: 2,
             memory: 512,
+            nodes: 1,
             icount: true,
             append: String::new(),
             console: Some("/c".into()),
@@ -155,6 +189,23 @@ mod tests {
                 .iter()
                 .any(|word| word.starts_with("file=/a,,b,id=disk0"))
         );
+    }
+
+    #[test]
+    fn nodes_share_processors_and_memory() {
+        let machine = Machine {
+            nodes: 2,
+            cpus: 3,
+            ..machine()
+        };
+        let words = words(&machine);
+        for word in [
+            "memory-backend-ram,id=node1,size=256M",
+            "node,nodeid=0,memdev=node0,cpus=0-0",
+            "node,nodeid=1,memdev=node1,cpus=1-2",
+        ] {
+            assert!(words.contains(&word.to_owned()), "{word}: {words:?}");
+        }
     }
 
     #[test]
