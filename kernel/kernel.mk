@@ -3,7 +3,7 @@
 KERNEL_CONFIG ?= x86_64
 KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k
 
-.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap docs-rmap
+.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
@@ -42,6 +42,12 @@ test-rmap: lab-fetch ## exec storms, walks and the stress, without and with the 
 	scripts/setup.sh test-kernel
 	kernel/rmap/lab/measure.sh all
 	$(MAKE) docs-rmap
+
+test-replicas-locks: lab-fetch ## contended trips with 1, 2, 4 and 8 copies of libc, ld.so and the shell: docs/replicas.jsonl
+	scripts/setup.sh test-kernel
+	kernel/rmap/lab/measure.sh replicas \
+		"$$(KERNEL_SETS='order align collapse' kernel/build.sh image x86_64 measure | tail -n 1)" \
+		"$$(KERNEL_SETS='order align collapse trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
 
 docs-rmap: ## docs/rmap.md from the record of test-rmap
 	cargo run -q -p hugetext-rmap -- docs/rmap.jsonl > target/rmap.md

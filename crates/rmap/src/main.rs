@@ -2,14 +2,16 @@
 
 mod prediction;
 mod record;
+mod replicas;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use prediction::Prediction;
+use record::Record;
 
 /// Report the cost of exec storms, and predict it for other machines
 #[derive(Parser)]
@@ -19,12 +21,22 @@ struct Args {
     /// Print only the prediction, as one JSON document
     #[arg(long)]
     json: bool,
+    /// Print the sections of docs/replicas.md instead, from this record of storms with replicas
+    #[arg(long, value_name = "RECORD", conflicts_with = "json")]
+    replicas: Option<PathBuf>,
+}
+
+fn read(path: &Path) -> Result<Vec<Record>, String> {
+    let about = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| about(&error))?;
+    record::parse(&text).map_err(|error| about(&error))
 }
 
 fn run(args: &Args) -> Result<String, String> {
-    let about = |error: &dyn std::fmt::Display| format!("{}: {error}", args.record.display());
-    let text = std::fs::read_to_string(&args.record).map_err(|error| about(&error))?;
-    let records = record::parse(&text).map_err(|error| about(&error))?;
+    let records = read(&args.record)?;
+    if let Some(path) = &args.replicas {
+        return Ok(replicas::sections(&read(path)?, &records));
+    }
     let prediction = Prediction::new(&records);
     if args.json {
         let document = serde_json::json!({ "schema": 1, "prediction": prediction });

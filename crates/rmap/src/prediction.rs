@@ -18,11 +18,11 @@ fn counted() -> f64 {
 
 const CORES: [u32; 12] = [1, 2, 4, 8, 16, 32, 64, 112, 128, 192, 256, 384];
 /// Process starts of each core.
-const STARTS: u32 = 20;
+pub(crate) const STARTS: u32 = 20;
 
 /// The measurements; times are in nanoseconds.
 #[derive(Serialize)]
-struct Input {
+pub(crate) struct Input {
     /// The machine of the transfers.
     cpu: String,
     /// Trips of a start, without and with the set.
@@ -57,7 +57,7 @@ struct Row {
 
 impl Input {
     /// `None` if the record lacks a part.
-    fn new(records: &[Record]) -> Option<Self> {
+    pub(crate) fn new(records: &[Record]) -> Option<Self> {
         let one = |part, side| Trips::of(records, part, side).first().copied();
         let start = one("count", Side::Without)?;
         let before = one("trips", Side::Without)?;
@@ -88,7 +88,13 @@ impl Input {
         records.iter().filter_map(with_service).max_by(farthest)
     }
 
-    fn workload(&self, trips: f64) -> Workload {
+    /// Trips of a start without the set.
+    pub(crate) fn trips(&self) -> f64 {
+        self.trips
+    }
+
+    /// The work of a start with this many trips.
+    pub(crate) fn workload(&self, trips: f64) -> Workload {
         let file = |&(name, share): &(&str, f64)| File {
             name: name.to_owned(),
             trips: (share / counted() * trips).round() as u32,

@@ -31,6 +31,9 @@ pub(crate) struct Record {
     /// The number of shards of a file.
     #[serde(default)]
     pub(crate) shards: u32,
+    /// The number of copies of the files that processes use; 0 for the files themselves.
+    #[serde(default)]
+    pub(crate) replicas: u32,
     #[serde(default)]
     pub(crate) package: String,
     #[serde(default)]
@@ -123,6 +126,8 @@ pub(crate) struct Trips {
     pub(crate) storms: u64,
     /// Processors of the guest.
     pub(crate) cpus: u32,
+    /// Copies of the files.
+    pub(crate) replicas: u32,
     starts: u64,
     pub(crate) ns: u64,
     pub(crate) taken: u64,
@@ -145,6 +150,7 @@ impl Trips {
                 (What::Storm(Timed { count, ns }), _) => storms.push(Self {
                     storms: 1,
                     cpus: record.cpus,
+                    replicas: record.replicas,
                     starts: *count,
                     ns: *ns,
                     ..Self::default()
@@ -173,6 +179,10 @@ impl Trips {
         storms
     }
 
+    pub(crate) fn starts(self) -> u64 {
+        self.starts
+    }
+
     pub(crate) fn per_start(self, amount: f64) -> f64 {
         amount / self.starts.max(1) as f64
     }
@@ -189,6 +199,7 @@ impl Sum for Trips {
         storms.fold(Self::default(), |sum, storm| Self {
             storms: sum.storms + storm.storms,
             cpus: storm.cpus,
+            replicas: storm.replicas,
             starts: sum.starts + storm.starts,
             ns: sum.ns + storm.ns,
             taken: sum.taken + storm.taken,

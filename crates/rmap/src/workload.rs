@@ -37,6 +37,9 @@ pub enum Scheme {
     LockOnly,
     /// A tree and a lock in each of this many shards; a core uses one of them.
     Shards(u32),
+    /// This many copies of each file, each with one tree and one lock; the processes of a core use one of
+    /// them. To the locks that is the same as shards; the kernel needs no change.
+    Replicas(u32),
 }
 
 impl Scheme {
@@ -44,7 +47,7 @@ impl Scheme {
     pub fn locks(self) -> u32 {
         match self {
             Self::OneLock | Self::LockOnly => 1,
-            Self::Shards(shards) => shards.max(1),
+            Self::Shards(locks) | Self::Replicas(locks) => locks.max(1),
         }
     }
 
@@ -52,7 +55,9 @@ impl Scheme {
     pub fn hold_ns(self, workload: &Workload) -> f64 {
         match self {
             Self::LockOnly => workload.lock_ns,
-            Self::OneLock | Self::Shards(_) => workload.lock_ns + workload.tree_ns,
+            Self::OneLock | Self::Shards(_) | Self::Replicas(_) => {
+                workload.lock_ns + workload.tree_ns
+            }
         }
     }
 
@@ -60,7 +65,7 @@ impl Scheme {
     pub fn transfer_ns(self, workload: &Workload) -> f64 {
         match self {
             Self::LockOnly => workload.lock_transfer_ns,
-            Self::OneLock | Self::Shards(_) => {
+            Self::OneLock | Self::Shards(_) | Self::Replicas(_) => {
                 workload.lock_transfer_ns + workload.tree_transfer_ns
             }
         }

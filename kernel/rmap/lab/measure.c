@@ -3,10 +3,15 @@
  * What starting processes and walking the mappings of a file cost. Prints
  * records, one line of JSON each, times in nanoseconds.
  *
- *	measure crowd PROCESSES		start PROCESSES that wait, as on every system
- *	measure storm WORKERS STARTS	run WORKERS shells at once; each starts STARTS programs
+ *	measure crowd PROCESSES [REPLICAS]
+ *					start PROCESSES that wait, as on every system
+ *	measure storm WORKERS STARTS [REPLICAS]
+ *					run WORKERS shells at once; each starts STARTS programs
  *	measure walk LIBRARY		walk over its text, truncate it, punch holes in it;
  *					its users must have ended
+ *
+ * With REPLICAS, process n has /disk/replica-(n modulo REPLICAS) as its root
+ * directory: a copy of the shell, the loader and the libraries.
  */
 
 #define _GNU_SOURCE
@@ -52,7 +57,19 @@ static void record(const char *what, long count, long long since)
 	record_time(what, count, now() - since);
 }
 
-static int crowd(long processes)
+/* Makes one of the replicas the root directory of this process. */
+static void enter(long process, long replicas)
+{
+	char root[64];
+
+	if (replicas == 0)
+		return;
+	snprintf(root, sizeof(root), "/disk/replica-%ld", process % replicas);
+	if (chroot(root) || chdir("/"))
+		_exit(3);
+}
+
+static int crowd(long processes, long replicas)
 {
 	const long long since = now();
 	int ready[2], i;
@@ -67,6 +84,7 @@ static int crowd(long processes)
 			die("fork");
 		if (pid == 0) {
 			dup2(ready[1], STDOUT_FILENO);
+			enter(i, replicas);
 			execl(victim, victim, "wait", NULL);
 			_exit(2);
 		}
@@ -79,7 +97,7 @@ static int crowd(long processes)
 	return 0;
 }
 
-static int storm(long workers, const char *starts)
+static int storm(long workers, const char *starts, long replicas)
 {
 	const long long since = now();
 	int i, status, failed = 0;
@@ -90,6 +108,7 @@ static int storm(long workers, const char *starts)
 		if (pid < 0)
 			die("fork");
 		if (pid == 0) {
+			enter(i, replicas);
 			execl(victim, victim, starts, NULL);
 			_exit(2);
 		}
@@ -196,12 +215,12 @@ static int walk(const char *path)
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (argc == 3 && !strcmp(argv[1], "crowd"))
-		return crowd(atol(argv[2]));
-	if (argc == 4 && !strcmp(argv[1], "storm"))
-		return storm(atol(argv[2]), argv[3]);
+	if ((argc == 3 || argc == 4) && !strcmp(argv[1], "crowd"))
+		return crowd(atol(argv[2]), argc == 4 ? atol(argv[3]) : 0);
+	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "storm"))
+		return storm(atol(argv[2]), argv[3], argc == 5 ? atol(argv[4]) : 0);
 	if (argc == 3 && !strcmp(argv[1], "walk"))
 		return walk(argv[2]);
-	fprintf(stderr, "usage: measure crowd PROCESSES | storm WORKERS STARTS | walk LIBRARY\n");
+	fprintf(stderr, "usage: measure crowd PROCESSES [REPLICAS] | storm WORKERS STARTS [REPLICAS] | walk LIBRARY\n");
 	return 2;
 }

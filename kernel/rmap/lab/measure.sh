@@ -5,6 +5,9 @@
 #
 #   kernel/rmap/lab/measure.sh all                 every part with every kernel; builds missing kernels
 #   kernel/rmap/lab/measure.sh storm WITHOUT WITH  trips to the locks that meet others, in storms
+#   kernel/rmap/lab/measure.sh replicas WITHOUT WITH
+#                                                  the same with 1, 2, 4 and 8 copies of the shell, the
+#                                                  loader and libc, in docs/replicas.jsonl
 #   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks, and how long they hold them
 #   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
 #   kernel/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
@@ -67,6 +70,22 @@ storm() { # WITHOUT WITH; as many starts in every guest, more guests of the targ
             storm_of with "$2" "$cpus"
         done
     done
+}
+
+replicas() { # WITHOUT WITH; guests take turns, as for storm
+    local replicas
+    for _ in $(seq "${ROUNDS:-3}"); do
+        for replicas in 1 2 4 8; do
+            replicas_of without "$1" "$replicas"
+            replicas_of with "$2" "$replicas"
+        done
+    done
+}
+
+replicas_of() { # SIDE IMAGE REPLICAS
+    local cpus=${CPUS:-8}
+    guest "$cpus" "$2" rmap.crowd=32 rmap.workers="$cpus" rmap.starts=$((160 / cpus)) rmap.rounds=4 \
+        rmap.replicas="$3" | jq -c --arg side "$1" --argjson replicas "$3" '{side: $side, replicas: $replicas} + .'
 }
 
 storm_of() { # SIDE IMAGE CPUS
@@ -147,11 +166,15 @@ all() {
 
 case ${1:-} in
 storm) keep storm "" storm "$2" "$3" ;;
+replicas)
+    record=$kernel/../docs/replicas.jsonl
+    keep replicas "" replicas "$2" "$3"
+    ;;
 trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
 stress) keep stress with stress "$2" "$3" ;;
 service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
 compiled) keep compiled with "$here/compile.sh" ;;
 all) all ;;
-*) sed -n '6,21p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,24p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
