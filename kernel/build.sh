@@ -4,7 +4,7 @@
 #
 #   kernel/build.sh source          fetch and unpack Debian's linux-source package
 #   kernel/build.sh package         the name and version of that package
-#   kernel/build.sh series          write the series, and check it with checkpatch
+#   kernel/build.sh series          write the series and its cover letters, and check it with checkpatch
 #   kernel/build.sh tree            bring the unpacked tree to exactly the chosen sets
 #   kernel/build.sh image CONFIG…   build; CONFIG: x86_64, arm64-4k, arm64-16k or arm64-64k, then
 #                                   any further fragments of kernel/config (kunit, debug); that
@@ -16,7 +16,8 @@
 # KERNEL_SOURCES  where source packages are kept, to share them        (KERNEL_CACHE)
 # KERNEL_JOBS     compiler processes                                   (all processors)
 #
-# Each prints the path of its result as its last line. A set is a folder of commits; a commit is
+# Each prints the path of its result as its last line. A set is a folder of commits, and a cover letter
+# if there are several; a commit is
 #   message              subject and body
 #   files/PATH           a file that is new in the kernel
 #   edits/PATH.cocci     a semantic patch of PATH
@@ -141,6 +142,27 @@ series() {
     done < <(commits)
     rm -rf "$work/patches"
     in_scratch format-patch -q --no-signature -o "$work/patches" --root HEAD~"$(commits | wc -l)"..HEAD
+    covers
+}
+
+# SET.cover for each set that has a cover letter, with what it changes. git am takes the patches alone.
+covers() {
+    local set count from=0 total
+    total=$(commits | wc -l)
+    for set in $sets; do
+        count=$(sets=$set commits | wc -l)
+        if [ -e "$here/$set/cover" ]; then
+            local range=(HEAD~$((total - from)) HEAD~$((total - from - count)))
+            {
+                echo "Subject: [PATCH 0/$count] $(cat "$here/$set/cover")"
+                echo
+                in_scratch log --reverse --format='  %s' "${range[0]}..${range[1]}"
+                echo
+                in_scratch diff --stat=72 --summary "${range[@]}"
+            } > "$work/patches/$set.cover"
+        fi
+        from=$((from + count))
+    done
 }
 
 checkpatch() {
