@@ -214,6 +214,16 @@ results-self-warming: build ## cold starts of files that warm themselves: docs/s
 
 .PHONY: results-self-warming
 
+ROUNDS ?= 30
+
+results-work: build ## what huge text is worth on real work, in about an hour: docs/worth.md
+	scripts/setup.sh work
+	$(HUGETEXT) --json bench work --rounds $(ROUNDS) > target/worth.json
+	mv target/worth.json docs/worth.json
+	scripts/worth-doc.py docs/worth.json > docs/worth.md
+
+.PHONY: results-work
+
 results-auto: build ## what the autopilot costs and gains, in about half an hour, as root: docs/auto-results.md
 	scripts/setup.sh results
 	cargo build --release -p hugetext-auto --example sources

@@ -79,6 +79,13 @@ packages_of() {
         echo time patchelf llvm # tools for the comparison
         echo xfsprogs btrfs-progs # filesystems that share blocks
         ;;
+    work)
+        packages build
+        echo g++ clang mold git # compilers, a linker and a tool, measured at work
+        echo libstb-dev nlohmann-json3-dev librust-memchr-dev node-typescript # what they work on
+        echo nodejs python3 php-cli default-jdk-headless # interpreters
+        echo postgresql mariadb-server-core # databases
+        ;;
     self-warming)
         packages build
         echo python3 jq # starts programs, and reads what the command prints

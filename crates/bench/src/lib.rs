@@ -5,8 +5,6 @@
 //! to do by its settings, stops when an [`Interrupt`] says so, and tells an [`Observer`] how far it
 //! is. It prints nothing.
 
-#![warn(clippy::match_bool)]
-
 mod all;
 mod calls;
 mod comparison;
@@ -23,6 +21,7 @@ mod rounds;
 mod stats;
 mod text_cache;
 pub mod tlb;
+mod work;
 
 pub use all::bench_all;
 pub use calls::{CallKind, CallSettings, bench_calls};
@@ -36,3 +35,4 @@ pub use observer::Observer;
 pub use rmap::{RmapSettings, bench_rmap};
 pub use rounds::Rounds;
 pub use stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};
+pub use work::{WORKLOADS, WorkSettings, Workload, bench_work};

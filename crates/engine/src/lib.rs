@@ -20,8 +20,6 @@
 //! # }
 //! ```
 
-#![warn(clippy::match_bool)]
-
 mod assess;
 mod error;
 mod fix;

@@ -334,3 +334,26 @@ fn merged_files_make_fewer_mappings_and_leave_nothing_behind() {
     assert!(count(1) < count(0), "merged");
     assert_eq!(count(2), count(0), "replicas");
 }
+
+#[test]
+fn work_that_needs_a_missing_package_names_it() {
+    let output = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args(["bench", "work", "--rounds", "1", "mold"])
+        // Scripts find a shell and nothing else.
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    if said.contains("no huge pages") {
+        return println!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("install mold"), "{said}");
+}
+
+#[test]
+fn unknown_work_is_an_error_that_names_all() {
+    let output = bench(&["work", "quake"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("postgres"));
+}

@@ -18,7 +18,8 @@ use hugetext_engine::{HostContext, plain};
 use hugetext_host::Namespace;
 
 use self::runner::Runner;
-use self::sides::{Means, Subject, Versions};
+pub(crate) use self::sides::Subject;
+use self::sides::{Means, Versions};
 use super::comparison::Comparison;
 use super::disk::directory;
 use super::interrupt::Interrupt;
@@ -70,17 +71,7 @@ pub fn bench_exec(
     interrupt: &Interrupt,
     observer: &dyn Observer,
 ) -> Result<Vec<Comparison>, BenchStop> {
-    // This happens before any file of the old namespace is opened.
-    let namespace = Namespace::possible().map_err(|error| error.to_string());
-    let entered = namespace.and_then(|kind| kind.enter().map_err(|error| error.to_string()));
-    let refused = entered.err();
-    let refused = refused.map(|error| format!("no mount namespace: {}", plain(error)));
-    let host = HostContext::with_huge_pages()?;
-    let means = Means {
-        host: &host,
-        directory: &directory(settings.directory.as_ref()),
-        refused: refused.as_deref(),
-    };
+    let starts = Starts::new(settings, interrupt, observer)?;
     let jobs = Job::all(settings, observer)?;
     let explicit = !settings.command.is_empty();
     let subject = match (settings.copy, explicit) {
@@ -88,31 +79,83 @@ pub fn bench_exec(
         (false, true) => Subject::Itself,
         (false, false) => Subject::ItselfUnlessInUse,
     };
-    let measured = jobs.iter().map(|job| {
-        let versions = Versions::of(&job.program, subject, explicit, &means)?;
+    let measured = jobs
+        .iter()
+        .map(|job| starts.measure(job, subject, explicit));
+    measured.collect()
+}
+
+/// What every job is measured with.
+pub(crate) struct Starts<'s> {
+    settings: &'s ExecSettings,
+    host: HostContext,
+    directory: PathBuf,
+    /// Why a copy cannot be mounted over a file, if it cannot.
+    refused: Option<String>,
+    interrupt: &'s Interrupt,
+    observer: &'s dyn Observer,
+}
+
+impl<'s> Starts<'s> {
+    /// Gives this process a mount namespace of its own, where that is permitted. It must not have opened
+    /// any file of the old one.
+    pub(crate) fn new(
+        settings: &'s ExecSettings,
+        interrupt: &'s Interrupt,
+        observer: &'s dyn Observer,
+    ) -> Result<Starts<'s>, BenchError> {
+        let namespace = Namespace::possible().map_err(|error| error.to_string());
+        let entered = namespace.and_then(|kind| kind.enter().map_err(|error| error.to_string()));
+        let refused = entered.err();
+        Ok(Starts {
+            settings,
+            host: HostContext::with_huge_pages()?,
+            directory: directory(settings.directory.as_ref()),
+            refused: refused.map(|error| format!("no mount namespace: {}", plain(error))),
+            interrupt,
+            observer,
+        })
+    }
+
+    /// Measures every side of one job. If a side `must` have a window and none has one, the answer is no.
+    pub(crate) fn measure(
+        &self,
+        job: &Job,
+        subject: Subject,
+        must: bool,
+    ) -> Result<Comparison, BenchStop> {
+        let means = Means {
+            host: &self.host,
+            directory: &self.directory,
+            refused: self.refused.as_deref(),
+        };
+        let versions = Versions::of(&job.program, subject, must, &means)?;
         let runner = Runner {
             title: &job.title,
             command: &job.command,
-            per_round: settings.per_round,
-            limit: Duration::from_secs(settings.timeout),
-            interrupt,
+            per_round: self.settings.per_round,
+            limit: Duration::from_secs(self.settings.timeout),
+            interrupt: self.interrupt,
         };
-        observer.begin("rounds", u64::from(settings.rounds.count));
-        let comparison = runner.measure(settings.rounds, &versions, observer);
-        observer.end();
+        let rounds = self.settings.rounds;
+        self.observer.begin("rounds", u64::from(rounds.count));
+        let comparison = runner.measure(rounds, &versions, self.observer);
+        self.observer.end();
         comparison
-    });
-    measured.collect()
+    }
 }
 
 /// Arguments with which cc1 compiles an empty input.
 pub(crate) const EMPTY_COMPILE: [&str; 4] = ["-quiet", "-o", "/dev/null", "/dev/null"];
 
 /// A command and the program it runs.
-struct Job {
-    title: String,
-    program: PathBuf,
-    command: Vec<OsString>,
+pub(crate) struct Job {
+    /// What it does, in one line.
+    pub(crate) title: String,
+    /// The file whose text is brought into the states of the sides.
+    pub(crate) program: PathBuf,
+    /// The words of the command.
+    pub(crate) command: Vec<OsString>,
 }
 
 impl Job {

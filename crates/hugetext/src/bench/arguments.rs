@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use hugetext_bench::tlb::TlbSettings;
 use hugetext_bench::{
-    CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, RmapSettings, Rounds, Source,
+    CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, RmapSettings, Rounds,
+    Source, WORKLOADS, WorkSettings, Workload,
 };
 use hugetext_tlb::{Core, Kind};
 
@@ -63,6 +64,54 @@ impl ExecArguments {
             directory: self.directory.clone(),
             timeout: self.timeout,
             command: self.command.clone(),
+        }
+    }
+}
+
+/// Do real work of compilers, interpreters and databases, with its text in small and huge folios,
+/// unchanged and rewritten
+#[derive(Debug, Args)]
+pub(super) struct WorkArguments {
+    #[command(flatten)]
+    rounds: RoundsArgument,
+    /// Runs of each side per round
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    per_round: u32,
+    /// Directory for inputs and copies, which are removed afterwards [default: the directory for
+    /// temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Kill a run after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
+    /// What to do [default: all that the installed packages allow]
+    #[arg(value_name = "NAME", value_parser = workload)]
+    names: Vec<Workload>,
+}
+
+fn workload(name: &str) -> Result<Workload, String> {
+    let mut all = WORKLOADS.iter();
+    all.find(|workload| workload.name == name)
+        .copied()
+        .ok_or_else(|| {
+            let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+            format!("it is none of {}", names.join(", "))
+        })
+}
+
+impl WorkArguments {
+    pub(super) fn settings(&self) -> WorkSettings {
+        let workloads = if self.names.is_empty() {
+            WORKLOADS.to_vec()
+        } else {
+            self.names.clone()
+        };
+        WorkSettings {
+            rounds: self.rounds.into(),
+            per_round: self.per_round,
+            workloads,
+            directory: self.directory.clone(),
+            timeout: self.timeout,
         }
     }
 }
