@@ -12,6 +12,7 @@ mod documents;
 mod failure;
 mod fix;
 mod generate;
+mod inventory;
 mod keep;
 mod learn;
 mod output;
@@ -69,6 +70,7 @@ enum Mode {
     Store(store::Arguments),
     Auto(auto::Arguments),
     Top(top::Arguments),
+    Inventory(inventory::Arguments),
     Schema(schema::Arguments),
 }
 
@@ -76,7 +78,10 @@ impl Mode {
     /// Whether the command executes a program, which would inherit the signals that are ignored
     /// here.
     fn starts_commands(&self) -> bool {
-        matches!(self, Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_))
+        matches!(
+            self,
+            Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_) | Mode::Inventory(_)
+        )
     }
 
     /// Whether its result has rows.
@@ -93,7 +98,11 @@ impl Mode {
             Mode::Keep(arguments) => arguments.has_rows(),
             Mode::Store(arguments) => arguments.has_rows(),
             Mode::Auto(arguments) => arguments.has_rows(),
-            Mode::Fix(_) | Mode::Generate(_) | Mode::Report(_) | Mode::Schema(_) => false,
+            Mode::Inventory(_)
+            | Mode::Fix(_)
+            | Mode::Generate(_)
+            | Mode::Report(_)
+            | Mode::Schema(_) => false,
         }
     }
 }
@@ -130,6 +139,7 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Report(arguments) => report::run(&arguments, output),
         Mode::Store(arguments) => store::run(&arguments, output),
         Mode::Auto(arguments) => auto::run(&arguments, output),
+        Mode::Inventory(arguments) => Err(inventory::run(&arguments)),
         Mode::Top(arguments) => top::run(&arguments, output),
         Mode::Schema(arguments) => schema::run(&arguments, output),
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -12,8 +12,13 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
+/// The workspace whose dependencies are looked at: the whole one, or that in this directory of it.
+fn workspace() -> PathBuf {
+    root().join(std::env::var_os("HUGETEXT_WORKSPACE").unwrap_or_default())
+}
+
 fn policy() -> toml::Table {
-    let text = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    let text = std::fs::read_to_string(workspace().join("deny.toml")).unwrap();
     text.parse().unwrap()
 }
 
@@ -23,7 +28,7 @@ fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--locked"])
         .args(["--filter-platform", &platform])
-        .current_dir(root())
+        .current_dir(workspace())
         .output()
         .unwrap();
     assert!(

@@ -1,0 +1,167 @@
+//! What this machine runs and has.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use hugetext_auto::status::{FileStatus, State, Status};
+use hugetext_engine::{HostContext, Program, ProgramOnHost, is_native};
+use hugetext_host::{open_without_waiting, pids, text_mappings};
+use hugetext_leaf::FileId;
+use sha2::{Digest as _, Sha256};
+
+use crate::facts::{Facts, Ground};
+use crate::row::{Moment, Row, Use, rows};
+
+/// The most processes that are looked at.
+const MOST: usize = 65_536;
+
+/// A file that is run, by device and inode.
+#[derive(Debug)]
+struct Running {
+    /// Its path for the processes that run it.
+    path: PathBuf,
+    /// Where this process opens it.
+    open: PathBuf,
+    /// Text that PMD leaves map, by offset: that of the process with most.
+    huge: BTreeMap<u64, u64>,
+}
+
+/// The machine as far as its name is not enough: a hash of /etc/machine-id, which tells hosts of the same
+/// name apart and is no secret.
+pub(crate) fn machine() -> String {
+    let id = fs::read("/etc/machine-id").unwrap_or_default();
+    let hash = Sha256::new()
+        .chain_update("hugetext-inventory")
+        .chain_update(id.trim_ascii());
+    format!("{:x}", hash.finalize()).chars().take(16).collect()
+}
+
+/// The rows of all that runs, of what the autopilot knows, and of the programs below `directories`. What
+/// cannot be read is told to `tell`.
+pub(crate) fn host_rows(
+    moment: &Moment,
+    host: &HostContext,
+    status: Option<&Status>,
+    directories: &[PathBuf],
+    tell: &mut dyn FnMut(String),
+) -> Vec<Row> {
+    let mut files = running();
+    let known = status.map_or(&[][..], |status| &status.files);
+    for path in known.iter().map(|file| &file.path) {
+        add(&mut files, path);
+    }
+    for directory in directories {
+        for entry in walkdir::WalkDir::new(directory) {
+            match entry {
+                Ok(entry) if entry.file_type().is_file() => add(&mut files, entry.path()),
+                Ok(_) => {}
+                Err(error) => tell(error.to_string()),
+            }
+        }
+    }
+    let by_path: BTreeMap<&Path, &FileStatus> = known
+        .iter()
+        .flat_map(|file| [(file.name.as_path(), file), (file.path.as_path(), file)])
+        .collect();
+    let mut all = Vec::new();
+    for file in files.values() {
+        let status = by_path
+            .get(file.path.as_path())
+            .or(by_path.get(file.open.as_path()));
+        let used = used(file, status.copied());
+        if let Some((facts, ground)) = facts(&file.open, host) {
+            let path = file.path.to_string_lossy();
+            all.extend(rows(moment, None, &path, (&facts, &ground), &used));
+        }
+    }
+    all
+}
+
+fn used(file: &Running, status: Option<&FileStatus>) -> Use {
+    let refused = status.filter(|status| status.state == State::Refused);
+    Use {
+        starts: status.map_or(0.0, |status| status.starts),
+        cpu_ns: status.map_or(0, |status| status.cpu_ns),
+        refused: refused.map(|status| refusal(&status.reason).to_owned()),
+        huge: file
+            .huge
+            .iter()
+            .map(|(offset, bytes)| (*offset, *bytes))
+            .collect(),
+    }
+}
+
+/// The reason of the autopilot's document without its numbers, as metrics name it.
+fn refusal(reason: &str) -> &'static str {
+    let known = [
+        ("the budget of its rule", "rule_budget"),
+        ("no room", "no_room"),
+        ("not worth it", "not_worth_it"),
+        ("not run", "not_run"),
+        ("denied", "denied"),
+    ];
+    let found = known.iter().find(|(start, _)| reason.starts_with(start));
+    // All other reasons are what the file's filesystem or kernel lacks.
+    found.map_or("filesystem", |(_, name)| name)
+}
+
+/// What processes run, as far as this one may see them.
+fn running() -> BTreeMap<FileId, Running> {
+    let mut files: BTreeMap<FileId, Running> = BTreeMap::new();
+    for pid in pids().unwrap_or_default().into_iter().take(MOST) {
+        // It has ended, it is a thread of the kernel, or another user's.
+        let Ok(mappings) = text_mappings(pid) else {
+            continue;
+        };
+        for text in mappings {
+            let Some(path) = text.path.filter(|_| !text.deleted) else {
+                continue;
+            };
+            let open = match path.strip_prefix("/") {
+                Ok(inside) => Path::new(&format!("/proc/{pid}/root")).join(inside),
+                Err(_) => continue,
+            };
+            let Some(id) = text.file else { continue };
+            let file = files.entry(id).or_insert(Running {
+                path,
+                open,
+                huge: BTreeMap::new(),
+            });
+            let huge = file.huge.entry(text.offset).or_default();
+            *huge = text.pmd_mapped.max(*huge);
+        }
+    }
+    files
+}
+
+/// Adds a file that nobody runs at this moment.
+fn add(files: &mut BTreeMap<FileId, Running>, path: &Path) {
+    let Ok(there) = fs::metadata(path) else {
+        return;
+    };
+    files.entry(FileId::of(&there)).or_insert(Running {
+        path: path.to_owned(),
+        open: path.to_owned(),
+        huge: BTreeMap::new(),
+    });
+}
+
+/// What a file is; `None` if it is no program, or gone by now.
+fn facts(path: &Path, host: &HostContext) -> Option<(Facts, Ground)> {
+    let file: File = open_without_waiting(path).ok()?;
+    let program = Program::from_file(path, file).ok()?;
+    if program.image.text_len() == 0 {
+        return None;
+    }
+    let is_own = is_native(&program.image);
+    let on_host = ProgramOnHost::new(program, host).ok()?;
+    let ground = Ground {
+        kernel: on_host.loader.kernel,
+        filesystem: on_host.pages,
+        geometry: host.geometry.filter(|_| is_own),
+        dl_honours_align: on_host.loader.dl_honours_align,
+    };
+    let program = &on_host.program;
+    Some((Facts::of(&program.image, &program.file, &ground), ground))
+}
