@@ -235,6 +235,14 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The kernel does not say on which nodes the pages of a process lie.
+    #[error("process {pid}: the nodes of its pages are unknown: {source}")]
+    Nodes {
+        /// The process.
+        pid: i32,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// A process could not be inspected.
     #[error("process {pid}: {source}")]
     Process {

@@ -21,18 +21,22 @@ pub use files::{
     free_bytes, io_error, is_root, lease, lock, measure_verity, mount_huge_tmpfs, open_regular,
     open_without_waiting, protect, replace_with, uncover, unnamed_file,
 };
-pub use machine::{Machine, Paging, ThpMode, cgroups, glibc_version, memory_group, memory_limit};
+pub use machine::{
+    Machine, NodeInfo, Nodes, Paging, ThpMode, available_memory, cgroups, current_node,
+    glibc_version, memory_group, memory_limit, own_processors,
+};
 pub use memory::{
-    Advice, CacheState, FileMapping, FileWindows, FolioBytes, PageMapError, PressureTrigger,
-    Region, StubFile, Stubs, WindowState, Written, advise_process, anonymous_folios, changed_pages,
-    detached_huge_tmpfs, folio_bytes, folio_sizes, huge_spans, present_bytes, while_busy,
+    Advice, CacheState, FileMapping, FileWindows, FolioBytes, MemoryPolicy, MovedPages, NodeRun,
+    PageMapError, Placement, PressureTrigger, Region, Sharers, StubFile, Stubs, Whose, WindowState,
+    Written, advise_process, anonymous_folios, changed_pages, detached_huge_tmpfs, folio_bytes,
+    folio_sizes, huge_spans, move_to_node, node_runs, numa_maps, present_bytes, while_busy,
 };
 pub use nanoseconds::nanoseconds;
 pub use processes::{
-    ChildError, Deadline, Holder, Instance, MappedText, ProcessError, TextMapping, Usage, cpu_time,
-    die_with_parent, exec, executable_files, file_id, file_mappings, holders,
+    ChildError, Deadline, Holder, Instance, MappedText, ProcessError, RunningNodes, TextMapping,
+    Usage, cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings, holders,
     ignore_file_size_signal, in_child, is_thp_disabled, mapped_text, may_execute, perms, pids,
-    pmd_mapped, process_name, processor_time, run_measured, text_mappings,
+    pmd_mapped, process_name, processor_time, run_measured, running_nodes, text_mappings,
 };
 pub use starts::{
     Interest, MappedFile, Moment, Sideband, Start, Starts, TextMaps, Watched, Way, watch,

@@ -15,6 +15,7 @@ mod generate;
 mod inventory;
 mod keep;
 mod learn;
+mod locality;
 mod output;
 mod path;
 mod promote;

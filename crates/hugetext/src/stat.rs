@@ -5,13 +5,15 @@ use std::fmt::Write;
 use std::fs::File;
 
 use clap::Args;
+use hugetext_engine::{TextNodes, text_nodes};
 use hugetext_host::{
-    FolioBytes, Machine, PageMapError, ProcessError, TextMapping, folio_bytes, pids, process_name,
-    text_mappings,
+    FolioBytes, Machine, Nodes, PageMapError, ProcessError, TextMapping, folio_bytes, pids,
+    process_name, text_mappings,
 };
 
 use crate::documents::stat::{MappingStat, ProcessStat, StatReport, TextTotal};
 use crate::failure::Failure;
+use crate::locality::{node_table, remote, summary};
 use crate::output::Output;
 use crate::path::mapped_file;
 use crate::table::{bytes, figures, percent};
@@ -26,24 +28,38 @@ pub(crate) struct Arguments {
     /// Show every process that this user may inspect, one line each
     #[arg(long, conflicts_with = "pids")]
     all: bool,
+    /// Also show on which NUMA nodes the text lies, and which of them run the process
+    #[arg(long)]
+    nodes: bool,
 }
 
 /// Answers `hugetext stat`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let machine = Machine::this();
+    let nodes = arguments.nodes.then(Nodes::this);
     let everyone = || pids().map_err(|error| Failure::new("/proc", error));
     let wanted = if arguments.all {
         everyone()?
     } else {
         arguments.pids.clone()
     };
+    let window = machine.pmd.unwrap_or(machine.page);
     let bar = output.progress("processes", wanted.len() as u64);
     let mut verdict = Verdict::Done;
     let mut processes = Vec::new();
     for pid in wanted {
         bar.inc(1);
         match process(pid, &machine, !arguments.all) {
-            Ok(process) => processes.push(process),
+            Ok(mut process) => {
+                match nodes.as_ref().map(|nodes| text_nodes(pid, window, nodes)) {
+                    Some(Err(error)) if !arguments.all => {
+                        output.error(&error.into());
+                        verdict = Verdict::Failed;
+                    }
+                    found => process.nodes = found.and_then(Result::ok),
+                }
+                processes.push(process);
+            }
             // --all skips processes of other users, processes that ended meanwhile and kernel
             // threads.
             Err(ProcessError::Gone | ProcessError::Forbidden | ProcessError::NoText)
@@ -90,6 +106,7 @@ fn process(pid: i32, machine: &Machine, by_folio: bool) -> Result<ProcessStat, P
         name: process_name(pid),
         total,
         mappings,
+        nodes: None,
     })
 }
 
@@ -116,6 +133,9 @@ fn show_each(report: &StatReport) -> String {
             percent(total.pmd_mapped, total.rss),
             bytes(total.pss),
         );
+        if let Some(nodes) = &process.nodes {
+            text.push_str(&show_nodes(nodes, process));
+        }
         let rows = process
             .mappings
             .iter()
@@ -134,6 +154,17 @@ fn show_each(report: &StatReport) -> String {
         text.push_str("folio sizes below the PMD size are visible to root only\n");
     }
     text
+}
+
+/// Where the text lies and where it runs; a table where there are several nodes.
+fn show_nodes(nodes: &TextNodes, process: &ProcessStat) -> String {
+    let file = |start: u64| {
+        let mut mappings = process.mappings.iter();
+        let found = mappings.find(|mapping| mapping.text.addresses.start == start);
+        found.map(|mapping| mapped_file(&mapping.text))
+    };
+    let table = node_table(nodes, |start| file(start).unwrap_or_default());
+    format!("{}\n{table}", summary(nodes))
 }
 
 fn row(mapping: &MappingStat, by_folio: bool) -> Vec<String> {
@@ -160,27 +191,27 @@ fn row(mapping: &MappingStat, by_folio: bool) -> Vec<String> {
 }
 
 fn show_all(report: &StatReport) -> String {
+    let with_nodes = report
+        .processes
+        .iter()
+        .any(|process| process.nodes.is_some());
     let rows = report.processes.iter().map(|process| {
         let total = &process.total;
-        vec![
+        let mut row = vec![
             process.pid.to_string(),
             bytes(total.rss),
             bytes(total.pss),
             bytes(total.pmd_mapped),
             percent(total.pmd_mapped, total.rss),
-            process.name.clone(),
-        ]
+        ];
+        if with_nodes {
+            row.push(remote(process.nodes.as_ref()));
+        }
+        row.push(process.name.clone());
+        row
     });
-    figures(
-        &[
-            "pid",
-            "text RSS",
-            "text PSS",
-            "by PMD leaves",
-            "share",
-            "name",
-        ],
-        &[5],
-        rows.collect(),
-    )
+    let mut header = vec!["pid", "text RSS", "text PSS", "by PMD leaves", "share"];
+    header.extend(with_nodes.then_some("remote"));
+    header.push("name");
+    figures(&header, &[header.len() - 1], rows.collect())
 }

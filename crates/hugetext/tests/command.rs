@@ -427,3 +427,32 @@ fn what_follows_the_output_is_done_when_nobody_reads_it() {
     assert_eq!(learned, Some(0));
     assert!(list.exists());
 }
+
+#[test]
+fn stat_tells_on_which_nodes_text_lies_and_runs() {
+    let own = std::process::id().to_string();
+    let output = hugetext(&["stat", "--nodes", "--json", &own]);
+    if stderr(&output).contains("the nodes of its pages are unknown") {
+        println!("skipped: {}", stderr(&output));
+        return;
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let nodes = &report["processes"][0]["nodes"];
+    let sum = |value: &Value| -> u64 {
+        let parts = value.as_object().unwrap().values();
+        parts.map(|bytes| bytes.as_u64().unwrap()).sum()
+    };
+    let near = nodes["local"].as_u64().unwrap() + nodes["remote"].as_u64().unwrap();
+    assert_eq!(sum(&nodes["bytes"]), near);
+    assert!(near > 0 && !nodes["runs_on"].as_array().unwrap().is_empty());
+    for mapping in nodes["mappings"].as_array().unwrap() {
+        let windows = mapping["windows"].as_array().unwrap().iter();
+        let of_windows: u64 = windows.map(|window| sum(&window["bytes"])).sum();
+        if nodes["source"] == "move-pages" {
+            assert_eq!(of_windows, sum(&mapping["bytes"]));
+        }
+    }
+    let text = hugetext(&["stat", "--nodes", &own]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("runs on node "), "{text}");
+}

@@ -113,6 +113,7 @@ fn printed() -> Vec<(String, Printed)> {
         &["store", "--store", &store, "gc"],
         &["store", "--store", &store, "rm", "--all"],
         &["stat", &own],
+        &["stat", "--nodes", &own],
         &["top", "--once"],
         &["stat", "--all"],
         &["promote", "--dry-run", &pid],

@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod kernel_config;
+mod nodes;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -15,6 +16,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use cgroup::{cgroups, memory_group, memory_limit};
+pub(crate) use nodes::allowed_processors;
+pub use nodes::{NodeInfo, Nodes, available_memory, current_node, own_processors};
 
 /// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]

@@ -3,6 +3,7 @@
 
 mod cache;
 mod mapping;
+mod nodes;
 mod pagemap;
 mod pressure;
 mod region;
@@ -11,6 +12,10 @@ mod stubs;
 
 pub use cache::{CacheState, FileWindows, WindowState};
 pub use mapping::FileMapping;
+pub use nodes::{
+    MemoryPolicy, MovedPages, NodeRun, Placement, Sharers, Whose, move_to_node, node_runs,
+    numa_maps,
+};
 pub use pagemap::{
     FolioBytes, PageMapError, changed_pages, folio_bytes, folio_sizes, huge_spans, present_bytes,
 };

@@ -8,6 +8,7 @@ mod forward;
 mod instance;
 mod launch;
 mod process;
+mod runners;
 
 pub use child::{ChildError, die_with_parent, in_child};
 pub use cpu_time::cpu_time;
@@ -21,3 +22,4 @@ pub use process::{
     Holder, MappedText, ProcessError, TextMapping, executable_files, file_id, file_mappings,
     holders, is_thp_disabled, mapped_text, perms, pids, pmd_mapped, process_name, text_mappings,
 };
+pub use runners::{RunningNodes, running_nodes};

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use hugetext_engine::{Error, ProcessText, process_texts};
-use hugetext_host::Machine;
+use hugetext_engine::{Error, ProcessText, process_texts, text_nodes};
+use hugetext_host::{Machine, Nodes};
 use hugetext_leaf::Leaf;
 
 use crate::documents::check::{ProcessCheck, ProcessCheckReport};
 use crate::failure::Failure;
+use crate::locality::summary;
 use crate::output::Output;
 use crate::path::mapped_file;
 use crate::table::{bytes, percent};
@@ -20,10 +21,11 @@ pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<
     let leaf = machine
         .pmd
         .ok_or_else(|| Error::no_huge_pages(&machine.release))?;
+    let several = Some(Nodes::this()).filter(|nodes| nodes.all().len() > 1);
     let mut verdict = Verdict::Done;
     let mut processes = Vec::new();
     for pid in pids {
-        match process(*pid, machine.page, leaf) {
+        match process(*pid, machine.page, leaf, several.as_ref()) {
             Ok(process) => processes.push(process),
             Err(error) => {
                 output.error(&error.into());
@@ -40,11 +42,14 @@ pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<
     Ok(verdict.and(Verdict::no_if(no)))
 }
 
-fn process(pid: i32, page: Leaf, leaf: Leaf) -> Result<ProcessCheck, Error> {
+fn process(pid: i32, page: Leaf, leaf: Leaf, nodes: Option<&Nodes>) -> Result<ProcessCheck, Error> {
     let mappings = process_texts(pid, page, leaf)?;
     let sum = |of: fn(&ProcessText) -> u64| mappings.iter().map(of).sum();
+    // A kernel that does not tell the nodes still tells the rest.
+    let nodes = nodes.and_then(|nodes| text_nodes(pid, leaf, nodes).ok());
     Ok(ProcessCheck {
         pid,
+        nodes,
         leaf,
         text: sum(|text| text.mapping.addresses.len()),
         reached: sum(|text| text.reached),
@@ -67,6 +72,9 @@ fn show(report: &ProcessCheckReport) -> String {
             bytes(process.actual),
             percent(process.actual, process.text),
         );
+        if let Some(nodes) = &process.nodes {
+            let _ = writeln!(text, "  {}", summary(nodes));
+        }
         for live in &process.mappings {
             let _ = write!(
                 text,

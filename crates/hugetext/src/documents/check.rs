@@ -5,7 +5,7 @@ use crate::csv::{Columns, Rows, maybe};
 use std::path::PathBuf;
 
 use hugetext_elf::PermissionChange;
-use hugetext_engine::{Assessment, ProcessText};
+use hugetext_engine::{Assessment, ProcessText, TextNodes};
 use hugetext_leaf::{Leaf, Span, Version};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,6 +56,9 @@ pub(crate) struct ProcessCheck {
     /// The part of it that PMD leaves map.
     pub(crate) actual: u64,
     pub(crate) mappings: Vec<ProcessText>,
+    /// On which nodes its text lies, and which run it; absent on a machine of one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) nodes: Option<TextNodes>,
 }
 
 /// The result of a comparison.

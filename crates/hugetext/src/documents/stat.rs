@@ -3,7 +3,9 @@
 use super::Document;
 use crate::csv::{Columns, Rows, maybe};
 use crate::path::mapped_file;
+use hugetext_engine::TextNodes;
 use hugetext_host::{FolioBytes, TextMapping};
+use hugetext_leaf::replica::Locality;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,6 +22,9 @@ pub(crate) struct ProcessStat {
     pub(crate) name: String,
     pub(crate) total: TextTotal,
     pub(crate) mappings: Vec<MappingStat>,
+    /// On which nodes the text lies, and which run it; absent unless asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) nodes: Option<TextNodes>,
 }
 
 /// Bytes of text, summed.
@@ -38,6 +43,16 @@ pub(crate) struct MappingStat {
     /// Resident bytes by folio size; absent without root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) folios: Option<FolioBytes>,
+}
+
+impl ProcessStat {
+    /// How much of a mapping is near to those who run the process.
+    fn near(&self, mapping: &MappingStat) -> Option<Locality> {
+        let nodes = self.nodes.as_ref()?;
+        let start = mapping.text.addresses.start;
+        let found = nodes.mappings.iter().find(|of| of.addresses.start == start);
+        Some(found.map_or_else(Locality::default, |of| nodes.locality_of(&of.bytes)))
+    }
 }
 
 impl Document for StatReport {
@@ -69,6 +84,12 @@ impl Document for StatReport {
             }),
             ("base_pages", |(_, mapping)| {
                 maybe(mapping.folios.map(|found| found.base))
+            }),
+            ("local", |(process, mapping)| {
+                maybe(process.near(mapping).map(|near| near.local))
+            }),
+            ("remote", |(process, mapping)| {
+                maybe(process.near(mapping).map(|near| near.remote))
             }),
         ];
         let of = |process| move |mapping| (process, mapping);

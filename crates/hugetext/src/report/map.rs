@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use hugetext_engine::{Assessment, HostContext, Look, ProcessText, ProgramOnHost, process_texts};
-use hugetext_host::{Machine, WindowState, folio_sizes, huge_spans, process_name};
+use hugetext_engine::{
+    Assessment, HostContext, Look, ProcessText, ProgramOnHost, process_texts, text_nodes,
+};
+use hugetext_host::{Machine, Nodes, WindowState, folio_sizes, huge_spans, process_name};
 use hugetext_leaf::{Leaf, Span};
 use serde::Serialize;
 
 use super::strip::{PageKind, Strip, StripText, scale};
 use crate::failure::Failure;
+use crate::locality::summary;
 use crate::path::mapped_file;
 use crate::table::{bytes, count, percent};
 
@@ -67,12 +70,19 @@ impl SubjectMap {
         let text = sum(|text| text.mapping.addresses.len());
         let huge = sum(|text| text.mapping.pmd_mapped);
         let reached = sum(|text| text.reached);
+        let mut facts = vec![format!(
+            "{}, leaf {leaf}",
+            count(seen.len(), "text mapping")
+        )];
+        let nodes = Nodes::this();
+        if nodes.all().len() > 1
+            && let Ok(found) = text_nodes(pid, leaf, &nodes)
+        {
+            facts.push(summary(&found));
+        }
         Ok(SubjectMap {
             title: format!("Process {pid}, {}", process_name(pid)),
-            facts: vec![format!(
-                "{}, leaf {leaf}",
-                count(seen.len(), "text mapping")
-            )],
+            facts,
             text: bytes(text),
             reach: format!("{} ({})", bytes(reached), percent(reached, text)),
             huge: format!("{} ({})", bytes(huge), percent(huge, text)),
