@@ -41,6 +41,8 @@ pub struct RmapSettings {
     /// The largest number of workers, by default that of processors; 1, 2, 4 and so on up to it
     /// are measured.
     pub workers: Option<u32>,
+    /// Numbers of copies to measure; one copy for each worker if empty.
+    pub replicas: Vec<u32>,
     /// The program, run without arguments.
     pub program: PathBuf,
     /// The directory for the files, which are removed afterwards; by default that for temporary
@@ -57,6 +59,7 @@ impl RmapSettings {
             rounds: Rounds::usual(quick),
             per_round: if quick { 5 } else { 200 },
             workers: None,
+            replicas: Vec::new(),
             program: PathBuf::from("/bin/true"),
             directory: None,
             timeout: 60,
@@ -92,7 +95,7 @@ pub fn bench_rmap(
         .prefix("hugetext-")
         .tempdir_in(&place);
     let directory = directory.map_err(|error| BenchError::io(&place, &error))?;
-    let layouts = layouts(&settings.program, directory.path(), most, machine.page)?;
+    let layouts = layouts(settings, directory.path(), most, machine.page)?;
 
     let counts = worker_counts(most);
     observer.begin("rounds", u64::from(settings.rounds.count));
@@ -253,15 +256,18 @@ fn comparison(
     })
 }
 
-/// The layouts: the files unchanged, merged, and a copy of the loader and libraries for each
-/// worker. The loader starts all of them in the same way, so that no path on the machine has to
+/// The layouts: the files unchanged, merged, and copies of the loader and libraries, one for each
+/// worker or as many as were asked for. The loader starts all of them in the same way, so that no path on the machine has to
 /// change.
 fn layouts(
-    program: &Path,
+    settings: &RmapSettings,
     directory: &Path,
     workers: usize,
     page: Leaf,
 ) -> Result<Vec<Layout>, BenchError> {
+    let program = settings.program.as_path();
+    let asked = settings.replicas.iter().max().copied();
+    let most_copies = asked.map_or(workers, |most| most as usize);
     let closure = closure(program, &Environment::current())
         .map_err(|error| BenchError::at(program, error))?;
     let files: Vec<&Object> = closure
@@ -291,7 +297,7 @@ fn layouts(
 
     let sizes = files.iter().map(|file| fs::metadata(&file.path));
     let sizes: Vec<u64> = sizes.flatten().map(|metadata| metadata.len()).collect();
-    let copies = workers as u64 + 2;
+    let copies = most_copies as u64 + 2;
     has_room(directory, sizes.iter().sum::<u64>().saturating_mul(copies))?;
 
     let merged = directory.join("merged");
@@ -313,8 +319,8 @@ fn layouts(
     };
     let merged_program = merged.join(program.file_name().unwrap_or_default());
     let mut replicas = Vec::new();
-    for worker in 0..workers {
-        let replica = directory.join(format!("replica-{worker}"));
+    for number in 0..most_copies {
+        let replica = directory.join(format!("replica-{number}"));
         for file in &files {
             copy(&file.path, &replica)?;
         }
@@ -322,7 +328,7 @@ fn layouts(
     }
     let shared = count(files.len(), "shared file");
     let own_files = count(files.len(), "file");
-    Ok(vec![
+    let mut layouts = vec![
         layout("stock", format!("{shared} and the program"), vec![stock]),
         layout(
             "merged",
@@ -332,12 +338,19 @@ fn layouts(
             ),
             vec![own(&merged, &merged_program)],
         ),
-        layout(
-            "replicas",
-            format!("{own_files} of its own for each worker"),
-            replicas,
-        ),
-    ])
+    ];
+    if settings.replicas.is_empty() {
+        let state = format!("{own_files} of its own for each worker");
+        layouts.push(layout("replicas", state, replicas));
+        return Ok(layouts);
+    }
+    for number in &settings.replicas {
+        let own = replicas.iter().take(*number as usize).cloned();
+        let state = format!("{own_files}, {number} times, used by the workers in turn");
+        let name = count(*number, "replica");
+        layouts.push(layout(&name, state, own.collect()));
+    }
+    Ok(layouts)
 }
 
 /// The program, started by its loader.

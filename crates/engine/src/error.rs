@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use hugetext_elf::{Difference, ImageError, Refusal, RewriteError};
 use hugetext_host::{ChildError, Guard, NamespaceError, ProcessError, ReplaceError};
 use hugetext_leaf::Cause;
+use hugetext_leaf::replica::Node;
 use hugetext_store::StoreError;
 
 use crate::names::shown;
@@ -235,6 +236,28 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The kernel does not say on which nodes the pages of a file lie.
+    #[error("{}: the nodes of its pages are unknown: {source}", shown(path))]
+    NodesOfFile {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The machine has no such node, or the node has no memory.
+    #[error("{node} has no memory on this machine; {} has", list(known))]
+    NoNode {
+        /// The node that was named.
+        node: Node,
+        /// The nodes with memory.
+        known: Vec<Node>,
+    },
+    /// The kernel refuses a memory policy.
+    #[error("memory cannot be placed on a node: {source}")]
+    NoPolicy {
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// The kernel does not say on which nodes the pages of a process lie.
     #[error("process {pid}: the nodes of its pages are unknown: {source}")]
     Nodes {
@@ -269,6 +292,12 @@ pub enum Error {
     /// The size of huge pages cannot be read, because sysfs is not mounted.
     #[error("/sys/kernel/mm: this file is missing, so the size of huge pages is unknown")]
     NoSysfs,
+}
+
+/// Nodes in one line.
+fn list(nodes: &[Node]) -> String {
+    let each: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    each.join(", ")
 }
 
 impl Error {

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::error::{Error, plain};
 use crate::on_host::ProgramOnHost;
 use crate::page_cache::PageCache;
+use crate::place::PlacedText;
 use crate::program::Program;
 use crate::replace::{Privileged, replace};
 
@@ -116,6 +117,9 @@ pub struct WarmOutcome {
     /// The processes that keep small folios in use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
+    /// On which nodes its text lies; absent unless it was placed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<PlacedText>,
     /// How long it took.
     #[serde(rename = "took_ns", serialize_with = "hugetext_host::nanoseconds")]
     #[schemars(with = "u64")]
@@ -202,6 +206,7 @@ pub fn warm_ranges(
         failed: Vec::new(),
         causes: Vec::new(),
         holders: Vec::new(),
+        nodes: None,
         took: Duration::ZERO,
     };
     if outcome.windows == 0 {

@@ -357,3 +357,43 @@ fn unknown_work_is_an_error_that_names_all() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("postgres"));
 }
+
+#[test]
+fn numbers_of_replicas_are_measured_beside_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = [
+        "--json",
+        "--rounds",
+        "1",
+        "--per-round",
+        "1",
+        "--workers",
+        "1",
+    ];
+    let place = ["--directory", path(directory.path()), "--replicas", "1,2"];
+    let Some(benchmarks) = benchmarks(&[&["rmap"][..], &small, &place].concat()) else {
+        return;
+    };
+    let sides = benchmarks[0]["sides"].as_array().unwrap().iter();
+    let names: Vec<&str> = sides.map(|side| side["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["stock", "merged", "1 replica", "2 replicas"]);
+}
+
+/// `hugetext-lab boot --numa 2` is where it measures; see scripts/results-replicas.sh.
+#[test]
+fn nodes_are_compared_where_there_are_several() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        .args([
+            "bench", "numa", "--rounds", "1", "--size", "4", "--flush", "1",
+        ])
+        .arg("--directory")
+        .arg(directory.path())
+        .output()
+        .unwrap();
+    match output.status.code() {
+        Some(0) => assert!(String::from_utf8_lossy(&output.stdout).contains("local")),
+        Some(1) => assert!(stderr(&output).contains("node"), "{}", stderr(&output)),
+        other => panic!("{other:?}: {}", stderr(&output)),
+    }
+}

@@ -456,3 +456,38 @@ fn stat_tells_on_which_nodes_text_lies_and_runs() {
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("runs on node "), "{text}");
 }
+
+#[test]
+fn warm_puts_text_on_a_node_and_tells_which_exist() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let copy = directory.path().join("program");
+    fs::copy(env!("CARGO_BIN_EXE_hugetext"), &copy).unwrap();
+    let missing = hugetext(&["warm", "--node", "900", path(&copy)]);
+    assert_eq!(missing.status.code(), Some(2));
+    let told = stderr(&missing);
+    if told.contains("no transparent huge pages") {
+        println!("skipped: {told}");
+        return;
+    }
+    assert!(told.contains("node 900 has no memory"), "{told}");
+    assert_eq!(
+        hugetext(&["warm", "--node", "near", path(&copy)])
+            .status
+            .code(),
+        Some(2)
+    );
+    for wish in ["local", "spread"] {
+        let report = json(&["warm", "--json", "--node", wish, path(&copy)]);
+        let file = &report["files"][0];
+        if file.is_null() {
+            println!("skipped: {report}");
+            return;
+        }
+        let after = file["nodes"]["after"].as_object().unwrap();
+        let there: u64 = after.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+        assert!(there > 1 << 20, "{file}");
+        if after.len() == 1 {
+            assert_eq!(file["nodes"]["elsewhere"], 0);
+        }
+    }
+}

@@ -46,6 +46,12 @@ impl Filesystem {
         Filesystem::Tmpfs,
     ];
 
+    /// Whether a copy of a file can share its blocks on disk with it (FICLONERANGE). Each still has a page
+    /// cache of its own.
+    pub const fn shares_blocks(self) -> bool {
+        matches!(self, Filesystem::Xfs | Filesystem::Btrfs)
+    }
+
     /// One lowercase word, as in JSON and in the record of the lab.
     pub const fn name(self) -> &'static str {
         match self {

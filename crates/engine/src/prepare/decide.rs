@@ -69,11 +69,20 @@ pub struct PrepareFacts {
     pub store: bool,
     /// Whether that place is used even if the file itself could be warmed.
     pub prefer_store: bool,
+    /// Whether the command is to have a copy of its own, be it only near or with its own lock.
+    pub replica: bool,
 }
 
 /// Decides about one file.
 pub fn decide_action(facts: PrepareFacts, leaf: Leaf) -> PrepareAction {
     let worth_a_fix = facts.fixed.saturating_sub(facts.now) >= leaf.bytes();
+    if facts.replica && facts.may_stand_in && facts.store {
+        return if worth_a_fix && !facts.vouched {
+            PrepareAction::Fix
+        } else {
+            PrepareAction::Copy
+        };
+    }
     let wanted = if worth_a_fix && !facts.vouched {
         PrepareAction::Fix
     } else if facts.now == 0 {
@@ -115,7 +124,25 @@ mod tests {
             vouched: false,
             store: true,
             prefer_store: false,
+            replica: false,
         }
+    }
+
+    #[test]
+    fn a_replica_is_made_of_small_and_warm_files_too() {
+        let replica = |now, fixed| PrepareFacts {
+            replica: true,
+            ..facts(now, fixed)
+        };
+        let decide = |facts| decide_action(facts, Leaf::M2);
+        assert_eq!(decide(replica(0, 0)), PrepareAction::Copy);
+        assert_eq!(decide(replica(8 * M, 8 * M)), PrepareAction::Copy);
+        assert_eq!(decide(replica(0, 8 * M)), PrepareAction::Fix);
+        let original = PrepareFacts {
+            may_stand_in: false,
+            ..replica(8 * M, 8 * M)
+        };
+        assert_eq!(decide(original), PrepareAction::Warm);
     }
 
     fn leave(why: LeaveReason) -> PrepareAction {

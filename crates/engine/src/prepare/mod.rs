@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use hugetext_host::{Guard, open_regular};
+use hugetext_leaf::replica::Replica;
 use hugetext_loader::Environment;
 
 use crate::host_context::HostContext;
@@ -56,6 +57,8 @@ pub struct PrepareRequest {
     pub store: Option<PathBuf>,
     /// Allow read-only data to become executable, which joins it with text in larger windows.
     pub merge: bool,
+    /// The copies that are wanted, whether or not huge pages need one.
+    pub replica: Option<Replica>,
 }
 
 impl PrepareRequest {
@@ -64,6 +67,7 @@ impl PrepareRequest {
             merge: self.merge,
             store: self.backend != CopyBackend::None,
             prefer_store: self.backend == CopyBackend::Memory,
+            replica: self.replica,
         }
     }
 }
@@ -88,7 +92,10 @@ pub fn plan_preparation<'h>(
         steps: Vec::new(),
         small: Vec::new(),
     };
-    let mut room = MemoryRoom::here();
+    let mut room = match request.replica {
+        Some(_) => MemoryRoom::of_replicas(),
+        None => MemoryRoom::here(),
+    };
     let programs = resolve::programs(program);
     if let Some(found) = programs.iter().find(|program| changes_user(program)) {
         unprepared.leave(found, LeftReason::ChangesUser);
@@ -110,7 +117,12 @@ pub fn plan_preparation<'h>(
     if targets.files.is_empty() && request.also.is_empty() && resolve::is_shell_script(program) {
         unprepared.opaque_script = Some(program.into());
     }
-    for path in &targets.files {
+    // A replica divides the lock of small files too, and most of all theirs: libc and the loader.
+    let small = match request.replica {
+        Some(_) => std::mem::take(&mut targets.small),
+        None => Vec::new(),
+    };
+    for path in targets.files.iter().chain(&small) {
         match PrepareStep::of(path, host, request.policy()) {
             Ok(step) => plan.steps.push(step.if_it_fits(&mut room)),
             Err(error) => unprepared.fail(&error),

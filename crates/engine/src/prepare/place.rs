@@ -43,12 +43,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) fn choose(request: &PrepareRequest, host: &HostContext) -> Result<CopyPlace, Error> {
     let named = request.store.as_deref();
     let in_memory = || in_memory(named, host);
+    // A replica is worth it without huge pages.
+    let folios = match request.replica {
+        Some(_) => FoliosWanted::Any,
+        None => FoliosWanted::Huge,
+    };
     let place = match request.backend {
         CopyBackend::Memory => in_memory(),
-        CopyBackend::Auto => stores_on_disk(named, host)
+        CopyBackend::Auto => stores_with(named, host, folios)
             .map(CopyPlace::Stores)
             .or_else(|_| in_memory()),
-        _ => stores_on_disk(named, host).map(CopyPlace::Stores),
+        _ => stores_with(named, host, folios).map(CopyPlace::Stores),
     };
     Ok(match place? {
         CopyPlace::Stores(stores) => {
@@ -59,13 +64,28 @@ pub(super) fn choose(request: &PrepareRequest, host: &HostContext) -> Result<Cop
     })
 }
 
+/// The folios that a store must be able to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FoliosWanted {
+    Huge,
+    Any,
+}
+
 /// The user's own store on disk, or the one named, preceded by root's.
 pub fn stores_on_disk(named: Option<&Path>, host: &HostContext) -> Result<Vec<Store>, Error> {
+    stores_with(named, host, FoliosWanted::Huge)
+}
+
+fn stores_with(
+    named: Option<&Path>,
+    host: &HostContext,
+    folios: FoliosWanted,
+) -> Result<Vec<Store>, Error> {
     let store = Store::create(&root(named)?).map_err(|source| Error::Store {
         subject: "store".to_owned(),
         source,
     })?;
-    serves(&store, host)?;
+    serves(&store, host, folios)?;
     let mut stores = Vec::new();
     if named.is_none() && !hugetext_host::is_root() {
         // A problem of root's store is for root to solve, so it is not an error here.
@@ -79,14 +99,16 @@ fn root(named: Option<&Path>) -> Result<PathBuf, Error> {
     named.map_or_else(user_store_root, |directory| Ok(directory.to_owned()))
 }
 
-/// Checks that text in the store can be on huge pages and can be executed.
-fn serves(store: &Store, host: &HostContext) -> Result<(), Error> {
+/// Checks that text in the store can be in such folios and can be executed.
+fn serves(store: &Store, host: &HostContext, folios: FoliosWanted) -> Result<(), Error> {
     let root = store.root();
     let failed = Error::io(root);
     let directory = File::open(root).map_err(&failed)?;
     let mount = host.mounts.of(&directory).map_err(&failed)?;
     let pages = host.mounts.page_cache(&directory, root).map_err(failed)?;
-    if let Some(cause) = host.large_folio_obstacle(pages, host.leaf) {
+    if folios == FoliosWanted::Huge
+        && let Some(cause) = host.large_folio_obstacle(pages, host.leaf)
+    {
         return Err(Error::UnfitStore {
             path: root.to_owned(),
             cause,

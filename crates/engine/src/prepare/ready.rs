@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use hugetext_host::{Namespace, NamespaceError, in_child, mount_huge_tmpfs, protect, uncover};
+use hugetext_leaf::replica::Replica;
 use hugetext_store::{DEFAULT_LIMIT, Store};
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +84,7 @@ fn prepare_files(
         CopyPlace::Private(directory) => {
             let namespace = Namespace::permitted().map_err(Error::NoNamespace)?;
             enter(namespace)?;
-            mount_memory(&directory)?;
+            mount_memory(&directory, request.replica)?;
             let files = steps.iter().map(|step| step.path.clone().into());
             Ok(Remaining::InMemory(
                 namespace,
@@ -119,7 +120,7 @@ fn enter(namespace: Namespace) -> Result<(), Error> {
     entered.map_err(|error| Error::NoNamespace(NamespaceError::Refused(error.to_string())))
 }
 
-fn mount_memory(directory: &Path) -> Result<(), Error> {
+fn mount_memory(directory: &Path, replica: Option<Replica>) -> Result<(), Error> {
     let size = MemoryRoom::here().at_most(DEFAULT_LIMIT);
     // A tmpfs takes the size 0 as no limit.
     if size == 0 {
@@ -127,7 +128,8 @@ fn mount_memory(directory: &Path) -> Result<(), Error> {
             path: directory.to_owned(),
         });
     }
-    mount_huge_tmpfs(directory, size).map_err(|source| Error::NoTmpfs {
+    let node = replica.and_then(Replica::node);
+    mount_huge_tmpfs(directory, size, node).map_err(|source| Error::NoTmpfs {
         path: directory.to_owned(),
         source,
     })
@@ -202,7 +204,7 @@ fn in_memory(
     policy: PreparePolicy,
     unprepared: &mut Unprepared,
 ) -> Result<(), Error> {
-    mount_memory(directory)?;
+    mount_memory(directory, policy.replica)?;
     let filled = in_child(|| {
         let mut unprepared = Unprepared::default();
         let shown = fill_memory(directory, files, policy, &mut unprepared);

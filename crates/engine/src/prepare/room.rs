@@ -1,6 +1,6 @@
 //! Limits the memory of preparation, so that other processes do not lose theirs.
 
-use hugetext_host::memory_limit;
+use hugetext_host::{available_memory, memory_limit};
 
 /// Memory of the preparation itself, without page cache. For the largest programs, compilers and
 /// browsers, 28 MiB were measured.
@@ -14,6 +14,13 @@ impl MemoryRoom {
     /// The memory that the control groups of this process leave; unlimited if that is unknown.
     pub fn here() -> MemoryRoom {
         MemoryRoom::within(memory_limit().ok().flatten())
+    }
+
+    /// The same for copies that are wanted beside the files: at most a quarter of what is free now, so that
+    /// nobody else pays for them.
+    pub fn of_replicas() -> MemoryRoom {
+        let free = available_memory().map_or(u64::MAX, |free| free / 4);
+        MemoryRoom(Some(MemoryRoom::here().at_most(free)))
     }
 
     /// A third of a limit, minus the memory of the preparation itself: the command needs memory

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard};
 use hugetext_leaf::reach;
+use hugetext_leaf::replica::Replica;
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,6 +19,7 @@ use crate::error::{Error, plain};
 use crate::fix::rewrite_into;
 use crate::host_context::HostContext;
 use crate::on_host::ProgramOnHost;
+use crate::place::{set_policy, warm_on};
 use crate::program::Program;
 use crate::vouch::checked_at_use;
 use crate::warm::{WarmPolicy, warm};
@@ -48,6 +50,8 @@ pub struct PrepareStep<'h> {
     #[serde(skip)]
     plan: Option<Plan>,
     #[serde(skip)]
+    replica: Option<Replica>,
+    #[serde(skip)]
     identity: OnceCell<Identity>,
 }
 
@@ -69,6 +73,8 @@ pub struct PreparePolicy {
     pub store: bool,
     /// As in [`PrepareFacts`].
     pub prefer_store: bool,
+    /// Which copy is wanted, whether or not huge pages need one.
+    pub replica: Option<Replica>,
 }
 
 impl PreparePolicy {
@@ -77,6 +83,7 @@ impl PreparePolicy {
         merge: false,
         store: true,
         prefer_store: false,
+        replica: None,
     };
 }
 
@@ -106,6 +113,7 @@ impl<'h> PrepareStep<'h> {
             vouched: plan.is_some() && checked_at_use(program).is_some(),
             store: policy.store,
             prefer_store: policy.prefer_store,
+            replica: policy.replica.is_some(),
         };
         let action = decide_action(facts, host.leaf);
         Ok(PrepareStep {
@@ -120,6 +128,7 @@ impl<'h> PrepareStep<'h> {
             may_stand_in: facts.may_stand_in,
             plan,
             program: on_host,
+            replica: policy.replica,
             identity: OnceCell::new(),
             path,
         })
@@ -142,7 +151,7 @@ impl<'h> PrepareStep<'h> {
 
     /// The same step, or no step if its text does not fit in the remaining room.
     pub fn if_it_fits(self, room: &mut MemoryRoom) -> PrepareStep<'h> {
-        if matches!(self.action, PrepareAction::Leave { .. }) || room.take(self.after) {
+        if matches!(self.action, PrepareAction::Leave { .. }) || room.take(self.memory()) {
             return self;
         }
         let why = LeaveReason::Cramped;
@@ -150,6 +159,24 @@ impl<'h> PrepareStep<'h> {
             action: PrepareAction::Leave { why },
             after: 0,
             ..self
+        }
+    }
+
+    /// Bytes of memory that the treatment takes, at most: the whole file where it gets a page cache of its
+    /// own only to be near.
+    pub fn memory(&self) -> u64 {
+        match (self.replica, self.needs_store()) {
+            (Some(_), true) => self.program.program.image.file_len.max(self.after),
+            _ => self.after,
+        }
+    }
+
+    /// Bytes on disk that its copy takes, at most.
+    pub fn disk(&self) -> u64 {
+        if self.needs_store() && !self.program.pages.shares_blocks() {
+            self.program.program.image.file_len
+        } else {
+            0
         }
     }
 
@@ -175,7 +202,7 @@ impl<'h> PrepareStep<'h> {
             Ok(CopyPlace::Stores(stores)) => stores.as_slice(),
             _ => &[],
         };
-        self.find(stores, &copy_recipe()).is_some()
+        self.find(stores, &copy_recipe(self.replica)).is_some()
     }
 
     /// Warms the file itself. Returns whether all of it is warm afterwards. Fails only if the file
@@ -192,12 +219,16 @@ impl<'h> PrepareStep<'h> {
             subject: self.path.display().to_string(),
             source,
         };
-        let entry = match (self.find(stores, &recipe), stores.last()) {
-            (Some(entry), _) => entry,
+        // What is read from now on lies on the node of the replica. If the kernel refuses that, the copy still
+        // has its own lock; `stat --nodes` shows where it lies.
+        let node = self.replica.and_then(Replica::node);
+        let _policy = node.map(|node| set_policy(&[node]));
+        let (entry, node) = match (self.find(stores, &recipe), stores.last()) {
+            (Some(entry), _) => (entry, None),
             (None, Some(store)) => {
                 let original = self.original()?;
                 let filled = store.fill(original, &recipe, |new| self.write(new, store));
-                filled.map_err(fail)?
+                (filled.map_err(fail)?, node)
             }
             (None, None) => {
                 return Err(Error::NoCopyPlace {
@@ -207,10 +238,15 @@ impl<'h> PrepareStep<'h> {
         };
         // The entry is warmed in place, so that processes that run it share its inode.
         let copy = ProgramOnHost::open(&entry.path, self.program.host)?;
-        let outcome = warm(&copy, WarmPolicy::InPlace)?;
+        let outcome = match node {
+            Some(node) => warm_on(&copy, WarmPolicy::InPlace, &[node])?,
+            None => warm(&copy, WarmPolicy::InPlace)?,
+        };
+        // A small file has no window, and is wanted all the same.
+        let small = self.replica.is_some() && outcome.windows == 0;
         Ok(StandIn {
             entry,
-            is_warm: outcome.is_warm(),
+            is_warm: small || outcome.is_warm(),
         })
     }
 
@@ -244,9 +280,10 @@ impl<'h> PrepareStep<'h> {
     fn recipe(&self) -> String {
         match (&self.plan, self.action) {
             (Some(plan), PrepareAction::Fix) => {
-                format!("{}-{}-{FORMAT}", plan.strategy, plan.leaf.bytes())
+                let fixed = format!("{}-{}-{FORMAT}", plan.strategy, plan.leaf.bytes());
+                of_replica(fixed, self.replica)
             }
-            _ => copy_recipe(),
+            _ => copy_recipe(self.replica),
         }
     }
 
@@ -267,8 +304,16 @@ impl<'h> PrepareStep<'h> {
     }
 }
 
-fn copy_recipe() -> String {
-    format!("copy-{FORMAT}")
+fn copy_recipe(replica: Option<Replica>) -> String {
+    of_replica(format!("copy-{FORMAT}"), replica)
+}
+
+/// A recipe of its own for each replica: the content is the same, the entry is another file.
+fn of_replica(recipe: String, replica: Option<Replica>) -> String {
+    match replica {
+        Some(replica) => format!("{recipe}-{replica}"),
+        None => recipe,
+    }
 }
 
 /// Whether no signature or capability is tied to the file itself. A copy would lack it.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use hugetext_leaf::FileId;
+use hugetext_leaf::replica::Node;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -242,9 +243,11 @@ pub(super) fn set_read_only(tree: impl AsFd, read_only: bool) -> io::Result<()> 
     Err(io::Error::last_os_error())
 }
 
-/// Mounts a tmpfs of at most `size` bytes, whose files consist of huge pages (huge=always).
-pub fn mount_huge_tmpfs(directory: &Path, size: u64) -> io::Result<()> {
-    let options = format!("huge=always,mode=0700,size={size}");
+/// Mounts a tmpfs of at most `size` bytes, whose files consist of huge pages (huge=always), all of them on
+/// `node` if one is given (mpol=bind).
+pub fn mount_huge_tmpfs(directory: &Path, size: u64, node: Option<Node>) -> io::Result<()> {
+    let bound = node.map_or_else(String::new, |node| format!(",mpol=bind:{}", node.0));
+    let options = format!("huge=always,mode=0700,size={size}{bound}");
     let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Ok(mount(

@@ -17,7 +17,9 @@ use serde::Serialize;
 
 pub use cgroup::{cgroups, memory_group, memory_limit};
 pub(crate) use nodes::allowed_processors;
-pub use nodes::{NodeInfo, Nodes, available_memory, current_node, own_processors};
+pub use nodes::{
+    NodeInfo, Nodes, available_memory, bind_to_processors, current_node, own_processors,
+};
 
 /// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]

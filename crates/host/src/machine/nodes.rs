@@ -1,6 +1,7 @@
 //! The NUMA nodes of the machine: which processors and how much memory each has.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use hugetext_leaf::replica::Node;
@@ -92,6 +93,19 @@ impl Nodes {
 pub fn current_node() -> Option<Node> {
     let processor = u32::try_from(rustix::thread::sched_getcpu()).ok()?;
     Nodes::this().of_processor(processor)
+}
+
+/// Binds this thread to these processors. An error if it may use none of them.
+pub fn bind_to_processors(processors: &[u32]) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    let known = rustix::thread::CpuSet::MAX_CPU;
+    for processor in processors
+        .iter()
+        .filter(|number| (**number as usize) < known)
+    {
+        set.set(*processor as usize);
+    }
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
 /// The processors that this process may use, ascending.

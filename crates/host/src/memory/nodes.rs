@@ -103,10 +103,8 @@ pub enum Sharers {
 pub struct MovedPages {
     /// Pages that lie on the wanted node now.
     pub there: u64,
-    /// Pages that other processes map too. Moving them needs CAP_SYS_NICE.
-    pub shared: u64,
-    /// Pages that could not be moved now: in use, being written, or no memory on the node.
-    pub busy: u64,
+    /// Pages that lie on another one: others map them too, they are being written, or the node is full.
+    pub elsewhere: u64,
     /// Pages that are not mapped here.
     pub absent: u64,
 }
@@ -127,7 +125,7 @@ pub fn move_to_node(addresses: Span, node: Node, sharers: Sharers) -> io::Result
         for status in move_pages(Whose::Own, &pages, None, 0)? {
             match status {
                 now if now == wanted => moved.there += 1,
-                now if now >= 0 => moved.busy += 1,
+                now if now >= 0 => moved.elsewhere += 1,
                 _ => moved.absent += 1,
             }
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use hugetext_bench::tlb::TlbSettings;
 use hugetext_bench::{
-    CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, RmapSettings, Rounds,
-    Source, WORKLOADS, WorkSettings, Workload,
+    CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, NumaSettings, RmapSettings,
+    Rounds, Source, WORKLOADS, WorkSettings, Workload,
 };
 use hugetext_tlb::{Core, Kind};
 
@@ -283,6 +283,10 @@ pub(super) struct RmapArguments {
     /// processors]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     workers: Option<u32>,
+    /// Copies of the loader and libraries that the workers share; several numbers are measured beside each
+    /// other [default: one for each worker]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
+    replicas: Vec<u32>,
     /// The program, run without arguments
     #[arg(long, value_name = "PATH", default_value = "/bin/true")]
     program: PathBuf,
@@ -301,7 +305,42 @@ impl RmapArguments {
             rounds: self.rounds.into(),
             per_round: self.per_round,
             workers: self.workers,
+            replicas: self.replicas.clone(),
             program: self.program.clone(),
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
+/// Call into text on the node that runs the calls, and on other nodes
+///
+/// Needs a machine with memory on two nodes. One thread is bound to a node and calls each page of a file once,
+/// at random, with empty caches, so that most calls fetch text from memory.
+#[derive(Debug, Args)]
+pub(super) struct NumaArguments {
+    #[command(flatten)]
+    rounds: RoundsArgument,
+    /// Size of the text on each node
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(2..=1 << 20))]
+    size: u64,
+    /// Memory that is written before each measurement, to empty the caches: several times the largest cache
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    flush: u64,
+    /// Directory for the files, which have no name [default: the directory for temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Stop with an error after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+}
+
+impl NumaArguments {
+    pub(super) fn settings(&self) -> NumaSettings {
+        NumaSettings {
+            rounds: self.rounds.into(),
+            size: self.size,
+            flush: self.flush,
             directory: self.directory.clone(),
             timeout: self.timeout,
         }

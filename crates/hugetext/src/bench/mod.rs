@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use hugetext_bench::tlb::{TlbReport, bench_tlb};
 use hugetext_bench::{
     BenchError, BenchStop, CallKind, Interrupt, bench_all, bench_calls, bench_exec, bench_live,
-    bench_mprotect, bench_rmap, bench_work,
+    bench_mprotect, bench_numa, bench_rmap, bench_work,
 };
 use hugetext_host::Machine;
 
@@ -18,8 +18,8 @@ use crate::failure::Failure;
 use crate::output::{Output, command_line};
 use crate::verdict::Verdict;
 use arguments::{
-    AllArguments, CallArguments, ExecArguments, LiveArguments, MprotectArguments, RmapArguments,
-    TlbArguments, WorkArguments,
+    AllArguments, CallArguments, ExecArguments, LiveArguments, MprotectArguments, NumaArguments,
+    RmapArguments, TlbArguments, WorkArguments,
 };
 use observer::BenchProgress;
 
@@ -39,6 +39,7 @@ enum Benchmark {
     Random(CallArguments),
     Live(LiveArguments),
     Mprotect(MprotectArguments),
+    Numa(NumaArguments),
     Rmap(RmapArguments),
     Tlb(TlbArguments),
     Work(WorkArguments),
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         }
         Benchmark::Live(arguments) => bench_live(&arguments.settings(), stop, observer),
         Benchmark::Mprotect(arguments) => bench_mprotect(&arguments.settings(), stop, observer),
+        Benchmark::Numa(arguments) => bench_numa(&arguments.settings(), stop, observer),
         Benchmark::Rmap(arguments) => bench_rmap(&arguments.settings(), stop, observer),
         Benchmark::Work(arguments) => bench_work(&arguments.settings(), stop, observer),
         Benchmark::All(arguments) => bench_all(arguments.quick, stop, observer),

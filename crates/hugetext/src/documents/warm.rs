@@ -20,6 +20,9 @@ impl Document for WarmReport {
             ("windows", |file| file.windows.to_string()),
             ("huge_before", |file| file.huge_before.to_string()),
             ("huge", |file| file.huge.to_string()),
+            ("elsewhere", |file| {
+                maybe(file.nodes.as_ref().map(|placed| placed.elsewhere))
+            }),
             ("rung", |file| maybe(file.rung.map(Rung::name))),
             ("took_ns", |file| file.took.as_nanos().to_string()),
         ];

@@ -8,6 +8,7 @@
 mod show;
 
 use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -15,10 +16,11 @@ use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
     CopyBackend, PrepareRequest, Ready, Unprepared, make_ready, plan_preparation,
 };
-use hugetext_host::{exec, in_child};
+use hugetext_host::{Nodes, exec, in_child, own_processors};
+use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaWish, choose_replica};
 
 use crate::command::{cannot_run, find};
-use crate::documents::run::RunPlan;
+use crate::documents::run::{ReplicaCost, RunPlan};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::verdict::Verdict;
@@ -60,6 +62,14 @@ struct Options {
     /// Allow read-only data to become executable, which joins it with text in larger windows
     #[arg(long)]
     merge: bool,
+    /// Use copies whose text lies on the NUMA node that the command is bound to; one that spans nodes gets
+    /// the node of its first processor. Each copy takes memory, on each node that runs such commands
+    #[arg(long, conflicts_with = "replicas")]
+    numa: bool,
+    /// Use one of N copies of the program, its loader and libraries, drawn anew for each command, so that
+    /// many starts do not meet at the lock of one file. Each copy takes memory
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    replicas: Option<u32>,
 }
 
 /// The place for copies.
@@ -87,8 +97,15 @@ impl From<Backend> for CopyBackend {
 }
 
 impl Options {
-    fn request(&self) -> PrepareRequest {
+    /// The copies that the command is to use, if it is to use any.
+    fn wish(&self) -> Option<ReplicaWish> {
+        let numbered = self.replicas.map(ReplicaWish::OneOf);
+        numbered.or(self.numa.then_some(ReplicaWish::OwnNode))
+    }
+
+    fn request(&self, replica: Option<Replica>) -> PrepareRequest {
         PrepareRequest {
+            replica,
             also: self.also.clone(),
             backend: self.backend.into(),
             store: self.store.clone(),
@@ -110,9 +127,14 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Ok((_, program)) => program,
         Err(verdict) => return Ok(verdict),
     };
-    let request = arguments.options.request();
+    let chosen = arguments.options.wish().map(choose_here);
+    let replica = chosen.as_ref().and_then(|chosen| chosen.replica);
+    let request = arguments.options.request(replica);
+    if let Some(note) = chosen.as_ref().and_then(|chosen| chosen.note.as_ref()) {
+        output.warn(show::note(note));
+    }
     if arguments.dry_run {
-        return dry_run(program, &request, output);
+        return dry_run(program, &request, chosen.as_ref(), output);
     }
     let mut unprepared = Unprepared::default();
     let mut not_tried = None;
@@ -143,9 +165,20 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
 }
 
+/// Chooses a copy for a command that runs where this process runs.
+fn choose_here(wish: ReplicaWish) -> ChosenReplica {
+    let nodes = Nodes::this();
+    let runs_on = nodes.of_processors(&own_processors());
+    // Process ids are no draw: a loop that starts a fixed number of processes each time would always get the
+    // same copies.
+    let draw = RandomState::new().hash_one(std::process::id());
+    choose_replica(wish, &runs_on, &nodes.with_memory(), (draw >> 32) as u32)
+}
+
 fn dry_run(
     program: PathBuf,
     request: &PrepareRequest,
+    chosen: Option<&ChosenReplica>,
     output: &Output,
 ) -> Result<Verdict, Failure> {
     let host = HostContext::with_huge_pages()?;
@@ -153,6 +186,7 @@ fn dry_run(
     let planned = plan_preparation(&program, &host, request, &mut unprepared);
     let plan = RunPlan {
         program,
+        replicas: chosen.and_then(|chosen| ReplicaCost::of(chosen, &planned.steps)),
         files: planned.steps,
         small: planned.small.len(),
         small_files: planned.small,

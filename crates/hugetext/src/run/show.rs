@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_engine::Problem;
 use hugetext_engine::prepare::{LeaveReason, LeftReason, PrepareAction, Unprepared};
+use hugetext_leaf::replica::ReplicaNote;
 
 use crate::documents::run::RunPlan;
 use crate::failure::Failure;
@@ -35,8 +36,20 @@ pub(super) fn plan(plan: &RunPlan<'_>, verbose: bool) -> String {
             action,
         ]);
     }
+    let named = plan.replicas.map_or_else(String::new, |cost| {
+        format!(
+            "\n{} of {}: {} of memory and {} of disk at most; all of them {} and {}",
+            cost.replica,
+            count(cost.copies, "replica"),
+            bytes(cost.memory),
+            bytes(cost.disk),
+            bytes(cost.all_memory),
+            bytes(cost.all_disk),
+        )
+    });
     let header = ["file", "text", "in reach", "then", "what is done"];
     let mut text = figures(&header, &[0, 4], rows);
+    text.push_str(&named);
     if !small.is_empty() {
         text.push_str(&format!(
             "\nleft as is: {}",
@@ -50,6 +63,27 @@ pub(super) fn plan(plan: &RunPlan<'_>, verbose: bool) -> String {
         text.push_str(&format!("\n{problem}"));
     }
     text
+}
+
+/// What the user of a replica would not expect.
+pub(super) fn note(note: &ReplicaNote) -> String {
+    match note {
+        ReplicaNote::OneNode => {
+            "run: this machine has one node with memory, so --numa changes nothing".to_owned()
+        }
+        ReplicaNote::Spans { nodes, chosen } => {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            format!(
+                "run: the command may run on {}; it gets the text of {chosen}; bind it with taskset or numactl",
+                nodes.join(", ")
+            )
+        }
+        ReplicaNote::NoMemory { node } => {
+            format!(
+                "run: {node}, which runs the command, has no memory; it gets no text of its own"
+            )
+        }
+    }
 }
 
 /// What is printed whether or not files stay unprepared. It does not prevent the run, even with

@@ -5,7 +5,11 @@ mod show;
 use std::path::PathBuf;
 
 use clap::Args;
-use hugetext_engine::{HostContext, ProgramOnHost, WarmPolicy, libraries_of, warm};
+use hugetext_engine::{
+    HostContext, NodeWish, ProgramOnHost, WarmOutcome, WarmPolicy, libraries_of, warm, warm_on,
+};
+use hugetext_host::Nodes;
+use hugetext_leaf::replica::Node;
 
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
@@ -32,11 +36,28 @@ pub(crate) struct Arguments {
     /// Also warm the shared objects that each program needs
     #[arg(long)]
     with_libs: bool,
+    /// Also put the text on this NUMA node: read there, or moved. spread is all nodes in turn, local the node
+    /// that runs this command. Exit with 1 if some of it stays elsewhere
+    #[arg(long, value_name = "N|spread|local", value_parser = node_wish)]
+    node: Option<NodeWish>,
+}
+
+fn node_wish(word: &str) -> Result<NodeWish, String> {
+    match word {
+        "spread" => Ok(NodeWish::Spread),
+        "local" => Ok(NodeWish::Local),
+        number => match number.parse() {
+            Ok(number) => Ok(NodeWish::On(Node(number))),
+            Err(_) => Err("name the number of a node, spread or local".to_owned()),
+        },
+    }
 }
 
 /// Runs `hugetext warm`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let host = HostContext::with_huge_pages()?;
+    let wish = arguments.node.map(|wish| wish.nodes(&Nodes::this()));
+    let nodes = wish.transpose()?;
     let mut verdict = Verdict::Done;
     let mut files = Vec::new();
     let wanted = wanted(arguments, output);
@@ -44,11 +65,15 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     for file in wanted {
         bar.inc(1);
         let program = ProgramOnHost::open(&file.path, &host);
-        match program.and_then(|program| warm(&program, arguments.policy())) {
+        let warmed = program.and_then(|program| match &nodes {
+            Some(nodes) => warm_on(&program, arguments.policy(), nodes),
+            None => warm(&program, arguments.policy()),
+        });
+        match warmed {
             // A small library has no window to warm. The answer stays yes.
-            Ok(outcome) if file.is_library && outcome.windows == 0 => {}
+            Ok(outcome) if file.is_library && outcome.windows == 0 && nodes.is_none() => {}
             Ok(outcome) => {
-                verdict = verdict.and(Verdict::no_if(!outcome.is_warm()));
+                verdict = verdict.and(Verdict::no_if(!is_done(&outcome)));
                 files.push(outcome);
             }
             Err(error) => {
@@ -66,6 +91,15 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             .collect()
     })?;
     Ok(verdict)
+}
+
+/// Whether all windows are huge and, where a node was named, all text lies there. Without a window to warm,
+/// only the node counts.
+fn is_done(outcome: &WarmOutcome) -> bool {
+    match &outcome.nodes {
+        Some(placed) => placed.elsewhere == 0 && (outcome.windows == 0 || outcome.is_warm()),
+        None => outcome.is_warm(),
+    }
 }
 
 impl Arguments {

@@ -14,6 +14,7 @@ mod images;
 mod keep;
 mod learn;
 mod limits;
+mod replicas;
 mod subject;
 mod targets;
 mod upkeep;
