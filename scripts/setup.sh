@@ -71,6 +71,10 @@ packages_of() {
         echo xfsprogs btrfs-progs fsverity bindfs # filesystems and their features
         echo cmake make meson ninja-build golang-go # docs/link-time.md
         ;;
+    replicas)
+        packages build
+        echo jq         # reads what guests print
+        ;;
     guest)
         echo jq         # reads what cargo and the lab print
         ;;
