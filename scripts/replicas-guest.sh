@@ -1,24 +1,12 @@
 #!/bin/sh
-# Runs inside a guest of several nodes, as root: scripts/replicas-guest.sh FILESYSTEM. Prints lines that begin
-# with "record ": what hugetext and the kernel say of a compiler on that filesystem, before and after.
+# Runs inside a guest of several nodes, as root: scripts/replicas-guest.sh FILESYSTEM… Prints lines that begin
+# with "record ": what hugetext and the kernel say of a compiler on each filesystem, before and after.
 # scripts/replicas-lab.sh boots the guests and keeps the lines.
-fs=$1
-place=/mnt/$fs
-export LD_LIBRARY_PATH="$place/lib"
-[ -d "$place" ] || { echo "record {\"what\": \"skipped\", \"fs\": \"$fs\"}"; exit 0; }
 echo 'nobody:x:65534:65534::/:/bin/sh' > /etc/passwd
-cd "$place" || exit 1
-mkdir lib
-cp /lab/programs/cc1 compiler
-for library in /lab/programs/lib*.so.*; do cp "$library" lib; done
-mkfifo input
-exec 3<> input
-sync
 
 # The last processor of the guest is on its last node.
 last=$(($(nproc) - 1))
-set -- /sys/devices/system/node/node[0-9]*
-far=node$(($# - 1))
+far=node$(($(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' | wc -l) - 1))
 
 plain() { # FILE: on one line, without what JSON would need escapes for
     sed 's/["\\]//g' "$1" | tr '\n' ' '
@@ -53,43 +41,61 @@ ended() {
     wait $pid
 }
 
-# The text is read on node 0, and run on the last one.
-echo 3 > /proc/sys/vm/drop_caches
-taskset -c 0 cat compiler lib/* > /dev/null
-compiler ./compiler
-emit stat before hugetext stat --nodes --json $pid
-# The compiler maps its text, so nobody but root may move it.
-emit warm refused su nobody -c "$(command -v hugetext) warm --node ${far#node} --json $place/compiler"
-ended
-emit warm moved hugetext warm --json --node "${far#node}" compiler
-emit warm back hugetext warm --json --node 0 compiler
-emit warm spread hugetext warm --json --node spread compiler
-emit warm back hugetext warm --json --node 0 compiler
+one() { # FILESYSTEM
+    fs=$1 place=/mnt/$1
+    export LD_LIBRARY_PATH="$place/lib"
+    cd "$place" || return
+    mkdir lib
+    # A tmpfs keeps its pages where they were written.
+    taskset -c 0 cp /lab/programs/cc1 compiler
+    for library in /lab/programs/lib*.so.*; do taskset -c 0 cp "$library" lib; done
+    mkfifo input
+    # Open for writing too, so that the compiler waits.
+    exec 3<> input
+    sync
 
-# The same command with a replica on its node.
-emit plan "" taskset -c "$last" hugetext run --numa --dry-run --json --store "$place/store" -- ./compiler
-memory before
-compiler hugetext run --numa --store "$place/store" -- ./compiler
-memory after
-emit stat after hugetext stat --nodes --json $pid
-echo "record {\"what\": \"path\", \"fs\": \"$fs\", \"mappings\": $(cat /tmp/maps), \"errors\": \"$(plain /tmp/compiler)\"}"
-ended
-emit store made hugetext store --store "$place/store" --json ls
-# A command that spans all nodes is told which it gets.
-emit plan spans hugetext run --numa --dry-run --json --store "$place/store" -- ./compiler
+    # The text is read on node 0, and run on the last one.
+    echo 3 > /proc/sys/vm/drop_caches
+    taskset -c 0 cat compiler lib/* > /dev/null
+    compiler ./compiler
+    emit stat before hugetext stat --nodes --json $pid
+    # The compiler maps its text, so nobody but root may move it.
+    emit warm refused su nobody -c "$(command -v hugetext) warm --node ${far#node} --json $place/compiler"
+    ended
+    emit warm moved hugetext warm --json --node "${far#node}" compiler
+    emit warm back hugetext warm --json --node 0 compiler
+    emit warm spread hugetext warm --json --node spread compiler
+    emit warm back hugetext warm --json --node 0 compiler
 
-# In memory: a tmpfs bound to the node.
-compiler hugetext run --numa --backend store --store "$place/store" -- ./compiler
-emit stat in-memory hugetext stat --nodes --json $pid
-ended
+    # The same command with a replica on its node.
+    emit plan "" taskset -c "$last" hugetext run --numa --dry-run --json --store "$place/store" -- ./compiler
+    memory before
+    compiler hugetext run --numa --store "$place/store" -- ./compiler
+    memory after
+    emit stat after hugetext stat --nodes --json $pid
+    echo "record {\"what\": \"path\", \"fs\": \"$fs\", \"mappings\": $(cat /tmp/maps), \"errors\": \"$(plain /tmp/compiler)\"}"
+    ended
+    emit store made hugetext store --store "$place/store" --json ls
+    # A command that spans all nodes is told which it gets.
+    emit plan spans hugetext run --numa --dry-run --json --store "$place/store" -- ./compiler
 
-# An upgrade gives another file. Then all replicas are removed.
-cp compiler new
-echo >> new
-mv new compiler
-compiler hugetext run --numa --store "$place/store" -- ./compiler
-ended
-emit store upgraded hugetext store --store "$place/store" --json ls
-emit store-rm all hugetext store --store "$place/store" --json rm --all
-emit store removed hugetext store --store "$place/store" --json ls
-emit bench "" hugetext bench numa --json --rounds 3 --size 32 --flush 16 --directory "$place"
+    # In memory: a tmpfs bound to the node.
+    compiler hugetext run --numa --backend store --store "$place/store" -- ./compiler
+    emit stat in-memory hugetext stat --nodes --json $pid
+    ended
+
+    # An upgrade gives another file. Then all replicas are removed.
+    cp compiler new
+    echo >> new
+    mv new compiler
+    compiler hugetext run --numa --store "$place/store" -- ./compiler
+    ended
+    emit store upgraded hugetext store --store "$place/store" --json ls
+    emit store-rm all hugetext store --store "$place/store" --json rm --all
+    emit store removed hugetext store --store "$place/store" --json ls
+    emit bench "" hugetext bench numa --json --rounds 3 --size 32 --flush 16 --directory "$place"
+}
+
+for filesystem in "$@"; do
+    (one "$filesystem")
+done

@@ -3,23 +3,20 @@
 # scripts/replicas-lab.sh > RECORD.jsonl
 #
 #   LAB      the lab and its options   (cargo run -q -p hugetext-lab --)
-#   GUESTS   KERNEL:NODES:FILESYSTEM…  (those of docs/replicas.md)
+#   GUESTS   KERNEL:NODES:FILESYSTEM,…    (those of docs/replicas.md)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=${LAB:-cargo run -q -p hugetext-lab --}
-guests=${GUESTS:-
-    6.12-amd64:2:ext4 6.12-amd64:2:xfs 6.12-amd64:2:btrfs 6.12-amd64:2:hugetmpfs
-    6.18-amd64:2:ext4 6.18-amd64:2:xfs 6.18-amd64:2:btrfs 6.18-amd64:2:hugetmpfs
-    7.3-amd64:2:ext4 7.3-amd64:2:xfs 7.3-amd64:2:btrfs 7.3-amd64:2:hugetmpfs
-    7.3-amd64:4:ext4 7.3-amd64:4:xfs}
+disks=ext4,xfs,btrfs,hugetmpfs
+guests=${GUESTS:-6.12-amd64:2:$disks 6.18-amd64:2:$disks 7.3-amd64:2:$disks 7.3-amd64:4:ext4,xfs}
 
 for guest in $guests; do
-    IFS=: read -r kernel nodes filesystem <<< "$guest"
+    IFS=: read -r kernel nodes filesystems <<< "$guest"
     # A guest that fails is told, and the others still run.
     # shellcheck disable=SC2086 # LAB is a command with options
     said=$($lab boot "$kernel" --numa "$nodes" --smp "$nodes" --memory $((nodes * 768)) --timeout 900 \
-        --fs "$filesystem" -- sh -c "$(cat "$here/replicas-guest.sh")" guest "$filesystem") ||
+        --fs "$filesystems" -- sh -c "$(cat "$here/replicas-guest.sh")" guest ${filesystems//,/ }) ||
         echo "$guest: the guest failed" >&2
     jq -r '.command.printed // ""' <<< "$said" | sed -n 's/^record //p' |
         jq -c --arg kernel "${kernel%-amd64}" --argjson nodes "$nodes" --arg date "$(date -u +%F)" \
