@@ -34,6 +34,9 @@ pub(crate) struct Record {
     /// The number of copies of the files that processes use; 0 for the files themselves.
     #[serde(default)]
     pub(crate) replicas: u32,
+    /// Real processors of the machine that emulated the guest; 0 if that was not recorded.
+    #[serde(default)]
+    pub(crate) host_cpus: u32,
     #[serde(default)]
     pub(crate) package: String,
     #[serde(default)]

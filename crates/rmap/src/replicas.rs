@@ -81,8 +81,8 @@ fn measured(replicas: &[Record], rmap: &[Record]) -> String {
          Guests of 8 processors run kernels with LOCK_STAT, as in [rmap.md](rmap.md): 8 shells start a small program 160\n\
          times together, 32 more processes wait. Each process uses one of 1, 2, 4 or 8 copies of the shell, the loader and\n\
          libc, in turn. A trip to an i_mmap lock is *contended* if it meets another. The target for N copies is 1/N of the\n\
-         contended trips of one copy. The processors of the guest are emulated and share two real ones, so contention is\n\
-         rarer and waiting longer than on a machine.\n\n\
+         contended trips of one copy. The processors of the guest are emulated. Where they share fewer real ones, fewer trips\n\
+         meet, and those wait longer than on a machine.\n\n\
          | kernel | copies | storms | starts | trips per start | contended per 1000 starts | of one copy | target | waited, µs per start |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
@@ -102,6 +102,13 @@ fn measured(replicas: &[Record], rmap: &[Record]) -> String {
             row.trips.per_start(row.trips.taken as f64),
             contended / one,
             row.trips.per_start(row.trips.waited_us),
+        );
+    }
+    let hosts = replicas.iter().map(|record| record.host_cpus);
+    if let Some(processors) = hosts.max().filter(|processors| *processors > 0) {
+        let _ = writeln!(
+            text,
+            "\nThe guests with copies ran on {processors} real processors."
         );
     }
     let missed = rows

@@ -8,6 +8,9 @@
 #   kernel/rmap/lab/measure.sh replicas WITHOUT WITH
 #                                                  the same with 1, 2, 4 and 8 copies of the shell, the
 #                                                  loader and libc, in docs/replicas.jsonl
+#   kernel/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
+#                                                  the same from consoles of guests that ran elsewhere, in
+#                                                  files SIDE-REPLICAS-ROUND
 #   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks, and how long they hold them
 #   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
 #   kernel/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
@@ -57,7 +60,11 @@ origin() { # CPUS
 guest() { # CPUS IMAGE ARGUMENT…
     local cpus=$1 image=$2
     shift 2
-    console "$image" "$cpus" 900 kunit.enable=0 "$@" ${SHARDS:+i_mmap_shards=$SHARDS} | jq -c -R --argjson origin "$(origin "$cpus")" \
+    console "$image" "$cpus" 900 kunit.enable=0 "$@" ${SHARDS:+i_mmap_shards=$SHARDS} | records "$cpus"
+}
+
+records() { # CPUS, of the guest whose console is on stdin
+    jq -c -R --argjson origin "$(origin "$1")" \
         'select(startswith("record ")) | ltrimstr("record ") | fromjson | $origin + .'
 }
 
@@ -85,7 +92,22 @@ replicas() { # WITHOUT WITH; guests take turns, as for storm
 replicas_of() { # SIDE IMAGE REPLICAS
     local cpus=${CPUS:-8}
     guest "$cpus" "$2" rmap.crowd=32 rmap.workers="$cpus" rmap.starts=$((160 / cpus)) rmap.rounds=4 \
-        rmap.replicas="$3" | jq -c --arg side "$1" --argjson replicas "$3" '{side: $side, replicas: $replicas} + .'
+        rmap.replicas="$3" | of_replicas "$1" "$3" "$(nproc)"
+}
+
+of_replicas() { # SIDE REPLICAS HOST-PROCESSORS
+    jq -c --arg side "$1" --argjson replicas "$2" --argjson host_cpus "$3" \
+        '{side: $side, replicas: $replicas, host_cpus: $host_cpus} + .'
+}
+
+consoles() { # HOST-PROCESSORS DIRECTORY; what run.sh printed with the arguments of replicas_of
+    local console side replicas
+    for console in "$2"/*; do
+        IFS=- read -r side replicas _ <<< "$(basename "$console")"
+        if grep -q 'guest done' "$console"; then
+            sed 's/\r$//' "$console" | records "${CPUS:-8}" | of_replicas "$side" "$replicas" "$1"
+        fi
+    done
 }
 
 storm_of() { # SIDE IMAGE CPUS
@@ -172,9 +194,13 @@ replicas)
     ;;
 trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
 stress) keep stress with stress "$2" "$3" ;;
+consoles)
+    record=$kernel/../docs/replicas.jsonl
+    keep replicas "" consoles "$2" "$3"
+    ;;
 service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
 compiled) keep compiled with "$here/compile.sh" ;;
 all) all ;;
-*) sed -n '6,24p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,27p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
