@@ -143,13 +143,13 @@ cat << 'END'
 ## On a machine
 
 Starts by many workers at once, on an unchanged kernel. Ratios are those of starts per second over those with the files
-themselves; brackets hold the 95 % interval of the median.
+themselves; brackets hold the 95 % interval of the median. An interval that includes 1 shows no difference.
 
 END
 jq -r '"\(.summary). `\(.invocation | sub("^.*/"; ""))`: \(.benchmarks[0].title).\n",
     (.benchmarks[0] | . as $bench
     | "| | " + ([.sides[].name] | join(" | ")) + " |", "|---|" + ([.sides[] | "---:|"] | join("")),
-    (.measures[] | select(.name | test("worker"))
+    (.measures[] | select(.name | test("^[0-9]+ worker"))
     | "| \(.name) | " + ([.values[] | if .ratio then "\(.ratio.median * 1000 | round / 1000) (\(.ratio.low // .ratio.interval.low // 0 | . * 1000 | round / 1000) to \(.ratio.high // .ratio.interval.high // 0 | . * 1000 | round / 1000))" else "\(.median | round) a second" end] | join(" | ")) + " |"))' \
     "$docs/replicas-bench.json"
 
@@ -159,7 +159,7 @@ cat << 'END'
 
 - What remote text costs. That needs a machine of two sockets; `hugetext bench numa` measures it there. The guests are
   emulated on one.
-- Contention on machines of many cores. The guests share two processors; the prediction is a model.
+- Contention on machines of more cores than the one above; the prediction is a model.
 - Servers and builds with replicas: no gain in throughput was measured anywhere.
 - The autopilot and container runtimes: they do not choose replicas.
 END
