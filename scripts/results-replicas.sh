@@ -94,7 +94,7 @@ cat << 'END'
 
 `warm --node` of the compiler, text that is not where it is wanted, in KiB of all text, and the exit status. *Refused*
 is by a user who is not root while the compiler runs; then by root when it has ended: onto the last node, back, and
-spread over all nodes.
+spread over all nodes. On btrfs the exit status is 1 because its windows do not become huge.
 
 | kernel | nodes | filesystem | refused | | moved | | spread | |
 |---|---:|---|---:|---|---:|---|---:|---|
@@ -111,7 +111,8 @@ rows 'group_by([.kernel, .nodes, .fs]) | sort_by([(.[0].kernel | split(".") | ma
 cat << 'END'
 
 Entries of the store for the compiler and its libraries: after the first command, after the compiler was replaced
-by another file, and after `store rm --all`; and what a command that spans all nodes was told.
+by another file, which gets an entry of its own, and after `store rm --all`; and what a command that spans all nodes
+was told.
 
 | kernel | nodes | filesystem | made | after the upgrade | removed | told |
 |---|---:|---|---:|---:|---:|---|

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard};
-use hugetext_leaf::reach;
 use hugetext_leaf::replica::Replica;
+use hugetext_leaf::{Filesystem, reach};
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,6 +51,9 @@ pub struct PrepareStep<'h> {
     plan: Option<Plan>,
     #[serde(skip)]
     replica: Option<Replica>,
+    /// Whether its copy lies in a tmpfs of huge pages.
+    #[serde(skip)]
+    in_windows: bool,
     #[serde(skip)]
     identity: OnceCell<Identity>,
 }
@@ -127,6 +130,7 @@ impl<'h> PrepareStep<'h> {
             action,
             may_stand_in: facts.may_stand_in,
             plan,
+            in_windows: policy.prefer_store || on_host.pages == Filesystem::HugeTmpfs,
             program: on_host,
             replica: policy.replica,
             identity: OnceCell::new(),
@@ -166,17 +170,27 @@ impl<'h> PrepareStep<'h> {
     /// own only to be near.
     pub fn memory(&self) -> u64 {
         match (self.replica, self.needs_store()) {
-            (Some(_), true) => self.program.program.image.file_len.max(self.after),
+            (Some(_), true) => self.copied().max(self.after),
             _ => self.after,
         }
     }
 
-    /// Bytes on disk that its copy takes, at most.
+    /// Bytes on disk that its copy takes, at most; of a tmpfs, the same memory.
     pub fn disk(&self) -> u64 {
         if self.needs_store() && !self.program.pages.shares_blocks() {
-            self.program.program.image.file_len
+            self.copied()
         } else {
             0
+        }
+    }
+
+    /// Bytes of a copy. A tmpfs of huge pages takes whole windows.
+    fn copied(&self) -> u64 {
+        let len = self.program.program.image.file_len;
+        if self.in_windows {
+            self.program.host.leaf.align_up(len)
+        } else {
+            self.program.host.page.align_up(len)
         }
     }
 

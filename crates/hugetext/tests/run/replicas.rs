@@ -146,6 +146,9 @@ fn the_cost_is_told_before() {
     assert_eq!(cost["copies"], 3);
     assert_eq!(cost["all_memory"].as_u64(), Some(3 * memory));
     assert!(cost["disk"].as_u64().unwrap() <= memory);
+    // A tmpfs of huge pages takes a whole one for each file.
+    let in_memory = plan(&["--replicas", "3", "--backend", "store"]);
+    assert!(in_memory["replicas"]["memory"].as_u64().unwrap() > memory);
 }
 
 #[test]
