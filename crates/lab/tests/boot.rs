@@ -269,3 +269,28 @@ fn what_is_no_kernel_is_one_line_and_two() {
         );
     }
 }
+
+/// Real nodes are rare on machines that run tests.
+#[test]
+fn text_is_placed_on_the_nodes_of_a_guest() {
+    if kernel().is_none() {
+        return;
+    }
+    let script = "cd /mnt/ext4 && cp /lab/programs/cc1 . || exit 99
+        hugetext warm --node 1 cc1 && hugetext warm --node spread cc1 && hugetext warm --node 0 cc1
+        hugetext warm --node 2 cc1
+        hugetext run --numa --dry-run cc1 2>&1
+        hugetext bench numa --rounds 1 --size 8 --flush 4 --directory .";
+    let mut boot = lab_boot();
+    boot.args(["6.18-amd64", "--numa", "2", "--fs", "ext4"]);
+    let found = document(&boot.args(["--", "sh", "-c", script]).output().unwrap());
+    let command = &found["command"];
+    let printed = command["printed"].as_str().unwrap();
+    assert_eq!(command["exit"], 0, "{found}");
+    assert_eq!(printed.matches("text: ").count(), 3, "{printed}");
+    assert!(!printed.contains("elsewhere"), "{printed}");
+    let said = command["said"].as_str().unwrap();
+    assert!(said.contains("node 2 has no memory"), "{said}");
+    assert!(printed.contains("it gets the text of node 0"), "{printed}");
+    assert!(printed.contains("local"), "{printed}");
+}
