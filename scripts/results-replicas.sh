@@ -73,7 +73,8 @@ cat << 'END'
 
 What `run --dry-run` told beforehand of one replica, at most, and what the kernel counted: how the page cache and the
 page tables of the last node grew, in KiB. The growth of the page cache includes whatever else the guest cached there
-meanwhile. *On disk* is what the entries take (`store ls`), shared blocks included.
+meanwhile. *On disk* is what the entries take (`store ls`), shared blocks included. A tmpfs of huge pages takes a
+whole window of 2 MiB for each file; `run` tells that since these guests showed it, and told pages to them.
 
 | kernel | nodes | filesystem | told: memory | told: disk | page cache grew | page tables grew | entries | on disk |
 |---|---:|---|---:|---:|---:|---:|---:|---:|
@@ -94,7 +95,8 @@ cat << 'END'
 
 `warm --node` of the compiler, text that is not where it is wanted, in KiB of all text, and the exit status. *Refused*
 is by a user who is not root while the compiler runs; then by root when it has ended: onto the last node, back, and
-spread over all nodes. On btrfs the exit status is 1 because its windows do not become huge.
+spread over all nodes. Where the kernel makes no huge folios (btrfs, and ext4 of Linux 6.12), the exit status is 1 for
+that reason alone.
 
 | kernel | nodes | filesystem | refused | | moved | | spread | |
 |---|---:|---|---:|---|---:|---|---:|---|
