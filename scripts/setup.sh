@@ -107,6 +107,11 @@ packages_of() {
         packages build
         echo prometheus   # scrapes the autopilot's metrics, and checks rules
         echo python3-venv # the Python packages of fleet/
+        # Spark, in a test. Debian 13 has no Java 17.
+        case $(. /etc/os-release 2>/dev/null && echo "$VERSION_CODENAME") in
+        bookworm) echo openjdk-17-jre-headless ;;
+        *) echo openjdk-21-jre-headless ;;
+        esac
         ;;
     fuzz)
         packages build

@@ -1,0 +1,1 @@
+"""Questions about the text of many machines, in SQL, on DuckDB or Spark."""

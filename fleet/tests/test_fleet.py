@@ -1,0 +1,186 @@
+"""The questions give the same rows on every engine, and the right ones."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+duckdb = pytest.importorskip("duckdb")
+FLEET = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(FLEET))
+
+from hugetext_fleet import engines, show  # noqa: E402
+from hugetext_fleet.queries import queries  # noqa: E402
+
+MIB = 1 << 20
+ROW = {
+    "time": 1000,
+    "machine": "m1",
+    "image": None,
+    "digest": None,
+    "build_id": "aa",
+    "file": "/usr/bin/a",
+    "segment": 1,
+    "leaf": 2 * MIB,
+    "text": 10 * MIB,
+    "layout_now": 0,
+    "layout_fix": 8 * MIB,
+    "layout_merge": 9 * MIB,
+    "reach_now": 0,
+    "reach_fix": 8 * MIB,
+    "reach_merge": 9 * MIB,
+    "cause": "incongruent",
+    "needs_kernel": None,
+    "linker": "GNU ld",
+    "filesystem": "ext4",
+    "kernel": "6.12.1",
+    "kernel_number": 6012,
+    "thp": "madvise",
+    "refused": None,
+    "starts": 5.0,
+    "cpu_ns": 1000,
+    "huge": 0,
+}
+TYPES = {
+    "segment": "INTEGER",
+    "needs_kernel": "INTEGER",
+    "kernel_number": "INTEGER",
+    "starts": "DOUBLE",
+}
+TEXTS = {"machine", "image", "digest", "build_id", "file", "cause", "linker", "filesystem"}
+TEXTS |= {"kernel", "thp", "refused"}
+
+
+def column(name):
+    kind = TYPES.get(name, "VARCHAR" if name in TEXTS else "BIGINT")
+    return f"{name} {kind}"
+
+
+def write(place, date, host, rows):
+    """Writes rows as the program does."""
+    folder = place / f"date={date}" / f"host={host}"
+    folder.mkdir(parents=True, exist_ok=True)
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE rows ({', '.join(map(column, ROW))})")
+    marks = ", ".join("?" for _ in ROW)
+    for row in rows:
+        connection.execute(f"INSERT INTO rows VALUES ({marks})", list({**ROW, **row}.values()))
+    name = f"{len(list(folder.iterdir()))}.parquet"
+    connection.execute(f"COPY rows TO '{folder / name}' (FORMAT parquet, COMPRESSION zstd)")
+
+
+@pytest.fixture(scope="module", name="place")
+def small_fleet(tmp_path_factory):
+    """Two machines, one image, two dates."""
+    place = tmp_path_factory.mktemp("fleet")
+    old = {"file": "/usr/bin/b", "build_id": "bb", "time": 900, "reach_now": 4 * MIB}
+    write(place, "2026-11-21", "h1", [{**old, "layout_now": 4 * MIB}])
+    blocked = {"reach_now": 0, "reach_fix": 0, "reach_merge": 0, "cause": "kernel"}
+    write(
+        place,
+        "2026-11-22",
+        "h1",
+        [
+            {},
+            {"segment": 2, "starts": 0.0, "cpu_ns": 0, "text": MIB, "reach_fix": 0, "reach_merge": 0},
+            {**old, "time": 1000, "build_id": "b2", "reach_now": 0, "refused": "no_room"},
+        ],
+    )
+    write(
+        place,
+        "2026-11-22",
+        "12345",
+        [
+            {"machine": "m2"},
+            {"machine": "m2", "file": "/usr/bin/c", "build_id": "cc", **blocked, "needs_kernel": 6018},
+            {"machine": "m2", "file": "/usr/bin/d", "build_id": "dd", **blocked, "needs_kernel": 7002},
+            {"machine": "m2", "image": "postgres", "digest": "sha256:1", "linker": "lld"},
+        ],
+    )
+    return place
+
+
+def answers(engine):
+    found = {query.name: engine.run(query.sql) for query in queries()}
+    engine.close()
+    return found
+
+
+@pytest.fixture(scope="module", name="asked")
+def asked_duckdb(place):
+    return answers(engines.DuckDB(str(place)))
+
+
+def by_name(answer):
+    return [dict(zip(answer.columns, row)) for row in answer.rows]
+
+
+def test_the_costliest_build_ids_are_summed_over_machines(asked):
+    first = by_name(asked["costliest"])[0]
+    assert first["build_id"] == "aa" and first["hosts"] == 2 and first["images"] == 1
+    assert first["saved_by_fix"] == 24 * MIB and first["starts"] == 15
+
+
+def test_an_upgrade_counts_all_that_older_kernels_held_back(asked):
+    assert [(row["upgrade_to"], row["gained_after_fix"]) for row in by_name(asked["upgrade"])] == [
+        (6018, 8 * MIB),
+        (7002, 16 * MIB),
+    ]
+
+
+def test_a_regression_is_seen_with_the_build_that_made_it(asked):
+    assert by_name(asked["regressions"]) == [
+        {
+            "host": "h1",
+            "machine": "m1",
+            "image": "",
+            "file": "/usr/bin/b",
+            "build_id_before": "bb",
+            "build_id_after": "b2",
+            "reached_before": 4 * MIB,
+            "reached_after": 0,
+        }
+    ]
+
+
+def test_obstacles_linkers_and_settings_are_told(asked):
+    held_back = by_name(asked["obstacles"])
+    assert [(row["cause"], row["lost_after_fix"]) for row in held_back] == [
+        ("kernel", 16 * MIB),
+        ("incongruent", 8 * MIB),
+    ]
+    assert {row["image"] for row in by_name(asked["linkers"])} == {"hosts", "postgres"}
+    assert {row["prevented_by"] for row in by_name(asked["prevented"])} == {"nothing", "no_room"}
+
+
+@pytest.mark.skipif(not shutil.which("java"), reason="Java is missing: scripts/setup.sh fleet")
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+def test_spark_gives_the_same_rows(place, asked, master):
+    pytest.importorskip("pyspark")
+    # In a process of its own: a session keeps the master that it began with.
+    environment = {**os.environ, "PYTHONPATH": str(FLEET), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-m", "hugetext_fleet", "--master", master, "--format", "csv", place]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected = "\n".join(
+        show.comma_separated(query, asked[query.name]) for query in queries()
+    )
+    assert done.stdout == expected
+
+
+def test_every_format_has_every_question(place):
+    for form, mark in [("table", "**"), ("csv", "question,"), ("html", "<h2 id=")]:
+        command = [sys.executable, "-m", "hugetext_fleet", "--format", form, place]
+        done = subprocess.run(command, cwd=FLEET, capture_output=True, text=True, check=True)
+        marks = done.stdout.count(mark) // (2 if form == "table" else 1)
+        assert marks == len(queries()), form
+
+
+def test_a_place_without_rows_is_one_line(tmp_path):
+    command = [sys.executable, "-m", "hugetext_fleet", tmp_path]
+    done = subprocess.run(command, cwd=FLEET, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
