@@ -245,7 +245,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The machine has no such node, or the node has no memory.
-    #[error("{node} has no memory on this machine; {} has", list(known))]
+    #[error("{node} has no memory on this machine; with memory: {}", list(known))]
     NoNode {
         /// The node that was named.
         node: Node,

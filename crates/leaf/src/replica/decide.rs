@@ -66,18 +66,13 @@ pub enum NoReplica {
 /// goes to the node; a tenth of them is below what a benchmark of minutes can see.
 const WORTH_REMOTE: u32 = 100;
 
-/// Trips that one start makes to the lock of the file that it goes to most, the C library: counted in
-/// crates/rmap/src/prediction.rs.
-const TRIPS: u64 = 20;
-/// How long one trip keeps the lock, nanoseconds, where processors take turns: a change of the tree, the
-/// lock, and both cache lines that travel. The sum of the largest times in docs/rmap.jsonl (`service`).
-const TRIP_NS: u64 = 180;
-/// The part of the time that a lock may be taken, of a thousand. Below it, few trips meet another.
-const BUSY: u64 = 100;
+/// Starts per second that one lock allows at most, by the model of crates/rmap (docs/replicas.md). Its times
+/// are upper bounds.
+const CEILING: u64 = 26_000;
 
-/// Starts per second up to which the lock of one file is taken a tenth of the time at most. docs/replicas.md
-/// has what copies gave on the machines that were measured.
-pub const SETTLED_STARTS: u64 = 1_000_000 * BUSY / (TRIPS * TRIP_NS);
+/// Starts per second with one file up to which its lock is left alone: half of the ceiling. At 8,500, which 16
+/// processors reached, copies made no difference that could be measured (docs/replicas.md).
+pub const SETTLED_STARTS: u64 = CEILING / 2;
 
 /// Decides whether copies of a file are worth it, and how many.
 ///
