@@ -215,12 +215,16 @@ results-self-warming: build ## cold starts of files that warm themselves: docs/s
 .PHONY: results-self-warming
 
 ROUNDS ?= 30
+WORKLOADS := $(basename $(notdir $(wildcard crates/bench/loads/work/*.sh)))
 
-results-work: build ## what huge text is worth on real work, in about an hour: docs/worth.md
+results-work: build ## what huge text is worth on real work, in an hour or two: docs/worth.md
 	scripts/setup.sh work
-	$(HUGETEXT) --json bench work --rounds $(ROUNDS) > target/worth.json
-	mv target/worth.json docs/worth.json
-	scripts/worth-doc.py docs/worth.json > docs/worth.md
+	mkdir -p docs/worth
+	for name in $(WORKLOADS); do \
+		$(HUGETEXT) --json bench work --rounds $(ROUNDS) $$name > target/worth.json && \
+			mv target/worth.json docs/worth/$$name.json; \
+	done
+	scripts/worth-doc.py docs/worth/*.json > docs/worth.md
 
 .PHONY: results-work
 

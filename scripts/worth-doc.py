@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/worth.md from what `hugetext --json bench work` printed: worth-doc.py RECORD"""
+"""Writes docs/worth.md from what `hugetext --json bench work` printed: worth-doc.py RECORD…"""
 import json
 import sys
 
@@ -52,11 +52,14 @@ def table(comparison):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as record:
-        report = json.load(record)
+    reports = []
+    for path in sys.argv[1:]:
+        with open(path, encoding="utf-8") as record:
+            reports.append(json.load(record))
     print(HEAD)
-    print(f"Measured on: {report['summary']}.")
-    for comparison in report["benchmarks"]:
+    for machine in sorted({report["summary"] for report in reports}):
+        print(f"Measured on: {machine}.")
+    for comparison in (one for report in reports for one in report["benchmarks"]):
         print(f"\n## {comparison['benchmark'].removeprefix('work ')}\n")
         print(f"{comparison['title']}.\n")
         table(comparison)
