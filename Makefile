@@ -142,14 +142,32 @@ $(FLEET)/packages: fleet/requirements.txt
 	$(FLEET)/bin/pip install --quiet -r fleet/requirements.txt
 	touch $@
 
-test-fleet: $(FLEET)/packages ## metrics in a real Prometheus, its rules, and the dashboard
+test-fleet: $(FLEET)/packages ## metrics in a real Prometheus, its rules, the dashboard, and the inventory
+	cd fleet && cargo fmt --check && cargo clippy --all-targets -- -D warnings && cargo test
+	HUGETEXT_WORKSPACE=fleet cargo test -q -p hugetext --test dependencies
 	$(FLEET)/bin/pytest -q -rs fleet/tests
 
 fleet-dashboard: $(FLEET)/packages ## fleet/dashboard.json, by a library with Grafana's types
 	$(FLEET)/bin/python fleet/dashboard.py > target/dashboard.json
 	mv target/dashboard.json fleet/dashboard.json
 
-.PHONY: test-fleet fleet-dashboard
+# 100000000 takes minutes to write, and 330 MB.
+ROWS_FLEET ?= 1000000 10000000 30000000
+
+results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, and what they cost: docs/fleet.md
+	cd fleet && cargo build -q
+	rm -rf target/results-fleet
+	$(FLEET)/bin/python fleet/example.py target/results-fleet/images
+	fleet/target/debug/hugetext-inventory --only-images --image target/results-fleet/images \
+		--spool target/results-fleet/spool --host example -o target/results-fleet/example
+	for rows in $(ROWS_FLEET); do \
+		$(FLEET)/bin/python fleet/synthesize.py target/results-fleet/example target/results-fleet/$$rows $$rows; \
+	done
+	$(FLEET)/bin/python fleet/results.py target/results-fleet/example \
+		$(addprefix target/results-fleet/,$(ROWS_FLEET)) > target/fleet.md
+	mv target/fleet.md docs/fleet.md
+
+.PHONY: test-fleet results-fleet fleet-dashboard
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench
