@@ -196,6 +196,8 @@ impl<'t> Daemon<'t> {
         mut settings: Settings,
         tell: &'t mut dyn FnMut(Event),
     ) -> Result<Daemon<'t>, DaemonError> {
+        // First: until then, SIGHUP and SIGTERM end this process at once.
+        let wake = Wake::new().map_err(system("signals"))?;
         let config = Config::read(&settings.config)?;
         let host = HostContext::with_huge_pages()?;
         let costs = calibrate(host.leaf, config.share.0).map_err(system("calibration"))?;
@@ -211,7 +213,6 @@ impl<'t> Daemon<'t> {
             .map(|(name, error)| format!("no {name:?}: {error}"));
         let mut problems: Vec<String> = refused.collect();
         let lists = settings.lists.take();
-        let wake = Wake::new().map_err(system("signals"))?;
         let stalled = Stalled::hear(wake.handle());
         problems.extend(stalled.problem.clone());
         let watcher = Watcher::new().map_err(system("inotify"))?;
