@@ -37,6 +37,9 @@ pub const WORKLOADS: &[Workload] = workloads![
     "gcc-c" "gcc-cxx" "clang-cxx" "rustc" "mold" "node" "python" "php" "javac" "git" "postgres" "mariadb"
 ];
 
+/// The program that every C++ compiler compiles. Scripts find it in their directory.
+const CXX_PROGRAM: &str = include_str!("../loads/work/json.cpp");
+
 /// The exit status of a script whose packages are missing.
 const MISSING: i32 = 3;
 
@@ -113,6 +116,7 @@ impl Workload {
         let script = directory.join("prepare.sh");
         let failed = |error| BenchError::io(&script, &error);
         fs::write(&script, self.script).map_err(failed)?;
+        fs::write(directory.join("json.cpp"), CXX_PROGRAM).map_err(failed)?;
         // A server may run as another user.
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).map_err(failed)?;
         let output = Command::new("/bin/sh")

@@ -1,23 +1,9 @@
 #!/bin/sh
 # gcc compiles C++: a small program that reads and writes JSON with the nlohmann library.
-# Prepares its input in the directory $1. Prints a title, the program, and the words of the command.
+# Prepares its input in the directory $1, where json.cpp lies. Prints a title, the program, and the words of the command.
 set -eu
 compiler=$(command -v c++) || { echo "g++" >&2; exit 3; }
 [ -f /usr/include/nlohmann/json.hpp ] || { echo "nlohmann-json3-dev" >&2; exit 3; }
-cat > "$1/json.cpp" << 'END'
-#include <nlohmann/json.hpp>
-#include <iostream>
-#include <map>
-
-struct place { std::string name; double x, y; std::map<std::string, int> counts; };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(place, name, x, y, counts)
-
-int main() {
-    auto parsed = nlohmann::json::parse(std::cin);
-    auto places = parsed.get<std::vector<place>>();
-    std::cout << nlohmann::json(places).dump(2) << nlohmann::json::to_cbor(parsed).size();
-}
-END
 "$compiler" -std=c++17 -E "$1/json.cpp" -o "$1/json.ii"
 cc1plus=$("$compiler" -print-prog-name=cc1plus)
 echo "g++ -O0 of a program with nlohmann-json, C++"
