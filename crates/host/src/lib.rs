@@ -31,7 +31,7 @@ pub use memory::{
     Written, advise_process, anonymous_folios, changed_pages, detached_huge_tmpfs, folio_bytes,
     folio_sizes, huge_spans, move_to_node, node_runs, numa_maps, present_bytes, while_busy,
 };
-pub use nanoseconds::nanoseconds;
+pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
     ChildError, Deadline, Holder, Instance, MappedText, ProcessError, RunningNodes, TextMapping,
     Usage, cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings, holders,

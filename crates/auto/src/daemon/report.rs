@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use hugetext_host::whole_nanoseconds;
 use hugetext_leaf::hold::HalfLife;
 
 use super::{Daemon, REPORT};
@@ -59,8 +60,8 @@ impl Daemon<'_> {
             mode: self.mode(),
             source: self.sight.name(),
             problems: self.problems.clone(),
-            watched_ns: nanoseconds(time.0),
-            half_life_ns: nanoseconds(time.1.duration()),
+            watched_ns: whole_nanoseconds(time.0),
+            half_life_ns: whole_nanoseconds(time.1.duration()),
             costs: CostStatus {
                 fault_ns: self.costs.fault as u64,
                 fill_ns: self.costs.fill as u64,
@@ -74,7 +75,7 @@ impl Daemon<'_> {
             saves_ns,
             losses: self.losses,
             stalls: self.stalls,
-            own_cpu_ns: nanoseconds(own_cpu),
+            own_cpu_ns: whole_nanoseconds(own_cpu),
             own_bytes,
             small: self.catalog.small(),
             files,
@@ -112,11 +113,6 @@ impl Daemon<'_> {
 
 fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
-}
-
-/// A duration as the documents have it.
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Processor time, and anonymous memory in bytes, of this process.
