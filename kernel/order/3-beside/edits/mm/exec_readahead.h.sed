@@ -1,0 +1,4 @@
+/^void exec_fault_init\(/i\
+void exec_readaround(struct file_ra_state *ra, struct vm_area_struct *vma);\
+bool exec_async_in_window(const struct file_ra_state *ra,\
+			  struct vm_area_struct *vma, pgoff_t index);
