@@ -11,8 +11,8 @@ mod csv;
 mod documents;
 mod failure;
 mod fix;
+mod fleet;
 mod generate;
-mod inventory;
 mod keep;
 mod learn;
 mod locality;
@@ -71,7 +71,8 @@ enum Mode {
     Store(store::Arguments),
     Auto(auto::Arguments),
     Top(top::Arguments),
-    Inventory(inventory::Arguments),
+    Inventory(fleet::Inventory),
+    Nri(fleet::Nri),
     Schema(schema::Arguments),
 }
 
@@ -81,7 +82,7 @@ impl Mode {
     fn starts_commands(&self) -> bool {
         matches!(
             self,
-            Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_) | Mode::Inventory(_)
+            Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_) | Mode::Inventory(_) | Mode::Nri(_)
         )
     }
 
@@ -100,6 +101,7 @@ impl Mode {
             Mode::Store(arguments) => arguments.has_rows(),
             Mode::Auto(arguments) => arguments.has_rows(),
             Mode::Inventory(_)
+            | Mode::Nri(_)
             | Mode::Fix(_)
             | Mode::Generate(_)
             | Mode::Report(_)
@@ -140,7 +142,8 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Report(arguments) => report::run(&arguments, output),
         Mode::Store(arguments) => store::run(&arguments, output),
         Mode::Auto(arguments) => auto::run(&arguments, output),
-        Mode::Inventory(arguments) => Err(inventory::run(&arguments)),
+        Mode::Inventory(arguments) => Err(fleet::inventory(&arguments)),
+        Mode::Nri(arguments) => Err(fleet::nri(&arguments)),
         Mode::Top(arguments) => top::run(&arguments, output),
         Mode::Schema(arguments) => schema::run(&arguments, output),
     }
