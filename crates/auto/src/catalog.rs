@@ -73,8 +73,6 @@ pub struct Known {
     pub file: MappedFile,
     /// Its text, once it was looked at.
     pub text: Option<Text>,
-    /// A process that ran it.
-    pub pid: i32,
     /// What was seen, by who.
     pub by: BTreeMap<Principal, Evidence>,
     /// Its numbers: a container's file has others than the layer it comes from.
@@ -173,11 +171,10 @@ impl Catalog {
         self.by_id.get(&id).copied()
     }
 
-    /// A process mapped the text of a file.
+    /// A process mapped the text of a file. `by` says on whose behalf it runs.
     pub fn started(
         &mut self,
-        pid: i32,
-        by: impl FnOnce(i32) -> Principal,
+        by: impl FnOnce() -> Principal,
         (file, path): (MappedFile, PathBuf),
         (now, half_life): (Duration, HalfLife),
     ) -> Started {
@@ -200,8 +197,7 @@ impl Catalog {
         let Some(known) = self.files.get_mut(&key) else {
             return Started::Uncounted;
         };
-        known.pid = pid;
-        let seen = known.by.entry(by(pid)).or_default();
+        let seen = known.by.entry(by()).or_default();
         seen.starts.add(1.0, now, half_life);
         match known.text {
             Some(_) => Started::Known,
@@ -215,7 +211,6 @@ impl Catalog {
             path,
             file,
             text: None,
-            pid: 0,
             by: BTreeMap::new(),
             ids: Vec::new(),
             levels: BTreeMap::new(),
@@ -301,7 +296,7 @@ impl Catalog {
             for (by, seen) in newer.by {
                 known.by.entry(by).or_default().add(&seen, now, half_life);
             }
-            (known.file, known.text, known.pid) = (newer.file, newer.text, newer.pid);
+            (known.file, known.text) = (newer.file, newer.text);
         }
         for id in newer.ids {
             self.number(first, id);

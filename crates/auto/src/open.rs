@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_host::{MappedFile, Mounts};
+use hugetext_host::{MappedFile, Mounts, Pid};
 use hugetext_leaf::{FileId, Filesystem};
 use rustix::fs::{Mode, OFlags, open};
 
@@ -34,7 +34,7 @@ pub struct Found {
 
 /// Opens the file that process `pid` mapped by the name `path`: on this machine, or in the root directory
 /// of that process. For a file of an overlay, the layer that holds its pages, if this machine can see it.
-pub fn open_mapped(pid: i32, path: &Path, mapped: MappedFile) -> io::Result<Found> {
+pub fn open_mapped(pid: Pid, path: &Path, mapped: MappedFile) -> io::Result<Found> {
     let here = open_untouched(path)
         .ok()
         .filter(|file| is_same(file, mapped));
@@ -134,7 +134,7 @@ mod tests {
         let path = directory.path().join("program");
         fs::write(&path, "old").unwrap();
         let old = mapped(&path);
-        let own = std::process::id() as i32;
+        let own = Pid::own();
         let found = open_mapped(own, &path, old).unwrap();
         assert_eq!(found.path, path);
         let other = directory.path().join("other");

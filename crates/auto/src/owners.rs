@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 
-use hugetext_host::{cgroups, memory_group};
+use hugetext_host::{Pid, cgroups, memory_group};
 use hugetext_leaf::hold::Principal;
 
 /// The most control groups whose names are remembered. The rest are one group.
@@ -66,14 +66,14 @@ struct Owner {
 pub struct Owners {
     /// The names of their control groups.
     pub groups: Groups,
-    of: HashMap<i32, Owner>,
-    ended: Vec<i32>,
+    of: HashMap<Pid, Owner>,
+    ended: Vec<Pid>,
     reads: usize,
 }
 
 impl Owners {
     /// `parent` has a new child.
-    pub fn fork(&mut self, parent: i32, child: i32) {
+    pub fn fork(&mut self, parent: Pid, child: Pid) {
         if let Some(owner) = self.of.get(&parent).copied()
             && self.of.len() < MOST_PROCESSES
         {
@@ -84,7 +84,7 @@ impl Owners {
 
     /// A process has ended. Reports of several processors come in no order, so its owner is known until
     /// [`Owners::settle`].
-    pub fn exit(&mut self, pid: i32) {
+    pub fn exit(&mut self, pid: Pid) {
         self.ended.push(pid);
     }
 
@@ -101,7 +101,7 @@ impl Owners {
     }
 
     /// The owner of a process, which may have ended.
-    pub fn of(&mut self, pid: i32) -> Principal {
+    pub fn of(&mut self, pid: Pid) -> Principal {
         let known = self.of.get(&pid).copied();
         if let Some(owner) = known.filter(|owner| owner.was_read || self.reads >= READS) {
             return owner.principal;
@@ -127,7 +127,7 @@ impl Owners {
         principal
     }
 
-    fn read(&mut self, pid: i32) -> Option<Principal> {
+    fn read(&mut self, pid: Pid) -> Option<Principal> {
         let group = memory_group(cgroups(pid).ok()?)?.pathname;
         let user = match user_of_slice(&group) {
             Some(user) => user,
@@ -173,15 +173,16 @@ mod tests {
     #[test]
     fn a_child_is_its_parents_until_it_is_read_and_after_it_has_ended() {
         let mut owners = Owners::default();
-        let own = i32::try_from(std::process::id()).unwrap();
+        let own = Pid::own();
         let principal = owners.of(own);
         assert_ne!(principal.user, UNKNOWN_USER);
-        // No process has such an id.
-        owners.fork(own, i32::MAX);
-        owners.exit(i32::MAX);
-        assert_eq!(owners.of(i32::MAX), principal);
+        // The limit itself is never given.
+        let child = Pid::from_raw(1 << 22).unwrap();
+        owners.fork(own, child);
+        owners.exit(child);
+        assert_eq!(owners.of(child), principal);
         owners.settle();
-        assert_eq!(owners.of(i32::MAX).user, UNKNOWN_USER);
+        assert_eq!(owners.of(child).user, UNKNOWN_USER);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{MappedText, mapped_text, pids};
+use hugetext_host::{MappedText, Pid, mapped_text, pids};
 
 /// Looking may take this share of one processor.
 const SHARE: f64 = 0.000_3;
@@ -24,7 +24,7 @@ const MOST: usize = 65_536;
 #[derive(Debug)]
 pub struct Spent {
     /// The process.
-    pub pid: i32,
+    pub pid: Pid,
     /// Its text, each with its share of the time in seconds: time is divided by bytes of text, since
     /// where in its text a process is, is not known.
     pub text: Vec<(MappedText, f64)>,
@@ -41,7 +41,7 @@ struct Process {
 /// Samples all processes.
 #[derive(Debug)]
 pub struct Sampler {
-    processes: HashMap<i32, Process>,
+    processes: HashMap<Pid, Process>,
     next: Instant,
     ticks_per_second: f64,
 }
@@ -106,7 +106,7 @@ impl Default for Sampler {
 
 impl Process {
     /// Its text, as it was read a short time ago.
-    fn text(&mut self, pid: i32, now: Instant) -> &[MappedText] {
+    fn text(&mut self, pid: Pid, now: Instant) -> &[MappedText] {
         let fresh = |(read, _): &(Instant, _)| now.saturating_duration_since(*read) < STALE;
         let text = match self.text.take().filter(fresh) {
             Some(text) => text,
@@ -139,7 +139,7 @@ fn divided(text: &[MappedText], seconds: f64) -> Vec<(MappedText, f64)> {
 
 /// Start and processor time of a process in ticks (proc_pid_stat(5)); `None` if it has ended, or has no
 /// memory of its own, as threads of the kernel.
-pub fn stat(pid: i32) -> Option<(u64, u64)> {
+pub fn stat(pid: Pid) -> Option<(u64, u64)> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold any byte.
     let end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -160,11 +160,11 @@ mod tests {
 
     #[test]
     fn this_process_has_a_start_and_a_thread_of_the_kernel_has_none() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        assert!(stat(own).is_some());
-        assert_eq!(stat(i32::MAX), None);
+        assert!(stat(Pid::own()).is_some());
+        // The limit itself is never given.
+        assert_eq!(stat(Pid::from_raw(1 << 22).unwrap()), None);
         if fs::read_link("/proc/2/exe").is_err() {
-            assert_eq!(stat(2), None);
+            assert_eq!(stat(Pid::from_raw(2).unwrap()), None);
         }
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hugetext_host::{MappedFile, Sideband, Start, Starts, TextMaps, mapped_text, pids};
+use hugetext_host::{MappedFile, Pid, Sideband, Start, Starts, TextMaps, mapped_text, pids};
 use hugetext_leaf::FileId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use schemars::JsonSchema;
@@ -113,7 +113,7 @@ fn id_of(path: &Path) -> Option<FileId> {
     metadata.is_file().then(|| FileId::of(&metadata))
 }
 
-fn text(pid: i32, path: PathBuf, id: FileId) -> Sideband {
+fn text(pid: Pid, path: PathBuf, id: FileId) -> Sideband {
     let file = MappedFile { id, generation: 0 };
     Sideband::Text { pid, file, path }
 }
@@ -121,7 +121,7 @@ fn text(pid: i32, path: PathBuf, id: FileId) -> Sideband {
 /// Looks at all processes. Those that end between two looks are not seen.
 #[derive(Debug, Default)]
 pub struct Scan {
-    known: HashSet<i32>,
+    known: HashSet<Pid>,
     last: Option<Instant>,
 }
 
@@ -144,7 +144,7 @@ impl Scan {
             return Ok(());
         }
         self.last = Some(Instant::now());
-        let now: HashSet<i32> = pids().map_err(io::Error::other)?.into_iter().collect();
+        let now: HashSet<Pid> = pids().map_err(io::Error::other)?.into_iter().collect();
         for pid in now.difference(&self.known) {
             for file in mapped_text(*pid).unwrap_or_default() {
                 seen(text(*pid, file.path, file.file));
@@ -172,7 +172,7 @@ mod tests {
         let never = fs::File::open("/proc/self/mounts").unwrap();
         let look = |told| {
             if let Sideband::Text { pid, file, .. } = told {
-                found |= pid == std::process::id() as i32 && file.id.ino == own.ino;
+                found |= pid == Pid::own() && file.id.ino == own.ino;
             }
         };
         scan.wait(Duration::ZERO, &never, look).unwrap();

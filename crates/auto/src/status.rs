@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_host::open_regular;
+use hugetext_host::{Pid, open_regular};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -128,7 +128,7 @@ pub struct Stalls {
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Status {
     /// Its process.
-    pub pid: u32,
+    pub pid: Pid,
     /// Seconds since the epoch when this was written.
     pub written: u64,
     /// Whether it acts.

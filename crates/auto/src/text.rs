@@ -9,7 +9,7 @@ use std::time::Duration;
 use hugetext_engine::{
     Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, plain, warm_ranges,
 };
-use hugetext_host::{FileState, MappedFile, WindowState};
+use hugetext_host::{FileState, MappedFile, Pid, WindowState};
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{Key, Text};
@@ -30,7 +30,7 @@ pub enum Name {
     /// By a process that mapped it.
     Mapped {
         /// The process.
-        pid: i32,
+        pid: Pid,
         /// The name of the file in its root directory.
         path: PathBuf,
         /// What the kernel calls it.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::Duration;
 
-use hugetext_host::{Paging, TextMapping, cgroups, folio_bytes, memory_group, pids, text_mappings};
+use hugetext_host::{
+    Paging, Pid, TextMapping, cgroups, folio_bytes, memory_group, pids, text_mappings,
+};
 use hugetext_leaf::Leaf;
 use hugetext_metrics::{MOST_UNITS, UnitText, bounded, unit_of_cgroup};
 
@@ -55,7 +57,7 @@ pub fn look() -> Looked {
 
 /// Text of a process in memory, by the leaves that map it. Blocks of contpte are told from base pages only
 /// with CAP_SYS_ADMIN, and count as base pages without it.
-fn by_leaf(pid: i32, mappings: &[TextMapping], paging: &Paging) -> Vec<(Leaf, u64)> {
+fn by_leaf(pid: Pid, mappings: &[TextMapping], paging: &Paging) -> Vec<(Leaf, u64)> {
     let sum = |bytes: fn(&TextMapping) -> u64| mappings.iter().map(bytes).sum::<u64>();
     let (rss, huge) = (sum(|text| text.rss), sum(|text| text.pmd_mapped));
     let contpte = paging.geometry.and_then(|geometry| geometry.contpte);
@@ -73,7 +75,7 @@ fn by_leaf(pid: i32, mappings: &[TextMapping], paging: &Paging) -> Vec<(Leaf, u6
 }
 
 /// Bytes in blocks of contpte. Folios of PMD order that no PMD leaf maps are mapped by such blocks.
-fn blocks(pid: i32, mappings: &[TextMapping], paging: &Paging) -> Option<u64> {
+fn blocks(pid: Pid, mappings: &[TextMapping], paging: &Paging) -> Option<u64> {
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).ok()?;
     let contpte = paging.geometry.and_then(|geometry| geometry.contpte);
     let mut bytes = 0u64;

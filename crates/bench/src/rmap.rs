@@ -168,7 +168,7 @@ impl Layout {
     fn mappings(&self, limit: Duration) -> Option<f64> {
         let mut command = command(self.groups.first())?;
         let instance = Instance::start(&mut command).ok()?;
-        let deadline = Deadline::new(u32::try_from(instance.pid()).ok()?, limit).ok()?;
+        let deadline = Deadline::new(instance.pid(), limit).ok()?;
         let seen = instance.at_exit(|pid| file_mappings(pid).ok()).ok()?.0;
         deadline.missed();
         seen.flatten().map(|count| count as f64)

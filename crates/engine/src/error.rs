@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Difference, ImageError, Refusal, RewriteError};
-use hugetext_host::{ChildError, Guard, NamespaceError, ProcessError, ReplaceError};
+use hugetext_host::{ChildError, Guard, NamespaceError, Pid, ProcessError, ReplaceError};
 use hugetext_leaf::Cause;
 use hugetext_leaf::replica::Node;
 use hugetext_store::StoreError;
@@ -262,7 +262,7 @@ pub enum Error {
     #[error("process {pid}: the nodes of its pages are unknown: {source}")]
     Nodes {
         /// The process.
-        pid: i32,
+        pid: Pid,
         /// The kernel's error.
         source: io::Error,
     },
@@ -270,7 +270,7 @@ pub enum Error {
     #[error("process {pid}: {source}")]
     Process {
         /// The process.
-        pid: i32,
+        pid: Pid,
         /// The problem.
         source: ProcessError,
     },
@@ -311,7 +311,7 @@ impl Error {
     }
 
     /// An error that concerns a process, as the argument of `map_err`.
-    pub(crate) fn process(pid: i32) -> impl Fn(ProcessError) -> Error {
+    pub(crate) fn process(pid: Pid) -> impl Fn(ProcessError) -> Error {
         move |source| Error::Process { pid, source }
     }
 

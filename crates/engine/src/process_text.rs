@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use hugetext_host::{TextMapping, folio_bytes, is_thp_disabled, present_bytes, text_mappings};
+use hugetext_host::{Pid, TextMapping, folio_bytes, is_thp_disabled, present_bytes, text_mappings};
 use hugetext_leaf::{Bias, Cause, Leaf, Segment, Span, reach};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub struct ProcessText {
 }
 
 /// The text that a process maps from files, one mapping after the other.
-pub fn process_texts(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<ProcessText>, Error> {
+pub fn process_texts(pid: Pid, page: Leaf, leaf: Leaf) -> Result<Vec<ProcessText>, Error> {
     let failed = Error::process(pid);
     let thp_disabled = is_thp_disabled(pid).map_err(&failed)?;
     Ok(text_mappings(pid)
@@ -37,7 +37,7 @@ pub fn process_texts(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<ProcessText
 }
 
 fn process_text(
-    pid: i32,
+    pid: Pid,
     mapping: TextMapping,
     page: Leaf,
     leaf: Leaf,
@@ -59,7 +59,7 @@ fn process_text(
 
 /// Why PMD leaves map only `huge` bytes of these windows. Text that was never touched is in no leaf
 /// either, and has no cause.
-fn why_small(pid: i32, windows: Span, leaf: Leaf, huge: u64) -> Vec<Cause> {
+fn why_small(pid: Pid, windows: Span, leaf: Leaf, huge: u64) -> Vec<Cause> {
     let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else {
         return Vec::new();
     };

@@ -1,7 +1,7 @@
 //! On which NUMA nodes the text of a process lies, and which of them run it.
 
 use hugetext_host::{
-    Nodes, TextMapping, Whose, node_runs, numa_maps, running_nodes, text_mappings,
+    Nodes, Pid, TextMapping, Whose, node_runs, numa_maps, running_nodes, text_mappings,
 };
 use hugetext_leaf::replica::{Locality, Node, NodeBytes, Runners};
 use hugetext_leaf::{Leaf, Span};
@@ -81,7 +81,7 @@ impl TextNodes {
 }
 
 /// The text of process `pid` by node, and by windows of `leaf`. Needs what reading its page map needs.
-pub fn text_nodes(pid: i32, leaf: Leaf, nodes: &Nodes) -> Result<TextNodes, Error> {
+pub fn text_nodes(pid: Pid, leaf: Leaf, nodes: &Nodes) -> Result<TextNodes, Error> {
     let failed = Error::process(pid);
     let texts = text_mappings(pid).map_err(&failed)?;
     let running = running_nodes(pid, nodes).map_err(failed)?;
@@ -113,10 +113,11 @@ pub fn text_nodes(pid: i32, leaf: Leaf, nodes: &Nodes) -> Result<TextNodes, Erro
     })
 }
 
-fn page_by_page(pid: i32, texts: &[TextMapping], leaf: Leaf) -> std::io::Result<Vec<MappingNodes>> {
-    let whose = match u32::try_from(pid) {
-        Ok(pid) if pid == std::process::id() => Whose::Own,
-        _ => Whose::Process(pid),
+fn page_by_page(pid: Pid, texts: &[TextMapping], leaf: Leaf) -> std::io::Result<Vec<MappingNodes>> {
+    let whose = if pid == Pid::own() {
+        Whose::Own
+    } else {
+        Whose::Process(pid)
     };
     let mut mappings = Vec::new();
     for text in texts.iter().filter(|text| text.rss > 0) {
@@ -155,7 +156,7 @@ fn windows_around(addresses: Span, leaf: Leaf) -> impl Iterator<Item = Span> {
     starts.map(move |start| Span::new(start, start.saturating_add(step)))
 }
 
-fn from_sums(pid: i32, texts: &[TextMapping]) -> std::io::Result<Vec<MappingNodes>> {
+fn from_sums(pid: Pid, texts: &[TextMapping]) -> std::io::Result<Vec<MappingNodes>> {
     let sums = numa_maps(pid)?;
     let of = |text: &TextMapping| {
         let (_, bytes) = sums
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_text_of_this_test_is_found_by_pages_and_by_sums() {
-        let own = std::process::id().cast_signed();
+        let own = Pid::own();
         let nodes = Nodes::this();
         let found = match text_nodes(own, Leaf::M2, &nodes) {
             Err(error) => {

@@ -89,7 +89,7 @@ fn names_the_process_that_pins_a_file() {
     assert!(
         found
             .iter()
-            .any(|h| h.pid as u32 == child.id() && h.name == "cat"),
+            .any(|h| h.pid == hugetext_host::Pid::of_child(&child) && h.name == "cat"),
         "{found:?}"
     );
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use hugetext_elf::ImageError;
 pub(crate) use hugetext_engine::plain;
 use hugetext_engine::{Error, Problem, Remedy};
-use hugetext_host::{ProcessError, ReplaceError};
+use hugetext_host::{Pid, ProcessError, ReplaceError};
 use hugetext_store::StoreError;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -125,7 +125,7 @@ impl Failure {
     }
 
     /// An error that concerns a process.
-    pub(crate) fn process(pid: i32, error: &ProcessError) -> Failure {
+    pub(crate) fn process(pid: Pid, error: &ProcessError) -> Failure {
         Failure::new(format_args!("process {pid}"), error)
     }
 

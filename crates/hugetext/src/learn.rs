@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use hugetext_engine::keep::KeepList;
 use hugetext_engine::prepare::{PrepareAction, PreparePolicy, PrepareStep};
 use hugetext_engine::{HostContext, Program};
-use hugetext_host::{Interest, Moment, Replacement, Watched, Way, executable_files, watch};
+use hugetext_host::{Interest, Moment, Pid, Replacement, Watched, Way, executable_files, watch};
 use hugetext_loader::{Environment, Finder};
 
 use crate::command::find;
@@ -72,7 +72,7 @@ struct Seen {
 #[derive(Debug, Default)]
 struct Tally {
     programs: BTreeMap<PathBuf, Seen>,
-    running: HashMap<i32, PathBuf>,
+    running: HashMap<Pid, PathBuf>,
 }
 
 impl Tally {
@@ -300,9 +300,9 @@ fn show(report: &LearnReport) -> String {
 mod tests {
     use super::*;
 
-    fn exec(pid: i32, program: &str) -> Moment {
+    fn exec(number: i32, program: &str) -> Moment {
         Moment::Exec {
-            pid,
+            pid: Pid::from_raw(number).unwrap(),
             program: PathBuf::from(program),
         }
     }
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn every_execution_counts_and_a_few_are_looked_at() {
         let mut tally = Tally::default();
-        let looks: Vec<_> = (0..5)
-            .map(|pid| tally.note(exec(pid, "/nowhere/a")))
+        let looks: Vec<_> = (1..6)
+            .map(|number| tally.note(exec(number, "/nowhere/a")))
             .collect();
         let (look, nothing) = (Interest::Mappings, Interest::Nothing);
         assert_eq!(looks, [look, look, look, nothing, nothing]);

@@ -7,7 +7,7 @@ use std::fs::File;
 use clap::Args;
 use hugetext_engine::{TextNodes, text_nodes};
 use hugetext_host::{
-    FolioBytes, Machine, Nodes, PageMapError, ProcessError, TextMapping, folio_bytes, pids,
+    FolioBytes, Machine, Nodes, PageMapError, Pid, ProcessError, TextMapping, folio_bytes, pids,
     process_name, text_mappings,
 };
 
@@ -23,8 +23,8 @@ use crate::verdict::Verdict;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Process ids
-    #[arg(required_unless_present = "all")]
-    pids: Vec<i32>,
+    #[arg(required_unless_present = "all", allow_negative_numbers = true)]
+    pids: Vec<Pid>,
     /// Show every process that this user may inspect, one line each
     #[arg(long, conflicts_with = "pids")]
     all: bool,
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(verdict)
 }
 
-fn process(pid: i32, machine: &Machine, by_folio: bool) -> Result<ProcessStat, ProcessError> {
+fn process(pid: Pid, machine: &Machine, by_folio: bool) -> Result<ProcessStat, ProcessError> {
     let mut total = TextTotal::default();
     let pagemap = File::open(format!("/proc/{pid}/pagemap"))
         .ok()

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use hugetext_host::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -119,7 +120,7 @@ fn a_copy_that_stands_in_is_run_by_whoever_starts_the_program() {
 
 /// Whether the process has a handler for SIGINT, according to its mask of caught signals
 /// (proc(5)).
-fn catches_interrupts(pid: u32) -> bool {
+fn catches_interrupts(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << 1 != 0)
@@ -162,7 +163,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
         // The loop waits until the benchmark catches the signal and its files exist, or until the
         // benchmark has ended because this machine cannot run it. The process that runs the tests
         // may have left the signal ignored.
-        while (!catches_interrupts(child.id())
+        while (!catches_interrupts(Pid::of_child(&child))
             || named && fs::read_dir(place.path()).unwrap().count() == 0)
             && child.try_wait().unwrap().is_none()
         {

@@ -154,3 +154,29 @@ fn every_type_has_a_name_that_a_search_finds() {
         }
     }
 }
+
+/// `hugetext_host::Pid` and `Tid` hold the numbers of processes and threads. Bare numbers are for
+/// system calls and records alone, where no field or parameter has such a name.
+#[test]
+fn a_process_is_no_bare_number() {
+    let numbers = ["i32", "u32", "i64", "u64", "pid_t"];
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    for (path, text) in sources(&crates()) {
+        for line in text.lines() {
+            for (at, _) in line.match_indices(": ") {
+                let (name, kind) = line.split_at(at);
+                let name = name.rsplit(|letter| !is_word(letter)).next().unwrap();
+                let kind = kind.split([',', ')', '=', '{']).next().unwrap();
+                let bare = kind
+                    .split(|letter| !is_word(letter))
+                    .any(|word| numbers.contains(&word));
+                let names = ["pid", "pids", "tid", "tids", "ppid", "tgid"];
+                assert!(
+                    !(bare && names.contains(&name)),
+                    "{}: {line}",
+                    path.display()
+                );
+            }
+        }
+    }
+}

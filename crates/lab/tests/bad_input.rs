@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use hugetext_host::Pid;
+
 const LAB: &str = env!("CARGO_BIN_EXE_hugetext-lab");
 
 /// The cache of this checkout.
@@ -64,12 +66,10 @@ fn refused(output: &Output, words: &[&str]) -> String {
 }
 
 /// Processes other than `not` whose command line names `directory`.
-fn processes_of(directory: &Path, not: u32) -> Vec<u32> {
+fn processes_of(directory: &Path, not: Option<Pid>) -> Vec<Pid> {
     let name = directory.to_string_lossy().into_owned();
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid| *pid != not && *pid != std::process::id())
+    let all = hugetext_host::pids().unwrap().into_iter();
+    all.filter(|pid| Some(*pid) != not && *pid != Pid::own())
         .filter(|pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             String::from_utf8_lossy(&line).contains(&name)
@@ -158,7 +158,7 @@ fn a_guest_that_hangs_is_ended() {
         .output()
         .unwrap();
     refused(&output, &[&kernel, "printed nothing", "console"]);
-    assert_eq!(processes_of(directory.path(), 0), [0; 0]);
+    assert!(processes_of(directory.path(), None).is_empty());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_killed_lab_leaves_no_guest() {
             .spawn()
             .unwrap();
         let runs = directory.path().join("runs");
-        let guests = || processes_of(&runs, lab.id());
+        let guests = || processes_of(&runs, Some(Pid::of_child(&lab)));
         until("a guest runs", || !guests().is_empty());
         let kill = Command::new("kill")
             .args(["-s", signal, &lab.id().to_string()])

@@ -3,9 +3,9 @@
 use std::ffi::c_int;
 use std::io;
 
+use hugetext_host::Tid;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
 
 use crate::SwapError;
 use crate::arch::{Architecture, Native, Registers};
@@ -30,7 +30,7 @@ const ALL_SIGNALS: u64 = u64::MAX;
 /// kills the thread. Otherwise it would continue with the registers of a call that it never made.
 pub(crate) struct Caller<'t> {
     target: &'t Target,
-    tid: i32,
+    tid: Tid,
     saved: Registers,
     mask: u64,
     /// Address of a system call instruction.
@@ -65,7 +65,7 @@ impl<'t> Caller<'t> {
             let known = target.read(Native::pc(regs), &mut instruction).is_ok();
             Native::will_restart(regs, if known { instruction } else { [0; 4] })
         };
-        let usable = |tid: &i32| !raw::dispatches_syscalls(*tid);
+        let usable = |tid: &Tid| !raw::dispatches_syscalls(*tid);
         if let Some((tid, regs)) = threads
             .iter()
             .find(|(tid, regs)| restarts(regs) && usable(tid))
@@ -88,7 +88,7 @@ impl<'t> Caller<'t> {
 
     fn from_restart(
         target: &'t Target,
-        tid: i32,
+        tid: Tid,
         stopped: &Registers,
     ) -> Result<Caller<'t>, SwapError> {
         let mask = hold(tid).map_err(SwapError::Trace)?;
@@ -115,7 +115,7 @@ impl<'t> Caller<'t> {
         self.target
     }
 
-    pub(crate) fn tid(&self) -> i32 {
+    pub(crate) fn tid(&self) -> Tid {
         self.tid
     }
 
@@ -149,9 +149,9 @@ impl<'t> Caller<'t> {
     fn run_to_syscall_stop(&self) -> io::Result<()> {
         let mut pass_on = None;
         loop {
-            ptrace::syscall(Pid::from_raw(self.tid), pass_on.take())?;
+            ptrace::syscall(self.tid.into(), pass_on.take())?;
             let event = Event::wait(self.tid).inspect_err(|_| {
-                if ptrace::interrupt(Pid::from_raw(self.tid)).is_ok() {
+                if ptrace::interrupt(self.tid.into()).is_ok() {
                     let _ = Event::wait(self.tid);
                 }
             });
@@ -185,17 +185,17 @@ impl Drop for Caller<'_> {
         let _ = self.set_registers(&self.saved);
         let _ = Native::forget_call(self.tid);
         let _ = raw::block_signals(self.tid, self.mask);
-        let _ = ptrace::setoptions(Pid::from_raw(self.tid), OPTIONS);
+        let _ = ptrace::setoptions(self.tid.into(), OPTIONS);
     }
 }
 
 /// Blocks all signals of a thread and ties its life to this process. Returns the signals it blocked
 /// before.
-fn hold(tid: i32) -> io::Result<u64> {
+fn hold(tid: Tid) -> io::Result<u64> {
     let mask = raw::blocked_signals(tid)?;
     raw::block_signals(tid, ALL_SIGNALS)?;
     let options = OPTIONS | ptrace::Options::PTRACE_O_EXITKILL;
-    if let Err(error) = ptrace::setoptions(Pid::from_raw(tid), options) {
+    if let Err(error) = ptrace::setoptions(tid.into(), options) {
         let _ = raw::block_signals(tid, mask);
         return Err(error.into());
     }
@@ -209,7 +209,7 @@ pub(crate) fn bits(value: c_int) -> u64 {
 
 /// Whether a thread that executes at `pc` is inside an rseq critical section: struct rseq and
 /// struct rseq_cs of include/uapi/linux/rseq.h. If that is unknown, the answer is yes.
-fn in_critical_section(target: &Target, tid: i32, pc: u64) -> bool {
+fn in_critical_section(target: &Target, tid: Tid, pc: u64) -> bool {
     const RSEQ_CS: u64 = 8;
     const START_IP: u64 = 8;
     const POST_COMMIT_OFFSET: u64 = 16;

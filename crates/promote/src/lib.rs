@@ -37,6 +37,8 @@ mod target;
 use std::io;
 use std::time::Duration;
 
+use hugetext_host::Tid;
+
 pub use copies::{Copies, give_back_unused};
 pub use engine::{Outcome, promote, revert};
 pub use probes::{Probe, probes};
@@ -54,7 +56,7 @@ pub enum SwapError {
     #[error("thread {tid} did not stop; try again")]
     DidNotStop {
         /// Its thread id.
-        tid: i32,
+        tid: Tid,
     },
     /// No thread can be borrowed: all are in an rseq critical section, dispatch their own system
     /// calls, or sleep uninterruptibly.

@@ -11,6 +11,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use hugetext_host::Tid;
+
 /// PTRACE_GET_RSEQ_CONFIGURATION (include/uapi/linux/ptrace.h, Linux 5.13), and its data.
 const GET_RSEQ_CONFIGURATION: u32 = 0x420f;
 
@@ -37,7 +39,7 @@ struct UserDispatchConfiguration {
 }
 
 /// The signals a thread blocks, one bit each (PTRACE_GETSIGMASK).
-pub(crate) fn blocked_signals(tid: i32) -> io::Result<u64> {
+pub(crate) fn blocked_signals(tid: Tid) -> io::Result<u64> {
     let mut mask = 0u64;
     // SAFETY: the kernel writes size_of::<u64>() bytes, its sigset_t, to a live local.
     unsafe { transfer(libc::PTRACE_GETSIGMASK, tid, &raw mut mask)? };
@@ -47,16 +49,23 @@ pub(crate) fn blocked_signals(tid: i32) -> io::Result<u64> {
 /// Sets the signals that a thread blocks (PTRACE_SETSIGMASK). If a call such as sigsuspend has
 /// saved a mask to restore, this request replaces the saved mask. The restarted call sets its own
 /// mask again.
-pub(crate) fn block_signals(tid: i32, mut mask: u64) -> io::Result<()> {
+pub(crate) fn block_signals(tid: Tid, mut mask: u64) -> io::Result<()> {
     // SAFETY: the kernel reads size_of::<u64>() bytes from a live local.
     unsafe { transfer(libc::PTRACE_SETSIGMASK, tid, &raw mut mask) }
 }
 
 /// Continues a thread from a signal-delivery-stop so that it takes the signal. nix has no names
 /// for real-time signals.
-pub(crate) fn deliver(tid: i32, signal: i32) -> io::Result<()> {
+pub(crate) fn deliver(tid: Tid, signal: i32) -> io::Result<()> {
     // SAFETY: PTRACE_CONT transfers no data.
-    check(unsafe { libc::ptrace(libc::PTRACE_CONT as _, tid, 0, c_long::from(signal)) })
+    check(unsafe {
+        libc::ptrace(
+            libc::PTRACE_CONT as _,
+            tid.as_raw(),
+            0,
+            c_long::from(signal),
+        )
+    })
 }
 
 /// Sleeps until the kernel reports an event of a traced thread to this process (SIGCHLD), but at
@@ -80,7 +89,7 @@ pub(crate) fn wait_for_news(limit: Duration) {
 
 /// The address of a thread's struct rseq. `None` if the thread has registered none or the kernel
 /// cannot report it.
-pub(crate) fn rseq_address(tid: i32) -> Option<u64> {
+pub(crate) fn rseq_address(tid: Tid) -> Option<u64> {
     let mut configuration = RseqConfiguration::default();
     // SAFETY: the kernel writes one struct ptrace_rseq_configuration to a live local.
     unsafe { transfer(GET_RSEQ_CONFIGURATION, tid, &raw mut configuration) }.ok()?;
@@ -88,7 +97,7 @@ pub(crate) fn rseq_address(tid: i32) -> Option<u64> {
 }
 
 /// Whether a thread has its system calls dispatched to itself (prctl PR_SET_SYSCALL_USER_DISPATCH).
-pub(crate) fn dispatches_syscalls(tid: i32) -> bool {
+pub(crate) fn dispatches_syscalls(tid: Tid) -> bool {
     let mut configuration = UserDispatchConfiguration::default();
     // SAFETY: the kernel writes one struct ptrace_sud_config to a live local.
     let known = unsafe {
@@ -103,7 +112,7 @@ pub(crate) fn dispatches_syscalls(tid: i32) -> bool {
 
 /// Sets a register set of a stopped thread (PTRACE_SETREGSET) that consists of one `T`.
 #[cfg(target_arch = "aarch64")]
-pub(crate) fn set_register_set<T: Copy>(tid: i32, kind: usize, mut value: T) -> io::Result<()> {
+pub(crate) fn set_register_set<T: Copy>(tid: Tid, kind: usize, mut value: T) -> io::Result<()> {
     let vector = libc::iovec {
         iov_base: (&raw mut value).cast(),
         iov_len: size_of::<T>(),
@@ -112,7 +121,7 @@ pub(crate) fn set_register_set<T: Copy>(tid: i32, kind: usize, mut value: T) -> 
     check(unsafe {
         libc::ptrace(
             libc::PTRACE_SETREGSET as _,
-            tid,
+            tid.as_raw(),
             kind,
             (&raw const vector).cast::<c_void>(),
         )
@@ -135,15 +144,16 @@ pub(crate) struct Scheduling {
 }
 
 /// Gives a thread and the threads that it creates from now on priority over all threads that are
-/// not realtime. Thread 0 is the calling one. Returns how the thread was scheduled before.
-pub(crate) fn run_before_others(tid: i32) -> io::Result<Scheduling> {
+/// not realtime; to the calling thread without `thread`. Returns how it was scheduled before.
+pub(crate) fn run_before_others(thread: Option<Tid>) -> io::Result<Scheduling> {
+    let tid = number(thread);
     let mut before = Scheduling::default();
     let size = size_of::<Scheduling>();
     // SAFETY: the kernel writes at most `size` bytes to a live local of that size.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut before, size, 0) };
     check(result)?;
     schedule(
-        tid,
+        thread,
         Scheduling {
             size: size as u32,
             policy: libc::SCHED_FIFO.unsigned_abs(),
@@ -154,10 +164,16 @@ pub(crate) fn run_before_others(tid: i32) -> io::Result<Scheduling> {
     Ok(before)
 }
 
-/// Schedules a thread as it was before.
-pub(crate) fn schedule(tid: i32, how: Scheduling) -> io::Result<()> {
+/// Schedules a thread as it was before; the calling one without `thread`.
+pub(crate) fn schedule(thread: Option<Tid>, how: Scheduling) -> io::Result<()> {
+    let tid = number(thread);
     // SAFETY: the kernel reads a live local, which contains its own size.
     check(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const how, 0) })
+}
+
+/// A thread as calls about scheduling take it: 0 is the calling one.
+fn number(thread: Option<Tid>) -> i32 {
+    thread.map_or(0, Tid::as_raw)
 }
 
 /// struct procmap_query of the PROCMAP_QUERY ioctl (include/uapi/linux/fs.h, Linux 6.11).
@@ -210,9 +226,16 @@ pub(crate) fn query_map(maps: &File, address: u64) -> io::Result<MapQuery> {
 ///
 /// # Safety
 /// The request must transfer at most `size_of::<T>()` bytes, and any such bytes must be a `T`.
-unsafe fn transfer<T: Copy>(request: u32, tid: i32, data: *mut T) -> io::Result<()> {
+unsafe fn transfer<T: Copy>(request: u32, tid: Tid, data: *mut T) -> io::Result<()> {
     // SAFETY: as promised by the caller; data points to a T.
-    check(unsafe { libc::ptrace(request as _, tid, size_of::<T>(), data.cast::<c_void>()) })
+    check(unsafe {
+        libc::ptrace(
+            request as _,
+            tid.as_raw(),
+            size_of::<T>(),
+            data.cast::<c_void>(),
+        )
+    })
 }
 
 fn check(result: c_long) -> io::Result<()> {

@@ -6,9 +6,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use hugetext_host::Tid;
 use nix::sys::ptrace;
-use nix::unistd::Pid as NixPid;
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
 use crate::SwapError;
 use crate::arch::{Architecture, Native, Registers};
@@ -52,11 +52,11 @@ const ALERT: Duration = Duration::from_millis(1);
 /// complete_signal()).
 pub(crate) struct Stopped<'t> {
     pub(crate) target: &'t Target,
-    stopped: Vec<i32>,
-    asleep: Vec<i32>,
-    ended: BTreeSet<i32>,
+    stopped: Vec<Tid>,
+    asleep: Vec<Tid>,
+    ended: BTreeSet<Tid>,
     /// The kernel's own threads of the process, which are left alone: see [`Target::executes`].
-    workers: BTreeSet<i32>,
+    workers: BTreeSet<Tid>,
     /// When the first thread was interrupted.
     pub(crate) since: Instant,
     /// How long the process may stand still, if the user has said so.
@@ -88,7 +88,7 @@ impl Event {
 
     /// Waits for the next event of a running thread. Fails with TimedOut if none arrives within
     /// [`CALL_PATIENCE`].
-    pub(crate) fn wait(tid: i32) -> io::Result<Event> {
+    pub(crate) fn wait(tid: Tid) -> io::Result<Event> {
         let begun = Instant::now();
         loop {
             if let Some(event) = Event::look(tid, WaitOptions::NOHANG)? {
@@ -101,8 +101,8 @@ impl Event {
         }
     }
 
-    fn look(tid: i32, options: WaitOptions) -> io::Result<Option<Event>> {
-        match waitpid(Pid::from_raw(tid), options) {
+    fn look(tid: Tid, options: WaitOptions) -> io::Result<Option<Event>> {
+        match waitpid(Some(tid.into()), options) {
             Ok(found) => Ok(found.map(|(_, status)| Event::of(status))),
             Err(rustix::io::Errno::CHILD) => Ok(Some(Event::Ended)),
             Err(error) => Err(error.into()),
@@ -132,7 +132,7 @@ impl<'t> Stopped<'t> {
         loop {
             let listed = target.threads().map_err(Refusal::from)?;
             let unknown = listed.into_iter().filter(|tid| !all.knows(*tid));
-            let (new, workers): (Vec<i32>, Vec<i32>) =
+            let (new, workers): (Vec<Tid>, Vec<Tid>) =
                 unknown.partition(|tid| target.executes(*tid));
             all.workers.extend(workers);
             if new.is_empty() {
@@ -164,7 +164,7 @@ impl<'t> Stopped<'t> {
         self.stopped.is_empty()
     }
 
-    fn knows(&self, tid: i32) -> bool {
+    fn knows(&self, tid: Tid) -> bool {
         self.stopped.contains(&tid)
             || self.asleep.contains(&tid)
             || self.ended.contains(&tid)
@@ -176,10 +176,10 @@ impl<'t> Stopped<'t> {
     /// When that thread is stopped, the kernel wakes any other thread for them (kernel/signal.c,
     /// sig_ignored() and complete_signal()). A thread that is not attached to would then see calls
     /// interrupted for no reason.
-    fn seize(&mut self, threads: Vec<i32>) -> Result<Vec<i32>, SwapError> {
+    fn seize(&mut self, threads: Vec<Tid>) -> Result<Vec<Tid>, SwapError> {
         let mut seized = Vec::with_capacity(threads.len());
         for tid in threads {
-            match ptrace::seize(NixPid::from_raw(tid), OPTIONS) {
+            match ptrace::seize(tid.into(), OPTIONS) {
                 Ok(()) => seized.push(tid),
                 Err(nix::Error::ESRCH) => {
                     self.ended.insert(tid);
@@ -194,7 +194,7 @@ impl<'t> Stopped<'t> {
                         return Err(Refusal::Traced { by }.into());
                     }
                     // Another tracer may have let the thread go since the first attempt.
-                    let again = ptrace::seize(NixPid::from_raw(tid), OPTIONS);
+                    let again = ptrace::seize(tid.into(), OPTIONS);
                     again.map_err(|error| Refusal::from(io::Error::from(error)))?;
                     seized.push(tid);
                 }
@@ -203,18 +203,18 @@ impl<'t> Stopped<'t> {
         Ok(seized)
     }
 
-    fn has_ended(&self, tid: i32) -> bool {
+    fn has_ended(&self, tid: Tid) -> bool {
         self.status(tid).is_none_or(|status| status.is_ending())
     }
 
-    pub(crate) fn status(&self, tid: i32) -> Option<Status> {
+    pub(crate) fn status(&self, tid: Tid) -> Option<Status> {
         Status::read(&format!("/proc/{}/task/{tid}/status", self.target.pid())).ok()
     }
 
-    fn interrupt(&mut self, seized: Vec<i32>) -> Result<(), SwapError> {
+    fn interrupt(&mut self, seized: Vec<Tid>) -> Result<(), SwapError> {
         for tid in &seized {
             // ESRCH: the thread has ended. The wait below reports that.
-            let _ = ptrace::interrupt(NixPid::from_raw(*tid));
+            let _ = ptrace::interrupt((*tid).into());
         }
         let limit = self.limit.filter(|limit| *limit < PATIENCE);
         let late = self.wait(seized, limit.unwrap_or(PATIENCE))?;
@@ -228,8 +228,8 @@ impl<'t> Stopped<'t> {
     /// Ends a stop that takes longer than the `limit` of the user. The threads in `late` are
     /// interrupted already, and only in a stop can a call that failed because of that be made again.
     /// So they are waited for, while the others continue if they can.
-    fn give_up(&mut self, late: Vec<i32>, limit: Duration) -> Result<SwapError, SwapError> {
-        let first = self.target.pid();
+    fn give_up(&mut self, late: Vec<Tid>, limit: Duration) -> Result<SwapError, SwapError> {
+        let first = self.target.pid().first_thread();
         if self.asleep.is_empty() && self.stopped.contains(&first) {
             self.leave(None);
         }
@@ -240,7 +240,7 @@ impl<'t> Stopped<'t> {
 
     /// Waits until threads have stopped or sleep uninterruptibly. Returns the threads that did
     /// neither in time.
-    fn wait(&mut self, threads: Vec<i32>, patience: Duration) -> Result<Vec<i32>, SwapError> {
+    fn wait(&mut self, threads: Vec<Tid>, patience: Duration) -> Result<Vec<Tid>, SwapError> {
         let begun = Instant::now();
         let mut pending = threads;
         loop {
@@ -292,35 +292,35 @@ impl<'t> Stopped<'t> {
     /// thread of the process: while signals to the process are queued, the kernel treats them as
     /// sent to that thread (kernel/signal.c, sig_ignored()). They cannot either if a thread sleeps
     /// uninterruptibly, since it cannot be detached from there.
-    pub(crate) fn can_leave(&self, tid: i32) -> bool {
-        tid != self.target.pid() && self.asleep.is_empty() && self.stopped.len() > 1
+    pub(crate) fn can_leave(&self, tid: Tid) -> bool {
+        tid != self.target.pid().first_thread() && self.asleep.is_empty() && self.stopped.len() > 1
     }
 
     /// Lets all stopped threads but `kept` go. The first thread of the process goes first: from then
     /// on, the kernel again drops signals that the process ignores.
-    pub(crate) fn leave(&mut self, kept: Option<i32>) {
-        let first = self.target.pid();
+    pub(crate) fn leave(&mut self, kept: Option<Tid>) {
+        let first = self.target.pid().first_thread();
         self.stopped.sort_by_key(|thread| *thread != first);
         for thread in self.stopped.iter().filter(|thread| Some(**thread) != kept) {
             // A thread that cannot be detached from has been killed.
-            let _ = ptrace::detach(NixPid::from_raw(*thread), None);
+            let _ = ptrace::detach((*thread).into(), None);
         }
         self.stopped.retain(|thread| Some(*thread) == kept);
     }
 
     /// The threads that can make system calls, with their registers. The first thread of the
     /// process comes last, since the others cannot be let go before it.
-    pub(crate) fn registers(&self) -> Vec<(i32, Registers)> {
-        let read = |tid: &i32| Some((*tid, Native::registers(*tid).ok()?));
-        let mut threads: Vec<i32> = self.stopped.clone();
-        threads.sort_by_key(|thread| *thread == self.target.pid());
+    pub(crate) fn registers(&self) -> Vec<(Tid, Registers)> {
+        let read = |tid: &Tid| Some((*tid, Native::registers(*tid).ok()?));
+        let mut threads: Vec<Tid> = self.stopped.clone();
+        threads.sort_by_key(|thread| *thread == self.target.pid().first_thread());
         threads.iter().filter_map(read).collect()
     }
 
     /// Repeats a call that ended with EINTR because of the stop, unless a handler is to run. The
     /// kernel repeats most other calls by itself. A repeated call with a time limit waits for the
     /// whole time again.
-    fn renew_call(&self, tid: i32) {
+    fn renew_call(&self, tid: Tid) {
         let Ok(regs) = Native::registers(tid) else {
             return;
         };

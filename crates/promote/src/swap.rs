@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{FileState, cgroups};
+use hugetext_host::{FileState, Pid, Tid, cgroups};
 use hugetext_leaf::{FileId, Perms, Span};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use schemars::JsonSchema;
@@ -129,7 +129,7 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
 
 /// Whether the cgroup of a process is frozen: cgroup.events of version 2, freezer.state of version 1,
 /// at the usual mount points.
-fn is_frozen(pid: i32) -> bool {
+fn is_frozen(pid: Pid) -> bool {
     cgroups(pid).unwrap_or_default().iter().any(|group| {
         let path = &group.pathname;
         let has_freezer = group.controllers.iter().any(|name| name == "freezer");
@@ -149,16 +149,15 @@ fn is_frozen(pid: i32) -> bool {
 /// Waits for that end.
 fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     hurry();
-    let tracer = AtomicI32::new(0);
+    let tracer = OnceLock::new();
     let session = || {
-        tracer.store(
-            rustix::thread::gettid().as_raw_nonzero().get(),
-            Ordering::Release,
-        );
+        tracer.get_or_init(Tid::own);
         in_session(target, change)
     };
     let outcome = std::thread::scope(|scope| scope.spawn(session).join());
-    wait_for_end(tracer.load(Ordering::Acquire));
+    if let Some(thread) = tracer.get() {
+        wait_for_end(*thread);
+    }
     let session = outcome.map_err(|_| SwapError::Trace(io::Error::other("the tracer panicked")))?;
     session.map(|session| Pause {
         total: session.others.unwrap_or_else(|| session.since.elapsed()),
@@ -171,7 +170,7 @@ fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
 /// Waits until a thread of this process has ended. Joining it can return a moment before the
 /// kernel detaches the threads that it traced (kernel/exit.c: exit_mm() comes before
 /// exit_notify()).
-fn wait_for_end(thread: i32) {
+fn wait_for_end(thread: Tid) {
     /// Longer than any scheduler lets a thread wait.
     const PATIENCE: Duration = Duration::from_secs(5);
     let begun = Instant::now();
@@ -229,14 +228,14 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
 
 /// Gives a thread of the process priority over others for a moment.
 struct Hurried {
-    tid: i32,
+    tid: Tid,
     before: raw::Scheduling,
 }
 
 impl Hurried {
     /// `None` if that is not permitted.
-    fn thread(tid: i32) -> Option<Hurried> {
-        let before = raw::run_before_others(tid).ok()?;
+    fn thread(tid: Tid) -> Option<Hurried> {
+        let before = raw::run_before_others(Some(tid)).ok()?;
         Some(Hurried { tid, before })
     }
 }
@@ -244,14 +243,14 @@ impl Hurried {
 impl Drop for Hurried {
     fn drop(&mut self) {
         // A thread whose scheduling cannot be set has been killed.
-        let _ = raw::schedule(self.tid, self.before);
+        let _ = raw::schedule(Some(self.tid), self.before);
     }
 }
 
 /// Gives this thread and its children priority, if that is permitted. They end soon, and no work
 /// is more urgent while a process is stopped.
 fn hurry() {
-    if raw::run_before_others(0).is_err() {
+    if raw::run_before_others(None).is_err() {
         let _ = rustix::process::setpriority_process(None, -20);
     }
     if let Some(nanosecond) = NonZeroU64::new(1) {

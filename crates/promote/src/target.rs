@@ -9,11 +9,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hugetext_host::{changed_pages, file_id, huge_spans, io_error, perms, pmd_mapped};
+use hugetext_host::{
+    Pid, Tid, changed_pages, file_id, huge_spans, io_error, perms, pmd_mapped, threads,
+};
 use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Stat};
 use procfs::{FromBufRead, FromRead};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::arch::{Architecture, Native};
 
@@ -44,8 +46,8 @@ pub enum Refusal {
     /// Another process traces it already. A process has at most one tracer.
     #[error("traced by process {by}: end the debugger first")]
     Traced {
-        /// The tracer's process id.
-        by: i32,
+        /// The thread that traces it.
+        by: Tid,
     },
     /// It is in another user namespace, where its credentials have another meaning.
     #[error("in another user namespace: promote it from inside its container")]
@@ -106,7 +108,7 @@ fn tracing_remedy() -> String {
 /// another process.
 #[derive(Debug)]
 pub struct Target {
-    pid: i32,
+    pid: Pid,
     pidfd: OwnedFd,
     memory: File,
     pagemap: File,
@@ -115,20 +117,18 @@ pub struct Target {
 
 impl Target {
     /// Opens a process and checks everything that can be checked before it is stopped.
-    pub fn open(pid: i32) -> Result<Target, Refusal> {
+    pub fn open(pid: Pid) -> Result<Target, Refusal> {
         if !Native::SUPPORTED {
             return Err(Refusal::Architecture);
         }
-        if u32::try_from(pid) == Ok(std::process::id()) {
+        if pid == Pid::own() {
             return Err(Refusal::Own);
         }
-        let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
-        let id = id.ok_or(Refusal::Gone)?;
-        let pidfd = pidfd_open(id, PidfdFlags::empty())
+        let pidfd = pidfd_open(pid.into(), PidfdFlags::empty())
             .map_err(|error| Refusal::from(io::Error::from(error)))?;
         let status = Status::read(&format!("/proc/{pid}/status"))?;
         if status.is_ending() {
-            let lives = |tid: &i32| {
+            let lives = |tid: &Tid| {
                 let status = Status::read(&format!("/proc/{pid}/task/{tid}/status"));
                 status.is_ok_and(|status| !status.is_ending())
             };
@@ -194,7 +194,7 @@ impl Target {
     }
 
     /// Its process id.
-    pub fn pid(&self) -> i32 {
+    pub fn pid(&self) -> Pid {
         self.pid
     }
 
@@ -218,7 +218,7 @@ impl Target {
     }
 
     /// The thread ids at this moment.
-    pub(crate) fn threads(&self) -> io::Result<Vec<i32>> {
+    pub(crate) fn threads(&self) -> io::Result<Vec<Tid>> {
         threads(self.pid)
     }
 
@@ -226,7 +226,7 @@ impl Target {
     /// and vhost, share its memory but never return to user mode. They cannot make an injected
     /// call, and a stop would end the call in which they wait. A thread whose state cannot be read
     /// has ended.
-    pub(crate) fn executes(&self, tid: i32) -> bool {
+    pub(crate) fn executes(&self, tid: Tid) -> bool {
         /// include/linux/sched.h: "Task is an IO worker", "Kernel thread cloned from userspace thread"
         /// (since Linux 6.4).
         const PF_IO_WORKER: u32 = 0x10;
@@ -400,15 +400,8 @@ fn obstacle(path: Option<&Path>, shared: bool, flags: &BTreeSet<&str>) -> Option
     }
 }
 
-fn threads(pid: i32) -> io::Result<Vec<i32>> {
-    let names = fs::read_dir(format!("/proc/{pid}/task"))?;
-    Ok(names
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect())
-}
-
 /// The translator that a process runs under, as far as the path of its program shows.
-fn translator(pid: i32) -> io::Result<Option<&'static str>> {
+fn translator(pid: Pid) -> io::Result<Option<&'static str>> {
     let exe = fs::read_link(format!("/proc/{pid}/exe"))?;
     let in_valgrind = exe
         .parent()
@@ -459,8 +452,8 @@ impl Status {
     }
 
     /// The thread that traces it.
-    pub(crate) fn tracer(&self) -> Option<i32> {
-        self.number("TracerPid").filter(|by| *by != 0)
+    pub(crate) fn tracer(&self) -> Option<Tid> {
+        self.field("TracerPid")?.parse().ok()
     }
 
     pub(crate) fn is_ending(&self) -> bool {

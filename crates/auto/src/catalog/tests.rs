@@ -41,7 +41,7 @@ fn text(path: &str) -> Text {
 }
 
 fn start(catalog: &mut Catalog, by: u32, file: MappedFile, path: &str) -> Option<Key> {
-    match catalog.started(100, |_| user(by), (file, PathBuf::from(path)), time()) {
+    match catalog.started(|| user(by), (file, PathBuf::from(path)), time()) {
         Started::Unread(key) => Some(key),
         Started::Small | Started::Known | Started::Uncounted => None,
     }
@@ -168,7 +168,7 @@ fn what_is_remembered_is_recalled() {
         group: groups.number("/user.slice"),
     };
     let told = (file(7, 0), PathBuf::from("/bin/cc"));
-    catalog.started(100, |_| by, told, time());
+    catalog.started(|| by, told, time());
     let key = catalog.of_id(FileId { dev: 1, ino: 7 }).unwrap();
     catalog.identified(key, file(7, 0), Some(text("/bin/cc")), time());
     let records = catalog.records(&groups, NOW, half_life());

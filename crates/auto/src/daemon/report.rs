@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hugetext_host::whole_nanoseconds;
+use hugetext_host::{Pid, whole_nanoseconds};
 use hugetext_leaf::hold::HalfLife;
 
 use super::{Daemon, REPORT};
@@ -55,7 +55,7 @@ impl Daemon<'_> {
         let (own_cpu, own_bytes) = own();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Status {
-            pid: std::process::id(),
+            pid: Pid::own(),
             written: since_epoch.map_or(0, |since| since.as_secs()),
             mode: self.mode(),
             source: self.sight.name(),

@@ -32,7 +32,7 @@ impl Daemon<'_> {
                 }
                 *starts = starts.saturating_add(1);
                 let told = (file, path);
-                let started = catalog.started(pid, |pid| owners.of(pid), told, time);
+                let started = catalog.started(|| owners.of(pid), told, time);
                 changed |= started != Started::Small;
                 let Started::Unread(key) = started else {
                     return;

@@ -165,7 +165,7 @@ impl Runner<'_> {
             return Ok(None);
         };
         let failed = |error| BenchError::new(self.title, plain(&error));
-        let deadline = Deadline::new(instance.pid().unsigned_abs(), self.limit).map_err(failed)?;
+        let deadline = Deadline::new(instance.pid(), self.limit).map_err(failed)?;
         let seen = instance.at_exit_with_mmaps(|pid| {
             let text = text_mappings(pid).ok()?;
             let huge: u64 = text.iter().map(|mapping| mapping.pmd_mapped).sum();

@@ -1,9 +1,9 @@
 //! What the processor counts while a service runs: cycles, instructions, instruction-TLB misses.
 
-use std::fs;
 use std::io;
 
 use hugetext_engine::plain;
+use hugetext_host::{Pid, Tid, threads};
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
@@ -49,20 +49,26 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Begins to count; an error in words if this machine or this user cannot.
-    pub(super) fn start(pids: &[i32]) -> Result<Counters, String> {
+    pub(super) fn start(pids: &[Pid]) -> Result<Counters, String> {
         Counters::of(pids, &EVENTS)
     }
 
-    fn of(pids: &[i32], events: &[Counted]) -> Result<Counters, String> {
+    fn of(pids: &[Pid], events: &[Counted]) -> Result<Counters, String> {
         let failed = |error: io::Error| format!("perf_event_open: {}", plain(&error));
-        let threads = threads(pids).map_err(failed)?;
-        if threads.len() > MOST_THREADS {
-            let count = threads.len();
+        let mut all = Vec::new();
+        for pid in pids {
+            all.extend(threads(*pid).map_err(failed)?);
+        }
+        if all.len() > MOST_THREADS {
+            let count = all.len();
             return Err(format!("{count} threads are too many to count in"));
         }
-        let start = |event: fn() -> Builder<'static>, thread: i32| {
+        let start = |event: fn() -> Builder<'static>, thread: Tid| {
             let mut builder = event();
-            let counter = builder.observe_pid(thread).inherit(true).enabled(true);
+            let counter = builder
+                .observe_pid(thread.as_raw())
+                .inherit(true)
+                .enabled(true);
             match counter.build() {
                 // It has ended since.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
@@ -70,7 +76,7 @@ impl Counters {
             }
         };
         let counters = events.iter().map(|Counted { name, event }| {
-            let each = threads
+            let each = all
                 .iter()
                 .filter_map(|thread| start(*event, *thread).transpose());
             Ok((*name, each.collect::<io::Result<Vec<Counter>>>()?))
@@ -92,21 +98,6 @@ impl Counters {
     }
 }
 
-fn threads(pids: &[i32]) -> io::Result<Vec<i32>> {
-    let mut threads = Vec::new();
-    for pid in pids {
-        for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
-            threads.extend(
-                entry?
-                    .file_name()
-                    .to_str()
-                    .and_then(|name| name.parse::<i32>().ok()),
-            );
-        }
-    }
-    Ok(threads)
-}
-
 #[cfg(test)]
 mod tests {
     use perf_event::events::Software;
@@ -116,7 +107,7 @@ mod tests {
     #[test]
     fn all_threads_of_a_process_are_counted() {
         // Every kernel has this event; the processor's own are read in the same way.
-        let own = std::process::id().cast_signed();
+        let own = Pid::own();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
             let _ = wait.recv();

@@ -13,7 +13,7 @@ mod work;
 use std::time::{Duration, Instant};
 
 use hugetext_engine::HostContext;
-use hugetext_host::cpu_time;
+use hugetext_host::{Pid, cpu_time};
 
 use self::counters::Counters;
 use self::decide::{Decision, FIRST_LOOK, Plan};
@@ -33,7 +33,7 @@ pub use self::work::Source;
 #[derive(Debug)]
 pub struct LiveSettings {
     /// The processes of the service.
-    pub pids: Vec<i32>,
+    pub pids: Vec<Pid>,
     /// What counts its work.
     pub work: Source,
     /// Length of a period.

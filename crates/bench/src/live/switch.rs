@@ -2,7 +2,7 @@
 
 use hugetext_engine::HostContext;
 use hugetext_engine::promotion::{PromoteError, PromoteRequest, PromotedProcess, promote_process};
-use hugetext_host::text_mappings;
+use hugetext_host::{Pid, text_mappings};
 use hugetext_leaf::Backend;
 use hugetext_promote::Copies;
 
@@ -36,7 +36,7 @@ pub enum Leave {
 /// One of the processes.
 #[derive(Debug)]
 struct SwitchedProcess {
-    pid: i32,
+    pid: Pid,
     /// What it is left with.
     in_the_end: TextPlace,
     /// What it has now.
@@ -57,7 +57,7 @@ pub(super) struct Switch {
 impl Switch {
     /// Takes the processes as they are, and changes nothing yet. An error if one has no text that can
     /// be moved, or may not be changed.
-    pub(super) fn new(pids: &[i32], leave: Leave, host: HostContext) -> Result<Switch, BenchError> {
+    pub(super) fn new(pids: &[Pid], leave: Leave, host: HostContext) -> Result<Switch, BenchError> {
         let mut switch = Switch {
             processes: Vec::new(),
             host,
@@ -150,7 +150,7 @@ impl Switch {
 
     fn change(
         &mut self,
-        pid: i32,
+        pid: Pid,
         text: TextPlace,
         intent: Intent,
     ) -> Result<PromotedProcess, BenchError> {
@@ -190,10 +190,10 @@ enum Intent {
 }
 
 /// A process as the subject of an error.
-pub(super) fn named(pid: i32) -> String {
+pub(super) fn named(pid: Pid) -> String {
     format!("process {pid}")
 }
 
-fn failed(pid: i32, error: &PromoteError) -> BenchError {
+fn failed(pid: Pid, error: &PromoteError) -> BenchError {
     BenchError::new(named(pid), error)
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Image, Options, Strategy, plan_auto};
-use hugetext_host::{folio_sizes, huge_spans, text_mappings};
+use hugetext_host::{Pid, folio_sizes, huge_spans, text_mappings};
 use hugetext_leaf::{Bias, Geometry, LIMIT, Leaf, ObjectKind, Span, Vma, reach, vmas};
 use hugetext_tlb::{Object, Placement};
 use schemars::JsonSchema;
@@ -191,7 +191,7 @@ pub(crate) struct ObservedProcess {
 
 impl ObservedProcess {
     /// Reads the mappings of a process.
-    pub(crate) fn look(pid: i32) -> Result<ObservedProcess, String> {
+    pub(crate) fn look(pid: Pid) -> Result<ObservedProcess, String> {
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|e| e.to_string())?;
         let mut live = ObservedProcess {
             folios_known: true,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use hugetext_elf::Image;
 use hugetext_engine::{Program, is_native, plain};
-use hugetext_host::{Deadline, Instance, processor_time};
+use hugetext_host::{Deadline, Instance, Pid, processor_time};
 use hugetext_tlb::{Core, Emulator, EmulatorError, Kind, StreamError, Totals, replay};
 
 pub use self::counters::Counted;
@@ -171,7 +171,7 @@ impl<'a> Subject<'a> {
                 return Ok(Native { live, hardware });
             }
         };
-        let deadline = self.deadline(instance.pid().unsigned_abs())?;
+        let deadline = self.deadline(instance.pid())?;
         let ended = instance.at_exit(ObservedProcess::look);
         self.in_time(deadline)?;
         let (live, status) = ended.map_err(|error| BenchError::new(self.name(), plain(&error)))?;
@@ -226,7 +226,7 @@ impl<'a> Subject<'a> {
     ) -> Result<Totals, BenchError> {
         let started = emulator.start(&self.program, self.rest(), |command| self.prepare(command));
         let (mut child, stream) = started.map_err(|error| emulator_failure(&error))?;
-        let deadline = self.deadline(child.id())?;
+        let deadline = self.deadline(Pid::of_child(&child))?;
         let (lanes, spaces) = (grid.lanes.clone(), grid.spaces());
         let totals = replay(stream, &lanes, spaces, |path| grid.add(path, live));
         if matches!(totals, Err(StreamError::Read(_) | StreamError::Damaged(_))) {
@@ -240,7 +240,7 @@ impl<'a> Subject<'a> {
         totals.map_err(|error| BenchError::new(self.name(), error))
     }
 
-    fn deadline(&self, pid: u32) -> Result<Deadline, BenchError> {
+    fn deadline(&self, pid: Pid) -> Result<Deadline, BenchError> {
         let limit = Duration::from_secs(self.settings.timeout);
         Deadline::new(pid, limit).map_err(|error| BenchError::new(self.name(), plain(&error)))
     }

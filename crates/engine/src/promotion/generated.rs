@@ -3,7 +3,7 @@
 
 use std::io;
 
-use hugetext_host::{Advice, advise_process, text_mappings, while_busy};
+use hugetext_host::{Advice, Pid, advise_process, text_mappings, while_busy};
 use hugetext_leaf::{Leaf, Span};
 use hugetext_promote::{Refusal, SwapError, Target};
 use schemars::JsonSchema;
@@ -86,7 +86,7 @@ pub(super) fn collapse_generated(
 }
 
 /// The mappings of generated text, each with its bytes by PMD leaves.
-fn generated(pid: i32) -> Result<Vec<(Span, u64)>, SwapError> {
+fn generated(pid: Pid) -> Result<Vec<(Span, u64)>, SwapError> {
     let mappings = text_mappings(pid).map_err(|_| SwapError::from(Refusal::Gone))?;
     let anonymous = mappings.iter().filter(|text| text.file.is_none());
     Ok(anonymous

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::generated::GeneratedText;
 use crate::error::plain;
+use hugetext_host::Pid;
 
 /// The change to make in every process.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +55,7 @@ pub struct TextBytes {
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct PromotedProcess {
     /// Its id.
-    pub pid: i32,
+    pub pid: Pid,
     /// Its name.
     pub name: String,
     /// Its text before.
@@ -113,7 +114,7 @@ impl UnchangedText {
 }
 
 impl PromotedProcess {
-    pub(super) fn new(pid: i32, name: String, before: TextBytes) -> PromotedProcess {
+    pub(super) fn new(pid: Pid, name: String, before: TextBytes) -> PromotedProcess {
         PromotedProcess {
             pid,
             name,

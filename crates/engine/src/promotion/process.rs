@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use hugetext_host::{Advice, Mounts, advise_process, process_name, text_mappings, while_busy};
+use hugetext_host::{
+    Advice, Mounts, Pid, Tid, advise_process, process_name, text_mappings, thread_name, while_busy,
+};
 use hugetext_leaf::{
     Backend, Cause, FileId, Filesystem, Leaf, Method, Promotion, Reason, Run, Span, promotion,
 };
@@ -25,7 +27,7 @@ const NAP: Duration = Duration::from_millis(2);
 
 /// Carries out the change in one process.
 pub fn promote_process(
-    pid: i32,
+    pid: Pid,
     job: PromoteRequest,
     copies: &mut Copies,
 ) -> Result<PromotedProcess, PromoteError> {
@@ -242,16 +244,16 @@ fn repeat<T>(mut attempt: impl FnMut() -> Result<T, SwapError>) -> Result<T, Swa
 }
 
 /// Whether a thread is one of hugetext, or has ended since.
-fn is_ours(thread: i32) -> bool {
-    let name = process_name(thread);
-    name.is_empty() || name == process_name(std::process::id().cast_signed())
+fn is_ours(thread: Tid) -> bool {
+    let name = thread_name(thread);
+    name.is_empty() || name == process_name(Pid::own())
 }
 
 fn refusal(error: std::io::Error) -> SwapError {
     Refusal::from(error).into()
 }
 
-fn text(pid: i32) -> Result<TextBytes, SwapError> {
+fn text(pid: Pid) -> Result<TextBytes, SwapError> {
     let mut mappings = text_mappings(pid).map_err(|_| SwapError::from(Refusal::Gone))?;
     // The heaps of some runtimes, such as sbcl, are writable and executable files.
     mappings.retain(|text| !(text.perms.write && text.path.is_some()));

@@ -11,6 +11,8 @@ use procfs::FromRead;
 use procfs::process::{MountInfo, MountInfos};
 use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, statx};
 
+use crate::processes::Pid;
+
 /// The facts of a mount that concern text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedOn {
@@ -90,7 +92,7 @@ impl Mounts {
     }
 
     /// The mounts of another process, for the files that it maps.
-    pub fn of_process(pid: i32) -> io::Result<Mounts> {
+    pub fn of_process(pid: Pid) -> io::Result<Mounts> {
         Mounts::listed(&format!("/proc/{pid}/mountinfo"))
     }
 

@@ -20,6 +20,8 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 
 use super::namespace::set_read_only;
 
+use crate::processes::Pid;
+
 /// A tmpfs at a path of this machine. Whoever finds it there can only read it, root included. This
 /// value alone writes to it, through a mount without a path.
 ///
@@ -76,7 +78,7 @@ impl PublicTmpfs {
     /// that path in /proc/PID/maps. If the process is in another mount namespace that lacks the
     /// tmpfs, it is mounted there too. An error if its directories cannot be made, or lead through
     /// a symbolic link.
-    pub fn shown_to(&self, pid: i32) -> io::Result<OwnedFd> {
+    pub fn shown_to(&self, pid: Pid) -> io::Result<OwnedFd> {
         let root = File::open(format!("/proc/{pid}/root"))?;
         let place = directory(root.as_fd(), &self.path, true)?;
         if fstat(&place)?.st_dev == self.device {

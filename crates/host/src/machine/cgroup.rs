@@ -8,10 +8,11 @@ use procfs::process::{MountInfo, Process};
 use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 
 use crate::files::io_error;
+use crate::processes::Pid;
 
 /// The control groups of a process: one for each hierarchy. That of version 2 has no controllers. Bytes of
 /// a path that are not UTF-8 are replaced.
-pub fn cgroups(pid: i32) -> io::Result<Vec<ProcessCGroup>> {
+pub fn cgroups(pid: Pid) -> io::Result<Vec<ProcessCGroup>> {
     let text = fs::read(format!("/proc/{pid}/cgroup"))?;
     parse(&String::from_utf8_lossy(&text))
 }
@@ -94,7 +95,7 @@ mod tests {
         let hybrid = "9:memory:/docker/5f\n1:name=systemd:/x\n0::/\n";
         assert_eq!(of(hybrid).as_deref(), Some("/docker/5f"));
         assert_eq!(of("broken"), None);
-        assert!(cgroups(std::process::id() as i32).is_ok());
+        assert!(cgroups(Pid::own()).is_ok());
     }
 
     #[test]

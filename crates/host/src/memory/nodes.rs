@@ -12,6 +12,8 @@ use std::marker::PhantomData;
 use hugetext_leaf::Span;
 use hugetext_leaf::replica::{Node, NodeBytes};
 
+use crate::processes::Pid;
+
 /// Move pages that only the caller maps, or anyone (include/uapi/linux/mempolicy.h).
 const MPOL_MF_MOVE: libc::c_int = 1 << 1;
 const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
@@ -28,7 +30,7 @@ pub enum Whose {
     /// This process's own.
     Own,
     /// That of another process.
-    Process(i32),
+    Process(Pid),
 }
 
 /// Consecutive pages on one node.
@@ -68,7 +70,7 @@ pub fn node_runs(whose: Whose, addresses: Span) -> io::Result<Vec<NodeRun>> {
 
 /// The bytes of each mapping of a process by node, from /proc/PID/numa_maps: the start of each mapping, and
 /// its sums. For where [`node_runs`] is forbidden.
-pub fn numa_maps(pid: i32) -> io::Result<Vec<(u64, NodeBytes)>> {
+pub fn numa_maps(pid: Pid) -> io::Result<Vec<(u64, NodeBytes)>> {
     let text = fs::read(format!("/proc/{pid}/numa_maps"))?;
     let text = String::from_utf8_lossy(&text);
     Ok(text.lines().filter_map(numa_line).collect())
@@ -151,7 +153,7 @@ fn move_pages(
 ) -> io::Result<Vec<i32>> {
     let pid = match whose {
         Whose::Own => 0,
-        Whose::Process(pid) => pid,
+        Whose::Process(pid) => pid.as_raw(),
     };
     let nodes = node.map(|node| vec![node; pages.len()]);
     let mut status = vec![-libc::ENOENT; pages.len()];
@@ -253,8 +255,7 @@ mod tests {
         };
         assert_eq!(runs.len(), 1);
         assert_eq!(runs[0].addresses.len(), page);
-        let own = std::process::id().cast_signed();
-        let sums = numa_maps(own).unwrap();
+        let sums = numa_maps(Pid::own()).unwrap();
         let bytes: u64 = sums.iter().map(|(_, bytes)| bytes.on(runs[0].node)).sum();
         assert!(bytes > page);
     }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::id::Pid;
 
 /// A child of this process that has not been waited for yet.
 #[derive(Debug)]
@@ -15,10 +17,8 @@ pub(crate) struct Running(OwnedFd);
 
 impl Running {
     /// The child with this process id (pidfd_open(2), Linux 5.3).
-    pub(crate) fn child(pid: u32) -> io::Result<Running> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Running(pidfd_open(pid, PidfdFlags::empty())?))
+    pub(crate) fn child(pid: Pid) -> io::Result<Running> {
+        Ok(Running(pidfd_open(pid.into(), PidfdFlags::empty())?))
     }
 
     /// Kills the child if it does not end within `limit`. Returns whether it was killed.
@@ -55,7 +55,7 @@ pub struct Deadline(JoinHandle<bool>);
 impl Deadline {
     /// Gives the child with this process id `limit` from now. The child must not have been waited
     /// for yet.
-    pub fn new(pid: u32, limit: Duration) -> io::Result<Deadline> {
+    pub fn new(pid: Pid, limit: Duration) -> io::Result<Deadline> {
         let child = Running::child(pid)?;
         let watch = move || child.end_within(limit).unwrap_or(false);
         Ok(Deadline(thread::spawn(watch)))
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_child_that_does_not_end_is_killed() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let deadline = Deadline::new(child.id(), Duration::ZERO).unwrap();
+        let deadline = Deadline::new(Pid::of_child(&child), Duration::ZERO).unwrap();
         assert!(!child.wait().unwrap().success());
         assert!(deadline.missed());
     }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_child_that_ends_is_not() {
         let mut child = Command::new("true").spawn().unwrap();
-        let deadline = Deadline::new(child.id(), Duration::from_secs(1000)).unwrap();
+        let deadline = Deadline::new(Pid::of_child(&child), Duration::from_secs(1000)).unwrap();
         assert!(child.wait().unwrap().success());
         assert!(!deadline.missed());
     }

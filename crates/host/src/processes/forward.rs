@@ -13,6 +13,7 @@ use nix::sys::signal::{
 use rustix::process::pidfd_send_signal;
 
 use super::deadline::Running;
+use super::id::Pid;
 
 /// The child's pidfd; -1 for none.
 static CHILD: AtomicI32 = AtomicI32::new(-1);
@@ -45,7 +46,7 @@ impl Forward {
         unsafe { command.pre_exec(move || Ok(mask.thread_set_mask()?)) };
         let started = command.spawn().map(|child| {
             ignore_terminal_signals();
-            let forward = Forward::to(child.id()).ok();
+            let forward = Forward::to(Pid::of_child(&child)).ok();
             (child, forward)
         });
         mask.thread_set_mask()?;
@@ -54,7 +55,7 @@ impl Forward {
 
     /// Forwards to the child with this process id, which has not been waited for. A signal that is
     /// ignored stays ignored, as nohup(1) needs it.
-    fn to(pid: u32) -> io::Result<Forward> {
+    fn to(pid: Pid) -> io::Result<Forward> {
         let child = Running::child(pid)?;
         CHILD.store(child.as_raw_fd(), Ordering::Release);
         let handler = SigHandler::Handler(forward);

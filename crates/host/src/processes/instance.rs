@@ -4,13 +4,15 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
+use super::id::Pid;
+
 /// The signal of a stop at a system call (PTRACE_O_TRACESYSGOOD).
 const SYSTEM_CALL: libc::c_int = libc::SIGTRAP | 0x80;
 
 /// A command that runs under ptrace(2) without address space randomisation.
 #[derive(Debug)]
 pub struct Instance {
-    pid: libc::pid_t,
+    pid: Pid,
 }
 
 impl Instance {
@@ -21,8 +23,9 @@ impl Instance {
         // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
         unsafe { command.pre_exec(prepare) };
         let child: Child = command.spawn()?;
-        let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
-        let instance = Instance { pid };
+        let instance = Instance {
+            pid: Pid::of_child(&child),
+        };
         // The stop after exec. Only the end of the command can come before it.
         let status = instance.wait()?;
         if libc::WIFSTOPPED(status) {
@@ -34,13 +37,13 @@ impl Instance {
     }
 
     /// Its process id.
-    pub fn pid(&self) -> i32 {
+    pub fn pid(&self) -> Pid {
         self.pid
     }
 
     /// Lets the command run, calls `look` when its process begins to exit, and waits for it. `None`
     /// if the process was gone before `look` (killed while it was stopped).
-    pub fn at_exit<T>(self, look: impl FnOnce(i32) -> T) -> io::Result<(Option<T>, ExitStatus)> {
+    pub fn at_exit<T>(self, look: impl FnOnce(Pid) -> T) -> io::Result<(Option<T>, ExitStatus)> {
         self.run(libc::PTRACE_CONT as _, || {}, look)
     }
 
@@ -48,7 +51,7 @@ impl Instance {
     /// every system call, so its time means nothing.
     pub fn at_exit_with_mmaps<T>(
         self,
-        look: impl FnOnce(i32) -> T,
+        look: impl FnOnce(Pid) -> T,
     ) -> io::Result<(Option<(T, u64)>, ExitStatus)> {
         let pid = self.pid;
         let mut mmaps = 0;
@@ -66,7 +69,7 @@ impl Instance {
         self,
         resume: libc::c_uint,
         mut called: impl FnMut(),
-        look: impl FnOnce(i32) -> T,
+        look: impl FnOnce(Pid) -> T,
     ) -> io::Result<(Option<T>, ExitStatus)> {
         let mut look = Some(look);
         let mut seen = None;
@@ -102,7 +105,7 @@ impl Instance {
         let mut status = 0;
         // SAFETY: the status is a live local; the child is this process's own and nobody else waits
         // for it, since the `Child` was dropped, which does not wait.
-        while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } < 0 {
+        while unsafe { libc::waitpid(self.pid.as_raw(), &raw mut status, 0) } < 0 {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
@@ -113,7 +116,7 @@ impl Instance {
 
     fn request(&self, request: libc::c_uint, data: usize) -> io::Result<()> {
         // SAFETY: the requests used here take a number as data and write nothing.
-        match unsafe { libc::ptrace(request as _, self.pid, 0usize, data) } {
+        match unsafe { libc::ptrace(request as _, self.pid.as_raw(), 0usize, data) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
         }
@@ -135,12 +138,12 @@ struct Call {
 }
 
 /// Whether the process is about to call mmap(2) with a file: a fifth argument other than -1.
-fn enters_mmap_of_file(pid: libc::pid_t) -> bool {
+fn enters_mmap_of_file(pid: Pid) -> bool {
     const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
     let mut call = Call::default();
-    // SAFETY: the kernel writes at most as many bytes to `call` as the third argument says.
-    let filled =
-        unsafe { libc::ptrace(GET_SYSCALL_INFO as _, pid, size_of::<Call>(), &raw mut call) };
+    let size = size_of::<Call>();
+    // SAFETY: the kernel writes at most `size` bytes to `call`.
+    let filled = unsafe { libc::ptrace(GET_SYSCALL_INFO as _, pid.as_raw(), size, &raw mut call) };
     let [.., file, _] = call.arguments;
     filled > 0 && call.at == 1 && call.number == libc::SYS_mmap as u64 && file as i32 >= 0
 }

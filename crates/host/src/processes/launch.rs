@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::deadline::Running;
+use super::id::Pid;
 
 /// The resource usage of a finished command, including its waited-for children (getrusage(2)).
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -31,8 +32,8 @@ pub struct Usage {
 pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage, ExitStatus)> {
     let start = Instant::now();
     let mut child = command.spawn()?;
-    let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
-    let late = Running::child(child.id()).and_then(|running| running.end_within(limit));
+    let pid = Pid::of_child(&child);
+    let late = Running::child(pid).and_then(|running| running.end_within(limit));
     if late.is_err() {
         let _ = child.kill();
     }
@@ -41,7 +42,7 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live locals. The child was spawned above. Nothing else waits
     // for it: `child` is only dropped, and that does not wait.
-    while unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } < 0 {
+    while unsafe { libc::wait4(pid.as_raw(), &raw mut status, 0, &raw mut usage) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);

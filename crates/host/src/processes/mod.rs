@@ -5,6 +5,7 @@ mod cpu_time;
 mod deadline;
 mod exec;
 mod forward;
+mod id;
 mod instance;
 mod launch;
 mod process;
@@ -15,11 +16,13 @@ pub use cpu_time::cpu_time;
 pub use deadline::Deadline;
 pub use exec::{exec, ignore_file_size_signal, may_execute};
 pub(crate) use forward::Forward;
+pub use id::{NoPid, Pid, Tid};
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
 pub(crate) use process::own_smaps;
 pub use process::{
     Holder, MappedText, ProcessError, TextMapping, executable_files, file_id, file_mappings,
     holders, is_thp_disabled, mapped_text, perms, pids, pmd_mapped, process_name, text_mappings,
+    thread_name, threads,
 };
 pub use runners::{RunningNodes, running_nodes};

@@ -10,6 +10,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::id::{Pid, Tid};
 use crate::files::{io_error, is_root};
 
 /// Why a process cannot be inspected.
@@ -80,7 +81,7 @@ pub struct TextMapping {
 }
 
 /// The executable mappings of a process, by address; at least one.
-pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
+pub fn text_mappings(pid: Pid) -> Result<Vec<TextMapping>, ProcessError> {
     let maps = read_maps(pid, "smaps")?;
     let texts: Vec<TextMapping> = maps
         .into_iter()
@@ -96,14 +97,14 @@ pub fn text_mappings(pid: i32) -> Result<Vec<TextMapping>, ProcessError> {
 
 /// The number of file mappings of a process. Each was one insertion into the `i_mmap` tree of its
 /// file, under that file's lock.
-pub fn file_mappings(pid: i32) -> Result<usize, ProcessError> {
+pub fn file_mappings(pid: Pid) -> Result<usize, ProcessError> {
     let maps = read_maps(pid, "maps")?;
     Ok(maps.into_iter().filter(|map| map.inode != 0).count())
 }
 
 /// The files that a process maps executable, without the figures of [`text_mappings`], for which
 /// the kernel walks its page tables. Files that were removed are left out.
-pub fn executable_files(pid: i32) -> Result<Vec<PathBuf>, ProcessError> {
+pub fn executable_files(pid: Pid) -> Result<Vec<PathBuf>, ProcessError> {
     let maps = read_maps(pid, "maps")?;
     let mut files: Vec<PathBuf> = maps
         .into_iter()
@@ -129,7 +130,7 @@ pub struct MappedText {
 }
 
 /// The files that a process maps executable, each with all its mappings.
-pub fn mapped_text(pid: i32) -> Result<Vec<MappedText>, ProcessError> {
+pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
     let mut files: Vec<MappedText> = Vec::new();
     for map in read_maps(pid, "maps")? {
         let file = file_id(&map);
@@ -150,7 +151,7 @@ pub fn mapped_text(pid: i32) -> Result<Vec<MappedText>, ProcessError> {
 
 /// Reads the mappings from `file` in /proc/PID. Paths may hold any byte; a path that is not UTF-8
 /// is returned with replacement characters.
-fn read_maps(pid: i32, file: &str) -> Result<MemoryMaps, ProcessError> {
+fn read_maps(pid: Pid, file: &str) -> Result<MemoryMaps, ProcessError> {
     let bytes = fs::read(format!("/proc/{pid}/{file}")).map_err(procfs::ProcError::from)?;
     Ok(MemoryMaps::from_read(
         String::from_utf8_lossy(&bytes).as_bytes(),
@@ -223,7 +224,7 @@ pub(crate) fn own_smaps() -> io::Result<Vec<(Span, u64)>> {
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Holder {
     /// Its process id.
-    pub pid: i32,
+    pub pid: Pid,
     /// Its name (/proc/PID/comm).
     pub name: String,
 }
@@ -232,8 +233,8 @@ pub struct Holder {
 pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
     let metadata = file.metadata()?;
     let wanted = FileId::of(&metadata);
-    let own = std::process::id();
-    let holds = |pid: i32| {
+    let own = Pid::own();
+    let holds = |pid: Pid| {
         let maps = read_maps(pid, "maps").ok()?;
         maps.into_iter()
             .any(|map| file_id(&map) == wanted)
@@ -245,23 +246,28 @@ pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
     Ok(pids()
         .map_err(io::Error::other)?
         .into_iter()
-        .filter(|pid| u32::try_from(*pid) != Ok(own))
+        .filter(|pid| *pid != own)
         .filter_map(holds)
         .collect())
 }
 
-/// The name of a process (/proc/PID/comm); empty if it has ended.
-pub fn process_name(pid: i32) -> String {
-    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+/// The name of a process, which is that of its first thread; empty if it has ended.
+pub fn process_name(pid: Pid) -> String {
+    thread_name(pid.first_thread())
+}
+
+/// The name of a thread (/proc/TID/comm); empty if it has ended.
+pub fn thread_name(tid: Tid) -> String {
+    let name = fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
 /// All process ids, ascending. If proc is not mounted, /proc is missing or an empty directory.
-pub fn pids() -> Result<Vec<i32>, ProcessError> {
+pub fn pids() -> Result<Vec<Pid>, ProcessError> {
     if !Path::new("/proc/self").exists() {
         return Err(ProcessError::NoProc);
     }
-    let mut pids: Vec<i32> = fs::read_dir("/proc")
+    let mut pids: Vec<Pid> = fs::read_dir("/proc")
         .map_err(ProcessError::Io)?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
@@ -269,9 +275,17 @@ pub fn pids() -> Result<Vec<i32>, ProcessError> {
     Ok(pids)
 }
 
+/// The threads of a process at this moment.
+pub fn threads(pid: Pid) -> io::Result<Vec<Tid>> {
+    let names = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(names
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
 /// Whether prctl(PR_SET_THP_DISABLE) is set for a process. THP_enabled in /proc/PID/status (since
 /// Linux 5.0) is 0 then, and also if the kernel has no transparent huge pages.
-pub fn is_thp_disabled(pid: i32) -> Result<bool, ProcessError> {
+pub fn is_thp_disabled(pid: Pid) -> Result<bool, ProcessError> {
     let status = fs::read(format!("/proc/{pid}/status"))
         .map_err(|error| ProcessError::from(procfs::ProcError::from(error)))?;
     // The process name in it may hold any byte.
@@ -287,7 +301,7 @@ mod tests {
 
     #[test]
     fn finds_the_text_of_this_process() {
-        let text = text_mappings(std::process::id() as i32).unwrap();
+        let text = text_mappings(Pid::own()).unwrap();
         let here = finds_the_text_of_this_process as fn() as usize as u64;
         let own = text
             .iter()
@@ -304,7 +318,9 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_there_is_said_to_be_gone() {
-        assert!(matches!(text_mappings(i32::MAX), Err(ProcessError::Gone)));
-        assert!(matches!(is_thp_disabled(i32::MAX), Err(ProcessError::Gone)));
+        // The limit itself is never given.
+        let none = Pid::from_raw(1 << 22).unwrap();
+        assert!(matches!(text_mappings(none), Err(ProcessError::Gone)));
+        assert!(matches!(is_thp_disabled(none), Err(ProcessError::Gone)));
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use hugetext_leaf::replica::{Node, Runners};
 
+use super::id::Pid;
 use super::process::ProcessError;
 use crate::machine::{Nodes, allowed_processors};
 
@@ -17,7 +18,7 @@ pub struct RunningNodes {
 }
 
 /// The nodes of process `pid`, from /proc/PID/task: any user may read it where /proc hides nobody.
-pub fn running_nodes(pid: i32, nodes: &Nodes) -> Result<RunningNodes, ProcessError> {
+pub fn running_nodes(pid: Pid, nodes: &Nodes) -> Result<RunningNodes, ProcessError> {
     let failed = |error| ProcessError::from(procfs::ProcError::from(error));
     let status = fs::read(format!("/proc/{pid}/status")).map_err(failed)?;
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)?;
@@ -68,8 +69,7 @@ mod tests {
 
     #[test]
     fn this_process_runs_on_a_node_that_it_may_use() {
-        let own = std::process::id().cast_signed();
-        let found = running_nodes(own, &Nodes::this()).unwrap();
+        let found = running_nodes(Pid::own(), &Nodes::this()).unwrap();
         assert!(found.runners.nodes() >= 1);
         let mut ran = found.runners.each();
         assert!(ran.all(|(node, _)| found.allowed.contains(&node)));

@@ -11,6 +11,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
 
+use crate::processes::Pid;
+
 /// CN_IDX_PROC and CN_VAL_PROC (linux/connector.h).
 const CN_PROC: [u32; 2] = [1, 1];
 /// PROC_CN_MCAST_LISTEN.
@@ -33,9 +35,9 @@ const BUFFER: usize = 32 << 20;
 /// The kernel's report about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Report {
-    Fork { parent: i32, child: i32 },
-    Exec { pid: i32 },
-    Exit { pid: i32 },
+    Fork { parent: Pid, child: Pid },
+    Exec { pid: Pid },
+    Exit { pid: Pid },
     Lost,
 }
 
@@ -116,14 +118,15 @@ fn request() -> Vec<u8> {
 /// The report in a message; `None` for one of a thread or of another kind.
 fn parse(message: &[u8]) -> Option<Report> {
     let event = message.get(NLMSGHDR + CN_MSG..)?;
-    let pid = |index: usize| word(event, EVENT + 4 * index).map(u32::cast_signed);
+    let number = |index: usize| word(event, EVENT + 4 * index).map(u32::cast_signed);
+    let pid = |index: usize| Pid::from_raw(number(index)?);
     match word(event, 0)? {
-        FORK if pid(2)? == pid(3)? => Some(Report::Fork {
+        FORK if number(2)? == number(3)? => Some(Report::Fork {
             parent: pid(1)?,
             child: pid(3)?,
         }),
         EXEC => Some(Report::Exec { pid: pid(1)? }),
-        EXIT if pid(0)? == pid(1)? => Some(Report::Exit { pid: pid(1)? }),
+        EXIT if number(0)? == number(1)? => Some(Report::Exit { pid: pid(1)? }),
         _ => None,
     }
 }
@@ -145,19 +148,23 @@ mod tests {
         bytes
     }
 
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
     #[test]
     fn processes_are_told_and_threads_are_not() {
         let fork = Report::Fork {
-            parent: 10,
-            child: 20,
+            parent: pid(10),
+            child: pid(20),
         };
         assert_eq!(parse(&message(&[FORK, 11, 10, 20, 20])), Some(fork));
         assert_eq!(parse(&message(&[FORK, 11, 10, 21, 10])), None);
         assert_eq!(
             parse(&message(&[EXEC, 21, 20])),
-            Some(Report::Exec { pid: 20 })
+            Some(Report::Exec { pid: pid(20) })
         );
-        let exit = Report::Exit { pid: 20 };
+        let exit = Report::Exit { pid: pid(20) };
         assert_eq!(parse(&message(&[EXIT, 20, 20, 0, 17])), Some(exit));
         assert_eq!(parse(&message(&[EXIT, 21, 20, 0, 17])), None);
         for len in 0..60 {

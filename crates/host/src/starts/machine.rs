@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::connector::{Connector, Report};
 use super::opened::Opened;
+use crate::processes::Pid;
 
 /// An event of a process. Threads are not reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,21 +22,21 @@ pub enum Start {
     /// `parent` has a new child.
     Fork {
         /// The process that forked.
-        parent: i32,
+        parent: Pid,
         /// The new process.
-        child: i32,
+        child: Pid,
     },
     /// A process has executed a program.
     Exec {
         /// The process.
-        pid: i32,
+        pid: Pid,
         /// The file, as its mount namespace names it; `None` if it was not seen.
         program: Option<PathBuf>,
     },
     /// A process has ended.
     Exit {
         /// The process.
-        pid: i32,
+        pid: Pid,
     },
     /// Some reports were lost; their number is unknown.
     Lost,
@@ -46,7 +47,7 @@ pub enum Start {
 pub struct Starts {
     connector: Connector,
     opened: Opened,
-    processes: HashMap<i32, Files>,
+    processes: HashMap<Pid, Files>,
 }
 
 /// What is known of the files of a process.

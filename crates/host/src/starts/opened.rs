@@ -12,6 +12,7 @@ use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags}
 use procfs::process::Process;
 
 use crate::files::io_error;
+use crate::processes::Pid;
 
 /// Which processes open which files to execute them.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Opened {
 
     /// Process and file of all that were opened since the last call, in order; `None` where some went
     /// unreported.
-    pub(super) fn read(&self) -> io::Result<Vec<Option<(i32, PathBuf)>>> {
+    pub(super) fn read(&self) -> io::Result<Vec<Option<(Pid, PathBuf)>>> {
         let mut opened = Vec::new();
         loop {
             let events = match self.0.read_events() {
@@ -60,7 +61,9 @@ impl Opened {
                 let file = event.fd().map(|file| file.as_raw_fd());
                 let path =
                     file.and_then(|file| fs::read_link(format!("/proc/self/fd/{file}")).ok());
-                opened.extend(path.map(|path| Some((event.pid(), path))));
+                // A process of another pid namespace has no number here.
+                let both = Pid::from_raw(event.pid()).zip(path);
+                opened.extend(both.map(Some));
             }
         }
     }

@@ -17,6 +17,8 @@ use perf_event::events::Software;
 use perf_event::{Builder, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::processes::Pid;
+
 /// A file, as the kernel knows it. A number that is used again has another generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MappedFile {
@@ -32,7 +34,7 @@ pub enum Sideband {
     /// It mapped a file executable: at its start, or later (dlopen(3)).
     Text {
         /// The process.
-        pid: i32,
+        pid: Pid,
         /// The file.
         file: MappedFile,
         /// Its path, as the root directory of the process shows it.
@@ -41,14 +43,14 @@ pub enum Sideband {
     /// `parent` has a new child.
     Fork {
         /// The process that forked.
-        parent: i32,
+        parent: Pid,
         /// The new process.
-        child: i32,
+        child: Pid,
     },
     /// It has ended.
     Exit {
         /// The process.
-        pid: i32,
+        pid: Pid,
     },
     /// So many records were lost.
     Lost(u64),
@@ -171,15 +173,16 @@ fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<Sideband> {
         Some(u64::from_ne_bytes(long.try_into().ok()?))
     };
     let id = |at: usize| word(at).map(u32::cast_signed);
+    let pid = |at: usize| Pid::from_raw(id(at)?);
     match kind {
         // { id, lost }
         LOST => Some(Sideband::Lost(long(8)?)),
         // { pid, ppid, tid, ptid, time }: a thread has the pid of its process.
         FORK if id(0)? != id(4)? => Some(Sideband::Fork {
-            parent: id(4)?,
-            child: id(0)?,
+            parent: pid(4)?,
+            child: pid(0)?,
         }),
-        EXIT if id(0)? == id(8)? => Some(Sideband::Exit { pid: id(0)? }),
+        EXIT if id(0)? == id(8)? => Some(Sideband::Exit { pid: pid(0)? }),
         // { pid, tid, addr, len, pgoff, maj, min, ino, ino_generation, prot, flags, filename }
         MMAP2 if misc & BUILD_ID == 0 => {
             let name = bytes.get(64..)?.split(|byte| *byte == 0).next()?;
@@ -188,7 +191,7 @@ fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<Sideband> {
                 return None;
             }
             Some(Sideband::Text {
-                pid: id(0)?,
+                pid: pid(0)?,
                 file: MappedFile {
                     id: FileId {
                         dev: rustix::fs::makedev(word(32)?, word(36)?),
@@ -214,15 +217,19 @@ mod tests {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
     #[test]
     fn processes_are_told_and_threads_are_not() {
         let fork = Sideband::Fork {
-            parent: 10,
-            child: 20,
+            parent: pid(10),
+            child: pid(20),
         };
         assert_eq!(parse(FORK, 0, &words(&[20, 10, 20, 10, 0, 0])), Some(fork));
         assert_eq!(parse(FORK, 0, &words(&[10, 10, 21, 10, 0, 0])), None);
-        let exit = Sideband::Exit { pid: 20 };
+        let exit = Sideband::Exit { pid: pid(20) };
         assert_eq!(parse(EXIT, 0, &words(&[20, 10, 20, 10, 0, 0])), Some(exit));
         assert_eq!(parse(EXIT, 0, &words(&[20, 20, 21, 21, 0, 0])), None);
         let lost = parse(LOST, 0, &words(&[1, 0, 7, 0]));
@@ -245,7 +252,7 @@ mod tests {
         assert_eq!(
             told,
             Some(Sideband::Text {
-                pid: 20,
+                pid: pid(20),
                 file,
                 path
             })
@@ -266,7 +273,7 @@ mod tests {
         let mut pids = Vec::new();
         for _ in 0..50 {
             let mut child = Command::new("/bin/true").spawn().unwrap();
-            pids.push(child.id() as i32);
+            pids.push(Pid::of_child(&child));
             child.wait().unwrap();
         }
         let (mut starts, mut libraries, mut lost) = (0, 0, 0);

@@ -6,10 +6,10 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
-use libc::{c_int, pid_t};
+use libc::c_int;
 
 use super::watch::{Interest, Moment};
-use crate::processes::Forward;
+use crate::processes::{Forward, Pid, Tid};
 
 /// Options of every tracee: its children and threads are traced from their first instruction.
 const FOLLOW: c_int = libc::PTRACE_O_TRACEFORK
@@ -25,9 +25,9 @@ pub(crate) fn trace(
     mut seen: impl FnMut(Moment) -> Interest,
 ) -> io::Result<ExitStatus> {
     // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
-    unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0)) };
+    unsafe { command.pre_exec(trace_me) };
     let (child, _forward) = Forward::spawn(command)?;
-    let root = pid_t::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
+    let root = Pid::of_child(&child).first_thread();
     let mut watch = Watch {
         root,
         ends: HashSet::new(),
@@ -38,22 +38,23 @@ pub(crate) fn trace(
     let traced = watch.executed(root, &mut seen);
     watch.wake(traced)?;
     loop {
-        let (pid, status) = wait(-1)?;
+        let (tid, status) = wait(None)?;
         if !libc::WIFSTOPPED(status) {
-            watch.ends.remove(&pid);
-            if pid == root {
+            watch.ends.remove(&tid);
+            if tid == root {
                 return Ok(ExitStatus::from_raw(status));
             }
             continue;
         }
-        watch.stopped(pid, status, &mut seen);
+        watch.stopped(tid, status, &mut seen);
     }
 }
 
 struct Watch {
-    root: pid_t,
-    /// The processes whose exit is of interest.
-    ends: HashSet<pid_t>,
+    /// The first thread of the command.
+    root: Tid,
+    /// The first threads of the processes whose exit is of interest.
+    ends: HashSet<Tid>,
 }
 
 impl Watch {
@@ -61,20 +62,20 @@ impl Watch {
     /// PTRACE_TRACEME to PTRACE_SEIZE, because job control works only with the latter: the command
     /// is detached in a stop and attached again. Returns the status if it ended meanwhile.
     fn seize(&self) -> io::Result<Option<c_int>> {
-        let (_, status) = wait(self.root)?;
+        let (_, status) = wait(Some(self.root))?;
         if !libc::WIFSTOPPED(status) {
             return Ok(Some(status));
         }
         request(libc::PTRACE_DETACH, self.root, libc::SIGSTOP as usize)?;
         request(libc::PTRACE_SEIZE, self.root, FOLLOW as usize)?;
-        let (_, status) = wait(self.root)?;
+        let (_, status) = wait(Some(self.root))?;
         Ok((!libc::WIFSTOPPED(status)).then_some(status))
     }
 
     /// Ends the stop in which [`Watch::seize`] leaves the command, whether it is still `traced` or not.
     fn wake(&self, traced: bool) -> io::Result<()> {
         // SAFETY: the call takes numbers; the process is this one's child and not yet waited for.
-        if unsafe { libc::kill(self.root, libc::SIGCONT) } != 0 {
+        if unsafe { libc::kill(self.root.as_raw(), libc::SIGCONT) } != 0 {
             return Err(io::Error::last_os_error());
         }
         if traced {
@@ -86,19 +87,20 @@ impl Watch {
 
     /// Handles a stop and continues the process. If the process was killed meanwhile, every request
     /// fails with ESRCH, and the next wait reports its end.
-    fn stopped(&mut self, pid: pid_t, status: c_int, seen: &mut impl FnMut(Moment) -> Interest) {
+    fn stopped(&mut self, tid: Tid, status: c_int, seen: &mut impl FnMut(Moment) -> Interest) {
         let signal = libc::WSTOPSIG(status);
         let pass_on = match status >> 16 {
             0 => signal,
             libc::PTRACE_EVENT_EXEC => {
-                if self.executed(pid, seen) {
+                if self.executed(tid, seen) {
                     0
                 } else {
                     return;
                 }
             }
             libc::PTRACE_EVENT_EXIT => {
-                if self.ends.remove(&pid) {
+                if self.ends.remove(&tid) {
+                    let pid = tid.as_process();
                     seen(Moment::Look { pid });
                 }
                 0
@@ -106,48 +108,51 @@ impl Watch {
             // This is a stop of job control: the process stays stopped, and its SIGCONT is
             // reported.
             libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => {
-                let _ = request(libc::PTRACE_LISTEN, pid, 0);
+                let _ = request(libc::PTRACE_LISTEN, tid, 0);
                 return;
             }
             _ => 0,
         };
-        let _ = request(libc::PTRACE_CONT, pid, pass_on as usize);
+        let _ = request(libc::PTRACE_CONT, tid, pass_on as usize);
     }
 
-    /// Tells of an execution; whether the process is traced further.
-    fn executed(&mut self, pid: pid_t, seen: &mut impl FnMut(Moment) -> Interest) -> bool {
+    /// Tells of an execution; whether the process is traced further. After an execution, a process has
+    /// one thread, its first one.
+    fn executed(&mut self, tid: Tid, seen: &mut impl FnMut(Moment) -> Interest) -> bool {
+        let pid = tid.as_process();
         // Gone already, or of another user: then there is nothing to tell.
         let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
             return true;
         };
         let wanted = match seen(Moment::Exec { pid, program }) {
             Interest::Own => {
-                self.ends.remove(&pid);
-                return request(libc::PTRACE_DETACH, pid, 0).is_err();
+                self.ends.remove(&tid);
+                return request(libc::PTRACE_DETACH, tid, 0).is_err();
             }
             interest => interest == Interest::Mappings,
         };
         let changed = if wanted {
-            self.ends.insert(pid)
+            self.ends.insert(tid)
         } else {
-            self.ends.remove(&pid)
+            self.ends.remove(&tid)
         };
         if changed {
             let exit = if wanted { libc::PTRACE_O_TRACEEXIT } else { 0 };
-            let _ = request(libc::PTRACE_SETOPTIONS, pid, (FOLLOW | exit) as usize);
+            let _ = request(libc::PTRACE_SETOPTIONS, tid, (FOLLOW | exit) as usize);
         }
         true
     }
 }
 
-/// Waits for a child or tracee of this thread, threads included; -1 means any.
-fn wait(pid: pid_t) -> io::Result<(pid_t, c_int)> {
+/// Waits for a child or tracee of this thread, threads included; for any without `tid`.
+fn wait(tid: Option<Tid>) -> io::Result<(Tid, c_int)> {
+    let wanted = tid.map_or(-1, Tid::as_raw);
     loop {
         let mut status = 0;
         // SAFETY: the status is a live local.
         let found =
-            unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-        if found > 0 {
+            unsafe { libc::waitpid(wanted, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+        if let Some(found) = Tid::from_raw(found) {
             return Ok((found, status));
         }
         let error = io::Error::last_os_error();
@@ -163,9 +168,19 @@ type Request = c_int;
 #[cfg(not(target_env = "musl"))]
 type Request = libc::c_uint;
 
-fn request(request: Request, pid: pid_t, data: usize) -> io::Result<()> {
+fn request(request: Request, tid: Tid, data: usize) -> io::Result<()> {
     // SAFETY: the requests used here take a number as data and write nothing.
-    match unsafe { libc::ptrace(request, pid, 0usize, data) } {
+    done(unsafe { libc::ptrace(request, tid.as_raw(), 0usize, data) })
+}
+
+/// Asks that the parent of this process be its tracer.
+fn trace_me() -> io::Result<()> {
+    // SAFETY: the request reads none of its arguments.
+    done(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0usize, 0usize) })
+}
+
+fn done(result: libc::c_long) -> io::Result<()> {
+    match result {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

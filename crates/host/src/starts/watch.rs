@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::machine::{Start, Starts};
 use super::trace::trace;
-use crate::processes::Forward;
+use crate::processes::{Forward, Pid};
 
 /// An action of a watched process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub enum Moment {
     /// It has executed a program.
     Exec {
         /// The process.
-        pid: i32,
+        pid: Pid,
         /// The program.
         program: PathBuf,
     },
     /// It has run for a while, or begins to exit; its mappings still exist.
     Look {
         /// The process.
-        pid: i32,
+        pid: Pid,
     },
 }
 
@@ -97,9 +97,9 @@ pub fn watch(
 
 /// A command and its descendants.
 struct Family<S> {
-    processes: HashSet<i32>,
+    processes: HashSet<Pid>,
     /// The processes to inspect, with the time at which each executed its program.
-    looks: HashMap<i32, Instant>,
+    looks: HashMap<Pid, Instant>,
     lost: u64,
     seen: S,
 }
@@ -107,10 +107,10 @@ struct Family<S> {
 impl<S: FnMut(Moment) -> Interest> Family<S> {
     fn watch(mut starts: Starts, command: &mut Command, seen: S) -> io::Result<Watched> {
         let (mut child, _forward) = Forward::spawn(command)?;
-        let pid = Pid::from_child(&child);
-        let end = pidfd_open(pid, PidfdFlags::empty())?;
+        let pid = Pid::of_child(&child);
+        let end = pidfd_open(pid.into(), PidfdFlags::empty())?;
         let mut family = Family {
-            processes: HashSet::from([pid.as_raw_nonzero().get()]),
+            processes: HashSet::from([pid]),
             looks: HashMap::new(),
             lost: 0,
             seen,

@@ -10,6 +10,7 @@ use hugetext_bench::{
     CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, NumaSettings, RmapSettings,
     Rounds, Source, WORKLOADS, WorkSettings, Workload,
 };
+use hugetext_host::Pid;
 use hugetext_tlb::{Core, Kind};
 
 /// The number of rounds.
@@ -188,8 +189,8 @@ impl MprotectArguments {
 #[command(group = clap::ArgGroup::new("work").required(true))]
 pub(super) struct LiveArguments {
     /// The processes of the service
-    #[arg(required = true, value_name = "PID")]
-    pids: Vec<i32>,
+    #[arg(required = true, value_name = "PID", allow_negative_numbers = true)]
+    pids: Vec<Pid>,
     /// Units of work: the last number that this shell command prints
     #[arg(long, group = "work", value_name = "CMD")]
     count: Option<String>,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use hugetext_engine::{Error, ProcessText, process_texts, text_nodes};
-use hugetext_host::{Machine, Nodes};
+use hugetext_host::{Machine, Nodes, Pid};
 use hugetext_leaf::Leaf;
 
 use crate::documents::check::{ProcessCheck, ProcessCheckReport};
@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 
 /// Checks running processes. A process that cannot be read is an error; the others are still
 /// checked.
-pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<Verdict, Failure> {
+pub(super) fn run(pids: &[Pid], require: Option<u8>, output: &Output) -> Result<Verdict, Failure> {
     let machine = Machine::this();
     let leaf = machine
         .pmd
@@ -42,7 +42,7 @@ pub(super) fn run(pids: &[i32], require: Option<u8>, output: &Output) -> Result<
     Ok(verdict.and(Verdict::no_if(no)))
 }
 
-fn process(pid: i32, page: Leaf, leaf: Leaf, nodes: Option<&Nodes>) -> Result<ProcessCheck, Error> {
+fn process(pid: Pid, page: Leaf, leaf: Leaf, nodes: Option<&Nodes>) -> Result<ProcessCheck, Error> {
     let mappings = process_texts(pid, page, leaf)?;
     let sum = |of: fn(&ProcessText) -> u64| mappings.iter().map(of).sum();
     // A kernel that does not tell the nodes still tells the rest.

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::scan::{self, Found};
 use crate::verdict::Verdict;
+use hugetext_host::Pid;
 
 /// Show which text can be mapped by huge leaves, now and after a fix
 #[derive(Debug, Args)]
@@ -28,8 +29,8 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present_any = ["pid", "same"])]
     paths: Vec<PathBuf>,
     /// Check this running process instead of files
-    #[arg(long, conflicts_with_all = ["paths", "recursive", "kernel", "geometry"])]
-    pid: Vec<i32>,
+    #[arg(long, allow_negative_numbers = true, conflicts_with_all = ["paths", "recursive", "kernel", "geometry"])]
+    pid: Vec<Pid>,
     /// Check whether NEW is the same program as OLD, as fix promises
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"],
           conflicts_with_all = ["paths", "pid", "recursive", "kernel", "geometry", "require"])]

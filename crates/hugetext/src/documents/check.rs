@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::path::lossy;
+use hugetext_host::Pid;
 
 /// The result of a check of files.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -47,7 +48,7 @@ pub(crate) struct ProcessCheckReport {
 
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ProcessCheck {
-    pub(crate) pid: i32,
+    pub(crate) pid: Pid,
     pub(crate) leaf: Leaf,
     /// Bytes of text mapped from files.
     pub(crate) text: u64,

@@ -3,6 +3,7 @@
 use super::Document;
 use crate::csv::{Columns, Rows};
 use hugetext_engine::promotion::PromotedProcess;
+use hugetext_host::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ pub(crate) struct PromoteReport {
 /// A process that was left unchanged.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct RefusedProcess {
-    pub(crate) pid: i32,
+    pub(crate) pid: Pid,
     pub(crate) name: String,
     pub(crate) reason: String,
 }

@@ -4,7 +4,7 @@ use super::Document;
 use crate::csv::{Columns, Rows, maybe};
 use crate::path::mapped_file;
 use hugetext_engine::TextNodes;
-use hugetext_host::{FolioBytes, TextMapping};
+use hugetext_host::{FolioBytes, Pid, TextMapping};
 use hugetext_leaf::replica::Locality;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(crate) struct StatReport {
 
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ProcessStat {
-    pub(crate) pid: i32,
+    pub(crate) pid: Pid,
     pub(crate) name: String,
     pub(crate) total: TextTotal,
     pub(crate) mappings: Vec<MappingStat>,

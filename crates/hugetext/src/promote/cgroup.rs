@@ -1,5 +1,6 @@
 //! The processes of a cgroup or of a systemd unit.
 
+use hugetext_host::Pid;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,15 +44,15 @@ fn groups(group: PathBuf) -> Vec<PathBuf> {
 }
 
 /// The processes of a cgroup and of all below it (cgroup.procs), ascending.
-pub(super) fn processes(directory: &Path) -> io::Result<Vec<i32>> {
+pub(super) fn processes(directory: &Path) -> io::Result<Vec<Pid>> {
     fs::metadata(directory.join("cgroup.procs"))?;
-    let mut pids: Vec<i32> = groups(directory.to_owned())
+    let mut pids: Vec<Pid> = groups(directory.to_owned())
         .iter()
         // A threaded group lists no processes.
         .filter_map(|group| fs::read_to_string(group.join("cgroup.procs")).ok())
         .flat_map(|text| {
             let pids = text.lines().filter_map(|line| line.parse().ok());
-            pids.collect::<Vec<i32>>()
+            pids.collect::<Vec<Pid>>()
         })
         .collect();
     pids.sort_unstable();
@@ -73,7 +74,9 @@ mod tests {
         assert_eq!(find_unit(mount.path(), "web"), Some(unit.clone()));
         assert_eq!(find_unit(mount.path(), "web.service"), Some(unit.clone()));
         assert_eq!(find_unit(mount.path(), "we"), None);
-        assert_eq!(processes(&unit).unwrap(), [7, 8, 30]);
+        let found = processes(&unit).unwrap();
+        let found: Vec<i32> = found.into_iter().map(Pid::as_raw).collect();
+        assert_eq!(found, [7, 8, 30]);
         assert!(processes(mount.path()).is_err());
     }
 }

@@ -14,7 +14,7 @@ use hugetext_engine::HostContext;
 use hugetext_engine::promotion::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
-use hugetext_host::{pids, process_name};
+use hugetext_host::{Pid, pids, process_name};
 use hugetext_leaf::Backend;
 use hugetext_promote::{Copies, Refusal, SwapError, give_back_unused};
 
@@ -29,8 +29,8 @@ use report::reason;
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(crate) struct Arguments {
     /// Process ids
-    #[arg(group = "which")]
-    pids: Vec<i32>,
+    #[arg(group = "which", allow_negative_numbers = true)]
+    pids: Vec<Pid>,
     /// Every process with this process name or program file name
     #[arg(long, group = "which", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
@@ -192,7 +192,7 @@ struct Rounds<'a> {
     until: Instant,
     round: u32,
     /// Processes of the last round, each with whether it was given out.
-    known: BTreeMap<i32, bool>,
+    known: BTreeMap<Pid, bool>,
 }
 
 impl Rounds<'_> {
@@ -208,7 +208,7 @@ impl Rounds<'_> {
 
     /// The new processes of the next round; `None` at the end. A process that starts while it is
     /// waited for is given out in the round after, when it has mapped its libraries.
-    fn next(&mut self) -> Result<Option<Vec<i32>>, Failure> {
+    fn next(&mut self) -> Result<Option<Vec<Pid>>, Failure> {
         /// Time between two rounds.
         const NAP: Duration = Duration::from_secs(1);
         if self.round > 0 {
@@ -234,7 +234,7 @@ impl Rounds<'_> {
     }
 }
 
-fn wanted(arguments: &Arguments) -> Result<Vec<i32>, Failure> {
+fn wanted(arguments: &Arguments) -> Result<Vec<Pid>, Failure> {
     if !arguments.pids.is_empty() {
         return Ok(arguments.pids.clone());
     }
@@ -250,9 +250,8 @@ fn wanted(arguments: &Arguments) -> Result<Vec<i32>, Failure> {
         return cgroup::processes(&directory)
             .map_err(|error| Failure::new(directory.display(), error));
     }
-    let own = std::process::id();
     let mut everyone = pids().map_err(|error| Failure::new("/proc", error))?;
-    everyone.retain(|pid| u32::try_from(*pid) != Ok(own));
+    everyone.retain(|pid| *pid != Pid::own());
     let Some(name) = &arguments.name else {
         return Ok(everyone);
     };
@@ -264,7 +263,7 @@ fn wanted(arguments: &Arguments) -> Result<Vec<i32>, Failure> {
     Ok(everyone)
 }
 
-fn is_named(pid: i32, name: &str) -> bool {
+fn is_named(pid: Pid, name: &str) -> bool {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let file = exe.file_name().unwrap_or_default().to_string_lossy();
     let file = file.strip_suffix(" (deleted)").unwrap_or(&file);

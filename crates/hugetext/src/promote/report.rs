@@ -6,7 +6,7 @@ use std::time::Duration;
 use hugetext_engine::promotion::{
     GeneratedText, PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText,
 };
-use hugetext_host::process_name;
+use hugetext_host::{Pid, process_name};
 use hugetext_promote::Pause;
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
@@ -15,7 +15,7 @@ use crate::path::shown;
 use crate::table::{bytes, percent};
 
 impl RefusedProcess {
-    pub(super) fn new(pid: i32, error: &PromoteError) -> RefusedProcess {
+    pub(super) fn new(pid: Pid, error: &PromoteError) -> RefusedProcess {
         RefusedProcess {
             pid,
             name: process_name(pid),

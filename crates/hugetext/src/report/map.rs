@@ -7,7 +7,7 @@ use std::path::Path;
 use hugetext_engine::{
     Assessment, HostContext, Look, ProcessText, ProgramOnHost, process_texts, text_nodes,
 };
-use hugetext_host::{Machine, Nodes, WindowState, folio_sizes, huge_spans, process_name};
+use hugetext_host::{Machine, Nodes, Pid, WindowState, folio_sizes, huge_spans, process_name};
 use hugetext_leaf::{Leaf, Span};
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub(super) struct Folios {
 impl SubjectMap {
     /// The text mappings of a running process.
     pub(super) fn of_process(
-        pid: i32,
+        pid: Pid,
         machine: &Machine,
         leaf: Leaf,
     ) -> Result<SubjectMap, Failure> {
@@ -187,7 +187,7 @@ pub(super) struct Observed {
 }
 
 /// The text mappings of a running process, ascending by address.
-pub(super) fn observe(pid: i32, page: Leaf, leaf: Leaf) -> Result<Vec<Observed>, Failure> {
+pub(super) fn observe(pid: Pid, page: Leaf, leaf: Leaf) -> Result<Vec<Observed>, Failure> {
     let texts = process_texts(pid, page, leaf)?;
     let pagemap = File::open(format!("/proc/{pid}/pagemap"));
     let pagemap = pagemap.map_err(|error| Failure::new(format_args!("process {pid}"), error))?;

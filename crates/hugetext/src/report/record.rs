@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use hugetext_host::{Machine, process_name};
+use hugetext_host::{Machine, Pid, process_name};
 use hugetext_leaf::{LIMIT, Leaf, Span};
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +51,7 @@ const SCHEMA: u32 = 1;
 impl ProcessRecord {
     /// What a running process maps now.
     pub(super) fn of(
-        pid: i32,
+        pid: Pid,
         title: Option<&str>,
         machine: &Machine,
     ) -> Result<ProcessRecord, Failure> {

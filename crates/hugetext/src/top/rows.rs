@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hugetext_auto::processor;
 use hugetext_auto::status::{State, Status};
-use hugetext_host::{ProcessError, pids, text_mappings};
+use hugetext_host::{Pid, ProcessError, pids, text_mappings};
 
 use crate::documents::top::{Order, Row};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(super) struct Sample {
     pub(super) daemon: bool,
     /// Processes that this user may not see.
     pub(super) hidden: usize,
-    ticks: HashMap<i32, (u64, u64)>,
+    ticks: HashMap<Pid, (u64, u64)>,
     at: Option<Instant>,
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use hugetext_host::Pid;
 use serde_json::Value;
 
 use crate::subject::{HUGETEXT, NOBODY, is_root, text};
@@ -95,7 +96,7 @@ impl Target {
         let child = command.spawn().unwrap();
         let seen = match self.worker {
             "" => Text::default(),
-            worker => look(child.id(), worker),
+            worker => look(Pid::of_child(&child), worker),
         };
         (comparable(&self.answer(child)), seen)
     }
@@ -129,7 +130,7 @@ fn comparable(output: &Output) -> String {
 
 /// The mapped text of the worker among the descendants of `child`, once it no longer changes. The
 /// worker then waits for input.
-fn look(child: u32, worker: &str) -> Text {
+fn look(child: Pid, worker: &str) -> Text {
     let begun = Instant::now();
     let (mut last, mut same) = (Text::default(), 0);
     while same < STEADY && begun.elapsed() < PATIENCE {
@@ -151,7 +152,7 @@ fn look(child: u32, worker: &str) -> Text {
     last
 }
 
-fn descendants(pid: u32) -> Vec<u32> {
+fn descendants(pid: Pid) -> Vec<Pid> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let children = fs::read_to_string(path).unwrap_or_default();
     let mut all = vec![pid];
@@ -161,7 +162,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     all
 }
 
-fn text_of(pid: u32) -> Text {
+fn text_of(pid: Pid) -> Text {
     let output = Command::new(HUGETEXT)
         .args(["stat", "--json", &pid.to_string()])
         .output()

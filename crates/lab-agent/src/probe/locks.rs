@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use hugetext_lab_agent::{Locks, PROGRAMS};
 
 use super::process::Running;
+use hugetext_host::Pid;
 
 const TRACING: &str = "/sys/kernel/tracing";
 const LOCK: &str = "down_write";
@@ -99,7 +100,7 @@ impl Tracing {
     }
 
     /// The events of task `pid` so far: whether each was a lock, and its address.
-    fn events(&self, pid: u32) -> io::Result<Vec<(bool, u64)>> {
+    fn events(&self, pid: Pid) -> io::Result<Vec<(bool, u64)>> {
         let trace = fs::read_to_string(self.directory.join("trace"))?;
         Ok(trace.lines().filter_map(|line| event(line, pid)).collect())
     }
@@ -113,7 +114,7 @@ impl Drop for Tracing {
 }
 
 /// A line such as `  so-glibc-77  [001] d..1.  3.5: lock: (down_write+0x0/0x60) at=0xffff…`.
-fn event(line: &str, pid: u32) -> Option<(bool, u64)> {
+fn event(line: &str, pid: Pid) -> Option<(bool, u64)> {
     let (task, rest) = line.split_once(" [")?;
     let (_, task) = task.trim_end().rsplit_once('-')?;
     let address = rest.rsplit_once("at=0x")?.1;
@@ -156,7 +157,8 @@ mod tests {
             "  so-glibc-77  [001] d..1.  3.6: lock: (down_write+0x0/0x60) at=0xff00",
             "  so-glibc-78  [001] d..1.  3.6: lock: (down_write+0x0/0x60) at=0xff00",
         ];
-        let events: Vec<_> = lines.iter().filter_map(|line| event(line, 77)).collect();
+        let pid = Pid::from_raw(77).unwrap();
+        let events: Vec<_> = lines.iter().filter_map(|line| event(line, pid)).collect();
         assert_eq!(events.len(), 4);
         assert_eq!(locks(&events).unwrap(), 2);
         assert!(locks(&[]).is_err());

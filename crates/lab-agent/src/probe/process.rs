@@ -11,6 +11,7 @@ use hugetext_leaf::Leaf;
 use procfs::process::Process;
 
 use super::memory::{Geometry, MappedFile, Pages, file_mappings};
+use hugetext_host::Pid;
 
 /// A running program, killed when this value is dropped.
 pub(super) struct Running(Child);
@@ -45,13 +46,13 @@ impl Running {
         }
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.0.id()
+    pub(super) fn pid(&self) -> Pid {
+        Pid::of_child(&self.0)
     }
 
     /// Its file mappings.
     pub(super) fn mappings(&self) -> io::Result<Vec<MappedFile>> {
-        let process = Process::new(self.0.id() as i32).map_err(io::Error::other)?;
+        let process = Process::new(self.pid().as_raw()).map_err(io::Error::other)?;
         file_mappings(&process)
     }
 

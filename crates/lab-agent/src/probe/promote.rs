@@ -5,9 +5,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use hugetext_host::Pid;
 use hugetext_lab_agent::{Attempt, PROGRAMS, Promoted, ROUNDS};
 use procfs::process::{MMPermissions, Process};
-use rustix::process::{Pid, setpriority_process};
+use rustix::process::setpriority_process;
 
 const PROGRAM: &str = "busy";
 const THREADS: &str = "6";
@@ -98,13 +99,13 @@ fn hugetext(subcommand: &str) -> Command {
 }
 
 fn promote(busy: &Busy, arguments: &[&str]) -> io::Result<Attempt> {
-    let pid = busy.child.id();
+    let pid = Pid::of_child(&busy.child);
     let mut command = hugetext("promote");
     command.args(arguments).arg(pid.to_string());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = command.spawn()?;
     // It needs priority over the busy threads: it would get a seventh of one emulated processor.
-    setpriority_process(Some(Pid::from_child(&running)), -20)?;
+    setpriority_process(Some(Pid::of_child(&running).into()), -20)?;
     let output = running.wait_with_output()?;
     let said = [output.stdout, output.stderr].concat();
     Ok(Attempt {
@@ -115,8 +116,8 @@ fn promote(busy: &Busy, arguments: &[&str]) -> io::Result<Attempt> {
 }
 
 /// Bytes of the process's executable mappings that PMD leaves map, of any origin.
-fn huge_text(pid: u32) -> io::Result<u64> {
-    let maps = Process::new(pid as i32).and_then(|process| process.smaps());
+fn huge_text(pid: Pid) -> io::Result<u64> {
+    let maps = Process::new(pid.as_raw()).and_then(|process| process.smaps());
     let maps = maps.map_err(io::Error::other)?;
     let fields = ["FilePmdMapped", "ShmemPmdMapped", "AnonHugePages"];
     let bytes = maps

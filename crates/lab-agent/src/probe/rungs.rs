@@ -7,7 +7,7 @@ use std::path::Path;
 use hugetext_host::{Advice, FileMapping, advise_process};
 use hugetext_lab_agent::{PROGRAMS, READ_ONLY_FILE, Rung, RungName};
 use hugetext_leaf::Span;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::files;
 use super::memory::{Geometry, MappedFile, own_huge_pages};
@@ -77,8 +77,7 @@ fn in_use(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
 }
 
 fn collapse_remote(running: &Running, program: &Path, geometry: &Geometry) -> io::Result<()> {
-    let pid = Pid::from_raw(running.pid() as i32).ok_or(io::ErrorKind::InvalidInput)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    let pidfd = pidfd_open(running.pid().into(), PidfdFlags::empty())?;
     let whole = |mapping: MappedFile| {
         let end = geometry.pmd.align_down(mapping.span.end);
         Span::new(geometry.pmd.align_up(mapping.span.start), end)

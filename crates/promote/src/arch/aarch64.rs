@@ -2,9 +2,9 @@
 
 use std::io;
 
+use hugetext_host::Tid;
 use libc::c_long;
 use nix::sys::ptrace;
-use nix::unistd::Pid;
 
 use super::{Architecture, Interrupted};
 use crate::raw;
@@ -35,19 +35,19 @@ impl Architecture for Native {
     const GIVE_UP: &'static [c_long] = &[];
     const TIMED_ON_SOCKETS: &'static [c_long] = &[];
 
-    fn registers(tid: i32) -> io::Result<Self::Registers> {
-        Ok(ptrace::getregs(Pid::from_raw(tid))?)
+    fn registers(tid: Tid) -> io::Result<Self::Registers> {
+        Ok(ptrace::getregs(tid.into())?)
     }
 
-    fn set_registers(tid: i32, regs: &Self::Registers) -> io::Result<()> {
-        Ok(ptrace::setregs(Pid::from_raw(tid), *regs)?)
+    fn set_registers(tid: Tid, regs: &Self::Registers) -> io::Result<()> {
+        Ok(ptrace::setregs(tid.into(), *regs)?)
     }
 
-    fn skip_call(tid: i32, _entry: &Self::Registers) -> io::Result<()> {
+    fn skip_call(tid: Tid, _entry: &Self::Registers) -> io::Result<()> {
         Self::forget_call(tid)
     }
 
-    fn forget_call(tid: i32) -> io::Result<()> {
+    fn forget_call(tid: Tid) -> io::Result<()> {
         raw::set_register_set(tid, NT_ARM_SYSTEM_CALL, -1i32)
     }
 

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use hugetext_host::Tid;
 use libc::c_long;
 
 #[cfg(target_arch = "aarch64")]
@@ -49,18 +50,18 @@ pub(crate) trait Architecture {
     const TIMED_ON_SOCKETS: &'static [c_long];
 
     /// Reads the registers of a stopped thread.
-    fn registers(tid: i32) -> io::Result<Self::Registers>;
+    fn registers(tid: Tid) -> io::Result<Self::Registers>;
 
     /// Sets the registers of a stopped thread.
-    fn set_registers(tid: i32, regs: &Self::Registers) -> io::Result<()>;
+    fn set_registers(tid: Tid, regs: &Self::Registers) -> io::Result<()>;
 
     /// Lets a thread that stopped at the entry of a system call, with the registers `entry`, leave
     /// the call without making it.
-    fn skip_call(tid: i32, entry: &Self::Registers) -> io::Result<()>;
+    fn skip_call(tid: Tid, entry: &Self::Registers) -> io::Result<()>;
 
     /// Makes the kernel forget the system call that a thread is in, where the registers do not hold
     /// it.
-    fn forget_call(tid: i32) -> io::Result<()>;
+    fn forget_call(tid: Tid) -> io::Result<()>;
 
     /// Whether the thread runs 64-bit code of this architecture.
     fn is_native(regs: &Self::Registers) -> bool;

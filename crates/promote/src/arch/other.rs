@@ -3,6 +3,7 @@
 
 use std::io;
 
+use hugetext_host::Tid;
 use libc::c_long;
 
 use super::{Architecture, Interrupted};
@@ -25,19 +26,19 @@ impl Architecture for Native {
     const GIVE_UP: &'static [c_long] = &[];
     const TIMED_ON_SOCKETS: &'static [c_long] = &[];
 
-    fn registers(_tid: i32) -> io::Result<Unknown> {
+    fn registers(_tid: Tid) -> io::Result<Unknown> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn set_registers(_tid: i32, _regs: &Unknown) -> io::Result<()> {
+    fn set_registers(_tid: Tid, _regs: &Unknown) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn skip_call(_tid: i32, _entry: &Unknown) -> io::Result<()> {
+    fn skip_call(_tid: Tid, _entry: &Unknown) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn forget_call(_tid: i32) -> io::Result<()> {
+    fn forget_call(_tid: Tid) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

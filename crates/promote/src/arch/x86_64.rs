@@ -2,9 +2,9 @@
 
 use std::io;
 
+use hugetext_host::Tid;
 use libc::c_long;
 use nix::sys::ptrace;
-use nix::unistd::Pid;
 
 use super::{Architecture, Interrupted};
 
@@ -59,19 +59,19 @@ impl Architecture for Native {
         libc::SYS_sendmmsg,
     ];
 
-    fn registers(tid: i32) -> io::Result<Self::Registers> {
-        Ok(ptrace::getregs(Pid::from_raw(tid))?)
+    fn registers(tid: Tid) -> io::Result<Self::Registers> {
+        Ok(ptrace::getregs(tid.into())?)
     }
 
-    fn set_registers(tid: i32, regs: &Self::Registers) -> io::Result<()> {
-        Ok(ptrace::setregs(Pid::from_raw(tid), *regs)?)
+    fn set_registers(tid: Tid, regs: &Self::Registers) -> io::Result<()> {
+        Ok(ptrace::setregs(tid.into(), *regs)?)
     }
 
-    fn skip_call(tid: i32, entry: &Self::Registers) -> io::Result<()> {
+    fn skip_call(tid: Tid, entry: &Self::Registers) -> io::Result<()> {
         Self::set_registers(tid, &Self::settled(entry))
     }
 
-    fn forget_call(_tid: i32) -> io::Result<()> {
+    fn forget_call(_tid: Tid) -> io::Result<()> {
         Ok(())
     }
 

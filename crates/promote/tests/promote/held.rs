@@ -4,10 +4,10 @@ use std::io::{BufRead, Write};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use hugetext_host::Pid;
 use hugetext_leaf::Leaf;
 use hugetext_promote::{Copies, Target};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::{Busy, example, from_environment, leaf, promote_all, revert_all};
 
@@ -80,7 +80,7 @@ fn no_signal_is_slept_through() {
     let (mut held, said) = Busy::spawn(Command::new(example("held")).arg("mask"));
     assert_eq!(said, "ready\n");
     let target = held.target().unwrap();
-    let pid = Pid::from_raw(target.pid());
+    let pid = target.pid().into();
     let mut copies = Copies::default();
     let mut expected = 0;
     for round in 0..rounds {
@@ -125,7 +125,7 @@ fn heard(held: &mut Busy, expected: u64) -> bool {
         let heard = receiver.recv_timeout(Duration::from_secs(10)).is_ok();
         if !heard {
             // When the program ends, the reader ends too.
-            kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
+            kill(Pid::of_child(child).into(), Signal::SIGKILL).unwrap();
         }
         heard
     })

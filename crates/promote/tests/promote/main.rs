@@ -12,14 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hugetext_host::Machine;
+use hugetext_host::{Machine, Pid};
 use hugetext_leaf::{Backend, FileId, Leaf, Obstacle, Perms, Promotion, Reason, Span, promotion};
 use hugetext_promote::{
     Copies, Mappings, Outcome, Probe, Refusal, SwapError, Target, probes, promote, revert,
 };
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 struct Busy {
     child: Child,
@@ -63,7 +62,7 @@ impl Busy {
     }
 
     fn target(&self) -> Result<Target, Refusal> {
-        Target::open(self.child.id() as i32)
+        Target::open(Pid::of_child(&self.child))
     }
 
     /// Checks that every thread has done a full round since the request and found no error.
@@ -333,7 +332,7 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
 fn a_pause_is_bounded_by_giving_up() {
     let Some(leaf) = leaf() else { return };
     let mut busy = Busy::start(4);
-    let pid = busy.child.id() as i32;
+    let pid = Pid::of_child(&busy.child);
     let bounded = |bound| Target::open(pid).unwrap().with_max_pause(Some(bound));
     let target = bounded(Duration::from_nanos(1));
     let (at_first, mappings) = (layout(&target), target.mappings().unwrap());
@@ -386,7 +385,7 @@ fn a_stopped_process_stays_stopped() {
     let Some(leaf) = leaf() else { return };
     let mut busy = Busy::start(8);
     let target = busy.target().unwrap();
-    let pid = Pid::from_raw(target.pid());
+    let pid = target.pid().into();
     kill(pid, Signal::SIGSTOP).unwrap();
     wait_for_state(&target, "T (stopped)");
     let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
@@ -635,10 +634,10 @@ fn two_processes_share_a_copy() {
 #[test]
 fn refusals_name_their_reason() {
     let busy = Busy::start(1);
-    let pid = busy.child.id() as i32;
+    let pid = Pid::of_child(&busy.child);
     let tracer = std::thread::spawn(move || {
         // The thread is the tracer, so the tracing ends when it ends.
-        nix::sys::ptrace::seize(Pid::from_raw(pid), nix::sys::ptrace::Options::empty()).unwrap();
+        nix::sys::ptrace::seize(pid.into(), nix::sys::ptrace::Options::empty()).unwrap();
         Target::open(pid)
     });
     let refused = tracer.join().unwrap();
@@ -648,12 +647,10 @@ fn refusals_name_their_reason() {
     );
     busy.finish();
 
-    assert!(matches!(
-        Target::open(std::process::id() as i32),
-        Err(Refusal::Own)
-    ));
-    assert!(matches!(Target::open(i32::MAX), Err(Refusal::Gone)));
-    assert!(matches!(Target::open(-1), Err(Refusal::Gone)));
+    assert!(matches!(Target::open(Pid::own()), Err(Refusal::Own)));
+    // The limit itself is never given.
+    let none = Pid::from_raw(1 << 22).unwrap();
+    assert!(matches!(Target::open(none), Err(Refusal::Gone)));
 
     let filtered = Busy::run(Command::new(program()).args(["1", "seccomp"]));
     assert!(matches!(filtered.target(), Err(Refusal::Seccomp)));
@@ -723,7 +720,7 @@ fn a_32_bit_program_is_refused() {
         eprintln!("skipped: no 32-bit programs here");
         return;
     };
-    let refused = Target::open(child.id() as i32);
+    let refused = Target::open(Pid::of_child(&child));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(matches!(refused, Err(Refusal::Foreign)), "{refused:?}");
@@ -737,7 +734,7 @@ fn what_to_grant_is_said_to_who_may_not_trace() {
         return;
     }
     let busy = Busy::start(1);
-    let pid = busy.child.id() as i32;
+    let pid = Pid::of_child(&busy.child);
     let refused = std::thread::spawn(move || {
         // The raw system call changes only this thread.
         nix::sys::prctl::set_no_new_privs().unwrap();
