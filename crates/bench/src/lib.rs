@@ -28,7 +28,7 @@ pub use all::bench_all;
 pub use calls::{CallKind, CallSettings, bench_calls};
 pub use comparison::{BenchmarkFile, Comparison, Measure, Side, Unit, Value};
 pub use error::{BenchError, BenchStop};
-pub use exec::{ExecSettings, bench_exec};
+pub use exec::{ExecSettings, Rival, RivalChange, RivalError, bench_exec};
 pub use interrupt::Interrupt;
 pub use live::{Leave, LiveSettings, Source, bench_live};
 pub use mprotect::{MprotectSettings, bench_mprotect};

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::comparison::Comparison;
 use crate::error::{BenchError, BenchStop};
-use crate::exec::{ExecSettings, Job, Starts, Subject};
+use crate::exec::{ExecSettings, Job, Rival, Starts, Subject};
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
 use crate::rounds::Rounds;
@@ -57,6 +57,8 @@ pub struct WorkSettings {
     pub directory: Option<PathBuf>,
     /// A run is killed after this many seconds.
     pub timeout: u64,
+    /// Other ways to huge text, measured beside this project's.
+    pub rivals: Vec<Rival>,
 }
 
 /// Does real work with its text in small folios and in huge ones, unchanged and rewritten. What cannot be
@@ -71,6 +73,7 @@ pub fn bench_work(
         per_round: settings.per_round,
         directory: settings.directory.clone(),
         timeout: settings.timeout,
+        rivals: settings.rivals.clone(),
         ..ExecSettings::usual(false)
     };
     let starts = Starts::new(&exec, interrupt, observer)?;

@@ -106,6 +106,7 @@ mod tests {
                 deleted: false,
                 rss: end - start,
                 pss: 0,
+                anonymous: 0,
                 pmd_mapped: 0,
             };
             reach_of(&mapping, Leaf::K4, Leaf::M2)

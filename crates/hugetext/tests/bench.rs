@@ -398,3 +398,40 @@ fn nodes_are_compared_where_there_are_several() {
         other => panic!("{other:?}: {}", stderr(&output)),
     }
 }
+
+#[test]
+fn rivals_are_sides_of_their_own_and_those_that_fail_are_named() {
+    let Some((directory, program)) = program() else {
+        return;
+    };
+    let run = ["exec", "--json", "--rounds", "2", "--per-round", "1"];
+    let rivals = [
+        "--rival",
+        "checking=env:MALLOC_CHECK_=0",
+        "--rival",
+        "broken=word:--no-such",
+    ];
+    let place = ["--directory", path(directory.path()), "--"];
+    let compile = [path(&program), "-quiet", "-o", "/dev/null", "/dev/null"];
+    let arguments = [&run[..], &rivals, &place, &compile].concat();
+    let Some(benchmarks) = benchmarks(&arguments) else {
+        return;
+    };
+    let sides = benchmarks[0]["sides"].as_array().unwrap();
+    let rival = sides.last().unwrap();
+    assert_eq!(rival["name"], "checking");
+    let state = rival["state"].as_str().unwrap();
+    assert!(state.contains("MALLOC_CHECK_=0") && state.contains("small folios"));
+    let notes = benchmarks[0]["notes"].as_array().unwrap();
+    let note = notes
+        .iter()
+        .find_map(|note| note.as_str()?.strip_prefix("broken left out: "));
+    assert!(note.unwrap().contains("exit status"), "{notes:?}");
+}
+
+#[test]
+fn a_rival_of_no_known_form_is_an_error_that_names_the_forms() {
+    let output = bench(&["exec", "--rival", "faster"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("NAME=preload:LIBRARY"));
+}

@@ -6,6 +6,7 @@
 //! is brought into the side's state, held there, and checked before and after the runs. A round
 //! that lost the state is discarded.
 
+mod rival;
 mod runner;
 mod sides;
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 use hugetext_engine::{HostContext, plain};
 use hugetext_host::Namespace;
 
+pub use self::rival::{Rival, RivalChange, RivalError};
 use self::runner::Runner;
 pub(crate) use self::sides::Subject;
 use self::sides::{Means, Versions};
@@ -46,6 +48,8 @@ pub struct ExecSettings {
     pub directory: Option<PathBuf>,
     /// A run is killed after this many seconds.
     pub timeout: u64,
+    /// Other ways to huge text, measured beside this project's.
+    pub rivals: Vec<Rival>,
     /// The command; if it is empty, an empty compile by cc1, and /bin/true.
     pub command: Vec<OsString>,
 }
@@ -60,6 +64,7 @@ impl ExecSettings {
             copy: false,
             directory: None,
             timeout: 60,
+            rivals: Vec::new(),
             command: Vec::new(),
         }
     }
@@ -128,8 +133,9 @@ impl<'s> Starts<'s> {
             host: &self.host,
             directory: &self.directory,
             refused: self.refused.as_deref(),
+            rivals: &self.settings.rivals,
         };
-        let versions = Versions::of(&job.program, subject, must, &means)?;
+        let mut versions = Versions::of(&job.program, subject, must, &means)?;
         let runner = Runner {
             title: &job.title,
             command: &job.command,
@@ -137,6 +143,7 @@ impl<'s> Starts<'s> {
             limit: Duration::from_secs(self.settings.timeout),
             interrupt: self.interrupt,
         };
+        runner.drop_failing_rivals(&mut versions)?;
         let rounds = self.settings.rounds;
         self.observer.begin("rounds", u64::from(rounds.count));
         let comparison = runner.measure(rounds, &versions, self.observer);

@@ -7,8 +7,11 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use hugetext_engine::plain;
-use hugetext_host::{Deadline, Instance, Usage, file_mappings, run_measured, text_mappings};
+use hugetext_host::{
+    Deadline, Instance, TextMapping, Usage, file_mappings, run_measured, text_mappings,
+};
 
+use super::rival::RivalChange;
 use super::sides::{Version, Versions};
 use crate::comparison::{Comparison, Measure, Side, Unit};
 use crate::error::BenchError;
@@ -22,6 +25,9 @@ use crate::stats::median;
 /// How many rounds may be discarded for each round that counts.
 const SPARE_ROUNDS: u32 = 3;
 
+/// A run of this length does not show how warm the processor's caches were at its start.
+const LONG_RUN: Duration = Duration::from_millis(100);
+
 /// The settings of a run.
 pub(crate) struct Runner<'r> {
     pub(crate) title: &'r str,
@@ -34,6 +40,29 @@ pub(crate) struct Runner<'r> {
 }
 
 impl Runner<'_> {
+    /// Leaves out every rival whose run fails, with the reason.
+    pub(crate) fn drop_failing_rivals(&self, versions: &mut Versions<'_>) -> Result<(), BenchStop> {
+        let mut failing = Vec::new();
+        for (index, side) in versions.sides.iter().enumerate() {
+            if side.change.is_none() {
+                continue;
+            }
+            let shown = versions.show(side)?;
+            if let Err(error) = self.once(side) {
+                self.interrupt.check()?;
+                failing.push((index, error));
+            }
+            drop(shown);
+        }
+        for (index, error) in failing.into_iter().rev() {
+            let side = versions.sides.remove(index);
+            versions
+                .notes
+                .push(format!("{} left out: {error}", side.name()));
+        }
+        Ok(())
+    }
+
     /// Measures every side in every round.
     pub(crate) fn measure(
         &self,
@@ -41,7 +70,10 @@ impl Runner<'_> {
         versions: &Versions<'_>,
         observer: &dyn Observer,
     ) -> Result<Comparison, BenchStop> {
-        self.trial()?;
+        let first = match self.trial()?.wall {
+            wall if wall < LONG_RUN => FirstRun::Discarded,
+            _ => FirstRun::Counted,
+        };
         let sides = versions.sides.iter();
         let mut outcome = ExecRounds {
             sides: sides
@@ -50,7 +82,7 @@ impl Runner<'_> {
             thrown_away: 0,
         };
         for order in rounds.orders(versions.sides.len()) {
-            while !self.round(&order, versions, &mut outcome)? {
+            while !self.round(&order, versions, first, &mut outcome)? {
                 outcome.thrown_away += 1;
                 if outcome.thrown_away > SPARE_ROUNDS * rounds.count {
                     let lost =
@@ -76,6 +108,7 @@ impl Runner<'_> {
         &self,
         order: &[usize],
         versions: &Versions<'_>,
+        first: FirstRun,
         outcome: &mut ExecRounds,
     ) -> Result<bool, BenchStop> {
         let mut blocks = Vec::new();
@@ -83,7 +116,11 @@ impl Runner<'_> {
             let Some(version) = versions.sides.get(*index) else {
                 continue;
             };
-            let Some(block) = self.side(version, versions)? else {
+            let facts = match outcome.sides.get(*index) {
+                Some((_, known)) if known.is_empty() => Facts::Wanted,
+                _ => Facts::Known,
+            };
+            let Some(block) = self.side(version, versions, first, facts)? else {
                 return Ok(false);
             };
             blocks.push((*index, block));
@@ -102,19 +139,34 @@ impl Runner<'_> {
         &self,
         version: &Version<'_>,
         versions: &Versions<'_>,
+        first: FirstRun,
+        facts: Facts,
     ) -> Result<Option<(Side, Block)>, BenchStop> {
         let shown = versions.show(version)?;
-        self.once()?;
+        if first == FirstRun::Discarded {
+            self.once(version)?;
+        }
         let usages: Vec<Usage> = (0..self.per_round)
-            .map(|_| self.once())
+            .map(|_| self.once(version))
             .collect::<Result<_, _>>()?;
-        let block = Block::of(&usages, self.look()?);
+        // What a process maps is the same in every round.
+        let end = if facts == Facts::Wanted {
+            self.look(version)?
+        } else {
+            None
+        };
+        let block = Block::of(&usages, end);
         let side = version.describe(shown.describe().as_deref());
         Ok(shown.stands()?.then_some((side, block)))
     }
 
-    fn command(&self) -> Command {
-        let (name, arguments) = match self.command.split_first() {
+    /// The command, with what a rival changes of it.
+    fn command(&self, change: Option<&RivalChange>) -> Command {
+        let words = match change {
+            Some(change) => change.words(self.command),
+            None => self.command.to_vec(),
+        };
+        let (name, arguments) = match words.split_first() {
             Some((name, arguments)) => (name.as_os_str(), arguments),
             None => ("".as_ref(), &[][..]),
         };
@@ -125,19 +177,22 @@ impl Runner<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        if let Some(change) = change {
+            change.apply(&mut command);
+        }
         command
     }
 
     /// The first run. Its error messages reach the user: a command that fails is not measured.
-    fn trial(&self) -> Result<(), BenchError> {
-        let mut command = self.command();
+    fn trial(&self) -> Result<Usage, BenchError> {
+        let mut command = self.command(None);
         command.stderr(Stdio::inherit());
         self.finished(run_measured(&mut command, self.limit))
-            .map(drop)
     }
 
-    fn once(&self) -> Result<Usage, BenchError> {
-        self.finished(run_measured(&mut self.command(), self.limit))
+    fn once(&self, version: &Version<'_>) -> Result<Usage, BenchError> {
+        let mut command = self.command(version.change.as_ref());
+        self.finished(run_measured(&mut command, self.limit))
     }
 
     fn finished(&self, run: io::Result<(Usage, ExitStatus)>) -> Result<Usage, BenchError> {
@@ -160,22 +215,26 @@ impl Runner<'_> {
     }
 
     /// A separate run under ptrace; `None` if ptrace is not permitted.
-    fn look(&self) -> Result<Option<End>, BenchError> {
-        let Ok(instance) = Instance::start(&mut self.command()) else {
+    fn look(&self, version: &Version<'_>) -> Result<Option<End>, BenchError> {
+        let mut command = self.command(version.change.as_ref());
+        let Ok(instance) = Instance::start(&mut command) else {
             return Ok(None);
         };
         let failed = |error| BenchError::new(self.title, plain(&error));
         let deadline = Deadline::new(instance.pid(), self.limit).map_err(failed)?;
         let seen = instance.at_exit_with_mmaps(|pid| {
             let text = text_mappings(pid).ok()?;
-            let huge: u64 = text.iter().map(|mapping| mapping.pmd_mapped).sum();
-            Some((huge as f64, file_mappings(pid).ok()? as f64))
+            let sum = |bytes: fn(&TextMapping) -> u64| text.iter().map(bytes).sum::<u64>() as f64;
+            let own = sum(|mapping| mapping.anonymous);
+            let mappings = file_mappings(pid).ok()? as f64;
+            Some((sum(|mapping| mapping.pmd_mapped), own, mappings))
         });
         deadline.missed();
         let end = seen.map_err(failed)?.0.and_then(|(seen, mmaps)| {
-            let (huge, mappings) = seen?;
+            let (huge, own, mappings) = seen?;
             Some(End {
                 huge,
+                own,
                 mappings,
                 mmaps: mmaps as f64,
             })
@@ -192,10 +251,26 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
+/// What becomes of the first run after the page cache was brought into a side's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstRun {
+    Counted,
+    Discarded,
+}
+
+/// Whether a side's mappings are still unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Facts {
+    Wanted,
+    Known,
+}
+
 /// A process about to exit.
 struct End {
     /// Bytes of text on PMD leaves.
     huge: f64,
+    /// Bytes of text in anonymous memory, which no other process shares.
+    own: f64,
     /// Mappings of files.
     mappings: f64,
     /// Calls of mmap(2) for files. Mappings that execve(2) makes are not counted.
@@ -256,6 +331,9 @@ impl ExecRounds {
             measure("minor faults", Unit::Count, |block| Some(block.faults)),
             measure("text on huge pages", Unit::Bytes, |block| {
                 Some(block.end.as_ref()?.huge)
+            }),
+            measure("text in memory of its own", Unit::Bytes, |block| {
+                Some(block.end.as_ref()?.own)
             }),
             measure("file mappings at exit", Unit::Count, |block| {
                 Some(block.end.as_ref()?.mappings)

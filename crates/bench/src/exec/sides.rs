@@ -1,5 +1,5 @@
-//! The sides of an exec benchmark: the program in small folios and warmed, and rewritten copies
-//! that appear under its path while they are measured.
+//! The sides of an exec benchmark: the program in small folios and warmed, rewritten copies that appear
+//! under its path while they are measured, and rivals.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,6 +12,7 @@ use hugetext_host::{Mountable, holders, uncover};
 use hugetext_leaf::Leaf;
 use tempfile::TempDir;
 
+use super::rival::{Rival, RivalChange};
 use crate::comparison::Side;
 use crate::disk::has_room;
 use crate::error::BenchError;
@@ -20,8 +21,10 @@ use crate::text_cache::{CachedText, FolioState, HeldState};
 
 /// A file in a state, which runs under the program's path.
 pub(crate) struct Version<'h> {
-    name: &'static str,
+    name: String,
     what: String,
+    /// What a rival changes of the runs of this side.
+    pub(super) change: Option<RivalChange>,
     text: CachedText<'h>,
     /// `None` if the file has no window.
     state: Option<FolioState>,
@@ -56,6 +59,8 @@ pub(crate) struct Means<'m> {
     pub(crate) directory: &'m Path,
     /// Why a copy cannot be mounted over a file, if it cannot.
     pub(crate) refused: Option<&'m str>,
+    /// Other ways to huge text.
+    pub(crate) rivals: &'m [Rival],
 }
 
 impl<'h> Versions<'h> {
@@ -93,6 +98,9 @@ impl<'h> Versions<'h> {
             versions.add_itself(&original, None, means)?;
         } else {
             versions.add_all(&original, copied, means)?;
+        }
+        for rival in means.rivals {
+            versions.add_rival(rival, means)?;
         }
         if wanted && versions.sides.iter().all(|side| side.state.is_none()) {
             let none = BenchError::at(
@@ -169,7 +177,7 @@ impl<'h> Versions<'h> {
 
     fn add(
         &mut self,
-        name: &'static str,
+        name: &str,
         what: String,
         state: FolioState,
         stand_in: Option<PathBuf>,
@@ -178,12 +186,35 @@ impl<'h> Versions<'h> {
         let path = stand_in.as_deref().unwrap_or(&self.program);
         let text = CachedText::of(path, means.host)?;
         self.sides.push(Version {
-            name,
+            name: name.to_owned(),
             what,
+            change: None,
             state: (text.count() > 0).then_some(state),
             text,
             stand_in,
         });
+        Ok(())
+    }
+
+    /// A rival runs what the first side runs, unless it has a file of its own.
+    fn add_rival(&mut self, rival: &Rival, means: &Means<'h>) -> Result<(), BenchStop> {
+        let stand_in = match rival.change.file() {
+            Some(path) => {
+                if let Some(reason) = means.refused {
+                    self.notes
+                        .push(format!("{} left out: {reason}", rival.name));
+                    return Ok(());
+                }
+                let path = fs::canonicalize(path).map_err(|error| BenchError::io(path, &error))?;
+                Some(path)
+            }
+            None => self.sides.first().and_then(|side| side.stand_in.clone()),
+        };
+        let what = rival.change.describe();
+        self.add(&rival.name, what, FolioState::Small, stand_in, means)?;
+        if let Some(side) = self.sides.last_mut() {
+            side.change = Some(rival.change.clone());
+        }
         Ok(())
     }
 
@@ -202,6 +233,10 @@ impl<'h> Versions<'h> {
 }
 
 impl Version<'_> {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The description for the reader, with the verified state of the page cache.
     pub(crate) fn describe(&self, verified: Option<&str>) -> Side {
         let state = match verified {
@@ -209,7 +244,7 @@ impl Version<'_> {
             None => self.what.clone(),
         };
         Side {
-            name: self.name.to_owned(),
+            name: self.name.clone(),
             state,
         }
     }

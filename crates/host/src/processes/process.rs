@@ -76,6 +76,8 @@ pub struct TextMapping {
     pub rss: u64,
     /// Resident bytes, each page divided by the number of processes that map it.
     pub pss: u64,
+    /// Resident bytes of anonymous memory: text that was written to or copied, or has no file.
+    pub anonymous: u64,
     /// Bytes mapped by PMD leaves (FilePmdMapped, ShmemPmdMapped, AnonHugePages).
     pub pmd_mapped: u64,
 }
@@ -179,6 +181,7 @@ fn text_mapping(map: MemoryMap) -> TextMapping {
         deleted,
         rss: bytes("Rss"),
         pss: bytes("Pss"),
+        anonymous: bytes("Anonymous"),
         pmd_mapped: pmd_mapped(&map),
     }
 }

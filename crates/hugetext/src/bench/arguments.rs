@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use hugetext_bench::tlb::TlbSettings;
 use hugetext_bench::{
-    CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, NumaSettings, RmapSettings,
-    Rounds, Source, WORKLOADS, WorkSettings, Workload,
+    CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, NumaSettings, Rival,
+    RmapSettings, Rounds, Source, WORKLOADS, WorkSettings, Workload,
 };
 use hugetext_host::Pid;
 use hugetext_tlb::{Core, Kind};
@@ -50,6 +50,8 @@ pub(super) struct ExecArguments {
     /// Kill a run after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
+    #[command(flatten)]
+    rivals: RivalArgument,
     /// The command [default: an empty compile by cc1, and /bin/true]
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -64,6 +66,7 @@ impl ExecArguments {
             copy: self.copy,
             directory: self.directory.clone(),
             timeout: self.timeout,
+            rivals: self.rivals.rivals.clone(),
             command: self.command.clone(),
         }
     }
@@ -85,9 +88,21 @@ pub(super) struct WorkArguments {
     /// Kill a run after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
+    #[command(flatten)]
+    rivals: RivalArgument,
     /// What to do [default: all that the installed packages allow]
     #[arg(value_name = "NAME", value_parser = workload)]
     names: Vec<Workload>,
+}
+
+/// Other ways to huge text.
+#[derive(Debug, Args)]
+struct RivalArgument {
+    /// Measure another way to huge text in the same rounds: NAME=preload:LIBRARY,
+    /// NAME=env:VARIABLE=VALUE, NAME=word:WORD (behind the command's name) or NAME=file:PATH (in the
+    /// program's place)
+    #[arg(long = "rival", value_name = "RIVAL")]
+    rivals: Vec<Rival>,
 }
 
 fn workload(name: &str) -> Result<Workload, String> {
@@ -113,6 +128,7 @@ impl WorkArguments {
             workloads,
             directory: self.directory.clone(),
             timeout: self.timeout,
+            rivals: self.rivals.rivals.clone(),
         }
     }
 }
