@@ -47,7 +47,7 @@ demo: build ## what huge text is worth on this machine; changes no file
 	scripts/demo.sh $(HUGETEXT)
 
 # Every file with a shell's name in its first line; what they source is followed.
-SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads fleet/nri kernel packaging scripts)
+SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads kernel packaging scripts)
 
 lint: ## formatting, clippy and shellcheck, without tolerance
 	scripts/setup.sh lint
@@ -167,13 +167,7 @@ results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, an
 		$(addprefix target/results-fleet/,$(ROWS_FLEET)) > target/fleet.md
 	mv target/fleet.md docs/fleet.md
 
-test-nri: ## hugetext-nri with a real containerd and runc, of Debian trixie; takes root
-	scripts/setup.sh nri
-	cargo build -p hugetext
-	cd fleet && cargo build -p hugetext-nri --bins --examples
-	fleet/nri/test.sh target/debug/hugetext fleet/target/debug/hugetext-nri fleet/target/debug/examples/cri
-
-.PHONY: test-fleet test-nri results-fleet fleet-dashboard
+.PHONY: test-fleet results-fleet fleet-dashboard
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench
@@ -239,15 +233,10 @@ results-self-warming: build ## cold starts of files that warm themselves: docs/s
 .PHONY: results-self-warming
 
 ROUNDS ?= 30
-WORKLOADS := $(basename $(notdir $(wildcard crates/bench/loads/work/*.sh)))
 
-results-work: build ## what huge text is worth on real work, in an hour or two: docs/worth.md
+results-work: build ## what huge text is worth on real work, beside rivals (IODLR=PATH), in an hour: docs/worth.md
 	scripts/setup.sh work
-	mkdir -p docs/worth
-	for name in $(WORKLOADS); do \
-		$(HUGETEXT) --json bench work --rounds $(ROUNDS) $$name > target/worth.json && \
-			mv target/worth.json docs/worth/$$name.json; \
-	done
+	scripts/results-work.sh $(HUGETEXT) $(ROUNDS) docs/worth
 	scripts/worth-doc.py docs/worth/*.json > docs/worth.md
 
 .PHONY: results-work

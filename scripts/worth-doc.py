@@ -10,17 +10,28 @@ runs once in a round, in an order that changes from round to round, under the pr
 that of the side to small folios in the same round: its median, with the interval that holds the true median
 with 95 % confidence. Where the interval contains 1, nothing was shown, and the row says "no difference shown".
 
-Regenerate: `make results-work`. One workload: `hugetext bench work NAME`.
+Regenerate: `make results-work IODLR=PATH`, where PATH is iodlr's liblppreload.so, which no distribution packages.
+One workload: `hugetext bench work NAME`. Any other way: `--rival`.
 
-- **small folios**: the program as it is, its text cached in pages of 4K, as after an ordinary read.
+- **small folios**: the program as it is, its text cached in pages of 4K, as after an ordinary read. It is locked
+  there, so this side is also what `vmtouch -l` gives.
 - **warmed**: the same file, its text in folios of 2M (`hugetext warm`).
 - **fixed**: a copy that `hugetext fix` aligned, warmed. **merged**: with `--strategy merge`.
 - **as it is**: the file holds no window of 2M, so its page cache is left alone.
+- **iodlr**: the library that copies text to huge pages when a program starts, by LD_PRELOAD, on small folios.
+- **node's own**: `node --use-largepages=on`, on small folios.
 
 Only one file is changed in each row. A compiler whose libraries hold more of its text gains from them too,
-which is not counted here.
-"""
+which is not counted here. "Huge text" and "copied" are bytes at the end of a run: text that PMDs map, and text in
+memory that each process has for itself. Twenty processes have twenty copies.
 
+A guest's huge pages make TLB entries of 2M only where its host maps that memory by huge pages too. Whether the host
+of this machine does is not known to it.
+
+`llvm-bolt --hugify` has no row. Debian's programs have no relocations (ld --emit-relocs), and BOLT 16 ends with
+"Symbol not found required by runtime: __hot_end" on its cc1. libhugetlbfs has none, because it needs pages that the
+administrator reserves.
+"""
 
 def interval(value):
     """The ratio in words, and whether its interval excludes 1."""
@@ -33,21 +44,33 @@ def interval(value):
     return words, not ratio["low"] <= 1 <= ratio["high"]
 
 
+def seconds(value):
+    return f"{value:.3f} s" if value >= 0.1 else f"{value * 1000:.2f} ms"
+
+
+def mebibytes(measure, number):
+    """A measure of bytes of one side; "-" where ptrace was not permitted."""
+    if measure is None:
+        return "-"
+    return f"{measure['values'][number]['median'] / (1 << 20):.0f} MiB"
+
+
 def table(comparison):
     measures = {measure["name"]: measure for measure in comparison["measures"]}
-    wall, processor, huge = (measures.get(name) for name in ("wall", "processor", "text on huge pages"))
-    print("| side | processor time | ratio | wall ratio | huge text | |")
-    print("|---|---:|---:|---:|---:|---|")
+    wall, processor = measures["wall"], measures["processor"]
+    print("| side | processor time | ratio | wall ratio | huge text | copied | |")
+    print("|---|---:|---:|---:|---:|---:|---|")
     for number, side in enumerate(comparison["sides"]):
         value = processor["values"][number]
         ratio, shown = interval(value)
-        bytes_huge = huge["values"][number]["median"] / (1 << 20) if huge else 0
+        huge = mebibytes(measures.get("text on huge pages"), number)
+        copied = mebibytes(measures.get("text in memory of its own"), number)
         verdict = ""
         if number:
             verdict = ("less" if value["ratio"]["median"] < 1 else "**more**") if shown else "no difference shown"
         print(
-            f"| {side['name']} | {value['median']:.3f} s | {ratio} | {interval(wall['values'][number])[0]} | "
-            f"{bytes_huge:.0f} MiB | {verdict} |"
+            f"| {side['name']} | {seconds(value['median'])} | {ratio} | {interval(wall['values'][number])[0]} | "
+            f"{huge} | {copied} | {verdict} |"
         )
 
 
@@ -60,7 +83,8 @@ def main():
     for machine in sorted({report["summary"] for report in reports}):
         print(f"Measured on: {machine}.")
     for comparison in (one for report in reports for one in report["benchmarks"]):
-        print(f"\n## {comparison['benchmark'].removeprefix('work ')}\n")
+        name = comparison["benchmark"].removeprefix("work ")
+        print(f"\n## {'start' if name == 'exec' else name}\n")
         print(f"{comparison['title']}.\n")
         table(comparison)
         for note in comparison.get("notes", []):
