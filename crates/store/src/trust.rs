@@ -92,7 +92,10 @@ fn serves_all(mode: u32, owner: u32, own: u32, has_list: bool) -> bool {
         0 => true,
         _ => !has_list && user & !(group & other) == 0,
     };
-    mode & (OTHERS_WRITE | SET_ID) == 0 && user == 0o5 && keeps
+    // The owner of the copy must be able to do what any other class may do. Most libraries can be read and not
+    // executed, which is enough to map them.
+    let leads = user & 0o4 != 0 && (group | other) & !user == 0;
+    mode & (OTHERS_WRITE | SET_ID) == 0 && leads && keeps
 }
 
 /// Whether every user could reach a file by its path, as far as modes tell: an access list on the
@@ -154,6 +157,8 @@ mod tests {
         );
         assert!(!serves(0o711, APP), "the owner could not read it");
         assert!(!serves_all(0o755, APP, ME, true));
+        assert!(serves(0o644, APP) && serves(0o644, 0) && serves(0o640, ME));
+        assert!(!serves(0o640, APP), "the owner could not read its library");
         for mode in [0o775, 0o757, 0o4755, 0o2755, 0o655, 0o055] {
             assert!(!serves(mode, ME), "{mode:o}");
         }
