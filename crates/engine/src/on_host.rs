@@ -47,20 +47,31 @@ impl<'h> ProgramOnHost<'h> {
             .mounts
             .page_cache(file, path)
             .map_err(Error::io(path))?;
-        let loader = program.loader(host.kernel, mount.filesystem);
-        let bias = match &host.geometry {
-            Some(geometry) => loader.bias(program.image.kind, &program.image.segments, geometry),
-            None => Bias::aligned(host.leaf),
-        };
+        let filesystem = mount.filesystem;
+        let loader = program.loader(host.kernel, filesystem);
+        let bias = bias(&program, loader, host);
         Ok(ProgramOnHost {
             host,
-            filesystem: mount.filesystem,
+            filesystem,
             pages,
             loader,
             bias,
             program,
             executable: true,
         })
+    }
+
+    /// The same program for those who see it through another filesystem, as containers see a file of a layer
+    /// through their overlay: `filesystem` places its mappings, and its page cache stays where it is.
+    #[must_use]
+    pub fn seen_through(self, filesystem: Filesystem) -> ProgramOnHost<'h> {
+        let loader = self.program.loader(self.host.kernel, filesystem);
+        ProgramOnHost {
+            filesystem,
+            loader,
+            bias: bias(&self.program, loader, self.host),
+            ..self
+        }
     }
 
     /// The same program, which is never mapped executable from now on: for files of other users.
@@ -126,5 +137,33 @@ impl<'h> ProgramOnHost<'h> {
     /// Why the page cache of its filesystem cannot hold folios of the order of `leaf`.
     pub fn large_folio_obstacle(&self, leaf: Leaf) -> Option<Cause> {
         self.host.large_folio_obstacle(self.pages, leaf)
+    }
+}
+
+/// What is known of the load bias of a program that is placed by the rules of `loader`.
+fn bias(program: &Program, loader: Loader, host: &HostContext) -> Bias {
+    match &host.geometry {
+        Some(geometry) => loader.bias(program.image.kind, &program.image.segments, geometry),
+        None => Bias::aligned(host.leaf),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overlay_aligns_no_file_of_its_layers() {
+        let Ok(host) = HostContext::with_huge_pages() else {
+            eprintln!("skipped: no huge pages here");
+            return;
+        };
+        let own = std::env::current_exe().unwrap();
+        let layer = ProgramOnHost::open(&own, &host).unwrap();
+        let pages = layer.pages;
+        let seen = layer.seen_through(Filesystem::Overlay);
+        assert_eq!((seen.filesystem, seen.pages), (Filesystem::Overlay, pages));
+        // Rust's linkers leave p_align at a page or at 64K, which is no PMD leaf anywhere.
+        assert!(seen.windows().is_empty());
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
+use hugetext_leaf::Filesystem;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::messages::SnapshotMount;
@@ -23,9 +24,14 @@ pub(crate) enum LayersError {
     Unusable,
 }
 
-/// The layers of an image, the topmost first.
+/// The layers of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Layers(Vec<PathBuf>);
+pub(crate) struct Layers {
+    /// Their directories, the topmost first.
+    pub(crate) directories: Vec<PathBuf>,
+    /// The filesystem through which the container sees them, if it is not their own.
+    pub(crate) seen_through: Option<Filesystem>,
+}
 
 impl Layers {
     /// The layers of a container that was not started yet: nothing was written to its own layer.
@@ -33,30 +39,31 @@ impl Layers {
         let [mount] = mounts else {
             return Err(LayersError::Unusable);
         };
-        let layers: Vec<PathBuf> = match mount.r#type.as_str() {
-            "overlay" => lower(mount).map(PathBuf::from).collect(),
-            "bind" | "rbind" => vec![PathBuf::from(&mount.source)],
+        let (directories, seen_through) = match mount.r#type.as_str() {
+            "overlay" => {
+                let lower: Vec<_> = lower(mount).map(PathBuf::from).collect();
+                (lower, Some(Filesystem::Overlay))
+            }
+            "bind" | "rbind" => (vec![PathBuf::from(&mount.source)], None),
             other => return Err(LayersError::Unknown(other.to_owned())),
         };
         let is_plain =
             |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
         let usable = |path: &PathBuf| path.is_absolute() && path.components().all(is_plain);
-        if layers.is_empty() || layers.len() > MOST || !layers.iter().all(usable) {
+        if directories.len() > MOST || !directories.iter().all(usable) {
             return Err(LayersError::Unusable);
         }
-        Ok(Layers(layers))
-    }
-
-    /// Their directories, the topmost first.
-    pub(crate) fn directories(&self) -> &[PathBuf] {
-        &self.0
+        Ok(Layers {
+            directories,
+            seen_through,
+        })
     }
 
     /// The file of a layer that the container sees at `path`, a path without symbolic links. The kernel holds
     /// the look-up inside the layer, whatever links are there.
     pub(crate) fn file(&self, path: &Path) -> Option<PathBuf> {
         let relative = path.strip_prefix("/").ok()?;
-        self.0.iter().find_map(|layer| {
+        self.directories.iter().find_map(|layer| {
             let found = is_file_in(layer, relative);
             found.then(|| layer.join(relative))
         })
@@ -106,11 +113,11 @@ mod tests {
         ];
         let layers = Layers::of(&[mount("overlay", "overlay", &options)]).unwrap();
         assert_eq!(
-            layers.directories(),
+            layers.directories,
             [Path::new("/s/2/fs"), Path::new("/s/1/fs")]
         );
         let one = Layers::of(&[mount("bind", "/s/1/fs", &["rbind", "rw"])]).unwrap();
-        assert_eq!(one.directories(), [Path::new("/s/1/fs")]);
+        assert_eq!(one.directories, [Path::new("/s/1/fs")]);
     }
 
     #[test]
@@ -146,7 +153,10 @@ mod tests {
         ] {
             fs::write(root.path().join(path), path).unwrap();
         }
-        let layers = Layers(vec![root.path().join("top"), root.path().join("bottom")]);
+        let layers = Layers {
+            directories: ["top", "bottom"].map(|name| root.path().join(name)).into(),
+            seen_through: Some(Filesystem::Overlay),
+        };
         let file = |path: &str| layers.file(Path::new(path));
         assert_eq!(file("/usr/a"), Some(root.path().join("top/usr/a")));
         assert_eq!(file("/usr/b"), Some(root.path().join("bottom/usr/b")));
@@ -164,7 +174,10 @@ mod tests {
         symlink("../../secret", layer.join("usr/relative")).unwrap();
         symlink("../..", layer.join("usr/up")).unwrap();
         symlink("/proc/self/root", layer.join("usr/magic")).unwrap();
-        let layers = Layers(vec![layer]);
+        let layers = Layers {
+            directories: vec![layer],
+            seen_through: None,
+        };
         for path in [
             "/usr/absolute",
             "/usr/relative",

@@ -41,7 +41,7 @@ impl Preparer {
         let layers = self.containerd.layers(&order.id);
         let layers = layers.map_err(|error| line(&error))?;
         let look = Look {
-            layers: layers.directories().to_vec(),
+            layers: layers.directories.clone(),
             names: order.names.clone(),
             library_path: order.library_path.clone(),
             preload: order.preload.clone(),
@@ -52,6 +52,7 @@ impl Preparer {
         let policy = PreparePolicy {
             store: order.copies,
             replica: replica(order),
+            seen_through: layers.seen_through,
             ..PreparePolicy::ON_DISK
         };
         let is_own = |path: &PathBuf| !order.covers(path);

@@ -68,6 +68,7 @@ impl PrepareRequest {
             store: self.backend != CopyBackend::None,
             prefer_store: self.backend == CopyBackend::Memory,
             replica: self.replica,
+            seen_through: None,
         }
     }
 }

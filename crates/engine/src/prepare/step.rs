@@ -78,6 +78,8 @@ pub struct PreparePolicy {
     pub prefer_store: bool,
     /// Which copy is wanted, whether or not huge pages need one.
     pub replica: Option<Replica>,
+    /// The filesystem through which the file is seen, if it is not its own.
+    pub seen_through: Option<Filesystem>,
 }
 
 impl PreparePolicy {
@@ -87,6 +89,7 @@ impl PreparePolicy {
         store: true,
         prefer_store: false,
         replica: None,
+        seen_through: None,
     };
 }
 
@@ -100,6 +103,10 @@ impl<'h> PrepareStep<'h> {
         // The mount covers the file itself, so links that lead to it are resolved.
         let path = std::fs::canonicalize(path).map_err(Error::io(path))?;
         let on_host = ProgramOnHost::open(&path, host)?;
+        let on_host = match policy.seen_through {
+            Some(filesystem) => on_host.seen_through(filesystem),
+            None => on_host,
+        };
         let program = &on_host.program;
         program.ensure_native()?;
         let image = &program.image;
