@@ -47,7 +47,7 @@ demo: build ## what huge text is worth on this machine; changes no file
 	scripts/demo.sh $(HUGETEXT)
 
 # Every file with a shell's name in its first line; what they source is followed.
-SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads kernel packaging scripts)
+SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads fleet/nri kernel packaging scripts)
 
 lint: ## formatting, clippy and shellcheck, without tolerance
 	scripts/setup.sh lint
@@ -167,7 +167,13 @@ results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, an
 		$(addprefix target/results-fleet/,$(ROWS_FLEET)) > target/fleet.md
 	mv target/fleet.md docs/fleet.md
 
-.PHONY: test-fleet results-fleet fleet-dashboard
+test-nri: ## hugetext-nri with a real containerd and runc, of Debian trixie; takes root
+	scripts/setup.sh nri
+	cargo build -p hugetext
+	cd fleet && cargo build -p hugetext-nri --bins --examples
+	fleet/nri/test.sh target/debug/hugetext fleet/target/debug/hugetext-nri fleet/target/debug/examples/cri
+
+.PHONY: test-fleet test-nri results-fleet fleet-dashboard
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench

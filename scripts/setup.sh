@@ -113,6 +113,10 @@ packages_of() {
         *) echo openjdk-21-jre-headless ;;
         esac
         ;;
+    nri)
+        packages build fresh # a root with containerd
+        echo python3    # writes images, and reads what the command prints
+        ;;
     fuzz)
         packages build
         ;;

@@ -33,6 +33,8 @@ use crate::work::{Extent, Worker};
 const AGAIN: Duration = Duration::from_secs(5);
 /// The longest time that the runtime may leave an answer unread.
 const WRITE: Duration = Duration::from_secs(10);
+/// How long a runtime waits that does not say it, such as containerd 1.7: the default of NRI.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Prepare the text of containers before they start, as a plugin of containerd
 ///
@@ -116,7 +118,15 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible, String> {
         },
         store: arguments.store.clone(),
     };
-    let worker = Worker::start(move |order, progress| preparer.carry_out(order, progress));
+    let worker = Worker::start(
+        move |order, progress| preparer.carry_out(order, progress),
+        |order, done| {
+            let (id, warm, copies) = (&order.id, done.warm, done.shown.len());
+            tell(format!(
+                "container {id}: {warm} files warm, {copies} copies ready for the next start"
+            ));
+        },
+    );
     let bound = Duration::from_millis(arguments.bound);
     let mut containers = Containers {
         worker: worker.map_err(|error| format!("no thread: {error}"))?,
@@ -169,7 +179,7 @@ struct Containers {
 
 impl Plugin for Containers {
     fn configured(&mut self, runtime: &str, patience: Option<Duration>) {
-        self.bound = patience.map_or(self.wanted, |patience| self.wanted.min(patience / 2));
+        self.bound = self.wanted.min(patience.unwrap_or(PATIENCE) / 2);
         let bound = self.bound.as_millis();
         tell(format!(
             "serves {runtime}; a start waits for {bound} ms at most"

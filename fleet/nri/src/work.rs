@@ -62,16 +62,19 @@ struct Job {
 pub(crate) struct Worker(SyncSender<Job>);
 
 impl Worker {
-    /// Starts a thread that carries out orders by `prepare`, one after the other.
+    /// Starts a thread that carries out orders by `prepare`, one after the other. `late` is told what was done for
+    /// a container that did not wait for it.
     pub(crate) fn start(
         mut prepare: impl FnMut(&Order, &Progress) + Send + 'static,
+        mut late: impl FnMut(&Order, &Done) + Send + 'static,
     ) -> std::io::Result<Worker> {
         let (send, jobs): (SyncSender<Job>, Receiver<Job>) = sync_channel(QUEUE);
         let run = move || {
             for job in jobs {
                 prepare(&job.order, &job.progress);
-                // Whoever waited may have gone.
-                let _ = job.done.try_send(());
+                if job.done.try_send(()).is_err() {
+                    late(&job.order, &job.progress.lock());
+                }
             }
         };
         thread::Builder::new()
@@ -127,7 +130,8 @@ mod tests {
 
     #[test]
     fn what_is_done_in_time_is_all_that_is_done() {
-        let worker = Worker::start(|_, progress| progress.update(|done| done.warm += 2)).unwrap();
+        let warm = |_: &Order, progress: &Progress| progress.update(|done| done.warm += 2);
+        let worker = Worker::start(warm, |_, _| {}).unwrap();
         let (done, extent) = worker.prepare(order(), LONG);
         assert_eq!((done.warm, extent), (2, Extent::Whole));
     }
@@ -136,10 +140,14 @@ mod tests {
     fn a_start_does_not_wait_for_work_that_hangs_and_gets_what_is_done() {
         let (release, wait) = channel::<()>();
         let (tell, begun) = channel();
-        let worker = Worker::start(move |_, progress| {
+        let (tell_late, late) = channel();
+        let hang = move |_: &Order, progress: &Progress| {
             progress.update(|done| done.warm += 1);
             let _ = tell.send(());
             let _ = wait.recv();
+        };
+        let worker = Worker::start(hang, move |_, done| {
+            let _ = tell_late.send(done.warm);
         });
         let worker = worker.unwrap();
         // The first container keeps the thread.
@@ -150,11 +158,13 @@ mod tests {
         }
         assert_eq!(worker.prepare(order(), LONG).1, Extent::Crowded);
         drop(release);
+        assert_eq!(late.recv().unwrap(), 1, "it is done after the start");
     }
 
     #[test]
     fn a_thread_that_dies_is_told() {
-        let worker = Worker::start(|_, _| std::panic::resume_unwind(Box::new("dies"))).unwrap();
+        let dies = |_: &Order, _: &Progress| std::panic::resume_unwind(Box::new("dies"));
+        let worker = Worker::start(dies, |_, _| {}).unwrap();
         assert_eq!(worker.prepare(order(), LONG).1, Extent::Ended);
         assert_eq!(worker.prepare(order(), LONG).1, Extent::Ended);
     }

@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# hugetext-nri with a real containerd and runc, of Debian trixie: fleet/nri/test.sh HUGETEXT NRI CRI
+#
+#   HUGETEXT  the command
+#   NRI       the program hugetext-nri
+#   CRI       the client of the Container Runtime Interface (fleet/nri/examples/cri.rs)
+#
+# containerd runs in a root that mmdebstrap makes, with directories and sockets of its own. All processes are in a
+# namespace of this script's own and end with it; so do all mounts. Takes root.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+die() { echo "fleet/nri/test.sh: $*" >&2; exit 1; }
+skip() { echo "skipped: $*"; exit 0; }
+
+[ $# = 3 ] || die "usage: fleet/nri/test.sh HUGETEXT NRI CRI"
+[ "$(id -u)" = 0 ] || skip "containers take root"
+for tool in mmdebstrap gcc python3 unshare; do
+    command -v "$tool" >/dev/null || skip "$tool is missing; run scripts/setup.sh nri"
+done
+unshare --mount --pid --fork true 2>/dev/null || skip "this machine lets nobody make namespaces"
+hugetext=$(realpath "$1") nri=$(realpath "$2") cri=$(realpath "$3")
+
+if [ -z "${HUGETEXT_NRI_TEST:-}" ]; then
+    work=$(mktemp -d "${TMPDIR:-/tmp}/hugetext-nri.XXXXXX")
+    # Mounts of the namespace are not visible here, so only the test's own files are removed.
+    trap 'rm -rf --one-file-system "$work"' EXIT
+    trap 'exit 130' INT TERM
+    HUGETEXT_NRI_TEST=$work unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
+        "$0" "$hugetext" "$nri" "$cri"
+    exit
+fi
+# The end of this script kills whatever is in its namespace.
+[ $$ = 1 ] || die "HUGETEXT_NRI_TEST is for this script alone; unset it"
+work=$HUGETEXT_NRI_TEST
+root=$work/root
+group=/hugetext-nri-test-$(basename "$work")
+export CGROUP_PARENT=$group
+
+# Groups that runc made have no processes left; the kernel removes only empty ones.
+remove_groups() {
+    local tree
+    for tree in /sys/fs/cgroup /sys/fs/cgroup/*; do
+        [ ! -d "$tree$group" ] || find "$tree$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    done
+}
+finish() {
+    local status=$?
+    if [ "$status" != 0 ]; then
+        echo "--- the plugin said:" && tail -n 30 "$work/plugin.log"
+        echo "--- containerd said:" && tail -n 20 "$work/containerd.log"
+    fi >&2 2>/dev/null
+    # Everything but this shell is in its process namespace.
+    kill -KILL -1 2>/dev/null || true
+    wait
+    remove_groups
+}
+trap finish EXIT
+
+# Waits until a command succeeds, for half a minute at most.
+await() {
+    for _ in $(seq 300); do
+        if "$@" >/dev/null 2>&1; then return; fi
+        sleep 0.1
+    done
+    die "in vain: $*"
+}
+
+# The root of containerd, and the image: node has 29 MB of text in a library.
+mirror() { mmdebstrap --quiet --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' "$@"; }
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/hugetext/nri
+mkdir -p "$cache"
+kept() { # NAME PACKAGES: a root as an archive, made at most once a week
+    [ -n "$(find "$cache" -maxdepth 1 -name "$1.tar" -mtime -7)" ] && return
+    mirror --include="$2" trixie "$work/new.tar" || die "mmdebstrap cannot make a root of trixie"
+    mv "$work/new.tar" "$cache/$1.tar"
+}
+kept containerd containerd,runc
+kept node nodejs
+mkdir "$root" "$work/state" "$work/pause" "$work/store"
+tar -C "$root" -xf "$cache/containerd.tar" --exclude='./dev/*'
+# Pods that use the network of the host get these files of it.
+touch "$root/etc/hosts" "$root/etc/resolv.conf"
+
+# A pause image, and node with a second layer, as images have: an entry point that executes its arguments.
+cat >"$work/pause.c" <<'EOF'
+#include <unistd.h>
+int main(void) { for (;;) pause(); }
+EOF
+gcc -static -O -o "$work/pause/pause" "$work/pause.c"
+mkdir "$work/entry"
+cat >"$work/entry/entry.sh" <<'EOF'
+#!/bin/sh
+exec "$@"
+EOF
+chmod 755 "$work/entry/entry.sh"
+sorted=(--sort=name --mtime=@0 --owner=0 --group=0)
+tar -C "$work/pause" "${sorted[@]}" -cf "$work/pause.tar" .
+tar -C "$work/entry" "${sorted[@]}" -cf "$work/entry.tar" .
+architecture=$(dpkg --print-architecture)
+image() { # NAME LAYERS ENTRYPOINT…
+    local name=$1 layers=$2
+    shift 2
+    "$here/../image.py" "$work/$name.oci" "localhost/$name:test" "$architecture=$layers" -- "$@"
+    tar -C "$work/$name.oci" -cf "$root/$name.tar" .
+}
+image pause "$work/pause.tar" /pause
+image node "$cache/node.tar,$work/entry.tar" /entry.sh
+
+# runc needs a root that is a mount. The state has the same path inside and outside.
+mount --bind "$root" "$root"
+for path in sys dev; do mount --rbind "/$path" "$root/$path"; done
+mount -t proc proc "$root/proc"
+mkdir -p "$root$work"
+mount --bind "$work" "$root$work"
+cat >"$work/containerd.toml" <<EOF
+version = 2
+root = "$work/state/root"
+state = "$work/state/run"
+oom_score = 0
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[grpc]
+address = "$work/containerd.sock"
+[ttrpc]
+address = "$work/containerd.sock.ttrpc"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "localhost/pause:test"
+disable_apparmor = true
+restrict_oom_score_adj = true
+[plugins."io.containerd.nri.v1.nri"]
+disable = false
+disable_connections = false
+plugin_path = "$work/no-plugins"
+plugin_config_path = "$work/no-plugins"
+socket_path = "$work/nri.sock"
+EOF
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+inside containerd --config "$work/containerd.toml" >"$work/containerd.log" 2>&1 &
+ctr() { inside ctr --address "$work/containerd.sock" --namespace k8s.io "$@"; }
+await ctr version
+for name in pause node; do ctr images import "/$name.tar" >/dev/null; done
+
+plugin=
+start_plugin() {
+    "$nri" --socket "$work/nri.sock" --containerd "$work/containerd.sock" --store "$work/store" \
+        --at-most copies 2>>"$work/plugin.log" &
+    plugin=$!
+}
+serves() { [ "$(grep -c 'serves containerd' "$work/plugin.log")" = "$1" ]; }
+
+# Says what node sees of its own files, and stays.
+script='const fs = require("fs"); console.log(process.execPath);
+for (const line of fs.readFileSync("/proc/self/maps", "utf8").split("\n"))
+    if (/ r-xp .*node/.test(line)) console.log(line.split(/ +/)[5]);
+console.log("ready"); setInterval(() => {}, 1000);'
+pod='' container='' pid=''
+begin() { # NAME [ANNOTATION…]
+    local name=$1
+    shift
+    mkdir "$work/$name"
+    read -r pod container < <("$cri" "$work/containerd.sock" run "$name" "$work/$name" localhost/node:test "$@" \
+        -- /entry.sh node -e "$script")
+    [ -n "$container" ] || die "$name did not start"
+    await grep -q ready "$work/$name/log"
+    pid=$(ctr tasks ls | awk -v id="$container" '$1 == id { print $2 }')
+    [ -n "$pid" ] || die "$name does not run"
+}
+end() { "$cri" "$work/containerd.sock" end "$1"; }
+# Mounts of the store. What stands before $work depends on the mount that holds it.
+store=$(basename "$work")/store/
+shown() { grep -c "$store" "/proc/$1/mountinfo" || true; }
+huge() {
+    "$hugetext" --json stat "$1" |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["total"]["pmd_mapped"])'
+}
+
+echo "1. without a plugin"
+begin plain
+echo "   huge text: $(huge "$pid") bytes"
+end "$pod"
+
+echo "2. copies at the files' own paths"
+start_plugin
+await serves 1
+begin first hugetext/text=copies
+grep "container main:" "$work/plugin.log" || die "CreateContainer of the plugin was not called"
+end "$pod"
+# The first start may not have waited for all of it.
+await grep -q "$container:.* ready for\|container main:.* ms$" "$work/plugin.log"
+begin copies hugetext/text=copies
+copies=$pid copies_pod=$pod
+echo "   huge text: $(huge "$pid") bytes; $(shown "$pid") mounts"
+sed 's/^/   /' "$work/copies/log"
+[ "$(shown "$pid")" -gt 0 ] || die "no copy is shown"
+[ "$(huge "$pid")" -gt 0 ] || die "no text is huge"
+! grep -q store "$work/copies/log" || die "the container sees the store"
+
+echo "3. a pod that opts out"
+begin out hugetext/text=off
+[ "$(shown "$pid")" = 0 ] || die "a pod that opted out got copies"
+end "$pod"
+
+echo "4. a plugin that hangs stops nobody"
+kill -STOP "$plugin"
+begin hung hugetext/text=copies
+[ "$(shown "$pid")" = 0 ] || die "a stopped plugin cannot have answered"
+end "$pod"
+kill -KILL "$plugin"
+wait "$plugin" || true
+
+echo "5. nor does one that was killed; what runs stays as it is"
+begin killed hugetext/text=copies
+[ "$(shown "$pid")" = 0 ] || die "a killed plugin cannot have answered"
+[ "$(shown "$copies")" -gt 0 ] || die "a running container lost its copies"
+end "$pod"
+
+echo "6. one that starts again serves again"
+start_plugin
+await serves 2
+begin again hugetext/text=copies
+[ "$(shown "$pid")" -gt 0 ] || die "no copy is shown"
+end "$pod"
+end "$copies_pod"
+kill -KILL "$plugin"
+wait "$plugin" || true
+left=$(grep -l "$store" /proc/[0-9]*/mountinfo || true)
+[ -z "$left" ] || die "the store is still mounted: $left"
+echo "all passed"
