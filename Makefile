@@ -47,7 +47,7 @@ demo: build ## what huge text is worth on this machine; changes no file
 	scripts/demo.sh $(HUGETEXT)
 
 # Every file with a shell's name in its first line; what they source is followed.
-SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads fleet/nri kernel packaging scripts)
+SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads fleet/chart fleet/nri kernel packaging scripts)
 
 lint: ## formatting, clippy and shellcheck, without tolerance
 	scripts/setup.sh lint
@@ -173,7 +173,11 @@ test-nri: ## hugetext-nri with a real containerd and runc, of Debian trixie; tak
 	cd fleet && cargo build -p hugetext-nri --bins --examples
 	fleet/nri/test.sh target/debug/hugetext fleet/target/debug/hugetext-nri fleet/target/debug/examples/cri
 
-.PHONY: test-fleet test-nri results-fleet fleet-dashboard
+test-chart: ## the Helm chart, by helm and the schemas of Kubernetes; builds helm, which takes minutes
+	scripts/setup.sh chart
+	fleet/chart/check.sh target/fleet/chart
+
+.PHONY: test-fleet test-nri test-chart results-fleet fleet-dashboard
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench

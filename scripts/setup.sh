@@ -113,6 +113,9 @@ packages_of() {
         *) echo openjdk-21-jre-headless ;;
         esac
         ;;
+    chart)
+        echo python3-venv # packages with the schemas of Kubernetes
+        ;;
     nri)
         packages build fresh # a root with containerd
         echo python3    # writes images, and reads what the command prints
