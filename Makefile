@@ -17,8 +17,8 @@ ARCH ?= $(shell uname -m)
 MUSL := $(ARCH)-unknown-linux-musl
 # Rust's own linker makes static programs of every architecture. For these targets alone: the lab's
 # programs keep the layout that their linker gives them.
-static test-static: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
-static test-static: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
+static test-static container: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
+static test-static container: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
 
 static: ## the command without libraries, for ARCH (x86_64, aarch64), below target/ARCH-unknown-linux-musl
 	scripts/setup.sh static
@@ -47,7 +47,7 @@ demo: build ## what huge text is worth on this machine; changes no file
 	scripts/demo.sh $(HUGETEXT)
 
 # Every file with a shell's name in its first line; what they source is followed.
-SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads fleet/chart fleet/nri kernel packaging scripts)
+SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads fleet/*.sh fleet/chart fleet/nri kernel packaging scripts)
 
 lint: ## formatting, clippy and shellcheck, without tolerance
 	scripts/setup.sh lint
@@ -173,11 +173,19 @@ test-nri: ## hugetext-nri with a real containerd and runc, of Debian trixie; tak
 	cd fleet && cargo build -p hugetext-nri --bins --examples
 	fleet/nri/test.sh target/debug/hugetext fleet/target/debug/hugetext-nri fleet/target/debug/examples/cri
 
+container: ## the image of both architectures, from static programs, as an OCI layout in target/container
+	$(MAKE) static ARCH=x86_64
+	$(MAKE) static ARCH=aarch64
+	cd fleet && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release -p hugetext-nri \
+		--target x86_64-unknown-linux-musl --target aarch64-unknown-linux-musl
+	rm -rf target/container
+	fleet/container.sh target/container
+
 test-chart: ## the Helm chart, by helm and the schemas of Kubernetes; builds helm, which takes minutes
 	scripts/setup.sh chart
 	fleet/chart/check.sh target/fleet/chart
 
-.PHONY: test-fleet test-nri test-chart results-fleet fleet-dashboard
+.PHONY: test-fleet test-nri test-chart container results-fleet fleet-dashboard
 
 bench: build ## how fast the command itself is: docs/speed.md
 	scripts/setup.sh bench
