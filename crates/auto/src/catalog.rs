@@ -37,7 +37,7 @@ const TOUCHED: f64 = 0.5;
 
 /// The text of a file that can be huge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
+pub struct FileText {
     /// Where this machine can open it: for a file of a container, in the layer that it comes from.
     pub path: PathBuf,
     /// The leaf of its windows.
@@ -52,7 +52,7 @@ pub struct Text {
     pub is_public: bool,
 }
 
-impl Text {
+impl FileText {
     /// Bytes of the windows.
     pub fn bytes(&self) -> u64 {
         self.ranges.iter().map(Span::len).sum()
@@ -72,7 +72,7 @@ pub struct Known {
     /// What the kernel calls it.
     pub file: MappedFile,
     /// Its text, once it was looked at.
-    pub text: Option<Text>,
+    pub text: Option<FileText>,
     /// What was seen, by who.
     pub by: BTreeMap<Principal, Evidence>,
     /// Its numbers: a container's file has others than the layer it comes from.
@@ -116,7 +116,13 @@ impl Known {
     }
 }
 
-fn worth(seen: &Evidence, text: &Text, costs: &Costs, now: Duration, half_life: HalfLife) -> Worth {
+fn worth(
+    seen: &Evidence,
+    text: &FileText,
+    costs: &Costs,
+    now: Duration,
+    half_life: HalfLife,
+) -> Worth {
     Worth::of(
         seen,
         TOUCHED,
@@ -254,7 +260,7 @@ impl Catalog {
         &mut self,
         key: Key,
         file: MappedFile,
-        text: Option<Text>,
+        text: Option<FileText>,
         time: (Duration, HalfLife),
     ) -> Option<Key> {
         let known = self.files.get_mut(&key)?;

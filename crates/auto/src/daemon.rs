@@ -22,7 +22,7 @@ use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
 use rustix::event::epoll::EventFlags;
 
 use crate::calibrate::calibrate;
-use crate::catalog::{Catalog, Key, MOST_FILES, Text};
+use crate::catalog::{Catalog, FileText, Key, MOST_FILES};
 use crate::config::{Config, ConfigError, Mode};
 use crate::fixed::{FixedList, Keeper};
 use crate::holder::{Holder, Wait};
@@ -160,7 +160,7 @@ pub struct Daemon<'t> {
     looking: Option<Look>,
     fills: VecDeque<Fill>,
     filler: Worker<Fill, (Key, Result<Filled, String>)>,
-    filling: Option<(Key, Text)>,
+    filling: Option<(Key, FileText)>,
     watcher: Watcher,
     watched: BTreeMap<(PathBuf, std::ffi::OsString), Key>,
     wake: Wake,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hugetext_engine::HeldText;
 
-use crate::catalog::{Key, Text};
+use crate::catalog::{FileText, Key};
 use crate::text::Filled;
 
 /// After a failure, the next try waits this long, and twice as long after each further one.
@@ -68,7 +68,7 @@ impl Holder {
     }
 
     /// Whether a file may be filled now: it is not held in this state, and does not wait.
-    pub fn wants(&self, key: Key, text: &Text, now: Duration) -> bool {
+    pub fn wants(&self, key: Key, text: &FileText, now: Duration) -> bool {
         let held = self.held.get(&key);
         let is_done =
             held.is_some_and(|held| held.state == text.state && held.huge == held.windows);

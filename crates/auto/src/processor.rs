@@ -31,17 +31,15 @@ pub struct Spent {
 }
 
 #[derive(Debug)]
-struct Process {
-    /// When it started, in ticks: a number that is used again has another.
-    started: u64,
-    ticks: u64,
+struct SampledProcess {
+    ticks: ProcessTicks,
     text: Option<(Instant, Vec<MappedText>)>,
 }
 
 /// Samples all processes.
 #[derive(Debug)]
 pub struct Sampler {
-    processes: HashMap<Pid, Process>,
+    processes: HashMap<Pid, SampledProcess>,
     next: Instant,
     ticks_per_second: f64,
 }
@@ -66,21 +64,14 @@ impl Sampler {
         let mut before = std::mem::take(&mut self.processes);
         let mut all = Vec::new();
         for pid in pids().map_err(io::Error::other)?.into_iter().take(MOST) {
-            let Some((started, ticks)) = stat(pid) else {
+            let Some(ticks) = ProcessTicks::of(pid) else {
                 continue;
             };
-            let known = before
-                .remove(&pid)
-                .filter(|process| process.started == started);
-            let spent = known
-                .as_ref()
-                .map_or(0, |known| ticks.saturating_sub(known.ticks));
-            let mut process = known.unwrap_or(Process {
-                started,
-                ticks,
-                text: None,
-            });
-            process.ticks = ticks;
+            let known = before.remove(&pid);
+            let known = known.filter(|process| process.ticks.started == ticks.started);
+            let spent = known.as_ref().map_or(0, |known| ticks.since(known.ticks));
+            let text = known.and_then(|known| known.text);
+            let mut process = SampledProcess { ticks, text };
             let seconds = spent as f64 / self.ticks_per_second;
             if seconds >= LEAST.as_secs_f64() {
                 let text = process.text(pid, start);
@@ -104,7 +95,7 @@ impl Default for Sampler {
     }
 }
 
-impl Process {
+impl SampledProcess {
     /// Its text, as it was read a short time ago.
     fn text(&mut self, pid: Pid, now: Instant) -> &[MappedText] {
         let fresh = |(read, _): &(Instant, _)| now.saturating_duration_since(*read) < STALE;
@@ -116,7 +107,7 @@ impl Process {
     }
 }
 
-/// Ticks per second of [`stat`].
+/// Ticks per second of [`ProcessTicks`].
 pub fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second().max(1) as f64
 }
@@ -137,17 +128,34 @@ fn divided(text: &[MappedText], seconds: f64) -> Vec<(MappedText, f64)> {
         .collect()
 }
 
-/// Start and processor time of a process in ticks (proc_pid_stat(5)); `None` if it has ended, or has no
-/// memory of its own, as threads of the kernel.
-pub fn stat(pid: Pid) -> Option<(u64, u64)> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold any byte.
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = String::from_utf8_lossy(stat.get(end.checked_add(1)?..)?);
-    let field = |number: usize| rest.split_whitespace().nth(number.checked_sub(3)?);
-    let number = |field: Option<&str>| field?.parse::<u64>().ok();
-    let ticks = number(field(14))?.saturating_add(number(field(15))?);
-    (number(field(23))? > 0).then_some((number(field(22))?, ticks))
+/// Start and processor time of a process in ticks (proc_pid_stat(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessTicks {
+    /// When it started. A number that is used again has another start.
+    pub started: u64,
+    /// Its processor time.
+    pub spent: u64,
+}
+
+impl ProcessTicks {
+    /// `None` if the process has ended, or has no memory of its own, as threads of the kernel.
+    pub fn of(pid: Pid) -> Option<ProcessTicks> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // The name, in parentheses, may hold any byte.
+        let end = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = String::from_utf8_lossy(stat.get(end.checked_add(1)?..)?);
+        let field = |number: usize| rest.split_whitespace().nth(number.checked_sub(3)?);
+        let number = |at| field(at)?.parse::<u64>().ok();
+        (number(23)? > 0).then_some(ProcessTicks {
+            started: number(22)?,
+            spent: number(14)?.saturating_add(number(15)?),
+        })
+    }
+
+    /// Processor time since an earlier look at the same process.
+    pub fn since(self, earlier: ProcessTicks) -> u64 {
+        self.spent.saturating_sub(earlier.spent)
+    }
 }
 
 #[cfg(test)]
@@ -160,11 +168,11 @@ mod tests {
 
     #[test]
     fn this_process_has_a_start_and_a_thread_of_the_kernel_has_none() {
-        assert!(stat(Pid::own()).is_some());
+        assert!(ProcessTicks::of(Pid::own()).is_some());
         // The limit itself is never given.
-        assert_eq!(stat(Pid::from_raw(1 << 22).unwrap()), None);
+        assert_eq!(ProcessTicks::of(Pid::from_raw(1 << 22).unwrap()), None);
         if fs::read_link("/proc/2/exe").is_err() {
-            assert_eq!(stat(Pid::from_raw(2).unwrap()), None);
+            assert_eq!(ProcessTicks::of(Pid::from_raw(2).unwrap()), None);
         }
     }
 

@@ -12,7 +12,7 @@ use hugetext_engine::{
 use hugetext_host::{FileState, MappedFile, Pid, WindowState};
 use hugetext_leaf::{FileId, Span};
 
-use crate::catalog::{Key, Text};
+use crate::catalog::{FileText, Key};
 use crate::open::{Found, is_public, open_mapped, open_untouched};
 
 /// A file to look at.
@@ -48,7 +48,7 @@ pub struct Looked {
     /// Whether it was looked up by its path on this machine.
     pub by_path: bool,
     /// The file and its text, if any of that can be huge; an error if it could not be opened.
-    pub found: io::Result<(MappedFile, Option<Text>)>,
+    pub found: io::Result<(MappedFile, Option<FileText>)>,
 }
 
 /// Looks at a file.
@@ -66,12 +66,12 @@ pub fn look(job: Look) -> Looked {
 }
 
 /// The text of the file at `path` that can be huge; `None` if there is none.
-pub fn look_at(path: &Path) -> io::Result<Option<Text>> {
+pub fn look_at(path: &Path) -> io::Result<Option<FileText>> {
     let file = open_untouched(path)?;
     Ok(text_of(path.to_owned(), file)?.1)
 }
 
-fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<Text>)> {
+fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText>)> {
     let metadata = file.metadata()?;
     let mapped = MappedFile {
         id: FileId::of(&metadata),
@@ -88,7 +88,7 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<Text>)> 
     let state = program.state();
     let program = ProgramOnHost::new(program, &host).map_err(io::Error::other)?;
     let ranges = program.windows();
-    let text = (!ranges.is_empty()).then(|| Text {
+    let text = (!ranges.is_empty()).then(|| FileText {
         leaf: host.leaf,
         state,
         ranges,
@@ -107,7 +107,7 @@ pub struct Fill {
     /// Its number.
     pub key: Key,
     /// Its text, as it was when it was looked at.
-    pub text: Text,
+    pub text: FileText,
 }
 
 /// What is held of a file.

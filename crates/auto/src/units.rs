@@ -35,7 +35,7 @@ pub struct Looked {
 pub fn look() -> Looked {
     let before = own_time();
     let paging = Paging::this();
-    let mut text: BTreeMap<(String, u64), u64> = BTreeMap::new();
+    let mut text: BTreeMap<(String, Leaf), u64> = BTreeMap::new();
     for pid in pids().unwrap_or_default().into_iter().take(MOST) {
         // It has ended, it is a thread of the kernel, or another user's.
         let Ok(mappings) = text_mappings(pid) else {
@@ -44,7 +44,7 @@ pub fn look() -> Looked {
         let group = cgroups(pid).ok().and_then(memory_group);
         let unit = unit_of_cgroup(group.as_ref().map_or("/", |group| &group.pathname));
         for (leaf, bytes) in by_leaf(pid, &mappings, &paging) {
-            let sum = text.entry((unit.clone(), leaf.bytes())).or_default();
+            let sum = text.entry((unit.clone(), leaf)).or_default();
             *sum = sum.saturating_add(bytes);
         }
     }

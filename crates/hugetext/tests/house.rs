@@ -142,14 +142,12 @@ fn dependencies_point_one_way() {
 
 #[test]
 fn every_type_has_a_name_that_a_search_finds() {
-    for name in ["engine", "bench", "hugetext"] {
-        for (path, text) in sources(&crates().join(name).join("src")) {
-            for word in ["Report", "Outcome", "Text", "Process", "Summary", "Kind"] {
-                for kind in ["struct", "enum"] {
-                    let vague = format!("{kind} {word} ");
-                    let vague = text.lines().find(|line| line.contains(&vague));
-                    assert!(vague.is_none(), "{}: {vague:?}", path.display());
-                }
+    for (path, text) in sources(&crates()) {
+        for word in ["Report", "Outcome", "Text", "Process", "Summary", "Kind"] {
+            for kind in ["struct", "enum"] {
+                let vague = format!("{kind} {word} {{");
+                let vague = text.lines().find(|line| line.trim_end().ends_with(&vague));
+                assert!(vague.is_none(), "{}: {vague:?}", path.display());
             }
         }
     }

@@ -5,8 +5,8 @@ mod outcome;
 use serde::{Deserialize, Serialize};
 
 pub use outcome::{
-    Answer, Attempt, Commands, Compile, Folios, HugePages, Locks, Mprotect, Outcome, Placed,
-    Pressure, Promoted, Rung, RungName, Text, Warmed,
+    Answer, Attempt, Commands, Compile, Folios, HugePages, Locks, Mprotect, Placed, Pressure,
+    ProbeOutcome, ProgramText, Promoted, Rung, RungName, Warmed,
 };
 
 /// The path of the job in the initramfs.
@@ -140,7 +140,7 @@ pub enum Event {
         /// The cell.
         cell: Cell,
         /// The result.
-        outcome: Outcome,
+        outcome: ProbeOutcome,
     },
     /// The command ended.
     Command(Finished),

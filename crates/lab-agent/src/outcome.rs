@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The result of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ProbeOutcome {
     /// The probe could not run, with the reason.
     Failed(String),
     /// Of [`crate::Probe::Rungs`].
@@ -15,7 +15,7 @@ pub enum Outcome {
     /// Of [`crate::Probe::Placement`].
     Placement(Vec<Placed>),
     /// Of [`crate::Probe::Programs`].
-    Programs(Vec<Text>),
+    Programs(Vec<ProgramText>),
     /// Of [`crate::Probe::Warm`].
     Warm(Warmed),
     /// Of [`crate::Probe::Commands`].
@@ -106,7 +106,7 @@ pub struct Placed {
 
 /// Text of a real program or shared object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Text {
+pub struct ProgramText {
     /// File name.
     pub file: String,
     /// Bytes of its executable mappings.

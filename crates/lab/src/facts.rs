@@ -1,6 +1,6 @@
 //! Derives facts from a record and compares them with the rules of `leaf`. Pure.
 
-use hugetext_lab_agent::{Outcome, Placed, Probe, Rung, RungName};
+use hugetext_lab_agent::{Placed, Probe, ProbeOutcome, Rung, RungName};
 use hugetext_leaf::{Ability, Filesystem, Kernel, Leaf, Rule, Topic, Version, ability_by};
 
 use crate::record::Boot;
@@ -101,7 +101,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
         let Some(fs) = filesystem(&cell.place) else {
             continue;
         };
-        let Outcome::Rungs(rungs) = outcome else {
+        let ProbeOutcome::Rungs(rungs) = outcome else {
             continue;
         };
         // An overlay maps files of the filesystem below it, here ext4.
@@ -135,7 +135,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
     let placements: Vec<(Filesystem, &Vec<Placed>)> = boot
         .outcomes(Probe::Placement)
         .filter_map(|(cell, outcome)| match outcome {
-            Outcome::Placement(placed) => Some((filesystem(&cell.place)?, placed)),
+            ProbeOutcome::Placement(placed) => Some((filesystem(&cell.place)?, placed)),
             _ => None,
         })
         .collect();
@@ -156,7 +156,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
         }
     }
     for (_, outcome) in boot.outcomes(Probe::Mprotect) {
-        if let Outcome::Mprotect(times) = outcome {
+        if let ProbeOutcome::Mprotect(times) = outcome {
             // Without batching, both take the same time; no measured ratio lies in between.
             let batched = times.pte_mapped_ns < times.base_ns / 3 * 2;
             add(Topic::MprotectBatching, None, Leaf::M2, batched);
@@ -170,7 +170,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
 pub(crate) fn false_claims(boots: &[Boot]) -> Vec<String> {
     let of_boot = |boot: &Boot| {
         let warmed = boot.outcomes(Probe::Warm).filter_map(|(cell, outcome)| {
-            let Outcome::Warm(found) = outcome else {
+            let ProbeOutcome::Warm(found) = outcome else {
                 return None;
             };
             let huge = found.warm.pmd + found.warm.contpte;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use hugetext_lab_agent::{Cell, Hello, Outcome, Probe, Thp};
+use hugetext_lab_agent::{Cell, Hello, Probe, ProbeOutcome, Thp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{At, LabError, Result};
@@ -24,12 +24,12 @@ pub(crate) struct Boot {
     pub(crate) missing: Vec<(String, String)>,
     /// Why it ended early, if it did.
     pub(crate) died: Option<String>,
-    pub(crate) results: Vec<(Cell, Outcome)>,
+    pub(crate) results: Vec<(Cell, ProbeOutcome)>,
 }
 
 impl Boot {
     /// The result of a probe on a filesystem under a THP mode.
-    pub(crate) fn outcome(&self, place: &str, thp: Thp, probe: Probe) -> Option<&Outcome> {
+    pub(crate) fn outcome(&self, place: &str, thp: Thp, probe: Probe) -> Option<&ProbeOutcome> {
         let found = self
             .results
             .iter()
@@ -42,14 +42,14 @@ impl Boot {
         let mut rounds = Rounds::default();
         for (_, outcome) in self.outcomes(Probe::PromoteRounds) {
             match outcome {
-                Outcome::Promoted(found) => {
+                ProbeOutcome::Promoted(found) => {
                     rounds.done += found.rounds;
                     rounds.wrong.extend(found.wrong.clone());
                     if found.rounds == 0 {
                         rounds.wrong.push(found.remap.said.clone());
                     }
                 }
-                Outcome::Failed(why) => rounds.wrong.push(why.clone()),
+                ProbeOutcome::Failed(why) => rounds.wrong.push(why.clone()),
                 _ => {}
             }
         }
@@ -57,8 +57,8 @@ impl Boot {
     }
 
     /// All results of a probe.
-    pub(crate) fn outcomes(&self, probe: Probe) -> impl Iterator<Item = (&Cell, &Outcome)> {
-        let of = move |(cell, _): &&(Cell, Outcome)| cell.probe == probe;
+    pub(crate) fn outcomes(&self, probe: Probe) -> impl Iterator<Item = (&Cell, &ProbeOutcome)> {
+        let of = move |(cell, _): &&(Cell, ProbeOutcome)| cell.probe == probe;
         self.results
             .iter()
             .filter(of)

@@ -4,7 +4,7 @@ mod rows;
 
 use std::fmt::Write;
 
-use hugetext_lab_agent::{Outcome, Probe};
+use hugetext_lab_agent::{Probe, ProbeOutcome};
 
 use crate::kernel::Flavour;
 use crate::plan::Purpose;
@@ -311,7 +311,7 @@ fn gaps(boot: &Boot) -> Vec<String> {
     }
     let is_missing = |place: &str| boot.missing.iter().any(|(what, _)| what == place);
     for (cell, outcome) in &boot.results {
-        if let Outcome::Failed(why) = outcome
+        if let ProbeOutcome::Failed(why) = outcome
             && !is_missing(&cell.place)
         {
             let probe = serde_json::to_value(cell.probe).unwrap_or_default();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use hugetext_host::die_with_parent;
-use hugetext_lab_agent::{Cell, Event, Finished, Hello, Outcome};
+use hugetext_lab_agent::{Cell, Event, Finished, Hello, ProbeOutcome};
 
 use crate::error::{LabError, Result};
 use crate::qemu::{Machine, program};
@@ -21,7 +21,7 @@ pub(crate) struct Said {
     pub(crate) hello: Option<Hello>,
     /// Modules and places that failed, with the reason.
     pub(crate) missing: Vec<(String, String)>,
-    pub(crate) results: Vec<(Cell, Outcome)>,
+    pub(crate) results: Vec<(Cell, ProbeOutcome)>,
     /// The result of the command, if one was given.
     pub(crate) command: Option<Finished>,
     /// The path of the kernel's messages.

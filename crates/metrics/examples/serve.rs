@@ -5,6 +5,7 @@
 
 use std::io::BufRead;
 
+use hugetext_leaf::Leaf;
 use hugetext_metrics::{
     Address, Decision, Endpoint, FilesIn, GivenBack, Snapshot, UnitText, openmetrics,
     prometheus_text,
@@ -43,9 +44,9 @@ fn moment(n: u64) -> Snapshot {
             files("refused", "not_worth_it", 40),
         ],
         text: vec![
-            text("postgresql.service", 4096, mib(10)),
-            text("postgresql.service", 2 << 20, mib(30)),
-            text("container-0123456789ab", 4096, mib(20)),
+            text("postgresql.service", Leaf::K4, mib(10)),
+            text("postgresql.service", Leaf::M2, mib(30)),
+            text("container-0123456789ab", Leaf::K4, mib(20)),
         ],
         starts: 100 * n,
         decisions: [

@@ -80,7 +80,8 @@ fn seen(to: &mut DescriptorEncoder<'_>, state: &Snapshot) -> fmt::Result {
     let starts = "Starts of programs and mappings of libraries that were seen";
     counters(to, ("starts", starts, None), [([], state.starts as f64)])?;
     let help = "Text in memory that processes map, by leaf, once for each process";
-    let leaves: Vec<String> = state.text.iter().map(|text| leaf_name(text.leaf)).collect();
+    let leaves = state.text.iter().map(|text| text.leaf.to_string());
+    let leaves: Vec<String> = leaves.collect();
     let series = state.text.iter().zip(&leaves);
     let series = series.map(|(text, leaf)| {
         let labels = [("leaf", leaf.as_str()), ("unit", text.unit.as_str())];
@@ -181,17 +182,10 @@ fn family<'l, M: EncodeMetric, const N: usize>(
     Ok(())
 }
 
-/// A size as leaves are named, as 4K, 64K, 2M or 32M.
-fn leaf_name(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 30 => format!("{}G", bytes >> 30),
-        bytes if bytes >= 1 << 20 => format!("{}M", bytes >> 20),
-        bytes => format!("{}K", bytes >> 10),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use hugetext_leaf::Leaf;
+
     use super::*;
     use crate::snapshot::{Decision, FilesIn, UnitText};
 
@@ -214,7 +208,7 @@ mod tests {
             }],
             text: vec![UnitText {
                 unit: "a\"b.service".to_owned(),
-                leaf: 2 << 20,
+                leaf: Leaf::M2,
                 bytes: 6 << 20,
             }],
             ..Snapshot::default()

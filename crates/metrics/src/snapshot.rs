@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use hugetext_leaf::Leaf;
+
 /// The most units that have series of their own. The text of all others is in one series, `other`.
 pub const MOST_UNITS: usize = 64;
 /// The name of the unit that stands for all others.
@@ -84,14 +86,14 @@ pub struct GivenBack {
 pub struct UnitText {
     /// The unit or container.
     pub unit: String,
-    /// The size of the leaf in bytes.
-    pub leaf: u64,
+    /// The leaf.
+    pub leaf: Leaf,
     /// Bytes.
     pub bytes: u64,
 }
 
 /// The units with most text, at most `most`; the text of all others is that of the unit `other`.
-pub fn bounded(text: BTreeMap<(String, u64), u64>, most: usize) -> Vec<UnitText> {
+pub fn bounded(text: BTreeMap<(String, Leaf), u64>, most: usize) -> Vec<UnitText> {
     let mut by_unit: BTreeMap<&str, u64> = BTreeMap::new();
     for ((unit, _), bytes) in &text {
         let sum = by_unit.entry(unit).or_default();
@@ -104,7 +106,7 @@ pub fn bounded(text: BTreeMap<(String, u64), u64>, most: usize) -> Vec<UnitText>
         .take(most)
         .map(|(unit, _)| (*unit).to_owned())
         .collect();
-    let mut bounded: BTreeMap<(String, u64), u64> = BTreeMap::new();
+    let mut bounded: BTreeMap<(String, Leaf), u64> = BTreeMap::new();
     for ((unit, leaf), bytes) in text {
         let unit = if own.contains(&unit) {
             unit
@@ -184,10 +186,14 @@ mod tests {
         }
     }
 
+    fn leaf() -> impl Strategy<Value = Leaf> {
+        prop::sample::select(vec![Leaf::K4, Leaf::K64, Leaf::M2])
+    }
+
     proptest! {
         #[test]
         fn however_many_units_there_are_series_are_few_and_no_byte_is_lost(
-            units in prop::collection::btree_map(("[a-z]{1,3}", 0u64..3), 0u64..1 << 40, 0..300),
+            units in prop::collection::btree_map(("[a-z]{1,3}", leaf()), 0u64..1 << 40, 0..300),
             most in 0usize..20,
         ) {
             let all: u64 = units.values().sum();

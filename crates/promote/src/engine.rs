@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use hugetext_host::FileState;
 use hugetext_leaf::{CopyName, FileId, Leaf, Original, Pad, Perms, ProcessVma, Run, Span};
-use serde::Serialize;
 
 use crate::copies::Copies;
 use crate::copy::{Blueprint, CopyError, HugeCopy};
@@ -17,12 +16,12 @@ use crate::target::{Mappings, Target};
 use crate::{Refusal, SwapError};
 
 /// The changes made in a process.
-#[derive(Debug, Default, Serialize)]
-pub struct Outcome {
+#[derive(Debug, Default)]
+pub struct SwapOutcome {
     /// Text whose mapping was replaced.
     pub done: Vec<Span>,
     /// Text that was left, with the reason.
-    pub left: Vec<(Span, String)>,
+    pub left: Vec<LeftText>,
     /// Bytes of copies made for this process.
     pub copied: u64,
     /// Bytes of copies that were made before for other processes and are shared.
@@ -33,7 +32,22 @@ pub struct Outcome {
     pub probed: Vec<u64>,
 }
 
-impl Outcome {
+/// Text that was not changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftText {
+    /// Its addresses.
+    pub addresses: Span,
+    /// Why.
+    pub reason: String,
+}
+
+impl SwapOutcome {
+    /// Leaves text as it is.
+    fn leave(&mut self, addresses: Span, reason: impl ToString) {
+        let reason = reason.to_string();
+        self.left.push(LeftText { addresses, reason });
+    }
+
     /// Adds to the changes. Parts of one mapping are reported as one.
     fn finish(&mut self, text: Span) {
         match self.done.last_mut() {
@@ -64,8 +78,8 @@ pub fn promote(
     runs: &[Run],
     leaf: Leaf,
     copies: &mut Copies,
-) -> Result<Outcome, SwapError> {
-    let mut outcome = Outcome::default();
+) -> Result<SwapOutcome, SwapError> {
+    let mut outcome = SwapOutcome::default();
     let mut prepared = Vec::new();
     for run in runs {
         match prepare(target, mappings, run, leaf, copies) {
@@ -81,7 +95,7 @@ pub fn promote(
             Err(CopyError::Read(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(Refusal::Executed.into());
             }
-            Err(error) => outcome.left.push((run.text, error.to_string())),
+            Err(error) => outcome.leave(run.text, error),
         }
     }
     let mut pieces = Vec::new();
@@ -102,8 +116,8 @@ pub fn promote(
 }
 
 /// Maps the files back over all promoted copies.
-pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError> {
-    let mut outcome = Outcome::default();
+pub fn revert(target: &Target, mappings: &Mappings) -> Result<SwapOutcome, SwapError> {
+    let mut outcome = SwapOutcome::default();
     let mut prepared = Vec::new();
     for (vma, name) in mappings.copies() {
         let path = mappings.at(vma.addresses.start).and_then(|(_, path)| path);
@@ -117,7 +131,7 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<Outcome, SwapError
         });
         match opened {
             Ok((program, copy, time)) => prepared.push((vma, name, id, program, copy, time)),
-            Err(error) => outcome.left.push((vma.addresses, error.to_string())),
+            Err(error) => outcome.leave(vma.addresses, error),
         }
     }
     let mut pieces = Vec::new();
@@ -419,7 +433,7 @@ fn batches<'p, 'f>(pieces: &'p [Piece<'f>], most: u64) -> impl Iterator<Item = &
 
 /// Swaps all pieces in as many stops as needed, and verifies every byte after each. A piece whose
 /// content differs from its file is swapped back.
-fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<(), SwapError> {
+fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut SwapOutcome) -> Result<(), SwapError> {
     let most = match target.threads().map_err(Refusal::from)?.len() {
         0 | 1 => AT_ONCE,
         _ if target.max_pause().is_some() => AT_ONCE,
@@ -452,7 +466,7 @@ fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut Outcome) -> Result<
                     }
                     outcome.pauses.push(swap(target, &back)?);
                     let reason = format!("did not verify ({error}); put back");
-                    outcome.left.push((piece.text, reason));
+                    outcome.leave(piece.text, reason);
                 }
             }
         }

@@ -13,5 +13,5 @@
 mod simulate;
 mod workload;
 
-pub use simulate::{Outcome, simulate};
+pub use simulate::{StormOutcome, simulate};
 pub use workload::{File, Scheme, Workload};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use hugetext_rmap::{File, Outcome, Scheme, Workload, simulate};
+use hugetext_rmap::{File, Scheme, StormOutcome, Workload, simulate};
 use serde::Serialize;
 
 use crate::record::{Record, Side, Trips, What};
@@ -49,10 +49,10 @@ pub(crate) struct Prediction {
 /// The throughput of a number of cores under each scheme.
 #[derive(Serialize)]
 struct Row {
-    one_lock: Outcome,
-    lock_only: Outcome,
-    shards: Outcome,
-    shards_fewer_trips: Outcome,
+    one_lock: StormOutcome,
+    lock_only: StormOutcome,
+    shards: StormOutcome,
+    shards_fewer_trips: StormOutcome,
 }
 
 impl Input {
@@ -160,7 +160,7 @@ impl Prediction {
             input.tree_transfer_ns,
         );
         for row in &self.rows {
-            let cell = |outcome: Outcome| {
+            let cell = |outcome: StormOutcome| {
                 format!(
                     "{:.0} | {:.0} %",
                     outcome.starts_per_second,

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use statrs::statistics::{Data, Max, Min, OrderStatistics};
+
 use crate::prediction::Prediction;
 use crate::record::{Record, Side, Timed, Trips, What};
 
@@ -99,14 +101,12 @@ fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
         let change = before.map_or_else(String::new, |before| change(amount(before), value));
         format!("{value:.1} | {change}")
     };
-    let mut contended: Vec<f64> = alike
-        .iter()
-        .map(|storm| storm.contended_per_thousand())
-        .collect();
-    contended.sort_by(f64::total_cmp);
-    let spread = match contended.as_slice() {
-        [least, .., most] => format!(" ({least:.0}–{most:.0})"),
-        _ => String::new(),
+    let contended = alike.iter().map(|storm| storm.contended_per_thousand());
+    let mut contended = Data::new(contended.collect::<Vec<f64>>());
+    let spread = if contended.len() > 1 {
+        format!(" ({:.0}–{:.0})", contended.min(), contended.max())
+    } else {
+        String::new()
     };
     format!(
         "| {} | {name} | {} | {} | {:.0} % | {} | {:.0}{spread} | {} |\n",
@@ -115,15 +115,9 @@ fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
         cell(|trips| trips.per_start(trips.taken as f64)),
         trips.taken_in_shards as f64 * 100.0 / trips.taken.max(1) as f64,
         cell(Trips::contended_per_thousand),
-        median(&contended),
+        contended.median(),
         cell(|trips| trips.per_start(trips.waited_us)),
     )
-}
-
-/// Of values in order; 0 if there are none.
-fn median(sorted: &[f64]) -> f64 {
-    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
-    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
 /// The trips of a storm with one worker, which never wait, counted in instructions.

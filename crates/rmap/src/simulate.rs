@@ -7,7 +7,7 @@ use crate::{Scheme, Workload};
 
 /// The throughput of a number of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct StormOutcome {
     /// Cores that start processes.
     pub cores: u32,
     /// Process starts per second, of all cores together.
@@ -48,9 +48,9 @@ pub fn simulate(
     cores: u32,
     starts: u32,
     seed: u64,
-) -> Outcome {
+) -> StormOutcome {
     let route = workload.route();
-    let mut none = Outcome {
+    let mut none = StormOutcome {
         cores,
         starts_per_second: 0.0,
         waiting: 0.0,

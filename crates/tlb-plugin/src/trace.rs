@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::arch;
 use crate::qemu::Shape;
-use crate::wire::{ANONYMOUS, Kind, MAX_PAYLOAD, PAGE_SHIFT, header};
+use crate::wire::{ANONYMOUS, FrameKind, MAX_PAYLOAD, PAGE_SHIFT, header};
 
 /// Maximum number of threads alive at a time; QEMU reuses the numbers of ended ones.
 const THREADS: usize = 4096;
@@ -247,7 +247,7 @@ impl Recorder {
             .iter()
             .flat_map(|page| page.to_le_bytes())
             .collect();
-        self.shared().write(Kind::Run, thread.number, &payload);
+        self.shared().write(FrameKind::Run, thread.number, &payload);
         thread.run.clear();
     }
 
@@ -275,7 +275,7 @@ impl Recorder {
         self.flush(&mut thread);
         let instructions = thread.instructions.to_le_bytes();
         self.shared()
-            .write(Kind::Thread, thread.number, &instructions);
+            .write(FrameKind::Thread, thread.number, &instructions);
     }
 
     /// Writes the remaining pages of every thread, and the last frame.
@@ -288,7 +288,7 @@ impl Recorder {
             unsafe { self.thread_ended(vcpu) };
         }
         let mut shared = self.shared();
-        shared.write(Kind::End, 0, &[]);
+        shared.write(FrameKind::End, 0, &[]);
         shared.pipe = None;
     }
 }
@@ -306,7 +306,7 @@ impl Shared {
         self.pages.insert((object, offset), number);
         let mut payload = object.to_le_bytes().to_vec();
         payload.extend_from_slice(&offset.to_le_bytes());
-        self.write(Kind::Page, number, &payload);
+        self.write(FrameKind::Page, number, &payload);
         number
     }
 
@@ -327,14 +327,14 @@ impl Shared {
         if let Some(object) = self.objects.get(&path) {
             return (*object, offset);
         }
-        self.write(Kind::Object, next, path.as_bytes());
+        self.write(FrameKind::Object, next, path.as_bytes());
         self.objects.insert(path, next);
         (next, offset)
     }
 
     /// Writes a frame. Recording stops for good when the pipe is gone or its descriptor is another
     /// file.
-    fn write(&mut self, kind: Kind, id: u32, payload: &[u8]) {
+    fn write(&mut self, kind: FrameKind, id: u32, payload: &[u8]) {
         if self.process != std::process::id() {
             return;
         }

@@ -20,7 +20,7 @@ const PIPE_SIZE: usize = 1 << 20;
 
 /// The kinds of emulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EmulatorKind {
     /// QEMU's user-mode emulation, with a plugin. A statically linked QEMU cannot load plugins.
     Qemu,
     /// Valgrind, with a tool that is compiled against it: for programs of this machine only.
@@ -57,8 +57,8 @@ pub enum EmulatorError {
     /// This QEMU loads no plugins.
     #[error("{}: built without plugins, as any statically linked QEMU is", .0.display())]
     NoPluginSupport(PathBuf),
-    /// The command is a static one, which was built without the plugin.
-    #[error("this static build of hugetext has no QEMU plugin")]
+    /// The command was built without the plugin, as every static one is.
+    #[error("this build of hugetext has no QEMU plugin")]
     NoPlugin,
     /// Valgrind does not run programs of other architectures.
     #[error("Valgrind does not run programs of {0} on this machine")]
@@ -99,11 +99,11 @@ impl Emulator {
     /// The emulator for programs of `architecture`, named as QEMU does (`x86_64`, `aarch64`): QEMU
     /// if it is installed and loads plugins, because it is faster; otherwise Valgrind.
     pub fn find(architecture: &str) -> Result<Emulator, EmulatorError> {
-        let qemu = match Emulator::of_kind(Kind::Qemu, architecture) {
+        let qemu = match Emulator::of_kind(EmulatorKind::Qemu, architecture) {
             Ok(emulator) => return Ok(emulator),
             Err(error) => Box::new(error),
         };
-        Emulator::of_kind(Kind::Valgrind, architecture).map_err(|error| match error {
+        Emulator::of_kind(EmulatorKind::Valgrind, architecture).map_err(|error| match error {
             EmulatorError::NativeOnly(_) => *qemu,
             error => EmulatorError::Neither {
                 qemu,
@@ -113,18 +113,18 @@ impl Emulator {
     }
 
     /// The emulator of one kind.
-    pub fn of_kind(kind: Kind, architecture: &str) -> Result<Emulator, EmulatorError> {
+    pub fn of_kind(kind: EmulatorKind, architecture: &str) -> Result<Emulator, EmulatorError> {
         Ok(Emulator(match kind {
-            Kind::Qemu => Installed::Qemu(Qemu::find(architecture)?),
-            Kind::Valgrind => Installed::Valgrind(Valgrind::find(architecture)?),
+            EmulatorKind::Qemu => Installed::Qemu(Qemu::find(architecture)?),
+            EmulatorKind::Valgrind => Installed::Valgrind(Valgrind::find(architecture)?),
         }))
     }
 
     /// The kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> EmulatorKind {
         match self.0 {
-            Installed::Qemu(_) => Kind::Qemu,
-            Installed::Valgrind(_) => Kind::Valgrind,
+            Installed::Qemu(_) => EmulatorKind::Qemu,
+            Installed::Valgrind(_) => EmulatorKind::Valgrind,
         }
     }
 
@@ -157,11 +157,11 @@ impl Emulator {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for EmulatorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Qemu => "QEMU",
-            Kind::Valgrind => "Valgrind",
+            EmulatorKind::Qemu => "QEMU",
+            EmulatorKind::Valgrind => "Valgrind",
         })
     }
 }

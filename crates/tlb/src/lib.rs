@@ -22,7 +22,7 @@ mod wire;
 
 pub use array::Shape;
 pub use cores::{CORTEX_A53, CORTEX_A72, Core, GOLDEN_COVE, NEOVERSE_V2, Source, ZEN4, ZEN5};
-pub use emulator::{Emulator, EmulatorError, Kind};
+pub use emulator::{Emulator, EmulatorError, EmulatorKind};
 pub use model::{Misses, Model, Translation};
 pub use reader::StreamError;
 pub use replay::{Count, Totals, replay};

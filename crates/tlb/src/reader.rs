@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use crate::wire::{ANONYMOUS, HEADER, Kind, MAX_PAYLOAD, PAGE_SHIFT};
+use crate::wire::{ANONYMOUS, FrameKind, HEADER, MAX_PAYLOAD, PAGE_SHIFT};
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl<R: Read> Frames<R> {
         let mut header = [0; HEADER];
         self.fill(Some(&mut header), 0)?;
         let word = |index: usize| word(&header, index);
-        let kind = Kind::of(word(0)).ok_or(StreamError::Damaged("unknown frame"))?;
+        let kind = FrameKind::of(word(0)).ok_or(StreamError::Damaged("unknown frame"))?;
         let id = word(1);
         let len = word(2) as usize;
         if len > MAX_PAYLOAD {
@@ -111,15 +111,15 @@ impl<R: Read> Frames<R> {
             })
     }
 
-    fn frame(&mut self, kind: Kind, id: u32) -> Result<Frame, StreamError> {
+    fn frame(&mut self, kind: FrameKind, id: u32) -> Result<Frame, StreamError> {
         let payload = &self.payload;
         match kind {
-            Kind::Object => {
+            FrameKind::Object => {
                 next(&mut self.objects, id, "an object out of order")?;
                 let path = String::from_utf8_lossy(payload);
                 Ok(Frame::Object(PathBuf::from(path.as_ref())))
             }
-            Kind::Page => {
+            FrameKind::Page => {
                 next(&mut self.pages, id, "a page out of order")?;
                 if payload.len() != 12 {
                     return Err(StreamError::Damaged("a page of the wrong length"));
@@ -127,19 +127,19 @@ impl<R: Read> Frames<R> {
                 self.page(word(payload, 0), long(payload, 1))
                     .map(Frame::Page)
             }
-            Kind::Run => {
+            FrameKind::Run => {
                 let pages: Vec<u32> = (0..payload.len() / 4).map(|at| word(payload, at)).collect();
                 if pages.iter().any(|page| *page >= self.pages) {
                     return Err(StreamError::Damaged("a page that was not announced"));
                 }
                 Ok(Frame::Run { thread: id, pages })
             }
-            Kind::Thread if payload.len() == 8 => Ok(Frame::Thread {
+            FrameKind::Thread if payload.len() == 8 => Ok(Frame::Thread {
                 thread: id,
                 instructions: long(payload, 0),
             }),
-            Kind::Thread => Err(StreamError::Damaged("a thread of the wrong length")),
-            Kind::End => Ok(Frame::End),
+            FrameKind::Thread => Err(StreamError::Damaged("a thread of the wrong length")),
+            FrameKind::End => Ok(Frame::End),
         }
     }
 
@@ -184,13 +184,13 @@ mod tests {
     use super::*;
     use crate::wire::header;
 
-    fn frame(kind: Kind, id: u32, payload: &[u8]) -> Vec<u8> {
+    fn frame(kind: FrameKind, id: u32, payload: &[u8]) -> Vec<u8> {
         [header(kind, id, payload.len()).as_slice(), payload].concat()
     }
 
     fn page(id: u32, object: u32, offset: u64) -> Vec<u8> {
         let payload = [object.to_le_bytes().as_slice(), &offset.to_le_bytes()].concat();
-        frame(Kind::Page, id, &payload)
+        frame(FrameKind::Page, id, &payload)
     }
 
     fn read(bytes: &[u8]) -> Result<Vec<Frame>, StreamError> {
@@ -207,12 +207,12 @@ mod tests {
     #[test]
     fn a_whole_stream() {
         let bytes = [
-            frame(Kind::Object, 0, b"/bin/true"),
+            frame(FrameKind::Object, 0, b"/bin/true"),
             page(0, 0, 0x2000),
             page(1, ANONYMOUS, 0x4000_0000),
-            frame(Kind::Run, 0, &[0, 0, 0, 0, 1, 0, 0, 0]),
-            frame(Kind::Thread, 0, &7u64.to_le_bytes()),
-            frame(Kind::End, 0, &[]),
+            frame(FrameKind::Run, 0, &[0, 0, 0, 0, 1, 0, 0, 0]),
+            frame(FrameKind::Thread, 0, &7u64.to_le_bytes()),
+            frame(FrameKind::End, 0, &[]),
         ];
         let frames = read(&bytes.concat()).unwrap();
         assert_eq!(frames[0], Frame::Object("/bin/true".into()));
@@ -248,16 +248,16 @@ mod tests {
     #[test]
     fn damage_and_early_ends_are_errors() {
         let damaged = |bytes: &[u8]| matches!(read(bytes), Err(StreamError::Damaged(_)));
-        assert!(damaged(&frame(Kind::Run, 0, &[0, 0, 0, 0])));
+        assert!(damaged(&frame(FrameKind::Run, 0, &[0, 0, 0, 0])));
         assert!(damaged(&page(0, 0, 0x1000)));
         assert!(damaged(&page(0, ANONYMOUS, 0x1001)));
         assert!(damaged(&page(1, ANONYMOUS, 0x1000)));
-        assert!(damaged(&frame(Kind::Thread, 0, &[])));
+        assert!(damaged(&frame(FrameKind::Thread, 0, &[])));
         assert!(damaged(&[9; 12]));
-        assert!(damaged(&header(Kind::Run, 0, MAX_PAYLOAD + 4)));
+        assert!(damaged(&header(FrameKind::Run, 0, MAX_PAYLOAD + 4)));
         assert!(matches!(read(&[]), Err(StreamError::Cut)));
         assert!(matches!(
-            read(&header(Kind::Run, 0, 8)),
+            read(&header(FrameKind::Run, 0, 8)),
             Err(StreamError::Cut)
         ));
     }

@@ -14,7 +14,7 @@ pub(crate) const ANONYMOUS: u32 = u32::MAX;
 /// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// A file from which code is executed. Id: the object, counted from 0. Payload: its path.
     Object = 1,
     /// A page from which code is executed. Id: the page, counted from 0. Payload: the object
@@ -29,17 +29,23 @@ pub(crate) enum Kind {
     End = 5,
 }
 
-impl Kind {
+impl FrameKind {
     /// The kind in a header.
-    pub(crate) fn of(word: u32) -> Option<Kind> {
-        [Kind::Object, Kind::Page, Kind::Run, Kind::Thread, Kind::End]
-            .into_iter()
-            .find(|kind| *kind as u32 == word)
+    pub(crate) fn of(word: u32) -> Option<FrameKind> {
+        [
+            FrameKind::Object,
+            FrameKind::Page,
+            FrameKind::Run,
+            FrameKind::Thread,
+            FrameKind::End,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == word)
     }
 }
 
 /// A frame's header.
-pub(crate) fn header(kind: Kind, id: u32, payload: usize) -> [u8; HEADER] {
+pub(crate) fn header(kind: FrameKind, id: u32, payload: usize) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     let words = [kind as u32, id, payload as u32];
     for (chunk, word) in bytes.chunks_exact_mut(4).zip(words) {

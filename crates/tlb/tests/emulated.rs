@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use hugetext_elf::Image;
 use hugetext_leaf::{Leaf, Span, vmas};
-use hugetext_tlb::{Core, Emulator, Kind, Object, Placement, Totals, Translation, replay};
+use hugetext_tlb::{Core, Emulator, EmulatorKind, Object, Placement, Totals, Translation, replay};
 use reference::Reference;
 
 /// Sorts numbers; TURNS is how often a string instruction repeats itself.
@@ -62,7 +62,7 @@ const LACKEY: &str = "/usr/libexec/valgrind/lackey-arm64-linux";
 const LACKEY: &str = "/usr/libexec/valgrind/lackey-amd64-linux";
 
 /// The emulator, or the reason that it is missing.
-fn emulator(kind: Kind) -> Option<Emulator> {
+fn emulator(kind: EmulatorKind) -> Option<Emulator> {
     Emulator::of_kind(kind, std::env::consts::ARCH)
         .inspect_err(|why| println!("skipped: {why}"))
         .ok()
@@ -136,12 +136,12 @@ fn quiet(command: &mut Command) {
 /// itself logs them.
 fn logged(emulator: &Emulator, program: &Path) -> Option<(Totals, Vec<(u64, u64)>)> {
     let (totals, mut executed) = match emulator.kind() {
-        Kind::Qemu if !emulator.to_string().starts_with("QEMU 7.") => {
+        EmulatorKind::Qemu if !emulator.to_string().starts_with("QEMU 7.") => {
             println!("skipped: {emulator} writes its log in another way than QEMU 7");
             return None;
         }
-        Kind::Qemu => qemu_log(emulator, program),
-        Kind::Valgrind => (run(emulator, program), lackey_log(program)?),
+        EmulatorKind::Qemu => qemu_log(emulator, program),
+        EmulatorKind::Valgrind => (run(emulator, program), lackey_log(program)?),
     };
     // Each turn of a string instruction is logged, but is not a separate instruction.
     executed.dedup();
@@ -222,14 +222,14 @@ fn large(address: u64, text: Span) -> Translation {
 
 #[test]
 fn qemu_counts_as_the_reference_does() {
-    if let Some(emulator) = emulator(Kind::Qemu) {
+    if let Some(emulator) = emulator(EmulatorKind::Qemu) {
         counts_as_the_reference_does_and_the_same_every_time(&emulator);
     }
 }
 
 #[test]
 fn valgrind_counts_as_the_reference_does() {
-    if let Some(emulator) = emulator(Kind::Valgrind) {
+    if let Some(emulator) = emulator(EmulatorKind::Valgrind) {
         counts_as_the_reference_does_and_the_same_every_time(&emulator);
     }
 }
@@ -284,7 +284,10 @@ fn counts_as_the_reference_does_and_the_same_every_time(emulator: &Emulator) {
 
 /// The counts of both emulators for one program, if both are installed.
 fn by_both(program: &Path) -> Option<[Totals; 2]> {
-    let (qemu, valgrind) = (emulator(Kind::Qemu)?, emulator(Kind::Valgrind)?);
+    let (qemu, valgrind) = (
+        emulator(EmulatorKind::Qemu)?,
+        emulator(EmulatorKind::Valgrind)?,
+    );
     Some([run(&qemu, program), run(&valgrind, program)])
 }
 
@@ -340,7 +343,7 @@ fn valgrind_counts_all_threads_and_no_forked_child() {
     let Some(program) = compiled(directory.path(), THREADED, &["-O1", "-pthread"]) else {
         return;
     };
-    let Some(emulator) = emulator(Kind::Valgrind) else {
+    let Some(emulator) = emulator(EmulatorKind::Valgrind) else {
         return;
     };
     let totals = run(&emulator, &program);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    MemoryRoom, PrepareAction, PreparePolicy, PrepareStep, stores_on_disk,
+    CopyUse, MemoryRoom, PrepareAction, PreparePolicy, PrepareStep, stores_on_disk,
 };
 use hugetext_host::Nodes;
 use hugetext_leaf::replica::{Replica, ReplicaWish, choose_replica};
@@ -50,7 +50,11 @@ impl Preparer {
         let host = HostContext::with_huge_pages().map_err(|error| line(&error))?;
         let mut room = MemoryRoom::here();
         let policy = PreparePolicy {
-            store: order.copies,
+            copies: if order.copies {
+                CopyUse::IfNeeded
+            } else {
+                CopyUse::Never
+            },
             replica: replica(order),
             seen_through: layers.seen_through,
             ..PreparePolicy::ON_DISK

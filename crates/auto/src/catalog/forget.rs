@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hugetext_leaf::hold::{Candidate, Claim, Costs, Evidence, HalfLife, Level, Principal, choose};
 
-use super::{Catalog, Key, Known, MOST_FILES, MOST_PRINCIPALS, Text, worth};
+use super::{Catalog, FileText, Key, Known, MOST_FILES, MOST_PRINCIPALS, worth};
 use crate::owners::Groups;
 
 impl Catalog {
@@ -61,7 +61,7 @@ impl Catalog {
         let files = self.files.iter().map(|(key, known)| {
             let level = |seen: &Evidence| {
                 let text = known.text.as_ref();
-                let worth = text.map(|text: &Text| worth(seen, text, &costs, now, half_life));
+                let worth = text.map(|text: &FileText| worth(seen, text, &costs, now, half_life));
                 Level::follow(None, worth.unwrap_or_default(), &costs)
             };
             let claims: Vec<Claim> = known

@@ -29,8 +29,8 @@ fn user(user: u32) -> Principal {
     Principal { user, group: 1 }
 }
 
-fn text(path: &str) -> Text {
-    Text {
+fn text(path: &str) -> FileText {
+    FileText {
         path: PathBuf::from(path),
         leaf: Leaf::M2,
         ranges: vec![Span::new(0, 8 << 20)],

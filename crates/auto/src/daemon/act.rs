@@ -4,7 +4,7 @@ use std::io;
 
 use super::let_go::LetGo;
 use super::{Daemon, Event, MOST_LOOKS};
-use crate::catalog::{Key, Text};
+use crate::catalog::{FileText, Key};
 use crate::config::Mode;
 use crate::holder::Wait;
 use crate::text::{Filled, Look, Looked, Name};
@@ -131,7 +131,7 @@ impl Daemon<'_> {
         self.holder.forget(key);
     }
 
-    pub(super) fn filled(&mut self, filled: Filled, text: &Text) {
+    pub(super) fn filled(&mut self, filled: Filled, text: &FileText) {
         let now = self.now();
         let key = filled.key;
         let is_wanted = self.mode() == Mode::Act

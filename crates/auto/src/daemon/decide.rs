@@ -9,7 +9,7 @@ use hugetext_leaf::hold::{
 
 use super::let_go::LetGo;
 use super::{Daemon, GROUPS, LIMIT};
-use crate::catalog::{Key, Known, Text};
+use crate::catalog::{FileText, Key, Known};
 use crate::config::Mode;
 use crate::memory::{Memory, memory_events};
 use crate::text::Fill;
@@ -127,7 +127,7 @@ impl Daemon<'_> {
             let text = catalog
                 .get(candidate.key)
                 .and_then(|known| known.text.as_ref());
-            let is_listed = |text: &Text| {
+            let is_listed = |text: &FileText| {
                 listed
                     .as_ref()
                     .is_some_and(|(_, held)| held.contains(&text.state))

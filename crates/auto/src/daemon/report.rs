@@ -7,7 +7,7 @@ use hugetext_host::{Pid, whole_nanoseconds};
 use hugetext_leaf::hold::HalfLife;
 
 use super::{Daemon, REPORT};
-use crate::catalog::{Key, Known, Text};
+use crate::catalog::{FileText, Key, Known};
 use crate::fixed::Keeper;
 use crate::memory::field;
 use crate::status::{CostStatus, FileStatus, State, Status};
@@ -86,7 +86,7 @@ impl Daemon<'_> {
         &self,
         key: Key,
         known: &Known,
-        text: &Text,
+        text: &FileText,
         (now, half_life): (Duration, HalfLife),
     ) -> FileStatus {
         let (state, reason) = self.reason(key, known, text, now);

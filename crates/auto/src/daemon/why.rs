@@ -5,7 +5,7 @@ use std::time::Duration;
 use hugetext_leaf::hold::{Place, Refusal};
 
 use super::Daemon;
-use crate::catalog::{Key, Known, Text};
+use crate::catalog::{FileText, Key, Known};
 use crate::config::Mode;
 use crate::status::State;
 
@@ -92,7 +92,7 @@ fn share_name(place: Place) -> &'static str {
 
 impl Daemon<'_> {
     /// Why what is done about a file is done.
-    pub(super) fn why(&self, key: Key, known: &Known, text: &Text, now: Duration) -> Why {
+    pub(super) fn why(&self, key: Key, known: &Known, text: &FileText, now: Duration) -> Why {
         let place = self.choice.held.get(&key).copied();
         if self.holder.get(key).is_some() {
             return Why::Held(place);
@@ -127,7 +127,7 @@ impl Daemon<'_> {
         &self,
         key: Key,
         known: &Known,
-        text: &Text,
+        text: &FileText,
         now: Duration,
     ) -> (State, String) {
         let why = self.why(key, known, text, now);

@@ -327,10 +327,12 @@ fn rewritten(
     new.set_permissions(fs::Permissions::from_mode(mode.mode() & 0o777))
         .map_err(failed)?;
     let (before, after) = (program.image.segments.len(), plan.segments.len());
-    let what = match plan.is_noop(&program.image) {
-        true => "needs no rewriting".to_owned(),
-        false if after < before => format!("{:?}, {after} segments for {before}", plan.strategy),
-        false => format!("{:?}", plan.strategy),
+    let what = if plan.is_noop(&program.image) {
+        "needs no rewriting".to_owned()
+    } else if after < before {
+        format!("{:?}, {after} segments for {before}", plan.strategy)
+    } else {
+        format!("{:?}", plan.strategy)
     };
     Ok((path, what.to_lowercase()))
 }

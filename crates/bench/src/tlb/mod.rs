@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use hugetext_elf::Image;
 use hugetext_engine::{Program, is_native, plain};
 use hugetext_host::{Deadline, Instance, Pid, processor_time};
-use hugetext_tlb::{Core, Emulator, EmulatorError, Kind, StreamError, Totals, replay};
+use hugetext_tlb::{Core, Emulator, EmulatorError, EmulatorKind, StreamError, Totals, replay};
 
 pub use self::counters::Counted;
 use self::counters::Counters;
@@ -39,7 +39,7 @@ pub struct TlbSettings {
     pub variables: Vec<(String, String)>,
     /// The emulator. By default it is QEMU if it loads plugins, and otherwise Valgrind, which runs
     /// programs of this machine only.
-    pub emulator: Option<Kind>,
+    pub emulator: Option<EmulatorKind>,
     /// A run that takes longer than this many seconds is an error.
     pub timeout: u64,
     /// The command and its arguments.

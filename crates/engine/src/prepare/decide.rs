@@ -52,6 +52,17 @@ pub enum LeaveReason {
     Cramped,
 }
 
+/// When a copy is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyUse {
+    /// There is no place for copies.
+    Never,
+    /// Where the file itself cannot be warmed.
+    IfNeeded,
+    /// Even if the file itself could be warmed.
+    Preferred,
+}
+
 /// The facts of the decision. Figures are bytes of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrepareFacts {
@@ -65,10 +76,8 @@ pub struct PrepareFacts {
     pub may_stand_in: bool,
     /// Whether something checks its bytes at each use, so that only an identical copy is of use.
     pub vouched: bool,
-    /// Whether a place for copies exists.
-    pub store: bool,
-    /// Whether that place is used even if the file itself could be warmed.
-    pub prefer_store: bool,
+    /// When a copy is used.
+    pub copies: CopyUse,
     /// Whether the command is to have a copy of its own, be it only near or with its own lock.
     pub replica: bool,
 }
@@ -76,7 +85,7 @@ pub struct PrepareFacts {
 /// Decides about one file.
 pub fn decide_action(facts: PrepareFacts, leaf: Leaf) -> PrepareAction {
     let worth_a_fix = facts.fixed.saturating_sub(facts.now) >= leaf.bytes();
-    if facts.replica && facts.may_stand_in && facts.store {
+    if facts.replica && facts.may_stand_in && facts.copies != CopyUse::Never {
         return if worth_a_fix && !facts.vouched {
             PrepareAction::Fix
         } else {
@@ -92,15 +101,15 @@ pub fn decide_action(facts: PrepareFacts, leaf: Leaf) -> PrepareAction {
             LeaveReason::Small
         };
         return PrepareAction::Leave { why };
-    } else if facts.holds_huge && !facts.prefer_store {
+    } else if facts.holds_huge && facts.copies != CopyUse::Preferred {
         return PrepareAction::Warm;
     } else {
         PrepareAction::Copy
     };
-    let obstacle = match (facts.may_stand_in, facts.store) {
-        (false, _) => LeaveReason::Irreplaceable,
-        (_, false) => LeaveReason::NoPlace,
-        (true, true) => return wanted,
+    let obstacle = match facts.copies {
+        _ if !facts.may_stand_in => LeaveReason::Irreplaceable,
+        CopyUse::Never => LeaveReason::NoPlace,
+        CopyUse::IfNeeded | CopyUse::Preferred => return wanted,
     };
     if facts.holds_huge && facts.now > 0 {
         PrepareAction::Warm
@@ -122,8 +131,7 @@ mod tests {
             holds_huge: true,
             may_stand_in: true,
             vouched: false,
-            store: true,
-            prefer_store: false,
+            copies: CopyUse::IfNeeded,
             replica: false,
         }
     }
@@ -162,11 +170,11 @@ mod tests {
             ..facts(8 * M, 8 * M)
         };
         assert_eq!(decide(small_folios), PrepareAction::Copy);
-        let prefer_store = PrepareFacts {
-            prefer_store: true,
+        let preferred = PrepareFacts {
+            copies: CopyUse::Preferred,
             ..facts(8 * M, 8 * M)
         };
-        assert_eq!(decide(prefer_store), PrepareAction::Copy);
+        assert_eq!(decide(preferred), PrepareAction::Copy);
     }
 
     #[test]
@@ -185,13 +193,13 @@ mod tests {
     #[test]
     fn without_a_stand_in_the_file_itself_is_warmed_if_that_helps() {
         let decide = |facts| decide_action(facts, Leaf::M2);
-        for (may_stand_in, store, why) in [
-            (false, true, LeaveReason::Irreplaceable),
-            (true, false, LeaveReason::NoPlace),
+        for (may_stand_in, copies, why) in [
+            (false, CopyUse::IfNeeded, LeaveReason::Irreplaceable),
+            (true, CopyUse::Never, LeaveReason::NoPlace),
         ] {
             let facts = |now, fixed| PrepareFacts {
                 may_stand_in,
-                store,
+                copies,
                 ..facts(now, fixed)
             };
             assert_eq!(decide(facts(4 * M, 8 * M)), PrepareAction::Warm);

@@ -25,7 +25,7 @@ use hugetext_leaf::replica::Replica;
 use hugetext_loader::Environment;
 
 use crate::host_context::HostContext;
-pub use decide::{LeaveReason, PrepareAction, PrepareFacts, decide_action};
+pub use decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
 pub use place::{CopyPlace, stores_on_disk, user_store_root};
 pub use ready::{Ready, make_ready};
 pub use room::MemoryRoom;
@@ -65,8 +65,11 @@ impl PrepareRequest {
     fn policy(&self) -> PreparePolicy {
         PreparePolicy {
             merge: self.merge,
-            store: self.backend != CopyBackend::None,
-            prefer_store: self.backend == CopyBackend::Memory,
+            copies: match self.backend {
+                CopyBackend::None => CopyUse::Never,
+                CopyBackend::Memory => CopyUse::Preferred,
+                CopyBackend::Auto | CopyBackend::Cache => CopyUse::IfNeeded,
+            },
             replica: self.replica,
             seen_through: None,
         }

@@ -12,7 +12,7 @@ use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in}
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::decide::{LeaveReason, PrepareAction, PrepareFacts, decide_action};
+use super::decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
 use super::place::CopyPlace;
 use super::room::MemoryRoom;
 use crate::error::{Error, plain};
@@ -73,9 +73,7 @@ pub struct PreparePolicy {
     /// Whether read-only data may become executable.
     pub merge: bool,
     /// As in [`PrepareFacts`].
-    pub store: bool,
-    /// As in [`PrepareFacts`].
-    pub prefer_store: bool,
+    pub copies: CopyUse,
     /// Which copy is wanted, whether or not huge pages need one.
     pub replica: Option<Replica>,
     /// The filesystem through which the file is seen, if it is not its own.
@@ -86,8 +84,7 @@ impl PreparePolicy {
     /// Copies on disk, which outlive this process, where the file itself cannot be warmed.
     pub const ON_DISK: PreparePolicy = PreparePolicy {
         merge: false,
-        store: true,
-        prefer_store: false,
+        copies: CopyUse::IfNeeded,
         replica: None,
         seen_through: None,
     };
@@ -121,8 +118,7 @@ impl<'h> PrepareStep<'h> {
             holds_huge: on_host.large_folio_obstacle(host.leaf).is_none(),
             may_stand_in: may_stand_in(&program.file).unwrap_or(false) && unguarded(program),
             vouched: plan.is_some() && checked_at_use(program).is_some(),
-            store: policy.store,
-            prefer_store: policy.prefer_store,
+            copies: policy.copies,
             replica: policy.replica.is_some(),
         };
         let action = decide_action(facts, host.leaf);
@@ -137,7 +133,8 @@ impl<'h> PrepareStep<'h> {
             action,
             may_stand_in: facts.may_stand_in,
             plan,
-            in_windows: policy.prefer_store || on_host.pages == Filesystem::HugeTmpfs,
+            in_windows: policy.copies == CopyUse::Preferred
+                || on_host.pages == Filesystem::HugeTmpfs,
             program: on_host,
             replica: policy.replica,
             identity: OnceCell::new(),

@@ -9,7 +9,7 @@ use hugetext_leaf::{
     Backend, Cause, FileId, Filesystem, Leaf, Method, Promotion, Reason, Run, Span, promotion,
 };
 use hugetext_promote::{
-    Copies, Mappings, Outcome, Probe, Refusal, SwapError, Target, probes, promote, revert,
+    Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
 };
 
 use super::generated::collapse_generated;
@@ -288,7 +288,7 @@ impl PromotedProcess {
         }
     }
 
-    fn take(&mut self, mappings: &Mappings, outcome: Outcome) {
+    fn take(&mut self, mappings: &Mappings, outcome: SwapOutcome) {
         self.remapped = outcome.done;
         self.copied = outcome.copied;
         self.shared = outcome.shared;
@@ -297,8 +297,9 @@ impl PromotedProcess {
             self.notes
                 .push(format!("a uprobe at {at:#x} fires from now on"));
         }
-        for (text, reason) in outcome.left {
-            self.left.push(UnchangedText::new(mappings, text, reason));
+        for left in outcome.left {
+            let unchanged = UnchangedText::new(mappings, left.addresses, left.reason);
+            self.left.push(unchanged);
         }
     }
 }

@@ -34,7 +34,7 @@ const BUFFER: usize = 32 << 20;
 
 /// The kernel's report about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Report {
+pub(super) enum ProcessReport {
     Fork { parent: Pid, child: Pid },
     Exec { pid: Pid },
     Exit { pid: Pid },
@@ -83,13 +83,13 @@ impl Connector {
     }
 
     /// All reports available now.
-    pub(super) fn read(&self) -> io::Result<Vec<Report>> {
+    pub(super) fn read(&self) -> io::Result<Vec<ProcessReport>> {
         let mut reports = Vec::new();
         let mut buffer = [0; 4096];
         loop {
             match recv(&self.0, &mut buffer[..], RecvFlags::empty()) {
                 Ok((len, _)) => reports.extend(buffer.get(..len).and_then(parse)),
-                Err(Errno::NOBUFS) => reports.push(Report::Lost),
+                Err(Errno::NOBUFS) => reports.push(ProcessReport::Lost),
                 Err(Errno::AGAIN) => return Ok(reports),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -116,17 +116,17 @@ fn request() -> Vec<u8> {
 }
 
 /// The report in a message; `None` for one of a thread or of another kind.
-fn parse(message: &[u8]) -> Option<Report> {
+fn parse(message: &[u8]) -> Option<ProcessReport> {
     let event = message.get(NLMSGHDR + CN_MSG..)?;
     let number = |index: usize| word(event, EVENT + 4 * index).map(u32::cast_signed);
     let pid = |index: usize| Pid::from_raw(number(index)?);
     match word(event, 0)? {
-        FORK if number(2)? == number(3)? => Some(Report::Fork {
+        FORK if number(2)? == number(3)? => Some(ProcessReport::Fork {
             parent: pid(1)?,
             child: pid(3)?,
         }),
-        EXEC => Some(Report::Exec { pid: pid(1)? }),
-        EXIT if number(0)? == number(1)? => Some(Report::Exit { pid: pid(1)? }),
+        EXEC => Some(ProcessReport::Exec { pid: pid(1)? }),
+        EXIT if number(0)? == number(1)? => Some(ProcessReport::Exit { pid: pid(1)? }),
         _ => None,
     }
 }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn processes_are_told_and_threads_are_not() {
-        let fork = Report::Fork {
+        let fork = ProcessReport::Fork {
             parent: pid(10),
             child: pid(20),
         };
@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(parse(&message(&[FORK, 11, 10, 21, 10])), None);
         assert_eq!(
             parse(&message(&[EXEC, 21, 20])),
-            Some(Report::Exec { pid: pid(20) })
+            Some(ProcessReport::Exec { pid: pid(20) })
         );
-        let exit = Report::Exit { pid: pid(20) };
+        let exit = ProcessReport::Exit { pid: pid(20) };
         assert_eq!(parse(&message(&[EXIT, 20, 20, 0, 17])), Some(exit));
         assert_eq!(parse(&message(&[EXIT, 21, 20, 0, 17])), None);
         for len in 0..60 {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::connector::{Connector, Report};
+use super::connector::{Connector, ProcessReport};
 use super::opened::Opened;
 use crate::processes::Pid;
 
@@ -104,16 +104,16 @@ impl Starts {
         }
         for report in reports {
             starts.push(match report {
-                Report::Fork { parent, child } => Start::Fork { parent, child },
-                Report::Exec { pid } => {
+                ProcessReport::Fork { parent, child } => Start::Fork { parent, child },
+                ProcessReport::Exec { pid } => {
                     let program = self.processes.entry(pid).or_default().execute();
                     Start::Exec { pid, program }
                 }
-                Report::Exit { pid } => {
+                ProcessReport::Exit { pid } => {
                     self.processes.remove(&pid);
                     Start::Exit { pid }
                 }
-                Report::Lost => Start::Lost,
+                ProcessReport::Lost => Start::Lost,
             });
         }
         Ok(starts)

@@ -51,13 +51,13 @@ struct DaemonOptions {
     #[arg(long, value_name = "DIR")]
     lists: Option<PathBuf>,
     /// How to see what is started
-    #[arg(long, value_enum, default_value_t = By::Best)]
-    by: By,
+    #[arg(long, value_enum, default_value_t = SourceChoice::Best)]
+    by: SourceChoice,
 }
 
 /// How to see what is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum SourceChoice {
     /// By the first of the others that is permitted
     Best,
     /// By the records that the kernel makes for profilers (CAP_PERFMON)
@@ -68,13 +68,13 @@ enum By {
     Scan,
 }
 
-impl By {
+impl SourceChoice {
     fn source(self) -> Option<SourceName> {
         match self {
-            By::Best => None,
-            By::Records => Some(SourceName::Records),
-            By::Reports => Some(SourceName::Reports),
-            By::Scan => Some(SourceName::Scan),
+            SourceChoice::Best => None,
+            SourceChoice::Records => Some(SourceName::Records),
+            SourceChoice::Reports => Some(SourceName::Reports),
+            SourceChoice::Scan => Some(SourceName::Scan),
         }
     }
 }

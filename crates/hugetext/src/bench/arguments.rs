@@ -11,7 +11,7 @@ use hugetext_bench::{
     RmapSettings, Rounds, Source, WORKLOADS, WorkSettings, Workload,
 };
 use hugetext_host::Pid;
-use hugetext_tlb::{Core, Kind};
+use hugetext_tlb::{Core, EmulatorKind};
 
 /// The number of rounds.
 #[derive(Debug, Clone, Copy, Args)]
@@ -399,7 +399,7 @@ impl TlbArguments {
         TlbSettings {
             cores: self.cores.clone(),
             variables: self.variables.clone(),
-            emulator: self.emulator.map(Kind::from),
+            emulator: self.emulator.map(EmulatorKind::from),
             timeout: self.timeout,
             command: self.command.clone(),
         }
@@ -413,11 +413,11 @@ enum EmulatorName {
     Valgrind,
 }
 
-impl From<EmulatorName> for Kind {
-    fn from(name: EmulatorName) -> Kind {
+impl From<EmulatorName> for EmulatorKind {
+    fn from(name: EmulatorName) -> EmulatorKind {
         match name {
-            EmulatorName::Qemu => Kind::Qemu,
-            EmulatorName::Valgrind => Kind::Valgrind,
+            EmulatorName::Qemu => EmulatorKind::Qemu,
+            EmulatorName::Valgrind => EmulatorKind::Valgrind,
         }
     }
 }

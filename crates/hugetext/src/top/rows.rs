@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use hugetext_auto::processor;
+use hugetext_auto::processor::{self, ProcessTicks};
 use hugetext_auto::status::{State, Status};
 use hugetext_host::{Pid, ProcessError, pids, text_mappings};
 
@@ -22,7 +22,7 @@ pub(super) struct Sample {
     pub(super) daemon: bool,
     /// Processes that this user may not see.
     pub(super) hidden: usize,
-    ticks: HashMap<Pid, (u64, u64)>,
+    ticks: HashMap<Pid, ProcessTicks>,
     at: Option<Instant>,
 }
 
@@ -36,7 +36,7 @@ impl Sample {
         let mut ticks = HashMap::new();
         self.hidden = 0;
         for pid in pids().map_err(|error| Failure::new("/proc", error))? {
-            let Some((started, spent)) = processor::stat(pid) else {
+            let Some(spent) = ProcessTicks::of(pid) else {
                 continue;
             };
             let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else {
@@ -53,8 +53,9 @@ impl Sample {
                 }
                 Err(_) => continue,
             };
-            let before = self.ticks.get(&pid).filter(|(start, _)| *start == started);
-            let since = spent.saturating_sub(before.map_or(0, |(_, before)| *before));
+            let before = self.ticks.get(&pid);
+            let before = before.filter(|before| before.started == spent.started);
+            let since = before.map_or(spent.spent, |before| spent.since(*before));
             let seconds = since as f64 / per_second;
             let row = rows.entry(program).or_default();
             // What a process did before the first look at it counts only if all is counted so.
@@ -65,7 +66,7 @@ impl Sample {
             if text > row.text {
                 (row.text, row.huge) = (text, huge);
             }
-            ticks.insert(pid, (started, spent));
+            ticks.insert(pid, spent);
         }
         (self.ticks, self.at) = (ticks, Some(now));
         let status = Status::read(directory).ok();

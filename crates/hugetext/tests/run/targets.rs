@@ -92,10 +92,10 @@ impl Target {
     }
 
     /// The answer, and the worker's text in memory and on huge pages while it waits for input.
-    fn seen(&self, mut command: Command) -> (String, Text) {
+    fn seen(&self, mut command: Command) -> (String, TextInMemory) {
         let child = command.spawn().unwrap();
         let seen = match self.worker {
-            "" => Text::default(),
+            "" => TextInMemory::default(),
             worker => look(Pid::of_child(&child), worker),
         };
         (comparable(&self.answer(child)), seen)
@@ -115,7 +115,7 @@ impl Target {
 
 /// Bytes of text that a process has in memory, and how many of them PMD leaves map.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Text {
+struct TextInMemory {
     mapped: u64,
     huge: u64,
 }
@@ -130,16 +130,16 @@ fn comparable(output: &Output) -> String {
 
 /// The mapped text of the worker among the descendants of `child`, once it no longer changes. The
 /// worker then waits for input.
-fn look(child: Pid, worker: &str) -> Text {
+fn look(child: Pid, worker: &str) -> TextInMemory {
     let begun = Instant::now();
-    let (mut last, mut same) = (Text::default(), 0);
+    let (mut last, mut same) = (TextInMemory::default(), 0);
     while same < STEADY && begun.elapsed() < PATIENCE {
         let found = descendants(child).into_iter().find(|pid| {
             let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
             let name = exe.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with(worker)
         });
-        let now = found.map_or(Text::default(), text_of);
+        let now = found.map_or(TextInMemory::default(), text_of);
         same = if now == last && now.mapped > 0 {
             same + 1
         } else {
@@ -162,14 +162,14 @@ fn descendants(pid: Pid) -> Vec<Pid> {
     all
 }
 
-fn text_of(pid: Pid) -> Text {
+fn text_of(pid: Pid) -> TextInMemory {
     let output = Command::new(HUGETEXT)
         .args(["stat", "--json", &pid.to_string()])
         .output()
         .unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let total = &report["processes"][0]["total"];
-    Text {
+    TextInMemory {
         mapped: total["rss"].as_u64().unwrap_or(0),
         huge: total["pmd_mapped"].as_u64().unwrap_or(0),
     }

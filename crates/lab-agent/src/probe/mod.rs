@@ -16,31 +16,31 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hugetext_lab_agent::{Cell, Outcome, Probe};
+use hugetext_lab_agent::{Cell, Probe, ProbeOutcome};
 
 /// Runs one cell. An error is its outcome.
-pub(crate) fn run(cell: &Cell) -> Outcome {
-    attempt(cell).unwrap_or_else(|error| Outcome::Failed(error.to_string()))
+pub(crate) fn run(cell: &Cell) -> ProbeOutcome {
+    attempt(cell).unwrap_or_else(|error| ProbeOutcome::Failed(error.to_string()))
 }
 
-fn attempt(cell: &Cell) -> io::Result<Outcome> {
+fn attempt(cell: &Cell) -> io::Result<ProbeOutcome> {
     let thp = Path::new("/sys/kernel/mm/transparent_hugepage");
     fs::write(thp.join("enabled"), cell.thp.word())?;
     let geometry = memory::Geometry::of_this_kernel()?;
     let place = Directory::fresh(&cell.place)?;
     let (at, geometry) = (place.path.as_path(), &geometry);
     Ok(match cell.probe {
-        Probe::Rungs => Outcome::Rungs(rungs::probe(at, geometry)?),
-        Probe::Placement => Outcome::Placement(placement::probe(at, geometry)?),
-        Probe::Programs => Outcome::Programs(programs::probe(at, geometry)?),
-        Probe::Warm => Outcome::Warm(programs::warm_command(at, geometry)?),
-        Probe::Commands => Outcome::Commands(commands::probe(at, geometry)?),
-        Probe::Promote => Outcome::Promoted(promote::probe(at)?),
-        Probe::PromoteRounds => Outcome::Promoted(promote::rounds(at)?),
-        Probe::Compile => Outcome::Compile(programs::compile(at, geometry)?),
-        Probe::Pressure => Outcome::Pressure(pressure::probe(at, geometry)?),
-        Probe::Mprotect => Outcome::Mprotect(protect::probe(geometry)?),
-        Probe::Locks => Outcome::Locks(locks::probe()?),
+        Probe::Rungs => ProbeOutcome::Rungs(rungs::probe(at, geometry)?),
+        Probe::Placement => ProbeOutcome::Placement(placement::probe(at, geometry)?),
+        Probe::Programs => ProbeOutcome::Programs(programs::probe(at, geometry)?),
+        Probe::Warm => ProbeOutcome::Warm(programs::warm_command(at, geometry)?),
+        Probe::Commands => ProbeOutcome::Commands(commands::probe(at, geometry)?),
+        Probe::Promote => ProbeOutcome::Promoted(promote::probe(at)?),
+        Probe::PromoteRounds => ProbeOutcome::Promoted(promote::rounds(at)?),
+        Probe::Compile => ProbeOutcome::Compile(programs::compile(at, geometry)?),
+        Probe::Pressure => ProbeOutcome::Pressure(pressure::probe(at, geometry)?),
+        Probe::Mprotect => ProbeOutcome::Mprotect(protect::probe(geometry)?),
+        Probe::Locks => ProbeOutcome::Locks(locks::probe()?),
     })
 }
 

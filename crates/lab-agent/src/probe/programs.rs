@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use hugetext_host::run_measured;
-use hugetext_lab_agent::{Compile, HugePages, PROGRAMS, Text, Warmed};
+use hugetext_lab_agent::{Compile, HugePages, PROGRAMS, ProgramText, Warmed};
 
 use super::files;
 use super::memory::{Geometry, quiet_khugepaged};
@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub(super) const LIBRARY: &str = "libgccjit.so.0";
 
 /// The compiler, and the same compiler as a shared object.
-pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Text>> {
+pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<ProgramText>> {
     [COMPILER, LIBRARY]
         .into_iter()
         .map(|name| {
@@ -28,7 +28,7 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Tex
             let (text, possible, cold) = look(&file, directory, geometry)?;
             let rung = warm(&file, geometry)?;
             let (_, possible_then, warm) = look(&file, directory, geometry)?;
-            Ok(Text {
+            Ok(ProgramText {
                 file: name.to_owned(),
                 text,
                 possible: possible.min(possible_then),

@@ -1,7 +1,7 @@
 //! The rows of docs/support.md, table by table. Pure.
 
 use hugetext_lab_agent::{
-    Attempt, Folios, HugePages, Locks, Outcome, Placed, Probe, Promoted, Rung, RungName, Thp,
+    Attempt, Folios, HugePages, Locks, Placed, Probe, ProbeOutcome, Promoted, Rung, RungName, Thp,
 };
 use hugetext_leaf::{Filesystem, Leaf, Topic};
 
@@ -27,7 +27,12 @@ pub(super) fn filesystem_header() -> Vec<&'static str> {
 
 /// The results of a probe for the kernel of `boot`: in that boot, or on the other flavour of the
 /// version.
-fn on<'b>(boot: &'b Boot, stock: &[&'b Boot], fs: Filesystem, probe: Probe) -> Option<&'b Outcome> {
+fn on<'b>(
+    boot: &'b Boot,
+    stock: &[&'b Boot],
+    fs: Filesystem,
+    probe: Probe,
+) -> Option<&'b ProbeOutcome> {
     let other = KernelId {
         flavour: match boot.kernel.flavour {
             Flavour::Amd64 => Flavour::Amd64Generic,
@@ -43,7 +48,7 @@ fn on<'b>(boot: &'b Boot, stock: &[&'b Boot], fs: Filesystem, probe: Probe) -> O
 
 pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
     let gives = |fs: Filesystem| match on(boot, stock, fs, Probe::Rungs) {
-        Some(Outcome::Rungs(rungs)) => strongest(rungs),
+        Some(ProbeOutcome::Rungs(rungs)) => strongest(rungs),
         _ => String::new(),
     };
     std::iter::once(release(boot))
@@ -126,7 +131,7 @@ pub(super) fn rule(row: &Row) -> Vec<String> {
 pub(super) fn commands(boot: &Boot) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (cell, outcome) in boot.outcomes(Probe::Commands) {
-        let Outcome::Commands(found) = outcome else {
+        let ProbeOutcome::Commands(found) = outcome else {
             continue;
         };
         let mut row = |command: &str, exit: String, said: String| {
@@ -149,7 +154,7 @@ pub(super) fn commands(boot: &Boot) -> Vec<Vec<String>> {
 pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
     let rung = |name| {
         list(boot, Probe::Rungs, |outcome| {
-            let Outcome::Rungs(rungs) = outcome else {
+            let ProbeOutcome::Rungs(rungs) = outcome else {
                 return None;
             };
             let rung = rungs.iter().find(|rung| rung.name == name)?;
@@ -159,7 +164,7 @@ pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
     let worked = |attempt: &Attempt| attempt.exit == Some(0) && attempt.huge > 0;
     let promoted = |of: fn(&Promoted) -> Option<&Attempt>| {
         list(boot, Probe::Promote, |outcome| match outcome {
-            Outcome::Promoted(found) => of(found).map(worked),
+            ProbeOutcome::Promoted(found) => of(found).map(worked),
             _ => None,
         })
     };
@@ -176,7 +181,7 @@ pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
 }
 
 /// The filesystems on which something holds, among those on which `found` can tell.
-fn list(boot: &Boot, probe: Probe, found: impl Fn(&Outcome) -> Option<bool>) -> String {
+fn list(boot: &Boot, probe: Probe, found: impl Fn(&ProbeOutcome) -> Option<bool>) -> String {
     let tell = |fs: Filesystem| Some((fs, found(boot.outcome(fs.name(), Thp::Madvise, probe)?)?));
     let told: Vec<(Filesystem, bool)> = Filesystem::NAMED
         .into_iter()
@@ -204,7 +209,7 @@ pub(super) fn sizes(boot: &Boot) -> Vec<String> {
             .map(|(size, _)| *size)
     };
     let shown = |fs: Filesystem| {
-        let Some(Outcome::Rungs(rungs)) = boot.outcome(fs.name(), Thp::Madvise, Probe::Rungs)
+        let Some(ProbeOutcome::Rungs(rungs)) = boot.outcome(fs.name(), Thp::Madvise, Probe::Rungs)
         else {
             return String::new();
         };
@@ -228,7 +233,7 @@ pub(super) fn sizes(boot: &Boot) -> Vec<String> {
 
 pub(super) fn placement(boot: &Boot) -> Vec<String> {
     let on = |fs: Filesystem| match boot.outcome(fs.name(), Thp::Madvise, Probe::Placement) {
-        Some(Outcome::Placement(placed)) => Some(placed),
+        Some(ProbeOutcome::Placement(placed)) => Some(placed),
         _ => None,
     };
     let all: Vec<(Filesystem, &Vec<Placed>)> = Filesystem::NAMED
@@ -279,7 +284,7 @@ pub(super) fn programs(boot: &Boot, stock: &[&Boot]) -> Vec<Vec<String>> {
     let huge = |found: &HugePages| if blocks { found.contpte } else { found.pmd };
     let row = |file: &str| {
         let of = |fs: Filesystem| match on(boot, stock, fs, Probe::Programs) {
-            Some(Outcome::Programs(texts)) => texts.iter().find(|text| text.file == file),
+            Some(ProbeOutcome::Programs(texts)) => texts.iter().find(|text| text.file == file),
             _ => None,
         };
         let shown = |fs: Filesystem| {
@@ -307,7 +312,7 @@ pub(super) fn modes(boots: &[Boot]) -> String {
     for boot in boots {
         for fs in Filesystem::NAMED {
             let of = |thp| match boot.outcome(fs.name(), thp, Probe::Rungs) {
-                Some(Outcome::Rungs(rungs)) => Some(strongest(rungs)),
+                Some(ProbeOutcome::Rungs(rungs)) => Some(strongest(rungs)),
                 _ => None,
             };
             let found = [of(Thp::Always), of(Thp::Madvise), of(Thp::Never)];
@@ -340,7 +345,7 @@ pub(super) fn pressure_verdict(boots: &[&Boot]) -> String {
     let (mut runs, mut huge, mut small, mut split) = (0, 0, 0, 0);
     for (_, outcome) in found {
         // If nothing was huge, nothing can be compared.
-        if let Outcome::Pressure(found) = outcome
+        if let ProbeOutcome::Pressure(found) = outcome
             && found.huge_before > 0
         {
             runs += 1;
@@ -358,7 +363,7 @@ pub(super) fn pressure_verdict(boots: &[&Boot]) -> String {
 pub(super) fn pressure(boot: &Boot) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (cell, outcome) in boot.outcomes(Probe::Pressure) {
-        let Outcome::Pressure(found) = outcome else {
+        let ProbeOutcome::Pressure(found) = outcome else {
             continue;
         };
         rows.push(vec![
@@ -379,7 +384,7 @@ pub(super) fn times(boot: &Boot) -> Vec<String> {
     let mprotect = boot
         .outcomes(Probe::Mprotect)
         .find_map(|(_, outcome)| match outcome {
-            Outcome::Mprotect(times) => Some(times),
+            ProbeOutcome::Mprotect(times) => Some(times),
             _ => None,
         });
     // On xfs, if it is measured: it has held huge folios for longer.
@@ -387,7 +392,7 @@ pub(super) fn times(boot: &Boot) -> Vec<String> {
         .into_iter()
         .find_map(
             |fs| match boot.outcome(fs.name(), Thp::Madvise, Probe::Compile) {
-                Some(Outcome::Compile(found)) => Some((fs, found)),
+                Some(ProbeOutcome::Compile(found)) => Some((fs, found)),
                 _ => None,
             },
         );
@@ -416,7 +421,7 @@ pub(super) fn times(boot: &Boot) -> Vec<String> {
 fn measured_locks(boot: &Boot) -> impl Iterator<Item = &Locks> {
     boot.outcomes(Probe::Locks)
         .flat_map(|(_, outcome)| match outcome {
-            Outcome::Locks(layouts) => layouts.as_slice(),
+            ProbeOutcome::Locks(layouts) => layouts.as_slice(),
             _ => &[],
         })
 }
@@ -452,9 +457,7 @@ fn mib(bytes: u64) -> String {
     (bytes >> 20).to_string()
 }
 
+/// The size of a folio.
 fn size(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{}K", bytes >> 10),
-        _ => format!("{}M", bytes >> 20),
-    }
+    Leaf::from_bytes(bytes).map_or_else(|| bytes.to_string(), |leaf| leaf.to_string())
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use hugetext_host::{Machine, Pid};
 use hugetext_leaf::{Backend, FileId, Leaf, Obstacle, Perms, Promotion, Reason, Span, promotion};
 use hugetext_promote::{
-    Copies, Mappings, Outcome, Probe, Refusal, SwapError, Target, probes, promote, revert,
+    Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
 };
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -120,7 +120,7 @@ fn plan(mappings: &Mappings, leaf: Leaf) -> Promotion {
 }
 
 /// Promotes everything. `None`, with the reason printed, if the machine does not permit promotion.
-fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<Outcome> {
+fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<SwapOutcome> {
     let mappings = target.mappings().unwrap();
     let plan = plan(&mappings, leaf);
     match retried(|| promote(target, &mappings, &plan.runs, leaf, copies)) {
@@ -137,12 +137,14 @@ fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<Outco
     }
 }
 
-fn revert_all(target: &Target) -> Outcome {
+fn revert_all(target: &Target) -> SwapOutcome {
     retried(|| revert(target, &target.mappings().map_err(Refusal::from)?)).unwrap()
 }
 
 /// An attempt may fail for a temporary reason, which the error names.
-fn retried(mut attempt: impl FnMut() -> Result<Outcome, SwapError>) -> Result<Outcome, SwapError> {
+fn retried(
+    mut attempt: impl FnMut() -> Result<SwapOutcome, SwapError>,
+) -> Result<SwapOutcome, SwapError> {
     for _ in 0..20 {
         match attempt() {
             Err(
@@ -598,7 +600,7 @@ fn probes_on_promoted_text_are_named() {
     let mappings = target.mappings().unwrap();
     assert_eq!(probes(&mappings), [probe("on_copy", true)]);
     let outcome = revert_all(&target);
-    assert!(outcome.left[0].1.contains("probe"), "{outcome:?}");
+    assert!(outcome.left[0].reason.contains("probe"), "{outcome:?}");
     drop(event);
     // The page that the probe was written to stays the process's own, and holds the old text.
     let outcome = revert_all(&target);
