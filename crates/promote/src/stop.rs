@@ -148,6 +148,9 @@ impl<'t> Stopped<'t> {
         if all.stopped.is_empty() && all.asleep.is_empty() {
             return Err(Refusal::Gone.into());
         }
+        // These are its threads, and not those of a process that got its number. From now on it can
+        // only be killed, and then ptrace says so.
+        target.ensure_alive()?;
         Ok(all)
     }
 

@@ -15,6 +15,7 @@ use hugetext_host::{
 use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Stat};
 use procfs::{FromBufRead, FromRead};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::arch::{Architecture, Native};
@@ -104,8 +105,11 @@ fn tracing_remedy() -> String {
     }
 }
 
-/// A process that may be promoted. A pidfd holds it, so that its number cannot come to mean
-/// another process.
+/// A process that may be promoted.
+///
+/// Its pidfd does not reserve its number: once the process has been waited for, another one may get
+/// the number. So what was found under the number counts only if the process has not ended
+/// afterwards, which the pidfd tells.
 #[derive(Debug)]
 pub struct Target {
     pid: Pid,
@@ -172,13 +176,31 @@ impl Target {
             .read(true)
             .write(true)
             .open(format!("/proc/{pid}/mem"));
-        Ok(Target {
+        let target = Target {
             pid,
             pidfd,
             memory: memory.map_err(Refusal::from)?,
             pagemap: File::open(format!("/proc/{pid}/pagemap")).map_err(Refusal::from)?,
             max_pause: None,
-        })
+        };
+        target.ensure_alive()?;
+        Ok(target)
+    }
+
+    /// An error if the process has ended. Otherwise its number has been its own until now.
+    pub(crate) fn ensure_alive(&self) -> Result<(), Refusal> {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match poll(
+            &mut [PollFd::new(&self.pidfd, PollFlags::IN)],
+            Some(&at_once),
+        ) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(Refusal::Gone),
+            Err(error) => Err(Refusal::Io(error.into())),
+        }
     }
 
     /// Bounds each stop of the process. A change that would take longer is given up and undone
@@ -471,4 +493,24 @@ pub(crate) fn prot(perms: Perms, bti: bool) -> u64 {
         | bit(perms.exec, libc::PROT_EXEC)
         | bit(bti, BTI);
     bits.unsigned_abs().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Its number may be that of another process from then on.
+    #[test]
+    fn a_process_that_was_waited_for_is_gone() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let target = Target::open(Pid::of_child(&child));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match target {
+            Ok(target) => assert!(matches!(target.ensure_alive(), Err(Refusal::Gone))),
+            Err(why) => eprintln!("skipped: {why}"),
+        }
+    }
 }
