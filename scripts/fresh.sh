@@ -117,7 +117,8 @@ if [ "$who" = root ]; then
 fi
 
 # Root adds the targets, as a user would have done.
-within rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl riscv64gc-unknown-linux-gnu
+within rustup -q target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl riscv64gc-unknown-linux-gnu \
+    armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu
 within useradd --create-home someone
 within chown -R someone /src /opt/cargo
 said=${inside}/tmp/said

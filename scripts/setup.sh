@@ -35,13 +35,13 @@ packages_of() {
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap runc # a sandbox and containers in which run must change nothing else
         ;;
-    architectures)
+    architectures | all-architectures)
         packages build
-        # Links the TLB plugin, which is built with the command, and the lab's guest.
-        echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
         ;;
     lab-riscv64)
-        packages lab architectures
+        packages lab
+        # Links the lab's guest.
+        echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
         # The guest. Its package is another one since Debian 13.
         case $(. /etc/os-release 2>/dev/null && echo "$VERSION_CODENAME") in
         bookworm) echo qemu-system-misc ;;
@@ -285,5 +285,12 @@ case " $* " in
 esac
 case " $* " in
 # Beyond what the command is used on: it must build on all.
-*" architectures "* | *" test "* | *" lab-riscv64 "*) targets riscv64gc-unknown-linux-gnu ;;
+*" architectures "* | *" test "*)
+    targets riscv64gc-unknown-linux-gnu armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu
+    ;;
+*" all-architectures "*)
+    targets riscv64gc-unknown-linux-gnu armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu \
+        loongarch64-unknown-linux-gnu powerpc64le-unknown-linux-gnu
+    ;;
+*" lab-riscv64 "*) targets riscv64gc-unknown-linux-gnu ;;
 esac

@@ -23,9 +23,11 @@ pub struct Program {
     pub image: Image,
 }
 
-/// Whether an image uses the instruction set that this machine executes.
+/// Whether an image uses the instruction set that this machine executes. Images are little-endian; some
+/// architectures have machines of either order.
 pub fn is_native(image: &Image) -> bool {
-    Machine::of_arch(std::env::consts::ARCH) == Some(image.machine)
+    let native = Machine::of_arch(std::env::consts::ARCH);
+    cfg!(target_endian = "little") && native == Some(image.machine)
 }
 
 /// Why a path cannot be read as a program.

@@ -3,6 +3,7 @@
 
 use hugetext_leaf::{Leaf, Span};
 
+use crate::arch::{Architecture, Native};
 use crate::call::{CallError, Caller, bits};
 
 /// Unused addresses to which page tables are moved.
@@ -30,7 +31,7 @@ impl Aside {
             .map(|place| place.len() + 2 * TABLE.bytes())
             .sum::<u64>();
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        match caller.call(libc::SYS_mmap, [0, len, 0, bits(kind), u64::MAX, 0]) {
+        match caller.call(Native::MMAP, [0, len, 0, bits(kind), u64::MAX, 0]) {
             Ok(start) => Ok(Some(Aside {
                 room: Span::new(start, start.saturating_add(len)),
                 free: start,

@@ -125,7 +125,8 @@ impl<'t> Caller<'t> {
         number: libc::c_long,
         arguments: [u64; 6],
     ) -> Result<u64, CallError> {
-        let regs = Native::call(&self.saved, number.unsigned_abs(), arguments, self.place);
+        let number = u64::try_from(number).unwrap_or(u64::MAX);
+        let regs = Native::call(&self.saved, number, arguments, self.place);
         self.set_registers(&regs).map_err(CallError::Lost)?;
         self.run_to_syscall_stop().map_err(CallError::Lost)?;
         self.run_to_syscall_stop().map_err(CallError::Lost)?;

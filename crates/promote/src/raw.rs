@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use hugetext_host::Tid;
+use rustix::ioctl::{Opcode, opcode};
 
 /// PTRACE_GET_RSEQ_CONFIGURATION (include/uapi/linux/ptrace.h, Linux 5.13), and its data.
 const GET_RSEQ_CONFIGURATION: u32 = 0x420f;
@@ -75,7 +76,7 @@ pub(crate) fn deliver(tid: Tid, signal: i32) -> io::Result<()> {
 pub(crate) fn wait_for_news(limit: Duration) {
     let time = libc::timespec {
         tv_sec: limit.as_secs() as _,
-        tv_nsec: limit.subsec_nanos().into(),
+        tv_nsec: limit.subsec_nanos() as _,
     };
     let mut children = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset() initializes the set, which the other calls only use afterwards. No
@@ -198,7 +199,7 @@ pub(crate) struct MapQuery {
 }
 
 /// _IOWR('f', 17, struct procmap_query)
-const PROCMAP_QUERY: u64 = (3 << 30) | (104 << 16) | ((b'f' as u64) << 8) | 17;
+const PROCMAP_QUERY: Opcode = opcode::read_write::<MapQuery>(b'f', 17);
 
 /// PROCMAP_QUERY_COVERING_OR_NEXT_VMA
 const OR_NEXT: u64 = 0x10;

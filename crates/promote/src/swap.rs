@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::SwapError;
+use crate::arch::{Architecture, Native};
 use crate::aside::Aside;
 use crate::call::{CallError, Caller, bits};
 use crate::maps::{Mapped, find_gadget, is_gadget, mapped};
@@ -437,7 +438,7 @@ impl Content {
     fn scratch(caller: &mut Caller<'_>, len: u64) -> Result<u64, CallError> {
         let kind = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let rights = bits(libc::PROT_READ | libc::PROT_WRITE);
-        caller.call(libc::SYS_mmap, [0, len, rights, kind, NO_FILE, 0])
+        caller.call(Native::MMAP, [0, len, rights, kind, NO_FILE, 0])
     }
 
     /// Makes this the content of `addresses`, whose present content is `there`. One call does it:
@@ -484,7 +485,7 @@ impl Content {
                 ]
             }
         };
-        match caller.call(libc::SYS_mmap, arguments)? {
+        match caller.call(Native::MMAP, arguments)? {
             at if at == start => Ok(()),
             at => {
                 // A kernel that does not know MAP_FIXED_NOREPLACE takes the address as a hint.

@@ -8,7 +8,7 @@ use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
 
-use crate::tlb::of_whole_time;
+use crate::tlb::counters::of_whole_time;
 
 /// More threads would take too many files.
 const MOST_THREADS: usize = 512;

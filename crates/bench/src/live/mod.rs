@@ -5,6 +5,15 @@
 //! compared is the processor time of a unit of work. After a switch the service runs for a moment
 //! before it is measured: it fills its page tables again.
 
+#[cfg_attr(
+    not(any(
+        target_arch = "x86",
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )),
+    path = "no_counters.rs"
+)]
 mod counters;
 mod decide;
 mod switch;
@@ -245,7 +254,7 @@ impl Pairs {
 
     fn comparison(&self, plan: Plan, decision: Decision, service: &Service<'_>) -> Comparison {
         let mut notes = vec![answer(decision, plan, self.reverted.len())];
-        if let Err(reason) = Counters::start(&service.settings.pids) {
+        if let Some(reason) = Counters::start(&service.settings.pids).err() {
             notes.push(format!("no cycles and no TLB misses: {reason}"));
         }
         let sides = [

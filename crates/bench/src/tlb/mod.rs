@@ -5,7 +5,17 @@
 //! of executed pages to the models of crates/tlb. A page is identified by its file and offset,
 //! since emulators map the files at other addresses than the kernel.
 
-mod counters;
+mod counted;
+#[cfg_attr(
+    not(any(
+        target_arch = "x86",
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )),
+    path = "no_counters.rs"
+)]
+pub(crate) mod counters;
 mod grid;
 mod layouts;
 mod report;
@@ -20,9 +30,8 @@ use hugetext_engine::{Program, is_native, plain};
 use hugetext_host::{Deadline, Instance, Pid, processor_time};
 use hugetext_tlb::{Core, Emulator, EmulatorError, EmulatorKind, StreamError, Totals, replay};
 
-pub use self::counters::Counted;
+pub use self::counted::Counted;
 use self::counters::Counters;
-pub(crate) use self::counters::of_whole_time;
 use self::grid::Grid;
 pub use self::layouts::Layout;
 use self::layouts::ObservedProcess;

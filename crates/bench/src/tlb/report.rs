@@ -7,7 +7,7 @@ use hugetext_tlb::{Core, Misses, Source};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::counters::Counted;
+use super::counted::Counted;
 use super::layouts::Layout;
 use crate::comparison::{Comparison, Measure, Side, Unit};
 use crate::quantity::{bytes, percent};

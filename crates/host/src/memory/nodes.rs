@@ -205,11 +205,11 @@ impl MemoryPolicy {
             Placement::On(node) => (libc::MPOL_PREFERRED, std::slice::from_ref(node)),
             Placement::Spread(nodes) => (libc::MPOL_INTERLEAVE, nodes.as_slice()),
         };
-        let mut mask = [0u64; MOST_NODES / 64];
+        let mut mask: NodeMask = [0; MOST_NODES / libc::c_ulong::BITS as usize];
         for node in nodes {
-            let word = mask.get_mut(node.0 as usize / 64);
+            let word = mask.get_mut((node.0 / libc::c_ulong::BITS) as usize);
             let word = word.ok_or(io::ErrorKind::InvalidInput)?;
-            *word |= 1 << (node.0 % 64);
+            *word |= 1 << (node.0 % libc::c_ulong::BITS);
         }
         set_mempolicy(mode, Some(&mask))?;
         Ok(MemoryPolicy {
@@ -224,7 +224,10 @@ impl Drop for MemoryPolicy {
     }
 }
 
-fn set_mempolicy(mode: libc::c_int, mask: Option<&[u64; MOST_NODES / 64]>) -> io::Result<()> {
+/// A bit for each node, in the kernel's words.
+type NodeMask = [libc::c_ulong; MOST_NODES / libc::c_ulong::BITS as usize];
+
+fn set_mempolicy(mode: libc::c_int, mask: Option<&NodeMask>) -> io::Result<()> {
     let (pointer, bits) = match mask {
         // The kernel reads one bit less than it is told.
         Some(mask) => (mask.as_ptr(), MOST_NODES + 1),

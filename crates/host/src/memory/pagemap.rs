@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use hugetext_leaf::{Leaf, Span};
+use rustix::ioctl::{Opcode, opcode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -53,8 +54,8 @@ const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGE_IS_HUGE: u64 = 1 << 6;
-/// _IOWR('f', 16, struct pm_scan_arg)
-const PAGEMAP_SCAN: u64 = (3 << 30) | (96 << 16) | ((b'f' as u64) << 8) | 16;
+/// _IOWR('f', 16, struct pm_scan_arg), whose bits lie elsewhere on some architectures.
+const PAGEMAP_SCAN: Opcode = opcode::read_write::<ScanArguments>(b'f', 16);
 const REGIONS: usize = 512;
 
 /// The pages that PAGEMAP_SCAN looks for. Each field is a set of PAGE_IS_ bits.

@@ -96,7 +96,7 @@ impl Region {
         flags: c_int,
     ) -> io::Result<Region> {
         let region = Region::reserve(len, align, residue)?;
-        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+        let offset = libc::off64_t::try_from(offset).map_err(io::Error::other)?;
         region.map_over(perms, flags, Some((file.as_fd(), offset)))?;
         Ok(region)
     }
@@ -223,12 +223,12 @@ impl Region {
         &self,
         perms: Perms,
         flags: c_int,
-        file: Option<(BorrowedFd<'_>, libc::off_t)>,
+        file: Option<(BorrowedFd<'_>, libc::off64_t)>,
     ) -> io::Result<()> {
         let (fd, offset) = file.map_or((-1, 0), |(fd, offset)| (fd.as_raw_fd(), offset));
         // SAFETY: MAP_FIXED replaces exactly the reservation that this region owns.
         let at = unsafe {
-            libc::mmap(
+            libc::mmap64(
                 self.start.as_ptr(),
                 self.len,
                 prot(perms),

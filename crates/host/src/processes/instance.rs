@@ -1,6 +1,8 @@
 //! Inspects a command's process at the very end of its life, while it still has all its mappings.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
@@ -137,15 +139,36 @@ struct Call {
     arguments: [u64; 6],
 }
 
-/// Whether the process is about to call mmap(2) with a file: a fifth argument other than -1.
+/// The call that maps files.
+#[cfg(not(target_arch = "arm"))]
+const MMAP: libc::c_long = libc::SYS_mmap;
+#[cfg(target_arch = "arm")]
+const MMAP: libc::c_long = libc::SYS_mmap2;
+
+/// The fifth argument of mmap(2): the file. On s390x, the only argument is the address of all six
+/// (arch/s390/kernel/syscall.c).
+fn mapped_file(pid: Pid, arguments: [u64; 6]) -> io::Result<u64> {
+    let [first, .., fifth, _] = arguments;
+    if !cfg!(target_arch = "s390x") {
+        return Ok(fifth);
+    }
+    let mut word = [0; 8];
+    let memory = File::open(format!("/proc/{pid}/mem"))?;
+    memory.read_exact_at(&mut word, first.saturating_add(4 * 8))?;
+    Ok(u64::from_ne_bytes(word))
+}
+
+/// Whether the process is about to call mmap(2) with a file: one other than -1.
 fn enters_mmap_of_file(pid: Pid) -> bool {
     const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
     let mut call = Call::default();
     let size = size_of::<Call>();
     // SAFETY: the kernel writes at most `size` bytes to `call`.
     let filled = unsafe { libc::ptrace(GET_SYSCALL_INFO as _, pid.as_raw(), size, &raw mut call) };
-    let [.., file, _] = call.arguments;
-    filled > 0 && call.at == 1 && call.number == libc::SYS_mmap as u64 && file as i32 >= 0
+    filled > 0
+        && call.at == 1
+        && call.number == MMAP as u64
+        && mapped_file(pid, call.arguments).is_ok_and(|file| file as i32 >= 0)
 }
 
 fn prepare() -> io::Result<()> {

@@ -56,9 +56,9 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
         wall,
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
-        minor_faults: usage.ru_minflt.unsigned_abs(),
-        major_faults: usage.ru_majflt.unsigned_abs(),
-        max_rss: usage.ru_maxrss.unsigned_abs() << 10,
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        max_rss: count(usage.ru_maxrss) << 10,
     };
     Ok((usage, ExitStatus::from_raw(status)))
 }
@@ -79,8 +79,12 @@ pub fn processor_time() -> Duration {
 }
 
 fn duration(value: libc::timeval) -> Duration {
-    Duration::from_secs(value.tv_sec.unsigned_abs())
-        + Duration::from_micros(value.tv_usec.unsigned_abs())
+    Duration::from_secs(count(value.tv_sec)) + Duration::from_micros(count(value.tv_usec))
+}
+
+/// A number of the kernel's, whose type depends on the architecture; never negative.
+fn count(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or(0)
 }
 
 #[cfg(test)]

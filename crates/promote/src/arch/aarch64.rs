@@ -27,6 +27,7 @@ impl Architecture for Native {
 
     /// `svc #0`
     const SYSCALL: &'static [u8] = &[0x01, 0x00, 0x00, 0xd4];
+    const MMAP: c_long = libc::SYS_mmap;
     const INSTRUCTION_ALIGNMENT: usize = 4;
     /// `brk #0`
     const TRAP: &'static [u8] = &[0x00, 0x00, 0x20, 0xd4];

@@ -34,6 +34,8 @@ pub(crate) trait Architecture {
     const SUPPORTED: bool = true;
     /// The instruction that makes a system call.
     const SYSCALL: &'static [u8];
+    /// The number of mmap(2).
+    const MMAP: c_long;
     /// The alignment of instructions, in bytes.
     const INSTRUCTION_ALIGNMENT: usize;
     /// Bytes that trap wherever they are executed.

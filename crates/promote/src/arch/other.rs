@@ -20,6 +20,7 @@ impl Architecture for Native {
 
     const SUPPORTED: bool = false;
     const SYSCALL: &'static [u8] = &[];
+    const MMAP: c_long = -1;
     const INSTRUCTION_ALIGNMENT: usize = 1;
     const TRAP: &'static [u8] = &[0];
     const UPROBE: &'static [u8] = &[];

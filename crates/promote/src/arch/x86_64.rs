@@ -27,6 +27,7 @@ impl Architecture for Native {
 
     /// `syscall`
     const SYSCALL: &'static [u8] = &[0x0f, 0x05];
+    const MMAP: c_long = libc::SYS_mmap;
     const INSTRUCTION_ALIGNMENT: usize = 1;
     /// `int3`
     const TRAP: &'static [u8] = &[0xcc];
