@@ -196,9 +196,12 @@ test-chart: ## the Helm chart, by helm and the schemas of Kubernetes; builds hel
 
 .PHONY: test-fleet test-nri test-chart container results-fleet fleet-dashboard
 
-bench: build ## how fast the command itself is: docs/speed.md
+# An earlier build of the command, which takes turns with this one.
+BEFORE ?=
+
+bench: build ## how fast the command itself is, also beside BEFORE=PROGRAM, an earlier build: docs/speed.md
 	scripts/setup.sh bench
-	cargo bench -q -p hugetext --bench speed > target/speed.md
+	cargo bench -q -p hugetext --bench speed -- $(if $(BEFORE),--before $(abspath $(BEFORE))) > target/speed.md
 	mv target/speed.md docs/speed.md
 
 bench-fix: build ## what a fix costs beside tools that copy or rewrite: docs/fix.md
