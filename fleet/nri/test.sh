@@ -37,11 +37,15 @@ root=$work/root
 group=/hugetext-nri-test-$(basename "$work")
 export CGROUP_PARENT=$group
 
-# Groups that runc made have no processes left; the kernel removes only empty ones.
+# Groups that runc made. The kernel removes only empty ones, and what was killed needs a moment to leave.
 remove_groups() {
-    local tree
-    for tree in /sys/fs/cgroup /sys/fs/cgroup/*; do
-        [ ! -d "$tree$group" ] || find "$tree$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    local left
+    for _ in $(seq 50); do
+        left=$(find /sys/fs/cgroup -maxdepth 2 -path "*$group")
+        [ -n "$left" ] || return 0
+        # shellcheck disable=SC2086 # names without spaces
+        find $left -depth -type d -exec rmdir {} \; 2>/dev/null || true
+        sleep 0.1
     done
 }
 finish() {
