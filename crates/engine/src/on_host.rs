@@ -164,6 +164,6 @@ mod tests {
         let seen = layer.seen_through(Filesystem::Overlay);
         assert_eq!((seen.filesystem, seen.pages), (Filesystem::Overlay, pages));
         // Rust's linkers leave p_align at a page or at 64K, which is no PMD leaf anywhere.
-        assert!(seen.windows().is_empty());
+        assert!(seen.bias.align < host.leaf);
     }
 }
