@@ -4,7 +4,8 @@ s/^#include <linux\/vmstat\.h>$/&\
 /^\/\*\*$/{
 	N
 	/\n \* exec_readahead - /i\
-static void exec_count(const struct exec_fault *f, const struct exec_read *read)\
+static void exec_count(const struct exec_fault *f, const struct exec_read *read,\
+		       unsigned long pages)\
 {\
 	static const enum vm_event_item why_not[] = {\
 		[EXEC_LIMIT_SHAPE] = EXEC_LEAF_SHAPE,\
@@ -15,7 +16,7 @@ static void exec_count(const struct exec_fault *f, const struct exec_read *read)
 	};\
 \
 	if (read->order > f->base_order)\
-		count_vm_event(EXEC_LEAF_READ);\
+		count_vm_events(EXEC_LEAF_READ, pages >> read->order);\
 	if (read->limit != EXEC_LIMIT_NONE \&\& read->limit != EXEC_LIMIT_LEAF)\
 		count_vm_event(why_not[read->limit]);\
 }\
@@ -23,7 +24,7 @@ static void exec_count(const struct exec_fault *f, const struct exec_read *read)
 }
 /^void exec_readahead\(/,/^}$/{
 	/^	if \(!pages\) \{$/i\
-	exec_count(f, \&read);\
+	exec_count(f, \&read, pages);\
 	trace_exec_readahead(mapping->host, f->index, read.start, read.size,\
 			     read.order, read.limit, f->page_ns);
 }

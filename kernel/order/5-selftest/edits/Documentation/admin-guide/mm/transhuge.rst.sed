@@ -14,7 +14,7 @@ the fault wait 8 ms longer than the readahead of the device does. After\
 ``/proc/vmstat``,\
 \
 exec_leaf_read\
-	is incremented every time a fault on text reads such folios.\
+	is incremented for each such folio that a fault on text reads.\
 \
 exec_leaf_shape, exec_leaf_device, exec_leaf_memory, exec_leaf_cached, exec_leaf_alloc\
 	are incremented every time it does not read the largest of them because\

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
