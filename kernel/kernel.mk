@@ -3,7 +3,7 @@
 KERNEL_CONFIG ?= x86_64
 KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k
 
-.PHONY: kernel test-kernel test-kernel-ci test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks test-replicas bench-replicas results-replicas docs-rmap
+.PHONY: kernel test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks test-replicas bench-replicas results-replicas docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
@@ -17,6 +17,14 @@ test-kernel: lab-fetch ## what starting programs costs without and with the sets
 test-kernel-ci: ## build and boot the x86-64 kernel with every set and its KUnit tests
 	scripts/setup.sh test-kernel-ci
 	kernel/ci.sh
+
+test-kernel-compile: ## what the sets change and what uses it, in 29 configurations of 15 architectures, for an hour
+	kernel/rmap/lab/measure.sh compiled
+	$(MAKE) docs-rmap
+
+test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest
+	scripts/setup.sh test-kernel
+	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
 
 test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages: docs/kernel-selftests.txt
 	scripts/setup.sh test-kernel

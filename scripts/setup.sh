@@ -143,9 +143,12 @@ packages_of() {
     kernel-compile)
         packages kernel
         echo jq
-        # The architectures of kernel/rmap/lab/compile.sh.
-        for architecture in arm-linux-gnueabihf riscv64-linux-gnu hppa-linux-gnu \
-            powerpc64le-linux-gnu s390x-linux-gnu sh4-linux-gnu; do
+        echo sparse                    # one of the checks
+        echo clang-19 lld-19 llvm-19   # the other compiler, and the only one here for LoongArch
+        # The architectures of kernel/compile.sh.
+        for architecture in i686-linux-gnu aarch64-linux-gnu arm-linux-gnueabihf riscv64-linux-gnu \
+            powerpc64le-linux-gnu s390x-linux-gnu mips64el-linux-gnuabi64 sparc64-linux-gnu \
+            hppa-linux-gnu m68k-linux-gnu sh4-linux-gnu alpha-linux-gnu; do
             echo "gcc-$architecture"
         done
         ;;

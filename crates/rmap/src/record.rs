@@ -89,8 +89,8 @@ pub(crate) enum What {
         bytes: u64,
         per_slab: u64,
     },
-    /// How many of the files that name changed items were compiled, with the set's option or
-    /// without.
+    /// How many of the files that the sets change, or that name what they change, were compiled, with the
+    /// option of rmap or without.
     Compiled {
         name: String,
         config: String,

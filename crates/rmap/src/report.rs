@@ -329,9 +329,10 @@ fn compiled(records: &[Record]) -> String {
     }
     format!(
         "## Compiled\n\n\
-         These are the files that take the locks, walk the trees or use the fields. They compile without a\n\
-         warning, in addition to the kernels that were booted. The option needs an MMU and several processors.\n\n\
-         | | configuration | gcc | option | files |\n|---|---|---:|---|---:|\n{rows}\n{rest}"
+         These are the files that any set changes, and those that take the locks, walk the trees or use the\n\
+         fields. They compile without a warning, in addition to the kernels that were booted. The option needs\n\
+         an MMU and several processors.\n\n\
+         | | configuration | compiler | option | files |\n|---|---|---:|---|---:|\n{rows}\n{rest}"
     )
 }
 

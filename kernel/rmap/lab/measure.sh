@@ -166,7 +166,7 @@ image() { # SETS FRAGMENT…
 all() {
     local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with
     keep off off "$here/off.sh"
-    keep compiled with "$here/compile.sh"
+    keep compiled with "$kernel/compile.sh"
     keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"
     without=$(image "$before" kunit)
     with=$(image "$after" kunit)
@@ -200,7 +200,7 @@ consoles)
     ;;
 service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
-compiled) keep compiled with "$here/compile.sh" ;;
+compiled) keep compiled with "$kernel/compile.sh" ;;
 all) all ;;
 *) sed -n '6,27p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
