@@ -293,7 +293,7 @@ fn metrics_are_served_and_written_if_the_settings_say_so() {
         );
     }
     assert!(scraped.contains("hugetext_files{state="), "{scraped}");
-    let written = fs::read_to_string(&file).unwrap();
+    let written = written(&place, &file);
     assert!(
         written.contains("# TYPE hugetext_starts_total counter"),
         "{written}"
@@ -319,6 +319,17 @@ fn scraped(place: &Place, socket: &Path, wanted: &str) -> String {
         }
     }
     panic!("never {wanted}: {text}");
+}
+
+/// The textfile, once it is there. It is written in turns of its own, and starts of programs make turns.
+fn written(place: &Place, file: &Path) -> String {
+    for _ in 0..20_000 {
+        if let Ok(text) = fs::read_to_string(file) {
+            return text;
+        }
+        let _ = Command::new(place.path("program")).status().unwrap();
+    }
+    panic!("never {}", file.display());
 }
 
 #[test]

@@ -249,11 +249,11 @@ fn stat_shows_the_text_of_a_process_and_says_who_is_gone() {
         mappings.iter().any(|mapping| mapping["path"] == path(&own)),
         "{mappings:?}"
     );
-    let gone = hugetext(&["stat", "2147483647"]);
+    let gone = hugetext(&["stat", "4194304"]);
     assert_eq!(gone.status.code(), Some(2));
     assert_eq!(
         stderr(&gone),
-        "hugetext: process 2147483647: no such process\n"
+        "hugetext: process 4194304: no such process\n"
     );
     assert!(hugetext(&["stat", "--all"]).status.success());
     assert!(hugetext(&["check", "--pid", &pid]).status.success());
@@ -399,8 +399,8 @@ fn the_exit_status_holds_when_nobody_reads_the_output() {
             (&["check", own, "--require", "100"], 1),
             (&["check", own, "/nowhere"], 2),
             (&["check", "--same", own, "/bin/sh"], 1),
-            (&["check", "--pid", "2147483647"], 2),
-            (&["stat", "2147483647"], 2),
+            (&["check", "--pid", "4194304"], 2),
+            (&["stat", "4194304"], 2),
             (&["learn", "--by", "ptrace", "--", "sh", "-c", "exit 7"], 7),
             (&["run", "--dry-run", "no-such-command-anywhere"], 127),
             (&["keep", "--lists", path(directory.path()), "apply"], 0),

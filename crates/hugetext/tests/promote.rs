@@ -336,7 +336,7 @@ fn a_promoted_copy_is_called_one_and_in_reach_itself() {
 
 #[test]
 fn what_is_not_there_is_one_line_and_two() {
-    for arguments in [&["2147483646"][..], &["--name", "no such program runs"]] {
+    for arguments in [&["4194304"][..], &["--name", "no such program runs"]] {
         let output = promote(arguments);
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));

@@ -119,7 +119,7 @@ fn what_cannot_be_read_is_said_in_one_line() {
         (&["--bench", path(&results)][..], "not a result"),
         (&["--bench", "/nonexistent"], "/nonexistent"),
         (&["/nonexistent"], "/nonexistent"),
-        (&["2147483647"], "no such process"),
+        (&["4194304"], "no such process"),
         (&[], "nothing to report"),
     ] {
         let output = hugetext(&[&["report", "-o", path(&page)][..], arguments].concat());
