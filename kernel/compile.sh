@@ -137,8 +137,8 @@ made() { # the objects that are there
 
 compile() { # NAME ARCH COMPILER CONFIG OPTION…: the objects that were made
     local arch=$2 compiler=$3 config=$4
-    local -a make=(make -s -C "$linux" O="$objects" ARCH="$arch" KCFLAGS=-Wno-error=cpp)
     # Warnings are errors, except those by which the kernel names what an architecture lacks (sh).
+    local -a make=(make -s -C "$linux" O="$objects" ARCH="$arch" KCFLAGS=-Wno-error=cpp)
     case $compiler in
     llvm) make+=(LLVM="${clang#clang}") ;;
     *) make+=(CROSS_COMPILE="$compiler-") ;;
@@ -179,14 +179,17 @@ compile() { # NAME ARCH COMPILER CONFIG OPTION…: the objects that were made
 # Whether no warning of $log is in a line that a set adds or changes. Sparse cannot evaluate the MODULE_ lines of any
 # module.
 ours() {
-    local found
-    found=$(git -C "$work/scratch" diff -U0 --no-prefix "$(git -C "$work/scratch" rev-list --max-parents=0 HEAD)" HEAD |
+    local shipped found
+    shipped=$(git -C "$work/scratch" rev-list --max-parents=0 HEAD)
+    found=$(git -C "$work/scratch" diff -U0 --no-prefix "$shipped" HEAD |
         awk 'FNR == NR { if (/^\+\+\+ /) file = $2
                 else if (/^@@/) { split($3, range, ","); first = substr(range[1], 2)
                     for (n = 0; n < (range[2] == "" ? 1 : range[2]); n++) added[file ":" first + n] = 1 }
                 next }
             match($0, /[a-z][a-z0-9_\/.-]*\.[ch]:[0-9]+:/) {
-                place = substr($0, RSTART, RLENGTH - 1); if (place in added && !/bad constant expression/) print }' - <(sed "s,$linux/,,g" "$log"))
+                place = substr($0, RSTART, RLENGTH - 1)
+                if (place in added && !/bad constant expression/) print
+            }' - <(sed "s,$linux/,,g" "$log"))
     [ -z "$found" ] || { echo "$found" >&2; return 1; }
 }
 

@@ -5,7 +5,7 @@
 #   kernel/own-tests.sh IMAGE
 #
 # Prints their cases (TAP). Fails if one did not pass, if a test skipped all of its cases, if the kernel
-# reported an error, or if the guest did not end. Make `make lab-fetch` first, or name a static BUSYBOX.
+# reported an error, or if the guest did not end. Run `make lab-fetch` first, or name a static BUSYBOX.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -20,13 +20,7 @@ tests=(exec_leaf collapse_punch)
 
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
-tree=$("$here/build.sh" tree | tail -n 1)
-mkdir -p "$work/root/bin"
-for test in "${tests[@]}"; do
-    (cd "$tree/tools/testing/selftests/mm" && gcc -O1 -w -static -D_GNU_SOURCE= -I"$tree" \
-        -I"$tree/tools/include/uapi" -I"$tree/tools/include" -I.. -o "$work/root/bin/$test" \
-        "$test.c" vm_util.c -lpthread)
-done
+build_selftests "$("$here/build.sh" tree | tail -n 1)" "${tests[@]}"
 make_initrd << END
 #!/bin/busybox sh
 busybox mount -t proc proc /proc
@@ -48,7 +42,10 @@ boot "$kernel_image" "$console"
 grep '^test ' "$console" || true
 die() { echo "kernel/own-tests.sh: $*" >&2; exit 1; }
 ended "$console" || die "the guest did not end"
-! complained "$console" || die "the kernel reported an error: $(grep -v '^#' "$console" | grep -m 1 -E '(BUG|WARNING|INFO|Oops):')"
+if complained "$console"; then
+    cat "$console" >&2
+    die "the kernel reported an error"
+fi
 ! grep -q '^test [a-z_]*: not ok' "$console" || die "a case did not pass"
 for test in "${tests[@]}"; do
     grep -q "^test $test: ok" "$console" || die "no case of $test passed"

@@ -22,6 +22,18 @@ make_initrd() {
     (cd "$root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
 }
 
+# The kernel's own tests of these names in tools/testing/selftests/mm, as static programs in $work/root/bin.
+build_selftests() { # TREE TEST…
+    local tree=$1 test
+    shift
+    mkdir -p "$work/root/bin"
+    for test in "$@"; do
+        (cd "$tree/tools/testing/selftests/mm" && gcc -O1 -w -static -D_GNU_SOURCE= -I"$tree" \
+            -I"$tree/tools/include/uapi" -I"$tree/tools/include" -I.. -o "$work/root/bin/$test" \
+            "$test.c" vm_util.c hugepage_settings.c -lpthread -lrt -lm)
+    done
+}
+
 boot() { # IMAGE CONSOLE
     rm -f "$work/disk"
     truncate -s "$disk_size" "$work/disk"

@@ -29,20 +29,10 @@ consoles=${KERNEL_CACHE:-$here/../.cache/kernel}/selftests
 machine=(-accel "tcg,thread=single" -icount shift=0 -smp 2 -m 3072)
 disk_size=512M
 
-build_tests() {
-    local tree test
-    tree=$("$here/build.sh" source | tail -n 1)
-    mkdir -p "$work/root/bin"
-    for test in khugepaged split_huge_page_test mremap_test transhuge-stress; do
-        (cd "$tree/tools/testing/selftests/mm" && gcc -O1 -w -static -D_GNU_SOURCE= -I"$tree" \
-            -I"$tree/tools/include/uapi" -I"$tree/tools/include" -I.. -o "$work/root/bin/$test" \
-            $test.c vm_util.c hugepage_settings.c -lpthread -lrt -lm)
-    done
-}
-
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
-build_tests
+build_selftests "$("$here/build.sh" source | tail -n 1)" \
+    khugepaged split_huge_page_test mremap_test transhuge-stress
 make_initrd << 'END'
 #!/bin/busybox sh
 busybox mount -t proc proc /proc

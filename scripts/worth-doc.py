@@ -33,6 +33,7 @@ of this machine does is not known to it.
 administrator reserves.
 """
 
+
 def interval(value):
     """The ratio in words, and whether its interval excludes 1."""
     ratio = value.get("ratio")

@@ -1,5 +1,5 @@
-//! `hugetext-nri`: text of containers on huge pages from their start, as a plugin of containerd and CRI-O by
-//! the Node Resource Interface. `hugetext nri` runs it.
+//! `hugetext-nri`: text of containers on huge pages from their start, as a plugin of containerd by the Node
+//! Resource Interface. `hugetext nri` runs it.
 
 mod containerd;
 mod decide;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
+use super::sides::OWN_SIDES;
+
 /// Another way to huge text. The page cache of the program is in small folios, as it is without this
 /// project. What the rival does about that is part of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +47,6 @@ pub enum RivalError {
     #[error("\"{0}\" is a side of every comparison; choose another name")]
     Taken(String),
 }
-
-/// The names of the sides that every comparison may have.
-const OWN_SIDES: [&str; 5] = ["small folios", "warmed", "fixed", "merged", "as it is"];
 
 impl FromStr for Rival {
     type Err = RivalError;
@@ -94,7 +93,7 @@ impl RivalChange {
         }
     }
 
-    /// The words of the command under this change, and its environment.
+    /// The words of the command under this change.
     pub(super) fn words(&self, command: &[OsString]) -> Vec<OsString> {
         let mut words = command.to_vec();
         if let RivalChange::Word(word) = self {

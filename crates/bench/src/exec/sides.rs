@@ -19,6 +19,15 @@ use crate::error::BenchError;
 use crate::error::BenchStop;
 use crate::text_cache::{CachedText, FolioState, HeldState};
 
+const SMALL: &str = "small folios";
+const WARMED: &str = "warmed";
+const FIXED: &str = "fixed";
+const MERGED: &str = "merged";
+const AS_IT_IS: &str = "as it is";
+
+/// The names of the sides that every comparison may have.
+pub(super) const OWN_SIDES: [&str; 5] = [SMALL, WARMED, FIXED, MERGED, AS_IT_IS];
+
 /// A file in a state, which runs under the program's path.
 pub(crate) struct Version<'h> {
     name: String,
@@ -137,8 +146,8 @@ impl<'h> Versions<'h> {
         };
         self.add_itself(original, own, means)?;
         for (name, plan) in [
-            ("fixed", fixed(original, means.host)),
-            ("merged", merged(original, means.host)),
+            (FIXED, fixed(original, means.host)),
+            (MERGED, merged(original, means.host)),
         ] {
             let copy = match plan {
                 Ok(plan) => rewritten(original, name, &plan, directory.path()),
@@ -164,12 +173,9 @@ impl<'h> Versions<'h> {
         let text = CachedText::of(path, means.host)?;
         if text.count() == 0 {
             let what = "no window that can be huge".to_owned();
-            return self.add("as it is", what, FolioState::Small, copy, means);
+            return self.add(AS_IT_IS, what, FolioState::Small, copy, means);
         }
-        for (name, state) in [
-            ("small folios", FolioState::Small),
-            ("warmed", FolioState::Huge),
-        ] {
+        for (name, state) in [(SMALL, FolioState::Small), (WARMED, FolioState::Huge)] {
             self.add(name, "as it is".to_owned(), state, copy.clone(), means)?;
         }
         Ok(())
