@@ -36,6 +36,7 @@ pub(crate) fn assemble(
     Ok(Plan {
         strategy,
         leaf: options.leaf,
+        encoding: image.encoding,
         program_table: moved(image.program_table.offset),
         section_table: match image.section_table.offset {
             0 => 0,

@@ -4,7 +4,7 @@ use hugetext_leaf::{Geometry, Leaf, ObjectKind, Segment, Span};
 use object::elf;
 
 use crate::assemble::assemble;
-use crate::group::{ELF_HEADER, Group};
+use crate::group::Group;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::{Moves, Placement, place};
@@ -72,7 +72,7 @@ fn check(image: &Image, options: &Options) -> Result<(), Refusal> {
     }
     let tables = [&image.program_table, &image.section_table];
     let [programs, sections] = tables.map(|table| Span::new(table.offset, table.end()));
-    let header = Span::new(0, ELF_HEADER);
+    let header = image.file_header();
     if programs.overlaps(&sections) || programs.overlaps(&header) || sections.overlaps(&header) {
         return Err(Refusal::TablesOverlap);
     }

@@ -1,9 +1,10 @@
 //! Layouts of linkers, reduced to their numbers.
 
-use hugetext_leaf::{Bias, Cause, Perms, reach};
+use hugetext_leaf::{Bias, Cause, Class, Perms, reach};
 
 use super::*;
 use crate::arch::Machine;
+use crate::encoding::{ByteOrder, Encoding};
 use crate::headers::Table;
 use crate::plan::Warning;
 
@@ -43,6 +44,10 @@ fn image(kind: ObjectKind, loads: &[Load]) -> Image {
     };
     Image {
         kind,
+        encoding: Encoding {
+            class: Class::Bits64,
+            order: ByteOrder::LittleEndian,
+        },
         machine: Machine::X86_64,
         file_len: end + 0x100,
         headers: segments.iter().map(header).collect(),

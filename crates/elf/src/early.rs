@@ -3,7 +3,7 @@
 use hugetext_leaf::Span;
 use object::elf;
 
-use crate::group::ELF_HEADER;
+use crate::encoding::{Encoding, FileHeader};
 use crate::headers::{ProgramHeader, Table};
 use crate::image::Image;
 
@@ -13,18 +13,22 @@ impl Image {
     /// load_elf_binary()), and the notes that PT_GNU_PROPERTY names (glibc,
     /// _dl_executable_postprocess()). The page cache then holds small folios there.
     pub fn early_reads(&self) -> Vec<Span> {
-        early_reads(&self.headers, &self.program_table)
+        early_reads(self.encoding, &self.headers, &self.program_table)
     }
 }
 
-pub(crate) fn early_reads(headers: &[ProgramHeader], table: &Table) -> Vec<Span> {
+pub(crate) fn early_reads(
+    encoding: Encoding,
+    headers: &[ProgramHeader],
+    table: &Table,
+) -> Vec<Span> {
     let read = [elf::PT_INTERP.0, elf::PT_GNU_PROPERTY.0];
     let named = headers
         .iter()
         .filter(|header| read.contains(&header.p_type))
         .map(|header| Span::new(header.offset, header.offset.saturating_add(header.filesz)));
     [
-        Span::new(0, ELF_HEADER),
+        Span::new(0, encoding.size_of::<FileHeader>()),
         Span::new(table.offset, table.end()),
     ]
     .into_iter()

@@ -4,7 +4,7 @@ use hugetext_leaf::{LIMIT, Leaf, Segment, Span};
 
 use crate::options::{Options, Strategy};
 
-/// Bytes of the ELF64 file header.
+/// Bytes of the longest ELF header. A PT_LOAD that begins among them stays.
 pub(crate) const ELF_HEADER: u64 = 64;
 
 /// Consecutive PT_LOADs, `first..=last`, that become one mapping. Most groups hold one PT_LOAD.

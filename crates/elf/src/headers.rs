@@ -2,21 +2,21 @@
 
 use std::io;
 
-use hugetext_leaf::Perms;
-use object::LittleEndian as LE;
-use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
-use object::pod::{Pod, from_bytes, slice_from_bytes};
+use hugetext_leaf::{Class, Perms};
+use object::elf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::encoding::{ByteOrder, Encoding, Entry, Fields, FileHeader};
 use crate::error::ImageError;
+use crate::sections::Section;
 use crate::source::{ReadAt, read_range, truncated};
 
 /// Longer program header tables are refused; the largest seen are below 100 entries.
 const MAX_HEADERS: u64 = 1 << 16;
 
 /// One entry of the program header table, unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema, Serialize)]
 pub struct ProgramHeader {
     /// p_type.
     pub p_type: u32,
@@ -44,6 +44,28 @@ impl ProgramHeader {
             write: has(elf::PF_W),
             exec: has(elf::PF_X),
         }
+    }
+}
+
+impl Entry for ProgramHeader {
+    const SIZES: [u64; 2] = [32, 56];
+
+    /// p_flags stands where it pads least, so its place depends on the class.
+    fn visit(&mut self, fields: &mut impl Fields) {
+        let class = fields.encoding().class;
+        fields.word(&mut self.p_type);
+        if class == Class::Bits64 {
+            fields.word(&mut self.flags);
+        }
+        fields.wide(&mut self.offset);
+        fields.wide(&mut self.vaddr);
+        fields.wide(&mut self.paddr);
+        fields.wide(&mut self.filesz);
+        fields.wide(&mut self.memsz);
+        if class == Class::Bits32 {
+            fields.word(&mut self.flags);
+        }
+        fields.wide(&mut self.align);
     }
 }
 
@@ -78,7 +100,7 @@ impl Table {
 /// Reads the first bytes alone before anything else: most files of a scan end here.
 pub(crate) fn read_file_header(
     source: &(impl ReadAt + ?Sized),
-) -> Result<FileHeader64<LE>, ImageError> {
+) -> Result<(Encoding, FileHeader), ImageError> {
     let mut magic = [0; 6];
     source
         .read_exact_at(0, &mut magic)
@@ -90,67 +112,81 @@ pub(crate) fn read_file_header(
     if [m0, m1, m2, m3] != elf::ELFMAG {
         return Err(ImageError::NotElf);
     }
-    if class != elf::ELFCLASS64.0 {
+    let encoding = Encoding::from_ident(class, data)?;
+    if encoding.class != Class::Bits64 {
         return Err(ImageError::Class);
     }
-    if data != elf::ELFDATA2LSB.0 {
+    if encoding.order != ByteOrder::LittleEndian {
         return Err(ImageError::Endian);
     }
     const WHAT: &str = "the file header";
-    let mut bytes = [0; size_of::<FileHeader64<LE>>()];
-    source
-        .read_exact_at(0, &mut bytes)
-        .map_err(truncated(WHAT))?;
-    parse(&bytes, WHAT)
+    const LONGEST: usize = 64;
+    let mut bytes = [0; LONGEST];
+    let size = encoding.size_of::<FileHeader>() as usize;
+    let bytes = bytes.get_mut(..size).unwrap_or_default();
+    source.read_exact_at(0, bytes).map_err(truncated(WHAT))?;
+    let header = encoding.decode(bytes);
+    Ok((encoding, header.ok_or(ImageError::Truncated(WHAT))?))
+}
+
+/// The header tables of a file.
+pub(crate) struct Tables {
+    pub(crate) programs: Table,
+    pub(crate) sections: Table,
+    /// The section that holds section names; 0 for none.
+    pub(crate) section_names: u64,
 }
 
 /// Resolves the counts that do not fit the file header through section header 0 (gABI, ELF
 /// header: PN_XNUM, SHN_XINDEX, e_shnum 0).
 pub(crate) fn read_tables(
     source: &(impl ReadAt + ?Sized),
-    header: &FileHeader64<LE>,
+    encoding: Encoding,
+    header: &FileHeader,
     file_len: u64,
-) -> Result<(Table, Table, u64), ImageError> {
-    let first = read_first_section(source, header, file_len)?;
-    let in_first = |field: fn(&SectionHeader64<LE>) -> u64, missing| {
-        first
-            .as_ref()
-            .map(field)
-            .ok_or(ImageError::Malformed(missing))
+) -> Result<Tables, ImageError> {
+    let first = read_first_section(source, encoding, header, file_len)?;
+    let in_first = |field: fn(&Section) -> u32, missing| {
+        let found = first.as_ref().map(field).map(u64::from);
+        found.ok_or(ImageError::Malformed(missing))
     };
-    let program_count = match header.e_phnum.get(LE) {
+    let program_count = match header.e_phnum {
         elf::PN_XNUM => in_first(
-            |section| u64::from(section.sh_info.get(LE)),
+            |section| section.info,
             "PN_XNUM without a section header that holds the count",
         )?,
         count => u64::from(count),
     };
-    let section_count = match (header.e_shnum.get(LE), &first) {
-        (0, Some(section)) => section.sh_size.get(LE),
+    let section_count = match (header.e_shnum, &first) {
+        (0, Some(section)) => section.size,
         (count, Some(_)) => u64::from(count),
         (_, None) => 0,
     };
-    let section_names = match header.e_shstrndx.get(LE) {
+    let section_names = match elf::SymbolSection(header.e_shstrndx) {
         elf::SHN_XINDEX => in_first(
-            |section| u64::from(section.sh_link.get(LE)),
+            |section| section.link,
             "SHN_XINDEX without a section header that holds the index",
         )?,
         index => u64::from(index.0),
     };
-    let program_table = Table {
-        offset: header.e_phoff.get(LE),
+    let programs = Table {
+        offset: header.e_phoff,
         count: program_count,
-        entry_size: u64::from(header.e_phentsize.get(LE)),
+        entry_size: u64::from(header.e_phentsize),
     };
-    let section_table = Table {
-        offset: header.e_shoff.get(LE),
+    let sections = Table {
+        offset: header.e_shoff,
         count: section_count,
-        entry_size: u64::from(header.e_shentsize.get(LE)),
+        entry_size: u64::from(header.e_shentsize),
     };
-    if section_table.end() > file_len {
+    if sections.end() > file_len {
         return Err(ImageError::Truncated(SECTIONS));
     }
-    Ok((program_table, section_table, section_names))
+    Ok(Tables {
+        programs,
+        sections,
+        section_names,
+    })
 }
 
 /// The name of the section header table in errors.
@@ -159,23 +195,25 @@ const SECTIONS: &str = "the section headers";
 /// Section header 0; `None` if the file has no section headers.
 fn read_first_section(
     source: &(impl ReadAt + ?Sized),
-    header: &FileHeader64<LE>,
+    encoding: Encoding,
+    header: &FileHeader,
     file_len: u64,
-) -> Result<Option<SectionHeader64<LE>>, ImageError> {
-    let offset = header.e_shoff.get(LE);
-    if offset == 0 {
+) -> Result<Option<Section>, ImageError> {
+    if header.e_shoff == 0 {
         return Ok(None);
     }
-    let size = size_of::<SectionHeader64<LE>>() as u64;
-    if u64::from(header.e_shentsize.get(LE)) != size {
+    let size = encoding.size_of::<Section>();
+    if u64::from(header.e_shentsize) != size {
         return Err(ImageError::Malformed("section headers of unknown size"));
     }
-    let bytes = read_range(source, offset, size, file_len, SECTIONS)?;
-    parse(&bytes, SECTIONS).map(Some)
+    let bytes = read_range(source, header.e_shoff, size, file_len, SECTIONS)?;
+    let section = encoding.decode(&bytes);
+    section.map(Some).ok_or(ImageError::Truncated(SECTIONS))
 }
 
 pub(crate) fn read_program_headers(
     source: &(impl ReadAt + ?Sized),
+    encoding: Encoding,
     table: &Table,
     file_len: u64,
 ) -> Result<Vec<ProgramHeader>, ImageError> {
@@ -183,32 +221,12 @@ pub(crate) fn read_program_headers(
     if table.is_empty() {
         return Err(ImageError::Malformed("no program headers"));
     }
-    if table.entry_size != size_of::<ProgramHeader64<LE>>() as u64 {
+    if table.entry_size != encoding.size_of::<ProgramHeader>() {
         return Err(ImageError::Malformed("program headers of unknown size"));
     }
     if table.count > MAX_HEADERS {
         return Err(ImageError::Malformed("too many program headers"));
     }
     let bytes = read_range(source, table.offset, table.len(), file_len, WHAT)?;
-    let (entries, _) = slice_from_bytes::<ProgramHeader64<LE>>(&bytes, bytes.len() / 56)
-        .map_err(|()| ImageError::Truncated(WHAT))?;
-    Ok(entries
-        .iter()
-        .map(|entry| ProgramHeader {
-            p_type: entry.p_type.get(LE).0,
-            flags: entry.p_flags.get(LE).0,
-            offset: entry.p_offset.get(LE),
-            vaddr: entry.p_vaddr.get(LE),
-            paddr: entry.p_paddr.get(LE),
-            filesz: entry.p_filesz.get(LE),
-            memsz: entry.p_memsz.get(LE),
-            align: entry.p_align.get(LE),
-        })
-        .collect())
-}
-
-fn parse<T: Pod>(bytes: &[u8], what: &'static str) -> Result<T, ImageError> {
-    from_bytes::<T>(bytes)
-        .map(|(value, _)| *value)
-        .map_err(|()| ImageError::Truncated(what))
+    Ok(encoding.decode_all(&bytes).collect())
 }

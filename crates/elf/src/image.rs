@@ -1,14 +1,15 @@
 //! The program headers of an ELF image, checked.
 
-use hugetext_leaf::{ObjectKind, Segment};
-use object::LittleEndian as LE;
+use hugetext_leaf::{ObjectKind, Segment, Span};
 use object::elf;
-use object::pod::slice_from_bytes;
 use serde::Serialize;
 
 use crate::arch::Machine;
+use crate::encoding::{Dynamic, Encoding, FileHeader};
 use crate::error::ImageError;
-use crate::headers::{ProgramHeader, Table, read_file_header, read_program_headers, read_tables};
+use crate::headers::{
+    ProgramHeader, Table, Tables, read_file_header, read_program_headers, read_tables,
+};
 use crate::sections::for_each_section;
 use crate::source::{ReadAt, read_range};
 
@@ -19,6 +20,8 @@ use crate::source::{ReadAt, read_range};
 pub struct Image {
     /// How the image is loaded.
     pub kind: ObjectKind,
+    /// How its numbers are written.
+    pub encoding: Encoding,
     /// Its instruction set.
     pub machine: Machine,
     /// Length of the file in bytes.
@@ -46,30 +49,40 @@ const MAX_DYNAMIC: u64 = 1 << 20;
 impl Image {
     /// Reads and checks the headers of `source` with a handful of small reads, whatever its size.
     pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Image, ImageError> {
-        let header = read_file_header(source)?;
+        let (encoding, header) = read_file_header(source)?;
         let file_len = source.len()?;
-        let e_type = header.e_type.get(LE);
+        let e_type = elf::FileType(header.e_type);
         if !matches!(e_type, elf::ET_EXEC | elf::ET_DYN) {
             return Err(ImageError::Type(e_type.0));
         }
-        let (program_table, section_table, section_names) = read_tables(source, &header, file_len)?;
-        let headers = read_program_headers(source, &program_table, file_len)?;
+        let Tables {
+            programs,
+            sections,
+            section_names,
+        } = read_tables(source, encoding, &header, file_len)?;
+        let headers = read_program_headers(source, encoding, &programs, file_len)?;
         let segments = load_segments(&headers, file_len)?;
-        let dynamic = read_dynamic(source, &headers, file_len)?;
-        let named = [program_table, section_table].map(|table| table.end());
-        let appended = read_appended(source, &headers, named, &section_table, file_len)?;
-        Ok(Image {
+        let dynamic = read_dynamic(source, encoding, &headers, file_len)?;
+        let mut image = Image {
             kind: object_kind(e_type, &headers, &dynamic),
-            machine: Machine::from_e_machine(header.e_machine.get(LE)),
+            encoding,
+            machine: Machine::from_e_machine(elf::Machine(header.e_machine)),
             file_len,
             headers,
             segments,
-            program_table,
-            section_table,
+            program_table: programs,
+            section_table: sections,
             section_names,
             dynamic,
-            appended,
-        })
+            appended: 0,
+        };
+        image.appended = read_appended(source, &image)?;
+        Ok(image)
+    }
+
+    /// The range of the ELF header in the file.
+    pub(crate) fn file_header(&self) -> Span {
+        Span::new(0, self.encoding.size_of::<FileHeader>())
     }
 
     /// Bytes of text: PT_LOADs with PF_X.
@@ -148,6 +161,7 @@ fn load_segments(headers: &[ProgramHeader], file_len: u64) -> Result<Vec<Segment
 
 fn read_dynamic(
     source: &(impl ReadAt + ?Sized),
+    encoding: Encoding,
     headers: &[ProgramHeader],
     file_len: u64,
 ) -> Result<Vec<(i64, u64)>, ImageError> {
@@ -161,24 +175,16 @@ fn read_dynamic(
         return Err(ImageError::Malformed("PT_DYNAMIC of more than 1 MiB"));
     }
     let bytes = read_range(source, header.offset, header.filesz, file_len, "PT_DYNAMIC")?;
-    let (entries, _) = slice_from_bytes::<elf::Dyn64<LE>>(&bytes, bytes.len() / 16)
-        .map_err(|()| ImageError::Truncated("PT_DYNAMIC"))?;
-    Ok(entries
-        .iter()
-        .map(|entry| (entry.d_tag.get(LE).0, entry.d_val.get(LE)))
+    Ok(encoding
+        .decode_all(&bytes)
+        .map(|entry: Dynamic| (entry.tag(encoding), entry.d_val))
         .take_while(|(tag, _)| *tag != elf::DT_NULL.0)
         .collect())
 }
 
 /// Section headers are read only if no other header names the end of the file: linkers put the
 /// section header table last.
-fn read_appended(
-    source: &(impl ReadAt + ?Sized),
-    headers: &[ProgramHeader],
-    tables: [u64; 2],
-    sections: &Table,
-    file_len: u64,
-) -> Result<u64, ImageError> {
+fn read_appended(source: &(impl ReadAt + ?Sized), image: &Image) -> Result<u64, ImageError> {
     // More than padding would need.
     const PADDING: u64 = 4096;
     // A range without bytes names none, wherever it points.
@@ -189,10 +195,12 @@ fn read_appended(
             0
         }
     };
-    let headers = headers.iter().map(|h| named(h.offset, h.filesz));
+    let file_len = image.file_len;
+    let tables = [image.program_table, image.section_table].map(|table| table.end());
+    let headers = image.headers.iter().map(|h| named(h.offset, h.filesz));
     let mut end = headers.chain(tables).max().unwrap_or(0);
     if end < file_len {
-        for_each_section(source, sections, file_len, |_, section, _| {
+        for_each_section(source, image, |_, section| {
             end = end.max(named(section.offset, section.file_size()));
             Ok::<_, ImageError>(())
         })?;

@@ -1,9 +1,10 @@
 //! Whether an image carries a checksum of its own file.
 
-use object::LittleEndian as LE;
+use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::NoteIterator;
 
+use crate::encoding::ByteOrder;
 use crate::error::ImageError;
 use crate::image::Image;
 use crate::source::{ReadAt, read_range};
@@ -18,6 +19,10 @@ const MAX_NOTES: u64 = 1 << 20;
 impl Image {
     /// Whether the program, read from the same `source`, has a note for checking its own file.
     pub fn checks_itself(&self, source: &(impl ReadAt + ?Sized)) -> Result<bool, ImageError> {
+        let order = match self.encoding.order {
+            ByteOrder::LittleEndian => Endianness::Little,
+            ByteOrder::BigEndian => Endianness::Big,
+        };
         let notes = self.headers.iter().filter(|h| h.p_type == elf::PT_NOTE.0);
         for header in notes.filter(|header| header.filesz <= MAX_NOTES) {
             let bytes = read_range(
@@ -27,9 +32,10 @@ impl Image {
                 self.file_len,
                 "PT_NOTE",
             )?;
-            let notes = NoteIterator::<FileHeader64<LE>>::new(LE, header.align, &bytes);
+            // Notes are the same in both classes (gABI, note section).
+            let notes = NoteIterator::<FileHeader64<Endianness>>::new(order, header.align, &bytes);
             let mut notes = notes.into_iter().flatten().filter_map(Result::ok);
-            if notes.any(|note| note.name() == OWNER && note.n_type(LE).0 == NT_FDO_INTEGRITY) {
+            if notes.any(|note| note.name() == OWNER && note.n_type(order).0 == NT_FDO_INTEGRITY) {
                 return Ok(true);
             }
         }

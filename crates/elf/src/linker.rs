@@ -36,14 +36,12 @@ impl Linker {
         source: &(impl ReadAt + ?Sized),
         image: &Image,
     ) -> Result<Option<Linker>, ImageError> {
-        let table = &image.section_table;
-        let names = Names::read(source, table, image.section_names, image.file_len)?;
-        let Some(names) = names else {
+        let Some(names) = Names::read(source, image)? else {
             return Ok(None);
         };
         let (mut comment, mut gold, mut go) = (None, false, false);
-        for_each_section(source, table, image.file_len, |_, section, raw| {
-            match names.of(raw) {
+        for_each_section(source, image, |_, section| {
+            match names.of(&section) {
                 b".comment" => comment = Some(section),
                 b".note.gnu.gold-version" => gold = true,
                 b".note.go.buildid" => go = true,

@@ -4,6 +4,7 @@ use hugetext_leaf::{Bias, Leaf, Segment, Span, reach};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::encoding::Encoding;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::{Move, shift_at};
@@ -19,6 +20,9 @@ pub struct Plan {
     pub strategy: Strategy,
     /// The leaf that the layout is for.
     pub leaf: Leaf,
+    /// How the numbers of both files are written.
+    #[serde(skip)]
+    pub encoding: Encoding,
     /// The new PT_LOADs.
     pub segments: Vec<Segment>,
     /// The new program headers. They are as many as the old ones, unless a cut uses room behind the

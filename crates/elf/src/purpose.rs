@@ -81,10 +81,9 @@ mod tests {
     fn section(sh_type: u32) -> Section {
         Section {
             sh_type,
-            flags: 0,
-            addr: 0,
             offset: 0x1000,
             size: 0x100,
+            ..Section::default()
         }
     }
 

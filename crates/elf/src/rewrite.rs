@@ -1,19 +1,17 @@
 //! Turns a plan into an ordered list of operations on files, which the caller carries out.
 
 use hugetext_leaf::{Leaf, Segment, Span};
-use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
-use object::pod::{bytes_of, from_bytes};
-use object::{LittleEndian as LE, U32, U64};
+use object::elf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::encoding::{FileHeader, Overflow};
 use crate::error::ImageError;
-use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::Move;
 use crate::plan::Plan;
 use crate::purpose::is_payload;
-use crate::sections::{Names, SECTION_HEADER, Section, for_each_section};
+use crate::sections::{Names, Section, for_each_section};
 use crate::source::{ReadAt, read_range};
 use crate::symbols::symbols;
 use crate::unnamed::{payload_in, unnamed};
@@ -50,6 +48,9 @@ pub enum RewriteError {
     /// The section headers cannot be read.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// A header of the new file cannot hold one of its values.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
     /// The content of a section would be divided, or would leave the segment that loads it.
     #[error("section {0} spans segments that would move apart")]
     TornSection(u64),
@@ -91,7 +92,7 @@ pub fn rewrite(
     }));
     operations.extend(section_headers(source, image, plan)?);
     operations.extend(symbols(source, image, plan)?);
-    operations.push(program_headers(plan));
+    operations.push(program_headers(plan)?);
     operations.push(file_header(source, image, plan)?);
     Ok(operations)
 }
@@ -159,53 +160,35 @@ fn file_header(
     plan: &Plan,
 ) -> Result<Operation, RewriteError> {
     const WHAT: &str = "the file header";
-    let size = size_of::<FileHeader64<LE>>() as u64;
-    let bytes = read_range(source, 0, size, image.file_len, WHAT)?;
-    let (header, _) =
-        from_bytes::<FileHeader64<LE>>(&bytes).map_err(|()| ImageError::Truncated(WHAT))?;
-    let mut header = *header;
-    header.e_phoff.set(LE, plan.program_table);
-    header.e_shoff.set(LE, plan.section_table);
+    let bytes = read_range(source, 0, image.file_header().end, image.file_len, WHAT)?;
+    let header = image.encoding.decode(&bytes);
+    let mut header: FileHeader = header.ok_or(ImageError::Truncated(WHAT))?;
+    header.e_phoff = plan.program_table;
+    header.e_shoff = plan.section_table;
     // Counts that the header does not hold never change.
     if plan.headers.len() != image.headers.len() {
-        header.e_phnum.set(
-            LE,
-            u16::try_from(plan.headers.len()).unwrap_or(elf::PN_XNUM),
-        );
+        header.e_phnum = u16::try_from(plan.headers.len()).unwrap_or(elf::PN_XNUM);
     }
     let sections = image.section_table.count + plan.sections_cut.len() as u64;
     if !plan.sections_cut.is_empty() {
-        header.e_shnum.set(LE, u16::try_from(sections).unwrap_or(0));
+        header.e_shnum = u16::try_from(sections).unwrap_or(0);
     }
     Ok(Operation::Write {
         at: 0,
-        bytes: bytes_of(&header).to_vec(),
+        bytes: image.encoding.encode(&header)?,
     })
 }
 
 /// The new table.
-fn program_headers(plan: &Plan) -> Operation {
+fn program_headers(plan: &Plan) -> Result<Operation, Overflow> {
     let mut bytes = Vec::new();
     for header in &plan.headers {
-        bytes.extend_from_slice(bytes_of(&encode(header)));
+        bytes.extend(plan.encoding.encode(header)?);
     }
-    Operation::Write {
+    Ok(Operation::Write {
         at: plan.program_table,
         bytes,
-    }
-}
-
-fn encode(header: &ProgramHeader) -> ProgramHeader64<LE> {
-    ProgramHeader64 {
-        p_type: U32::new(LE, elf::ProgramType(header.p_type)),
-        p_flags: U32::new(LE, elf::ProgramFlags(header.flags)),
-        p_offset: U64::new(LE, header.offset),
-        p_vaddr: U64::new(LE, header.vaddr),
-        p_paddr: U64::new(LE, header.paddr),
-        p_filesz: U64::new(LE, header.filesz),
-        p_memsz: U64::new(LE, header.memsz),
-        p_align: U64::new(LE, header.align),
-    }
+    })
 }
 
 /// New section headers where sh_offset changes. Adjacent ones are one write.
@@ -214,41 +197,40 @@ fn section_headers(
     image: &Image,
     plan: &Plan,
 ) -> Result<Vec<Operation>, RewriteError> {
-    let table = &image.section_table;
-    let names = Names::read(source, table, image.section_names, image.file_len)?;
+    let names = Names::read(source, image)?;
+    let size = image.encoding.size_of::<Section>();
     let mut writes: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut parts: Vec<u8> = Vec::new();
-    for_each_section(source, table, image.file_len, |index, section, raw| {
+    for_each_section(source, image, |index, section| {
         let shift = section_shift(image, plan, &section).ok_or(RewriteError::TornSection(index))?;
         let cut = plan.sections_cut.iter().find(|cut| cut.index == index);
         if shift == 0 && cut.is_none() {
             return Ok(());
         }
-        let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
+        let name = names.as_ref().map_or(&b""[..], |names| names.of(&section));
         if shift > 0 && is_payload(&section, name, section.is_loaded(image)) {
             return Err(RewriteError::Payload {
                 name: String::from_utf8_lossy(name).into_owned(),
                 bytes: section.size,
             });
         }
-        let mut raw: SectionHeader64<LE> = *raw;
-        raw.sh_offset.set(LE, section.offset.saturating_add(shift));
+        let mut new = section;
+        new.offset = section.offset.saturating_add(shift);
         if let Some(cut) = cut {
             let head = cut.at.saturating_sub(section.addr);
-            parts.extend_from_slice(bytes_of(&second_part(&raw, head)));
-            raw.sh_size.set(LE, head);
+            parts.extend(image.encoding.encode(&second_part(&new, head))?);
+            new.size = head;
         }
-        let at = plan.section_table.saturating_add(index * SECTION_HEADER);
+        let at = plan.section_table.saturating_add(index * size);
+        let new = image.encoding.encode(&new)?;
         match writes.last_mut() {
-            Some((start, bytes)) if *start + bytes.len() as u64 == at => {
-                bytes.extend_from_slice(bytes_of(&raw));
-            }
-            _ => writes.push((at, bytes_of(&raw).to_vec())),
+            Some((start, bytes)) if *start + bytes.len() as u64 == at => bytes.extend(new),
+            _ => writes.push((at, new)),
         }
-        Ok(())
+        Ok::<_, RewriteError>(())
     })?;
     if !parts.is_empty() {
-        let end = plan.section_table.saturating_add(table.len());
+        let end = plan.section_table.saturating_add(image.section_table.len());
         writes.push((end, parts));
     }
     let writes = writes.into_iter();
@@ -258,15 +240,13 @@ fn section_headers(
 }
 
 /// The header of what remains of a section after its first `head` bytes.
-fn second_part(section: &SectionHeader64<LE>, head: u64) -> SectionHeader64<LE> {
-    let mut part = *section;
-    part.sh_addr
-        .set(LE, section.sh_addr.get(LE).saturating_add(head));
-    part.sh_offset
-        .set(LE, section.sh_offset.get(LE).saturating_add(head));
-    part.sh_size
-        .set(LE, section.sh_size.get(LE).saturating_sub(head));
-    part
+fn second_part(section: &Section, head: u64) -> Section {
+    Section {
+        addr: section.addr.saturating_add(head),
+        offset: section.offset.saturating_add(head),
+        size: section.size.saturating_sub(head),
+        ..*section
+    }
 }
 
 /// How far a section moves; `None` if its bytes would be divided.

@@ -12,10 +12,6 @@ use crate::image::Image;
 use crate::sections::for_each_section;
 use crate::source::{ReadAt, read_range};
 
-/// Bytes of one program header.
-pub(crate) const PROGRAM_HEADER: u64 =
-    size_of::<elf::ProgramHeader64<object::LittleEndian>>() as u64;
-
 /// The entries that tell loaders and other readers nothing that another header does not tell, by
 /// index, the least useful first.
 pub(crate) fn spare(headers: &[ProgramHeader], kind: ObjectKind) -> Vec<usize> {
@@ -62,7 +58,8 @@ pub(crate) fn behind_table(
     if image.section_table.is_empty() || count >= u64::from(elf::PN_XNUM) {
         return Ok(0);
     }
-    let wanted = Span::new(table.end, table.end.saturating_add(most * PROGRAM_HEADER));
+    let size = image.encoding.size_of::<ProgramHeader>();
+    let wanted = Span::new(table.end, table.end.saturating_add(most * size));
     let mut free = wanted.end.min(image.file_len);
     let mut taken = |start: u64, len: u64| {
         if len > 0 && start.saturating_add(len) > table.end {
@@ -82,15 +79,10 @@ pub(crate) fn behind_table(
             taken(segment.offset, segment.filesz)
         }
     }
-    for_each_section(
-        source,
-        &image.section_table,
-        image.file_len,
-        |_, section, _| {
-            taken(section.offset, section.file_size());
-            Ok::<_, ImageError>(())
-        },
-    )?;
+    for_each_section(source, image, |_, section| {
+        taken(section.offset, section.file_size());
+        Ok::<_, ImageError>(())
+    })?;
     let len = free.saturating_sub(table.end);
     let bytes = read_range(
         source,
@@ -100,5 +92,5 @@ pub(crate) fn behind_table(
         "bytes behind the program headers",
     )?;
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count() as u64;
-    Ok(zeros / PROGRAM_HEADER)
+    Ok(zeros / size)
 }

@@ -1,20 +1,17 @@
 //! The section headers of an image, read a few at a time.
 
-use object::LittleEndian as LE;
-use object::elf::{self, SectionHeader64};
-use object::pod::slice_from_bytes;
+use object::elf;
 
+use crate::encoding::{Entry, Fields};
 use crate::error::ImageError;
-use crate::headers::Table;
 use crate::image::Image;
 use crate::source::{ReadAt, read_range};
 
-/// Bytes of one section header (gABI, section header; checked by the reader of the table).
-pub(crate) const SECTION_HEADER: u64 = size_of::<SectionHeader64<LE>>() as u64;
-
-/// The fields of a section header that are used here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One section header, unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Section {
+    /// sh_name.
+    pub(crate) name: u32,
     /// sh_type.
     pub(crate) sh_type: u32,
     /// sh_flags.
@@ -25,6 +22,31 @@ pub(crate) struct Section {
     pub(crate) offset: u64,
     /// sh_size, bytes.
     pub(crate) size: u64,
+    /// sh_link.
+    pub(crate) link: u32,
+    /// sh_info.
+    pub(crate) info: u32,
+    /// sh_addralign, bytes.
+    pub(crate) align: u64,
+    /// sh_entsize, bytes.
+    pub(crate) entry_size: u64,
+}
+
+impl Entry for Section {
+    const SIZES: [u64; 2] = [40, 64];
+
+    fn visit(&mut self, fields: &mut impl Fields) {
+        fields.word(&mut self.name);
+        fields.word(&mut self.sh_type);
+        fields.wide(&mut self.flags);
+        fields.wide(&mut self.addr);
+        fields.wide(&mut self.offset);
+        fields.wide(&mut self.size);
+        fields.word(&mut self.link);
+        fields.word(&mut self.info);
+        fields.wide(&mut self.align);
+        fields.wide(&mut self.entry_size);
+    }
 }
 
 impl Section {
@@ -58,82 +80,73 @@ impl Section {
 /// The most section headers held in memory at a time, however many a file claims.
 pub(crate) const BATCH: u64 = 512;
 
-/// Section headers `first..first + BATCH`, as far as they exist.
+/// Section headers `first..first + BATCH` of `image`, which was read from `source`, as far as they
+/// exist.
 pub(crate) fn read_batch(
     source: &(impl ReadAt + ?Sized),
-    table: &Table,
-    file_len: u64,
+    image: &Image,
     first: u64,
-) -> Result<Vec<SectionHeader64<LE>>, ImageError> {
+) -> Result<Vec<Section>, ImageError> {
     const WHAT: &str = "the section headers";
+    let table = &image.section_table;
+    let size = image.encoding.size_of::<Section>();
     let count = BATCH.min(table.count.saturating_sub(first));
     let start = first
-        .checked_mul(SECTION_HEADER)
+        .checked_mul(size)
         .and_then(|skipped| table.offset.checked_add(skipped))
         .ok_or(ImageError::Truncated(WHAT))?;
-    let bytes = read_range(source, start, count * SECTION_HEADER, file_len, WHAT)?;
-    let (headers, _) = slice_from_bytes::<SectionHeader64<LE>>(&bytes, count as usize)
-        .map_err(|()| ImageError::Truncated(WHAT))?;
-    Ok(headers.to_vec())
+    let bytes = read_range(source, start, count * size, image.file_len, WHAT)?;
+    Ok(image.encoding.decode_all(&bytes).collect())
 }
 
-/// Calls `each` with every section header, up to the first error: with its index, the fields used
-/// here, and all its bytes.
+/// Calls `each` with the index and header of every section of `image`, up to the first error.
 pub(crate) fn for_each_section<E: From<ImageError>>(
     source: &(impl ReadAt + ?Sized),
-    table: &Table,
-    file_len: u64,
-    mut each: impl FnMut(u64, Section, &SectionHeader64<LE>) -> Result<(), E>,
+    image: &Image,
+    mut each: impl FnMut(u64, Section) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut index = 0;
-    while index < table.count {
-        for header in read_batch(source, table, file_len, index)? {
-            each(index, Section::from(&header), &header)?;
+    while index < image.section_table.count {
+        for header in read_batch(source, image, index)? {
+            each(index, header)?;
             index += 1;
         }
     }
     Ok(())
 }
 
-impl From<&SectionHeader64<LE>> for Section {
-    fn from(header: &SectionHeader64<LE>) -> Section {
-        Section {
-            sh_type: header.sh_type.get(LE).0,
-            flags: header.sh_flags.get(LE).0,
-            addr: header.sh_addr.get(LE),
-            offset: header.sh_offset.get(LE),
-            size: header.sh_size.get(LE),
-        }
-    }
-}
-
 /// The names of sections.
 pub(crate) struct Names(Vec<u8>);
 
 impl Names {
-    /// Reads the section `index`, which holds the names; `None` if the file has none. Names beyond
+    /// Reads the section of `image` that holds the names; `None` if the file has none. Names beyond
     /// its first 64 KiB read as empty.
     pub(crate) fn read(
         source: &(impl ReadAt + ?Sized),
-        table: &Table,
-        index: u64,
-        file_len: u64,
+        image: &Image,
     ) -> Result<Option<Names>, ImageError> {
-        if index == 0 || index >= table.count {
+        let index = image.section_names;
+        if index == 0 || index >= image.section_table.count {
             return Ok(None);
         }
-        let batch = read_batch(source, table, file_len, index)?;
-        let Some(section) = batch.first().map(Section::from) else {
+        let batch = read_batch(source, image, index)?;
+        let Some(section) = batch.first() else {
             return Ok(None);
         };
         let len = section.file_size().min(1 << 16);
-        let names = read_range(source, section.offset, len, file_len, "the section names")?;
+        let names = read_range(
+            source,
+            section.offset,
+            len,
+            image.file_len,
+            "the section names",
+        )?;
         Ok(Some(Names(names)))
     }
 
     /// The name of a section, without its NUL.
-    pub(crate) fn of(&self, header: &SectionHeader64<LE>) -> &[u8] {
-        let at = usize::try_from(header.sh_name.get(LE)).ok();
+    pub(crate) fn of(&self, section: &Section) -> &[u8] {
+        let at = usize::try_from(section.name).ok();
         at.and_then(|at| self.0.get(at..))
             .and_then(|name| name.split(|byte| *byte == 0).next())
             .unwrap_or_default()

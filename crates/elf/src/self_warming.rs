@@ -17,8 +17,8 @@ use crate::error::ImageError;
 use crate::headers::{ProgramHeader, Table};
 use crate::image::Image;
 use crate::plan::{Plan, Refusal, Warning};
-use crate::room::{PROGRAM_HEADER, behind_table, spare};
-use crate::sections::{SECTION_HEADER, for_each_section};
+use crate::room::{behind_table, spare};
+use crate::sections::{Section, for_each_section};
 use crate::source::ReadAt;
 
 /// A section that is cut in two. The second part becomes a section of the same name at the end of
@@ -81,9 +81,9 @@ impl Plan {
         let table = Table {
             offset: self.program_table,
             count: self.headers.len() as u64,
-            entry_size: PROGRAM_HEADER,
+            entry_size: self.encoding.size_of::<ProgramHeader>(),
         };
-        early_reads(&self.headers, &table)
+        early_reads(self.encoding, &self.headers, &table)
     }
 
     /// Whether the file warms itself without a cost to tools: no section is cut and no header is
@@ -138,8 +138,7 @@ fn sections_to_cut(
     cuts: &[u64],
 ) -> Result<Vec<SectionCut>, SelfWarmingError> {
     let mut found = Vec::new();
-    let table = &image.section_table;
-    for_each_section(source, table, image.file_len, |index, section, raw| {
+    for_each_section(source, image, |index, section| {
         if section.sh_type == elf::SHT_SYMTAB_SHNDX.0 {
             return Err(Refusal::ManySections.into());
         }
@@ -149,7 +148,7 @@ fn sections_to_cut(
         let end = section.addr.saturating_add(section.size);
         let inside = cuts.iter().filter(|at| section.addr < **at && **at < end);
         for at in inside {
-            let align = raw.sh_addralign.get(object::LittleEndian).max(1);
+            let align = section.align.max(1);
             if found.iter().any(|cut: &SectionCut| cut.index == index) || !at.is_multiple_of(align)
             {
                 return Err(Refusal::SectionAt { index, at: *at }.into());
@@ -199,10 +198,10 @@ fn with_headers(plan: Plan, cuts: &[u64], spare: &[usize]) -> Plan {
             ..*header
         });
     }
-    let len = (headers.len() as u64).saturating_mul(PROGRAM_HEADER);
+    let added = headers.len().saturating_sub(plan.headers.len()) as u64;
+    let grown = added.saturating_mul(plan.encoding.size_of::<ProgramHeader>());
     for header in &mut headers {
         if header.p_type == elf::PT_PHDR.0 {
-            let grown = len.saturating_sub(plan.headers.len() as u64 * PROGRAM_HEADER);
             header.filesz = header.filesz.saturating_add(grown);
             header.memsz = header.memsz.saturating_add(grown);
         }
@@ -262,7 +261,7 @@ fn with_sections(image: &Image, plan: Plan, sections: Vec<SectionCut>) -> Result
     Ok(Plan {
         file_len: plan
             .section_table
-            .saturating_add(count.saturating_mul(SECTION_HEADER)),
+            .saturating_add(count.saturating_mul(image.encoding.size_of::<Section>())),
         sections_cut: sections,
         ..plan
     })

@@ -4,18 +4,14 @@
 //! changes no byte in memory. Their section is of no meaning to loaders, unless it is SHN_UNDEF,
 //! SHN_ABS or SHN_COMMON.
 
-use object::LittleEndian as LE;
-use object::elf::{self, Sym64};
-use object::pod::{bytes_of, slice_from_bytes};
+use object::elf;
 
+use crate::encoding::Symbol;
 use crate::image::Image;
 use crate::plan::Plan;
 use crate::rewrite::{Operation, RewriteError};
 use crate::sections::{Section, for_each_section};
 use crate::source::{ReadAt, read_range};
-
-/// Bytes of one symbol.
-pub(crate) const SYMBOL: u64 = size_of::<Sym64<LE>>() as u64;
 
 /// Number of symbols read at a time.
 const BATCH: u64 = 1 << 13;
@@ -30,8 +26,7 @@ pub(crate) fn symbols(
     if plan.sections_cut.is_empty() {
         return Ok(writes);
     }
-    let table = &image.section_table;
-    for_each_section(source, table, image.file_len, |_, section, _| {
+    for_each_section(source, image, |_, section| {
         if holds_symbols(&section) {
             writes.extend(symbols_of(source, image, plan, &section)?);
         }
@@ -52,18 +47,19 @@ fn symbols_of(
     section: &Section,
 ) -> Result<Vec<Operation>, RewriteError> {
     let mut writes = Vec::new();
+    let size = image.encoding.size_of::<Symbol>();
     let end = section.offset.saturating_add(section.file_size());
     let mut at = section.offset;
-    while end.saturating_sub(at) >= SYMBOL {
-        let count = ((end - at) / SYMBOL).min(BATCH);
-        let bytes = read_range(source, at, count * SYMBOL, image.file_len, "the symbols")?;
+    while end.saturating_sub(at) >= size {
+        let count = ((end - at) / size).min(BATCH);
+        let bytes = read_range(source, at, count * size, image.file_len, "the symbols")?;
         let mut changed = bytes.clone();
         for (old, new) in bytes
-            .chunks_exact(SYMBOL as usize)
-            .zip(changed.chunks_exact_mut(SYMBOL as usize))
+            .chunks_exact(size as usize)
+            .zip(changed.chunks_exact_mut(size as usize))
         {
             if let Some(symbol) = moved(old, image, plan) {
-                new.copy_from_slice(bytes_of(&symbol));
+                new.copy_from_slice(&image.encoding.encode(&symbol)?);
             }
         }
         if changed != bytes {
@@ -72,24 +68,21 @@ fn symbols_of(
                 bytes: changed,
             });
         }
-        at += count * SYMBOL;
+        at += count * size;
     }
     Ok(writes)
 }
 
 /// The symbol in these bytes with the second part of its section; `None` if it lies in the first,
 /// or in a section that is not cut.
-fn moved(bytes: &[u8], image: &Image, plan: &Plan) -> Option<Sym64<LE>> {
-    let (symbols, _) = slice_from_bytes::<Sym64<LE>>(bytes, 1).ok()?;
-    let mut symbol = *symbols.first()?;
-    let section = u64::from(symbol.st_shndx.get(LE).0);
-    let value = symbol.st_value.get(LE);
+fn moved(bytes: &[u8], image: &Image, plan: &Plan) -> Option<Symbol> {
+    let symbol: Symbol = image.encoding.decode(bytes)?;
+    let section = u64::from(symbol.st_shndx);
     let part = plan
         .sections_cut
         .iter()
-        .position(|cut| cut.index == section && cut.at <= value)?;
+        .position(|cut| cut.index == section && cut.at <= symbol.st_value)?;
     let index = image.section_table.count.saturating_add(part as u64);
-    let index = u16::try_from(index).ok()?;
-    symbol.st_shndx.set(LE, elf::SymbolSection(index));
-    Some(symbol)
+    let st_shndx = u16::try_from(index).ok()?;
+    Some(Symbol { st_shndx, ..symbol })
 }

@@ -5,7 +5,6 @@ use hugetext_leaf::{Leaf, Segment, Span};
 use object::elf;
 
 use crate::error::ImageError;
-use crate::group::ELF_HEADER;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::sections::for_each_section;
@@ -38,20 +37,15 @@ pub(crate) fn unnamed(
         .map(|table| Span::new(table.offset, table.end()));
     let headers = image.headers.iter().filter(|header| names_bytes(header));
     let headers = headers.map(|header| span(header.offset, header.filesz));
-    let mut named: Vec<Span> = [Span::new(0, ELF_HEADER)]
+    let mut named: Vec<Span> = [image.file_header()]
         .into_iter()
         .chain(tables)
         .chain(headers)
         .collect();
-    for_each_section(
-        source,
-        &image.section_table,
-        image.file_len,
-        |_, section, _| {
-            named.push(span(section.offset, section.file_size()));
-            Ok::<_, ImageError>(())
-        },
-    )?;
+    for_each_section(source, image, |_, section| {
+        named.push(span(section.offset, section.file_size()));
+        Ok::<_, ImageError>(())
+    })?;
     named.retain(|span| !span.is_empty());
     named.sort_unstable();
     Ok(between(&named, end))

@@ -7,6 +7,7 @@
 
 mod arch;
 mod bias;
+mod class;
 mod cold_start;
 mod copy_name;
 mod file_id;
@@ -25,6 +26,7 @@ mod segment;
 
 pub use arch::Architecture;
 pub use bias::{Bias, Loader, ObjectKind};
+pub use class::Class;
 pub use cold_start::{ASKER_RULES, Asker, AskerRule, ColdStart, Start, cold_start};
 pub use copy_name::{CopyName, Original, ParseCopyNameError, TABLES as COPY_TABLES};
 pub use file_id::FileId;

@@ -1,22 +1,16 @@
 //! Compares ranges of two files without holding them in memory.
 
 use hugetext_leaf::Span;
-use object::LittleEndian as LE;
-use object::elf::Sym64;
-use object::pod::{bytes_of, slice_from_bytes};
 
+use crate::encoding::{Encoding, Symbol};
 use crate::error::ImageError;
 use crate::headers::Table;
 use crate::image::Image;
 use crate::source::ReadAt;
-use crate::symbols::SYMBOL;
 use crate::verify::{Difference, Stretch};
 
 /// Number of bytes compared at a time.
 const CHUNK: usize = 1 << 18;
-
-/// Bytes of the ELF64 file header.
-const FILE_HEADER: u64 = 64;
 
 /// What is known of the bytes from an offset in the old file and one in the new file on.
 pub(super) type Known<'a> = dyn Fn(u64, u64) -> Stretch + 'a;
@@ -53,7 +47,7 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
             old_buffer: vec![0; CHUNK],
             new_buffer: vec![0; CHUNK],
             tables: [
-                ("the ELF header", Span::new(0, FILE_HEADER), 0),
+                ("the ELF header", old_image.file_header(), 0),
                 (
                     "the program header table",
                     Span::new(
@@ -197,10 +191,12 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         new: u64,
         same_section: impl Fn(u64, u16, u16) -> bool,
     ) -> Result<(), Difference> {
-        const SIZE: usize = SYMBOL as usize;
         const WHAT: &str = "a symbol table";
-        let whole = old.len() / SYMBOL * SYMBOL;
-        let step = CHUNK / SIZE * SIZE;
+        let encoding = self.old_image.encoding;
+        let symbol = encoding.size_of::<Symbol>();
+        let size = symbol as usize;
+        let whole = old.len() / symbol * symbol;
+        let step = CHUNK / size * size;
         for at in (0..whole).step_by(step) {
             let from = new.checked_add(at).ok_or(beyond())?;
             let len = usize::try_from(whole - at).map_or(step, |left| left.min(step));
@@ -208,11 +204,11 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
             if a == b {
                 continue;
             }
-            let mut pairs = (0u64..).zip(a.chunks_exact(SIZE).zip(b.chunks_exact(SIZE)));
-            let differs =
-                pairs.find(|(_, (a, b))| a != b && !same_but_section(a, b, &same_section));
+            let mut pairs = (0u64..).zip(a.chunks_exact(size).zip(b.chunks_exact(size)));
+            let differs = pairs
+                .find(|(_, (a, b))| a != b && !same_but_section([a, b], encoding, &same_section));
             if let Some((index, _)) = differs {
-                let offset = old.start + at + index * SYMBOL;
+                let offset = old.start + at + index * symbol;
                 return Err(Difference::Bytes { what: WHAT, offset });
             }
         }
@@ -237,16 +233,20 @@ pub(super) fn taken_by_headers(old: &Image, new: &Image) -> Span {
     Span::new(table.end(), end.max(table.end()))
 }
 
-/// Whether two symbols differ in nothing but their section, in a permitted way.
-fn same_but_section(old: &[u8], new: &[u8], permits: impl Fn(u64, u16, u16) -> bool) -> bool {
-    let symbol = |bytes| slice_from_bytes::<Sym64<LE>>(bytes, 1).ok();
-    let (Some(([old], _)), Some(([new], _))) = (symbol(old), symbol(new)) else {
+/// Whether an old and a new symbol differ in nothing but their section, in a permitted way.
+fn same_but_section(
+    bytes: [&[u8]; 2],
+    encoding: Encoding,
+    permits: impl Fn(u64, u16, u16) -> bool,
+) -> bool {
+    let [Some(old), Some(new)] = bytes.map(|bytes| encoding.decode::<Symbol>(bytes)) else {
         return false;
     };
-    let [from, to] = [old, new].map(|symbol| symbol.st_shndx.get(LE).0);
-    let mut as_before = *new;
-    as_before.st_shndx = old.st_shndx;
-    bytes_of(&as_before) == bytes_of(old) && permits(old.st_value.get(LE), from, to)
+    let as_before = Symbol {
+        st_shndx: old.st_shndx,
+        ..new
+    };
+    as_before == old && permits(old.st_value, old.st_shndx, new.st_shndx)
 }
 
 /// Cuts `len` bytes into chunks: the start and length of each.

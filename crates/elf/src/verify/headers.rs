@@ -1,12 +1,11 @@
 //! Compares the headers of two files by meaning.
 
 use hugetext_leaf::{Leaf, Segment, Span};
-use object::LittleEndian as LE;
-use object::elf::{self, FileHeader64};
-use object::pod::from_bytes;
+use object::elf;
 
 use super::bytes::{Comparer, taken_by_headers};
 use super::{Difference, SMALLEST_PAGE};
+use crate::encoding::FileHeader;
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
@@ -22,16 +21,7 @@ where
     let old = raw_header(comparer.old, comparer.old_image).map_err(Difference::Old)?;
     let new = raw_header(comparer.new, comparer.new_image).map_err(Difference::New)?;
     let fields = [
-        ("e_ident", old.e_ident.magic == new.e_ident.magic),
-        ("e_ident", old.e_ident.class == new.e_ident.class),
-        ("e_ident", old.e_ident.data == new.e_ident.data),
-        ("e_ident", old.e_ident.version == new.e_ident.version),
-        ("e_ident", old.e_ident.os_abi == new.e_ident.os_abi),
-        (
-            "e_ident",
-            old.e_ident.abi_version == new.e_ident.abi_version,
-        ),
-        ("e_ident", old.e_ident.padding == new.e_ident.padding),
+        ("e_ident", old.e_ident == new.e_ident),
         ("e_type", old.e_type == new.e_type),
         ("e_machine", old.e_machine == new.e_machine),
         ("e_version", old.e_version == new.e_version),
@@ -41,7 +31,7 @@ where
         ("e_phentsize", old.e_phentsize == new.e_phentsize),
         ("e_shentsize", old.e_shentsize == new.e_shentsize),
         // A cut of text adds sections. Which ones it may add is checked with the sections.
-        ("e_shnum", old.e_shnum.get(LE) <= new.e_shnum.get(LE)),
+        ("e_shnum", old.e_shnum <= new.e_shnum),
         ("e_shstrndx", old.e_shstrndx == new.e_shstrndx),
     ];
     match fields.iter().find(|(_, same)| !same) {
@@ -50,17 +40,11 @@ where
     }
 }
 
-fn raw_header(
-    source: &(impl ReadAt + ?Sized),
-    image: &Image,
-) -> Result<FileHeader64<LE>, ImageError> {
+fn raw_header(source: &(impl ReadAt + ?Sized), image: &Image) -> Result<FileHeader, ImageError> {
     const WHAT: &str = "the file header";
-    let size = size_of::<FileHeader64<LE>>() as u64;
-    let bytes = read_range(source, 0, size, image.file_len, WHAT)?;
-    let header = from_bytes::<FileHeader64<LE>>(&bytes);
-    header
-        .map(|(header, _)| *header)
-        .map_err(|()| ImageError::Truncated(WHAT))
+    let bytes = read_range(source, 0, image.file_header().end, image.file_len, WHAT)?;
+    let header = image.encoding.decode(&bytes);
+    header.ok_or(ImageError::Truncated(WHAT))
 }
 
 /// Program headers other than PT_LOAD and PT_NULL must be the same, in the same order, with the

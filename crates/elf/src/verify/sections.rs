@@ -1,8 +1,6 @@
 //! Compares the sections of two files by offset, name and content.
 
 use hugetext_leaf::Span;
-use object::LittleEndian as LE;
-use object::elf::SectionHeader64;
 
 use super::Difference;
 use super::bytes::{Comparer, taken_by_headers};
@@ -27,33 +25,24 @@ where
     if old.section_names != new.section_names {
         return Err(differs(new.section_names, "its use for the section names"));
     }
-    let names = Names::read(
-        comparer.old,
-        &old.section_table,
-        old.section_names,
-        old.file_len,
-    )
-    .map_err(Difference::Old)?;
+    let names = Names::read(comparer.old, old).map_err(Difference::Old)?;
     let mut first = 0;
     while first < old.section_table.count {
-        let batch = read_batch(comparer.old, &old.section_table, old.file_len, first)
-            .map_err(Difference::Old)?;
-        let new_batch = read_batch(comparer.new, &new.section_table, new.file_len, first)
-            .map_err(Difference::New)?;
-        for (index, (raw, after)) in (first..).zip(batch.iter().zip(&new_batch)) {
+        let batch = read_batch(comparer.old, old, first).map_err(Difference::Old)?;
+        let new_batch = read_batch(comparer.new, new, first).map_err(Difference::New)?;
+        for (index, (before, after)) in (first..).zip(batch.iter().zip(&new_batch)) {
             let part = parts.iter().find(|part| part.of == index);
             let whole = part.map_or(*after, |part| part.joined(after));
-            if !same_but_offset(raw, &whole) {
+            if !same_but_offset(before, &whole) {
                 return Err(differs(index, "a field other than its offset"));
             }
-            let (before, after) = (Section::from(raw), Section::from(after));
             let end = before.offset.saturating_add(before.file_size());
             if Span::new(before.offset, end).overlaps(&taken) {
                 return Err(differs(index, "its bytes, which the program headers take"));
             }
             let is_loaded = before.is_loaded(old) && after.is_loaded(new);
-            let name = names.as_ref().map_or(&b""[..], |names| names.of(raw));
-            if before.offset != after.offset && is_payload(&before, name, is_loaded) {
+            let name = names.as_ref().map_or(&b""[..], |names| names.of(before));
+            if before.offset != after.offset && is_payload(before, name, is_loaded) {
                 return Err(differs(
                     index,
                     "its offset, by which the program may find it",
@@ -63,7 +52,7 @@ where
                 let end = before.offset.checked_add(before.file_size());
                 let end = end.ok_or(differs(index, "its size, which overflows"))?;
                 let span = Span::new(before.offset, end);
-                if holds_symbols(&before) && !parts.is_empty() {
+                if holds_symbols(before) && !parts.is_empty() {
                     comparer.same_symbols(span, after.offset, |value, from, to| {
                         let mut parts = parts.iter();
                         parts.any(|part| part.holds(value) && part.takes(from, to))
@@ -90,11 +79,11 @@ struct SecondPart {
 
 impl SecondPart {
     /// The header of the first part with the size of both.
-    fn joined(&self, first: &SectionHeader64<LE>) -> SectionHeader64<LE> {
-        let mut whole = *first;
-        let size = first.sh_size.get(LE).wrapping_add(self.size);
-        whole.sh_size.set(LE, size);
-        whole
+    fn joined(&self, first: &Section) -> Section {
+        Section {
+            size: first.size.wrapping_add(self.size),
+            ..*first
+        }
     }
 
     fn holds(&self, address: u64) -> bool {
@@ -126,7 +115,7 @@ where
     if all < known || all - known > MOST {
         return Err(missing(known.min(all)));
     }
-    let read = |first| read_batch(comparer.new, &new.section_table, new.file_len, first);
+    let read = |first| read_batch(comparer.new, new, first);
     let mut added = match all - known {
         0 => return Ok(Vec::new()),
         _ => read(known).map_err(Difference::New)?,
@@ -142,8 +131,8 @@ where
                 parts.push(SecondPart {
                     of: index,
                     index: known + at as u64,
-                    addr: added[at].sh_addr.get(LE),
-                    size: added[at].sh_size.get(LE),
+                    addr: added[at].addr,
+                    size: added[at].size,
                 });
             }
         }
@@ -160,29 +149,22 @@ where
 }
 
 /// Whether `part` begins where `section` ends and is loaded as it is.
-fn continues(section: &SectionHeader64<LE>, part: &SectionHeader64<LE>, image: &Image) -> bool {
-    let (one, two) = (Section::from(section), Section::from(part));
-    let mut as_one = *part;
-    as_one.sh_addr = section.sh_addr;
-    as_one.sh_offset = section.sh_offset;
-    as_one.sh_size = section.sh_size;
-    one.addr.checked_add(one.size) == Some(two.addr)
-        && one.offset.checked_add(one.size) == Some(two.offset)
-        && one.file_size() > 0
-        && two.file_size() > 0
-        && one.is_loaded(image)
-        && two.is_loaded(image)
+fn continues(section: &Section, part: &Section, image: &Image) -> bool {
+    let as_one = Section {
+        addr: section.addr,
+        size: section.size,
+        ..*part
+    };
+    section.addr.checked_add(section.size) == Some(part.addr)
+        && section.offset.checked_add(section.size) == Some(part.offset)
+        && section.file_size() > 0
+        && part.file_size() > 0
+        && section.is_loaded(image)
+        && part.is_loaded(image)
         && same_but_offset(section, &as_one)
 }
 
-fn same_but_offset(old: &SectionHeader64<LE>, new: &SectionHeader64<LE>) -> bool {
-    old.sh_name == new.sh_name
-        && old.sh_type == new.sh_type
-        && old.sh_flags == new.sh_flags
-        && old.sh_addr == new.sh_addr
-        && old.sh_size == new.sh_size
-        && old.sh_link == new.sh_link
-        && old.sh_info == new.sh_info
-        && old.sh_addralign == new.sh_addralign
-        && old.sh_entsize == new.sh_entsize
+fn same_but_offset(old: &Section, new: &Section) -> bool {
+    let offset = old.offset;
+    Section { offset, ..*new } == *old
 }
