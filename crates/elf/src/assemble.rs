@@ -1,6 +1,6 @@
 //! Turns decisions into new headers, and computes what they cost.
 
-use hugetext_leaf::{LIMIT, Leaf, ObjectKind, Segment, Span, vmas};
+use hugetext_leaf::{Leaf, ObjectKind, Segment, Span, vmas};
 use object::elf;
 
 use crate::group::Group;
@@ -27,11 +27,14 @@ pub(crate) fn assemble(
     check_kept_whole(image, &moves)?;
     let segments = without_idle_alignment(image, segments);
     let headers = new_headers(image, groups, &segments, &shifts, &moves);
-    let file_len = image
-        .file_len
-        .checked_add(moves.last_shift())
-        .filter(|len| *len <= LIMIT)
-        .ok_or(Refusal::TooLong)?;
+    let file_len = image.file_len.saturating_add(moves.last_shift());
+    let too_large = Refusal::TooLarge {
+        most: image.largest(),
+    };
+    let grows = file_len > image.file_len;
+    if (grows && file_len > image.largest()) || segments.iter().any(|s| ends(s) > image.largest()) {
+        return Err(too_large);
+    }
     let moved = |offset: u64| offset.saturating_add(moves.shift_at(offset));
     Ok(Plan {
         strategy,
@@ -113,6 +116,11 @@ fn incongruent(image: &Image, groups: &[Group], options: &Options) -> Refusal {
     }
 }
 
+/// One past the last address or offset of a segment, whichever is larger.
+fn ends(segment: &Segment) -> u64 {
+    segment.memory().end.max(segment.file().end)
+}
+
 fn new_segments(
     image: &Image,
     groups: &[Group],
@@ -140,7 +148,11 @@ fn new_segments(
         }
         let filesz = last.file_backed().end - first.vaddr + extension;
         let memsz = last.memory().end - first.vaddr + extension;
-        Segment::new(first.vaddr, offset, filesz, memsz, align, perms).map_err(|_| Refusal::TooLong)
+        Segment::new(first.vaddr, offset, filesz, memsz, align, perms).map_err(|_| {
+            Refusal::TooLarge {
+                most: image.largest(),
+            }
+        })
     });
     new.collect()
 }

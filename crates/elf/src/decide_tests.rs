@@ -322,3 +322,60 @@ fn tail_causes_vanish_with_the_tail() {
     );
     assert_eq!(plan.cost.aslr_bits, 0);
 }
+
+/// A file of 32 bits that is nearly as long as its offsets can tell.
+#[test]
+fn offsets_beyond_the_class_are_refused() {
+    const END: u64 = 1 << 32;
+    let loads = [
+        (0, 0, 0x3000, 0x1000, R),
+        (2 * M + 0x1000, 0x3000, 9 * M, 0x1000, RX),
+        (END - 32 * M, END - 2 * M, M, 0x1000, RW),
+    ];
+    let narrow = Encoding {
+        class: Class::Bits32,
+        order: ByteOrder::BigEndian,
+    };
+    let with = |encoding, len| Image {
+        encoding,
+        file_len: len,
+        ..image(ObjectKind::Pie, &loads)
+    };
+    let old = with(narrow, END - M);
+    assert!(
+        plan(&old, Strategy::Shift, &OPTIONS)
+            .is_err_and(|why| matches!(why, Refusal::TooLarge { .. }))
+    );
+    let wide = with(lld().encoding, END - M);
+    assert!(plan(&wide, Strategy::Shift, &OPTIONS).is_ok_and(|plan| plan.file_len > END));
+    // What does not move needs no offsets.
+    let kept = [(0, 0, 0x3000, 0x1000, R), (2 * M, 2 * M, 9 * M, 0x1000, RX)];
+    let kept = Image {
+        encoding: narrow,
+        file_len: END + M,
+        appended: END - 16 * M,
+        ..image(ObjectKind::Pie, &kept)
+    };
+    assert!(plan_auto(&kept, &OPTIONS).is_ok());
+}
+
+/// The last window of the address space ends where 32 bits do.
+#[test]
+fn addresses_beyond_the_class_are_refused() {
+    let start = (1 << 32) - 4 * M;
+    let image = Image {
+        encoding: Encoding {
+            class: Class::Bits32,
+            order: ByteOrder::LittleEndian,
+        },
+        ..image(ObjectKind::Executable, &[(start, 0, 3 * M, 0x1000, RX)])
+    };
+    let options = Options {
+        extend_tail: true,
+        ..OPTIONS
+    };
+    assert!(matches!(
+        plan(&image, Strategy::Shift, &options),
+        Err(Refusal::TooLarge { most: 0xffff_ffff })
+    ));
+}

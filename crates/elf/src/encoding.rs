@@ -26,6 +26,14 @@ impl ByteOrder {
     } else {
         ByteOrder::LittleEndian
     };
+
+    /// A number of 32 bits.
+    pub const fn word(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            ByteOrder::LittleEndian => u32::from_le_bytes(bytes),
+            ByteOrder::BigEndian => u32::from_be_bytes(bytes),
+        }
+    }
 }
 
 /// How a file writes numbers.

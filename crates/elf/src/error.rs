@@ -10,8 +10,8 @@ pub enum ImageError {
     /// No ELF magic.
     #[error("not an ELF file")]
     NotElf,
-    /// ELFCLASS32 or an unknown class.
-    #[error("not a 64-bit ELF file")]
+    /// Neither ELFCLASS32 nor ELFCLASS64.
+    #[error("an ELF file of neither 32 nor 64 bits")]
     Class,
     /// ELFDATA2MSB.
     #[error("a big-endian ELF file; only little-endian files can be read")]

@@ -113,9 +113,6 @@ pub(crate) fn read_file_header(
         return Err(ImageError::NotElf);
     }
     let encoding = Encoding::from_ident(class, data)?;
-    if encoding.class != Class::Bits64 {
-        return Err(ImageError::Class);
-    }
     if encoding.order != ByteOrder::LittleEndian {
         return Err(ImageError::Endian);
     }

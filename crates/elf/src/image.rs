@@ -1,6 +1,6 @@
 //! The program headers of an ELF image, checked.
 
-use hugetext_leaf::{ObjectKind, Segment, Span};
+use hugetext_leaf::{LIMIT, ObjectKind, Segment, Span};
 use object::elf;
 use serde::Serialize;
 
@@ -13,8 +13,8 @@ use crate::headers::{
 use crate::sections::for_each_section;
 use crate::source::{ReadAt, read_range};
 
-/// A checked ELF64 little-endian executable or shared object: PT_LOADs ascend, do not overlap and
-/// lie inside the file.
+/// A checked executable or shared object: PT_LOADs ascend, do not overlap and lie inside the file. In
+/// one of 32 bits they end below 2^32.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Image {
@@ -61,12 +61,12 @@ impl Image {
             section_names,
         } = read_tables(source, encoding, &header, file_len)?;
         let headers = read_program_headers(source, encoding, &programs, file_len)?;
-        let segments = load_segments(&headers, file_len)?;
+        let segments = load_segments(encoding, &headers, file_len)?;
         let dynamic = read_dynamic(source, encoding, &headers, file_len)?;
         let mut image = Image {
             kind: object_kind(e_type, &headers, &dynamic),
             encoding,
-            machine: Machine::from_e_machine(elf::Machine(header.e_machine)),
+            machine: Machine::new(elf::Machine(header.e_machine), encoding.class),
             file_len,
             headers,
             segments,
@@ -78,6 +78,11 @@ impl Image {
         };
         image.appended = read_appended(source, &image)?;
         Ok(image)
+    }
+
+    /// The most that an address or an offset of a new file can be, bytes.
+    pub(crate) fn largest(&self) -> u64 {
+        self.encoding.largest().min(LIMIT)
     }
 
     /// The range of the ELF header in the file.
@@ -136,7 +141,11 @@ impl Image {
     }
 }
 
-fn load_segments(headers: &[ProgramHeader], file_len: u64) -> Result<Vec<Segment>, ImageError> {
+fn load_segments(
+    encoding: Encoding,
+    headers: &[ProgramHeader],
+    file_len: u64,
+) -> Result<Vec<Segment>, ImageError> {
     let loads = headers
         .iter()
         .filter(|header| header.p_type == elf::PT_LOAD.0);
@@ -145,6 +154,9 @@ fn load_segments(headers: &[ProgramHeader], file_len: u64) -> Result<Vec<Segment
             let segment = Segment::new(h.vaddr, h.offset, h.filesz, h.memsz, h.align, h.perms())?;
             if segment.filesz > 0 && segment.file().end > file_len {
                 return Err(ImageError::Truncated("a PT_LOAD"));
+            }
+            if segment.memory().end > encoding.largest() {
+                return Err(ImageError::Malformed("a PT_LOAD ends beyond 2^32 bytes"));
             }
             Ok(segment)
         })

@@ -183,9 +183,12 @@ pub enum Refusal {
         /// The address.
         at: u64,
     },
-    /// The new file would be longer than any filesystem allows.
-    #[error("the new file would be longer than 2^56 bytes")]
-    TooLong,
+    /// An offset or address of the new file would be beyond what its headers, or any filesystem, hold.
+    #[error("the new file would have offsets or addresses beyond {most:#x}")]
+    TooLarge {
+        /// The largest possible, bytes.
+        most: u64,
+    },
 }
 
 impl Refusal {

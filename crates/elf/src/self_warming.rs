@@ -258,10 +258,15 @@ fn with_sections(image: &Image, plan: Plan, sections: Vec<SectionCut>) -> Result
     if table.end() != image.file_len {
         return Err(Refusal::SectionTable);
     }
+    let len = count.saturating_mul(image.encoding.size_of::<Section>());
+    let file_len = plan.section_table.saturating_add(len);
+    if file_len > image.largest() {
+        return Err(Refusal::TooLarge {
+            most: image.largest(),
+        });
+    }
     Ok(Plan {
-        file_len: plan
-            .section_table
-            .saturating_add(count.saturating_mul(image.encoding.size_of::<Section>())),
+        file_len,
         sections_cut: sections,
         ..plan
     })

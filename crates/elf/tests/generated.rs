@@ -111,25 +111,25 @@ fn by_blocks(old: &[u8], new: &[u8]) -> impl Fn(u64, u64) -> Stretch {
 
 /// Whether the byte of a file of this plan says something of a program header that is not used: anything but
 /// its type. No loader reads it.
-fn is_unused(plan: &Plan, at: u64) -> bool {
-    /// Bytes of a program header (Elf64_Phdr), and of its type.
-    const ENTRY: u64 = 56;
+fn is_unused(program: &Program, plan: &Plan, at: u64) -> bool {
+    /// Bytes of its type.
     const TYPE: u64 = 4;
+    let entry = program.encoding.program_header();
     let headers = (0u64..).zip(&plan.headers);
     headers
         .filter(|(_, header)| header.p_type == 0)
         .any(|(index, _)| {
-            let start = plan.program_table + index * ENTRY;
-            (start + TYPE..start + ENTRY).contains(&at)
+            let start = plan.program_table + index * entry;
+            (start + TYPE..start + entry).contains(&at)
         })
 }
 
-/// Whether the byte of a file of this plan means something: a segment or the section table holds it, and it is
-/// not of a program header that is not used.
-fn is_named(image: &Image, plan: &Plan, at: u64) -> bool {
+/// Whether the byte of a file of this plan means something: a segment or the section table holds it, and
+/// it is not of a program header that is not used.
+fn is_named(program: &Program, plan: &Plan, image: &Image, at: u64) -> bool {
     let in_segment = image.segments.iter().any(|s| s.file().contains(at));
     let in_table = image.section_table.offset <= at && image.section_table.count > 0;
-    (in_segment || in_table) && !is_unused(plan, at)
+    (in_segment || in_table) && !is_unused(program, plan, at)
 }
 
 proptest! {
@@ -229,7 +229,7 @@ proptest! {
         let at = at.index(new.len());
         new[at] ^= 0x10;
         // Damaged headers may leave nothing to read.
-        if Image::read(&new).is_ok_and(|image| is_named(&image, &plan, at as u64)) {
+        if Image::read(&new).is_ok_and(|image| is_named(&program, &plan, &image, at as u64)) {
             // Zeroed memory after the old end is reported but is no error: a p_memsz that grew.
             let found = [verify(&old, &new), verify_unshared(&old, &new, by_blocks(&old, &new))];
             for (found, how) in found.into_iter().zip(["whole", "by blocks"]) {
@@ -309,7 +309,7 @@ proptest! {
         };
         let at = at.index(new.len());
         new[at] ^= 0x10;
-        if Image::read(&new).is_ok_and(|image| is_named(&image, &plan, at as u64)) {
+        if Image::read(&new).is_ok_and(|image| is_named(&program, &plan, &image, at as u64)) {
             let missed = verify(&old, &new).is_ok_and(|found| found.added.is_empty());
             prop_assert!(!missed, "byte {at:#x} of {plan:#?}");
         }

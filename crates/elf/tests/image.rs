@@ -59,8 +59,10 @@ fn damaged_headers_are_errors() {
         Err(ImageError::NotElf)
     ));
     assert!(matches!(Image::read(&Vec::new()), Err(ImageError::NotElf)));
-    assert!(matches!(error_after(|b| b[4] = 1), ImageError::Class));
-    assert!(matches!(error_after(|b| b[5] = 2), ImageError::Endian));
+    assert!(matches!(error_after(|b| b[4] = 3), ImageError::Class));
+    assert!(matches!(error_after(|b| b[5] = 3), ImageError::Endian));
+    // Headers of another encoding than the file says.
+    assert!(error_after(|b| b[4] = 1).to_string().contains("malformed"));
     assert!(matches!(error_after(|b| b[16] = 1), ImageError::Type(1)));
     assert!(matches!(
         error_after(|b| b.truncate(80)),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hugetext_elf::{Linker, Machine, Options, Strategy, plan};
+use hugetext_elf::{Encoding, Linker, Machine, Options, Strategy, plan};
 use hugetext_host::WindowState;
 use hugetext_leaf::{
     Ability, Bias, Cause, Filesystem, Geometry, Leaf, LeafKind, ObjectKind, Reach, Segment,
@@ -25,6 +25,8 @@ pub struct Assessment {
     pub kind: ObjectKind,
     /// Its instruction set.
     pub machine: Machine,
+    /// How its numbers are written.
+    pub encoding: Encoding,
     /// The leaf sizes that it was assessed for.
     pub geometry: Geometry,
     /// The filesystem that it lies on.
@@ -156,6 +158,7 @@ impl Assessment {
             path: on_host.program.path.clone(),
             kind: image.kind,
             machine: image.machine,
+            encoding: image.encoding,
             geometry: *geometry,
             filesystem: on_host.filesystem,
             page_cache: pages,

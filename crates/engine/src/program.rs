@@ -4,8 +4,8 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Dependencies, Image, ImageError, Machine};
-use hugetext_host::{FileState, ReplaceError, open_regular, open_without_waiting};
+use hugetext_elf::{ByteOrder, Dependencies, Image, ImageError};
+use hugetext_host::{FileState, ReplaceError, architecture, open_regular, open_without_waiting};
 use hugetext_leaf::{FileId, Filesystem, Geometry, Kernel, Loader};
 
 use crate::error::Error;
@@ -23,11 +23,10 @@ pub struct Program {
     pub image: Image,
 }
 
-/// Whether an image uses the instruction set that this machine executes. Images are little-endian; some
-/// architectures have machines of either order.
+/// Whether an image uses an instruction set that the kernel of this machine executes, in its order of
+/// bytes: that of 32 bits too, where the kernel has 64.
 pub fn is_native(image: &Image) -> bool {
-    let native = Machine::of_arch(std::env::consts::ARCH);
-    cfg!(target_endian = "little") && native == Some(image.machine)
+    image.encoding.order == ByteOrder::NATIVE && image.machine.runs_on(architecture())
 }
 
 /// Why a path cannot be read as a program.
@@ -134,6 +133,7 @@ impl Program {
         let new_enough = hugetext_host::glibc_version().is_none_or(|version| version >= (2, 35));
         Loader {
             kernel,
+            class: self.image.encoding.class,
             filesystem,
             dl_honours_align: new_enough && !self.names_musl(),
         }

@@ -22,8 +22,8 @@ pub use files::{
     open_without_waiting, protect, replace_with, uncover, unnamed_file,
 };
 pub use machine::{
-    Machine, NodeInfo, Nodes, Paging, ThpMode, available_memory, bind_to_processors, cgroups,
-    current_node, glibc_version, memory_group, memory_limit, own_processors,
+    Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory, bind_to_processors,
+    cgroups, current_node, glibc_version, memory_group, memory_limit, own_processors,
 };
 pub use memory::{
     Advice, CacheState, FileMapping, FileWindows, FolioBytes, MemoryPolicy, MovedPages, NodeRun,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::class::Class;
 use crate::filesystem::Filesystem;
 use crate::geometry::{Geometry, Leaf};
 use crate::kernel::Kernel;
@@ -56,6 +57,9 @@ const MAX_ALIGN: Leaf = match Leaf::from_bytes(1 << 47) {
 pub struct Loader {
     /// The kernel, which executes programs and maps files.
     pub kernel: Kernel,
+    /// The class of the program. The kernel's mmap aligns nothing in processes of 32 bits
+    /// (`__thp_get_unmapped_area()`, mm/huge_memory.c).
+    pub class: Class,
     /// The filesystem of the file, if known. Its mmap may align to the PMD size.
     pub filesystem: Filesystem,
     /// Whether the dynamic loader places shared objects by their largest p_align
@@ -77,7 +81,9 @@ impl Loader {
             // Above the base page, glibc reserves anonymous space and picks the address itself, so
             // the filesystem's own alignment does not matter.
             ObjectKind::SharedObject if self.dl_honours_align && p_align.align > page => p_align,
-            ObjectKind::SharedObject if has(Topic::MmapAlignment) => {
+            ObjectKind::SharedObject
+                if self.class == Class::Bits64 && has(Topic::MmapAlignment) =>
+            {
                 mmap_bias(segments, geometry).unwrap_or(Bias::aligned(page))
             }
             _ => Bias::aligned(page),
@@ -132,6 +138,7 @@ mod tests {
     fn loader(kernel: &str, filesystem: Filesystem, dl_honours_align: bool) -> Loader {
         Loader {
             kernel: kernel.parse::<Version>().unwrap().into(),
+            class: Class::Bits64,
             filesystem,
             dl_honours_align,
         }
@@ -174,6 +181,13 @@ mod tests {
         assert_eq!(bias(8 << 20, Filesystem::Ext4), Bias::aligned(Leaf::M2));
         assert_eq!(bias(1 << 20, Filesystem::Ext4), Bias::aligned(Leaf::K4));
         assert_eq!(bias(8 << 20, Filesystem::Overlay), Bias::aligned(Leaf::K4));
+        let narrow = Loader {
+            class: Class::Bits32,
+            ..loader("6.18", Filesystem::Ext4, true)
+        };
+        let segments = [segment(0, 0, 8 << 20, 4096)];
+        let narrow = narrow.bias(ObjectKind::SharedObject, &segments, &Geometry::X86_64);
+        assert_eq!(narrow, Bias::aligned(Leaf::K4));
     }
 
     #[test]

@@ -20,8 +20,12 @@ impl Leaf {
     pub const K16: Leaf = Leaf(14);
     /// 64 KiB: a base page of arm64, or the contpte block of its 4 KiB pages.
     pub const K64: Leaf = Leaf(16);
+    /// 1 MiB: the PMD leaf of s390x.
+    pub const M1: Leaf = Leaf(20);
     /// 2 MiB: the PMD leaf of 4 KiB pages, and the contpte block of 16 KiB and 64 KiB pages.
     pub const M2: Leaf = Leaf(21);
+    /// 16 MiB: the PMD leaf of POWER's hash MMU.
+    pub const M16: Leaf = Leaf(24);
     /// 32 MiB: the PMD leaf of 16 KiB pages.
     pub const M32: Leaf = Leaf(25);
     /// 512 MiB: the PMD leaf of 64 KiB pages.
@@ -200,6 +204,10 @@ mod tests {
         assert_eq!(orders(Geometry::ARM64_16K), [11, 7]);
         assert_eq!(orders(Geometry::ARM64_64K), [13, 5]);
         assert_eq!(orders(Geometry::RISCV64), [9]);
+        assert_eq!(orders(Geometry::S390X), [8]);
+        assert_eq!(orders(Geometry::PPC64_64K), [5]);
+        assert_eq!(orders(Geometry::PPC64_64K_HASH), [8]);
+        assert_eq!(orders(Geometry::MIPS64_16K), [11]);
         assert_eq!(orders(Geometry::native(Leaf::K16, Leaf::M32)), [11]);
     }
 

@@ -24,7 +24,7 @@ mod rules;
 mod schema;
 mod segment;
 
-pub use arch::Architecture;
+pub use arch::{Architecture, architecture_of};
 pub use bias::{Bias, Loader, ObjectKind};
 pub use class::Class;
 pub use cold_start::{ASKER_RULES, Asker, AskerRule, ColdStart, Start, cold_start};

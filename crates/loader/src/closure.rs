@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use hugetext_elf::{Dependencies, Image, ImageError, Machine};
+use hugetext_elf::{Dependencies, Encoding, Image, ImageError, Machine};
 use hugetext_leaf::FileId;
 use serde::Serialize;
 
@@ -115,7 +115,7 @@ pub fn closure(program: &Path, environment: &Environment) -> Result<Closure, Clo
 #[derive(Debug)]
 pub struct Finder<'e> {
     environment: &'e Environment,
-    searches: Vec<(Option<PathBuf>, Machine, Rc<Search>)>,
+    searches: Vec<(Option<PathBuf>, Abi, Rc<Search>)>,
     libraries: HashMap<PathBuf, Option<Rc<Opened>>>,
 }
 
@@ -143,11 +143,11 @@ impl<'e> Finder<'e> {
         })?;
         let interpreter = opened.names.interpreter.as_deref().map(path);
         let loader = interpreter.as_deref().map_or(Loader::None, loader_of);
-        let machine = opened.image.machine;
+        let abi = Abi::of(&opened.image);
         let mut walk = Walk {
-            search: self.search(loader, interpreter.as_deref(), machine),
+            search: self.search(loader, interpreter.as_deref(), abi),
             finder: self,
-            machine,
+            abi,
             musl: loader == Loader::Musl,
             nodes: Vec::new(),
             by_id: HashMap::new(),
@@ -177,23 +177,17 @@ impl<'e> Finder<'e> {
     }
 
     /// The rules of a loader, which depend on the machine's configuration.
-    fn search(
-        &mut self,
-        loader: Loader,
-        interpreter: Option<&Path>,
-        machine: Machine,
-    ) -> Rc<Search> {
+    fn search(&mut self, loader: Loader, interpreter: Option<&Path>, abi: Abi) -> Rc<Search> {
         let known = self
             .searches
             .iter()
-            .find(|known| (known.0.as_deref(), known.1) == (interpreter, machine));
+            .find(|known| (known.0.as_deref(), known.1) == (interpreter, abi));
         if let Some((_, _, search)) = known {
             return Rc::clone(search);
         }
-        let search = Rc::new(search(loader, interpreter, machine));
+        let search = Rc::new(search(loader, interpreter, abi));
         let interpreter = interpreter.map(Path::to_owned);
-        self.searches
-            .push((interpreter, machine, Rc::clone(&search)));
+        self.searches.push((interpreter, abi, Rc::clone(&search)));
         search
     }
 
@@ -221,17 +215,33 @@ fn loader_of(interpreter: &Path) -> Loader {
     }
 }
 
-fn search(loader: Loader, interpreter: Option<&Path>, machine: Machine) -> Search {
+fn search(loader: Loader, interpreter: Option<&Path>, abi: Abi) -> Search {
     if let (Loader::Musl, Some(interpreter)) = (loader, interpreter) {
         return Search::Musl(Musl::new(interpreter));
     }
-    let facts = Facts::of(machine);
+    let facts = Facts::of(abi.machine, abi.encoding);
     let interpreter = interpreter.unwrap_or(Path::new(facts.interpreter));
     let installed = fs::canonicalize(interpreter).unwrap_or_else(|_| interpreter.to_owned());
     // Like glibc, the search continues with the directories if the cache cannot be read.
     let cache = fs::read("/etc/ld.so.cache").ok();
     let cache = cache.and_then(|bytes| LdCache::parse(bytes).ok());
     Search::Glibc(Glibc::new(&installed, cache, facts))
+}
+
+/// What objects must have in common to be mapped into one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Abi {
+    machine: Machine,
+    encoding: Encoding,
+}
+
+impl Abi {
+    fn of(image: &Image) -> Abi {
+        Abi {
+            machine: image.machine,
+            encoding: image.encoding,
+        }
+    }
 }
 
 /// A file that was opened and is an ELF image.
@@ -273,7 +283,7 @@ struct Node {
 struct Walk<'f, 'e> {
     finder: &'f mut Finder<'e>,
     search: Rc<Search>,
-    machine: Machine,
+    abi: Abi,
     musl: bool,
     nodes: Vec<Node>,
     by_id: HashMap<FileId, usize>,
@@ -319,7 +329,7 @@ impl Walk<'_, '_> {
         let found = candidates.iter().find_map(|candidate| {
             // Like the loader, the search skips files of another architecture and unreadable files.
             let opened = self.finder.library(candidate)?;
-            (opened.image.machine == self.machine).then_some((opened, candidate))
+            (Abi::of(&opened.image) == self.abi).then_some((opened, candidate))
         });
         match found {
             Some((opened, found)) => {

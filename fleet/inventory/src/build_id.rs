@@ -1,6 +1,6 @@
 //! The GNU build id of a program.
 
-use hugetext_elf::{Image, ReadAt};
+use hugetext_elf::{ByteOrder, Image, ReadAt};
 
 const PT_NOTE: u32 = 4;
 /// NT_GNU_BUILD_ID (elf.h).
@@ -19,17 +19,17 @@ pub(crate) fn build_id(image: &Image, source: &(impl ReadAt + ?Sized)) -> Option
         .find_map(|header| {
             let mut bytes = vec![0; usize::try_from(header.filesz).ok()?];
             source.read_exact_at(header.offset, &mut bytes).ok()?;
-            in_notes(&bytes, header.align)
+            in_notes(&bytes, header.align, image.encoding.order)
         })
 }
 
 /// The build id in the bytes of PT_NOTE, whose entries are aligned to 4 or 8 bytes.
-fn in_notes(mut bytes: &[u8], align: u64) -> Option<String> {
+fn in_notes(mut bytes: &[u8], align: u64, order: ByteOrder) -> Option<String> {
     let align = if align == 8 { 8 } else { 4 };
     loop {
-        let (name_len, rest) = number(bytes)?;
-        let (len, rest) = number(rest)?;
-        let (kind, rest) = number(rest)?;
+        let (name_len, rest) = number(bytes, order)?;
+        let (len, rest) = number(rest, order)?;
+        let (kind, rest) = number(rest, order)?;
         let name = rest.get(..name_len)?;
         // Padding counts from the note's begin, and its head has 12 bytes.
         let start = 12usize
@@ -44,9 +44,9 @@ fn in_notes(mut bytes: &[u8], align: u64) -> Option<String> {
     }
 }
 
-fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+fn number(bytes: &[u8], order: ByteOrder) -> Option<(usize, &[u8])> {
     let (first, rest) = bytes.split_first_chunk::<4>()?;
-    Some((usize::try_from(u32::from_le_bytes(*first)).ok()?, rest))
+    Some((usize::try_from(order.word(*first)).ok()?, rest))
 }
 
 #[cfg(test)]
@@ -69,14 +69,14 @@ mod tests {
             bytes.extend(content);
             bytes.resize(bytes.len().next_multiple_of(4), 0);
         }
-        assert_eq!(in_notes(&bytes, 4).as_deref(), Some("abcd"));
+        assert_eq!(in_notes(&bytes, 4, ByteOrder::LittleEndian).as_deref(), Some("abcd"));
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = in_notes(&bytes, 4);
-            let _ = in_notes(&bytes, 8);
+            let _ = in_notes(&bytes, 4, ByteOrder::LittleEndian);
+            let _ = in_notes(&bytes, 8, ByteOrder::BigEndian);
         }
     }
 }

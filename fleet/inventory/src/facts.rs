@@ -90,6 +90,7 @@ fn for_leaf(
 ) -> Vec<SegmentFacts> {
     let loader = Loader {
         kernel: ground.kernel,
+        class: image.encoding.class,
         filesystem: ground.filesystem,
         dl_honours_align: ground.dl_honours_align,
     };

@@ -36,6 +36,108 @@ pub(crate) struct Program {
     pub(crate) spare: u16,
     /// Whether bytes that no header names are set; otherwise they are zeros, as linkers leave them.
     pub(crate) payload: bool,
+    /// How its numbers are written.
+    pub(crate) encoding: Encoding,
+}
+
+/// How a file writes numbers. The crate's own is not used, so that both must agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Encoding {
+    /// ELFCLASS64.
+    pub(crate) wide: bool,
+    /// ELFDATA2MSB.
+    pub(crate) big: bool,
+}
+
+impl Encoding {
+    fn file_header(self) -> u64 {
+        if self.wide { 64 } else { 52 }
+    }
+
+    /// Bytes of a program header.
+    pub(crate) fn program_header(self) -> u64 {
+        if self.wide { 56 } else { 32 }
+    }
+
+    fn section_header(self) -> u64 {
+        if self.wide { 64 } else { 40 }
+    }
+}
+
+/// Bytes that numbers are written to.
+struct Out {
+    bytes: Vec<u8>,
+    encoding: Encoding,
+}
+
+impl Out {
+    fn new(encoding: Encoding) -> Out {
+        Out {
+            bytes: Vec::new(),
+            encoding,
+        }
+    }
+
+    fn put(&mut self, value: u64, width: usize) {
+        let at = self.bytes.len();
+        self.bytes.extend(&value.to_le_bytes()[..width]);
+        if self.encoding.big {
+            self.bytes[at..].reverse();
+        }
+    }
+
+    fn halves(&mut self, values: &[u16]) {
+        values
+            .iter()
+            .for_each(|value| self.put(u64::from(*value), 2));
+    }
+
+    fn words(&mut self, values: &[u32]) {
+        values
+            .iter()
+            .for_each(|value| self.put(u64::from(*value), 4));
+    }
+
+    /// Addresses, offsets and sizes.
+    fn longs(&mut self, values: &[u64]) {
+        let width = if self.encoding.wide { 8 } else { 4 };
+        values.iter().for_each(|value| self.put(*value, width));
+    }
+
+    fn program_header(&mut self, header: &Placed) {
+        let memsz = header.filesz + header.bss;
+        let (at, align) = (header.vaddr, 1 << header.align);
+        self.words(&[1]);
+        if self.encoding.wide {
+            self.words(&[header.flags]);
+        }
+        self.longs(&[header.offset, at, at, header.filesz, memsz]);
+        if !self.encoding.wide {
+            self.words(&[header.flags]);
+        }
+        self.longs(&[align]);
+    }
+
+    fn section(&mut self, sh_type: u32, flags: u64, place: [u64; 3]) {
+        self.words(&[0, sh_type]);
+        self.longs(&[flags]);
+        self.longs(&place);
+        self.words(&[0, 0]);
+        self.longs(&[1, 0]);
+    }
+
+    fn symbol(&mut self, section: u16, value: u64, size: u64) {
+        self.words(&[0]);
+        if !self.encoding.wide {
+            self.longs(&[value, size]);
+        }
+        let kind = if section == 0 { 0 } else { 2 };
+        self.bytes.extend([kind, 0]);
+        self.halves(&[section]);
+        if self.encoding.wide {
+            self.longs(&[value, size]);
+        }
+    }
 }
 
 const PAGE: u64 = 4096;
@@ -64,15 +166,20 @@ pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
     let base = prop_oneof![Just(None), Just(Some(0x40_0000)), Just(Some(0x1_1000))];
     let loads = proptest::collection::vec(load, 1..6);
     let rest = (0u64..9000, any::<bool>(), 0u16..3);
-    (base, loads, rest).prop_map(|(base, loads, (comment, sections, spare))| Program {
-        base,
-        loads,
-        // Without a header that names it, it would count as data after the image.
-        comment: if sections { comment } else { 0 },
-        sections,
-        spare,
-        payload: false,
-    })
+    let encoding = (any::<bool>(), Just(false)).prop_map(|(wide, big)| Encoding { wide, big });
+    let parts = (base, loads, rest, encoding);
+    parts.prop_map(
+        |(base, loads, (comment, sections, spare), encoding)| Program {
+            base,
+            loads,
+            // Without a header that names it, it would count as data after the image.
+            comment: if sections { comment } else { 0 },
+            sections,
+            spare,
+            payload: false,
+            encoding,
+        },
+    )
 }
 
 impl Program {
@@ -96,7 +203,7 @@ impl Program {
         let symbols_at = file.len().next_multiple_of(8);
         if self.sections {
             file.resize(symbols_at, 0);
-            put_symbols(&mut file, &headers);
+            file.extend(symbols(self.encoding, &headers));
         }
         let symbols = [
             0,
@@ -104,54 +211,61 @@ impl Program {
             (file.len() - symbols_at.min(file.len())) as u64,
         ];
         let section_table = file.len().next_multiple_of(8) as u64;
-        let section_count = headers.len() as u16 + 3;
-        let (shoff, shnum) = if self.sections {
-            (section_table, section_count)
-        } else {
-            (0, 0)
-        };
-        let mut start = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        put16(&mut start, &[if self.base.is_some() { 2 } else { 3 }, 62]);
-        put32(&mut start, &[1]);
-        put64(
-            &mut start,
-            &[headers.first().map_or(0, |h| h.vaddr), 64, shoff],
-        );
-        put32(&mut start, &[0]);
-        let count = headers.len() as u16 + self.spare;
-        put16(&mut start, &[64, 56, count, 64, shnum, 0]);
-        for header in &headers {
-            put32(&mut start, &[1, header.flags]);
-            let memsz = header.filesz + header.bss;
-            let (at, align) = (header.vaddr, 1 << header.align);
-            put64(
-                &mut start,
-                &[header.offset, at, at, header.filesz, memsz, align],
-            );
-        }
-        start.resize(tables as usize, 0);
+        let start = self.start(&headers, section_table);
         file[..start.len()].copy_from_slice(&start);
         if self.sections {
             file.resize(section_table as usize, 0);
-            put_section(&mut file, 0, 0, [0; 3]);
+            let mut table = Out::new(self.encoding);
+            table.section(0, 0, [0; 3]);
             for header in &headers {
-                put_section(
-                    &mut file,
-                    1,
-                    2,
-                    [header.vaddr, header.offset, header.filesz],
-                );
+                table.section(1, 2, [header.vaddr, header.offset, header.filesz]);
             }
             // SHT_NOTE, which no reader finds by an offset of its own.
-            put_section(&mut file, 7, 0, [0, end, self.comment]);
-            put_section(&mut file, 2, 0, symbols);
+            table.section(7, 0, [0, end, self.comment]);
+            table.section(2, 0, symbols);
+            file.extend(table.bytes);
         }
         file
     }
 
+    /// The ELF header and the program headers.
+    fn start(&self, headers: &[Placed], section_table: u64) -> Vec<u8> {
+        let Encoding { wide, big } = self.encoding;
+        let (shoff, shnum) = if self.sections {
+            (section_table, headers.len() as u16 + 3)
+        } else {
+            (0, 0)
+        };
+        let mut start = Out::new(self.encoding);
+        start.bytes.extend([0x7f, b'E', b'L', b'F']);
+        start
+            .bytes
+            .extend([1 + u8::from(wide), 1 + u8::from(big), 1]);
+        start.bytes.resize(16, 0);
+        start.halves(&[if self.base.is_some() { 2 } else { 3 }, 62]);
+        start.words(&[1]);
+        let entry = headers.first().map_or(0, |h| h.vaddr);
+        start.longs(&[entry, self.encoding.file_header(), shoff]);
+        start.words(&[0]);
+        let count = headers.len() as u16 + self.spare;
+        let sizes = [
+            self.encoding.file_header(),
+            self.encoding.program_header(),
+            self.encoding.section_header(),
+        ];
+        let [file, program, section] = sizes.map(|size| size as u16);
+        start.halves(&[file, program, count, section, shnum, 0]);
+        headers
+            .iter()
+            .for_each(|header| start.program_header(header));
+        start.bytes.resize(self.tables() as usize, 0);
+        start.bytes
+    }
+
     /// Bytes of the ELF header and the program headers.
     fn tables(&self) -> u64 {
-        64 + 56 * (self.loads.len() as u64 + u64::from(self.spare))
+        let count = self.loads.len() as u64 + u64::from(self.spare);
+        self.encoding.file_header() + self.encoding.program_header() * count
     }
 
     fn place(&self) -> Vec<Placed> {
@@ -198,35 +312,14 @@ fn pattern(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-fn put16(file: &mut Vec<u8>, values: &[u16]) {
-    file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-}
-
-fn put32(file: &mut Vec<u8>, values: &[u32]) {
-    file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-}
-
-fn put64(file: &mut Vec<u8>, values: &[u64]) {
-    file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-}
-
-fn put_section(file: &mut Vec<u8>, sh_type: u32, flags: u64, place: [u64; 3]) {
-    put32(file, &[0, sh_type]);
-    put64(file, &[flags]);
-    put64(file, &place);
-    put32(file, &[0, 0]);
-    put64(file, &[1, 0]);
-}
-
 /// Symbols at the beginning, in the middle and at the end of each segment.
-fn put_symbols(file: &mut Vec<u8>, headers: &[Placed]) {
-    put64(file, &[0; 3]);
+fn symbols(encoding: Encoding, headers: &[Placed]) -> Vec<u8> {
+    let mut out = Out::new(encoding);
+    out.symbol(0, 0, 0);
     for (section, header) in (1u16..).zip(headers) {
         for inside in [0, header.filesz / 2, header.filesz - 1] {
-            put32(file, &[0]);
-            file.extend([2, 0]);
-            put16(file, &[section]);
-            put64(file, &[header.vaddr + inside, 1]);
+            out.symbol(section, header.vaddr + inside, 1);
         }
     }
+    out.bytes
 }

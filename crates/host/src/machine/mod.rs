@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
 use hugetext_leaf::{
-    Architecture, Condition, Conditions, Geometry, Kernel, Leaf, Setting, Version,
+    Architecture, Condition, Conditions, Geometry, Kernel, Leaf, Setting, Version, architecture_of,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -74,7 +74,7 @@ impl Paging {
             release,
             page,
             pmd: pmd_leaf(),
-            geometry: geometry(std::env::consts::ARCH, page, pmd_leaf()),
+            geometry: geometry(architecture(), page, pmd_leaf()),
         }
     }
 }
@@ -86,7 +86,7 @@ pub struct Machine {
     pub release: String,
     /// The version in the release; `None` if it does not begin with numbers.
     pub kernel: Option<Version>,
-    /// e.g. `x86_64`.
+    /// The kernel's, e.g. `x86_64`.
     pub arch: &'static str,
     /// The base page.
     pub page: Leaf,
@@ -130,10 +130,10 @@ impl Machine {
         Machine {
             kernel: release.parse().ok(),
             release,
-            arch: std::env::consts::ARCH,
+            arch: architecture(),
             page,
             pmd: pmd_leaf(),
-            geometry: geometry(std::env::consts::ARCH, page, pmd_leaf()),
+            geometry: geometry(architecture(), page, pmd_leaf()),
             thp: thp_mode(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             processor: processor(),
@@ -182,12 +182,21 @@ pub(crate) fn pmd_leaf() -> Option<Leaf> {
     *LEAF.get_or_init(read)
 }
 
+/// The architecture of the kernel, as Rust names it. It can be another one than that of this command,
+/// which may be a program of 32 bits on a kernel of 64.
+pub fn architecture() -> &'static str {
+    static ARCHITECTURE: OnceLock<&str> = OnceLock::new();
+    ARCHITECTURE.get_or_init(|| {
+        let system = rustix::system::uname();
+        let known = architecture_of(&system.machine().to_string_lossy());
+        known.unwrap_or(std::env::consts::ARCH)
+    })
+}
+
 /// The leaf sizes of an architecture that this project knows; otherwise those that the kernel gives.
 fn geometry(arch: &str, page: Leaf, pmd: Option<Leaf>) -> Option<Geometry> {
-    match Architecture::named(arch) {
-        Some(known) => known.with_page(page),
-        None => pmd.map(|pmd| Geometry::native(page, pmd)),
-    }
+    let known = Architecture::named(arch).and_then(|known| known.with(page, pmd));
+    known.or(pmd.map(|pmd| Geometry::native(page, pmd)))
 }
 
 /// The model name in /proc/cpuinfo on x86; arm64 gives numbers only. Only the entry of the first
@@ -268,6 +277,11 @@ mod tests {
             of("loongarch64", Leaf::K16, Some(Leaf::M32)),
             name("native")
         );
-        assert_eq!(of("arm", Leaf::K4, None), None, "no transparent huge pages");
+        assert_eq!(of("s390x", Leaf::K4, Some(Leaf::M2)), name("native"));
+        assert_eq!(
+            of("sparc64", Leaf::K4, None),
+            None,
+            "no transparent huge pages"
+        );
     }
 }

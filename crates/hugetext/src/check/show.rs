@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use hugetext_elf::Strategy;
 use hugetext_engine::{Assessment, SelfWarming, WindowCounts};
-use hugetext_leaf::{Asker, ObjectKind};
+use hugetext_leaf::{Asker, Class, ObjectKind};
 
 use crate::documents::check::CheckReport;
 use crate::path::shown;
@@ -36,8 +36,12 @@ fn one(file: &Assessment, verbose: bool) -> String {
     };
     line(format_args!("{}", shown(&file.path)));
     let kind = kind_name(file.kind);
+    let class = match file.encoding.class {
+        Class::Bits32 => "32-bit ",
+        Class::Bits64 => "",
+    };
     line(format_args!(
-        "  {kind}, {} pages, on {}",
+        "  {class}{kind}, {} pages, on {}",
         file.geometry, file.filesystem
     ));
     if file.text == 0 {

@@ -3,10 +3,14 @@
 
 mod aarch64;
 mod loongarch64;
+mod mips64;
+mod narrow;
+mod powerpc64;
 mod riscv64;
+mod s390x;
 mod x86_64;
 
-use hugetext_elf::Machine;
+use hugetext_elf::{Encoding, Machine};
 
 /// What glibc builds into its loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,17 +25,20 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// The facts of an instruction set; for an unknown one, those that cannot mislead.
-    pub(crate) fn of(machine: Machine) -> Facts {
+    pub(crate) fn of(machine: Machine, encoding: Encoding) -> Facts {
         match machine {
             Machine::X86_64 => x86_64::FACTS,
             Machine::Aarch64 => aarch64::FACTS,
             Machine::Riscv64 => riscv64::FACTS,
             Machine::LoongArch64 => loongarch64::FACTS,
-            Machine::Other(_) => Facts {
+            Machine::Mips64 => mips64::FACTS,
+            Machine::Powerpc64 => powerpc64::facts(encoding.order),
+            Machine::S390x => s390x::FACTS,
+            other => narrow::facts(other).unwrap_or(Facts {
                 interpreter: "/lib/ld.so",
                 platform: None,
                 lib: None,
-            },
+            }),
         }
     }
 }
