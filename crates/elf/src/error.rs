@@ -13,8 +13,8 @@ pub enum ImageError {
     /// Neither ELFCLASS32 nor ELFCLASS64.
     #[error("an ELF file of neither 32 nor 64 bits")]
     Class,
-    /// ELFDATA2MSB.
-    #[error("a big-endian ELF file; only little-endian files can be read")]
+    /// Neither ELFDATA2LSB nor ELFDATA2MSB.
+    #[error("an ELF file of neither byte order")]
     Endian,
     /// ET_REL, ET_CORE or unknown.
     #[error("an ELF file, but not an executable or shared object (e_type {0})")]

@@ -7,7 +7,7 @@ use object::elf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::encoding::{ByteOrder, Encoding, Entry, Fields, FileHeader};
+use crate::encoding::{Encoding, Entry, Fields, FileHeader};
 use crate::error::ImageError;
 use crate::sections::Section;
 use crate::source::{ReadAt, read_range, truncated};
@@ -113,9 +113,6 @@ pub(crate) fn read_file_header(
         return Err(ImageError::NotElf);
     }
     let encoding = Encoding::from_ident(class, data)?;
-    if encoding.order != ByteOrder::LittleEndian {
-        return Err(ImageError::Endian);
-    }
     const WHAT: &str = "the file header";
     const LONGEST: usize = 64;
     let mut bytes = [0; LONGEST];

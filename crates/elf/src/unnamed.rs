@@ -17,8 +17,17 @@ const MAX_SECTIONS: u64 = 1 << 20;
 /// Number of bytes read at a time.
 const CHUNK: u64 = 1 << 18;
 
-/// The bytes with which linkers fill the last page of text on x86: int3 (lld, `writeTrapInstr()`).
-const TRAP: u8 = 0xcc;
+/// The words of four bytes, at multiples of four, with which lld fills the last page of text
+/// (`writeTrapInstr()`): those of x86, ARM and s390x, and of POWER and MIPS in either byte order.
+const TRAPS: [[u8; 4]; 7] = [
+    [0xcc; 4],
+    [0xd4; 4],
+    [0x07; 4],
+    [0x7f, 0xe0, 0x00, 0x08],
+    [0x08, 0x00, 0xe0, 0x7f],
+    [0x04, 0x17, 0x00, 0x01],
+    [0x01, 0x00, 0x17, 0x04],
+];
 
 /// The largest base page that linkers pad text to.
 const LARGEST_PAGE: Leaf = Leaf::K64;
@@ -63,14 +72,18 @@ pub(crate) fn payload_in(
         let end = segment.file().end;
         segment.is_text() && end <= range.start && range.end <= LARGEST_PAGE.align_up(end)
     };
-    let traps = image.segments.iter().any(ends_text);
-    let mut only_traps = traps;
+    // The traps that every byte so far agrees with.
+    let mut traps = TRAPS.to_vec();
+    traps.retain(|_| image.segments.iter().any(ends_text));
     let mut payload: Option<Span> = None;
     let mut at = range.start;
     while at < range.end {
         let len = CHUNK.min(range.end - at);
         let bytes = read_range(source, at, len, image.file_len, WHAT)?;
-        only_traps &= bytes.iter().all(|byte| *byte == TRAP);
+        traps.retain(|trap| {
+            let inside = trap.iter().cycle().skip((at % 4) as usize);
+            bytes.iter().zip(inside).all(|(byte, part)| byte == part)
+        });
         let is_set = |byte: &u8| *byte != 0;
         if let (Some(first), Some(last)) = (
             bytes.iter().position(is_set),
@@ -81,7 +94,7 @@ pub(crate) fn payload_in(
         }
         at += len;
     }
-    Ok(payload.filter(|_| !only_traps))
+    Ok(payload.filter(|_| traps.is_empty()))
 }
 
 /// Whether a header gives the purpose of its bytes. PT_NULL gives none. For types that are unknown

@@ -133,7 +133,7 @@ fn is_named(program: &Program, plan: &Plan, image: &Image, at: u64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn what_is_rewritten_is_the_same_program(program in program(MOST), extend in any::<bool>()) {

@@ -166,7 +166,7 @@ pub(crate) fn program(most: u64) -> impl Strategy<Value = Program> {
     let base = prop_oneof![Just(None), Just(Some(0x40_0000)), Just(Some(0x1_1000))];
     let loads = proptest::collection::vec(load, 1..6);
     let rest = (0u64..9000, any::<bool>(), 0u16..3);
-    let encoding = (any::<bool>(), Just(false)).prop_map(|(wide, big)| Encoding { wide, big });
+    let encoding = (any::<bool>(), any::<bool>()).prop_map(|(wide, big)| Encoding { wide, big });
     let parts = (base, loads, rest, encoding);
     parts.prop_map(
         |(base, loads, (comment, sections, spare), encoding)| Program {
