@@ -77,7 +77,11 @@ check-all-architectures: ## as check-architectures, for more of them
 	scripts/setup.sh all-architectures
 	cargo check -p hugetext -p hugetext-tlb-plugin $(ALL_ARCHITECTURES:%=--target %)
 
-.PHONY: check-architectures check-all-architectures
+test-foreign: ## programs of 32 bits and of big-endian order through fix, run by QEMU where needed
+	scripts/setup.sh foreign
+	cargo test -p hugetext --test fix cross -- --nocapture
+
+.PHONY: check-architectures check-all-architectures test-foreign
 
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 

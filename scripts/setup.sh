@@ -38,6 +38,15 @@ packages_of() {
     architectures | all-architectures)
         packages build
         ;;
+    foreign)
+        packages build
+        echo qemu-user  # runs programs of other architectures
+        echo elfutils   # eu-elflint: are the fixed ones well-formed?
+        # Both classes, and both byte orders of each; i386 programs run without QEMU.
+        echo gcc-i686-linux-gnu libc6-dev-i386-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
+        echo gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-powerpc64-linux-gnu libc6-dev-ppc64-cross
+        echo gcc-mips-linux-gnu libc6-dev-mips-cross
+        ;;
     lab-riscv64)
         packages lab
         # Links the lab's guest.
@@ -295,5 +304,6 @@ case " $* " in
     targets riscv64gc-unknown-linux-gnu armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu \
         loongarch64-unknown-linux-gnu powerpc64le-unknown-linux-gnu
     ;;
+*" foreign "*) targets armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu ;;
 *" lab-riscv64 "*) targets riscv64gc-unknown-linux-gnu ;;
 esac
