@@ -162,7 +162,6 @@ cat << 'END'
 
 - What remote text costs. That needs a machine of two sockets; `hugetext bench numa` measures it there. The guests are
   emulated on one.
-- LOCK_STAT on a kernel without any set of `kernel/`: the sets order, align and collapse were applied.
 - Contention on machines of more cores than the one above; the prediction is a model.
 - Servers and builds with replicas: no gain in throughput was measured anywhere.
 - The autopilot and container runtimes: they do not choose replicas.

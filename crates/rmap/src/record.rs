@@ -9,6 +9,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Side {
+    /// Without any set of `kernel/`.
+    Unpatched,
     /// Without the set.
     Without,
     /// With it, its option off.
@@ -69,6 +71,11 @@ pub(crate) enum What {
         wait_us: f64,
         acquisitions: u64,
         hold_us: f64,
+    },
+    /// The trips of a function to a class of locks that waited during the preceding storm.
+    Site {
+        function: String,
+        contentions: u64,
     },
     #[serde(rename = "rmap walk")]
     RmapWalk(Timed),

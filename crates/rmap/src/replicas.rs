@@ -1,13 +1,16 @@
 //! The sections of docs/replicas.md about locks: what was measured in guests, and what follows for machines that
 //! are not available.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use hugetext_rmap::{Scheme, simulate};
 
 use crate::prediction::{Input, STARTS};
-use crate::record::{Record, Side, Trips};
+use crate::record::{Record, Side, Trips, What};
 
+/// The kernel with every set, as the table names it.
+const WITH: &str = "with every set";
 /// Processors of the guests of the target.
 const CPUS: u32 = 8;
 /// Processors of the machines in the prediction.
@@ -26,13 +29,62 @@ struct Row {
     kernel: &'static str,
     replicas: String,
     copies: u32,
-    trips: Trips,
+    storms: Vec<Trips>,
+    /// The functions that waited, and how often.
+    sites: BTreeMap<String, u64>,
+}
+
+/// The contended trips per storm.
+struct Contended {
+    mean: f64,
+    /// The standard error of the mean, over the mean. A single storm has none that is known, nor have storms without
+    /// contended trips.
+    error: Option<f64>,
+}
+
+impl Row {
+    fn total(&self) -> Trips {
+        self.storms.iter().copied().sum()
+    }
+
+    fn contended(&self) -> Contended {
+        let number = self.storms.len() as f64;
+        let mean = self.total().contended as f64 / number;
+        let squares = self
+            .storms
+            .iter()
+            .map(|storm| (storm.contended as f64 - mean).powi(2));
+        let variance = squares.sum::<f64>() / (number - 1.0);
+        let error = (variance / number).sqrt() / mean;
+        Contended {
+            mean,
+            error: (number > 1.0 && mean > 0.0).then_some(error),
+        }
+    }
+
+    /// What is left of the contended trips of `one`, with the 95 % interval of that ratio.
+    fn left_of(&self, one: &Self) -> String {
+        let (mine, of) = (self.contended(), one.contended());
+        let ratio = mine.mean / of.mean;
+        match (mine.error, of.error) {
+            (Some(error), Some(error_of)) if !std::ptr::eq(self, one) => {
+                let factor = (1.96 * error.hypot(error_of)).exp();
+                format!(
+                    "{ratio:.2} ({:.2} to {:.2})",
+                    ratio / factor,
+                    ratio * factor
+                )
+            }
+            _ => format!("{ratio:.2}"),
+        }
+    }
 }
 
 fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
     let sides = [
+        (Side::Unpatched, "unpatched"),
         (Side::Without, "without trips and rmap"),
-        (Side::With, "with both"),
+        (Side::With, WITH),
     ];
     let mut rows = Vec::new();
     for (side, kernel) in sides {
@@ -45,92 +97,185 @@ fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
                 kernel,
                 replicas: copies.to_string(),
                 copies,
-                trips: storms
+                storms: storms
                     .iter()
                     .filter(|storm| storm.replicas == copies)
                     .copied()
-                    .sum(),
+                    .collect(),
+                sites: sites(replicas, side, copies),
             }
         }));
     }
     // The record of docs/rmap.md has the kernel with shards too, from other guests, without copies.
-    let shards: Trips = Trips::of(rmap, "storm", Side::With)
+    let shards = Trips::of(rmap, "storm", Side::With);
+    let shards: Vec<Trips> = shards
         .into_iter()
         .filter(|storm| storm.cpus == CPUS)
-        .sum();
-    if shards.storms > 0 {
+        .collect();
+    if !shards.is_empty() {
         rows.push(Row {
-            kernel: "with both, from docs/rmap.md",
+            kernel: "with every set, from docs/rmap.md",
             replicas: "none".to_owned(),
             copies: 0,
-            trips: shards,
+            storms: shards,
+            sites: BTreeMap::new(),
         });
     }
     rows
 }
 
+fn sites(replicas: &[Record], side: Side, copies: u32) -> BTreeMap<String, u64> {
+    let mut sites = BTreeMap::new();
+    for record in replicas {
+        if let What::Site {
+            function,
+            contentions,
+        } = &record.what
+            && record.side == side
+            && record.replicas == copies
+        {
+            *sites.entry(function.clone()).or_default() += contentions;
+        }
+    }
+    sites
+}
+
+/// What is left of the contended trips if every trip meets those of the other shells that share its copy, and no
+/// others.
+fn by_chance(copies: u32) -> f64 {
+    let cpus = f64::from(CPUS);
+    (cpus / f64::from(copies) - 1.0) / (cpus - 1.0)
+}
+
 fn measured(replicas: &[Record], rmap: &[Record]) -> String {
     let rows = rows(replicas, rmap);
-    let first = rows.iter().find(|row| row.copies == 1);
-    let Some(first) = first else {
+    let Some(one) = rows.iter().find(|row| row.copies == 1) else {
         return "## Locks\n\nNo guest with LOCK_STAT was measured.\n\n".to_owned();
     };
-    let one = first.trips.contended_per_thousand();
     let mut text = String::from(
         "## Locks\n\n\
-         Guests of 8 processors run Linux 7.3 with LOCK_STAT and the sets order, align and collapse of `kernel/`, without the\n\
-         sets trips and rmap or with both, as in [rmap.md](rmap.md): 8 shells start a small program 160\n\
-         times together, 32 more processes wait. Each process uses one of 1, 2, 4 or 8 copies of the shell, the loader and\n\
-         libc, in turn. A trip to an i_mmap lock is *contended* if it meets another. The target for N copies is 1/N of the\n\
-         contended trips of one copy. The processors of the guest are emulated. Where they share fewer real ones, fewer trips\n\
-         meet, and those wait longer than on a machine.\n\n\
-         | kernel | copies | storms | starts | trips per start | contended per 1000 starts | of one copy | target | waited, µs per start |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+         Guests of 8 processors run Linux 7.3 with LOCK_STAT, without and with the sets of `kernel/`: 8 shells start a\n\
+         small program 160 times together, 32 more processes wait. Each process uses one of 1, 2, 4 or 8 copies of the\n\
+         shell, the loader and libc, in turn. A trip to an i_mmap lock is *contended* if it meets another. The target for\n\
+         N copies is 1/N of the contended trips of one copy on the first kernel of the table. Brackets hold the 95 %\n\
+         interval of what is left of those; it takes storms of one guest for independent. *By chance* is what is left if\n\
+         a trip meets only those of the other shells that share its copy: 7 with one copy, 3 with two, 1 with four, none\n\
+         with eight. The processors of the guest are emulated. Where they share fewer real ones, fewer trips meet, and\n\
+         those wait longer than on a machine: whoever holds a lock while its processor does not run keeps all others\n\
+         waiting. So storms differ a lot.\n\n\
+         | kernel | copies | storms | starts | trips per start | contended per 1000 starts | of one copy | target | by chance | waited, µs per start |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in &rows {
-        let contended = row.trips.contended_per_thousand();
-        let target = match row.copies {
-            0 => String::new(),
-            copies => format!("{:.2}", 1.0 / f64::from(copies)),
+        let total = row.total();
+        let goals = if row.kernel == one.kernel {
+            format!(
+                "{:.2} | {:.2}",
+                1.0 / f64::from(row.copies),
+                by_chance(row.copies)
+            )
+        } else {
+            " | ".to_owned()
         };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {:.1} | {contended:.1} | {:.2} | {target} | {:.1} |",
+            "| {} | {} | {} | {} | {:.1} | {:.1} | {} | {goals} | {:.1} |",
             row.kernel,
             row.replicas,
-            row.trips.storms,
-            row.trips.starts(),
-            row.trips.per_start(row.trips.taken as f64),
-            contended / one,
-            row.trips.per_start(row.trips.waited_us),
+            total.storms,
+            total.starts(),
+            total.per_start(total.taken as f64),
+            total.contended_per_thousand(),
+            row.left_of(one),
+            total.per_start(total.waited_us),
         );
     }
     let hosts = replicas.iter().map(|record| record.host_cpus);
     if let Some(processors) = hosts.max().filter(|processors| *processors > 0) {
         let _ = writeln!(
             text,
-            "\nThe guests with copies ran on {processors} real processors."
+            "\nThe guests with copies ran on {processors} real processors, where other work moves the figures, too."
         );
     }
+    text + &judged(&rows, one) + &waited_where(&rows)
+}
+
+fn judged(rows: &[Row], one: &Row) -> String {
+    let mut text = String::new();
+    let of_one = one.total().contended_per_thousand();
     let missed = rows
         .iter()
-        .filter(|row| row.kernel == first.kernel && row.copies > 1)
-        .filter(|row| row.trips.contended_per_thousand() / one > 1.0 / f64::from(row.copies));
+        .filter(|row| row.kernel == one.kernel && row.copies > 1)
+        .filter(|row| row.total().contended_per_thousand() / of_one > 1.0 / f64::from(row.copies));
     let missed: Vec<String> = missed.map(|row| row.replicas.clone()).collect();
-    text.push_str(&match missed.as_slice() {
-        [] => "\nThe target is met with every number of copies on the kernel without the sets.\n\n"
-            .to_owned(),
-        some => format!(
-            "\nThe target is missed with {} copies on the kernel without the sets.\n\n",
+    let _ = match missed.as_slice() {
+        [] => writeln!(text, "\nThe target is met with every number of copies.\n"),
+        some => writeln!(
+            text,
+            "\nThe target is missed with {} copies.\n",
             some.join(" and ")
         ),
-    });
-    if !rows
+    };
+    let alone = rows
         .iter()
-        .any(|row| row.copies > 0 && row.kernel != first.kernel)
-    {
+        .find(|row| row.kernel == one.kernel && row.copies == CPUS);
+    if alone.is_some_and(|row| row.total().contended == 0) {
+        text.push_str(
+            "With a copy for each shell no trip meets another. So nothing that all of them share, such as other files, is among\n\
+             the contended trips; those that remain with fewer copies are of shells that share one.\n\n",
+        );
+    }
+    let mut with = rows
+        .iter()
+        .filter(|row| row.copies > 0 && row.kernel == WITH)
+        .peekable();
+    if with.peek().is_none() {
         text.push_str("Copies together with kernel/rmap were not measured.\n\n");
     }
+    let whole: Vec<String> = with
+        .filter(|row| row.total().taken_in_shards == 0)
+        .map(|row| row.replicas.clone())
+        .collect();
+    if !whole.is_empty() {
+        let _ = writeln!(
+            text,
+            "With {} copies `kernel/rmap` split no file: it splits those that at least 16 address spaces execute, and fewer\n\
+             share a copy here. So copies take the place of shards, and do not add to them.\n",
+            whole.join(" and ")
+        );
+    }
+    text
+}
+
+fn waited_where(rows: &[Row]) -> String {
+    if rows.iter().all(|row| row.sites.is_empty()) {
+        return String::new();
+    }
+    let mut text = String::from(
+        "The functions that waited for an i_mmap lock, per 1000 starts. LOCK_STAT keeps four of each class of locks.\n\n\
+         | kernel | copies | functions |\n|---|---:|---|\n",
+    );
+    for row in rows.iter().filter(|row| row.copies > 0) {
+        let total = row.total();
+        let sites: Vec<String> = row
+            .sites
+            .iter()
+            .map(|(function, contentions)| {
+                format!(
+                    "{function} {:.1}",
+                    total.per_start(*contentions as f64 * 1000.0)
+                )
+            })
+            .collect();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} |",
+            row.kernel,
+            row.copies,
+            sites.join(", ")
+        );
+    }
+    text.push('\n');
     text
 }
 
@@ -182,7 +327,9 @@ mod tests {
         let records = parse(RECORD).expect("a record");
         let text = sections(&records, &[]);
         assert!(
-            text.contains("| without trips and rmap | 2 | 1 | 100 | 48.0 | 100.0 | 0.25 | 0.50 |"),
+            text.contains(
+                "| without trips and rmap | 2 | 1 | 100 | 48.0 | 100.0 | 0.25 | 0.50 | 0.43 |"
+            ),
             "{text}"
         );
         assert!(text.contains("target is met"), "{text}");
@@ -190,6 +337,62 @@ mod tests {
         let more = RECORD.replace("\"contentions\":10", "\"contentions\":30");
         let text = sections(&parse(&more).expect("a record"), &[]);
         assert!(text.contains("missed with 2 copies"), "{text}");
+    }
+
+    #[test]
+    fn what_is_left_has_an_interval_and_the_functions_that_waited() {
+        let again = RECORD.replace("\"contentions\":10", "\"contentions\":14");
+        let record = format!(
+            "{RECORD}\n{again}\n{}",
+            r#"{"part":"replicas","side":"without","replicas":2,"date":"2026-11-22","cpus":8,"what":"site","class":"i_mmap_rwsem","function":"dup_mmap","contentions":8}"#
+        );
+        let text = sections(&parse(&record).expect("a record"), &[]);
+        assert!(
+            text.contains("| 2 | 2 | 200 | 48.0 | 120.0 | 0.30 (0.22 to 0.42) | 0.50 |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| without trips and rmap | 2 | dup_mmap 40.0 |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_all_shells_share_is_ruled_out_only_by_a_copy_for_each() {
+        let ruled_out = "With a copy for each shell";
+        assert!(!sections(&parse(RECORD).expect("a record"), &[]).contains(ruled_out));
+        let eight = RECORD.replace("\"replicas\":2", "\"replicas\":8");
+        let none = eight.replace("\"contentions\":10", "\"contentions\":0");
+        assert!(sections(&parse(&none).expect("a record"), &[]).contains(ruled_out));
+        assert!(!sections(&parse(&eight).expect("a record"), &[]).contains(ruled_out));
+    }
+
+    #[test]
+    fn copies_are_compared_with_the_unpatched_kernel_if_it_was_measured() {
+        let unpatched = RECORD.replace("\"without\"", "\"unpatched\"");
+        let with = RECORD
+            .replace("\"without\"", "\"with\"")
+            .replace(":40,", ":4,");
+        let text = sections(
+            &parse(&format!("{unpatched}\n{with}")).expect("a record"),
+            &[],
+        );
+        assert!(
+            text.contains("| with every set | 1 | 1 | 100 | 48.0 | 40.0 | 0.10 |"),
+            "{text}"
+        );
+        assert!(!text.contains("were not measured"), "{text}");
+        // These records have trips to locks of whole files alone.
+        assert!(
+            text.contains("With 1 and 2 copies `kernel/rmap` split no file"),
+            "{text}"
+        );
+        let split = with.replace("i_mmap_rwsem-W", "i_mmap_shard");
+        let text = sections(
+            &parse(&format!("{unpatched}\n{split}")).expect("a record"),
+            &[],
+        );
+        assert!(!text.contains("split no file"), "{text}");
     }
 
     #[test]

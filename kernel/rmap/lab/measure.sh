@@ -5,9 +5,10 @@
 #
 #   kernel/rmap/lab/measure.sh all                 every part with every kernel; builds missing kernels
 #   kernel/rmap/lab/measure.sh storm WITHOUT WITH  trips to the locks that meet others, in storms
-#   kernel/rmap/lab/measure.sh replicas WITHOUT WITH
+#   kernel/rmap/lab/measure.sh replicas UNPATCHED WITH
 #                                                  the same with 1, 2, 4 and 8 copies of the shell, the
-#                                                  loader and libc, in docs/replicas.jsonl
+#                                                  loader and libc, in docs/replicas.jsonl; the first
+#                                                  kernel has no set, the second all of them
 #   kernel/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
 #                                                  the same from consoles of guests that ran elsewhere, in
 #                                                  files SIDE-REPLICAS-ROUND
@@ -20,8 +21,8 @@
 #   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
 #   kernel/rmap/lab/measure.sh compiled            the files that compile for other architectures
 #
-# SIDE is "without", "off" (both sets, the option of rmap off), "one-tree" (on, but with SHARDS=1) or
-# "with". storm takes the images of "without" and "with", and runs "without", "one-tree" and "with" in
+# SIDE is "unpatched" (no set at all; replicas), "without", "off" (both sets, the option of rmap off),
+# "one-tree" (on, but with SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without", "one-tree" and "with" in
 # turn, because other work of the machine moves the figures. SHARDS is the number of shards of a file,
 # CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm and
 # trips need LOCK_STAT. count needs a kernel without it: LOCK_STAT makes locks cost many times as much.
@@ -79,11 +80,11 @@ storm() { # WITHOUT WITH; as many starts in every guest, more guests of the targ
     done
 }
 
-replicas() { # WITHOUT WITH; guests take turns, as for storm
+replicas() { # UNPATCHED WITH; guests take turns, as for storm
     local replicas
     for _ in $(seq "${ROUNDS:-3}"); do
         for replicas in 1 2 4 8; do
-            replicas_of without "$1" "$replicas"
+            replicas_of unpatched "$1" "$replicas"
             replicas_of with "$2" "$replicas"
         done
     done
