@@ -77,9 +77,15 @@ check-all-architectures: ## as check-architectures, for more of them
 	scripts/setup.sh all-architectures
 	cargo check -p hugetext -p hugetext-tlb-plugin $(ALL_ARCHITECTURES:%=--target %)
 
-test-foreign: ## programs of 32 bits and of big-endian order through fix, run by QEMU where needed
+test-foreign: export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER := s390x-linux-gnu-gcc
+test-foreign: export CARGO_TARGET_ARMV7_UNKNOWN_LINUX_GNUEABIHF_LINKER := arm-linux-gnueabihf-gcc
+test-foreign: build ## programs of 32 bits and of big-endian order through fix; the command of s390x and ARM, emulated
 	scripts/setup.sh foreign
 	cargo test -p hugetext --test fix cross -- --nocapture
+	HUGETEXT_WITHOUT_PLUGIN=1 cargo build --release -p hugetext \
+		--target s390x-unknown-linux-gnu --target armv7-unknown-linux-gnueabihf
+	scripts/test-foreign.sh $(HUGETEXT) qemu-s390x s390x-linux-gnu target/s390x-unknown-linux-gnu/release/hugetext
+	scripts/test-foreign.sh $(HUGETEXT) qemu-arm arm-linux-gnueabihf target/armv7-unknown-linux-gnueabihf/release/hugetext
 
 .PHONY: check-architectures check-all-architectures test-foreign
 

@@ -107,7 +107,7 @@ fn scan(pagemap: &File, addresses: Span, wanted: Wanted) -> io::Result<Vec<Span>
                 std::ptr::from_mut(&mut arguments),
             )
         };
-        let found = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
+        let found = usize::try_from(found).map_err(|_| scan_error(io::Error::last_os_error()))?;
         spans.extend(
             regions
                 .iter()
@@ -120,6 +120,15 @@ fn scan(pagemap: &File, addresses: Span, wanted: Wanted) -> io::Result<Vec<Span>
         at = arguments.walk_end;
     }
     Ok(spans)
+}
+
+/// An error of PAGEMAP_SCAN, with ENOTTY for a request that is not known. Kernels before 6.7 say so; QEMU's
+/// user mode says ENOSYS.
+fn scan_error(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => io::Error::from_raw_os_error(libc::ENOTTY),
+        _ => error,
+    }
 }
 
 /// Bytes of `addresses` in the page tables of the process behind `pagemap`. Needs no privilege

@@ -139,11 +139,27 @@ struct Call {
     arguments: [u64; 6],
 }
 
-/// The call that maps files.
-#[cfg(not(target_arch = "arm"))]
+/// The call that maps files. On architectures of 32 bits, C libraries use that whose offset counts pages.
+#[cfg(any(target_pointer_width = "64", target_arch = "x86_64"))]
 const MMAP: libc::c_long = libc::SYS_mmap;
-#[cfg(target_arch = "arm")]
+#[cfg(not(any(target_pointer_width = "64", target_arch = "x86_64")))]
 const MMAP: libc::c_long = libc::SYS_mmap2;
+
+impl Call {
+    /// Whether it is the call that maps files. In a process of i386 on x86-64, and of 32-bit ARM on
+    /// arm64, that is mmap2 (__NR_mmap2), too.
+    fn is_mmap(&self) -> bool {
+        /// __AUDIT_ARCH_64BIT.
+        const WIDE: u32 = 0x8000_0000;
+        const NARROW_MMAP: u64 = 192;
+        let has_narrow = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        if has_narrow && self.architecture & WIDE == 0 {
+            self.number == NARROW_MMAP
+        } else {
+            self.number == MMAP as u64
+        }
+    }
+}
 
 /// The fifth argument of mmap(2): the file. On s390x, the only argument is the address of all six
 /// (arch/s390/kernel/syscall.c).
@@ -167,7 +183,7 @@ fn enters_mmap_of_file(pid: Pid) -> bool {
     let filled = unsafe { libc::ptrace(GET_SYSCALL_INFO as _, pid.as_raw(), size, &raw mut call) };
     filled > 0
         && call.at == 1
-        && call.number == MMAP as u64
+        && call.is_mmap()
         && mapped_file(pid, call.arguments).is_ok_and(|file| file as i32 >= 0)
 }
 
