@@ -81,19 +81,31 @@ impl Encoding {
     /// The first entry in these bytes; `None` if they end before it does.
     pub(crate) fn decode<E: Entry>(self, bytes: &[u8]) -> Option<E> {
         let size = usize::try_from(self.size_of::<E>()).ok()?;
-        let mut reader = Reader {
-            encoding: self,
-            left: bytes.get(..size)?,
-        };
+        let left = bytes.get(..size)?;
         let mut entry = E::default();
-        entry.visit(&mut reader);
+        match (self.class, self.order) {
+            (Class::Bits32, ByteOrder::LittleEndian) => {
+                entry.visit(&mut Reader::<false, false> { left });
+            }
+            (Class::Bits32, ByteOrder::BigEndian) => {
+                entry.visit(&mut Reader::<false, true> { left });
+            }
+            (Class::Bits64, ByteOrder::LittleEndian) => {
+                entry.visit(&mut Reader::<true, false> { left });
+            }
+            (Class::Bits64, ByteOrder::BigEndian) => {
+                entry.visit(&mut Reader::<true, true> { left });
+            }
+        }
         Some(entry)
     }
 
     /// All whole entries in these bytes.
-    pub(crate) fn decode_all<E: Entry>(self, bytes: &[u8]) -> impl Iterator<Item = E> {
+    pub(crate) fn decode_all<E: Entry>(self, bytes: &[u8]) -> Vec<E> {
         let entries = bytes.chunks_exact(self.size_of::<E>() as usize);
-        entries.filter_map(move |entry| self.decode(entry))
+        let mut decoded = Vec::with_capacity(entries.len());
+        decoded.extend(entries.filter_map(|entry| self.decode::<E>(entry)));
+        decoded
     }
 
     /// The bytes of an entry.
@@ -128,13 +140,14 @@ pub(crate) trait Entry: Copy + Default {
 
 /// What is done with each field.
 pub(crate) trait Fields {
-    /// The encoding of the file.
-    fn encoding(&self) -> Encoding;
+    /// The class of the file.
+    fn class(&self) -> Class;
 
     /// A number of this many bytes.
     fn number(&mut self, value: &mut u64, width: usize);
 
     /// A byte.
+    #[inline]
     fn byte(&mut self, value: &mut u8) {
         let mut number = u64::from(*value);
         self.number(&mut number, 1);
@@ -142,6 +155,7 @@ pub(crate) trait Fields {
     }
 
     /// Elf32_Half, Elf64_Half: 16 bits.
+    #[inline]
     fn half(&mut self, value: &mut u16) {
         let mut number = u64::from(*value);
         self.number(&mut number, 2);
@@ -149,6 +163,7 @@ pub(crate) trait Fields {
     }
 
     /// Elf32_Word, Elf64_Word: 32 bits.
+    #[inline]
     fn word(&mut self, value: &mut u32) {
         let mut number = u64::from(*value);
         self.number(&mut number, 4);
@@ -156,33 +171,50 @@ pub(crate) trait Fields {
     }
 
     /// A number as wide as the class.
+    #[inline]
     fn wide(&mut self, value: &mut u64) {
-        match self.encoding().class {
+        match self.class() {
             Class::Bits32 => self.number(value, 4),
             Class::Bits64 => self.number(value, 8),
         }
     }
 }
 
-struct Reader<'a> {
-    encoding: Encoding,
+/// Reads the fields of one encoding. Scans decode millions of them, so each encoding has code of its own.
+struct Reader<'a, const WIDE: bool, const BIG: bool> {
     left: &'a [u8],
 }
 
-impl Fields for Reader<'_> {
-    fn encoding(&self) -> Encoding {
-        self.encoding
+impl<const WIDE: bool, const BIG: bool> Fields for Reader<'_, WIDE, BIG> {
+    #[inline]
+    fn class(&self) -> Class {
+        if WIDE { Class::Bits64 } else { Class::Bits32 }
     }
 
-    /// Bytes that are missing read as none; [`Encoding::decode`] ensures that there are enough.
+    #[inline]
     fn number(&mut self, value: &mut u64, width: usize) {
-        let (bytes, left) = self.left.split_at_checked(width).unwrap_or_default();
-        self.left = left;
-        let join = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        *value = match self.encoding.order {
-            ByteOrder::LittleEndian => bytes.iter().rev().fold(0, join),
-            ByteOrder::BigEndian => bytes.iter().fold(0, join),
+        *value = match width {
+            1 => u64::from(u8::from_le_bytes(self.take())),
+            2 if BIG => u64::from(u16::from_be_bytes(self.take())),
+            2 => u64::from(u16::from_le_bytes(self.take())),
+            4 if BIG => u64::from(u32::from_be_bytes(self.take())),
+            4 => u64::from(u32::from_le_bytes(self.take())),
+            _ if BIG => u64::from_be_bytes(self.take()),
+            _ => u64::from_le_bytes(self.take()),
         };
+    }
+}
+
+impl<const WIDE: bool, const BIG: bool> Reader<'_, WIDE, BIG> {
+    /// The next bytes. Those that are missing read as zeros; [`Encoding::decode`] ensures that there are
+    /// enough.
+    #[inline]
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let Some((bytes, left)) = self.left.split_first_chunk::<N>() else {
+            return [0; N];
+        };
+        self.left = left;
+        *bytes
     }
 }
 
@@ -193,8 +225,8 @@ struct Writer {
 }
 
 impl Fields for Writer {
-    fn encoding(&self) -> Encoding {
-        self.encoding
+    fn class(&self) -> Class {
+        self.encoding.class
     }
 
     fn number(&mut self, value: &mut u64, width: usize) {
@@ -291,7 +323,7 @@ impl Entry for Symbol {
     const SIZES: [u64; 2] = [16, 24];
 
     fn visit(&mut self, fields: &mut impl Fields) {
-        let class = fields.encoding().class;
+        let class = fields.class();
         fields.word(&mut self.st_name);
         if class == Class::Bits32 {
             fields.wide(&mut self.st_value);

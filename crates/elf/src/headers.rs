@@ -52,7 +52,7 @@ impl Entry for ProgramHeader {
 
     /// p_flags stands where it pads least, so its place depends on the class.
     fn visit(&mut self, fields: &mut impl Fields) {
-        let class = fields.encoding().class;
+        let class = fields.class();
         fields.word(&mut self.p_type);
         if class == Class::Bits64 {
             fields.word(&mut self.flags);
@@ -222,5 +222,5 @@ pub(crate) fn read_program_headers(
         return Err(ImageError::Malformed("too many program headers"));
     }
     let bytes = read_range(source, table.offset, table.len(), file_len, WHAT)?;
-    Ok(encoding.decode_all(&bytes).collect())
+    Ok(encoding.decode_all(&bytes))
 }

@@ -189,6 +189,7 @@ fn read_dynamic(
     let bytes = read_range(source, header.offset, header.filesz, file_len, "PT_DYNAMIC")?;
     Ok(encoding
         .decode_all(&bytes)
+        .into_iter()
         .map(|entry: Dynamic| (entry.tag(encoding), entry.d_val))
         .take_while(|(tag, _)| *tag != elf::DT_NULL.0)
         .collect())

@@ -96,7 +96,7 @@ pub(crate) fn read_batch(
         .and_then(|skipped| table.offset.checked_add(skipped))
         .ok_or(ImageError::Truncated(WHAT))?;
     let bytes = read_range(source, start, count * size, image.file_len, WHAT)?;
-    Ok(image.encoding.decode_all(&bytes).collect())
+    Ok(image.encoding.decode_all(&bytes))
 }
 
 /// Calls `each` with the index and header of every section of `image`, up to the first error.
