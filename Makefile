@@ -247,6 +247,13 @@ results-promote: build ## running programs promoted and put back: docs/promote-r
 	scripts/promote.sh $(HUGETEXT) > target/promote-results.md
 	mv target/promote-results.md docs/promote-results.md
 
+results-promote-reach: build ## what promotion reaches in the servers of a distribution: docs/promote-reach.md
+	scripts/setup.sh results-promote-reach
+	scripts/promote-reach/survey.py $(HUGETEXT) > target/promote-reach.md
+	mv target/promote-reach.md docs/promote-reach.md
+
+.PHONY: results-promote-reach
+
 promote-rounds: ## a busy program promoted and put back a thousand times, checking all it does
 	HUGETEXT_ROUNDS=1000 HUGETEXT_THREADS=12 cargo test -p hugetext-promote --test promote -- a_busy --nocapture
 

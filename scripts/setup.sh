@@ -178,6 +178,10 @@ packages_of() {
         packages build
         echo nodejs postgresql # programs to promote; Java and Go too if installed
         ;;
+    results-promote-reach)
+        packages build
+        echo mmdebstrap python3 # a root with the servers
+        ;;
     targets)
         packages build
         echo nodejs python3 git qemu-system-x86 postgresql # programs to run; Java too if installed

@@ -215,6 +215,20 @@ fn a_dry_run_tells_what_is_done_then() {
     assert!(left.iter().any(|left| promoted(&left)), "{again}");
 }
 
+/// One mapping has one set of rights, and the kernel collapses the pages of one mapping.
+#[test]
+fn data_is_merged_by_copies_only() {
+    let output = promote(&["--merge", "--backend", "collapse", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("--backend remap"),
+        "{}",
+        stderr(&output)
+    );
+    let output = promote(&["--merge", "--revert", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
 #[test]
 fn what_cannot_be_collapsed_is_said_once_and_with_the_remedy() {
     let Some(compiler) = Sleeper::compiler() else {

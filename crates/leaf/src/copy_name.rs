@@ -9,7 +9,8 @@ use crate::promote::{Pad, Run};
 use crate::segment::{LIMIT, Span};
 
 /// The content of a promoted copy, as its name records it:
-/// `hugetext.DEV.INO.OFFSET.LENGTH.AT.PADS`, numbers in hex. The kernel shows the name in
+/// `hugetext.DEV.INO.OFFSET.LENGTH.AT.SIDES`, numbers in hex. SIDES has a letter for each pad, then
+/// `+BEFORE+BEHIND` if read-only data is among the content. The kernel shows the name in
 /// /proc/PID/maps, so the process itself carries the facts and no state is kept elsewhere.
 ///
 /// A copy is a directory of that name, with a number at its end, that holds one file with the
@@ -18,16 +19,20 @@ use crate::segment::{LIMIT, Span};
 pub struct CopyName {
     /// The file that was copied.
     pub file: FileId,
-    /// File offset of the text.
+    /// File offset of the content: the text, and the read-only data beside it.
     pub offset: u64,
-    /// Bytes of text.
+    /// Bytes of content.
     pub len: u64,
-    /// Offset of the text in the copy. It equals `offset` if address and file offset are congruent
+    /// Bytes of read-only data before the text, in the content.
+    pub data_before: u64,
+    /// Bytes of read-only data behind the text, in the content.
+    pub data_behind: u64,
+    /// Offset of the content in the copy. It equals `offset` if address and file offset are congruent
     /// modulo the leaf. Otherwise the copy is the whole file, shifted by the difference.
     pub at: u64,
-    /// What the addresses before the text held.
+    /// What the addresses before the content held.
     pub head: Option<Pad>,
-    /// What the addresses after the text held.
+    /// What the addresses after the content held.
     pub tail: Option<Pad>,
     /// The file's name without directories, for display.
     pub basename: String,
@@ -36,9 +41,11 @@ pub struct CopyName {
 /// The origin of a part of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Original {
-    /// The file, from this offset.
+    /// Text of the file, from this offset.
     Text(u64),
-    /// The former content of the addresses next to the text.
+    /// Read-only data of the file, from this offset.
+    Data(u64),
+    /// What the addresses next to the content held.
     Beside(Pad),
 }
 
@@ -59,7 +66,9 @@ impl CopyName {
         CopyName {
             file: run.file,
             offset: run.offset,
-            len: run.text.len(),
+            len: run.content.len(),
+            data_before: run.text.start - run.content.start,
+            data_behind: run.content.end - run.text.end,
             at: run.offset + shift,
             head: run.head,
             tail: run.tail,
@@ -98,8 +107,12 @@ impl CopyName {
     /// The facts without the basename.
     pub fn facts(&self) -> String {
         let FileId { dev, ino } = self.file;
+        let data = match (self.data_before, self.data_behind) {
+            (0, 0) => String::new(),
+            (before, behind) => format!("+{before:x}+{behind:x}"),
+        };
         format!(
-            "hugetext.{dev:x}.{ino:x}.{:x}.{:x}.{:x}.{}{}",
+            "hugetext.{dev:x}.{ino:x}.{:x}.{:x}.{:x}.{}{}{data}",
             self.offset,
             self.len,
             self.at,
@@ -108,23 +121,38 @@ impl CopyName {
         )
     }
 
+    /// The part of the copy that shows the file.
+    pub fn content(&self) -> Span {
+        Span::new(self.at, self.at + self.len)
+    }
+
+    /// The part of the copy that shows text of the file.
+    pub fn text(&self) -> Span {
+        let content = self.content();
+        Span::new(
+            content.start + self.data_before,
+            content.end - self.data_behind,
+        )
+    }
+
     /// The origins of `part` (offsets in the copy), one entry for each change of origin.
     pub fn originals(&self, part: Span) -> Vec<(Span, Original)> {
-        let text = Span::new(self.at, self.at + self.len);
-        let before = Span::new(part.start, part.end.min(text.start));
-        let inside = part.intersect(&text);
-        let behind = Span::new(part.start.max(text.end), part.end);
+        let (content, text) = (self.content(), self.text());
+        let offset = |at: u64| self.offset + (at - content.start);
         let beside = |pad: Option<Pad>| Original::Beside(pad.unwrap_or(Pad::Hole));
+        let within = |start: u64, end: u64, of: &dyn Fn(u64) -> Original| {
+            let span = part.intersect(&Span::new(start, end.max(start)));
+            (!span.is_empty()).then(|| (span, of(span.start)))
+        };
         [
-            (before, beside(self.head)),
-            (
-                inside,
-                Original::Text(self.offset + inside.start.saturating_sub(text.start)),
-            ),
-            (behind, beside(self.tail)),
+            within(part.start, content.start, &|_| beside(self.head)),
+            within(content.start, text.start, &|at| Original::Data(offset(at))),
+            within(text.start, text.end, &|at| Original::Text(offset(at))),
+            within(text.end, content.end, &|at| Original::Data(offset(at))),
+            within(content.end, part.end, &|_| beside(self.tail)),
         ]
         .into_iter()
-        .filter(|(span, _)| !span.is_empty())
+        .flatten()
         .collect()
     }
 }
@@ -176,11 +204,19 @@ fn parse(name: &str) -> Option<CopyName> {
     let offset = hex(fields.next()?)?;
     let len = hex(fields.next()?)?;
     let at = hex(fields.next()?)?;
-    let (head, tail) = fields.next()?.split_at_checked(1)?;
+    let mut sides = fields.next()?.split('+');
+    let (head, tail) = sides.next()?.split_at_checked(1)?;
+    let (data_before, data_behind) = match (sides.next(), sides.next(), sides.next()) {
+        (None, None, None) => (0, 0),
+        (Some(before), Some(behind), None) => (hex(before)?, hex(behind)?),
+        _ => return None,
+    };
     let copy = CopyName {
         file,
         offset,
         len,
+        data_before,
+        data_behind,
         at,
         head: pad_of(head)?,
         tail: pad_of(tail)?,
@@ -189,7 +225,8 @@ fn parse(name: &str) -> Option<CopyName> {
     let bounded = [copy.offset, copy.len, copy.at]
         .into_iter()
         .all(|number| number < LIMIT);
-    (bounded && copy.at >= copy.offset).then_some(copy)
+    let data = copy.data_before.checked_add(copy.data_behind)?;
+    (bounded && copy.at >= copy.offset && data <= copy.len).then_some(copy)
 }
 
 #[cfg(test)]
@@ -204,6 +241,8 @@ mod tests {
             },
             offset: 0x1000,
             len: 0x30_0000,
+            data_before: 0,
+            data_behind: 0,
             at: 0x10_0000,
             head: Some(Pad::Free),
             tail: None,
@@ -234,6 +273,7 @@ mod tests {
         let at = |windows: u64, pad: u64, offset: u64| {
             let run = Run {
                 windows: Span::new(windows, windows + (4 << 20)),
+                content: Span::new(windows + pad, windows + (4 << 20)),
                 text: Span::new(windows + pad, windows + (4 << 20)),
                 offset,
                 file: example().file,
@@ -269,5 +309,28 @@ mod tests {
         );
         let half = example().originals(Span::new(0x20_0000, 0x40_0000));
         assert_eq!(half[0].1, Original::Text(0x10_1000));
+    }
+
+    #[test]
+    fn a_copy_knows_which_part_was_data() {
+        let merged = CopyName {
+            data_before: 0x4000,
+            data_behind: 0x10_0000,
+            ..example()
+        };
+        let path = format!("/memfd:{merged} (deleted)");
+        assert_eq!(CopyName::in_maps(&path), Some(merged.clone()));
+        assert_eq!(
+            merged.originals(Span::new(0x10_0000, 0x40_0000)),
+            [
+                (Span::new(0x10_0000, 0x10_4000), Original::Data(0x1000)),
+                (Span::new(0x10_4000, 0x30_0000), Original::Text(0x5000)),
+                (Span::new(0x30_0000, 0x40_0000), Original::Data(0x20_1000)),
+            ]
+        );
+        for wrong in ["--+1", "--+1+", "--+1+2+3", "--+200000+200000", "--+-1+1"] {
+            let name = format!("hugetext.1.2.1000.300000.100000.{wrong}.x");
+            assert!(name.parse::<CopyName>().is_err(), "{name}");
+        }
     }
 }

@@ -35,7 +35,8 @@ pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Kernel, ParseVersionError, Version};
 pub use policy::{ExecFault, ExecLimit, ExecRead, load_leaf};
 pub use promote::{
-    Backend, Left, Method, Obstacle, Pad, ProcessVma, Promotion, Reason, Run, promotion,
+    Backend, Completion, Left, Method, Obstacle, Pad, ProcessVma, Promotion, PromotionPolicy,
+    Reason, Run, promotion,
 };
 pub use reach::{Cause, Reach, TextReach, Vma, reach, vmas, windows_in_file};
 pub use rule::{

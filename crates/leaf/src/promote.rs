@@ -90,9 +90,11 @@ pub enum Pad {
 pub struct Run {
     /// Whole windows: both ends are multiples of the leaf.
     pub windows: Span,
-    /// The text in them: everything except a pad at either end.
+    /// What they show of the file: everything except a pad at either end.
+    pub content: Span,
+    /// The text in it. The rest is read-only data at either end.
     pub text: Span,
-    /// File offset of the first byte of text.
+    /// File offset of the first byte of content.
     pub offset: u64,
     /// The file.
     pub file: FileId,
@@ -102,9 +104,9 @@ pub struct Run {
     pub bti: bool,
     /// The method.
     pub method: Method,
-    /// The addresses between the first window's start and the text.
+    /// The addresses between the first window's start and the content.
     pub head: Option<Pad>,
-    /// The addresses between the text and the last window's end.
+    /// The addresses between the content and the last window's end.
     pub tail: Option<Pad>,
 }
 
@@ -177,17 +179,38 @@ pub enum Backend {
     RemapOnly,
 }
 
+/// What may complete the first and the last window of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Completion {
+    /// Only addresses that nobody reads (see [`Pad`]).
+    #[default]
+    Unused,
+    /// Read-only data of the same file too. One leaf has one set of rights, so the data becomes
+    /// executable.
+    ReadOnlyData,
+}
+
+/// How text is to be promoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PromotionPolicy {
+    /// The PMD leaf.
+    pub leaf: Leaf,
+    /// The methods that are permitted.
+    pub backend: Backend,
+    /// What may complete a window.
+    pub completion: Completion,
+}
+
 /// The smallest part of a window with a pad that must be text. With less text, the memory is not
 /// worth it.
 const LEAST_PART: u64 = 4;
 
 /// Decides for every window of file-backed text in `vmas` (all mappings of the process, by
-/// address), with PMD leaves of `leaf`. `obstacle` tells why the kernel does not collapse text of a
-/// file, if it does not (see [`collapse()`](crate::collapse)).
+/// address). `obstacle` tells why the kernel does not collapse text of a file, if it does not (see
+/// [`collapse()`](crate::collapse)).
 pub fn promotion(
     vmas: &[ProcessVma],
-    leaf: Leaf,
-    backend: Backend,
+    policy: PromotionPolicy,
     obstacle: impl Fn(FileId) -> Option<Cause>,
 ) -> Promotion {
     let mut promotion = Promotion::default();
@@ -203,9 +226,10 @@ pub fn promotion(
         }
         let (first, end) = (vma.addresses.start, vma.addresses.end);
         let obstacle = obstacle(file);
-        for start in (leaf.align_down(first)..end).step_by(leaf.bytes() as usize) {
-            let window = Span::new(start, start + leaf.bytes());
-            match window_run(vmas, vma, file, window, leaf, (backend, obstacle)) {
+        let text = Text { vmas, vma, file };
+        for start in (policy.leaf.align_down(first)..end).step_by(policy.leaf.bytes() as usize) {
+            let window = Span::new(start, start + policy.leaf.bytes());
+            match text.window_run(window, policy, obstacle) {
                 Ok(run) => promotion.take(run),
                 Err(reason) => promotion.leave(window.intersect(&vma.addresses), file, reason),
             }
@@ -214,65 +238,124 @@ pub fn promotion(
     promotion
 }
 
-fn window_run(
-    vmas: &[ProcessVma],
-    vma: &ProcessVma,
+/// A mapping of text among the mappings of its process.
+struct Text<'v> {
+    vmas: &'v [ProcessVma],
+    vma: &'v ProcessVma,
     file: FileId,
-    window: Span,
-    leaf: Leaf,
-    (backend, obstacle): (Backend, Option<Cause>),
-) -> Result<Run, Reason> {
-    let text = window.intersect(&vma.addresses);
-    if vma
-        .huge
-        .iter()
-        .any(|huge| huge.intersect(&window) == window)
-    {
-        return Err(Reason::Huge);
-    }
-    if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
-        return Err(Reason::Changed);
-    }
-    // A mapping without room for a window is small at any address, as for any other command.
-    let shared = if vma.addresses.len() < window.len() {
-        Reason::Small
-    } else {
-        Reason::Partial
-    };
-    let congruent = leaf.is_aligned(vma.addresses.start.wrapping_sub(vma.offset));
-    let method = match (backend, obstacle) {
-        (Backend::Both, None) if congruent && text == window => Method::Collapse,
-        (Backend::Both | Backend::RemapOnly, _) => Method::Remap,
-        (Backend::CollapseOnly, _) if !congruent => return Err(Reason::Incongruent),
-        (Backend::CollapseOnly, _) if text != window => return Err(shared),
-        (Backend::CollapseOnly, Some(cause)) => return Err(Reason::Uncollapsible(cause)),
-        (Backend::CollapseOnly, None) => Method::Collapse,
-    };
-    let pad = |span: Span| {
-        if span.is_empty() {
-            Ok(None)
-        } else {
-            pad_kind(vmas, file, span)
-                .map(Some)
-                .ok_or_else(|| shared.clone())
+}
+
+impl Text<'_> {
+    fn window_run(
+        &self,
+        window: Span,
+        policy: PromotionPolicy,
+        obstacle: Option<Cause>,
+    ) -> Result<Run, Reason> {
+        let vma = self.vma;
+        let text = window.intersect(&vma.addresses);
+        if vma
+            .huge
+            .iter()
+            .any(|huge| huge.intersect(&window) == window)
+        {
+            return Err(Reason::Huge);
         }
-    };
-    let head = pad(Span::new(window.start, text.start))?;
-    let tail = pad(Span::new(text.end, window.end))?;
-    if text.len() < window.len() / LEAST_PART {
-        return Err(Reason::Small);
+        if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
+            return Err(Reason::Changed);
+        }
+        // A mapping without room for a window is small at any address, as for any other command.
+        let shared = if vma.addresses.len() < window.len() {
+            Reason::Small
+        } else {
+            Reason::Partial
+        };
+        let congruent = policy
+            .leaf
+            .is_aligned(vma.addresses.start.wrapping_sub(vma.offset));
+        let method = match (policy.backend, obstacle) {
+            (Backend::Both, None) if congruent && text == window => Method::Collapse,
+            (Backend::Both | Backend::RemapOnly, _) => Method::Remap,
+            (Backend::CollapseOnly, _) if !congruent => return Err(Reason::Incongruent),
+            (Backend::CollapseOnly, _) if text != window => return Err(shared),
+            (Backend::CollapseOnly, Some(cause)) => return Err(Reason::Uncollapsible(cause)),
+            (Backend::CollapseOnly, None) => Method::Collapse,
+        };
+        let content = match policy.completion {
+            Completion::Unused => text,
+            Completion::ReadOnlyData => self.with_data(text, window),
+        };
+        let pad = |span: Span| {
+            if span.is_empty() {
+                Ok(None)
+            } else {
+                pad_kind(self.vmas, self.file, span)
+                    .map(Some)
+                    .ok_or_else(|| shared.clone())
+            }
+        };
+        let head = pad(Span::new(window.start, content.start))?;
+        let tail = pad(Span::new(content.end, window.end))?;
+        if text.len() < window.len() / LEAST_PART {
+            return Err(Reason::Small);
+        }
+        Ok(Run {
+            windows: window,
+            content,
+            text,
+            offset: self.offset_of(content.start),
+            file: self.file,
+            perms: vma.perms,
+            bti: vma.bti,
+            method,
+            head,
+            tail,
+        })
     }
-    Ok(Run {
-        windows: window,
-        text,
-        offset: vma.offset + (text.start - vma.addresses.start),
-        file,
-        perms: vma.perms,
-        bti: vma.bti,
-        method,
-        head,
-        tail,
-    })
+
+    /// The file offset that the file's layout gives to an address.
+    fn offset_of(&self, address: u64) -> u64 {
+        let vma = self.vma;
+        vma.offset
+            .wrapping_add(address.wrapping_sub(vma.addresses.start))
+    }
+
+    /// The text of a window with the read-only data on both sides of it that belongs to the window.
+    fn with_data(&self, text: Span, window: Span) -> Span {
+        let mut content = text;
+        while content.start > window.start
+            && let Some(data) = self.data_at(content.start - 1, window)
+        {
+            content.start = data.start;
+        }
+        while content.end < window.end
+            && let Some(data) = self.data_at(content.end, window)
+        {
+            content.end = data.end;
+        }
+        content
+    }
+
+    /// The part in `window` of the mapping at an address, if it is data that may join the text:
+    /// read-only, unchanged, of the same file, and placed as in the file.
+    fn data_at(&self, address: u64, window: Span) -> Option<Span> {
+        let there = self
+            .vmas
+            .iter()
+            .find(|vma| vma.addresses.contains(address))?;
+        let part = there.addresses.intersect(&window);
+        let read_only = Perms {
+            read: true,
+            write: false,
+            exec: false,
+        };
+        let joins = there.file == Some(self.file)
+            && there.perms == read_only
+            && there.obstacle.is_none()
+            && there.offset == self.offset_of(there.addresses.start)
+            && !there.changed.iter().any(|changed| changed.overlaps(&part));
+        joins.then_some(part)
+    }
 }
 
 /// The kind of pad that `span` is, if it may become part of a promoted window.
@@ -299,6 +382,7 @@ impl Promotion {
         match self.runs.last_mut() {
             Some(last) if last.joins(&run) => {
                 last.windows.end = run.windows.end;
+                last.content.end = run.content.end;
                 last.text.end = run.text.end;
                 last.tail = run.tail;
             }
@@ -319,18 +403,29 @@ impl Promotion {
 }
 
 impl Run {
-    /// Bytes from the start of the first window to the text.
+    /// Bytes from the start of the first window to the content.
     pub fn pad_before(&self) -> u64 {
-        self.text.start - self.windows.start
+        self.content.start - self.windows.start
+    }
+
+    /// Bytes of read-only data that become executable.
+    pub fn data(&self) -> u64 {
+        self.content.len() - self.text.len()
+    }
+
+    /// The file offset of an address in the content.
+    pub fn offset_of(&self, address: u64) -> u64 {
+        self.offset + (address - self.content.start)
     }
 
     /// Whether `next` continues this run.
     fn joins(&self, next: &Run) -> bool {
-        self.text.end == next.text.start
+        self.content.end == next.content.start
+            && self.text.end == next.text.start
             && self.file == next.file
             && self.method == next.method
             && (self.perms, self.bti) == (next.perms, next.bti)
-            && self.offset + self.text.len() == next.offset
+            && self.offset + self.content.len() == next.offset
     }
 }
 

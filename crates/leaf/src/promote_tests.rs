@@ -23,8 +23,24 @@ fn vma(start: u64, end: u64, offset: u64, perms: &str) -> ProcessVma {
     }
 }
 
+fn by(backend: Backend) -> PromotionPolicy {
+    PromotionPolicy {
+        leaf: Leaf::M2,
+        backend,
+        completion: Completion::Unused,
+    }
+}
+
 fn remap(vmas: &[ProcessVma]) -> Promotion {
-    promotion(vmas, Leaf::M2, Backend::RemapOnly, |_| None)
+    promotion(vmas, by(Backend::RemapOnly), |_| None)
+}
+
+fn merge(vmas: &[ProcessVma]) -> Promotion {
+    let policy = PromotionPolicy {
+        completion: Completion::ReadOnlyData,
+        ..by(Backend::RemapOnly)
+    };
+    promotion(vmas, policy, |_| None)
 }
 
 #[test]
@@ -68,7 +84,7 @@ fn a_little_text_is_not_worth_a_window() {
 fn a_mapping_smaller_than_a_window_is_small_whatever_lies_beside_it() {
     let vmas = [vma(20 * M, 21 * M, 0, "rx"), vma(21 * M, 22 * M, M, "rw")];
     for backend in [Backend::RemapOnly, Backend::CollapseOnly] {
-        let plan = promotion(&vmas, Leaf::M2, backend, |_| None);
+        let plan = promotion(&vmas, by(backend), |_| None);
         assert_eq!(plan.left[0].reason, Reason::Small);
     }
 }
@@ -87,12 +103,12 @@ fn a_changed_page_keeps_its_window() {
 fn collapse_is_for_congruent_windows() {
     let both = |offset| {
         let text = [vma(20 * M, 24 * M, offset, "rx")];
-        promotion(&text, Leaf::M2, Backend::Both, |_| None).runs[0].method
+        promotion(&text, by(Backend::Both), |_| None).runs[0].method
     };
     assert_eq!(both(2 * M), Method::Collapse);
     assert_eq!(both(4096), Method::Remap);
     let text = [vma(20 * M, 24 * M, 4096, "rx")];
-    let plan = promotion(&text, Leaf::M2, Backend::CollapseOnly, |_| None);
+    let plan = promotion(&text, by(Backend::CollapseOnly), |_| None);
     assert_eq!(plan.left[0].reason, Reason::Incongruent);
 }
 
@@ -102,7 +118,7 @@ fn what_the_kernel_does_not_collapse_is_remapped_or_left() {
         needs: Version::new(7, 2),
     };
     let text = [vma(20 * M, 24 * M, 2 * M, "rx")];
-    let plan = |backend| promotion(&text, Leaf::M2, backend, |_| Some(cause));
+    let plan = |backend| promotion(&text, by(backend), |_| Some(cause));
     assert_eq!(plan(Backend::Both), remap(&text));
     let left = plan(Backend::CollapseOnly);
     assert_eq!(left.runs, []);
@@ -117,6 +133,44 @@ fn sealed_and_writable_text_stays() {
     assert_eq!(plan.runs, []);
     assert_eq!(plan.left[0].reason, Reason::Mapping(Obstacle::Sealed));
     assert_eq!(plan.left[1].reason, Reason::Writable);
+}
+
+#[test]
+fn read_only_data_completes_windows_if_it_may() {
+    // As ld lays a program out: header, text, read-only data, and what is written to.
+    let vmas = [
+        vma(20 * M + 4096, 21 * M, 0, "r"),
+        vma(21 * M, 23 * M, M - 4096, "rx"),
+        vma(23 * M, 25 * M, 3 * M - 4096, "r"),
+        vma(25 * M, 26 * M, 5 * M, "rw"),
+    ];
+    assert_eq!(remap(&vmas).runs, []);
+    let plan = merge(&vmas);
+    assert_eq!(plan.left, []);
+    assert_eq!(plan.runs.len(), 1);
+    let run = plan.runs[0];
+    assert_eq!(run.windows, Span::new(20 * M, 24 * M));
+    assert_eq!(run.content, Span::new(20 * M + 4096, 24 * M));
+    assert_eq!(run.text, Span::new(21 * M, 23 * M));
+    assert_eq!((run.offset, run.data()), (0, 2 * M - 4096));
+    assert_eq!((run.head, run.tail), (Some(Pad::Free), None));
+}
+
+#[test]
+fn only_unchanged_data_of_the_same_file_at_its_place_joins() {
+    let text = vma(20 * M, 23 * M, 0, "rx");
+    let data = vma(23 * M, 24 * M, 3 * M, "r");
+    let run = |data| merge(&[text.clone(), data]).runs[0].windows;
+    assert_eq!(run(data.clone()), Span::new(20 * M, 24 * M));
+    let mut others = vec![data.clone(); 5];
+    others[0].changed = vec![Span::new(23 * M, 23 * M + 4096)];
+    others[1].file = Some(FileId { dev: 1, ino: 8 });
+    others[2].offset = 4 * M;
+    others[3].perms.write = true;
+    others[4].obstacle = Some(Obstacle::Sealed);
+    for other in others {
+        assert_eq!(run(other.clone()), Span::new(20 * M, 22 * M), "{other:?}");
+    }
 }
 
 proptest! {
@@ -135,15 +189,21 @@ proptest! {
             vmas.push(vma(start, end, offset * 4096 + (start - 64 * M), perms));
             at = end;
         }
-        let plan = promotion(&vmas, Leaf::M2, Backend::Both, |_| None);
-        let text: u64 = vmas.iter().filter(|v| v.perms.exec).map(|v| v.addresses.len()).sum();
-        let left: u64 = plan.left.iter().map(|left| left.text.len()).sum();
-        prop_assert_eq!(plan.promoted() + left, text);
-        for run in &plan.runs {
-            prop_assert!(Leaf::M2.is_aligned(run.windows.start | run.windows.end));
-            for other in vmas.iter().filter(|v| v.addresses.overlaps(&run.windows)) {
-                let is_text = other.perms.exec && other.addresses.overlaps(&run.text);
-                prop_assert!(is_text || other.perms == Perms::default());
+        for completion in [Completion::Unused, Completion::ReadOnlyData] {
+            let policy = PromotionPolicy { completion, ..by(Backend::Both) };
+            let plan = promotion(&vmas, policy, |_| None);
+            let text: u64 = vmas.iter().filter(|v| v.perms.exec).map(|v| v.addresses.len()).sum();
+            let left: u64 = plan.left.iter().map(|left| left.text.len()).sum();
+            prop_assert_eq!(plan.promoted() + left, text);
+            for run in &plan.runs {
+                prop_assert!(Leaf::M2.is_aligned(run.windows.start | run.windows.end));
+                prop_assert!(completion == Completion::ReadOnlyData || run.data() == 0);
+                for other in vmas.iter().filter(|v| v.addresses.overlaps(&run.windows)) {
+                    let is_text = other.perms.exec && other.addresses.overlaps(&run.text);
+                    let is_data = !other.perms.exec && other.addresses.overlaps(&run.content);
+                    prop_assert!(is_text || is_data || other.perms == Perms::default());
+                    prop_assert_eq!(is_data, is_data && other.perms.read && run.data() > 0);
+                }
             }
         }
     }

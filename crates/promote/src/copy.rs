@@ -39,8 +39,8 @@ pub(crate) struct Blueprint<'p> {
     pub(crate) program: &'p File,
     /// The process, and where its text is.
     pub(crate) target: &'p Target,
-    /// Address of the first byte of text.
-    pub(crate) text: u64,
+    /// Address of the first byte of the file that the copy shows.
+    pub(crate) content: u64,
 }
 
 impl Blueprint<'_> {
@@ -58,11 +58,11 @@ impl Blueprint<'_> {
         let end = parts.iter().map(Part::end).fold(windows.end, u64::max);
         ftruncate(file, end).map_err(|error| CopyError::Create(error.into()))?;
         fill(file, &self.name, windows, |at, bytes| self.read(at, bytes))?;
-        // The text is what the process executes: nothing is written over it.
-        let text = Span::new(self.name.at, self.name.at + self.name.len);
+        // The content is what the process executes and reads: nothing is written over it.
+        let content = self.name.content();
         for part in &parts {
-            let before = Span::new(part.at, part.end().min(text.start));
-            let behind = Span::new(part.at.max(text.end), part.end());
+            let before = Span::new(part.at, part.end().min(content.start));
+            let behind = Span::new(part.at.max(content.end), part.end());
             for place in [before, behind].iter().filter(|place| !place.is_empty()) {
                 self.write_part(file, part, *place)?;
             }
@@ -90,7 +90,7 @@ impl Blueprint<'_> {
         Ok(())
     }
 
-    /// Whether a file holds the text that the process executes.
+    /// Whether a file holds the content that the process executes and reads.
     pub(crate) fn is_in(&self, file: &File) -> bool {
         const AT_ONCE: u64 = 1 << 20;
         let (mut there, mut here) = (vec![0; AT_ONCE as usize], vec![0; AT_ONCE as usize]);
@@ -105,9 +105,9 @@ impl Blueprint<'_> {
         })
     }
 
-    /// Reads text of the process, from an offset into it.
+    /// Reads the content of the process, from an offset into it.
     fn read(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.target.read(self.text + at, bytes)
+        self.target.read(self.content + at, bytes)
     }
 
     fn of_file(&self, at: u64, len: u64) -> Option<Vec<u8>> {
@@ -220,8 +220,8 @@ fn seal(file: &File) -> Result<(), CopyError> {
     fcntl_add_seals(file, seals).map_err(|error| CopyError::Create(error.into()))
 }
 
-/// Writes `part` of a copy. `read` reads the text, from an offset into it. The bytes around the
-/// text trap when executed.
+/// Writes `part` of a copy. `read` reads the content, from an offset into it. The bytes around it trap
+/// when executed.
 fn fill(
     file: &File,
     name: &CopyName,
@@ -230,7 +230,7 @@ fn fill(
 ) -> Result<(), CopyError> {
     /// Bytes written at a time: a huge page is filled by one write.
     const AT_ONCE: u64 = 2 << 20;
-    let text = Span::new(name.at, name.at + name.len);
+    let content = name.content();
     let mut buffer = vec![0; AT_ONCE as usize];
     for start in (part.start..part.end).step_by(AT_ONCE as usize) {
         let piece = Span::new(start, start + AT_ONCE).intersect(&part);
@@ -238,12 +238,12 @@ fn fill(
             break;
         };
         fill_with_traps(bytes);
-        let inside = piece.intersect(&text);
+        let inside = piece.intersect(&content);
         let begin = inside.start.saturating_sub(start) as usize;
         if let Some(bytes) = bytes.get_mut(begin..begin + inside.len() as usize)
             && !inside.is_empty()
         {
-            read(inside.start - text.start, bytes).map_err(CopyError::Read)?;
+            read(inside.start - content.start, bytes).map_err(CopyError::Read)?;
         }
         file.write_all_at(bytes, start).map_err(CopyError::Create)?;
     }

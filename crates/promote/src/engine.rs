@@ -6,12 +6,16 @@ use std::path::Path;
 use std::rc::Rc;
 
 use hugetext_host::FileState;
-use hugetext_leaf::{CopyName, FileId, Leaf, Original, Pad, Perms, ProcessVma, Run, Span};
+use hugetext_leaf::{CopyName, FileId, Leaf, ProcessVma, Run, Span};
 
+use crate::content::{Content, Join, Step};
 use crate::copies::Copies;
 use crate::copy::{Blueprint, CopyError, HugeCopy};
 use crate::probes::breakpoints;
-use crate::swap::{Change, Content, MAX_FILES, Pause, Step, read_padded, swap};
+use crate::steps::{
+    AT_ONCE, content_part, neighbours, parts, promotion_steps, reversion_steps, text_part,
+};
+use crate::swap::{Change, MAX_FILES, Pause, read_padded, swap};
 use crate::target::{Mappings, Target};
 use crate::{Refusal, SwapError};
 
@@ -26,6 +30,8 @@ pub struct SwapOutcome {
     pub copied: u64,
     /// Bytes of copies that were made before for other processes and are shared.
     pub shared: u64,
+    /// Bytes of read-only data that the copies make executable.
+    pub data: u64,
     /// The cost of each stop; none if nothing had to change.
     pub pauses: Vec<Pause>,
     /// Addresses where a uprobe fires from now on: the file that is mapped now has one there.
@@ -59,11 +65,14 @@ impl SwapOutcome {
 
 /// One mapping, or part of one, to replace. Its steps name files by index in `files`.
 struct Piece<'f> {
+    /// What shows the program file: text, and the read-only data that shares its windows.
+    content: Span,
     text: Span,
     files: [&'f File; 2],
     /// Whether the first file is the program that the text was compared with.
     compared: Option<(usize, FileState)>,
     steps: Vec<Step>,
+    join: Option<Join>,
     /// Whether base pages of the program file may map it now; otherwise huge pages of a copy.
     small: bool,
     program: &'f File,
@@ -98,17 +107,24 @@ pub fn promote(
             Err(error) => outcome.leave(run.text, error),
         }
     }
+    outcome.data = prepared.iter().map(|(run, ..)| run.data()).sum();
     let mut pieces = Vec::new();
     for (run, program, time, copy) in &prepared {
         let place = (copy.id().map_err(SwapError::Trace)?, copy.first_window());
-        pieces.extend(parts(run.windows).map(|part| Piece {
-            text: run.text.intersect(&part),
-            files: [program, copy.file()],
-            compared: Some((0, *time)),
-            steps: promotion_steps(mappings, run, part, place),
-            small: true,
-            program,
-            offset: run.offset + (run.text.intersect(&part).start - run.text.start),
+        pieces.extend(parts(run.windows).map(|part| {
+            let content = run.content.intersect(&part);
+            let (steps, join) = promotion_steps(mappings, run, part, place);
+            Piece {
+                content,
+                text: run.text.intersect(&part),
+                files: [program, copy.file()],
+                compared: Some((0, *time)),
+                steps,
+                join,
+                small: true,
+                program,
+                offset: run.offset_of(content.start),
+            }
         }));
     }
     make(target, &pieces, &mut outcome)?;
@@ -125,8 +141,8 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<SwapOutcome, SwapE
         let opened = open_program(target, mappings, name.file).and_then(|program| {
             let copy = copy_again(target, (vma, path), id, &name, &program)?;
             let time = state(&program)?;
-            let (text, offset) = text_part(vma.addresses, vma.offset, &name);
-            compare_unprobed(target, text, &program, offset)?;
+            let (content, offset) = content_part(vma.addresses, vma.offset, &name);
+            compare_unprobed(target, content, &program, offset)?;
             Ok((program, copy, time))
         });
         match opened {
@@ -145,14 +161,16 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<SwapOutcome, SwapE
                 perms: vma.perms,
                 bti: vma.bti,
             };
-            let (text, offset) = text_part(part, in_copy, name);
+            let (content, offset) = content_part(part, in_copy, name);
             let mut steps = reversion_steps(part, now, name);
             steps.extend(neighbours(mappings, part, name.file));
             Piece {
-                text,
+                content,
+                text: text_part(part, in_copy, name),
                 files: [program, copy],
                 compared: Some((0, *time)),
                 steps,
+                join: None,
                 small: false,
                 program,
                 offset,
@@ -203,13 +221,13 @@ fn prepare(
 ) -> Result<(File, FileState, Rc<HugeCopy>, bool), CopyError> {
     let program = open_program(target, mappings, run.file).map_err(CopyError::Read)?;
     let time = state(&program).map_err(CopyError::Read)?;
-    compare_unprobed(target, run.text, &program, run.offset).map_err(CopyError::Read)?;
+    compare_unprobed(target, run.content, &program, run.offset).map_err(CopyError::Read)?;
     let blueprint = Blueprint {
         name: copy_name(mappings, run, leaf),
         leaf,
         program: &program,
         target,
-        text: run.text.start,
+        content: run.content.start,
     };
     let (copy, is_new) = copies.get(&blueprint, time)?;
     Ok((program, time, copy, is_new))
@@ -271,149 +289,9 @@ fn compare_unprobed(target: &Target, text: Span, program: &File, offset: u64) ->
     }
 }
 
-/// The text in a mapping of a copy, and its file offset.
-fn text_part(addresses: Span, offset: u64, name: &CopyName) -> (Span, u64) {
-    let part = Span::new(offset, offset + addresses.len());
-    name.originals(part)
-        .into_iter()
-        .find_map(|(span, original)| match original {
-            Original::Text(at) => {
-                let start = addresses.start + (span.start - offset);
-                Some((Span::new(start, start + span.len()), at))
-            }
-            Original::Beside(_) => None,
-        })
-        .unwrap_or((Span::new(addresses.start, addresses.start), 0))
-}
-
-/// How much text is changed by one call, in bytes. In a process with one thread, it is also how
-/// much is swapped in one stop, so that no pause grows with the program. For a MiB of base pages,
-/// the kernel takes about 20 us to check that no page was changed, and 50 us to free their page
-/// table. It is at least a window of any leaf that promotion knows.
-const AT_ONCE: u64 = 32 << 20;
-
 /// The same for one stop of several threads: one of them frees the page tables when the others have
 /// been let go, and several processors look for changed pages.
 const AT_ONCE_WITH_OTHERS: u64 = 128 << 20;
-
-/// Cuts addresses where stops may end; windows stay whole.
-fn parts(addresses: Span) -> impl Iterator<Item = Span> {
-    let first = addresses.start - addresses.start % AT_ONCE;
-    let starts = (first..addresses.end).step_by(AT_ONCE as usize);
-    starts.map(move |start| Span::new(start, start + AT_ONCE).intersect(&addresses))
-}
-
-/// The changes for one part of a run. The program is file 0 of the steps and the copy is file 1.
-fn promotion_steps(
-    mappings: &Mappings,
-    run: &Run,
-    part: Span,
-    (copy, first_window): (FileId, u64),
-) -> Vec<Step> {
-    let file = |file, id, offset, perms| Content::File {
-        file,
-        id,
-        offset,
-        perms,
-        bti: run.bti && perms == run.perms,
-    };
-    let in_copy = |at: u64| file(1, copy, at - run.windows.start + first_window, run.perms);
-    let pad = |span: Span, pad: Option<Pad>| {
-        let hole = |vma: &ProcessVma| vma.offset + (span.start - vma.addresses.start);
-        let before = match pad.filter(|_| !span.is_empty())? {
-            Pad::Free => Content::Nothing,
-            Pad::Hole => {
-                let (vma, _) = mappings.at(span.start)?;
-                file(0, run.file, hole(vma), Perms::default())
-            }
-        };
-        Some(Step {
-            addresses: span,
-            before,
-            after: in_copy(span.start),
-        })
-    };
-    let addresses = run.text.intersect(&part);
-    let offset = run.offset + (addresses.start - run.text.start);
-    let text = Step {
-        addresses,
-        before: file(0, run.file, offset, run.perms),
-        after: in_copy(addresses.start),
-    };
-    let head = pad(Span::new(part.start, addresses.start), run.head);
-    let tail = pad(Span::new(addresses.end, part.end), run.tail);
-    head.into_iter().chain(tail).chain([text]).collect()
-}
-
-/// Maps the file again beside `part` too, as it is mapped there: the kernel joins mappings of one open
-/// file, and the one beside `part` is of another. Without this, three mappings would remain of one.
-fn neighbours(mappings: &Mappings, part: Span, file: FileId) -> impl Iterator<Item = Step> + '_ {
-    let beside = move |vma: &&ProcessVma| {
-        let touches = vma.addresses.end == part.start || vma.addresses.start == part.end;
-        touches
-            && vma.file == Some(file)
-            && vma.perms.exec
-            && !vma.perms.write
-            && vma.obstacle.is_none()
-            && vma.changed.is_empty()
-            && vma.addresses.len() <= AT_ONCE
-    };
-    mappings.vmas.iter().filter(beside).map(move |vma| {
-        let same = Content::File {
-            file: 0,
-            id: file,
-            offset: vma.offset,
-            perms: vma.perms,
-            bti: vma.bti,
-        };
-        Step {
-            addresses: vma.addresses,
-            before: same,
-            after: same,
-        }
-    })
-}
-
-fn reversion_steps(addresses: Span, now: Content, name: &CopyName) -> Vec<Step> {
-    let Content::File {
-        id,
-        offset,
-        perms,
-        bti,
-        ..
-    } = now
-    else {
-        return Vec::new();
-    };
-    let parts = name.originals(Span::new(offset, offset + addresses.len()));
-    let step = |(span, original): (Span, Original)| {
-        let start = addresses.start + (span.start - offset);
-        let after = match original {
-            Original::Text(offset) => Content::File {
-                file: 0,
-                id: name.file,
-                offset,
-                perms,
-                bti,
-            },
-            Original::Beside(Pad::Free) => Content::Nothing,
-            // A reservation keeps other mappings away, as the loader's hole did.
-            Original::Beside(Pad::Hole) => Content::Reserved,
-        };
-        Step {
-            addresses: Span::new(start, start + span.len()),
-            before: Content::File {
-                file: 1,
-                id,
-                offset: span.start,
-                perms,
-                bti,
-            },
-            after,
-        }
-    };
-    parts.into_iter().map(step).collect()
-}
 
 /// The pieces that are swapped in one stop: at most `most` bytes, or one piece.
 fn batches<'p, 'f>(pieces: &'p [Piece<'f>], most: u64) -> impl Iterator<Item = &'p [Piece<'f>]> {
@@ -421,7 +299,7 @@ fn batches<'p, 'f>(pieces: &'p [Piece<'f>], most: u64) -> impl Iterator<Item = &
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |piece: &&Piece<'_>| {
-            bytes += piece.text.len();
+            bytes += piece.content.len();
             bytes <= most
         };
         let count = rest.iter().take(MAX_FILES / 2).take_while(fits).count();
@@ -444,7 +322,7 @@ fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut SwapOutcome) -> Res
         change.limit = target.max_pause();
         outcome.pauses.push(swap(target, &change)?);
         for piece in batch {
-            match compare(target, piece.text, piece.program, piece.offset) {
+            match compare(target, piece.content, piece.program, piece.offset) {
                 Ok(probed) => {
                     outcome.finish(piece.text);
                     outcome.probed.extend(probed);
@@ -459,6 +337,7 @@ fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut SwapOutcome) -> Res
                 Err(error) => {
                     let mut back = change_of(std::slice::from_ref(piece));
                     back.compared.clear();
+                    back.joins.clear();
                     back.from_small_pages = false;
                     back.steps.reverse();
                     for step in &mut back.steps {
@@ -483,44 +362,15 @@ fn change_of<'f>(pieces: &[Piece<'f>]) -> Change<'f> {
         change.compared.extend(compared);
         change.from_small_pages |= piece.small;
         change.replaces_equal_pages |= !piece.small;
-        let renumber = |content: Content| match content {
-            Content::File {
-                file,
-                id,
-                offset,
-                perms,
-                bti,
-            } => Content::File {
-                file: first + file,
-                id,
-                offset,
-                perms,
-                bti,
-            },
-            other => other,
-        };
         change.steps.extend(piece.steps.iter().map(|step| Step {
             addresses: step.addresses,
-            before: renumber(step.before),
-            after: renumber(step.after),
+            before: step.before.renumbered(first),
+            after: step.after.renumbered(first),
+        }));
+        change.joins.extend(piece.join.map(|join| Join {
+            addresses: join.addresses,
+            content: join.content.renumbered(first),
         }));
     }
     change
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_cover_the_addresses_and_cut_no_window() {
-        let mib = |start: u64, end: u64| Span::new(start << 20, end << 20);
-        let of = |addresses| parts(addresses).collect::<Vec<Span>>();
-        assert_eq!(of(mib(34, 36)), [mib(34, 36)]);
-        assert_eq!(
-            of(mib(30, 98)),
-            [mib(30, 32), mib(32, 64), mib(64, 96), mib(96, 98)]
-        );
-        assert!(AT_ONCE.is_multiple_of(Leaf::M2.bytes()) && AT_ONCE >= Leaf::M32.bytes());
-    }
 }

@@ -21,6 +21,7 @@
 mod arch;
 mod aside;
 mod call;
+mod content;
 mod copies;
 mod copy;
 mod engine;
@@ -30,6 +31,7 @@ mod probes;
 #[allow(unsafe_code)]
 mod raw;
 mod skeleton;
+mod steps;
 mod stop;
 mod swap;
 mod target;

@@ -7,60 +7,21 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{FileState, Pid, Tid, cgroups};
-use hugetext_leaf::{FileId, Perms, Span};
+use hugetext_host::{FileState, Tid, is_frozen};
+use hugetext_leaf::Span;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::SwapError;
-use crate::arch::{Architecture, Native};
 use crate::aside::Aside;
-use crate::call::{CallError, Caller, bits};
+use crate::call::{CallError, Caller};
+use crate::content::{Content, Join, Step};
 use crate::maps::{Mapped, find_gadget, is_gadget, mapped};
 use crate::pass::pass_files;
 use crate::raw;
 use crate::stop::Stopped;
-use crate::target::{Refusal, Target, prot};
-
-/// What is mapped at a range of addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// A private mapping of a file.
-    File {
-        /// The index of the file in the change.
-        file: usize,
-        /// Its identity.
-        id: FileId,
-        /// File offset of the first address.
-        offset: u64,
-        /// Access rights.
-        perms: Perms,
-        /// Whether it is mapped with PROT_BTI (arm64).
-        bti: bool,
-    },
-    /// Anonymous memory without access rights, which keeps other mappings away.
-    Reserved,
-    /// No mapping.
-    Nothing,
-}
-
-/// One change of a mapping.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    /// Page-aligned addresses.
-    pub addresses: Span,
-    /// The present content, which is restored if a later step fails.
-    pub before: Content,
-    /// The new content.
-    pub after: Content,
-}
-
-impl Step {
-    fn replaces_text(&self) -> bool {
-        matches!(self.before, Content::File { perms, .. } if perms.exec)
-    }
-}
+use crate::target::{Refusal, Target};
 
 /// A set of changes. Either all are made or none.
 #[derive(Debug, Default)]
@@ -69,6 +30,8 @@ pub(crate) struct Change<'f> {
     pub files: Vec<&'f File>,
     /// The steps, in order.
     pub steps: Vec<Step>,
+    /// The windows to map as a whole after the steps.
+    pub joins: Vec<Join>,
     /// The files whose content was compared before, by index in `files`, with their state at the
     /// comparison.
     pub compared: Vec<(usize, FileState)>,
@@ -108,6 +71,10 @@ pub struct Pause {
 /// Stops the process, makes the change, checks it, and lets the process go. After an error, the
 /// process continues unchanged unless the error says otherwise.
 pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
+    // A frozen thread can be stopped, but makes no injected call.
+    if is_frozen(target.pid()) {
+        return Err(SwapError::Frozen);
+    }
     // A signal that ended this process during the change would leave a thread with the registers
     // of an injected call.
     let before = SigSet::all()
@@ -126,24 +93,6 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
             }
             error => error,
         })
-}
-
-/// Whether the cgroup of a process is frozen: cgroup.events of version 2, freezer.state of version 1,
-/// at the usual mount points.
-fn is_frozen(pid: Pid) -> bool {
-    cgroups(pid).unwrap_or_default().iter().any(|group| {
-        let path = &group.pathname;
-        let has_freezer = group.controllers.iter().any(|name| name == "freezer");
-        let (file, frozen) = if group.hierarchy == 0 {
-            (format!("/sys/fs/cgroup{path}/cgroup.events"), "frozen 1")
-        } else if has_freezer {
-            let file = format!("/sys/fs/cgroup/freezer{path}/freezer.state");
-            (file, "FROZEN")
-        } else {
-            return false;
-        };
-        fs::read_to_string(file).is_ok_and(|state| state.lines().any(|line| line == frozen))
-    })
 }
 
 /// Runs a session in a thread of its own, because the end of that thread lets the process go.
@@ -264,14 +213,14 @@ impl Change<'_> {
     fn check_before(&self, target: &Target) -> Result<(), SwapError> {
         let maps = self.mapped(target)?;
         for step in &self.steps {
-            if !shows(&maps, step.addresses, &step.before) {
+            if !step.before.is_shown(&maps, step.addresses) {
                 return Err(SwapError::Moved {
                     at: step.addresses.start,
                 });
             }
         }
-        let text: Vec<Span> = self.text().collect();
-        let changed = changed(target, &text).map_err(Refusal::from)?;
+        let content: Vec<Span> = self.content().collect();
+        let changed = changed(target, &content).map_err(Refusal::from)?;
         let equal = |page: &Span| self.replaces_equal_pages && self.is_equal(target, *page);
         if let Some(page) = changed.iter().find(|page| !equal(page)) {
             return Err(SwapError::Changed { at: page.start });
@@ -315,9 +264,9 @@ impl Change<'_> {
         Ok(mapped(target, places).map_err(Refusal::from)?)
     }
 
-    /// The addresses of the text that is to be replaced.
-    fn text(&self) -> impl Iterator<Item = Span> {
-        let steps = self.steps.iter().filter(|step| step.replaces_text());
+    /// The addresses of the text and the data that is to be replaced.
+    fn content(&self) -> impl Iterator<Item = Span> {
+        let steps = self.steps.iter().filter(|step| step.replaces_content());
         steps.map(|step| step.addresses)
     }
 
@@ -333,7 +282,7 @@ impl Change<'_> {
         let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
         let passed = pass_files(caller, scratch, &self.files);
         let mut aside = if with_aside && passed.is_ok() {
-            Aside::reserve(caller, self.text()).map_err(SwapError::call("mmap"))?
+            Aside::reserve(caller, self.content()).map_err(SwapError::call("mmap"))?
         } else {
             None
         };
@@ -377,14 +326,15 @@ impl Change<'_> {
                 break error;
             }
             let Some(step) = self.steps.get(taken) else {
-                match self.check_after(caller.target()) {
+                let joined = self.join(caller, fds);
+                match joined.and_then(|()| self.check_after(caller.target())) {
                     Ok(()) => return Ok(()),
                     Err(error) => break error,
                 }
             };
             let step_begun = Instant::now();
             if let Some(aside) = &mut aside
-                && step.replaces_text()
+                && step.replaces_content()
                 && let Err(error) = aside.take(caller, step.addresses)
             {
                 break SwapError::call("mremap")(error);
@@ -420,12 +370,21 @@ impl Change<'_> {
         Err(failure)
     }
 
+    fn join(&self, caller: &mut Caller<'_>, fds: &[u64]) -> Result<(), SwapError> {
+        for Join { addresses, content } in &self.joins {
+            content
+                .establish(caller, fds, *addresses, content)
+                .map_err(SwapError::call("mmap"))?;
+        }
+        Ok(())
+    }
+
     fn check_after(&self, target: &Target) -> Result<(), SwapError> {
         let maps = self.mapped(target)?;
         let wrong = self
             .steps
             .iter()
-            .find(|step| !shows(&maps, step.addresses, &step.after));
+            .find(|step| !step.after.is_shown(&maps, step.addresses));
         wrong.map_or(Ok(()), |step| {
             let at = step.addresses.start;
             Err(SwapError::Unverified { at })
@@ -433,75 +392,10 @@ impl Change<'_> {
     }
 }
 
-impl Content {
-    /// Allocates a page in the process for the arguments of calls.
-    fn scratch(caller: &mut Caller<'_>, len: u64) -> Result<u64, CallError> {
-        let kind = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let rights = bits(libc::PROT_READ | libc::PROT_WRITE);
-        caller.call(Native::MMAP, [0, len, rights, kind, NO_FILE, 0])
-    }
-
-    /// Makes this the content of `addresses`, whose present content is `there`. One call does it:
-    /// the kernel replaces a mapping under the write lock of the address space. So every other
-    /// thread or process that shares the address space sees either the old mapping or the new one.
-    fn establish(
-        &self,
-        caller: &mut Caller<'_>,
-        fds: &[u64],
-        addresses: Span,
-        there: &Content,
-    ) -> Result<(), CallError> {
-        let (start, len) = (addresses.start, addresses.len());
-        let place = match there {
-            Content::Nothing => libc::MAP_FIXED_NOREPLACE,
-            _ => libc::MAP_FIXED,
-        };
-        let arguments = match *self {
-            Content::Nothing => {
-                return caller
-                    .call(libc::SYS_munmap, [start, len, 0, 0, 0, 0])
-                    .map(drop);
-            }
-            Content::Reserved => {
-                let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-                [start, len, 0, bits(kind | place), NO_FILE, 0]
-            }
-            Content::File {
-                file,
-                offset,
-                perms,
-                bti,
-                ..
-            } => {
-                let missing = || CallError::Refused(io::ErrorKind::InvalidInput.into());
-                let fd = fds.get(file).copied().ok_or_else(missing)?;
-                [
-                    start,
-                    len,
-                    prot(perms, bti),
-                    bits(libc::MAP_PRIVATE | place),
-                    fd,
-                    offset,
-                ]
-            }
-        };
-        match caller.call(Native::MMAP, arguments)? {
-            at if at == start => Ok(()),
-            at => {
-                // A kernel that does not know MAP_FIXED_NOREPLACE takes the address as a hint.
-                let _ = caller.call(libc::SYS_munmap, [at, len, 0, 0, 0, 0]);
-                Err(CallError::Refused(io::ErrorKind::AddrInUse.into()))
-            }
-        }
-    }
-}
-
-const NO_FILE: u64 = u64::MAX;
-
-/// The pages of `text` that are no longer pages of their file. Every thread of the process waits
+/// The pages of `content` that are no longer pages of their file. Every thread of the process waits
 /// for the answer, so several threads of this process search in parallel.
-fn changed(target: &Target, text: &[Span]) -> io::Result<Vec<Span>> {
-    let Some((first, rest)) = text.split_first() else {
+fn changed(target: &Target, content: &[Span]) -> io::Result<Vec<Span>> {
+    let Some((first, rest)) = content.split_first() else {
         return Ok(Vec::new());
     };
     std::thread::scope(|scope| {
@@ -535,34 +429,7 @@ pub(crate) fn read_padded(file: &File, offset: u64, bytes: &mut [u8]) -> io::Res
 /// Whether the process maps at the addresses of a step what it mapped before the step.
 fn is_undone(target: &Target, step: &Step) -> bool {
     let maps = mapped(target, std::iter::once(step.addresses));
-    maps.is_ok_and(|maps| shows(&maps, step.addresses, &step.before))
-}
-
-/// Whether `maps` shows `content` over all of `addresses`.
-fn shows(maps: &[Mapped], addresses: Span, content: &Content) -> bool {
-    let there = maps.iter().filter(|map| map.addresses.overlaps(&addresses));
-    let there: Vec<&Mapped> = there.collect();
-    let covered: u64 = there
-        .iter()
-        .map(|map| map.addresses.intersect(&addresses).len())
-        .sum();
-    match *content {
-        Content::Nothing => there.is_empty(),
-        Content::Reserved => {
-            let reserved = |map: &&Mapped| map.file.ino == 0 && map.perms == Perms::default();
-            covered == addresses.len() && there.iter().all(reserved)
-        }
-        Content::File {
-            id, offset, perms, ..
-        } => {
-            let same = |map: &&Mapped| {
-                let linear = map.offset.wrapping_sub(map.addresses.start)
-                    == offset.wrapping_sub(addresses.start);
-                map.file == id && map.perms == perms && map.private && linear
-            };
-            covered == addresses.len() && there.iter().all(same)
-        }
-    }
+    maps.is_ok_and(|maps| step.before.is_shown(&maps, step.addresses))
 }
 
 impl SwapError {

@@ -283,7 +283,34 @@ impl Target {
             mappings.vmas.push(vma);
             mappings.paths.push(path);
         }
+        self.look_at_data(&mut mappings)?;
         Ok(mappings)
+    }
+
+    /// Looks for changed pages in the read-only data beside text: a plan may join it with the text.
+    fn look_at_data(&self, mappings: &mut Mappings) -> io::Result<()> {
+        let vmas = &mappings.vmas;
+        let is_text = |vma: Option<&ProcessVma>, data: &ProcessVma| {
+            vma.is_some_and(|vma| vma.perms.exec && vma.file == data.file)
+        };
+        let beside_text = |index: usize| {
+            vmas.get(index).is_some_and(|data| {
+                let before = index.checked_sub(1).and_then(|before| vmas.get(before));
+                let may_join = data.file.is_some() && data.obstacle.is_none();
+                let read_only = data.perms.read && !data.perms.write && !data.perms.exec;
+                let beside = is_text(before, data) || is_text(vmas.get(index + 1), data);
+                may_join && read_only && beside
+            })
+        };
+        let data: Vec<usize> = (0..vmas.len())
+            .filter(|index| beside_text(*index))
+            .collect();
+        for index in data {
+            if let Some(vma) = mappings.vmas.get_mut(index) {
+                vma.changed = self.changed_pages(vma.addresses)?;
+            }
+        }
+        Ok(())
     }
 
     fn huge_spans(&self, map: &MemoryMap, addresses: Span) -> io::Result<Vec<Span>> {

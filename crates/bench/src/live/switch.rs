@@ -3,7 +3,7 @@
 use hugetext_engine::HostContext;
 use hugetext_engine::promotion::{PromoteError, PromoteRequest, PromotedProcess, promote_process};
 use hugetext_host::{Pid, text_mappings};
-use hugetext_leaf::Backend;
+use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::Copies;
 
 use crate::error::BenchError;
@@ -158,6 +158,7 @@ impl Switch {
             kernel: self.host.kernel,
             leaf: self.host.leaf,
             backend: Backend::RemapOnly,
+            completion: Completion::Unused,
             dry_run: intent == Intent::Plan,
             revert: text == TextPlace::Reverted,
             generated: false,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hugetext_leaf::{Backend, Cause, Kernel, Leaf, Span};
+use hugetext_leaf::{Backend, Cause, Completion, Kernel, Leaf, Span};
 use hugetext_promote::{Mappings, Pause, SwapError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,6 +21,8 @@ pub struct PromoteRequest {
     pub leaf: Leaf,
     /// The methods that are permitted.
     pub backend: Backend,
+    /// What may complete a window of text.
+    pub completion: Completion,
     /// Whether the change is only planned.
     pub dry_run: bool,
     /// Whether the original files are mapped again.
@@ -75,6 +77,8 @@ pub struct PromotedProcess {
     pub copied: u64,
     /// Bytes of memory of copies that other processes share and that were made before.
     pub shared: u64,
+    /// Bytes of read-only data that became, or would become, executable with the text.
+    pub data: u64,
     /// The times during which its threads were stopped.
     pub pauses: Vec<Pause>,
     /// What the user should know beyond the figures, in one sentence each.
@@ -126,6 +130,7 @@ impl PromotedProcess {
             generated: Vec::new(),
             copied: 0,
             shared: 0,
+            data: 0,
             pauses: Vec::new(),
             notes: Vec::new(),
             took: Duration::ZERO,

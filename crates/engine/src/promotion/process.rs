@@ -6,7 +6,8 @@ use hugetext_host::{
     Advice, Mounts, Pid, Tid, advise_process, process_name, text_mappings, thread_name, while_busy,
 };
 use hugetext_leaf::{
-    Backend, Cause, FileId, Filesystem, Leaf, Method, Promotion, Reason, Run, Span, promotion,
+    Backend, Cause, Completion, FileId, Filesystem, Leaf, Method, Promotion, PromotionPolicy,
+    Reason, Run, Span, promotion,
 };
 use hugetext_promote::{
     Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
@@ -79,18 +80,27 @@ fn map_onto_leaves(
     process: &mut PromotedProcess,
 ) -> Result<(), PromoteError> {
     let mounts = Mounts::of_process(target.pid()).ok();
-    let decide = |backend| {
+    let decide = |backend, completion| {
         let mappings = target.mappings().map_err(refusal)?;
         let obstacle = |file| obstacle(target, &mappings, mounts.as_ref(), file, job);
-        let plan = promotion(&mappings.vmas, job.leaf, backend, obstacle);
+        let policy = PromotionPolicy {
+            leaf: job.leaf,
+            backend,
+            completion,
+        };
+        let plan = promotion(&mappings.vmas, policy, obstacle);
         Ok::<_, SwapError>((mappings, plan))
     };
-    let (mappings, plan) = decide(job.backend)?;
+    let (mappings, plan) = decide(job.backend, job.completion)?;
     if let Some(cause) = uncollapsible(&plan) {
         return Err(PromoteError::Uncollapsible(cause));
     }
     process.copies = mappings.copies().count();
     if job.dry_run {
+        if job.backend != Backend::CollapseOnly {
+            let (_, merged) = decide(job.backend, Completion::ReadOnlyData)?;
+            process.notes.extend(merging(&plan, &merged));
+        }
         process.plan(&mappings, plan, job.leaf, copies);
         return Ok(());
     }
@@ -108,7 +118,7 @@ fn map_onto_leaves(
     }
     // What could not be collapsed is remapped; the rest is huge now.
     let outcome = repeat(|| {
-        let (mappings, plan) = decide(Backend::RemapOnly)?;
+        let (mappings, plan) = decide(Backend::RemapOnly, job.completion)?;
         let outcome = promote(target, &mappings, &plan.runs, job.leaf, copies)?;
         Ok((mappings, plan, outcome))
     })?;
@@ -143,6 +153,20 @@ fn uncollapsible(plan: &Promotion) -> Option<Cause> {
         _ => None,
     });
     causes.next().filter(|_| plan.runs.is_empty())
+}
+
+/// What merging read-only data with the text would add to a plan.
+fn merging(plan: &Promotion, merged: &Promotion) -> Option<String> {
+    let more = merged.promoted().saturating_sub(plan.promoted());
+    let data: u64 = merged.runs.iter().map(Run::data).sum();
+    (more > 0).then(|| {
+        format!(
+            "--merge would put {} KiB more of its text on huge pages, and make {} KiB of read-only data \
+             executable",
+            more >> 10,
+            data >> 10
+        )
+    })
 }
 
 fn with_method(plan: &Promotion, method: Method) -> Vec<Run> {
@@ -266,6 +290,7 @@ fn text(pid: Pid) -> Result<TextBytes, SwapError> {
 impl PromotedProcess {
     fn plan(&mut self, mappings: &Mappings, plan: Promotion, leaf: Leaf, copies: &mut Copies) {
         self.left_by(mappings, &plan);
+        self.data = plan.runs.iter().map(Run::data).sum();
         for run in plan.runs {
             match run.method {
                 Method::Collapse => self.collapsed.push(run.text),
@@ -292,6 +317,7 @@ impl PromotedProcess {
         self.remapped = outcome.done;
         self.copied = outcome.copied;
         self.shared = outcome.shared;
+        self.data = outcome.data;
         self.pauses = outcome.pauses;
         for at in outcome.probed {
             self.notes

@@ -59,6 +59,40 @@ pub fn memory_limit() -> io::Result<Option<u64>> {
     Ok(limits.into_iter().min().filter(|limit| *limit < UNLIMITED))
 }
 
+/// Whether a control group of the process is frozen, so that none of its threads runs before somebody thaws
+/// the group. A hierarchy that is mounted nowhere cannot be asked.
+pub fn is_frozen(pid: Pid) -> bool {
+    let groups = cgroups(pid).unwrap_or_default();
+    let mounts = Process::myself().and_then(|own| own.mountinfo());
+    mounts.into_iter().flatten().any(|mount| {
+        let Some((file, line)) = frozen_line(&mount) else {
+            return false;
+        };
+        let of_mount = |group: &&ProcessCGroup| match file {
+            CGROUP_EVENTS => group.hierarchy == 0,
+            _ => group.controllers.iter().any(|name| name == "freezer"),
+        };
+        let group = groups.iter().find(of_mount);
+        let directory = group.and_then(|group| directory(&mount, &group.pathname));
+        let state = directory.map(|directory| fs::read_to_string(directory.join(file)));
+        matches!(state, Some(Ok(text)) if text.lines().any(|found| found == line))
+    })
+}
+
+/// The file that tells whether a group of version 2 is frozen (Documentation/admin-guide/cgroup-v2.rst).
+const CGROUP_EVENTS: &str = "cgroup.events";
+/// The same of version 1 (Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst).
+const FREEZER_STATE: &str = "freezer.state";
+
+/// The file of the groups of this mount that tells whether they are frozen, and the line that says so.
+fn frozen_line(mount: &MountInfo) -> Option<(&'static str, &'static str)> {
+    match mount.fs_type.as_str() {
+        "cgroup2" => Some((CGROUP_EVENTS, "frozen 1")),
+        "cgroup" if mount.super_options.contains_key("freezer") => Some((FREEZER_STATE, "FROZEN")),
+        _ => None,
+    }
+}
+
 /// The limit file of a group of version 2 (Documentation/admin-guide/cgroup-v2.rst).
 const MEMORY_MAX: &str = "memory.max";
 /// The limit file of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst).

@@ -15,7 +15,7 @@ use hugetext_engine::promotion::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
 use hugetext_host::{Pid, pids, process_name};
-use hugetext_leaf::Backend;
+use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, Refusal, SwapError, give_back_unused};
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
@@ -50,12 +50,15 @@ pub(crate) struct Arguments {
     /// that works and remap elsewhere (auto)
     #[arg(long, value_enum, default_value_t = Method::Auto)]
     backend: Method,
+    /// Complete windows with the read-only data beside text too, which becomes executable
+    #[arg(long)]
+    merge: bool,
     /// Map the original files again
-    #[arg(long, conflicts_with = "backend")]
+    #[arg(long, conflicts_with_all = ["backend", "merge"])]
     revert: bool,
     /// Collapse the text that programs generate (JIT compilers of V8, the JVM and others), and
     /// nothing else; no thread is stopped
-    #[arg(long, conflicts_with_all = ["backend", "revert", "max_pause"])]
+    #[arg(long, conflicts_with_all = ["backend", "merge", "revert", "max_pause"])]
     jit: bool,
     /// Give a change up if threads would stand still for longer than this
     #[arg(long, value_name = "MS")]
@@ -82,13 +85,33 @@ impl From<Method> for Backend {
     }
 }
 
+impl Arguments {
+    /// What may complete a window. The kernel collapses the pages of one mapping, so only a copy can
+    /// show text and data as one.
+    fn completion(&self) -> Result<Completion, Failure> {
+        if !self.merge {
+            return Ok(Completion::Unused);
+        }
+        if self.backend == Method::Collapse {
+            let failure = Failure::new(
+                "--merge",
+                "it needs copies, which `--backend collapse` forbids",
+            );
+            return Err(failure.remedy("use `--backend auto` or `--backend remap`"));
+        }
+        Ok(Completion::ReadOnlyData)
+    }
+}
+
 /// Runs `hugetext promote`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    let completion = arguments.completion()?;
     let host = HostContext::with_huge_pages()?;
     let request = PromoteRequest {
         kernel: host.kernel,
         leaf: host.leaf,
         backend: arguments.backend.into(),
+        completion,
         dry_run: arguments.dry_run,
         revert: arguments.revert,
         generated: arguments.jit,

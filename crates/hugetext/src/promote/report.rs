@@ -112,6 +112,14 @@ impl PromoteReport {
         if process.shared > 0 {
             write!(text, "; shares {} with others", bytes(process.shared))?;
         }
+        if process.data > 0 {
+            let verb = if self.dry_run { "becomes" } else { "is" };
+            write!(
+                text,
+                "; {} of read-only data {verb} executable",
+                bytes(process.data)
+            )?;
+        }
         if let Some(pause) = process.longest_pause() {
             let milliseconds = pause.total.as_secs_f64() * 1e3;
             let times = match process.pauses.len() {

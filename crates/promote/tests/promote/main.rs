@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod held;
+mod merge;
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -13,7 +14,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hugetext_host::{Machine, Pid};
-use hugetext_leaf::{Backend, FileId, Leaf, Obstacle, Perms, Promotion, Reason, Span, promotion};
+use hugetext_leaf::{
+    Backend, Completion, FileId, Leaf, Obstacle, Perms, Promotion, PromotionPolicy, Reason, Span,
+    promotion,
+};
 use hugetext_promote::{
     Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
 };
@@ -81,6 +85,13 @@ impl Busy {
     }
 }
 
+impl Busy {
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
 /// The example `busy`.
 fn program() -> PathBuf {
     example("busy")
@@ -116,13 +127,31 @@ fn leaf() -> Option<Leaf> {
 }
 
 fn plan(mappings: &Mappings, leaf: Leaf) -> Promotion {
-    promotion(&mappings.vmas, leaf, Backend::RemapOnly, |_| None)
+    plan_with(mappings, leaf, Completion::Unused)
+}
+
+fn plan_with(mappings: &Mappings, leaf: Leaf, completion: Completion) -> Promotion {
+    let policy = PromotionPolicy {
+        leaf,
+        backend: Backend::RemapOnly,
+        completion,
+    };
+    promotion(&mappings.vmas, policy, |_| None)
 }
 
 /// Promotes everything. `None`, with the reason printed, if the machine does not permit promotion.
 fn promote_all(target: &Target, leaf: Leaf, copies: &mut Copies) -> Option<SwapOutcome> {
+    promote_with(target, leaf, copies, Completion::Unused)
+}
+
+fn promote_with(
+    target: &Target,
+    leaf: Leaf,
+    copies: &mut Copies,
+    completion: Completion,
+) -> Option<SwapOutcome> {
     let mappings = target.mappings().unwrap();
-    let plan = plan(&mappings, leaf);
+    let plan = plan_with(&mappings, leaf, completion);
     match retried(|| promote(target, &mappings, &plan.runs, leaf, copies)) {
         Ok(outcome) if outcome.done.is_empty() && !outcome.left.is_empty() => {
             eprintln!("skipped: {:?}", outcome.left);
