@@ -4,6 +4,7 @@
 
 mod held;
 mod merge;
+mod words;
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
