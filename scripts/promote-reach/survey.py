@@ -49,13 +49,19 @@ def prepare(root, suite):
     for name, flags in (("hold.so", ("-shared", "-fPIC")), ("stopped", ("-static",))):
         source = HERE / (name.removesuffix(".so") + ".c")
         run("gcc", "-O1", *flags, "-o", root / name, source)
+    # How this machine reaches the archives.
+    for name in ("etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt"):
+        with contextlib.suppress(FileNotFoundError):
+            (root / name).write_bytes(pathlib.Path("/", name).read_bytes())
+    apt_get = ["chroot", root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y"]
+    run(*apt_get, "update", stdout=sys.stderr)
     missing = {}
     for package, _ in servers():
-        install = ["chroot", root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "install", "-y"]
-        done = subprocess.run([*install, "--no-install-recommends", package], capture_output=True, text=True)
+        install = [*apt_get, "install", "--no-install-recommends", package]
+        done = subprocess.run(install, capture_output=True, text=True)
         if done.returncode != 0:
             missing[package] = done.stderr.strip().splitlines()[-1:] or ["cannot be installed"]
-        run("chroot", root, "apt-get", "clean")
+        run(*apt_get, "clean", stdout=sys.stderr)
     return missing
 
 
@@ -137,6 +143,8 @@ def survey(hugetext, root, missing):
         gains["merged"] += reached[1] > reached[0]
         text = plain["before"]["mapped"]
         rows.append(f"| {package} | {mib(text)} | {mib(reached[0])} | {mib(reached[1])} | {mib(merged['data'])} |")
+    if not rows:
+        sys.exit("survey.py: no server could be looked at: " + "; ".join(notes[:3]))
     print("\n".join([HEAD, *rows]))
     print(f"\nOf {len(rows)} servers, {gains['plain']} gain without an option, and {gains['merged']} gain more with --merge.")
     if notes:
