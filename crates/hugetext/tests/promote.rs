@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -213,6 +213,51 @@ fn a_dry_run_tells_what_is_done_then() {
     let left = again["left"].as_array().unwrap();
     let promoted = |left: &&Value| left["reason"] == "already promoted";
     assert!(left.iter().any(|left| promoted(&left)), "{again}");
+}
+
+/// The heap of sbcl is a file that is mapped to be written and executed.
+#[test]
+fn a_heap_that_may_be_executed_is_no_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let [heap, source, program] =
+        ["heap", "heap.c", "program"].map(|name| directory.path().join(name));
+    std::fs::write(&heap, vec![0; 16 << 20]).unwrap();
+    let text = "#include <fcntl.h>\n#include <stdio.h>\n#include <sys/mman.h>\n\
+                int main(int argc, char **argv) {\n\
+                int heap = open(argv[argc - 1], O_RDONLY), all = PROT_READ | PROT_WRITE | PROT_EXEC;\n\
+                if (mmap(0, 16 << 20, all, MAP_PRIVATE, heap, 0) == MAP_FAILED) return 1;\n\
+                puts(\"ready\"); fflush(stdout); return getchar() == 0; }\n";
+    std::fs::write(&source, text).unwrap();
+    let built = Command::new("cc")
+        .arg("-o")
+        .args([&program, &source])
+        .status();
+    if !built.is_ok_and(|built| built.success()) {
+        println!("skipped: no C compiler");
+        return;
+    }
+    let mut command = Command::new(&program);
+    command
+        .arg(&heap)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut process = Sleeper(command.spawn().unwrap());
+    let mut ready = [0; 6];
+    process
+        .0
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    let output = promote(&["--json", "--dry-run", &process.pid()]);
+    if stderr(&output).contains("transparent huge pages") {
+        println!("skipped: {}", stderr(&output));
+        return;
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mapped = report["processes"][0]["before"]["mapped"].as_u64().unwrap();
+    assert!((1..8 << 20).contains(&mapped), "{report}");
 }
 
 /// One mapping has one set of rights, and the kernel collapses the pages of one mapping.

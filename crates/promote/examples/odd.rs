@@ -5,14 +5,12 @@
 //! - `vfork`: the only thread waits for a child of vfork(2), which does not execute a program.
 //! - `execs`: it executes itself again and again.
 //! - `crowded SPARE`: it has all mappings that the kernel permits, but SPARE.
-//! - `heap FILE`: it maps a file so that it may be written and executed.
 
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::{c_long, c_void};
 use std::io::BufRead;
-use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr::null_mut;
@@ -41,8 +39,7 @@ fn main() {
         Some("vfork") => vfork(),
         Some("execs") => execs(argument),
         Some("crowded") => crowded(argument.parse().expect("a number")),
-        Some("heap") => heap(argument),
-        _ => panic!("odd headless|vfork|execs|crowded SPARE|heap FILE"),
+        _ => panic!("odd headless|vfork|execs|crowded SPARE"),
     }
     wait();
 }
@@ -113,22 +110,4 @@ fn crowded(spare: usize) {
             }
         }
     }
-}
-
-fn heap(path: &str) {
-    let file = std::fs::File::open(path).unwrap();
-    let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
-    let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    // SAFETY: a new private mapping.
-    let mapped = unsafe {
-        libc::mmap(
-            null_mut(),
-            len,
-            rights,
-            libc::MAP_PRIVATE,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    assert!(mapped != libc::MAP_FAILED);
 }
