@@ -17,9 +17,9 @@ mod starts;
 
 pub use files::{
     Change, Copier, FileState, Guard, Mountable, MountedOn, Mounts, Namespace, NamespaceError,
-    Overlay, PublicTmpfs, ReplaceError, Replacement, SharedExtents, Watcher, enable_verity,
-    free_bytes, io_error, is_root, lease, lock, measure_verity, mount_huge_tmpfs, open_regular,
-    open_without_waiting, protect, replace_with, uncover, unnamed_file,
+    Overlay, OwnNote, PublicTmpfs, ReplaceError, Replacement, SharedExtents, Watcher,
+    enable_verity, free_bytes, io_error, is_root, lease, lock, measure_verity, mount_huge_tmpfs,
+    open_regular, open_without_waiting, protect, replace_with, uncover, unnamed_file,
 };
 pub use machine::{
     Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory, bind_to_processors,

@@ -4,11 +4,12 @@
 //! The steps: [`resolve`] names the programs that a command runs. [`Targets`] adds their libraries.
 //! [`PrepareStep::of`] decides about each file. [`make_ready`] warms and copies in a child process
 //! and rehearses the mounts there. [`Ready::enter`] repeats what succeeded in the process that
-//! becomes the command.
+//! becomes the command. [`RecentCommand`] leaves all of it out where there was nothing to do a moment ago.
 
 mod decide;
 mod place;
 mod ready;
+mod recent;
 pub mod resolve;
 mod room;
 mod script;
@@ -28,13 +29,14 @@ use crate::host_context::HostContext;
 pub use decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
 pub use place::{CopyPlace, stores_on_disk, user_store_root};
 pub use ready::{Ready, make_ready};
+pub use recent::RecentCommand;
 pub use room::MemoryRoom;
 pub use step::{PreparePolicy, PrepareStep, StandIn};
 pub use targets::Targets;
 pub use unprepared::{LeftFile, LeftReason, Unprepared};
 
 /// The place for copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CopyBackend {
     /// On disk if its filesystem can hold huge folios, otherwise in a tmpfs.
     Auto,

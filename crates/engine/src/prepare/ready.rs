@@ -38,6 +38,13 @@ enum Remaining {
     InMemory(Namespace, OsString, Vec<OsString>),
 }
 
+impl Ready {
+    /// Whether no work remains.
+    pub fn is_as_it_is(&self) -> bool {
+        matches!(self.0, Remaining::AsItIs)
+    }
+}
+
 /// Warms, fixes and copies in a child process, which may end up in its own namespace. Files that
 /// cannot be prepared are added to `unprepared`.
 pub fn make_ready(

@@ -58,6 +58,11 @@ impl Unprepared {
         self.left.push(LeftFile { path, why });
     }
 
+    /// Whether nothing was found that runs unprepared.
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty() && self.left.is_empty() && self.opaque_script.is_none()
+    }
+
     /// Adds what another process found.
     pub fn add(&mut self, mut other: Unprepared) {
         self.problems.append(&mut other.problems);

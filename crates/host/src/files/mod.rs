@@ -7,6 +7,7 @@ mod filesystem;
 mod guard;
 mod lock;
 mod namespace;
+mod own_note;
 mod public_tmpfs;
 mod replace;
 mod state;
@@ -24,6 +25,7 @@ pub use lock::lock;
 pub use namespace::{
     Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
 };
+pub use own_note::OwnNote;
 pub use public_tmpfs::{PublicTmpfs, lease};
 pub use replace::{ReplaceError, Replacement, replace_with, unnamed_file};
 pub use state::FileState;

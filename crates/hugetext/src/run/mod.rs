@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    CopyBackend, PrepareRequest, Ready, Unprepared, make_ready, plan_preparation,
+    CopyBackend, PrepareRequest, Ready, RecentCommand, Unprepared, make_ready, plan_preparation,
 };
 use hugetext_host::{Nodes, exec, in_child, own_processors};
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaWish, choose_replica};
@@ -136,9 +136,37 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     if arguments.dry_run {
         return dry_run(program, &request, chosen.as_ref(), output);
     }
+    let recent = RecentCommand::of(&program, &request);
+    if recent.as_ref().is_none_or(|recent| !recent.is_fresh()) {
+        let found = prepare_here(&program, &request, arguments.strict, output)?;
+        if let (Some(recent), Found::Nothing) = (recent, found) {
+            recent.note();
+        }
+    }
+    match exec(&program, &arguments.command) {
+        Ok(never) => match never {},
+        Err(error) => Ok(cannot_run(&program, &error, output)),
+    }
+}
+
+/// Whether anything had to be done for a command.
+enum Found {
+    /// All that could be prepared is so, in place.
+    Nothing,
+    /// It runs in a namespace, or not all of it is prepared.
+    Something,
+}
+
+/// Prepares this process and the files of the command that it is to become, and tells what stays unprepared.
+fn prepare_here(
+    program: &Path,
+    request: &PrepareRequest,
+    strict: bool,
+    output: &Output,
+) -> Result<Found, Failure> {
     let mut unprepared = Unprepared::default();
     let mut not_tried = None;
-    let ready = match in_child(|| prepare(&program, &request)) {
+    let ready = match in_child(|| prepare(program, request)) {
         Ok((ready, found)) => {
             unprepared.add(found);
             ready
@@ -149,20 +177,23 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             Ready::default()
         }
     };
-    ready.enter(&request, &mut unprepared)?;
+    let as_it_is = ready.is_as_it_is() && not_tried.is_none();
+    ready.enter(request, &mut unprepared)?;
+    let found = if as_it_is && unprepared.is_empty() {
+        Found::Nothing
+    } else {
+        Found::Something
+    };
     for line in show::always(&unprepared, output.verbose()) {
         output.warn(line);
     }
-    let all = arguments.strict || output.verbose();
+    let all = strict || output.verbose();
     let lines: Vec<String> = not_tried
         .into_iter()
         .chain(show::unprepared(unprepared, all))
         .collect();
-    tell(&lines, arguments.strict, output)?;
-    match exec(&program, &arguments.command) {
-        Ok(never) => match never {},
-        Err(error) => Ok(cannot_run(&program, &error, output)),
-    }
+    tell(&lines, strict, output)?;
+    Ok(found)
 }
 
 /// Chooses a copy for a command that runs where this process runs.

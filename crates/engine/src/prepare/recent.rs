@@ -1,0 +1,153 @@
+//! Commands for which nothing had to be prepared a moment ago. Builds start one compiler hundreds of times in a
+//! second: looking at its files again each time would cost more than a short start gains.
+//!
+//! A note is a small file that only its owner writes. It names no file and no result: whoever finds a fresh one
+//! runs the command as it is. So what a stale note can do is leave a command unprepared for [`FRESH`].
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hugetext_host::{FileState, OwnNote, is_root};
+
+use super::PrepareRequest;
+
+/// How long a note counts. A page cache that is reclaimed, an upgrade and a changed setting are noticed after
+/// it.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Notes that are kept at most. A command takes the note of another one with the same last bits.
+const NOTES: u64 = 256;
+
+/// The directory of root's notes.
+const SYSTEM: &str = "/run/hugetext/recent";
+
+/// The variables by which the loader finds libraries.
+const LOADER: [&str; 2] = ["LD_LIBRARY_PATH", "LD_PRELOAD"];
+
+/// The note about one command, as one user asks for it.
+#[derive(Debug)]
+pub struct RecentCommand {
+    note: OwnNote,
+    key: u64,
+}
+
+impl RecentCommand {
+    /// `None` where no note can be kept: without a directory that ends with the user's session, and for
+    /// replicas, which are drawn anew for each command.
+    pub fn of(program: &Path, request: &PrepareRequest) -> Option<RecentCommand> {
+        let directory = if is_root() {
+            PathBuf::from(SYSTEM)
+        } else {
+            let session = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
+            session.is_absolute().then(|| session.join("hugetext"))?
+        };
+        RecentCommand::in_directory(directory, program, request)
+    }
+
+    fn in_directory(
+        directory: PathBuf,
+        program: &Path,
+        request: &PrepareRequest,
+    ) -> Option<RecentCommand> {
+        if request.replica.is_some() {
+            return None;
+        }
+        let state = FileState::of(&program.metadata().ok()?);
+        let mut key = DefaultHasher::new();
+        (program, state, &request.also, &request.store).hash(&mut key);
+        (request.backend, request.merge).hash(&mut key);
+        LOADER.map(std::env::var_os).hash(&mut key);
+        if !request.also.is_empty() {
+            // Their paths may be relative.
+            std::env::current_dir().ok()?.hash(&mut key);
+        }
+        let key = key.finish();
+        let note = OwnNote::at(directory.join(format!("{:02x}", key % NOTES)));
+        Some(RecentCommand { note, key })
+    }
+
+    /// Whether nothing had to be prepared for this command a moment ago.
+    pub fn is_fresh(&self) -> bool {
+        self.is_fresh_at(SystemTime::now())
+    }
+
+    fn is_fresh_at(&self, now: SystemTime) -> bool {
+        self.note.read().is_ok_and(|(key, written)| {
+            // A time to come is no age: the clock was set.
+            let age = now.duration_since(written);
+            key == self.key && age.is_ok_and(|age| age < FRESH)
+        })
+    }
+
+    /// Notes that nothing had to be prepared. Without the note, the next command looks again.
+    pub fn note(&self) {
+        let _ = self.note.write(self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prepare::CopyBackend;
+
+    fn request() -> PrepareRequest {
+        PrepareRequest {
+            also: Vec::new(),
+            backend: CopyBackend::Auto,
+            store: None,
+            merge: false,
+            replica: None,
+        }
+    }
+
+    fn recent(directory: &Path, program: &Path, request: &PrepareRequest) -> RecentCommand {
+        RecentCommand::in_directory(directory.join("notes"), program, request).unwrap()
+    }
+
+    #[test]
+    fn a_note_counts_for_a_moment() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        std::fs::write(&program, "x").unwrap();
+        let recent = recent(directory.path(), &program, &request());
+        assert!(!recent.is_fresh(), "nothing is noted");
+        recent.note();
+        let (_, written) = recent.note.read().unwrap();
+        assert!(recent.is_fresh_at(written + FRESH / 2));
+        assert!(!recent.is_fresh_at(written + FRESH));
+        assert!(
+            !recent.is_fresh_at(written - FRESH),
+            "the clock was set back"
+        );
+        recent.note.write(recent.key ^ NOTES).unwrap();
+        assert!(!recent.is_fresh_at(written), "the note of another command");
+    }
+
+    #[test]
+    fn another_file_and_another_wish_are_looked_at() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        std::fs::write(&program, "x").unwrap();
+        let key = |request: &PrepareRequest| recent(directory.path(), &program, request).key;
+        let first = key(&request());
+        assert_eq!(first, key(&request()));
+        let merged = PrepareRequest {
+            merge: true,
+            ..request()
+        };
+        let also = PrepareRequest {
+            also: vec!["other".into()],
+            ..request()
+        };
+        let in_memory = PrepareRequest {
+            backend: CopyBackend::Memory,
+            ..request()
+        };
+        for other in [merged, also, in_memory] {
+            assert_ne!(first, key(&other), "{other:?}");
+        }
+        std::fs::write(&program, "longer").unwrap();
+        assert_ne!(first, key(&request()));
+    }
+}
