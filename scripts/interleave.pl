@@ -1,13 +1,16 @@
 #!/usr/bin/perl
-# Starts commands in turn and prints a row for each pair: interleave.pl ROUNDS PREFIX < COMMANDS
+# Starts commands in turn and prints a row for each: interleave.pl ROUNDS PREFIX < COMMANDS
 # Each line of input is a name, a tab, a command, and optionally a tab and options. The command is
-# started without and with PREFIX, the options and --, in turns. The row holds the medians of the
-# wall time, and those of the difference and ratio of each round.
+# started without PREFIX, with PREFIX, the options and --, and so again. Before the first of these two, the
+# notes are removed by which hugetext run knows what it looked at a moment ago. The row holds the medians of
+# the wall time, those of the differences within a round, and that of the ratio of the last to the plain one.
 use strict;
 use warnings;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 my ($rounds, $prefix) = @ARGV;
+my $session = $ENV{XDG_RUNTIME_DIR};
+my $notes = $> == 0 ? "/run/hugetext/recent" : defined $session ? "$session/hugetext" : undef;
 
 sub median {
     my @sorted = sort { $a <=> $b } @_;
@@ -30,20 +33,30 @@ sub run {
     return 1000 * (clock_gettime(CLOCK_MONOTONIC) - $start);
 }
 
+sub forget {
+    unlink glob "$notes/*" if defined $notes;
+}
+
 while (my $line = <STDIN>) {
     chomp $line;
     my ($name, $command, $options) = split /\t/, $line;
     my @plain = split ' ', $command;
     my @run = ((split ' ', $prefix), (split ' ', $options // ''), '--', @plain);
     # The first start makes copies and warms them.
-    eval { run(@run); run(@plain); 1 } or do { print "| $name | fails | | | |\n"; next };
-    my (@before, @after);
+    eval { run(@run); run(@plain); 1 } or do { print "| $name | fails | | | | | |\n"; next };
+    my (@before, @first, @again);
+    my @sides = (
+        sub { push @before, run(@plain) },
+        sub { forget(); push @first, run(@run) },
+        sub { push @again, run(@run) },
+    );
+    # The last side follows one with PREFIX, in its round or in the one before.
+    my @orders = ([0, 1, 2], [2, 0, 1], [1, 2, 0]);
     for my $round (1 .. $rounds) {
-        if ($round % 2) { push @before, run(@plain); push @after, run(@run) }
-        else { push @after, run(@run); push @before, run(@plain) }
+        $sides[$_]->() for @{$orders[$round % @orders]};
     }
-    my $more = median(map { $after[$_] - $before[$_] } 0 .. $#before);
-    my $ratio = median(map { $after[$_] / $before[$_] } 0 .. $#before);
-    printf "| %s | %.1f ms | %.1f ms | %+.1f ms | %.3f |\n",
-        $name, median(@before), median(@after), $more, $ratio;
+    my $more = sub { my $side = shift; median(map { $side->[$_] - $before[$_] } 0 .. $#before) };
+    my $ratio = median(map { $again[$_] / $before[$_] } 0 .. $#before);
+    printf "| %s | %.1f ms | %.1f ms | %+.1f ms | %.1f ms | %+.1f ms | %.3f |\n",
+        $name, median(@before), median(@first), $more->(\@first), median(@again), $more->(\@again), $ratio;
 }
