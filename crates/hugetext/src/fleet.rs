@@ -10,9 +10,6 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// Write what this machine and its images have of text, as Parquet
-///
-/// Runs hugetext-inventory, which lies beside this command or in PATH.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Inventory {
@@ -20,9 +17,6 @@ pub(crate) struct Inventory {
     handed: Handed,
 }
 
-/// Prepare the text of containers before they start, as a plugin of containerd
-///
-/// Runs hugetext-nri, which lies beside this command or in PATH.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Nri {

@@ -9,7 +9,6 @@ use clap_complete::{Shell, generate_to};
 use crate::failure::Failure;
 use crate::verdict::Verdict;
 
-/// Write man pages and shell completions into a directory
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The directory, created if missing; existing files are overwritten

@@ -23,12 +23,6 @@ use crate::path::shown;
 use crate::table::{bytes, count, figures};
 use crate::verdict::Verdict;
 
-/// Run a command once and rank the programs and libraries by how often they are executed
-///
-/// Root watches with the kernel's reports about all processes, which programs do not notice. Other
-/// users, and root in a container, watch with ptrace. Set-id programs then do not change the user,
-/// and programs that trace others (strace, gdb, LeakSanitizer) are not watched, nor the programs
-/// that they start.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Also write the files that gain to a list for `hugetext keep`

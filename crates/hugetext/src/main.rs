@@ -32,7 +32,6 @@ mod top;
 mod verdict;
 mod warm;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -55,25 +54,60 @@ const EXIT_CODES: &str = "\
 Exit status: 0 done; 1 the answer is no (a --require not met, a program that cannot be improved); \
 2 an error.";
 
+// Only the arguments of the subcommand that is used are described to the parser. Those of all together would take
+// as long as the start of a small program.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum Mode {
+    /// Show which text can be mapped by huge leaves, now and after a fix
     Check(check::Arguments),
+    /// Lay a file out so that huge leaves can map its text
     Fix(fix::Arguments),
+    /// Bring the text of programs into huge folios of the page cache
     Warm(warm::Arguments),
+    /// Run a command with its text on huge pages
     Run(run::Arguments),
+    /// Run a command once and rank the programs and libraries by how often they are executed
+    ///
+    /// Root watches with the kernel's reports about all processes, which programs do not notice. Other
+    /// users, and root in a container, watch with ptrace. Set-id programs then do not change the user,
+    /// and programs that trace others (strace, gdb, LeakSanitizer) are not watched, nor the programs
+    /// that they start.
     Learn(learn::Arguments),
+    /// Keep programs warm across reclaim, upgrades and reboots
     Keep(keep::Arguments),
+    /// Write man pages and shell completions into a directory
     #[command(hide = true)]
     Generate(generate::Arguments),
+    /// Show the page sizes that map the text of running processes
     Stat(stat::Arguments),
+    /// Put the text of running processes on huge pages, without a restart
     Promote(promote::Arguments),
+    /// Measure what program text on huge pages is worth
     Bench(bench::Arguments),
+    /// Write one HTML file about programs, processes and benchmark results
     Report(report::Arguments),
+    /// List, check and remove the copies that `run` and `keep` made
     Store(store::Arguments),
+    /// Find the hot text of this machine, and keep it on huge pages
+    ///
+    /// Without a subcommand, runs the daemon until a signal ends it. It only observes unless its
+    /// configuration says mode = "act". SIGHUP makes it read its configuration again.
     Auto(auto::Arguments),
+    /// Show programs by processor time, starts, text and the share of it on huge pages
+    ///
+    /// Every user sees their own processes, root sees all. Starts and states are those that the daemon
+    /// of `hugetext auto` knows.
     Top(top::Arguments),
+    /// Write what this machine and its images have of text, as Parquet
+    ///
+    /// Runs hugetext-inventory, which lies beside this command or in PATH.
     Inventory(fleet::Inventory),
+    /// Prepare the text of containers before they start, as a plugin of containerd
+    ///
+    /// Runs hugetext-nri, which lies beside this command or in PATH.
     Nri(fleet::Nri),
+    /// Print the JSON Schema of the document that a command prints with --json
     Schema(schema::Arguments),
 }
 
@@ -111,41 +145,8 @@ impl Mode {
     }
 }
 
-/// The command line of `run` alone.
-#[derive(Debug, Parser)]
-struct RunCli {
-    #[command(flatten)]
-    output: output::Options,
-    #[command(subcommand)]
-    mode: RunMode,
-}
-
-#[derive(Debug, Subcommand)]
-enum RunMode {
-    Run(run::Arguments),
-}
-
-impl Cli {
-    /// Reads the command line of this process, or ends it with a message.
-    ///
-    /// `run` stands before programs that start in a millisecond, and describing all other subcommands to
-    /// the parser takes a tenth of that. They are described if `run` alone does not explain the line, for
-    /// the message.
-    fn of_this_process() -> Cli {
-        let words: Vec<OsString> = std::env::args_os().collect();
-        if words.get(1).is_some_and(|word| word == "run")
-            && let Ok(RunCli { output, mode }) = RunCli::try_parse_from(&words)
-        {
-            let RunMode::Run(arguments) = mode;
-            let mode = Mode::Run(arguments);
-            return Cli { output, mode };
-        }
-        Cli::parse_from(words)
-    }
-}
-
 fn main() -> ExitCode {
-    let cli = Cli::of_this_process();
+    let cli = Cli::parse();
     let output = Output::new(cli.output);
     if !cli.mode.starts_commands() {
         // A write beyond a file size limit then fails with an error that names the path.

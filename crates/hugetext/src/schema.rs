@@ -29,7 +29,6 @@ use crate::failure::Failure;
 use crate::output::{Output, SCHEMA};
 use crate::verdict::Verdict;
 
-/// Print the JSON Schema of the document that a command prints with --json
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The document

@@ -19,7 +19,6 @@ use crate::path::mapped_file;
 use crate::table::{bytes, figures, percent};
 use crate::verdict::Verdict;
 
-/// Show the page sizes that map the text of running processes
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Process ids

@@ -14,7 +14,6 @@ use crate::size::Size;
 use crate::table::{bytes, figures};
 use crate::verdict::Verdict;
 
-/// List, check and remove the copies that `run` and `keep` made
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The directory of the store [default: the store of the user]

@@ -79,10 +79,11 @@ fn jobs(empty: &Path, root: &Path) -> [Job; 6] {
         Job::new("`check` of the C compiler", 100, move |_| {
             [words(&["check"]), vec![cc1.clone()]].concat()
         }),
-        Job::new("`check --recursive` of a directory", 15, move |_| {
+        // Firmware below /usr/share is an error to both builds, and so no speed.
+        Job::new("`check --recursive` of /usr/bin", 15, move |_| {
             [
                 words(&["check", "--json", "--recursive"]),
-                vec![root.clone()],
+                vec![root.join("bin")],
             ]
             .concat()
         }),

@@ -21,10 +21,6 @@ use crate::run_directory::RunDirectory;
 use crate::table::{bytes, count};
 use crate::verdict::Verdict;
 
-/// Find the hot text of this machine, and keep it on huge pages
-///
-/// Without a subcommand, runs the daemon until a signal ends it. It only observes unless its
-/// configuration says mode = "act". SIGHUP makes it read its configuration again.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {

@@ -23,7 +23,6 @@ use arguments::{
 };
 use observer::BenchProgress;
 
-/// Measure what program text on huge pages is worth
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -22,7 +22,6 @@ use crate::scan::{self, Found};
 use crate::verdict::Verdict;
 use hugetext_host::Pid;
 
-/// Show which text can be mapped by huge leaves, now and after a fix
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Executables and shared objects

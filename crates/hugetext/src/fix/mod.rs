@@ -18,7 +18,6 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::verdict::Verdict;
 
-/// Lay a file out so that huge leaves can map its text
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// An executable or a shared object

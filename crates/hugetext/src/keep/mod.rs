@@ -24,7 +24,6 @@ use crate::size::Size;
 use crate::table::{bytes, figures};
 use crate::verdict::Verdict;
 
-/// Keep programs warm across reclaim, upgrades and reboots
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

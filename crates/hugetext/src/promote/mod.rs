@@ -24,7 +24,6 @@ use crate::output::Output;
 use crate::verdict::Verdict;
 use report::reason;
 
-/// Put the text of running processes on huge pages, without a restart
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(crate) struct Arguments {

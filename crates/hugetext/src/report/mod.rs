@@ -32,7 +32,6 @@ use record::ProcessRecord;
 const PAGE: &str = include_str!("report.html");
 const DRAWING: &str = include_str!("drawing.svg");
 
-/// Write one HTML file about programs, processes and benchmark results
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Programs, shared objects, and ids of running processes

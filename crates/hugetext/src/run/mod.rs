@@ -25,7 +25,6 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::verdict::Verdict;
 
-/// Run a command with its text on huge pages
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {

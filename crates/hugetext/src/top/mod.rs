@@ -15,10 +15,6 @@ use crate::table::{bytes, figures, percent};
 use crate::verdict::Verdict;
 use rows::Sample;
 
-/// Show programs by processor time, starts, text and the share of it on huge pages
-///
-/// Every user sees their own processes, root sees all. Starts and states are those that the daemon
-/// of `hugetext auto` knows.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print once and end

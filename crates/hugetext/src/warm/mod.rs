@@ -18,7 +18,6 @@ use crate::path::shown;
 use crate::verdict::Verdict;
 use show::show;
 
-/// Bring the text of programs into huge folios of the page cache
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Programs and shared objects
