@@ -39,7 +39,8 @@ All ways find the page cache as \`run\` left it. Files that \`run\` warms in pla
 too, so only copies and fixes can show a gain here. [results.md](results.md) compares warm text with small
 folios. \`gcc\` starts cc1 and rustup starts rustc, which \`run\` does not see without \`--also\` (\`hugetext
 learn\` names them). rustc's libraries need a fix. \`--also\` of a directory looks at every file in it, each
-time. \`run\` is meant to add 3 ms at most at first, and 0.7 ms again.
+time. \`run\` is meant to add 3 ms at most at first, and 0.7 ms again. What it adds beyond that is mostly the start
+of its own process ([speed.md](speed.md), \`--version\`).
 
 | | plain | run, first | difference | run, again | difference | ratio |
 |---|---|---|---|---|---|---|
