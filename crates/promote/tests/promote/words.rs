@@ -89,7 +89,7 @@ fn a_process_with_all_its_mappings_is_left_as_it_was() {
         eprintln!("skipped: vm.max_map_count is {}", most.trim());
         return;
     }
-    for spare in ["0", "1", "2", "3", "4", "6", "8"] {
+    for spare in ["0", "2", "3", "5"] {
         let mut odd = odd(&["crowded", spare]);
         let pid = Pid::of_child(&odd.child);
         let target = Target::open(pid).unwrap();
