@@ -40,15 +40,12 @@ pub fn memory_limit() -> io::Result<Option<u64>> {
     let mounts = process.mountinfo().map_err(io_error)?;
     let mut limits = Vec::new();
     for mount in &mounts {
-        let Some(file) = limit_file(mount) else {
+        let Some((version, directory)) = group_at(mount, &groups.0, "memory") else {
             continue;
         };
-        let group = groups.0.iter().find(|group| match file {
-            MEMORY_MAX => group.hierarchy == 0,
-            _ => group.controllers.iter().any(|name| name == "memory"),
-        });
-        let Some(directory) = group.and_then(|group| directory(mount, &group.pathname)) else {
-            continue;
+        let file = match version {
+            Version::Two => MEMORY_MAX,
+            Version::One => MEMORY_LIMIT,
         };
         let above = directory.ancestors();
         let inside = above.take_while(|above| above.starts_with(&mount.mount_point));
@@ -65,32 +62,17 @@ pub fn is_frozen(pid: Pid) -> bool {
     let groups = cgroups(pid).unwrap_or_default();
     let mounts = Process::myself().and_then(|own| own.mountinfo());
     mounts.into_iter().flatten().any(|mount| {
-        let Some((file, line)) = frozen_line(&mount) else {
+        let Some((version, directory)) = group_at(&mount, &groups, "freezer") else {
             return false;
         };
-        let of_mount = |group: &&ProcessCGroup| match file {
-            CGROUP_EVENTS => group.hierarchy == 0,
-            _ => group.controllers.iter().any(|name| name == "freezer"),
+        // Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/freezer-subsystem.rst
+        let (file, frozen) = match version {
+            Version::Two => ("cgroup.events", "frozen 1"),
+            Version::One => ("freezer.state", "FROZEN"),
         };
-        let group = groups.iter().find(of_mount);
-        let directory = group.and_then(|group| directory(&mount, &group.pathname));
-        let state = directory.map(|directory| fs::read_to_string(directory.join(file)));
-        matches!(state, Some(Ok(text)) if text.lines().any(|found| found == line))
+        let state = fs::read_to_string(directory.join(file));
+        state.is_ok_and(|text| text.lines().any(|line| line == frozen))
     })
-}
-
-/// The file that tells whether a group of version 2 is frozen (Documentation/admin-guide/cgroup-v2.rst).
-const CGROUP_EVENTS: &str = "cgroup.events";
-/// The same of version 1 (Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst).
-const FREEZER_STATE: &str = "freezer.state";
-
-/// The file of the groups of this mount that tells whether they are frozen, and the line that says so.
-fn frozen_line(mount: &MountInfo) -> Option<(&'static str, &'static str)> {
-    match mount.fs_type.as_str() {
-        "cgroup2" => Some((CGROUP_EVENTS, "frozen 1")),
-        "cgroup" if mount.super_options.contains_key("freezer") => Some((FREEZER_STATE, "FROZEN")),
-        _ => None,
-    }
 }
 
 /// The limit file of a group of version 2 (Documentation/admin-guide/cgroup-v2.rst).
@@ -100,13 +82,30 @@ const MEMORY_LIMIT: &str = "memory.limit_in_bytes";
 /// Version 1 writes "no limit" as the largest number of whole pages in a 64-bit count of bytes.
 const UNLIMITED: u64 = 1 << 60;
 
-/// The name of the memory limit file of the groups of this mount.
-fn limit_file(mount: &MountInfo) -> Option<&'static str> {
-    match mount.fs_type.as_str() {
-        "cgroup2" => Some(MEMORY_MAX),
-        "cgroup" if mount.super_options.contains_key("memory") => Some(MEMORY_LIMIT),
-        _ => None,
-    }
+/// The version of control groups that a mount shows.
+#[derive(Clone, Copy)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The directory at which a mount shows one of these groups: that of version 2, or that of version 1 with the
+/// controller.
+fn group_at(
+    mount: &MountInfo,
+    groups: &[ProcessCGroup],
+    controller: &str,
+) -> Option<(Version, PathBuf)> {
+    let version = match mount.fs_type.as_str() {
+        "cgroup2" => Version::Two,
+        "cgroup" if mount.super_options.contains_key(controller) => Version::One,
+        _ => return None,
+    };
+    let group = groups.iter().find(|group| match version {
+        Version::Two => group.hierarchy == 0,
+        Version::One => group.controllers.iter().any(|name| name == controller),
+    })?;
+    Some((version, directory(mount, &group.pathname)?))
 }
 
 /// The path of a group below a mount, which may show only a part of the hierarchy.
