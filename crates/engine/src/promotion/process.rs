@@ -80,25 +80,28 @@ fn map_onto_leaves(
     process: &mut PromotedProcess,
 ) -> Result<(), PromoteError> {
     let mounts = Mounts::of_process(target.pid()).ok();
-    let decide = |backend, completion| {
-        let mappings = target.mappings().map_err(refusal)?;
-        let obstacle = |file| obstacle(target, &mappings, mounts.as_ref(), file, job);
+    let plan_for = |mappings: &Mappings, backend, completion| {
+        let obstacle = |file| obstacle(target, mappings, mounts.as_ref(), file, job);
         let policy = PromotionPolicy {
             leaf: job.leaf,
             backend,
             completion,
         };
-        let plan = promotion(&mappings.vmas, policy, obstacle);
+        promotion(&mappings.vmas, policy, obstacle)
+    };
+    let decide = |backend| {
+        let mappings = target.mappings().map_err(refusal)?;
+        let plan = plan_for(&mappings, backend, job.completion);
         Ok::<_, SwapError>((mappings, plan))
     };
-    let (mappings, plan) = decide(job.backend, job.completion)?;
+    let (mappings, plan) = decide(job.backend)?;
     if let Some(cause) = uncollapsible(&plan) {
         return Err(PromoteError::Uncollapsible(cause));
     }
     process.copies = mappings.copies().count();
     if job.dry_run {
         if job.backend != Backend::CollapseOnly {
-            let (_, merged) = decide(job.backend, Completion::ReadOnlyData)?;
+            let merged = plan_for(&mappings, job.backend, Completion::ReadOnlyData);
             process.notes.extend(merging(&plan, &merged));
         }
         process.plan(&mappings, plan, job.leaf, copies);
@@ -118,7 +121,7 @@ fn map_onto_leaves(
     }
     // What could not be collapsed is remapped; the rest is huge now.
     let outcome = repeat(|| {
-        let (mappings, plan) = decide(Backend::RemapOnly, job.completion)?;
+        let (mappings, plan) = decide(Backend::RemapOnly)?;
         let outcome = promote(target, &mappings, &plan.runs, job.leaf, copies)?;
         Ok((mappings, plan, outcome))
     })?;
