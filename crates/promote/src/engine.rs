@@ -163,7 +163,7 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<SwapOutcome, SwapE
             };
             let (content, offset) = content_part(part, in_copy, name);
             let mut steps = reversion_steps(part, now, name);
-            steps.extend(neighbours(mappings, part, name.file));
+            steps.extend(neighbours(mappings, &steps, name.file));
             Piece {
                 content,
                 text: text_part(part, in_copy, name),

@@ -103,24 +103,24 @@ const READ_ONLY: Perms = Perms {
     exec: false,
 };
 
-/// Maps the file again beside `part` too, as it is mapped there: the kernel joins mappings of one open
-/// file, and the one beside `part` is of another. Without this, three mappings would remain of one.
-pub(super) fn neighbours(
-    mappings: &Mappings,
-    part: Span,
-    file: FileId,
-) -> impl Iterator<Item = Step> + '_ {
-    let beside = move |vma: &&ProcessVma| {
-        let touches = vma.addresses.end == part.start || vma.addresses.start == part.end;
-        touches
-            && vma.file == Some(file)
-            && vma.perms.read
+/// Maps the file again beside what `steps` map back, as it is mapped there: the kernel joins mappings of one
+/// open file and the same rights, and the one beside is of another. Without this, three mappings would remain of
+/// one.
+pub(super) fn neighbours(mappings: &Mappings, steps: &[Step], file: FileId) -> Vec<Step> {
+    let joins = |step: &Step, vma: &ProcessVma| {
+        let (ours, theirs) = (step.addresses, vma.addresses);
+        let touches = theirs.end == ours.start || theirs.start == ours.end;
+        touches && matches!(step.after, Content::File { perms, .. } if perms == vma.perms)
+    };
+    let beside = |vma: &&ProcessVma| {
+        vma.file == Some(file)
             && !vma.perms.write
             && vma.obstacle.is_none()
             && vma.changed.is_empty()
             && vma.addresses.len() <= AT_ONCE
+            && steps.iter().any(|step| joins(step, vma))
     };
-    mappings.vmas.iter().filter(beside).map(move |vma| {
+    let again = |vma: &ProcessVma| {
         let same = Content::File {
             file: 0,
             id: file,
@@ -133,7 +133,8 @@ pub(super) fn neighbours(
             before: same,
             after: same,
         }
-    })
+    };
+    mappings.vmas.iter().filter(beside).map(again).collect()
 }
 
 pub(super) fn reversion_steps(addresses: Span, now: Content, name: &CopyName) -> Vec<Step> {

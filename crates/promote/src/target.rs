@@ -290,15 +290,14 @@ impl Target {
     /// Looks for changed pages in the read-only data beside text: a plan may join it with the text.
     fn look_at_data(&self, mappings: &mut Mappings) -> io::Result<()> {
         let vmas = &mappings.vmas;
-        let is_text = |vma: Option<&ProcessVma>, data: &ProcessVma| {
-            vma.is_some_and(|vma| vma.perms.exec && vma.file == data.file)
-        };
+        // A copy of the text is of another file.
+        let is_text = |vma: Option<&ProcessVma>| vma.is_some_and(|vma| vma.perms.exec);
         let beside_text = |index: usize| {
             vmas.get(index).is_some_and(|data| {
                 let before = index.checked_sub(1).and_then(|before| vmas.get(before));
                 let may_join = data.file.is_some() && data.obstacle.is_none();
                 let read_only = data.perms.read && !data.perms.write && !data.perms.exec;
-                let beside = is_text(before, data) || is_text(vmas.get(index + 1), data);
+                let beside = is_text(before) || is_text(vmas.get(index + 1));
                 may_join && read_only && beside
             })
         };
