@@ -255,12 +255,34 @@ results-promote-reach: build ## what promotion reaches in the servers of a distr
 .PHONY: results-promote-reach
 
 promote-rounds: ## a busy program promoted and put back a thousand times, checking all it does
+	cargo build -p hugetext-promote --examples
 	HUGETEXT_ROUNDS=1000 HUGETEXT_THREADS=12 cargo test -p hugetext-promote --test promote -- a_busy --nocapture
 
 promote-jit: build ## text that JVMs and node generate, collapsed a thousand times under load
 	scripts/promote-jit.sh $(HUGETEXT) 1000
 
-.PHONY: promote-jit
+# How long, and from which seed; without one, from a new one.
+SECONDS ?= 3600
+SEED ?=
+
+promote-chaos: export HUGETEXT_COMMAND := $(abspath $(HUGETEXT))
+promote-chaos: export HUGETEXT_CHAOS_SECONDS := $(SECONDS)
+promote-chaos: export HUGETEXT_CHAOS_SEED := $(SEED)
+promote-chaos: export HUGETEXT_DOCS := $(CURDIR)/docs/promote-chaos.md
+promote-chaos: build ## programs promoted at random amid signals and kills, for an hour or SECONDS: docs/promote-chaos.md
+	scripts/setup.sh promote-chaos
+	cargo build --release -p hugetext-promote --examples
+	cargo test --release -p hugetext-promote --test chaos chaos_ -- --nocapture
+
+# How long each server is promoted and mapped back.
+SERVER_SECONDS ?= 30
+
+promote-servers: build ## real servers promoted and put back under load, as root: docs/promote-servers.md
+	scripts/setup.sh promote-servers
+	scripts/promote-servers.py $(HUGETEXT) $(SERVER_SECONDS) > target/promote-servers.md
+	mv target/promote-servers.md docs/promote-servers.md
+
+.PHONY: promote-jit promote-chaos promote-servers
 
 targets: ## real programs under `hugetext run`: docs/run-targets.md
 	scripts/setup.sh targets

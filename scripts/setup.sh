@@ -182,6 +182,16 @@ packages_of() {
         packages build
         echo mmdebstrap python3 # a root with the servers
         ;;
+    promote-chaos)
+        packages build
+        echo bash git nodejs perl python3 sqlite3 default-jdk-headless # programs to promote
+        ;;
+    promote-servers)
+        packages build
+        echo nginx haproxy redis-server memcached postgresql mariadb-server-core nodejs # servers
+        # Their clients: ab, redis-benchmark, memcslap, mariadb and sysbench.
+        echo python3 apache2-utils redis-tools libmemcached-tools mariadb-client-core sysbench
+        ;;
     targets)
         packages build
         echo nodejs python3 git qemu-system-x86 postgresql # programs to run; Java too if installed
