@@ -151,7 +151,11 @@ impl fmt::Display for Cause {
             }
             Cause::Kernel { needs } => write!(f, "kernel too old: needs {needs}"),
             Cause::Setting { condition } => write!(f, "a setting forbids it: needs {condition}"),
-            Cause::ThpDisabled => write!(f, "huge pages are disabled for the process"),
+            Cause::ThpDisabled => write!(
+                f,
+                "huge pages are disabled for the process (PR_SET_THP_DISABLE), by itself or who started it; only an \
+                 option of its own and a restart change that"
+            ),
             Cause::SmallFolios => write!(f, "the page cache holds it in small folios"),
             Cause::SmallPages => write!(f, "in huge folios, but mapped page by page"),
         }

@@ -64,7 +64,10 @@ pub enum Refusal {
     #[error("run by {0}, which translates its text instead of executing it")]
     Translated(&'static str),
     /// prctl(PR_SET_THP_DISABLE) is set, so the kernel would not map a huge page.
-    #[error("it has transparent huge pages disabled (PR_SET_THP_DISABLE)")]
+    #[error(
+        "it has transparent huge pages disabled (PR_SET_THP_DISABLE); only an option of its own and a \
+         restart change that"
+    )]
     ThpDisabled,
     /// The ptrace access check failed.
     #[error("not permitted: {remedy}")]
