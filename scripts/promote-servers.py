@@ -411,8 +411,9 @@ class Promotions:
         self.stops += len(pauses)
         self.longest = max([self.longest, *pauses])
         self.most = max([self.most, *(process["after"]["pmd_mapped"] for process in document["processes"])])
-        # A process that ended meanwhile is no news.
-        self.words |= {refused["reason"] for refused in document["refused"]} - {"no such process", "exiting"}
+        # A process that ends meanwhile is no news. It gives up its memory first, as one that executes a program.
+        ended = {"no such process", "exiting", "it executed another program meanwhile; try again"}
+        self.words |= {refused["reason"] for refused in document["refused"]} - ended
 
 
 def survey(kind, hugetext, seconds):
