@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A program with windows of text that writes its log as long as it works.
@@ -159,14 +160,7 @@ fn an_interrupt_leaves_the_process_as_found() {
         bench.wait().unwrap();
         return;
     }
-    let pid = bench.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    kill_process(Pid::from_child(&bench), Signal::INT).unwrap();
     assert_eq!(bench.wait().unwrap().code(), Some(130));
     assert_eq!(service.promoted(), 0);
 }

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Gives this test a mount namespace of its own, so that the copies of promotion go with it.
@@ -574,7 +575,8 @@ fn a_traced_process_is_a_no_with_the_reason() {
     });
     let output = traced.as_ref().map(|pid| promote(&[pid]));
     for child in children() {
-        let _ = Command::new("kill").args(["-KILL", &child]).status();
+        let child = child.parse().ok().and_then(Pid::from_raw);
+        let _ = child.map(|child| kill_process(child, Signal::KILL));
     }
     let _ = gdb.kill();
     let _ = gdb.wait();

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use hugetext_host::Pid;
+use rustix::process::{Signal, kill_process};
 
 const LAB: &str = env!("CARGO_BIN_EXE_hugetext-lab");
 
@@ -186,7 +187,7 @@ fn a_full_disk() {
 
 #[test]
 fn a_killed_lab_leaves_no_guest() {
-    for signal in ["INT", "KILL"] {
+    for signal in [Signal::INT, Signal::KILL] {
         let directory = tempfile::tempdir().unwrap();
         let Some(kernel) = copy_of_cache(directory.path(), &[]) else {
             return;
@@ -200,10 +201,7 @@ fn a_killed_lab_leaves_no_guest() {
         let runs = directory.path().join("runs");
         let guests = || processes_of(&runs, Some(Pid::of_child(&lab)));
         until("a guest runs", || !guests().is_empty());
-        let kill = Command::new("kill")
-            .args(["-s", signal, &lab.id().to_string()])
-            .status();
-        assert!(kill.unwrap().success());
+        kill_process(rustix::process::Pid::from_child(&lab), signal).unwrap();
         until("the guest is gone", || guests().is_empty());
         lab.wait().unwrap();
     }
