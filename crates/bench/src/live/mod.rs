@@ -115,6 +115,9 @@ impl Period {
     }
 }
 
+/// A period without work is prolonged to at most so many.
+const LONGEST: u32 = 20;
+
 /// How long a signal may wait to be seen.
 const NAP: Duration = Duration::from_millis(50);
 /// Periods before the first switch, which show how much the service varies by itself.
@@ -165,13 +168,22 @@ impl Service<'_> {
         self.nap(self.settings.settle)
     }
 
+    /// Measures a period. One in which no work was done is prolonged.
     fn observe(&mut self) -> Result<Period, BenchError> {
         let counters = Counters::start(&self.settings.pids).ok();
-        let (units, time, begun) = (self.units()?, self.processor_time()?, Instant::now());
-        self.nap(self.settings.period)?;
-        let (elapsed, later) = (begun.elapsed(), self.processor_time()?);
+        let (before, time, begun) = (self.units()?, self.processor_time()?, Instant::now());
+        let mut naps = 0;
+        let (units, elapsed, later) = loop {
+            self.nap(self.settings.period)?;
+            naps += 1;
+            let (elapsed, later) = (begun.elapsed(), self.processor_time()?);
+            match between(before, self.units()?) {
+                // A machine with much else to do may run the service seldom.
+                Err(WorkError::Stalled { .. }) if naps < LONGEST => {}
+                units => break (units.map_err(failed)?, elapsed, later),
+            }
+        };
         let counted = counters.map(Counters::stop).unwrap_or_default();
-        let units = between(units, self.units()?).map_err(failed)?;
         Ok(Period {
             units,
             elapsed,

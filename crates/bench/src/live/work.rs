@@ -46,8 +46,8 @@ pub(super) enum WorkError {
     /// A count fell.
     #[error("the count of work went back from {from} to {to}: did the service restart?")]
     WentBack { from: f64, to: f64 },
-    /// A count did not change in a period.
-    #[error("the count of work stayed at {at} for a whole period: is the service under load?")]
+    /// A count did not change.
+    #[error("the count of work stayed at {at} for 20 periods: is the service under load?")]
     Stalled { at: f64 },
 }
 
