@@ -5,13 +5,15 @@ use std::fs::File;
 use std::path::Path;
 
 use hugetext_engine::{
-    Assessment, HostContext, Look, ProcessText, ProgramOnHost, process_texts, text_nodes,
+    Assessment, HostContext, Look, ProcessText, ProgramOnHost, TextNodes, WindowNodes,
+    process_texts, text_nodes,
 };
 use hugetext_host::{Machine, Nodes, Pid, WindowState, folio_sizes, huge_spans, process_name};
+use hugetext_leaf::replica::Node;
 use hugetext_leaf::{Leaf, Span};
 use serde::Serialize;
 
-use super::strip::{PageKind, Strip, StripText, scale};
+use super::strip::{PageKind, Strip, StripText, colour, scale};
 use crate::failure::Failure;
 use crate::locality::summary;
 use crate::path::mapped_file;
@@ -29,6 +31,16 @@ pub(super) struct SubjectMap {
     pub(super) strips: Vec<Strip>,
     /// Bytes of resident text by folio size, smallest first; empty where folio sizes are hidden.
     pub(super) folios: Vec<Folios>,
+    /// The NUMA nodes that it lies on; empty where all text lies on one.
+    pub(super) nodes: Vec<NodeShare>,
+}
+
+/// How much of a process lies on a node.
+#[derive(Debug, Serialize)]
+pub(super) struct NodeShare {
+    pub(super) colour: u32,
+    /// Its number, the bytes there, and whether it runs the process.
+    pub(super) text: String,
 }
 
 /// How much text lies in folios of one size.
@@ -55,11 +67,17 @@ impl SubjectMap {
         let texts = || seen.iter().map(|seen| &seen.text);
         let lengths = texts().map(|text| text.mapping.addresses.len());
         let longest = lengths.max().unwrap_or(0);
+        let nodes = Nodes::this();
+        let several = nodes.all().len() > 1;
+        let found = several
+            .then(|| text_nodes(pid, leaf, &nodes).ok())
+            .flatten();
         let strips = seen.iter().map(|Observed { text, runs, .. }| {
             let drawn = StripText {
                 name: mapped_file(&text.mapping),
                 whole: text.mapping.addresses,
                 runs,
+                nodes: &node_runs(found.as_ref(), text.mapping.addresses),
                 windows: text.windows,
                 leaf,
                 causes: &text.causes,
@@ -74,12 +92,7 @@ impl SubjectMap {
             "{}, leaf {leaf}",
             count(seen.len(), "text mapping")
         )];
-        let nodes = Nodes::this();
-        if nodes.all().len() > 1
-            && let Ok(found) = text_nodes(pid, leaf, &nodes)
-        {
-            facts.push(summary(&found));
-        }
+        facts.extend(found.as_ref().map(summary));
         Ok(SubjectMap {
             title: format!("Process {pid}, {}", process_name(pid)),
             facts,
@@ -88,6 +101,7 @@ impl SubjectMap {
             huge: format!("{} ({})", bytes(huge), percent(huge, text)),
             strips: strips.collect(),
             folios: distribution(&folios),
+            nodes: found.as_ref().map_or_else(Vec::new, node_shares),
         })
     }
 
@@ -116,6 +130,7 @@ impl SubjectMap {
                 name: format!("{} at {:#x}", segment.perms, segment.vaddr),
                 whole: segment.file(),
                 runs: &runs,
+                nodes: &[],
                 windows: own.max_by_key(Span::len).unwrap_or(Span::new(0, 0)),
                 leaf: host.leaf,
                 causes: &causes,
@@ -144,8 +159,34 @@ impl SubjectMap {
             huge: format!("{} ({})", bytes(huge), percent(huge, found.text)),
             strips: strips.collect(),
             folios: Vec::new(),
+            nodes: Vec::new(),
         })
     }
+}
+
+/// The nodes of a mapping, window by window: the one that most of the window lies on.
+fn node_runs(found: Option<&TextNodes>, addresses: Span) -> Vec<(Span, Node)> {
+    let mappings = found.map_or(&[][..], |found| &found.mappings);
+    let mapping = mappings.iter().find(|of| of.addresses == addresses);
+    let windows = mapping.map_or(&[][..], |mapping| &mapping.windows);
+    let most = |window: &WindowNodes| {
+        let most = window.bytes.each().max_by_key(|(_, bytes)| *bytes);
+        most.map(|(node, _)| (window.addresses, node))
+    };
+    windows.iter().filter_map(most).collect()
+}
+
+/// The nodes of a process, ascending.
+fn node_shares(found: &TextNodes) -> Vec<NodeShare> {
+    let share = |(node, there): (Node, u64)| {
+        let runs = found.runs_on.iter().any(|runs| runs.node == node);
+        let role = if runs { "which runs it" } else { "remote" };
+        NodeShare {
+            colour: colour(node),
+            text: format!("{node}, {role}: {}", bytes(there)),
+        }
+    };
+    found.bytes.each().map(share).collect()
 }
 
 /// The windows of a file, each with its state in the page cache.

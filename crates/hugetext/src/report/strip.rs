@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hugetext_leaf::replica::Node;
 use hugetext_leaf::{Cause, Leaf, Span};
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +72,8 @@ pub(super) struct Strip {
     /// Its width in a drawing where the largest strip has [`STEPS`].
     scale: u64,
     pieces: Vec<Piece>,
+    /// On which NUMA nodes it lies; empty where all text lies on one.
+    nodes: Vec<NodePiece>,
     /// Bytes of each kind, as text, in the order of the legend.
     amounts: Vec<String>,
     causes: Vec<String>,
@@ -89,6 +92,24 @@ struct Piece {
     title: String,
 }
 
+/// A run on one NUMA node, along the same drawing.
+#[derive(Debug, Serialize)]
+struct NodePiece {
+    x: u64,
+    width: u64,
+    colour: u32,
+    /// The tooltip text.
+    title: String,
+}
+
+/// The number of colours for nodes. Further nodes repeat them; the tooltips tell them apart.
+const COLOURS: u32 = 8;
+
+/// The colour of a node.
+pub(super) fn colour(node: Node) -> u32 {
+    node.0 % COLOURS
+}
+
 /// Adjacent windows of one kind, or the part before or after all windows.
 #[derive(Debug, Serialize)]
 struct Part {
@@ -105,6 +126,8 @@ pub(super) struct StripText<'t> {
     pub(super) whole: Span,
     /// The kind of each byte, ascending.
     pub(super) runs: &'t [(Span, PageKind)],
+    /// The node that each part lies on, ascending; empty where all text lies on one.
+    pub(super) nodes: &'t [(Span, Node)],
     /// Its windows, adjacent; empty if it has none.
     pub(super) windows: Span,
     pub(super) leaf: Leaf,
@@ -129,6 +152,7 @@ impl StripText<'_> {
             size: bytes(self.whole.len()),
             scale: scale(self.whole.len(), longest).max(4),
             pieces: self.pieces(),
+            nodes: self.node_pieces(),
             amounts: amounts.to_vec(),
             causes: causes.collect(),
             parts,
@@ -158,12 +182,39 @@ impl StripText<'_> {
         }
     }
 
+    /// Where a step of the drawing begins.
+    fn edge(&self, step: u64) -> u64 {
+        self.whole.start + self.whole.len().saturating_mul(step) / STEPS
+    }
+
+    fn cells(&self) -> impl Iterator<Item = Span> {
+        (0..STEPS).map(|step| Span::new(self.edge(step), self.edge(step + 1)))
+    }
+
+    /// The drawing of nodes: each step shows the node that most of it lies on.
+    fn node_pieces(&self) -> Vec<NodePiece> {
+        let mut drawn: Vec<(u64, u64, Node)> = Vec::new();
+        for (step, node) in (0..STEPS).zip(majorities(self.nodes, self.cells())) {
+            let Some(node) = node else { continue };
+            match drawn.last_mut() {
+                Some((_, end, last)) if *last == node && *end == step => *end += 1,
+                _ => drawn.push((step, step + 1, node)),
+            }
+        }
+        let piece = |(start, end, node): (u64, u64, Node)| NodePiece {
+            x: start,
+            width: end - start,
+            colour: colour(node),
+            title: format!("{:#x} to {:#x}, {node}", self.edge(start), self.edge(end)),
+        };
+        drawn.into_iter().map(piece).collect()
+    }
+
     /// The drawing: each step shows the kind that fills most of it.
     fn pieces(&self) -> Vec<Piece> {
-        let edge = |step: u64| self.whole.start + self.whole.len().saturating_mul(step) / STEPS;
-        let cells = (0..STEPS).map(|step| Span::new(edge(step), edge(step + 1)));
+        let edge = |step| self.edge(step);
         let mut drawn: Vec<(u64, u64, PageKind)> = Vec::new();
-        for (step, kind) in (0..STEPS).zip(majorities(self.runs, cells)) {
+        for (step, kind) in (0..STEPS).zip(majorities(self.runs, self.cells())) {
             let Some(kind) = kind else { continue };
             // A piece ends where the windows begin or end, since the reason changes there.
             let at_edge = [self.windows.start, self.windows.end].contains(&edge(step));
@@ -229,11 +280,11 @@ impl StripText<'_> {
     }
 }
 
-/// The kind that fills most of each cell; cells and runs ascend.
-pub(super) fn majorities(
-    runs: &[(Span, PageKind)],
+/// What fills most of each cell; cells and runs ascend.
+pub(super) fn majorities<K: Copy + Ord>(
+    runs: &[(Span, K)],
     cells: impl Iterator<Item = Span>,
-) -> impl Iterator<Item = Option<PageKind>> {
+) -> impl Iterator<Item = Option<K>> {
     let mut first = 0;
     cells.map(move |cell| {
         while runs
@@ -242,7 +293,7 @@ pub(super) fn majorities(
         {
             first += 1;
         }
-        let mut amounts: BTreeMap<PageKind, u64> = BTreeMap::new();
+        let mut amounts: BTreeMap<K, u64> = BTreeMap::new();
         let here = runs
             .iter()
             .skip(first)
@@ -271,6 +322,7 @@ mod tests {
             name: "text".to_owned(),
             whole: Span::new(0, runs.last().unwrap().0.end),
             runs,
+            nodes: &[],
             windows,
             leaf: Leaf::M2,
             causes: &[Cause::SmallFolios],
@@ -296,6 +348,24 @@ mod tests {
             at += piece.width;
         }
         assert_eq!(at, STEPS);
+    }
+
+    #[test]
+    fn nodes_are_drawn_where_text_lies_in_memory() {
+        let runs = [(Span::new(0, 10 * M), PageKind::Huge)];
+        let nodes = [
+            (Span::new(0, 4 * M), Node(0)),
+            (Span::new(4 * M, 5 * M), Node(9)),
+            (Span::new(6 * M, 8 * M), Node(9)),
+        ];
+        let drawn = StripText {
+            nodes: &nodes,
+            ..text(&runs, Span::new(0, 10 * M))
+        };
+        let drawn = drawn.node_pieces();
+        let told: Vec<(u64, u64, u32)> = drawn.iter().map(|p| (p.x, p.width, p.colour)).collect();
+        assert_eq!(told, [(0, 400, 0), (400, 100, 1), (600, 200, 1)]);
+        assert!(drawn[1].title.ends_with("node 9"), "{}", drawn[1].title);
     }
 
     #[test]
