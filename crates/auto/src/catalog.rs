@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_host::{FileState, MappedFile};
-use hugetext_leaf::hold::{Candidate, Claim, Costs, Evidence, HalfLife, Level, Principal, Worth};
+use hugetext_leaf::hold::{
+    Candidate, Claim, Costs, Decayed, Evidence, HalfLife, Level, Principal, Worth,
+};
+use hugetext_leaf::replica::{Node, Runners};
 use hugetext_leaf::{FileId, Leaf, Span};
 
 pub use record::{Record, Share};
@@ -75,6 +78,8 @@ pub struct Known {
     pub text: Option<FileText>,
     /// What was seen, by who.
     pub by: BTreeMap<Principal, Evidence>,
+    /// Seconds of processor time by NUMA node; empty on a machine of one node.
+    nodes: BTreeMap<Node, Decayed>,
     /// Its numbers: a container's file has others than the layer it comes from.
     ids: Vec<FileId>,
     levels: BTreeMap<Principal, Level>,
@@ -101,6 +106,18 @@ impl Known {
             .values()
             .map(|seen| seen.processor.at(now, half_life));
         seconds.sum()
+    }
+
+    /// Which nodes run it, by processor time that is remembered.
+    pub fn runners(&self, now: Duration, half_life: HalfLife) -> Runners {
+        let mut runners = Runners::default();
+        for (node, seconds) in &self.nodes {
+            let microseconds = seconds.at(now, half_life) * 1e6;
+            if microseconds >= 1.0 {
+                runners.add(*node, microseconds as u64);
+            }
+        }
+        runners
     }
 
     /// What holding it saves over the next half-life, in nanoseconds per window.
@@ -218,6 +235,7 @@ impl Catalog {
             file,
             text: None,
             by: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             ids: Vec::new(),
             levels: BTreeMap::new(),
             level: None,
@@ -251,6 +269,28 @@ impl Catalog {
         if let Some(known) = self.files.get_mut(&key) {
             let seen = known.by.entry(by).or_default();
             seen.processor.add(seconds, now, half_life);
+        }
+    }
+
+    /// A process that runs on `runners` spent time in the text of a file.
+    pub fn ran_on(
+        &mut self,
+        key: Key,
+        runners: &Runners,
+        seconds: f64,
+        (now, half_life): (Duration, HalfLife),
+    ) {
+        let Some(known) = self.files.get_mut(&key) else {
+            return;
+        };
+        let all: f64 = runners.each().map(|(_, weight)| weight as f64).sum();
+        for (node, weight) in runners.each() {
+            let part = seconds * weight as f64 / all.max(1.0);
+            known
+                .nodes
+                .entry(node)
+                .or_default()
+                .add(part, now, half_life);
         }
     }
 

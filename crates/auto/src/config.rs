@@ -11,7 +11,7 @@ use hugetext_leaf::hold::HalfLife;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use values::{Budget, Listen, Metrics, Pattern, Share, Span, ValueError};
+pub use values::{Budget, Listen, Metrics, Pattern, Replicas, Share, Span, ValueError};
 
 /// Where the configuration is.
 pub const PATH: &str = "/etc/hugetext/auto.toml";
@@ -65,6 +65,8 @@ pub struct Config {
     pub share: Share,
     /// Where numbers about the daemon go.
     pub metrics: Metrics,
+    /// When copies of a file are worth it.
+    pub replicas: Replicas,
     /// Which files and whose starts; what no rule matches may be held.
     #[serde(rename = "rule")]
     pub rules: Vec<Rule>,
@@ -79,6 +81,7 @@ impl Default for Config {
             // The smallest gain of real compilations in docs/results.md.
             share: Share(0.02),
             metrics: Metrics::default(),
+            replicas: Replicas::default(),
             rules: Vec::new(),
         }
     }
@@ -226,11 +229,14 @@ mod tests {
         let examples = text.replace("# [", "[").replace("\n# path", "\npath");
         let examples = examples.replace("\n# listen", "\nlisten");
         let examples = examples.replace("\n# textfile", "\ntextfile");
+        let examples = examples.replace("\n# starts", "\nstarts");
+        let examples = examples.replace("\n# most", "\nmost");
         let examples = examples.replace("\n# cgroup", "\ncgroup");
         let examples = examples.replace("\n# verdict", "\nverdict");
         let examples = examples.replace("\n# budget", "\nbudget");
         let examples = Config::parse(&examples, &path).unwrap();
         assert_eq!(examples.rules.len(), 2);
+        assert_eq!(examples.replicas, Replicas::default());
         assert!(examples.metrics.listen.is_some() && examples.metrics.textfile.is_some());
     }
 
@@ -262,6 +268,14 @@ mod tests {
                 "auto.toml:3: \"a lot\" is no size",
             ),
             ("budget = \"120%\"\n", "auto.toml:1: \"120%\" is no share"),
+            (
+                "[replicas]\nstarts-per-copy = 0\n",
+                "auto.toml:2: invalid value: integer `0`, expected a nonzero u64",
+            ),
+            (
+                "[replicas]\nleast = 1\n",
+                "auto.toml:2: unknown field `least`",
+            ),
             ("half-life = \"12\"\n", "auto.toml:1: \"12\" is no duration"),
             ("half-life = \"0s\"\n", "auto.toml:1: \"0s\" is no duration"),
             ("share = 2.0\n", "auto.toml:1: 2 is no share"),

@@ -5,6 +5,7 @@ mod act;
 mod decide;
 mod let_go;
 mod meter;
+mod replicas;
 mod report;
 mod see;
 mod wake;
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use hugetext_engine::HostContext;
 use hugetext_engine::keep::HoldReport;
-use hugetext_host::{FileState, Watcher};
+use hugetext_host::{FileState, Nodes, Watcher};
+use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
 use rustix::event::epoll::EventFlags;
 
@@ -29,6 +31,7 @@ use crate::holder::{Holder, Wait};
 use crate::memory::{GroupLimits, Memory, Stalled, memory_events};
 use crate::owners::Owners;
 use crate::processor::Sampler;
+use crate::rush::Rushes;
 use crate::sight::{Sight, SourceName};
 use crate::state::State;
 use crate::status::{Losses, Stalls, Status};
@@ -140,9 +143,12 @@ pub struct Daemon<'t> {
     begun: Instant,
     watched_before: Duration,
     costs: Costs,
+    leaf: Leaf,
     sight: Sight,
     problems: Vec<String>,
     catalog: Catalog,
+    rushes: Rushes,
+    nodes: Nodes,
     owners: Owners,
     sampler: Sampler,
     stalled: Stalled,
@@ -238,6 +244,8 @@ impl<'t> Daemon<'t> {
             watched_before: Duration::ZERO,
             sampler: Sampler::new(),
             catalog: Catalog::default(),
+            rushes: Rushes::default(),
+            nodes: Nodes::this(),
             owners: Owners::default(),
             limits: GroupLimits::default(),
             pressed: BTreeMap::new(),
@@ -270,6 +278,7 @@ impl<'t> Daemon<'t> {
             config,
             tell,
             costs,
+            leaf: host.leaf,
             sight,
             problems,
             stalled,

@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_host::{MappedFile, Mounts, Pid};
-use hugetext_leaf::{FileId, Filesystem};
+use hugetext_host::{MappedFile, Mounts, Pid, filesystem_of};
+use hugetext_leaf::Filesystem;
 use rustix::fs::{Mode, OFlags, open};
 
 /// Opens a regular file for reading. Where [`hugetext_host::open_regular`] opens a device and then refuses
@@ -61,15 +61,8 @@ fn is_same(file: &File, mapped: MappedFile) -> bool {
     let Ok(metadata) = file.metadata() else {
         return false;
     };
-    if FileId::of(&metadata) == mapped.id {
-        return true;
-    }
-    let kind = rustix::fs::fstatfs(file).map(|fs| Filesystem::from_magic(fs.f_type as u32));
-    match kind {
-        Ok(Filesystem::Overlay) => true,
-        Ok(Filesystem::Btrfs) => metadata.ino() == mapped.id.ino,
-        _ => false,
-    }
+    let kind = filesystem_of(file).unwrap_or(Filesystem::Other);
+    kind == Filesystem::Overlay || mapped.id.may_name(&metadata, kind)
 }
 
 /// The file of the layer that an overlay shows at `path`; the file itself if it lies on no overlay, or
@@ -105,6 +98,8 @@ pub fn is_public(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+
+    use hugetext_leaf::FileId;
 
     use super::*;
 

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+pub use hugetext_engine::prepare::AUTOPILOT_DIRECTORY as DIRECTORY;
+use hugetext_engine::prepare::{AdvisedFile, ReplicaAdvice};
 use hugetext_host::{Pid, open_regular};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,8 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::config::Mode;
 use crate::sight::SourceName;
 
-/// Where the documents are.
-pub const DIRECTORY: &str = "/run/hugetext-auto";
 /// The document for root.
 const ALL: &str = "all.json";
 /// The document for everybody.
@@ -100,6 +100,18 @@ pub struct CostStatus {
     pub share: f64,
 }
 
+/// A file that many processes start with at once, or that nodes fetch from each other, and whether copies are
+/// worth it.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct ReplicaStatus {
+    /// Its name for the processes that run it; absent in the document for everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<PathBuf>,
+    /// What was seen, and the decision.
+    #[serde(flatten)]
+    pub advised: AdvisedFile,
+}
+
 /// What was lost or given up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Losses {
@@ -167,11 +179,14 @@ pub struct Status {
     pub small: usize,
     /// The files, those that save most first.
     pub files: Vec<FileStatus>,
+    /// The files of which copies may be worth it, those with most starts first.
+    pub replicas: Vec<ReplicaStatus>,
 }
 
 impl Status {
-    /// Writes both documents into `directory`.
+    /// Writes all documents into `directory`.
     pub fn write(&self, directory: &Path) -> io::Result<()> {
+        self.advice().write(directory)?;
         let public = Status {
             files: self
                 .files
@@ -180,10 +195,26 @@ impl Status {
                 .cloned()
                 .collect(),
             problems: self.problems.clone(),
+            replicas: self
+                .replicas
+                .iter()
+                .map(|replica| ReplicaStatus {
+                    name: None,
+                    ..*replica
+                })
+                .collect(),
             ..*self
         };
         write(&directory.join(ALL), 0o600, self)?;
         write(&directory.join(PUBLIC), 0o644, &public)
+    }
+
+    /// What whoever starts commands may know.
+    fn advice(&self) -> ReplicaAdvice {
+        ReplicaAdvice {
+            written: self.written,
+            files: self.replicas.iter().map(|found| found.advised).collect(),
+        }
     }
 
     /// Reads the document that this user may read.
@@ -197,8 +228,9 @@ impl Status {
         serde_json::from_str(&text).map_err(io::Error::other)
     }
 
-    /// Removes both documents.
+    /// Removes all documents.
     pub fn remove(directory: &Path) {
+        ReplicaAdvice::remove(directory);
         for name in [ALL, PUBLIC] {
             // Without a daemon, nobody reads them.
             let _ = fs::remove_file(directory.join(name));

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, plain, warm_ranges,
+    Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, cached_by_node, plain,
+    warm_ranges,
 };
-use hugetext_host::{FileState, MappedFile, Pid, WindowState};
+use hugetext_host::{FileState, MappedFile, Nodes, Pid, WindowState};
+use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
@@ -125,6 +127,8 @@ pub struct Filled {
     pub huge: u64,
     /// Why not the rest; empty if all are.
     pub obstacle: String,
+    /// Bytes of its text in the page cache by NUMA node; empty on a machine of one node.
+    pub nodes: NodeBytes,
     /// How long it took.
     pub took: Duration,
 }
@@ -175,8 +179,17 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
         held,
         windows,
         huge,
+        nodes: nodes_of(&program),
         took: outcome.took,
     })
+}
+
+/// On which nodes the text of a program lies. Where that is unknown, none is said to be far.
+fn nodes_of(program: &ProgramOnHost<'_>) -> NodeBytes {
+    match Nodes::this().with_memory().as_slice() {
+        [] | [_] => NodeBytes::default(),
+        _ => cached_by_node(program).unwrap_or_default(),
+    }
 }
 
 /// Why windows stay small: who uses them, or what else failed.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -87,6 +89,14 @@ impl Place {
         }
     }
 
+    /// How the daemon sees starts, once it has said so.
+    fn status_source(&self) -> String {
+        while !self.path("run/all.json").exists() {
+            let _ = Command::new(self.path("program")).status().unwrap();
+        }
+        self.status()["source"].as_str().unwrap().to_owned()
+    }
+
     fn status(&self) -> Value {
         serde_json::from_slice(&fs::read(self.path("run/all.json")).unwrap()).unwrap()
     }
@@ -131,10 +141,8 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([name, &pid]).status();
-        assert!(sent.unwrap().success());
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// The next line on stderr.
@@ -146,7 +154,7 @@ impl Daemon {
 
     /// Ends it in order.
     fn end(mut self) {
-        self.signal("-TERM");
+        self.signal(Signal::TERM);
         assert!(self.child.wait().unwrap().success());
     }
 }
@@ -206,7 +214,7 @@ fn a_hot_program_is_found_held_followed_and_remembered() {
     }
     // A bad configuration is told with its line, and the old one stays.
     place.configure("mode = \"act\"\nbugdet = \"1G\"\n");
-    daemon.signal("-HUP");
+    daemon.signal(Signal::HUP);
     let said = daemon.complaint();
     assert!(
         said.contains("auto.toml:2: unknown field `bugdet`"),
@@ -262,6 +270,70 @@ fn what_only_observes_holds_nothing_and_says_what_it_would() {
     daemon.end();
 }
 
+/// Inodes of libc in the text of `cat`, started `rounds` times under `run --replicas auto`.
+fn libc_inodes(place: &Place, rounds: usize) -> Result<BTreeSet<String>, String> {
+    let mut inodes = BTreeSet::new();
+    for _ in 0..rounds {
+        let mut run = hugetext();
+        run.args(["run", "--replicas", "auto", "--run-dir"]);
+        run.args([place.path("run"), "--store".into(), place.path("store")]);
+        let output = run.args(["--", "cat", "/proc/self/maps"]).output().unwrap();
+        if !output.stderr.is_empty() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let maps = String::from_utf8(output.stdout).unwrap();
+        let mut libc = maps
+            .lines()
+            .filter(|line| line.contains(" r-xp ") && line.contains("/libc.so"));
+        let inode = libc.next().and_then(|line| line.split_whitespace().nth(4));
+        inodes.extend(inode.map(str::to_owned));
+    }
+    Ok(inodes)
+}
+
+#[test]
+fn copies_are_advised_where_many_start_and_run_follows() {
+    let place = Place::new("observe");
+    if !can_hold(&place) {
+        return;
+    }
+    if thread::available_parallelism().unwrap().get() < 2 {
+        println!("skipped: on one processor, no start meets another");
+        return;
+    }
+    let own = libc_inodes(&place, 1).unwrap();
+    assert_eq!(own.len(), 1, "no autopilot, no copies");
+    place.configure("[replicas]\nstarts-per-copy = 3\nmost = 2\n");
+    let daemon = place.daemon(&[]);
+    if place.status_source() != "records" {
+        return println!("skipped: starts of libraries are seen by records alone");
+    }
+    let is_libc = |file: &Value| {
+        let name = file["name"].as_str().unwrap_or_default();
+        name.contains("/libc.so") && file["decision"]["copies"] == 2
+    };
+    let advised = |status: Value| status["replicas"].as_array().unwrap().iter().any(is_libc);
+    for _ in 0..20_000 {
+        let _ = Command::new(place.path("program")).status().unwrap();
+        if advised(place.status()) {
+            break;
+        }
+    }
+    assert!(advised(place.status()), "{:#}", place.status());
+    // Half of the draws are expected to differ. That 64 are all alike does not happen.
+    match libc_inodes(&place, 64) {
+        Err(warned) => println!("skipped: {warned}"),
+        Ok(copies) => {
+            assert_eq!(copies.len(), 2, "{copies:?}");
+            assert!(copies.is_disjoint(&own), "{copies:?} {own:?}");
+        }
+    }
+    let public = fs::read_to_string(place.path("run/public.json")).unwrap();
+    assert!(!public.contains("/libc.so"), "{public}");
+    daemon.end();
+    assert_eq!(libc_inodes(&place, 1).unwrap(), own, "the advice is gone");
+}
+
 #[test]
 fn metrics_are_served_and_written_if_the_settings_say_so() {
     let place = Place::new("act");
@@ -278,7 +350,7 @@ fn metrics_are_served_and_written_if_the_settings_say_so() {
         socket.display(),
         file.display()
     ));
-    daemon.signal("-HUP");
+    daemon.signal(Signal::HUP);
     let scraped = scraped(&place, &socket, "hugetext_text_bytes{leaf=");
     for line in [
         "# TYPE hugetext_starts counter",

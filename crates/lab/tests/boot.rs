@@ -80,6 +80,53 @@ fn a_command_has_the_directory_named_as_its_root() {
     assert!(!directory.path().join("srv/new").exists());
 }
 
+/// Sums `field` of the text of the only process in what `hugetext stat --nodes --json` printed.
+fn text_on(stat: &Value, field: &str) -> u64 {
+    stat["processes"][0]["nodes"][field].as_u64().unwrap()
+}
+
+#[test]
+fn text_far_from_its_process_is_seen_and_a_copy_is_near() {
+    if kernel().is_none() {
+        return;
+    }
+    // The compiler waits for input on node 1, and its text was read on node 0.
+    let script = "cd /mnt/xfs && taskset -c 0 cp /lab/programs/cc1 compiler && sync
+        echo 3 > /proc/sys/vm/drop_caches && taskset -c 0 cat compiler > /dev/null
+        mkfifo input && exec 3<> input
+        for how in '' 'hugetext run --numa --store store --'; do
+            taskset -c 1 $how ./compiler -quiet -o /dev/null - < input &
+            until [ \"$(cat /proc/$!/comm)\" = compiler ]; do sleep 1; done
+            sleep 3
+            hugetext stat --nodes --json $!
+            grep -c /mnt/xfs/compiler /proc/$!/maps
+            kill $!
+        done";
+    let mut boot = lab_boot();
+    boot.args([
+        "6.18-amd64",
+        "--numa",
+        "2",
+        "--smp",
+        "2",
+        "--memory",
+        "1536",
+    ]);
+    boot.args(["--fs", "xfs", "--", "sh", "-c", script]);
+    let found = document(&boot.output().unwrap());
+    let printed = found["command"]["printed"].as_str().unwrap();
+    let mut values = serde_json::Deserializer::from_str(printed).into_iter::<Value>();
+    let mut next = || values.next().unwrap().unwrap();
+    let (far, own_path, near, shown) = (next(), next(), next(), next());
+    let remote = |stat| text_on(stat, "remote");
+    assert!(remote(&far) > text_on(&far, "local"), "{printed}");
+    assert!(remote(&near) * 100 < text_on(&near, "local"), "{printed}");
+    assert!(
+        own_path.as_u64() > Some(0) && shown.as_u64() > Some(0),
+        "its own path: {printed}"
+    );
+}
+
 /// An archive of the directory `lab`; `None` without cpio.
 fn archive(directory: &Path) -> Option<PathBuf> {
     let pack = "find lab | cpio --quiet -o -H newc > more";

@@ -1,8 +1,10 @@
 //! The values of the configuration, each with what it could be if it is none.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hugetext_leaf::replica::SETTLED_STARTS;
 use hugetext_metrics::{Address, AddressError};
 use serde::Deserialize;
 
@@ -104,6 +106,25 @@ impl TryFrom<f64> for Share {
             Ok(Share(share))
         } else {
             Err(ValueError::Share(share))
+        }
+    }
+}
+
+/// When copies of a file are worth it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Replicas {
+    /// Starts per second that one copy of a file is left to serve alone.
+    pub starts_per_copy: NonZeroU64,
+    /// The most copies of one file.
+    pub most: u32,
+}
+
+impl Default for Replicas {
+    fn default() -> Replicas {
+        Replicas {
+            starts_per_copy: NonZeroU64::new(SETTLED_STARTS).unwrap_or(NonZeroU64::MIN),
+            most: 16,
         }
     }
 }

@@ -91,6 +91,7 @@ impl Daemon<'_> {
         let now = self.now();
         self.memory = Memory::read().unwrap_or(self.memory);
         self.events = memory_events();
+        self.count_rushes();
         let ceiling = self.ceiling();
         let allowance = self.allowance.follow(ceiling, now);
         self.changed |= allowance != self.allowance;

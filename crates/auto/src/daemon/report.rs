@@ -79,6 +79,7 @@ impl Daemon<'_> {
             own_bytes,
             small: self.catalog.small(),
             files,
+            replicas: self.replicas(),
         }
     }
 

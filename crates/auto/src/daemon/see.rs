@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use hugetext_host::{Change, MappedFile, Sideband};
+use hugetext_host::{Change, MappedFile, Pid, Sideband, running_nodes};
+use hugetext_leaf::replica::Runners;
 
 use super::{Daemon, DaemonError, Event, MOST_LOOKS, PAUSE, system};
 use crate::catalog::{Key, Started};
@@ -18,7 +19,7 @@ impl Daemon<'_> {
         let time = (self.now(), self.config.half_life());
         let (catalog, owners, losses) = (&mut self.catalog, &mut self.owners, &mut self.losses);
         let (looks, unread) = (&mut self.looks, &self.unread);
-        let starts = &mut self.tally.starts;
+        let (starts, rushes) = (&mut self.tally.starts, &mut self.rushes);
         let mut changed = false;
         let mut last = None;
         let seen = self.sight.wait(PAUSE, &self.wake, |told| match told {
@@ -31,6 +32,7 @@ impl Daemon<'_> {
                     return;
                 }
                 *starts = starts.saturating_add(1);
+                rushes.started(file.id, &path);
                 let told = (file, path);
                 let started = catalog.started(|| owners.of(pid), told, time);
                 changed |= started != Started::Small;
@@ -57,6 +59,7 @@ impl Daemon<'_> {
         let time = (self.now(), self.config.half_life());
         for spent in self.sampler.look().unwrap_or_default() {
             let by = self.owners.of(spent.pid);
+            let runners = self.runners(spent.pid);
             for (text, seconds) in spent.text {
                 let file = MappedFile {
                     id: text.file,
@@ -71,6 +74,9 @@ impl Daemon<'_> {
                     },
                 };
                 self.catalog.ran(key, by, seconds, time);
+                if let Some(runners) = &runners {
+                    self.catalog.ran_on(key, runners, seconds, time);
+                }
                 let known = self.catalog.get(key);
                 let is_new = known.is_some_and(|known| known.text.is_none());
                 let waits = self
@@ -84,6 +90,13 @@ impl Daemon<'_> {
                 self.changed = true;
             }
         }
+    }
+
+    /// The nodes that run a process; `None` on a machine of one node, and for a process that has ended.
+    fn runners(&self, pid: Pid) -> Option<Runners> {
+        let several = self.nodes.with_memory().len() > 1;
+        let running = several.then(|| running_nodes(pid, &self.nodes).ok());
+        Some(running.flatten()?.runners)
     }
 
     /// Takes in what the lists hold.

@@ -6,6 +6,7 @@
 //! and rehearses the mounts there. [`Ready::enter`] repeats what succeeded in the process that
 //! becomes the command. [`RecentCommand`] leaves all of it out where there was nothing to do a moment ago.
 
+mod advice;
 mod decide;
 mod place;
 mod ready;
@@ -26,6 +27,7 @@ use hugetext_leaf::replica::Replica;
 use hugetext_loader::Environment;
 
 use crate::host_context::HostContext;
+pub use advice::{AUTOPILOT_DIRECTORY, AdvisedFile, ReplicaAdvice};
 pub use decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
 pub use place::{CopyPlace, stores_on_disk, user_store_root};
 pub use ready::{Ready, make_ready};

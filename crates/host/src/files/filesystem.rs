@@ -36,15 +36,20 @@ pub struct Overlay {
 impl MountedOn {
     /// The mount of `file`, from statfs(2) alone. A tmpfs is assumed to be an ordinary one.
     fn unlisted(file: &File) -> io::Result<MountedOn> {
-        let filesystem = rustix::fs::fstatfs(file)?;
         let flags = rustix::fs::fstatvfs(file)?.f_flag;
         Ok(MountedOn {
-            // The width and sign of the type differ by architecture; magic numbers have 32 bits.
-            filesystem: Filesystem::from_magic(filesystem.f_type as u32),
+            filesystem: filesystem_of(file)?,
             noexec: flags.contains(StatVfsMountFlags::NOEXEC),
             overlay: None,
         })
     }
+}
+
+/// The filesystem of a file, from fstatfs(2) alone: a tmpfs is taken for an ordinary one.
+pub fn filesystem_of(file: &File) -> io::Result<Filesystem> {
+    let found = rustix::fs::fstatfs(file)?;
+    // The width and sign of the type differ by architecture; magic numbers have 32 bits.
+    Ok(Filesystem::from_magic(found.f_type as u32))
 }
 
 /// Opens a file for reading. A FIFO is opened without waiting for its writer.

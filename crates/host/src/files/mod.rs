@@ -18,7 +18,8 @@ mod watcher;
 pub use copy::Copier;
 pub use extents::SharedExtents;
 pub use filesystem::{
-    MountedOn, Mounts, Overlay, free_bytes, io_error, open_regular, open_without_waiting,
+    MountedOn, Mounts, Overlay, filesystem_of, free_bytes, io_error, open_regular,
+    open_without_waiting,
 };
 pub use guard::Guard;
 pub use lock::lock;

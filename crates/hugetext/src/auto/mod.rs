@@ -9,7 +9,7 @@ use hugetext_auto::config::{self, ConfigError};
 use hugetext_auto::daemon::{Daemon, DaemonError, Event, Settings};
 use hugetext_auto::fixed::FixedList;
 use hugetext_auto::sight::SourceName;
-use hugetext_auto::status::State;
+use hugetext_auto::status::{ReplicaStatus, State};
 use hugetext_auto::{state, text};
 use hugetext_engine::keep::{absolute_entry, list_directories};
 
@@ -225,10 +225,18 @@ fn why(program: &Path, place: &RunDirectory, output: &Output) -> Result<Verdict,
         .files
         .iter()
         .find(|file| file.path == path || file.name == path);
-    let reason = match known {
+    let mut reason = match known {
         Some(known) => known.reason.clone(),
         None => unknown(&path)?,
     };
+    let named = |replica: &&ReplicaStatus| replica.name.as_ref() == Some(&path);
+    if let Some(replica) = status.replicas.iter().find(named) {
+        let (starts, advice) = (
+            replica.advised.starts_per_second,
+            show::advice(replica.advised.decision),
+        );
+        reason = format!("{reason}; {starts} processes started with it in a second: {advice}");
+    }
     let is_held = known.is_some_and(|known| known.state == State::Held);
     let why = Explanation {
         path,

@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::path::Path;
 
 use hugetext_auto::config::Mode;
-use hugetext_auto::status::{FileStatus, State, Status};
+use hugetext_auto::status::{FileStatus, ReplicaStatus, State, Status};
+use hugetext_leaf::replica::{NoReplica, ReplicaDecision};
 
 use crate::path::shown;
-use crate::table::{bytes, count, figures};
+use crate::table::{bytes, count, figures, percent};
 
 /// The most files of one state that are shown.
 const MOST: usize = 20;
@@ -84,7 +85,49 @@ pub(super) fn status(status: &Status, all: bool) -> String {
             let _ = writeln!(text, "and {} more (--all)", files.len() - most);
         }
     }
+    if !status.replicas.is_empty() {
+        let files = count(status.replicas.len(), "file");
+        let _ = writeln!(text, "\nthat copies may divide: {files}");
+        text.push_str(&replica_table(&status.replicas));
+        text.push('\n');
+    }
     text
+}
+
+fn replica_table(replicas: &[ReplicaStatus]) -> String {
+    let rows = replicas.iter().map(|replica| {
+        let file = replica.advised.file;
+        let unnamed = || format!("inode {} of device {:#x}", file.ino, file.dev);
+        vec![
+            replica.advised.starts_per_second.to_string(),
+            percent(u64::from(replica.advised.remote_per_mille), 1000),
+            replica.name.as_deref().map_or_else(unnamed, shown),
+            advice(replica.advised.decision),
+        ]
+    });
+    let header = ["starts a second", "remote", "file", "what is worth it"];
+    figures(&header, &[2, 3], rows.collect())
+}
+
+/// What is worth it, and how a command gets it.
+pub(super) fn advice(decision: ReplicaDecision) -> String {
+    let cost = bytes(decision.bytes());
+    match decision {
+        ReplicaDecision::None {
+            why: NoReplica::NothingToGain,
+        } => "no copy: its lock is not crowded".to_owned(),
+        ReplicaDecision::None {
+            why: NoReplica::NoRoom,
+        } => "copies, but two do not fit in memory".to_owned(),
+        ReplicaDecision::PerNode { copies, .. } => {
+            format!(
+                "{copies} copies, on each node as many, in {cost}: hugetext run --replicas auto"
+            )
+        }
+        ReplicaDecision::PerGroup { copies, .. } => {
+            format!("{copies} copies in {cost}: hugetext run --replicas auto")
+        }
+    }
 }
 
 fn table<'f>(files: impl Iterator<Item = &'f FileStatus>) -> String {

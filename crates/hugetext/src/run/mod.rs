@@ -10,11 +10,13 @@ mod show;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    CopyBackend, PrepareRequest, Ready, RecentCommand, Unprepared, make_ready, plan_preparation,
+    AUTOPILOT_DIRECTORY, CopyBackend, PrepareRequest, Ready, RecentCommand, ReplicaAdvice,
+    Unprepared, make_ready, plan_preparation,
 };
 use hugetext_host::{Nodes, exec, in_child, own_processors};
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaWish, choose_replica};
@@ -66,9 +68,40 @@ struct Options {
     #[arg(long, conflicts_with = "replicas")]
     numa: bool,
     /// Use one of N copies of the program, its loader and libraries, drawn anew for each command, so that
-    /// many starts do not meet at the lock of one file. Each copy takes memory
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    replicas: Option<u32>,
+    /// many starts do not meet at the lock of one file. Each copy takes memory. With auto, the autopilot
+    /// says how many are worth it, from the starts that it saw
+    #[arg(long, value_name = "N|auto")]
+    replicas: Option<Replicas>,
+    /// Where the autopilot says so
+    #[arg(long, value_name = "DIR", default_value = AUTOPILOT_DIRECTORY, hide = true)]
+    run_dir: PathBuf,
+}
+
+/// How many copies a command is one of many users of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replicas {
+    /// So many.
+    Number(u32),
+    /// As many as the autopilot found to be worth it, or none.
+    Advised,
+}
+
+impl FromStr for Replicas {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Replicas, &'static str> {
+        let number = || {
+            text.parse()
+                .ok()
+                .filter(|number| (1..=1024).contains(number))
+        };
+        match text {
+            "auto" => Ok(Replicas::Advised),
+            _ => number()
+                .map(Replicas::Number)
+                .ok_or("write a number from 1 to 1024, or auto"),
+        }
+    }
 }
 
 /// The place for copies.
@@ -96,10 +129,22 @@ impl From<Backend> for CopyBackend {
 }
 
 impl Options {
-    /// The copies that the command is to use, if it is to use any.
-    fn wish(&self) -> Option<ReplicaWish> {
-        let numbered = self.replicas.map(ReplicaWish::OneOf);
-        numbered.or(self.numa.then_some(ReplicaWish::OwnNode))
+    /// The copies that the command, which executes `program`, is to use, if it is to use any.
+    fn wish(&self, program: &Path, output: &Output) -> Option<ReplicaWish> {
+        match self.replicas {
+            None => self.numa.then_some(ReplicaWish::OwnNode),
+            Some(Replicas::Number(copies)) => Some(ReplicaWish::OneOf(copies)),
+            Some(Replicas::Advised) => match ReplicaAdvice::read(&self.run_dir) {
+                Ok(advice) => {
+                    advice.wish_of_program(program, &HostContext::with_huge_pages().ok()?)
+                }
+                Err(error) => {
+                    let failure = Failure::io(&self.run_dir, &error);
+                    output.warn(failure.remedy("the command uses the files themselves"));
+                    None
+                }
+            },
+        }
     }
 
     fn request(&self, replica: Option<Replica>) -> PrepareRequest {
@@ -126,7 +171,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Ok((_, program)) => program,
         Err(verdict) => return Ok(verdict),
     };
-    let chosen = arguments.options.wish().map(choose_here);
+    let wish = arguments.options.wish(&program, output);
+    let chosen = wish.map(choose_here);
     let replica = chosen.as_ref().and_then(|chosen| chosen.replica);
     let request = arguments.options.request(replica);
     if let Some(note) = chosen.as_ref().and_then(|chosen| chosen.note.as_ref()) {

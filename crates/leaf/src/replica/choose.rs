@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::decide::ReplicaDecision;
 use super::node::{Node, Replica};
 
 /// The copies that a command is to use.
@@ -12,6 +13,22 @@ pub enum ReplicaWish {
     OwnNode,
     /// One of this many, 1 at least, drawn anew for each command.
     OneOf(u32),
+}
+
+impl ReplicaWish {
+    /// What was decided about the files of a command, as one wish for all of them; `None` if no copy is worth
+    /// it. A copy on each node also divides the lock, so nodes come first.
+    pub fn of(decisions: impl IntoIterator<Item = ReplicaDecision>) -> Option<ReplicaWish> {
+        let mut most = 0;
+        for decision in decisions {
+            match decision {
+                ReplicaDecision::PerNode { .. } => return Some(ReplicaWish::OwnNode),
+                ReplicaDecision::PerGroup { copies, .. } => most = most.max(copies),
+                ReplicaDecision::None { .. } => {}
+            }
+        }
+        (most > 1).then_some(ReplicaWish::OneOf(most))
+    }
 }
 
 /// What a command gets, and what it must be told.
@@ -108,6 +125,26 @@ mod tests {
         assert_eq!((bare.replica, bare.copies), (None, 0));
         let one = choose_replica(ReplicaWish::OwnNode, &[Node(0)], &[Node(0)], 7);
         assert_eq!(one.note, Some(ReplicaNote::OneNode));
+    }
+
+    #[test]
+    fn the_files_of_a_command_have_one_wish() {
+        use super::super::NoReplica;
+        let none = ReplicaDecision::None {
+            why: NoReplica::NothingToGain,
+        };
+        let of = |copies| ReplicaDecision::PerGroup { copies, bytes: 1 };
+        let near = ReplicaDecision::PerNode {
+            copies: 2,
+            bytes: 1,
+        };
+        assert_eq!(ReplicaWish::of([]), None);
+        assert_eq!(ReplicaWish::of([none, none]), None);
+        assert_eq!(
+            ReplicaWish::of([of(2), none, of(4)]),
+            Some(ReplicaWish::OneOf(4))
+        );
+        assert_eq!(ReplicaWish::of([of(4), near]), Some(ReplicaWish::OwnNode));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! When copies of a file are worth their memory.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What was seen of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,12 @@ pub struct ReplicaLimits {
     pub memory: u64,
     /// The most copies of one file.
     pub copies: u32,
+    /// Starts per second that one copy is left to serve alone; 0 counts as 1.
+    pub starts_per_copy: u64,
 }
 
 /// How many copies of a file are worth it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "replicas")]
 pub enum ReplicaDecision {
     /// None: all use the file itself.
@@ -53,7 +55,7 @@ pub enum ReplicaDecision {
 }
 
 /// Why no copy is worth it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoReplica {
     /// Its text is near to those who run it, and they start too seldom to meet at its lock.
@@ -70,7 +72,7 @@ const WORTH_REMOTE: u32 = 100;
 /// are upper bounds.
 const CEILING: u64 = 26_000;
 
-/// Starts per second with one file up to which its lock is left alone: half of the ceiling. At 8,500, which 16
+/// Starts per second with one file up to which its lock is left alone, where nothing better is known: half of the ceiling. At 8,500, which 16
 /// processors reached, copies made no difference that could be measured (docs/replicas.md).
 pub const SETTLED_STARTS: u64 = CEILING / 2;
 
@@ -85,7 +87,10 @@ pub fn decide_replicas(facts: &ReplicaFacts, limits: &ReplicaLimits) -> ReplicaD
     } else {
         1
     };
-    let by_starts = facts.starts_per_second.div_ceil(SETTLED_STARTS).max(1);
+    let by_starts = facts
+        .starts_per_second
+        .div_ceil(limits.starts_per_copy.max(1))
+        .max(1);
     let by_starts = u32::try_from(by_starts)
         .unwrap_or(u32::MAX)
         .min(facts.processors.max(1));

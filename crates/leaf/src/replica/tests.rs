@@ -17,6 +17,7 @@ const CALM: ReplicaFacts = ReplicaFacts {
 const LIMITS: ReplicaLimits = ReplicaLimits {
     memory: 1 << 30,
     copies: 16,
+    starts_per_copy: SETTLED_STARTS,
 };
 
 #[test]
@@ -116,7 +117,13 @@ fn facts() -> impl Strategy<Value = ReplicaFacts> {
 }
 
 fn limits() -> impl Strategy<Value = ReplicaLimits> {
-    (0u64..1 << 42, 0u32..64).prop_map(|(memory, copies)| ReplicaLimits { memory, copies })
+    (0u64..1 << 42, 0u32..64, 0u64..1 << 20).prop_map(|(memory, copies, starts_per_copy)| {
+        ReplicaLimits {
+            memory,
+            copies,
+            starts_per_copy,
+        }
+    })
 }
 
 proptest! {

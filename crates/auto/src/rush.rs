@@ -1,0 +1,149 @@
+//! Files that many processes start with at once. All of them take one lock of the file, however small it is:
+//! that of libc and the loader above all.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hugetext_leaf::FileId;
+use hugetext_leaf::hold::{Decayed, HalfLife};
+
+/// The shortest time over which starts are counted.
+const SECOND: Duration = Duration::from_secs(1);
+/// The most files that are counted at once. Those beyond have few starts, if all have as many.
+const MOST_COUNTED: usize = 16_384;
+/// The most files that are remembered.
+const MOST_REMEMBERED: usize = 64;
+
+/// The most starts of a file in a second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rush {
+    /// Its name, as the last process that was counted named it.
+    pub name: PathBuf,
+    peak: Decayed,
+}
+
+impl Rush {
+    /// Starts per second. A peak that was seen a half-life ago counts half.
+    pub fn starts_per_second(&self, now: Duration, half_life: HalfLife) -> u64 {
+        // Rates of a machine fit.
+        self.peak.at(now, half_life) as u64
+    }
+}
+
+/// Counts the starts of all files.
+#[derive(Debug, Default)]
+pub struct Rushes {
+    since: Duration,
+    counts: HashMap<FileId, (u64, PathBuf)>,
+    peaks: BTreeMap<FileId, Rush>,
+}
+
+impl Rushes {
+    /// A process started with `file`.
+    pub fn started(&mut self, file: FileId, name: &Path) {
+        if let Some((count, _)) = self.counts.get_mut(&file) {
+            *count = count.saturating_add(1);
+        } else if self.counts.len() < MOST_COUNTED {
+            self.counts.insert(file, (1, name.to_owned()));
+        }
+    }
+
+    /// Ends a second at `now`, if one has passed. Files with fewer than `least` starts per second are left out.
+    pub fn settle(&mut self, now: Duration, half_life: HalfLife, least: u64) {
+        let passed = now.saturating_sub(self.since);
+        if passed < SECOND {
+            return;
+        }
+        self.since = now;
+        self.peaks
+            .retain(|_, rush| rush.starts_per_second(now, half_life) >= least);
+        for (file, (count, name)) in self.counts.drain() {
+            let rate = count as f64 / passed.as_secs_f64();
+            let known = self.peaks.get(&file);
+            let before = known.map_or(0.0, |rush| rush.peak.at(now, half_life));
+            if rate >= least as f64 && rate > before {
+                let peak = Decayed::new(rate, now);
+                self.peaks.insert(file, Rush { name, peak });
+            }
+        }
+        while self.peaks.len() > MOST_REMEMBERED {
+            let rate = |rush: &Rush| rush.starts_per_second(now, half_life);
+            let least = self.peaks.iter().min_by_key(|(_, rush)| rate(rush));
+            let Some(least) = least.map(|(file, _)| *file) else {
+                return;
+            };
+            self.peaks.remove(&least);
+        }
+    }
+
+    /// The files with most starts.
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &Rush)> {
+        self.peaks.iter().map(|(file, rush)| (*file, rush))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn file(ino: u64) -> FileId {
+        FileId { dev: 1, ino }
+    }
+
+    fn rate(rushes: &Rushes, ino: u64, now: Duration) -> Option<u64> {
+        let mut found = rushes.iter().filter(|(id, _)| *id == file(ino));
+        let (_, rush) = found.next()?;
+        Some(rush.starts_per_second(now, HalfLife::new(HOUR)))
+    }
+
+    #[test]
+    fn the_worst_second_counts_and_fades() {
+        let mut rushes = Rushes::default();
+        let half_life = HalfLife::new(HOUR);
+        let mut now = Duration::ZERO;
+        for starts in [10, 4000, 100] {
+            for _ in 0..starts {
+                rushes.started(file(1), Path::new("/lib/libc.so.6"));
+            }
+            rushes.started(file(2), Path::new("/usr/bin/once"));
+            now += SECOND;
+            rushes.settle(now, half_life, 50);
+        }
+        assert_eq!(rate(&rushes, 1, now), Some(3999), "of the second before");
+        assert_eq!(rate(&rushes, 2, now), None);
+        now += 2 * HOUR;
+        assert_eq!(rate(&rushes, 1, now), Some(999));
+        now += 10 * HOUR;
+        rushes.settle(now, half_life, 50);
+        assert_eq!(rushes.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_second_that_took_longer_is_no_rush() {
+        let mut rushes = Rushes::default();
+        let half_life = HalfLife::new(HOUR);
+        for _ in 0..1000 {
+            rushes.started(file(1), Path::new("/bin/sh"));
+        }
+        rushes.settle(SECOND / 2, half_life, 1);
+        assert_eq!(rushes.iter().count(), 0, "the second has not passed");
+        rushes.settle(10 * SECOND, half_life, 1);
+        assert_eq!(rate(&rushes, 1, 10 * SECOND), Some(100));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_the_largest_stay() {
+        let mut rushes = Rushes::default();
+        for ino in 0..200 {
+            for _ in 0..=ino {
+                rushes.started(file(ino), Path::new("/bin/x"));
+            }
+        }
+        rushes.settle(SECOND, HalfLife::new(HOUR), 1);
+        assert_eq!(rushes.iter().count(), MOST_REMEMBERED);
+        assert!(rate(&rushes, 199, SECOND).is_some() && rate(&rushes, 0, SECOND).is_none());
+    }
+}
