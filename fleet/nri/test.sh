@@ -61,9 +61,9 @@ finish() {
 }
 trap finish EXIT
 
-# Waits until a command succeeds, for half a minute at most.
+# Waits until a command succeeds, for two minutes at most.
 await() {
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.1
     done
@@ -81,7 +81,7 @@ kept() { # NAME PACKAGES: a root as an archive, made at most once a week
 }
 kept containerd containerd,runc
 kept node nodejs
-mkdir "$root" "$work/state" "$work/pause" "$work/store"
+mkdir "$root" "$work/state" "$work/pause" "$work/store" "$work/autopilot"
 tar -C "$root" -xf "$cache/containerd.tar" --exclude='./dev/*'
 # Pods that use the network of the host get these files of it.
 touch "$root/etc/hosts" "$root/etc/resolv.conf"
@@ -148,7 +148,7 @@ for name in pause node; do ctr images import "/$name.tar" >/dev/null; done
 plugin=
 start_plugin() {
     "$nri" --socket "$work/nri.sock" --containerd "$work/containerd.sock" --store "$work/store" \
-        --at-most copies 2>>"$work/plugin.log" &
+        --run-dir "$work/autopilot" --at-most copies 2>>"$work/plugin.log" &
     plugin=$!
 }
 serves() { [ "$(grep -c 'serves containerd' "$work/plugin.log")" = "$1" ]; }
@@ -225,6 +225,25 @@ await serves 2
 begin again hugetext/text=copies
 [ "$(shown "$pid")" -gt 0 ] || die "no copy is shown"
 end "$pod"
+
+echo "7. pods of one image get different copies where the autopilot saw many starts"
+libc=$(find "$work/state/root" -path '*/fs/*' -name libc.so.6 -print -quit)
+advise() { # of an autopilot that saw 40,000 starts with libc in a second
+    local decision='{"replicas":"per-group","copies":2,"bytes":8388608}'
+    printf '{"written":%s,"files":[{"file":{"dev":%s,"ino":%s},"starts_per_second":40000,"remote_per_mille":0,"decision":%s}]}' \
+        "$(date +%s)" "$(stat -c %d "$libc")" "$(stat -c %i "$libc")" "$decision" >"$work/autopilot/replicas.json"
+}
+seen=''
+# Half of the draws are expected to differ.
+for number in $(seq 24); do
+    advise
+    begin "replica$number" hugetext/text=copies
+    seen+=$(awk -v store="$store" '$5 ~ /\/libc\.so\.6$/ && index($4, store) { print $4 }' "/proc/$pid/mountinfo")$'\n'
+    end "$pod"
+    if [ "$(sort -u <<<"$seen" | grep -c .)" = 2 ]; then break; fi
+done
+[ "$(sort -u <<<"$seen" | grep -c .)" = 2 ] || die "no two pods got different copies of libc: $seen"
+echo "   two copies of libc after $number pods"
 end "$copies_pod"
 kill -KILL "$plugin"
 wait "$plugin" || true

@@ -69,7 +69,10 @@ mod tests {
             bytes.extend(content);
             bytes.resize(bytes.len().next_multiple_of(4), 0);
         }
-        assert_eq!(in_notes(&bytes, 4, ByteOrder::LittleEndian).as_deref(), Some("abcd"));
+        assert_eq!(
+            in_notes(&bytes, 4, ByteOrder::LittleEndian).as_deref(),
+            Some("abcd")
+        );
     }
 
     proptest! {

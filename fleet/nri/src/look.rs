@@ -59,9 +59,17 @@ pub(crate) enum LookError {
     Layers,
 }
 
-/// The files of `look` that are long enough for a window of text, by their paths inside the root without
-/// symbolic links. `path` is PATH of the container.
-pub(crate) fn ask(look: &Look, path: Option<&str>) -> Result<Vec<PathBuf>, LookError> {
+/// The files that a container maps, by their paths inside its root without symbolic links.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    /// Those that are long enough for a window of text.
+    pub(crate) files: Vec<PathBuf>,
+    /// The others.
+    pub(crate) small: Vec<PathBuf>,
+}
+
+/// Finds the files of `look`. `path` is PATH of the container.
+pub(crate) fn ask(look: &Look, path: Option<&str>) -> Result<Seen, LookError> {
     let mut command = Command::new("/proc/self/exe");
     // Nothing else of the container's environment reaches a program that runs outside of it.
     command.arg(ARGUMENT).env_clear();
@@ -105,11 +113,14 @@ pub(crate) fn answer() -> Result<(), LookError> {
     for program in programs(&look.names) {
         targets.add_program(&program);
     }
-    let plain = |path: &PathBuf| fs::canonicalize(path).ok();
-    let mut files: Vec<PathBuf> = targets.files.iter().filter_map(plain).collect();
     // JSON has no other text.
-    files.retain(|path| path.to_str().is_some());
-    serde_json::to_writer(io::stdout().lock(), &files)?;
+    let is_text = |path: &PathBuf| path.to_str().is_some();
+    let plain = |path: PathBuf| fs::canonicalize(path).ok().filter(is_text);
+    let seen = Seen {
+        files: targets.files.into_iter().filter_map(plain).collect(),
+        small: targets.small.into_iter().filter_map(plain).collect(),
+    };
+    serde_json::to_writer(io::stdout().lock(), &seen)?;
     Ok(())
 }
 

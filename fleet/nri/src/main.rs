@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use hugetext_engine::escaped;
+use hugetext_engine::prepare::AUTOPILOT_DIRECTORY;
 
 use crate::containerd::Containerd;
 use crate::decide::{Decision, Order, Policy, Treatment, adjustment, decide};
@@ -63,6 +64,9 @@ struct Arguments {
     /// Where copies are made. The runtime must see the directory at the same path
     #[arg(long, value_name = "DIR", default_value = "/var/cache/hugetext")]
     store: PathBuf,
+    /// Where the autopilot of this node says of which files several copies are worth it
+    #[arg(long, value_name = "DIR", default_value = AUTOPILOT_DIRECTORY)]
+    run_dir: PathBuf,
     /// What containers get whose pod has no annotation hugetext/text
     #[arg(long, value_enum, default_value_t = Treatment::Warm)]
     unasked: Treatment,
@@ -117,6 +121,7 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible, String> {
             snapshotter: arguments.snapshotter.clone(),
         },
         store: arguments.store.clone(),
+        autopilot: arguments.run_dir.clone(),
     };
     let worker = Worker::start(
         move |order, progress| preparer.carry_out(order, progress),

@@ -2,11 +2,12 @@
 //! what it does for `hugetext run`.
 
 use std::fmt::Display;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
 
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    CopyUse, MemoryRoom, PrepareAction, PreparePolicy, PrepareStep, stores_on_disk,
+    CopyUse, MemoryRoom, PrepareAction, PreparePolicy, PrepareStep, ReplicaAdvice, stores_on_disk,
 };
 use hugetext_host::Nodes;
 use hugetext_leaf::replica::{Replica, ReplicaWish, choose_replica};
@@ -26,6 +27,8 @@ pub(crate) struct Preparer {
     pub(crate) containerd: Containerd,
     /// Where copies lie. The runtime sees them at the same path.
     pub(crate) store: PathBuf,
+    /// Where the autopilot of the node says of which files several copies are worth it.
+    pub(crate) autopilot: PathBuf,
 }
 
 impl Preparer {
@@ -48,22 +51,33 @@ impl Preparer {
         };
         let seen = look::ask(&look, order.path.as_deref()).map_err(|error| line(&error))?;
         let host = HostContext::with_huge_pages().map_err(|error| line(&error))?;
-        let mut room = MemoryRoom::here();
+        let in_layers = |paths: Vec<PathBuf>| -> Vec<InLayer> {
+            let own = paths.into_iter().filter(|path| !order.covers(path));
+            let found = own.filter_map(|path| {
+                let file = layers.file(&path)?;
+                Some(InLayer { path, file })
+            });
+            found.take(MOST).collect()
+        };
+        let (mut files, small) = (in_layers(seen.files), in_layers(seen.small));
+        let replica = self.replica(order, files.iter().chain(&small), progress);
+        // A copy divides the lock of small files too, and most of all theirs: libc and the loader.
+        files.extend(small.into_iter().filter(|_| replica.is_some()));
+        let mut room = match replica {
+            Some(_) => MemoryRoom::of_replicas(),
+            None => MemoryRoom::here(),
+        };
         let policy = PreparePolicy {
             copies: if order.copies {
                 CopyUse::IfNeeded
             } else {
                 CopyUse::Never
             },
-            replica: replica(order),
+            replica,
             seen_through: layers.seen_through,
             ..PreparePolicy::ON_DISK
         };
-        let is_own = |path: &PathBuf| !order.covers(path);
-        for path in seen.into_iter().filter(is_own).take(MOST) {
-            let Some(file) = layers.file(&path) else {
-                continue;
-            };
+        for InLayer { path, file } in files {
             let step = PrepareStep::of(&file, &host, policy);
             let step = step.map(|step| step.if_it_fits(&mut room));
             let prepared = step.and_then(|step| self.prepare(&step, path, &host));
@@ -75,6 +89,29 @@ impl Preparer {
             });
         }
         Ok(())
+    }
+
+    /// The copies that a container is to use, if it is to use any.
+    fn replica<'f>(
+        &self,
+        order: &Order,
+        files: impl Iterator<Item = &'f InLayer>,
+        progress: &Progress,
+    ) -> Option<Replica> {
+        if !order.copies {
+            return None;
+        }
+        let advised = || match ReplicaAdvice::read(&self.autopilot) {
+            Ok(advice) => advice.wish(files.map(|found| found.file.as_path())),
+            Err(error) => {
+                let problem = format!("{}: {error}", self.autopilot.display());
+                progress.update(|done| done.problems.push(problem));
+                None
+            }
+        };
+        // The same container gets the same copy each time; containers of one image differ.
+        let draw = BuildHasherDefault::<DefaultHasher>::default().hash_one(&order.id);
+        choose(order, &Nodes::this(), advised, draw as u32)
     }
 
     fn prepare(
@@ -96,6 +133,15 @@ impl Preparer {
     }
 }
 
+/// A file of the image.
+#[derive(Debug)]
+struct InLayer {
+    /// As the container sees it.
+    path: PathBuf,
+    /// In the layer that holds it.
+    file: PathBuf,
+}
+
 /// What became of a file.
 #[derive(Debug)]
 enum Prepared {
@@ -104,14 +150,113 @@ enum Prepared {
     Copied(Shown),
 }
 
-/// The copies of the node to which the container is pinned, on machines of several nodes.
-fn replica(order: &Order) -> Option<Replica> {
-    if !order.copies || order.processors.is_empty() {
-        return None;
-    }
-    let nodes = Nodes::this();
+/// The copies that a container is to use: those of the node to which it is pinned, on machines of several nodes;
+/// otherwise those that the autopilot advises. `draw` tells containers apart.
+fn choose(
+    order: &Order,
+    nodes: &Nodes,
+    advised: impl FnOnce() -> Option<ReplicaWish>,
+    draw: u32,
+) -> Option<Replica> {
     let runs_on = nodes.of_processors(&order.processors);
-    let chosen = choose_replica(ReplicaWish::OwnNode, &runs_on, &nodes.with_memory(), 0);
-    // A container that may run on several nodes has no node of its own.
-    chosen.replica.filter(|_| chosen.note.is_none())
+    let with_memory = nodes.with_memory();
+    let own_node = || {
+        let chosen = choose_replica(ReplicaWish::OwnNode, &runs_on, &with_memory, draw);
+        // A container that may run on several nodes has no node of its own.
+        chosen.replica.filter(|_| chosen.note.is_none())
+    };
+    let pinned = (!runs_on.is_empty()).then(own_node).flatten();
+    pinned.or_else(|| match advised()? {
+        ReplicaWish::OwnNode => None,
+        several => choose_replica(several, &runs_on, &with_memory, draw).replica,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::Path;
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use hugetext_engine::prepare::AdvisedFile;
+    use hugetext_leaf::FileId;
+    use hugetext_leaf::replica::ReplicaDecision;
+
+    use super::*;
+
+    fn order(id: &str) -> Order {
+        Order {
+            id: id.to_owned(),
+            names: vec!["node".to_owned()],
+            path: None,
+            library_path: None,
+            preload: None,
+            covered: BTreeSet::new(),
+            copies: true,
+            processors: Vec::new(),
+        }
+    }
+
+    fn preparer(autopilot: PathBuf) -> Preparer {
+        Preparer {
+            containerd: Containerd {
+                socket: PathBuf::new(),
+                namespace: String::new(),
+                snapshotter: String::new(),
+            },
+            store: PathBuf::new(),
+            autopilot,
+        }
+    }
+
+    /// The copies of 400 containers of one image.
+    fn drawn(preparer: &Preparer, file: &Path, copies: bool) -> BTreeMap<Option<Replica>, usize> {
+        let files = [InLayer {
+            path: file.to_owned(),
+            file: file.to_owned(),
+        }];
+        let mut drawn = BTreeMap::new();
+        for number in 0..400 {
+            let order = Order {
+                copies,
+                ..order(&format!("container-{number}"))
+            };
+            let replica = preparer.replica(&order, files.iter(), &Progress::default());
+            *drawn.entry(replica).or_default() += 1;
+        }
+        drawn
+    }
+
+    #[test]
+    fn containers_of_one_image_are_spread_only_where_the_autopilot_advises_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("libc.so.6");
+        std::fs::write(&file, "x").unwrap();
+        let preparer = preparer(directory.path().to_owned());
+        let alone = BTreeMap::from([(None, 400)]);
+        assert_eq!(drawn(&preparer, &file, true), alone, "no autopilot");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let advice = ReplicaAdvice {
+            written: now.as_secs(),
+            files: vec![AdvisedFile {
+                file: FileId::of(&std::fs::metadata(&file).unwrap()),
+                starts_per_second: 40_000,
+                remote_per_mille: 0,
+                decision: ReplicaDecision::PerGroup {
+                    copies: 4,
+                    bytes: 4 << 20,
+                },
+            }],
+        };
+        advice.write(directory.path()).unwrap();
+        let spread = drawn(&preparer, &file, true);
+        assert_eq!(spread.len(), 4, "{spread:?}");
+        assert!(spread.values().all(|pods| *pods > 50), "{spread:?}");
+        assert_eq!(drawn(&preparer, &file, false), alone, "no copies allowed");
+        assert_eq!(
+            drawn(&preparer, directory.path(), true),
+            alone,
+            "another file"
+        );
+    }
 }
