@@ -95,6 +95,19 @@ impl From<io::Error> for Refusal {
     }
 }
 
+impl Refusal {
+    /// Why a task with these flags has no memory. A process that ends gives it up before it becomes a zombie.
+    fn without_memory(flags: u32) -> Refusal {
+        /// include/linux/sched.h: "I am a kernel thread".
+        const PF_KTHREAD: u32 = 0x0020_0000;
+        if flags & PF_KTHREAD == 0 {
+            Refusal::Exiting
+        } else {
+            Refusal::KernelThread
+        }
+    }
+}
+
 /// The privilege that ptrace needs (ptrace(2), PTRACE_MODE_ATTACH; Yama's ptrace_scope).
 fn tracing_remedy() -> String {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
@@ -146,7 +159,8 @@ impl Target {
             });
         }
         if status.field("VmSize").is_none() {
-            return Err(Refusal::KernelThread);
+            let stat = Stat::from_file(format!("/proc/{pid}/stat"));
+            return Err(stat.map_or(Refusal::Gone, |stat| Refusal::without_memory(stat.flags)));
         }
         if let Some(by) = status.tracer() {
             return Err(Refusal::Traced { by });
@@ -529,6 +543,14 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    /// The flags of kthreadd; PF_EXITING and PF_RANDOMIZE.
+    #[test]
+    fn a_process_that_ends_is_no_kernel_thread() {
+        let refusal = |flags| Refusal::without_memory(flags);
+        assert!(matches!(refusal(0x0020_8040), Refusal::KernelThread));
+        assert!(matches!(refusal(0x0040_0004), Refusal::Exiting));
+    }
 
     /// Its number may be that of another process from then on.
     #[test]

@@ -147,6 +147,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
                 match severity(&error) {
                     // The user did not name these processes.
                     Severity::Nothing if !by_id => continue,
+                    Severity::Answer if !by_id && is_ending(&error) => continue,
                     Severity::Answer => verdict = verdict.and(Verdict::No),
                     Severity::Nothing | Severity::Error => {
                         let process = format_args!("process {pid}");
@@ -185,6 +186,13 @@ enum Severity {
     Answer,
     /// An error.
     Error,
+}
+
+fn is_ending(error: &PromoteError) -> bool {
+    matches!(
+        error,
+        PromoteError::Swap(SwapError::Refusal(Refusal::Exiting))
+    )
 }
 
 fn severity(error: &PromoteError) -> Severity {
