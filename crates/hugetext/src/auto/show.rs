@@ -87,7 +87,10 @@ pub(super) fn status(status: &Status, all: bool) -> String {
     }
     if !status.replicas.is_empty() {
         let files = count(status.replicas.len(), "file");
-        let _ = writeln!(text, "\nthat copies may divide: {files}");
+        let _ = writeln!(
+            text,
+            "\nstarted by many at once, or far from those who run it: {files}"
+        );
         text.push_str(&replica_table(&status.replicas));
         text.push('\n');
     }
@@ -121,11 +124,11 @@ pub(super) fn advice(decision: ReplicaDecision) -> String {
         } => "copies, but two do not fit in memory".to_owned(),
         ReplicaDecision::PerNode { copies, .. } => {
             format!(
-                "{copies} copies, on each node as many, in {cost}: hugetext run --replicas auto"
+                "{copies} copies, on each node as many, in {cost} at most: hugetext run --replicas auto"
             )
         }
         ReplicaDecision::PerGroup { copies, .. } => {
-            format!("{copies} copies in {cost}: hugetext run --replicas auto")
+            format!("{copies} copies in {cost} at most: hugetext run --replicas auto")
         }
     }
 }
