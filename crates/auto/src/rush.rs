@@ -18,7 +18,7 @@ const MOST_REMEMBERED: usize = 64;
 /// The most starts of a file in a second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rush {
-    /// Its name, as the last process that was counted named it.
+    /// Its name, as one of the processes that were counted named it.
     pub name: PathBuf,
     peak: Decayed,
 }
@@ -35,17 +35,28 @@ impl Rush {
 #[derive(Debug, Default)]
 pub struct Rushes {
     since: Duration,
-    counts: HashMap<FileId, (u64, PathBuf)>,
+    /// Starts in this second.
+    counts: HashMap<FileId, u64>,
+    /// The names of those with enough of them. Most files never have a name here, so that long ones take no memory.
+    names: HashMap<FileId, PathBuf>,
+    /// How many are enough.
+    least: u64,
     peaks: BTreeMap<FileId, Rush>,
 }
 
 impl Rushes {
     /// A process started with `file`.
     pub fn started(&mut self, file: FileId, name: &Path) {
-        if let Some((count, _)) = self.counts.get_mut(&file) {
-            *count = count.saturating_add(1);
-        } else if self.counts.len() < MOST_COUNTED {
-            self.counts.insert(file, (1, name.to_owned()));
+        if self.counts.len() >= MOST_COUNTED && !self.counts.contains_key(&file) {
+            return;
+        }
+        let count = self.counts.entry(file).or_default();
+        *count = count.saturating_add(1);
+        if *count >= self.least.max(1)
+            && self.names.len() < MOST_REMEMBERED
+            && !self.names.contains_key(&file)
+        {
+            self.names.insert(file, name.to_owned());
         }
     }
 
@@ -55,11 +66,15 @@ impl Rushes {
         if passed < SECOND {
             return;
         }
-        self.since = now;
+        (self.since, self.least) = (now, least);
         self.peaks
             .retain(|_, rush| rush.starts_per_second(now, half_life) >= least);
-        for (file, (count, name)) in self.counts.drain() {
+        let mut names = std::mem::take(&mut self.names);
+        for (file, count) in self.counts.drain() {
             let rate = count as f64 / passed.as_secs_f64();
+            let Some(name) = names.remove(&file) else {
+                continue;
+            };
             let known = self.peaks.get(&file);
             let before = known.map_or(0.0, |rush| rush.peak.at(now, half_life));
             if rate >= least as f64 && rate > before {
@@ -137,13 +152,23 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_the_largest_stay() {
         let mut rushes = Rushes::default();
-        for ino in 0..200 {
-            for _ in 0..=ino {
-                rushes.started(file(ino), Path::new("/bin/x"));
+        let half_life = HalfLife::new(HOUR);
+        let mut now = Duration::ZERO;
+        // More files than are counted, and in each second another forty that many start with.
+        for second in 1..=5 {
+            for ino in 1000..1000 + 2 * MOST_COUNTED as u64 {
+                rushes.started(file(ino), Path::new("/bin/once"));
             }
+            for ino in 40 * second..40 * (second + 1) {
+                rushes.counts.insert(file(ino), ino);
+                rushes.started(file(ino), Path::new("/bin/many"));
+            }
+            assert!(rushes.counts.len() <= MOST_COUNTED + 40);
+            assert!(rushes.names.len() <= MOST_REMEMBERED);
+            now += SECOND;
+            rushes.settle(now, half_life, 40);
         }
-        rushes.settle(SECOND, HalfLife::new(HOUR), 1);
         assert_eq!(rushes.iter().count(), MOST_REMEMBERED);
-        assert!(rate(&rushes, 199, SECOND).is_some() && rate(&rushes, 0, SECOND).is_none());
+        assert!(rate(&rushes, 239, now).is_some() && rate(&rushes, 80, now).is_none());
     }
 }
