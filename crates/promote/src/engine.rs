@@ -102,7 +102,7 @@ pub fn promote(
                 prepared.push((run, program, time, copy));
             }
             Err(CopyError::Read(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(Refusal::Executed.into());
+                return Err(target.memory_gone().into());
             }
             Err(error) => outcome.leave(run.text, error),
         }

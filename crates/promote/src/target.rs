@@ -220,6 +220,18 @@ impl Target {
         }
     }
 
+    /// Why its memory can no longer be read: the process has ended, ends, or executed another program.
+    pub(crate) fn memory_gone(&self) -> Refusal {
+        if let Err(ended) = self.ensure_alive() {
+            return ended;
+        }
+        match Status::read(&format!("/proc/{}/status", self.pid)) {
+            Ok(status) if status.field("VmSize").is_some() => Refusal::Executed,
+            Ok(_) => Refusal::Exiting,
+            Err(gone) => gone,
+        }
+    }
+
     /// Bounds each stop of the process. A change that would take longer is given up and undone
     /// ([`SwapError::TooLong`](crate::SwapError::TooLong)). The kernel may take longer for one call than
     /// for those before it, so the bound can be exceeded by such a call. It can also be exceeded for
@@ -560,8 +572,32 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         match target {
-            Ok(target) => assert!(matches!(target.ensure_alive(), Err(Refusal::Gone))),
+            Ok(target) => {
+                assert!(matches!(target.ensure_alive(), Err(Refusal::Gone)));
+                assert!(matches!(target.memory_gone(), Refusal::Gone));
+            }
             Err(why) => eprintln!("skipped: {why}"),
+        }
+    }
+
+    #[test]
+    fn a_process_that_was_killed_executed_nothing() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let target = Target::open(Pid::of_child(&child));
+        let living = target.as_ref().map(Target::memory_gone);
+        child.kill().unwrap();
+        // It is a zombie until it is waited for, and may still be on its way there.
+        let ending = target.as_ref().map(Target::memory_gone);
+        child.wait().unwrap();
+        let gone = target.as_ref().map(Target::memory_gone);
+        match (living, ending, gone) {
+            (Ok(living), Ok(ending), Ok(gone)) => {
+                assert!(matches!(living, Refusal::Executed), "{living}");
+                let may_be = matches!(ending, Refusal::Executed | Refusal::Exiting);
+                assert!(may_be || matches!(ending, Refusal::Gone), "{ending}");
+                assert!(matches!(gone, Refusal::Gone), "{gone}");
+            }
+            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => eprintln!("skipped: {why}"),
         }
     }
 }
