@@ -54,8 +54,9 @@ test-rmap: lab-fetch ## exec storms, walks and the stress, without and with the 
 test-replicas-locks: lab-fetch ## contended trips with 1, 2, 4 and 8 copies of libc, ld.so and the shell, without and with the sets: docs/replicas.jsonl
 	scripts/setup.sh test-kernel
 	kernel/rmap/lab/measure.sh replicas \
-		"$$(KERNEL_SETS=none kernel/build.sh image x86_64 measure | tail -n 1)" \
-		"$$(KERNEL_SETS='order align collapse trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
+		"unpatched=$$(KERNEL_SETS=none kernel/build.sh image x86_64 measure | tail -n 1)" \
+		"alone=$$(KERNEL_SETS='trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)" \
+		"with=$$(KERNEL_SETS='order align collapse trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
 
 test-replicas: ## text and replicas by node, in guests of 2 and 4 nodes: docs/replicas-nodes.jsonl
 	scripts/setup.sh lab replicas

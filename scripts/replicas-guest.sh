@@ -41,6 +41,31 @@ ended() {
     wait $pid
 }
 
+# The autopilot runs on node 0 and holds text there. It sees that the last node fetches it from there.
+autopilot() {
+    printf 'mode = "act"\nbudget = "64M"\n' > /tmp/auto.toml
+    mkdir -p /tmp/auto /tmp/no-lists
+    taskset -c 0 hugetext auto --config /tmp/auto.toml --state "/tmp/auto.state" --run-dir /tmp/auto \
+        --lists /tmp/no-lists > /tmp/autopilot 2>&1 &
+    daemon=$!
+    compiler ./compiler
+    # Empty declarations: the compiler works without an end.
+    while :; do echo ';'; done > input 2> /dev/null &
+    feeder=$!
+    tries=0
+    while ! grep -q per-node /tmp/auto/replicas.json 2> /dev/null && [ $tries -lt 120 ]; do
+        sleep 1
+        tries=$((tries + 1))
+    done
+    emit auto "" cat /tmp/auto/replicas.json
+    emit auto status hugetext auto status --run-dir /tmp/auto --json
+    emit plan advised taskset -c "$last" hugetext run --replicas auto --run-dir /tmp/auto --dry-run --json \
+        --store "$place/store" -- ./compiler
+    ended
+    kill $feeder $daemon
+    wait $feeder $daemon
+}
+
 one() { # FILESYSTEM
     fs=$1 place=/mnt/$1
     export LD_LIBRARY_PATH="$place/lib"
@@ -84,28 +109,8 @@ one() { # FILESYSTEM
     emit stat in-memory hugetext stat --nodes --json $pid
     ended
 
-    # The autopilot runs on node 0 and holds text there. It sees that the last node fetches it from there.
-    printf 'mode = "act"\nbudget = "64M"\n' > /tmp/auto.toml
-    mkdir -p /tmp/auto /tmp/no-lists
-    taskset -c 0 hugetext auto --config /tmp/auto.toml --state "/tmp/$1.state" --run-dir /tmp/auto \
-        --lists /tmp/no-lists > /tmp/autopilot 2>&1 &
-    daemon=$!
-    compiler ./compiler
-    # Empty declarations: the compiler works without an end.
-    while :; do echo ';'; done > input 2> /dev/null &
-    feeder=$!
-    tries=0
-    while ! grep -q per-node /tmp/auto/replicas.json 2> /dev/null && [ $tries -lt 120 ]; do
-        sleep 1
-        tries=$((tries + 1))
-    done
-    emit auto "" cat /tmp/auto/replicas.json
-    emit auto status hugetext auto status --run-dir /tmp/auto --json
-    emit plan advised taskset -c "$last" hugetext run --replicas auto --run-dir /tmp/auto --dry-run --json \
-        --store "$place/store" -- ./compiler
-    ended
-    kill $feeder $daemon
-    wait $feeder $daemon
+    # One that holds huge folios in every kernel is enough.
+    [ "$fs" != xfs ] || autopilot
 
     # An upgrade gives another file. Then all replicas are removed.
     cp compiler new

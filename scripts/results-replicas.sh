@@ -144,6 +144,7 @@ END
 # shellcheck disable=SC2016
 rows 'group_by([.kernel, .nodes, .fs]) | sort_by([(.[0].kernel | split(".") | map(tonumber)), .[0].nodes, .[0].fs]) | .[]
     | . as $all
+    | select(any(.what == "auto"))
     | ([$all[] | select(.what == "auto" and .when == "") | .said.files[]?] | max_by(.remote_per_mille)) as $file
     | ([$all[] | select(.what == "plan" and .when == "advised") | .said.replicas.replica] | first) as $next
     | "| \(.[0].kernel) | \(.[0].nodes) | \(.[0].fs) | \($file.remote_per_mille // "") | \($file.decision.replicas // "") | " +

@@ -93,6 +93,7 @@ fn text_far_from_its_process_is_seen_and_a_copy_is_near() {
     // The compiler waits for input on node 1, and its text was read on node 0.
     let script = "cd /mnt/xfs && taskset -c 0 cp /lab/programs/cc1 compiler && sync
         echo 3 > /proc/sys/vm/drop_caches && taskset -c 0 cat compiler > /dev/null
+        export LD_LIBRARY_PATH=/lab/programs
         mkfifo input && exec 3<> input
         for how in '' 'hugetext run --numa --store store --'; do
             taskset -c 1 $how ./compiler -quiet -o /dev/null - < input &

@@ -11,6 +11,8 @@ use serde::Deserialize;
 pub(crate) enum Side {
     /// Without any set of `kernel/`.
     Unpatched,
+    /// With the sets trips and rmap, and no other.
+    Alone,
     /// Without the set.
     Without,
     /// With it, its option off.

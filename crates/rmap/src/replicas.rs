@@ -83,6 +83,7 @@ impl Row {
 fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
     let sides = [
         (Side::Unpatched, "unpatched"),
+        (Side::Alone, "with trips and rmap alone"),
         (Side::Without, "without trips and rmap"),
         (Side::With, WITH),
     ];

@@ -5,10 +5,10 @@
 #
 #   kernel/rmap/lab/measure.sh all                 every part with every kernel; builds missing kernels
 #   kernel/rmap/lab/measure.sh storm WITHOUT WITH  trips to the locks that meet others, in storms
-#   kernel/rmap/lab/measure.sh replicas UNPATCHED WITH
+#   kernel/rmap/lab/measure.sh replicas SIDE=IMAGE…
 #                                                  the same with 1, 2, 4 and 8 copies of the shell, the
-#                                                  loader and libc, in docs/replicas.jsonl; the first
-#                                                  kernel has no set, the second all of them
+#                                                  loader and libc, in docs/replicas.jsonl; of one side
+#                                                  alone, or of several in turn
 #   kernel/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
 #                                                  the same from consoles of guests that ran elsewhere, in
 #                                                  files SIDE-REPLICAS-ROUND
@@ -21,7 +21,7 @@
 #   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
 #   kernel/rmap/lab/measure.sh compiled            the files that compile for other architectures
 #
-# SIDE is "unpatched" (no set at all; replicas), "without", "off" (both sets, the option of rmap off),
+# SIDE is "unpatched" (no set at all; replicas), "alone" (trips and rmap, no other set; replicas), "without", "off" (both sets, the option of rmap off),
 # "one-tree" (on, but with SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without", "one-tree" and "with" in
 # turn, because other work of the machine moves the figures. SHARDS is the number of shards of a file,
 # CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm and
@@ -80,12 +80,13 @@ storm() { # WITHOUT WITH; as many starts in every guest, more guests of the targ
     done
 }
 
-replicas() { # UNPATCHED WITH; guests take turns, as for storm
-    local replicas
+replicas() { # SIDE=IMAGE…; guests take turns, as for storm
+    local replicas side
     for _ in $(seq "${ROUNDS:-3}"); do
         for replicas in 1 2 4 8; do
-            replicas_of unpatched "$1" "$replicas"
-            replicas_of with "$2" "$replicas"
+            for side in "$@"; do
+                replicas_of "${side%%=*}" "${side#*=}" "$replicas"
+            done
         done
     done
 }
@@ -191,7 +192,9 @@ case ${1:-} in
 storm) keep storm "" storm "$2" "$3" ;;
 replicas)
     record=$kernel/../docs/replicas.jsonl
-    keep replicas "" replicas "$2" "$3"
+    side=
+    [ $# -gt 2 ] || side=${2%%=*}
+    keep replicas "$side" replicas "${@:2}"
     ;;
 trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
 stress) keep stress with stress "$2" "$3" ;;
