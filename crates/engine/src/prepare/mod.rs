@@ -33,7 +33,7 @@ pub use place::{CopyPlace, stores_on_disk, user_store_root};
 pub use ready::{Ready, make_ready};
 pub use recent::RecentCommand;
 pub use room::MemoryRoom;
-pub use step::{PreparePolicy, PrepareStep, StandIn};
+pub use step::{CopyGround, PreparePolicy, PrepareStep, StandIn};
 pub use targets::Targets;
 pub use unprepared::{LeftFile, LeftReason, Unprepared};
 
@@ -66,7 +66,7 @@ pub struct PrepareRequest {
 }
 
 impl PrepareRequest {
-    fn policy(&self) -> PreparePolicy {
+    fn policy(&self, ground: CopyGround) -> PreparePolicy {
         PreparePolicy {
             merge: self.merge,
             copies: match self.backend {
@@ -75,6 +75,7 @@ impl PrepareRequest {
                 CopyBackend::Auto | CopyBackend::Cache => CopyUse::IfNeeded,
             },
             replica: self.replica,
+            ground,
             seen_through: None,
         }
     }
@@ -130,8 +131,9 @@ pub fn plan_preparation<'h>(
         Some(_) => std::mem::take(&mut targets.small),
         None => Vec::new(),
     };
+    let policy = request.policy(place::ground(request, host));
     for path in targets.files.iter().chain(&small) {
-        match PrepareStep::of(path, host, request.policy()) {
+        match PrepareStep::of(path, host, policy) {
             Ok(step) => plan.steps.push(step.if_it_fits(&mut room)),
             Err(error) => unprepared.fail(&error),
         }

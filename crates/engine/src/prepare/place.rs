@@ -7,7 +7,7 @@ use std::time::Duration;
 use hugetext_leaf::Filesystem;
 use hugetext_store::Store;
 
-use super::{CopyBackend, PrepareRequest};
+use super::{CopyBackend, CopyGround, PrepareRequest};
 use crate::error::Error;
 use crate::host_context::HostContext;
 use crate::user;
@@ -62,6 +62,34 @@ pub(super) fn choose(request: &PrepareRequest, host: &HostContext) -> Result<Cop
         }
         private => private,
     })
+}
+
+/// Where copies would lie, as far as that can be told before anything is made.
+pub(super) fn ground(request: &PrepareRequest, host: &HostContext) -> CopyGround {
+    let on_huge_tmpfs = |path: &Path| {
+        let existing = path.ancestors().find(|part| part.exists());
+        existing.is_some_and(|part| is_huge_tmpfs(part, host))
+    };
+    match request.backend {
+        CopyBackend::Memory if is_huge_tmpfs(Path::new(SHARED_TMPFS), host) => {
+            CopyGround::WindowsAndRecord
+        }
+        CopyBackend::Memory => CopyGround::Windows,
+        CopyBackend::Auto | CopyBackend::Cache | CopyBackend::None => {
+            let root = root(request.store.as_deref()).ok();
+            let root = root.and_then(|root| std::path::absolute(root).ok());
+            match root {
+                Some(root) if on_huge_tmpfs(&root) => CopyGround::WindowsAndRecord,
+                _ => CopyGround::Pages,
+            }
+        }
+    }
+}
+
+fn is_huge_tmpfs(directory: &Path, host: &HostContext) -> bool {
+    File::open(directory)
+        .and_then(|file| host.mounts.of(&file).map(|mount| mount.filesystem))
+        .is_ok_and(|filesystem| filesystem == Filesystem::HugeTmpfs)
 }
 
 /// The folios that a store must be able to hold.
@@ -124,10 +152,7 @@ fn serves(store: &Store, host: &HostContext, folios: FoliosWanted) -> Result<(),
 
 fn in_memory(named: Option<&Path>, host: &HostContext) -> Result<CopyPlace, Error> {
     let shared = Path::new(SHARED_TMPFS);
-    let is_huge = File::open(shared)
-        .and_then(|file| host.mounts.of(&file).map(|mount| mount.filesystem))
-        .is_ok_and(|filesystem| filesystem == Filesystem::HugeTmpfs);
-    if is_huge
+    if is_huge_tmpfs(shared, host)
         && let Ok(store) = Store::create(shared)
         && store.is_writable()
     {

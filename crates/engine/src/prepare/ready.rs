@@ -17,7 +17,7 @@ use super::decide::{LeaveReason, PrepareAction};
 use super::place::{CopyPlace, choose};
 use super::room::MemoryRoom;
 use super::shown_copy::ShownCopy;
-use super::step::{PreparePolicy, PrepareStep};
+use super::step::{CopyGround, PreparePolicy, PrepareStep};
 use super::unprepared::{LeftReason, Unprepared};
 use super::{CopyBackend, PrepareRequest};
 use crate::error::Error;
@@ -183,7 +183,8 @@ impl Ready {
                 show_all(&copies, unprepared);
             }
             Remaining::InMemory(_, directory, files) => {
-                let shown = in_memory(Path::new(&directory), &files, request.policy(), unprepared);
+                let policy = request.policy(CopyGround::Windows);
+                let shown = in_memory(Path::new(&directory), &files, policy, unprepared);
                 shown.unwrap_or_else(|error| unprepared.fail(&error));
             }
         }

@@ -51,9 +51,8 @@ pub struct PrepareStep<'h> {
     plan: Option<Plan>,
     #[serde(skip)]
     replica: Option<Replica>,
-    /// Whether its copy lies in a tmpfs of huge pages.
     #[serde(skip)]
-    in_windows: bool,
+    ground: CopyGround,
     #[serde(skip)]
     identity: OnceCell<Identity>,
 }
@@ -76,8 +75,21 @@ pub struct PreparePolicy {
     pub copies: CopyUse,
     /// Which copy is wanted, whether or not huge pages need one.
     pub replica: Option<Replica>,
+    /// Where a copy would lie.
+    pub ground: CopyGround,
     /// The filesystem through which the file is seen, if it is not its own.
     pub seen_through: Option<Filesystem>,
+}
+
+/// What a copy takes, by where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyGround {
+    /// Whole pages.
+    Pages,
+    /// Whole windows, of a tmpfs of huge pages that only one command sees.
+    Windows,
+    /// The same, and one window for the record of the entry, of a store on such a tmpfs.
+    WindowsAndRecord,
 }
 
 impl PreparePolicy {
@@ -86,6 +98,7 @@ impl PreparePolicy {
         merge: false,
         copies: CopyUse::IfNeeded,
         replica: None,
+        ground: CopyGround::Pages,
         seen_through: None,
     };
 }
@@ -133,8 +146,7 @@ impl<'h> PrepareStep<'h> {
             action,
             may_stand_in: facts.may_stand_in,
             plan,
-            in_windows: policy.copies == CopyUse::Preferred
-                || on_host.pages == Filesystem::HugeTmpfs,
+            ground: policy.ground,
             program: on_host,
             replica: policy.replica,
             identity: OnceCell::new(),
@@ -188,13 +200,14 @@ impl<'h> PrepareStep<'h> {
         }
     }
 
-    /// Bytes of a copy. A tmpfs of huge pages takes whole windows.
+    /// Bytes of a copy.
     fn copied(&self) -> u64 {
         let len = self.program.program.image.file_len;
-        if self.in_windows {
-            self.program.host.leaf.align_up(len)
-        } else {
-            self.program.host.page.align_up(len)
+        let (page, leaf) = (self.program.host.page, self.program.host.leaf);
+        match self.ground {
+            CopyGround::Pages => page.align_up(len),
+            CopyGround::Windows => leaf.align_up(len),
+            CopyGround::WindowsAndRecord => leaf.align_up(len).saturating_add(leaf.bytes()),
         }
     }
 

@@ -151,6 +151,32 @@ fn the_cost_is_told_before() {
     assert!(in_memory["replicas"]["memory"].as_u64().unwrap() > memory);
 }
 
+/// A copy and the record of its entry take a huge page each there, however small they are.
+#[test]
+fn a_store_on_huge_pages_takes_exactly_what_was_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o huge=always none \"$1\" || exit 99
+        \"$0\" run --dry-run --json --replicas 1 --store \"$1/store\" -- /bin/cat || exit 98
+        \"$0\" run --replicas 1 --store \"$1/store\" -- /bin/cat /dev/null || exit 98
+        df --block-size=1 --output=used \"$1\" | tail -n 1";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, HUGETEXT])
+        .arg(directory.path())
+        .output()
+        .unwrap();
+    if no_copies(&output) || !output.status.success() && output.status.code() != Some(98) {
+        return println!("skipped: {}", text(&output.stderr));
+    }
+    let said = text(&output.stdout);
+    let (plan, used) = said.trim_end().rsplit_once('\n').unwrap();
+    let plan: serde_json::Value = serde_json::from_str(plan).unwrap();
+    let used: u64 = used.trim().parse().unwrap();
+    if used == 0 {
+        return println!("skipped: nothing was copied: {}", text(&output.stderr));
+    }
+    assert_eq!(plan["replicas"]["memory"], used, "{plan}");
+}
+
 #[test]
 fn numa_tells_what_the_command_gets() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
