@@ -78,8 +78,8 @@ cat << 'END'
 
 What `run --dry-run` told beforehand of one replica, at most, and what the kernel counted: how the page cache and the
 page tables of the last node grew, in KiB. The growth of the page cache includes whatever else the guest cached there
-meanwhile. *On disk* is what the entries take (`store ls`), shared blocks included. A tmpfs of huge pages takes a
-whole window of 2 MiB for each file; `run` tells that since these guests showed it, and told pages to them.
+meanwhile. *On disk* is what the entries take (`store ls`), shared blocks included. On a tmpfs of huge pages a copy takes
+whole windows of 2 MiB, and the record of its entry takes one more, which `store ls` does not count.
 
 | kernel | nodes | filesystem | told: memory | told: disk | page cache grew | page tables grew | entries | on disk |
 |---|---:|---|---:|---:|---:|---:|---:|---:|
