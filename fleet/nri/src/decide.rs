@@ -223,6 +223,23 @@ impl Order {
     }
 }
 
+#[cfg(test)]
+impl Order {
+    /// An order for node, in a container that may use copies.
+    pub(crate) fn for_node(id: &str) -> Order {
+        Order {
+            id: id.to_owned(),
+            names: vec!["node".to_owned()],
+            path: None,
+            library_path: None,
+            preload: None,
+            covered: BTreeSet::new(),
+            copies: true,
+            processors: Vec::new(),
+        }
+    }
+}
+
 /// A copy that takes the place of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {

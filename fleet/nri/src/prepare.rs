@@ -174,7 +174,7 @@ fn choose(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
     use std::path::Path;
     use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -183,19 +183,6 @@ mod tests {
     use hugetext_leaf::replica::ReplicaDecision;
 
     use super::*;
-
-    fn order(id: &str) -> Order {
-        Order {
-            id: id.to_owned(),
-            names: vec!["node".to_owned()],
-            path: None,
-            library_path: None,
-            preload: None,
-            covered: BTreeSet::new(),
-            copies: true,
-            processors: Vec::new(),
-        }
-    }
 
     fn preparer(autopilot: PathBuf) -> Preparer {
         Preparer {
@@ -219,7 +206,7 @@ mod tests {
         for number in 0..400 {
             let order = Order {
                 copies,
-                ..order(&format!("container-{number}"))
+                ..Order::for_node(&format!("container-{number}"))
             };
             let replica = preparer.replica(&order, files.iter(), &Progress::default());
             *drawn.entry(replica).or_default() += 1;

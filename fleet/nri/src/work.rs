@@ -108,23 +108,9 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::mpsc::channel;
 
     use super::*;
-
-    fn order() -> Order {
-        Order {
-            id: "1".to_owned(),
-            names: vec!["node".to_owned()],
-            path: None,
-            library_path: None,
-            preload: None,
-            covered: BTreeSet::new(),
-            copies: true,
-            processors: Vec::new(),
-        }
-    }
 
     const LONG: Duration = Duration::from_secs(600);
 
@@ -132,7 +118,7 @@ mod tests {
     fn what_is_done_in_time_is_all_that_is_done() {
         let warm = |_: &Order, progress: &Progress| progress.update(|done| done.warm += 2);
         let worker = Worker::start(warm, |_, _| {}).unwrap();
-        let (done, extent) = worker.prepare(order(), LONG);
+        let (done, extent) = worker.prepare(Order::for_node("1"), LONG);
         assert_eq!((done.warm, extent), (2, Extent::Whole));
     }
 
@@ -151,12 +137,21 @@ mod tests {
         });
         let worker = worker.unwrap();
         // The first container keeps the thread.
-        assert_eq!(worker.prepare(order(), Duration::ZERO).1, Extent::Late);
+        assert_eq!(
+            worker.prepare(Order::for_node("1"), Duration::ZERO).1,
+            Extent::Late
+        );
         begun.recv().unwrap();
         for _ in 0..QUEUE {
-            assert_eq!(worker.prepare(order(), Duration::ZERO).1, Extent::Late);
+            assert_eq!(
+                worker.prepare(Order::for_node("1"), Duration::ZERO).1,
+                Extent::Late
+            );
         }
-        assert_eq!(worker.prepare(order(), LONG).1, Extent::Crowded);
+        assert_eq!(
+            worker.prepare(Order::for_node("1"), LONG).1,
+            Extent::Crowded
+        );
         drop(release);
         assert_eq!(late.recv().unwrap(), 1, "it is done after the start");
     }
@@ -165,7 +160,7 @@ mod tests {
     fn a_thread_that_dies_is_told() {
         let dies = |_: &Order, _: &Progress| std::panic::resume_unwind(Box::new("dies"));
         let worker = Worker::start(dies, |_, _| {}).unwrap();
-        assert_eq!(worker.prepare(order(), LONG).1, Extent::Ended);
-        assert_eq!(worker.prepare(order(), LONG).1, Extent::Ended);
+        assert_eq!(worker.prepare(Order::for_node("1"), LONG).1, Extent::Ended);
+        assert_eq!(worker.prepare(Order::for_node("1"), LONG).1, Extent::Ended);
     }
 }
