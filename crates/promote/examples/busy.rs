@@ -10,6 +10,8 @@
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod rounds;
+
 use std::ffi::{c_int, c_long, c_void};
 use std::io::BufRead;
 use std::mem::zeroed;
@@ -17,6 +19,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rounds::all_go_on;
 
 /// Functions in the generated text, and bytes from one to the next.
 const FUNCTIONS: usize = 1 << 16;
@@ -434,24 +438,9 @@ fn main() {
     println!("ready {LEN}");
     for line in std::io::stdin().lock().lines() {
         let _ = line;
-        let seen: Vec<u64> = rounds
-            .iter()
-            .map(|round| round.load(Ordering::Relaxed))
-            .collect();
-        let begun = Instant::now();
-        for (round, seen) in rounds.iter().zip(seen) {
-            while round.load(Ordering::Relaxed) < seen + 2 {
-                check(
-                    begun.elapsed() < Duration::from_secs(60),
-                    "a thread is stuck",
-                );
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        let total: u64 = rounds
-            .iter()
-            .map(|round| round.load(Ordering::Relaxed))
-            .sum();
+        let total = all_go_on(rounds);
+        check(total.is_some(), "a thread is stuck");
+        let total = total.unwrap_or(0);
         println!("ok {total}");
     }
     STOP.store(true, Ordering::SeqCst);

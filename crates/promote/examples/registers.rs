@@ -9,11 +9,15 @@
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod rounds;
+
 use std::io::BufRead;
 use std::mem::zeroed;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use rounds::all_go_on;
 
 // `hold(wanted, found, spins)` loads all registers from `wanted`, counts `spins` down to nothing if there are
 // any and makes a system call otherwise, and stores all registers to `found`. The words are those of `Set`.
@@ -339,25 +343,7 @@ fn main() {
             }
         });
     }
-    let catch_up = || {
-        let seen: Vec<u64> = rounds
-            .iter()
-            .map(|round| round.load(Ordering::Relaxed))
-            .collect();
-        let begun = Instant::now();
-        for (round, seen) in rounds.iter().zip(seen) {
-            while round.load(Ordering::Relaxed) < seen + 2 {
-                if begun.elapsed() > Duration::from_secs(60) {
-                    wrong("a thread is stuck");
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        rounds
-            .iter()
-            .map(|round| round.load(Ordering::Relaxed))
-            .sum::<u64>()
-    };
+    let catch_up = || all_go_on(rounds).unwrap_or_else(|| wrong("a thread is stuck"));
     catch_up();
     println!("ready");
     for line in std::io::stdin().lock().lines() {

@@ -10,6 +10,8 @@
 
 mod audit;
 mod decide;
+#[path = "../place/mod.rs"]
+mod place;
 mod programs;
 mod report;
 mod run;
@@ -20,21 +22,9 @@ use std::time::Duration;
 
 use hugetext_host::Machine;
 use hugetext_leaf::Leaf;
-use nix::sched::{CloneFlags, unshare};
 
+use place::keep_mounts_in;
 use run::Chaos;
-
-/// Gives this thread a mount namespace of its own, so that the copies of promotion go with it.
-fn keep_mounts_in() {
-    use nix::mount::{MsFlags, mount};
-    if !hugetext_host::is_root() || unshare(CloneFlags::CLONE_NEWNS).is_err() {
-        return;
-    }
-    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
-    let (kind, none) = (Some("tmpfs"), MsFlags::empty());
-    mount(kind, "/run", kind, none, Some("mode=0755")).unwrap();
-}
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;

@@ -1,7 +1,9 @@
 //! The programs that are promoted: the examples of this crate, and those that this machine has.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use crate::place::example;
 
 /// What an audit may expect of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +48,6 @@ impl Program {
         command.args(words);
         command
     }
-}
-
-/// The example of a name, which cargo builds next to the tests.
-pub(crate) fn example(name: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    own.ancestors().nth(2).unwrap().join("examples").join(name)
 }
 
 /// The programs in families, from which one is drawn first.

@@ -10,7 +10,7 @@ use hugetext_host::Pid;
 use nix::sys::signal::{Signal, kill};
 
 use crate::decide::Change;
-use crate::programs::example;
+use crate::place::example;
 
 /// How long a tracer may take.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,6 +4,8 @@
 
 mod held;
 mod merge;
+#[path = "../place/mod.rs"]
+mod place;
 mod words;
 
 use std::fs::OpenOptions;
@@ -22,8 +24,8 @@ use hugetext_leaf::{
 use hugetext_promote::{
     Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
 };
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
+use place::{example, keep_mounts_in};
 
 struct Busy {
     child: Child,
@@ -96,24 +98,6 @@ impl Busy {
 /// The example `busy`.
 fn program() -> PathBuf {
     example("busy")
-}
-
-/// An example, which cargo builds next to the tests.
-fn example(name: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    own.ancestors().nth(2).unwrap().join("examples").join(name)
-}
-
-/// Gives this test a mount namespace of its own, so that the copies of promotion go with it.
-fn keep_mounts_in() {
-    use nix::mount::{MsFlags, mount};
-    if !hugetext_host::is_root() || unshare(CloneFlags::CLONE_NEWNS).is_err() {
-        return;
-    }
-    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
-    let (kind, none) = (Some("tmpfs"), MsFlags::empty());
-    mount(kind, "/run", kind, none, Some("mode=0755")).unwrap();
 }
 
 /// The leaf to promote to. Prints the reason if this machine has none.
