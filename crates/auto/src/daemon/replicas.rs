@@ -26,13 +26,15 @@ impl Daemon<'_> {
     /// The files of which copies may be worth it.
     pub(super) fn replicas(&self) -> Vec<ReplicaStatus> {
         let (now, half_life) = (self.now(), self.config.half_life());
+        // The standard library reads files of the control group for it.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let rush = |(file, rush): (FileId, &Rush)| {
             let known = self.catalog.of_id(file);
             let known = known.and_then(|key| Some((key, self.catalog.get(key)?)));
             let starts = rush.starts_per_second(now, half_life);
             ReplicaStatus {
                 name: Some(rush.name.clone()),
-                advised: self.advise(file, starts, known),
+                advised: self.advise(file, starts, known, processors),
             }
         };
         let mut found: Vec<ReplicaStatus> = self.rushes.iter().map(rush).collect();
@@ -44,15 +46,20 @@ impl Daemon<'_> {
             .collect();
         let far = calm.into_iter().map(|(key, known)| ReplicaStatus {
             name: Some(known.path.clone()),
-            advised: self.advise(known.file.id, 0, Some((key, known))),
+            advised: self.advise(known.file.id, 0, Some((key, known)), processors),
         });
         found.extend(far.filter(|far| far.advised.decision.copies() > 0));
         found.sort_by_key(|found| std::cmp::Reverse(found.advised.starts_per_second));
         found
     }
 
-    fn advise(&self, file: FileId, starts: u64, known: Option<(Key, &Known)>) -> AdvisedFile {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    fn advise(
+        &self,
+        file: FileId,
+        starts: u64,
+        known: Option<(Key, &Known)>,
+        processors: usize,
+    ) -> AdvisedFile {
         let text = known.and_then(|(_, known)| known.text.as_ref());
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let facts = ReplicaFacts {
