@@ -15,8 +15,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    AUTOPILOT_DIRECTORY, CopyBackend, PrepareRequest, Ready, RecentCommand, ReplicaAdvice,
-    Unprepared, make_ready, plan_preparation,
+    CopyBackend, PrepareRequest, Ready, RecentCommand, ReplicaAdvice, Unprepared, make_ready,
+    plan_preparation,
 };
 use hugetext_host::{Nodes, exec, in_child, own_processors};
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaWish, choose_replica};
@@ -25,6 +25,7 @@ use crate::command::{cannot_run, find};
 use crate::documents::run::{ReplicaCost, RunPlan};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::run_directory::RunDirectory;
 use crate::verdict::Verdict;
 
 #[derive(Debug, Args)]
@@ -72,9 +73,8 @@ struct Options {
     /// says how many are worth it, from the starts that it saw
     #[arg(long, value_name = "N|auto")]
     replicas: Option<Replicas>,
-    /// Where the autopilot says so
-    #[arg(long, value_name = "DIR", default_value = AUTOPILOT_DIRECTORY, hide = true)]
-    run_dir: PathBuf,
+    #[command(flatten)]
+    autopilot: RunDirectory,
 }
 
 /// How many copies a command is one of many users of.
@@ -134,12 +134,12 @@ impl Options {
         match self.replicas {
             None => self.numa.then_some(ReplicaWish::OwnNode),
             Some(Replicas::Number(copies)) => Some(ReplicaWish::OneOf(copies)),
-            Some(Replicas::Advised) => match ReplicaAdvice::read(&self.run_dir) {
+            Some(Replicas::Advised) => match ReplicaAdvice::read(self.autopilot.path()) {
                 Ok(advice) => {
                     advice.wish_of_program(program, &HostContext::with_huge_pages().ok()?)
                 }
                 Err(error) => {
-                    let failure = Failure::io(&self.run_dir, &error);
+                    let failure = Failure::io(self.autopilot.path(), &error);
                     output.warn(failure.remedy("the command uses the files themselves"));
                     None
                 }
