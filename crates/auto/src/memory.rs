@@ -61,7 +61,6 @@ fn counted(vmstat: &str) -> MemoryEvents {
         let (field, count) = match name {
             "workingset_restore_file" | "workingset_restore_anon" => (&mut events.restored, count),
             "pswpin" => (&mut events.swapped_in, count),
-            "compact_stall" => (&mut events.compacted, count),
             _ => continue,
         };
         if let Ok(count) = count.parse::<u64>() {
@@ -180,11 +179,10 @@ mod tests {
 
     #[test]
     fn events_are_summed_and_may_be_missing() {
-        let text = "nr_free_pages 9\nworkingset_restore_anon 1\nworkingset_restore_file 2\ncompact_stall 7\n";
+        let text = "nr_free_pages 9\nworkingset_restore_anon 1\nworkingset_restore_file 2\n";
         let expected = MemoryEvents {
             restored: Some(3),
             swapped_in: None,
-            compacted: Some(7),
         };
         assert_eq!(counted(text), expected);
     }

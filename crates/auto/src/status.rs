@@ -130,8 +130,9 @@ pub struct Stalls {
     pub some: u64,
     /// All tasks waited.
     pub full: u64,
-    /// Tasks waited for memory to be compacted while it was not short. Nothing was given up.
-    pub compaction: u64,
+    /// Tasks waited while memory was plenty: until it was compacted, or until pages that nobody missed
+    /// were dropped. Nothing was given up.
+    pub plenty: u64,
     /// A control group was at its limit.
     pub cgroups: u64,
 }

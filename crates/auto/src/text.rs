@@ -192,15 +192,17 @@ fn nodes_of(program: &ProgramOnHost<'_>) -> NodeBytes {
     }
 }
 
-/// Why windows stay small: who uses them, or what else failed.
+/// Why windows stay small, and who uses them.
 fn obstacle(outcome: &hugetext_engine::WarmOutcome) -> String {
+    let in_use = outcome.failed.last().is_some_and(|rung| rung.in_use > 0);
+    let tried = outcome.obstacle();
     match outcome.holders.as_slice() {
-        [] => outcome.obstacle(),
-        [one] => format!("in use in small pages by {} ({})", one.name, one.pid),
-        [one, others @ ..] => {
+        [one] if in_use => format!("{tried}; in use by {} ({})", one.name, one.pid),
+        [one, others @ ..] if in_use => {
             let (name, pid, more) = (&one.name, one.pid, others.len());
-            format!("in use in small pages by {name} ({pid}) and {more} more")
+            format!("{tried}; in use by {name} ({pid}) and {more} more")
         }
+        _ => tried,
     }
 }
 

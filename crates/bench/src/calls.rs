@@ -183,7 +183,9 @@ impl Place<'_> {
         let windows = FileWindows::new(file.file(), file.range(), self.leaf);
         let cache = windows.state().map_err(failed)?;
         match state {
-            WindowState::Huge if !cache.is_warm() => windows.reread(&cache).map_err(failed)?,
+            WindowState::Huge if !cache.is_warm() => {
+                windows.reread(&cache).map_err(failed)?;
+            }
             WindowState::Huge => {}
             _ => windows.make_small().map_err(failed)?,
         }

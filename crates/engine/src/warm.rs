@@ -134,13 +134,30 @@ pub struct FailedRung {
     /// The error; absent if the rung met none and still did not finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Windows that are not huge.
+    pub left: usize,
+    /// Those of them that could not be dropped, because a process maps or writes one of their pages. The
+    /// kernel gave the others no huge folio: its memory may be fragmented.
+    pub in_use: usize,
 }
 
 impl fmt::Display for FailedRung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = self.error.as_deref();
-        let said = error.unwrap_or("left windows in small folios");
-        write!(f, "{}: {said}", self.rung)
+        write!(f, "{}: ", self.rung)?;
+        match (&self.error, self.left.saturating_sub(self.in_use)) {
+            (Some(error), _) => f.write_str(error),
+            (None, 0) => f.write_str("all windows that are left are in use"),
+            (None, small) if self.in_use == 0 => {
+                write!(f, "the kernel left {small} in small folios")
+            }
+            (None, small) => {
+                let in_use = self.in_use;
+                write!(
+                    f,
+                    "{in_use} in use, and the kernel left {small} in small folios"
+                )
+            }
+        }
     }
 }
 
@@ -247,8 +264,17 @@ impl Ladder<'_, '_> {
             if self.cache.is_warm() {
                 return Ok(());
             }
-            let error = tried.err().map(plain);
-            outcome.failed.push(FailedRung { rung, error });
+            let left = self.cache.total().saturating_sub(self.cache.huge());
+            let (error, in_use) = match tried {
+                Ok(in_use) => (None, in_use.min(left)),
+                Err(error) => (Some(plain(error)), 0),
+            };
+            outcome.failed.push(FailedRung {
+                rung,
+                error,
+                left,
+                in_use,
+            });
         }
         Ok(())
     }
@@ -260,8 +286,13 @@ impl Ladder<'_, '_> {
     }
 
     /// Tries a rung again as long as each try makes more windows huge: concurrent readahead of
-    /// another process can lose one at the first try. A file is replaced only once.
-    fn exhaust(&mut self, rung: Rung, outcome: &mut WarmOutcome) -> Result<io::Result<()>, Error> {
+    /// another process can lose one at the first try. A file is replaced only once. Gives the number of
+    /// windows in use at the last try.
+    fn exhaust(
+        &mut self,
+        rung: Rung,
+        outcome: &mut WarmOutcome,
+    ) -> Result<io::Result<usize>, Error> {
         loop {
             let tried = self.attempt(rung)?;
             if self.cache.huge() <= outcome.huge {
@@ -275,8 +306,8 @@ impl Ladder<'_, '_> {
         }
     }
 
-    /// Tries a rung once, and looks at what it gave.
-    fn attempt(&mut self, rung: Rung) -> Result<io::Result<()>, Error> {
+    /// Tries a rung once, and looks at what it gave. Gives the number of windows in use.
+    fn attempt(&mut self, rung: Rung) -> Result<io::Result<usize>, Error> {
         let (program, leaf) = (self.program, self.cache.leaf());
         if rung == Rung::Replace {
             let replaced = replace(&program.program, leaf, self.policy.privileged());
@@ -287,15 +318,16 @@ impl Ladder<'_, '_> {
             let path = &program.program.path;
             let new = Program::from_file(path, file).map_err(|error| error.at(path))?;
             self.cache = program.moved_to(new).page_cache(self.ranges, leaf)?;
-            return Ok(Ok(()));
+            return Ok(Ok(0));
         }
-        let tried = self.cache.ranges().iter().try_for_each(|cached| {
+        let tried = self.cache.ranges().iter().map(|cached| {
             let windows = program.file_windows(cached.range, leaf);
             match rung {
-                Rung::Collapse => windows.collapse(&cached.state),
+                Rung::Collapse => windows.collapse(&cached.state).map(|()| 0),
                 _ => windows.reread(&cached.state),
             }
         });
+        let tried = tried.sum();
         self.cache = program.page_cache(self.ranges, leaf)?;
         Ok(tried)
     }

@@ -57,11 +57,11 @@ fn every_rung_is_seen_in_the_state() {
     );
 
     // The mapping of this process pins the pages. The rung must fail and report that.
-    windows.reread(&small).unwrap();
+    assert_eq!(windows.reread(&small).unwrap(), WINDOWS as usize);
     assert_eq!(windows.state().unwrap(), small);
     drop(held);
 
-    windows.reread(&small).unwrap();
+    assert_eq!(windows.reread(&small).unwrap(), 0);
     let held = windows.map().unwrap();
     held.lock().unwrap();
     let warm = windows.state().unwrap();

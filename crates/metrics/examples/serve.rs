@@ -55,12 +55,7 @@ fn moment(n: u64) -> Snapshot {
         ]
         .into(),
         given_back: pressed,
-        stalls: vec![
-            ("some", n),
-            ("full", 0),
-            ("cgroup", 2 * n),
-            ("compaction", 0),
-        ],
+        stalls: vec![("some", n), ("full", 0), ("cgroup", 2 * n), ("plenty", 0)],
         errors: vec![("lost_records", 5 * n), ("given_up", 0)],
         own_seconds: 0.01 * n as f64,
         own_bytes: mib(3),

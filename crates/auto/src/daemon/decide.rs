@@ -37,7 +37,7 @@ impl Daemon<'_> {
         ceiling.bytes()
     }
 
-    /// Yields at once if tasks stall for memory. It only rests if memory is fragmented: then the stalls
+    /// Yields at once if tasks stall for memory. It only rests if memory is plenty: then the stalls
     /// may be its own, of filling huge folios, and others would gain nothing by what it gives up.
     pub(super) fn feel(&mut self) {
         let Some(pressure) = self.stalled.worst() else {
@@ -46,8 +46,8 @@ impl Daemon<'_> {
         self.memory = Memory::read().unwrap_or(self.memory);
         let (available, total) = (self.memory.available, self.memory.total);
         let cause = StallCause::between(self.events, memory_events(), available, total);
-        if cause == StallCause::Compaction {
-            self.stalls.compaction = self.stalls.compaction.saturating_add(1);
+        if cause == StallCause::Plenty {
+            self.stalls.plenty = self.stalls.plenty.saturating_add(1);
             self.allowance = self.allowance.rest(self.now());
             self.fills.clear();
             return;

@@ -216,7 +216,7 @@ impl Daemon<'_> {
                 ("some", status.stalls.some),
                 ("full", status.stalls.full),
                 ("cgroup", status.stalls.cgroups),
-                ("compaction", status.stalls.compaction),
+                ("plenty", status.stalls.plenty),
             ],
             errors: vec![
                 ("lost_records", status.losses.records),

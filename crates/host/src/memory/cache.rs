@@ -175,8 +175,9 @@ impl<'f> FileWindows<'f> {
     }
 
     /// Rung: drops the windows that are not huge yet and reads them again with MADV_HUGEPAGE.
-    /// Dirty pages are written first; pages that a process maps stay.
-    pub fn reread(&self, state: &CacheState) -> io::Result<()> {
+    /// Dirty pages are written first; pages that a process maps stay. Gives the number of windows of
+    /// which a page stayed.
+    pub fn reread(&self, state: &CacheState) -> io::Result<usize> {
         // Some filesystems do not let a reader sync. Dirty pages then stay cached.
         let _ = rustix::fs::fdatasync(self.file);
         let cold: Vec<Span> = self
@@ -185,15 +186,17 @@ impl<'f> FileWindows<'f> {
             .filter(|(_, state)| **state != WindowState::Huge)
             .map(|(window, _)| window)
             .collect();
+        let mapping = self.map()?;
+        let mut kept = 0;
         for window in &cold {
             self.drop_cached(*window)?;
+            kept += usize::from(mapping.resident(*window)?.contains(&true));
         }
-        let mapping = self.map()?;
         mapping.want_huge()?;
         for window in cold {
             mapping.touch(window)?;
         }
-        Ok(())
+        Ok(kept)
     }
 
     /// Drops the run from the page cache and reads it as a plain mapping would, into the small

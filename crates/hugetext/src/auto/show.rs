@@ -52,11 +52,11 @@ pub(super) fn status(status: &Status, all: bool) -> String {
     let stalls = status.stalls;
     let _ = writeln!(
         text,
-        "memory was short {} (all tasks: {}, control groups: {}), and fragmented {}",
+        "memory was short {} (all tasks: {}, control groups: {}); tasks waited {} while it was plenty",
         count(stalls.some.saturating_add(stalls.full), "time"),
         stalls.full,
         stalls.cgroups,
-        count(stalls.compaction, "time")
+        count(stalls.plenty, "time")
     );
     let _ = writeln!(
         text,

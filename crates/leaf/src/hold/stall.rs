@@ -8,8 +8,6 @@ pub struct MemoryEvents {
     pub restored: Option<u64>,
     /// Pages read from swap (pswpin).
     pub swapped_in: Option<u64>,
-    /// Allocations that had to wait until memory was compacted (compact_stall).
-    pub compacted: Option<u64>,
 }
 
 /// Why tasks stalled.
@@ -17,9 +15,10 @@ pub struct MemoryEvents {
 pub enum StallCause {
     /// Memory is short. What is held is needed by others.
     Shortage,
-    /// Memory is fragmented. Whoever asked for a huge folio waited, as the holder itself does, and
-    /// nothing becomes better if memory is given up.
-    Compaction,
+    /// Memory is plenty. Whoever waited asked for a huge folio that had to be made by compaction, as the
+    /// holder itself does, or for pages that were taken from what nobody missed: the page cache of a
+    /// machine at work fills all its memory. Nothing becomes better if memory is given up.
+    Plenty,
 }
 
 /// A stall with less than this part of memory left is a shortage, whatever was counted.
@@ -27,8 +26,8 @@ const LITTLE: u64 = 8;
 
 impl StallCause {
     /// The cause of a stall between two looks. It is a shortage unless it is certain that it is none:
-    /// `available` of `total` bytes are plenty, memory was compacted, and no page that was needed had
-    /// been dropped or swapped out.
+    /// `available` of `total` bytes are plenty, and no page that was needed had been dropped or swapped
+    /// out.
     pub fn between(
         before: MemoryEvents,
         after: MemoryEvents,
@@ -39,11 +38,10 @@ impl StallCause {
             Some(after?.saturating_sub(before?)).map(|difference| difference > 0)
         };
         let is_plenty = available > total / LITTLE;
-        let is_fragmented = grew(before.compacted, after.compacted) == Some(true);
         let is_at_rest = grew(before.restored, after.restored) == Some(false)
             && grew(before.swapped_in, after.swapped_in) == Some(false);
-        if is_plenty && is_fragmented && is_at_rest {
-            StallCause::Compaction
+        if is_plenty && is_at_rest {
+            StallCause::Plenty
         } else {
             StallCause::Shortage
         }
@@ -57,31 +55,25 @@ mod tests {
     const BEFORE: MemoryEvents = MemoryEvents {
         restored: Some(5),
         swapped_in: Some(0),
-        compacted: Some(3),
     };
 
     #[test]
-    fn only_compaction_with_plenty_of_memory_is_no_shortage() {
-        let compacted = MemoryEvents {
-            compacted: Some(4),
-            ..BEFORE
-        };
+    fn a_stall_is_a_shortage_if_little_is_left_or_what_was_dropped_is_missed() {
         let cause = |after, available| StallCause::between(BEFORE, after, available, 800);
-        assert_eq!(cause(compacted, 101), StallCause::Compaction);
-        assert_eq!(cause(compacted, 100), StallCause::Shortage);
-        assert_eq!(cause(BEFORE, 800), StallCause::Shortage);
+        assert_eq!(cause(BEFORE, 101), StallCause::Plenty);
+        assert_eq!(cause(BEFORE, 100), StallCause::Shortage);
         for short in [
             MemoryEvents {
                 restored: Some(6),
-                ..compacted
+                ..BEFORE
             },
             MemoryEvents {
                 restored: None,
-                ..compacted
+                ..BEFORE
             },
             MemoryEvents {
                 swapped_in: Some(1),
-                ..compacted
+                ..BEFORE
             },
         ] {
             assert_eq!(cause(short, 800), StallCause::Shortage, "{short:?}");
