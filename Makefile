@@ -98,14 +98,19 @@ test-msrv: ## the oldest Rust that Cargo.toml promises builds all and passes the
 
 .PHONY: test-msrv
 
+# The second root of a suite finds the crates that the first compiled, and nothing else.
+in-fresh = FRESH_TARGET=$(CURDIR)/target/fresh/$(1) scripts/fresh.sh $(1) $(2) $(3) sh -c 'make demo && make test'
+
 test-fresh: ## demo and test in fresh roots of three Debian suites, as root and as a user; takes root
 	scripts/setup.sh fresh
-	scripts/fresh.sh bookworm mount root sh -c 'make demo && make test'
-	scripts/fresh.sh bookworm chroot user sh -c 'make demo && make test'
-	scripts/fresh.sh trixie mount user sh -c 'make demo && make test'
-	scripts/fresh.sh trixie chroot root sh -c 'make demo && make test'
-	scripts/fresh.sh sid mount root sh -c 'make demo && make test'
-	scripts/fresh.sh sid chroot user sh -c 'make demo && make test'
+	rm -rf target/fresh
+	$(call in-fresh,bookworm,mount,root)
+	$(call in-fresh,bookworm,chroot,user)
+	$(call in-fresh,trixie,mount,user)
+	$(call in-fresh,trixie,chroot,root)
+	$(call in-fresh,sid,mount,root)
+	$(call in-fresh,sid,chroot,user)
+	rm -rf target/fresh
 
 .PHONY: test-fresh
 

@@ -11,6 +11,9 @@
 #   user     as a plain user. If COMMAND stops because packages are missing, the line that it prints
 # is            run as root, as the user would do, and COMMAND starts again.
 #
+# With FRESH_TARGET, an absolute path, the clone takes over that build directory and gives it back at the
+# end, so that a second root of a suite compiles no crate again. It should not exist before the first.
+#
 # Takes root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
 # week, packages and crates for good. All mounts are in a namespace of this script's own.
 set -euo pipefail
@@ -36,8 +39,13 @@ if [ -z "${HUGETEXT_FRESH:-}" ]; then
     # Mounts of the namespace are not visible here, so only the root is removed.
     trap 'rm -rf --one-file-system "$work"' EXIT
     trap 'exit 130' INT TERM
-    HUGETEXT_FRESH=$work unshare --mount --propagation private "$0" "$suite" "$as" "$who" "$@"
-    exit
+    status=0
+    HUGETEXT_FRESH=$work unshare --mount --propagation private "$0" "$suite" "$as" "$who" "$@" || status=$?
+    if [ -n "${FRESH_TARGET:-}" ] && [ -d "$work/root/src/target" ]; then
+        mkdir -p "$(dirname "$FRESH_TARGET")"
+        mv "$work/root/src/target" "$FRESH_TARGET"
+    fi
+    exit "$status"
 fi
 work=$HUGETEXT_FRESH
 cache=$(dirname "$work")
@@ -86,6 +94,8 @@ if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
 fi
 
 git clone -q "$here" "$root/src"
+# It is moved and not mounted: a chroot is to know of no mount.
+[ ! -d "${FRESH_TARGET:-}" ] || mv "$FRESH_TARGET" "$root/src/target"
 [ -z "$(git -C "$here" status --porcelain)" ] || echo "scripts/fresh.sh: tests HEAD, without uncommitted changes" >&2
 
 environment=(PATH=/opt/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
