@@ -16,20 +16,25 @@ static unsigned long exec_leaf_pages(struct vm_area_struct *vma)\
  * @ra: what would be read around a page of @vma; is trimmed\
  * @vma: a mapping of a file that is not executable\
  *\
- * Data begins where text ends. A leaf cannot take the place of pages that were\
- * read around it. Loaders map privately; a shared mapping is not beside text.\
+ * Loaders map privately; a shared mapping is not beside text.\
  */\
 void exec_readaround(struct file_ra_state *ra, struct vm_area_struct *vma)\
 {\
 	const unsigned long pages = exec_leaf_pages(vma);\
-	unsigned long start, end;\
+	const struct exec_span mapped = {\
+		.start = vma_start_pgoff(vma),\
+		.end = vma_end_pgoff(vma),\
+	};\
+	struct exec_span around = {\
+		.start = ra->start,\
+		.end = ra->start + ra->size,\
+	};\
 \
 	if (!pages || (vma->vm_flags \& VM_SHARED))\
 		return;\
-	start = max(ra->start, round_down(vma_start_pgoff(vma), pages));\
-	end = min(ra->start + ra->size, round_up(vma_end_pgoff(vma), pages));\
-	ra->start = start;\
-	ra->size = end - start;\
+	around = exec_spare_text(around, mapped, pages);\
+	ra->start = around.start;\
+	ra->size = around.end - around.start;\
 	ra->async_size = min(ra->async_size, ra->size);\
 }\
 \
@@ -45,11 +50,7 @@ bool exec_async_in_window(const struct file_ra_state *ra,\
 			  struct vm_area_struct *vma, pgoff_t index)\
 {\
 	const unsigned long pages = exec_leaf_pages(vma);\
-	pgoff_t next;\
 \
-	if (!pages)\
-		return true;\
-	next = round_down(index, pages) + pages;\
-	/* Reading starts up to ra_pages behind the page, and has as many. */\
-	return next >= vma_end_pgoff(vma) || next - index >= 2UL * ra->ra_pages;\
+	return !pages || exec_ahead_in_window(index, vma_end_pgoff(vma),\
+					      ra->ra_pages, pages);\
 }

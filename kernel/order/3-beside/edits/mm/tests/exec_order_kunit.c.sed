@@ -1,0 +1,43 @@
+/^static struct kunit_case /i\
+static void expect_spared(struct kunit *test, struct exec_span around,\
+			  struct exec_span mapped, unsigned long start,\
+			  unsigned long end)\
+{\
+	const struct exec_span spared = exec_spare_text(around, mapped, 512);\
+\
+	KUNIT_EXPECT_EQ(test, spared.start, start);\
+	KUNIT_EXPECT_EQ(test, spared.end, end);\
+}\
+\
+static void reads_around_data_spare_the_windows_of_text(struct kunit *test)\
+{\
+	const struct exec_span around = { 1020, 1052 };\
+\
+	/* Data begins with a window: nothing in front of it is read. */\
+	expect_spared(test, around, (struct exec_span){ 1024, 1100 }, 1024, 1052);\
+	/* It shares its first window with text, which gets no leaf there. */\
+	expect_spared(test, around, (struct exec_span){ 1022, 1100 }, 1020, 1052);\
+	/* It ends with a window, or in one. */\
+	expect_spared(test, around, (struct exec_span){ 1000, 1024 }, 1020, 1024);\
+	expect_spared(test, around, (struct exec_span){ 1000, 1025 }, 1020, 1052);\
+	/* Windows at both ends of what a file can have. */\
+	expect_spared(test, (struct exec_span){ 0, 32 }, (struct exec_span){ 0, 1 },\
+		      0, 32);\
+}\
+\
+static void text_is_not_read_ahead_into_the_next_window(struct kunit *test)\
+{\
+	/* 64 pages before the next window at 1024 are just enough. */\
+	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(960, 4096, 32, 512));\
+	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(961, 4096, 32, 512));\
+	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(1023, 1025, 32, 512));\
+	/* The text ends in the window. */\
+	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(961, 1024, 32, 512));\
+	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(1023, 1024, 32, 512));\
+	/* Readahead of more than a window never stays in one. */\
+	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(512, 4096, 512, 512));\
+}\
+
+/^	KUNIT_CASE\(the_first_limit_of_the_largest_leaf_is_named\),$/a\
+	KUNIT_CASE(reads_around_data_spare_the_windows_of_text),\
+	KUNIT_CASE(text_is_not_read_ahead_into_the_next_window),
