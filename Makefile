@@ -293,9 +293,9 @@ targets: ## real programs under `hugetext run`: docs/run-targets.md
 	scripts/setup.sh targets
 	HUGETEXT_DOCS=$(CURDIR)/docs/run-targets.md cargo test --release -p hugetext --test run -- --ignored --nocapture real_programs
 
-results-run: build ## starts behind run, memory of many processes and of keep: docs/run-results.md
+results-run: build static ## starts behind run, memory of many processes and of keep: docs/run-results.md
 	scripts/setup.sh results
-	scripts/results-run.sh $(HUGETEXT) > target/run-results.md
+	scripts/results-run.sh $(HUGETEXT) target/$(MUSL)/release/hugetext > target/run-results.md
 	mv target/run-results.md docs/run-results.md
 
 results-self-warming: build ## cold starts of files that warm themselves: docs/self-warming.md

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Prints docs/run-results.md: scripts/results-run.sh HUGETEXT
+# Prints docs/run-results.md: scripts/results-run.sh HUGETEXT STATIC, the same command without libraries
 # Each measurement is preceded by QUIETLY, a command that waits until the machine is idle.
 set -eu
 
-hugetext=$(realpath "${1:?usage: $0 HUGETEXT}")
+hugetext=$(realpath "${1:?usage: $0 HUGETEXT STATIC}")
+static=$(realpath "${2:?usage: $0 HUGETEXT STATIC}")
 scripts=$(dirname "$0")
 loads=$scripts/../crates/bench/loads
 # A directory whose page cache holds huge folios, if this machine has one.
@@ -39,8 +40,7 @@ All ways find the page cache as \`run\` left it. Files that \`run\` warms in pla
 too, so only copies and fixes can show a gain here. [results.md](results.md) compares warm text with small
 folios. \`gcc\` starts cc1 and rustup starts rustc, which \`run\` does not see without \`--also\` (\`hugetext
 learn\` names them). rustc's libraries need a fix. \`--also\` of a directory looks at every file in it, each
-time. \`run\` is meant to add 3 ms at most at first, and 0.7 ms again. What it adds beyond that is mostly the start
-of its own process ([speed.md](speed.md), \`--version\`).
+time. \`run\` is meant to add 3 ms at most at first, and 0.7 ms again.
 
 | | plain | run, first | difference | run, again | difference | ratio |
 |---|---|---|---|---|---|---|
@@ -80,6 +80,83 @@ done
 offer 'cargo build of two crates, with --also rustc'"'"'s lib' sh "$loads/build.sh" "$scratch/crates"
 also=
 ${QUIETLY:-} "$scripts/interleave.pl" 60 "$run" <"$commands"
+
+# Programs that do nothing but execute their arguments, behind "--".
+wrapper=$scratch/wrapper
+printf '#include <unistd.h>\nint main(int c, char **v) { return execvp(v[2], v + 2); }\n' >"$wrapper.c"
+cat >"$wrapper.rs" <<'TEXT'
+use std::{env, os::unix::process::CommandExt, process::Command};
+fn main() {
+    let mut words = env::args_os().skip(2);
+    panic!("{}", Command::new(words.next().unwrap()).args(words).exec());
+}
+TEXT
+# Nothing but the system call: no library, no start files. The stack has the number of arguments first.
+case $(uname -m) in
+x86_64)
+    cat >"$wrapper.s" <<'TEXT'
+.globl _start
+_start: mov (%rsp), %rcx
+    lea 24(%rsp), %rsi
+    lea 16(%rsp,%rcx,8), %rdx
+    mov (%rsi), %rdi
+    mov $59, %eax
+    syscall
+    hlt
+TEXT
+    ;;
+aarch64)
+    cat >"$wrapper.s" <<'TEXT'
+.globl _start
+_start: ldr x2, [sp]
+    add x1, sp, #24
+    add x2, sp, x2, lsl #3
+    add x2, x2, #16
+    ldr x0, [x1]
+    mov x8, #221
+    svc #0
+    brk #0
+TEXT
+    ;;
+esac
+: >"$commands"
+offer true /bin/true
+behind() { # NAME WRAPPER…: a row of the table, from the columns of interleave.pl
+    name=$1
+    shift
+    ${QUIETLY:-} "$scripts/interleave.pl" 200 "$*" <"$commands" |
+        awk -F'|' -v name="$name" '{ print "| " name " |" $3 "|" $6 "|" $7 "|" }'
+}
+cat <<TEXT
+
+## The start of run itself
+
+\`true\`, behind programs that do nothing but execute it, and behind \`run\` again within a second. Medians of 200
+rounds. What a program adds that is one system call long is the kernel's part. Most of what glibc adds is not
+work: at each start it asks the processor for its features, 43 times by cpuid on this one (glibc 2.36), and in the
+guest of a hypervisor each of these leaves the guest. musl does not ask. So the static command, which is linked
+with musl (\`make static\`), is the one for short commands in guests.
+
+| true behind | plain | behind it | difference |
+|---|---|---|---|
+TEXT
+if [ -e "$wrapper.s" ]; then
+    gcc -nostdlib -static -o "$wrapper-none" "$wrapper.s"
+    behind 'one system call' "$wrapper-none"
+fi
+gcc -O2 -static -o "$wrapper-static" "$wrapper.c"
+behind 'C, glibc, static' "$wrapper-static"
+gcc -O2 -o "$wrapper-c" "$wrapper.c"
+behind 'C, glibc' "$wrapper-c"
+rustc -O -o "$wrapper-rust" "$wrapper.rs"
+behind 'Rust, glibc' "$wrapper-rust"
+rustc -O --target "$(uname -m)-unknown-linux-musl" -o "$wrapper-musl" "$wrapper.rs"
+behind 'Rust, musl, static' "$wrapper-musl"
+# The words of run are meant to be split.
+# shellcheck disable=SC2086
+behind "\`hugetext run\`" $run
+# shellcheck disable=SC2086
+behind "\`hugetext run\`, static" "$static" ${run#"$hugetext"}
 
 if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null; then
     cat <<TEXT
