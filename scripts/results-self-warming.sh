@@ -68,3 +68,11 @@ mkfs.ext4 -qF "$kit/ext4.img"
 mkfs.xfs -q "$kit/xfs.img"
 mkfs.btrfs -q "$kit/btrfs.img" >/dev/null
 "$here/cold-starts.sh" "$kit" "$seconds"
+
+# What a fault at the end of a window does to the window behind the next one.
+truncate -s 100M "$kit/mark.img"
+mkfs.ext4 -qF "$kit/mark.img"
+mkdir "$kit/mark"
+# shellcheck disable=SC2016 # the inner shell expands it
+unshare --mount sh -ec 'mount -o loop "$1" "$2"; blockdev --setra 256 "$(findmnt -no SOURCE "$2")"; "$3" "$2/file"' \
+    sh "$kit/mark.img" "$kit/mark" "$here/readahead-mark.py"

@@ -52,9 +52,17 @@ through its text in ascending order from such a place loses the windows behind i
 on with small folios. A long readahead (more than 2 MiB in /sys/block/*/queue/read_ahead_kb) does the same to
 every file.
 
-cc1 and node each lose one window in the figures below. For cc1 the tracepoint mm_filemap_add_to_page_cache
-shows which: the one behind the first two, in small folios, and huge ones behind it. No page of it is read early,
-so `check` counts it as huge. Why the kernel reads it so is not settled.
+What a program runs first can spoil one more. A fault in text that asks for huge pages reads its window and the
+next, and marks the next (do_sync_mmap_readahead() in mm/filemap.c). The first fault on the marked window looks for
+what to read ahead in the pages behind the one that faulted, as many as the readahead of the device has, and not
+behind the window (page_cache_async_ra() in mm/readahead.c). If the fault is so near to the end of its window, it
+reads the begin of a third one, in small folios. By the script scripts/readahead-mark.py, with 128 KiB of readahead,
+which are 32 pages:
+
+MARK
+cc1 and node each lose one window in the figures below. For cc1 this is why: it runs first in page 276 of its
+first whole window, then in page 494 of the second (`qemu-x86_64 -d in_asm`), and its third window is small. No
+layout mends that, since it depends on the order in which text is run. `check` counts the window as huge.
 
 `fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out.
 
@@ -98,7 +106,7 @@ def line(rows, windows, base):
 
 
 def main():
-    cells, windows, machine = collections.defaultdict(list), {}, ""
+    cells, windows, machine, marks = collections.defaultdict(list), {}, "", []
     with open(sys.argv[1]) as record:
         for text in record:
             row = json.loads(text)
@@ -106,10 +114,17 @@ def main():
                 windows[row["program"]] = row["windows"]
             elif "machine" in row:
                 machine = row["machine"]
+            elif "touched" in row:
+                marks.append(row)
             else:
                 place = (row["program"], row["fs"], row["glibc"], row["tunable"], row["layout"])
                 cells[place].append(row)
-    print(HEAD, end="")
+    before, after = HEAD.split("MARK\n")
+    print(before, end="")
+    touched = "first page that is touched in the second window, of 512"
+    table([touched, "huge windows of three"], [[str(row["touched"]), str(row["huge"] // WINDOW)] for row in marks])
+    print()
+    print(after, end="")
     print(f"""## Measured
 
 By `make results-self-warming` on {machine}.
