@@ -459,6 +459,16 @@ fn copies(target: &Target) -> Vec<PathBuf> {
     paths.map(|path| path.unwrap().to_owned()).collect()
 }
 
+/// The path of the first copy that a process maps. `None`, with the reason printed, where copies have none.
+fn path_of_copy(target: &Target) -> Option<PathBuf> {
+    let path = copies(target).remove(0);
+    if path.to_string_lossy().starts_with("/memfd:") {
+        eprintln!("skipped: no tmpfs can be mounted here");
+        return None;
+    }
+    Some(path)
+}
+
 /// Later promotions find the copy by its path, and so do profilers. Nobody can write to it.
 #[test]
 fn a_copy_has_a_path_that_later_promotions_share() {
@@ -469,11 +479,9 @@ fn a_copy_has_a_path_that_later_promotions_share() {
     let Some(first) = promote_all(&targets[0], leaf, &mut Copies::default()) else {
         return;
     };
-    let path = copies(&targets[0]).remove(0);
-    if path.starts_with("/memfd:hugetext") {
-        eprintln!("skipped: no tmpfs can be mounted here");
+    let Some(path) = path_of_copy(&targets[0]) else {
         return;
-    }
+    };
     let second = promote_all(&targets[1], leaf, &mut Copies::default()).unwrap();
     assert_eq!((second.copied, second.shared), (0, first.copied));
     assert_eq!(copies(&targets[1]), copies(&targets[0]));
@@ -520,6 +528,10 @@ fn a_copy_has_a_path_that_later_promotions_share() {
 #[test]
 fn a_copy_has_its_path_in_the_namespace_of_the_process() {
     let Some(leaf) = leaf() else { return };
+    if !hugetext_host::is_root() {
+        eprintln!("skipped: only root gives a process a mount namespace");
+        return;
+    }
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private"]);
     let mut busy = Busy::run(command.arg(program()).arg("2"));
@@ -528,11 +540,9 @@ fn a_copy_has_its_path_in_the_namespace_of_the_process() {
         return;
     };
     assert!(!outcome.done.is_empty());
-    let path = copies(&target).remove(0);
-    if path.starts_with("/memfd:hugetext") {
-        eprintln!("skipped: no tmpfs can be mounted here");
+    let Some(path) = path_of_copy(&target) else {
         return;
-    }
+    };
     let there = PathBuf::from(format!("/proc/{}/root", target.pid()));
     let there = there.join(path.strip_prefix("/").unwrap());
     assert_eq!(
