@@ -37,6 +37,20 @@ for suite in bookworm trixie experimental; do
     done
 done
 
+# What the loader reads of /etc/tunables.conf, before and after ldconfig.
+(cd "$kit/apt/experimental" && apt_get download libc-bin/experimental) || die "no libc-bin of experimental"
+root=$kit/apt/experimental/root
+dpkg-deb -x "$kit/apt/experimental"/libc-bin_*.deb "$root"
+for directory in bin sbin lib lib64; do [ -e "$root/$directory" ] || ln -s "usr/$directory" "$root/$directory"; done
+mkdir -p "$root/etc/ld.so.conf.d"
+echo /usr/lib/x86_64-linux-gnu > "$root/etc/ld.so.conf"
+tunable() { chroot "$root" /lib64/ld-linux-x86-64.so.2 --list-tunables | sed -n 's/^glibc\.elf\.thp: \([0-9]*\).*/\1/p'; }
+before=$(tunable)
+echo glibc.elf.thp=1 > "$root/etc/tunables.conf"
+written=$(tunable)
+chroot "$root" ldconfig
+echo "{\"tunables_conf\": {\"absent\": $before, \"written\": $written, \"ldconfig\": $(tunable)}}"
+
 program() { # NAME FILE COMMAND…: the file in its layouts, with its libraries
     local name=$1 file=$2
     shift 2

@@ -19,8 +19,9 @@ with no daemon and in every container. `hugetext check` shows how many windows t
 ## To switch it on
 
 For one program: `GLIBC_TUNABLES=glibc.elf.thp=1`. For all: write `glibc.elf.thp=1` to `/etc/tunables.conf` and run
-`ldconfig` (glibc 2.44, NEWS; not tried here). THP must be `madvise`
-(/sys/kernel/mm/transparent_hugepage/enabled): under `always` and `never` glibc 2.44 does not ask
+`ldconfig` (glibc 2.44).
+TRIED
+THP must be `madvise` (/sys/kernel/mm/transparent_hugepage/enabled): under `always` and `never` glibc 2.44 does not ask
 (`_dl_executable_postprocess()` and `_dl_postprocess_loadcmd_extra()` test for madvise), except on LoongArch,
 where it always asks. In a container without /sys it does not ask either.
 
@@ -106,7 +107,7 @@ def line(rows, windows, base):
 
 
 def main():
-    cells, windows, machine, marks = collections.defaultdict(list), {}, "", []
+    cells, windows, machine, marks, conf = collections.defaultdict(list), {}, "", [], {}
     with open(sys.argv[1]) as record:
         for text in record:
             row = json.loads(text)
@@ -114,12 +115,16 @@ def main():
                 windows[row["program"]] = row["windows"]
             elif "machine" in row:
                 machine = row["machine"]
+            elif "tunables_conf" in row:
+                conf = row["tunables_conf"]
             elif "touched" in row:
                 marks.append(row)
             else:
                 place = (row["program"], row["fs"], row["glibc"], row["tunable"], row["layout"])
                 cells[place].append(row)
-    before, after = HEAD.split("MARK\n")
+    said = f"Tried: `--list-tunables` of the loader says {conf['absent']} without the file, {conf['written']} with it, and " \
+        f"{conf['ldconfig']} after `ldconfig`."
+    before, after = HEAD.replace("TRIED", said).split("MARK\n")
     print(before, end="")
     touched = "first page that is touched in the second window, of 512"
     table([touched, "huge windows of three"], [[str(row["touched"]), str(row["huge"] // WINDOW)] for row in marks])
