@@ -155,6 +155,44 @@ fn without_room_for_a_header_it_is_refused() {
     assert_eq!(new.exists(), warmed);
 }
 
+/// Makes PT_GNU_PROPERTY unknown, so that the PT_NOTE of the same bytes cannot be left out.
+fn keep_every_header(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let types = (64..).step_by(56).take(usize::from(bytes[56]));
+    for at in types {
+        if bytes[at..at + 4] == 0x6474_e553_u32.to_le_bytes() {
+            bytes[at..at + 4].copy_from_slice(&0x6000_0001_u32.to_le_bytes());
+        }
+    }
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+#[cfg(all(target_endian = "little", target_pointer_width = "64"))]
+fn a_header_goes_into_zeros_behind_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let new = directory.path().join("new");
+    let bfd = ["-fuse-ld=bfd", "-pie", "-Wl,-z,separate-code"];
+    for (room, begin) in [
+        (false, "-Wl,-z,now"),
+        (true, "-Wl,--section-start=.interp=0x800"),
+    ] {
+        let Some(old) = link(&directory, "old", &[&bfd[..], &[begin]].concat()) else {
+            println!("skipped: no GNU ld on this machine");
+            return;
+        };
+        keep_every_header(&old);
+        let output = hugetext(&["fix", path(&old), "-o", path(&new), "--self-warming"]);
+        let said = text(&output.stdout);
+        if room {
+            assert!(all_huge(&new), "{said}");
+            assert_eq!(run(&old), run(&new));
+        } else {
+            assert!(said.contains("no room for a program header"), "{said}");
+        }
+    }
+}
+
 #[test]
 fn linkers_make_such_files_from_the_start() {
     let directory = tempfile::tempdir().unwrap();
