@@ -194,15 +194,14 @@ fn nodes_of(program: &ProgramOnHost<'_>) -> NodeBytes {
 
 /// Why windows stay small, and who uses them.
 fn obstacle(outcome: &hugetext_engine::WarmOutcome) -> String {
-    let in_use = outcome.failed.last().is_some_and(|rung| rung.in_use > 0);
     let tried = outcome.obstacle();
     match outcome.holders.as_slice() {
-        [one] if in_use => format!("{tried}; in use by {} ({})", one.name, one.pid),
-        [one, others @ ..] if in_use => {
+        [] => tried,
+        [one] => format!("{tried}; in use by {} ({})", one.name, one.pid),
+        [one, others @ ..] => {
             let (name, pid, more) = (&one.name, one.pid, others.len());
             format!("{tried}; in use by {name} ({pid}) and {more} more")
         }
-        _ => tried,
     }
 }
 

@@ -114,7 +114,7 @@ pub struct WarmOutcome {
     /// Why the layout leaves nothing, or only a part, to warm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// The processes that keep small folios in use.
+    /// The processes that map the file, if small folios of it are in use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
     /// On which nodes its text lies; absent unless it was placed.
@@ -238,7 +238,9 @@ pub fn warm_ranges(
         ladder.climb(&mut outcome)?;
         if !ladder.cache.is_warm() {
             outcome.causes.extend(program.large_folio_obstacle(leaf));
-            outcome.holders = holders(&program.program.file).unwrap_or_default();
+            if outcome.failed.iter().any(|rung| rung.in_use > 0) {
+                outcome.holders = holders(&program.program.file).unwrap_or_default();
+            }
         }
     }
     outcome.took = start.elapsed();

@@ -69,6 +69,30 @@ fn every_rung_is_seen_in_the_state() {
 }
 
 #[test]
+fn a_window_in_use_does_not_keep_the_next_one_small() {
+    let Some((file, leaf)) = file_of_windows("a_window_in_use_does_not_keep_the_next_one_small")
+    else {
+        return;
+    };
+    let range = Span::new(0, WINDOWS * leaf.bytes());
+    let windows = FileWindows::new(&file, range, leaf);
+    windows.make_small().unwrap();
+    let user = windows.map().unwrap();
+    user.touch(Span::new(0, 1)).unwrap();
+    let small = windows.state().unwrap();
+    assert_eq!(windows.reread(&small).unwrap(), 1);
+    let others = windows.map().unwrap();
+    others.lock().unwrap();
+    let found = windows.state().unwrap();
+    assert_eq!(
+        found.count(WindowState::Huge),
+        WINDOWS as usize - 1,
+        "{found:?}"
+    );
+    assert_eq!(found.windows[0], WindowState::Small);
+}
+
+#[test]
 fn names_the_process_that_pins_a_file() {
     let file = File::open("/proc/self/exe").unwrap();
     assert_eq!(holders(&file).unwrap(), []);

@@ -180,23 +180,25 @@ impl<'f> FileWindows<'f> {
     pub fn reread(&self, state: &CacheState) -> io::Result<usize> {
         // Some filesystems do not let a reader sync. Dirty pages then stay cached.
         let _ = rustix::fs::fdatasync(self.file);
-        let cold: Vec<Span> = self
-            .each()
-            .zip(&state.windows)
-            .filter(|(_, state)| **state != WindowState::Huge)
-            .map(|(window, _)| window)
-            .collect();
+        let cold = self.each().zip(&state.windows);
+        let cold = cold.filter(|(_, state)| **state != WindowState::Huge);
         let mapping = self.map()?;
-        let mut kept = 0;
-        for window in &cold {
-            self.drop_cached(*window)?;
-            kept += usize::from(mapping.resident(*window)?.contains(&true));
+        let (mut empty, mut kept) = (Vec::new(), Vec::new());
+        for (window, _) in cold {
+            self.drop_cached(window)?;
+            if mapping.resident(window)?.contains(&true) {
+                kept.push(window);
+            } else {
+                empty.push(window);
+            }
         }
         mapping.want_huge()?;
-        for window in cold {
-            mapping.touch(window)?;
+        // A fault reads its window and the next one. If pages of its own are in the way, it reads both in
+        // small folios (page_cache_ra_order() in mm/readahead.c). So what was kept comes last.
+        for window in empty.iter().chain(&kept) {
+            mapping.touch(*window)?;
         }
-        Ok(kept)
+        Ok(kept.len())
     }
 
     /// Drops the run from the page cache and reads it as a plain mapping would, into the small
