@@ -298,6 +298,13 @@ results-run: build static ## starts behind run, memory of many processes and of 
 	scripts/results-run.sh $(HUGETEXT) target/$(MUSL)/release/hugetext > target/run-results.md
 	mv target/run-results.md docs/run-results.md
 
+results-folios: build ## programs without a window, in small and in larger folios: docs/folios.md
+	scripts/setup.sh results
+	scripts/results-folios.py $(HUGETEXT) > target/folios.md
+	mv target/folios.md docs/folios.md
+
+.PHONY: results-folios
+
 results-self-warming: build ## cold starts of files that warm themselves: docs/self-warming.md
 	scripts/setup.sh self-warming
 	scripts/results-self-warming.sh $(HUGETEXT) > target/self-warming.jsonl
