@@ -105,25 +105,59 @@ static void use_data(char *at, size_t offset)
 	FORCE_READ(*data);
 }
 
-/* Leaves that faults on @text read. */
-static long leaves_of(const struct text *text)
+/* Map @text with a cold page cache, in *@room, which the caller unmaps. */
+static char *map_text(const struct text *text, char **room)
 {
 	const size_t size = size_of(text);
-	char *room, *at;
-	long before;
+	char *at;
 
 	posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-	room = mmap(NULL, (LEAVES + 2) * leaf, PROT_NONE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (room == MAP_FAILED)
+	*room = mmap(NULL, (LEAVES + 2) * leaf, PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (*room == MAP_FAILED)
 		ksft_exit_fail_perror("mmap");
-	at = room + -(unsigned long)room % leaf + text->shift * page;
+	at = *room + -(unsigned long)*room % leaf + text->shift * page;
 	at = mmap(at, size, text->prot | PROT_READ, MAP_PRIVATE | MAP_FIXED,
 		  file, text->offset * page);
 	if (at == MAP_FAILED)
 		ksft_exit_fail_perror("mmap of the file");
 	if (text->advice && madvise(at, size, text->advice))
 		ksft_exit_fail_perror("madvise");
+	return at;
+}
+
+/*
+ * MADV_HUGEPAGE reads two folios. A fault on the last page of the second must
+ * not read small folios of the third.
+ */
+static void test_third_of_advised(void)
+{
+	static const struct text text = {
+		"the third folio of advised text", .prot = PROT_EXEC,
+		.advice = MADV_HUGEPAGE,
+	};
+	char *room, *at;
+
+	if (leaf != read_pmd_pagesize() || readahead_bytes() >= leaf) {
+		ksft_test_result_skip("%s: PMDs or the readahead are larger\n",
+				      text.name);
+		return;
+	}
+	at = map_text(&text, &room);
+	FORCE_READ(at[0]);
+	FORCE_READ(at[2 * leaf - page]);
+	FORCE_READ(at[2 * leaf]);
+	ksft_test_result(check_huge_file(at, LEAVES * leaf, 3, leaf), "%s\n", text.name);
+	munmap(room, (LEAVES + 2) * leaf);
+}
+
+/* Leaves that faults on @text read. */
+static long leaves_of(const struct text *text)
+{
+	const size_t size = size_of(text);
+	char *room, *at = map_text(text, &room);
+	long before;
+
 	if (text->thp_off && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 		ksft_exit_fail_perror("prctl");
 	if (text->data_behind)
@@ -177,7 +211,7 @@ int main(void)
 	make_file();
 	expect_leaves();
 
-	ksft_set_plan(ARRAY_SIZE(texts));
+	ksft_set_plan(ARRAY_SIZE(texts) + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		const long leaves = leaves_of(&texts[i]);
 		const long most = texts[i].data_behind ? LEAVES / 2 : 1;
@@ -192,5 +226,6 @@ int main(void)
 		ksft_test_result(texts[i].leaves ? leaves >= most : !leaves,
 				 "%s\n", texts[i].name);
 	}
+	test_third_of_advised();
 	ksft_finished();
 }
