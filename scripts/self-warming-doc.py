@@ -63,7 +63,8 @@ which are 32 pages:
 MARK
 cc1 and node each lose one window in the figures below. For cc1 this is why: it runs first in page 276 of its
 first whole window, then in page 494 of the second (`qemu-x86_64 -d in_asm`), and its third window is small. No
-layout mends that, since it depends on the order in which text is run. `check` counts the window as huge.
+layout mends that, since it depends on the order in which text is run. `check` counts the window as huge. The
+kernel series reads nothing ahead there (kernel/order/3-beside, and its selftest).
 
 `fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out.
 
