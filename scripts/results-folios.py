@@ -12,12 +12,14 @@ import random
 import shutil
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import time
 
 PAGE = mmap.PAGESIZE
 ROUNDS = 300
+SMALL_FOLIOS = pathlib.Path(__file__).with_name("small-folios.py")
 HEAD, TAIL = 1 << 15, 1 << 16  # KPF_COMPOUND_HEAD, KPF_COMPOUND_TAIL
 
 TEXT = """# Folios smaller than a leaf
@@ -26,21 +28,20 @@ Written by `make results-folios` on {machine}.
 
 git and python3 hold no window of 2 MiB, so no leaf can map their text. Larger folios still help them: the kernel counts
 and releases a folio once for all pages that it maps of it, and a start maps and unmaps hundreds. Here each program is
-a copy that is dropped from the page cache and read again: page by page (MADV_RANDOM), or with MADV_HUGEPAGE, which gives
-the largest folios that the file can fill. Both take turns in random order, {rounds} rounds; wall time of a start, medians;
+a copy that is dropped from the page cache and read again: as page faults on text read it, or with MADV_HUGEPAGE, which
+gives the largest folios that the file can fill. Both take turns in random order, {rounds} rounds; wall time of a start, medians;
 the ratio has the interval that holds the median in 95 % of samples. `hugetext warm` does not do this yet.
 
 | | folios at first | larger folios | at first | with larger | ratio | minor faults |
 |---|---|---|---|---|---|---|"""
 
 
-def read_again(path, advice):
-    """Drops the file from the page cache and reads it with this advice."""
+def read_large(path):
+    """Drops the file from the page cache and reads it in the largest folios that it can fill."""
     file = os.open(path, os.O_RDONLY)
-    os.fsync(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     with mmap.mmap(file, os.fstat(file).st_size, mmap.MAP_PRIVATE, mmap.PROT_READ) as mapping:
-        mapping.madvise(advice)
+        mapping.madvise(mmap.MADV_HUGEPAGE)
         for at in range(0, len(mapping), PAGE):
             mapping[at]
     os.close(file)
@@ -85,11 +86,13 @@ def start(command):
 def row(directory, name, program, words):
     """A line of the table."""
     sides = {}
-    for side, advice in [("pages", mmap.MADV_RANDOM), ("larger", mmap.MADV_HUGEPAGE)]:
+    for side in ["pages", "larger"]:
         sides[side] = directory / side / pathlib.Path(program).name
         sides[side].parent.mkdir(exist_ok=True)
         shutil.copy2(program, sides[side])
-        read_again(sides[side], advice)
+    os.sync()
+    subprocess.run([SMALL_FOLIOS, sides["pages"]], check=True)
+    read_large(sides["larger"])
     has = {side: folios(path) for side, path in sides.items()}
     times, faults = {side: [] for side in sides}, {}
     for _ in range(ROUNDS):
