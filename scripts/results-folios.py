@@ -28,23 +28,12 @@ Written by `make results-folios` on {machine}.
 
 git and python3 hold no window of 2 MiB, so no leaf can map their text. Larger folios still help them: the kernel counts
 and releases a folio once for all pages that it maps of it, and a start maps and unmaps hundreds. Here each program is
-a copy that is dropped from the page cache and read again: as page faults on text read it, or with MADV_HUGEPAGE, which
-gives the largest folios that the file can fill. Both take turns in random order, {rounds} rounds; wall time of a start, medians;
-the ratio has the interval that holds the median in 95 % of samples. `hugetext warm` does not do this yet.
+a copy that is dropped from the page cache and read again: as page faults on text read it, or by `hugetext warm`, which
+asks for the largest folios that the file can fill. Both take turns in random order, {rounds} rounds; wall time of a start,
+medians; the ratio has the interval that holds the median in 95 % of samples.
 
 | | folios at first | larger folios | at first | with larger | ratio | minor faults |
 |---|---|---|---|---|---|---|"""
-
-
-def read_large(path):
-    """Drops the file from the page cache and reads it in the largest folios that it can fill."""
-    file = os.open(path, os.O_RDONLY)
-    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    with mmap.mmap(file, os.fstat(file).st_size, mmap.MAP_PRIVATE, mmap.PROT_READ) as mapping:
-        mapping.madvise(mmap.MADV_HUGEPAGE)
-        for at in range(0, len(mapping), PAGE):
-            mapping[at]
-    os.close(file)
 
 
 def folios(path):
@@ -83,7 +72,7 @@ def start(command):
     return 1000 * (time.monotonic() - begin), usage.ru_minflt
 
 
-def row(directory, name, program, words):
+def row(hugetext, directory, name, program, words):
     """A line of the table."""
     sides = {}
     for side in ["pages", "larger"]:
@@ -92,7 +81,7 @@ def row(directory, name, program, words):
         shutil.copy2(program, sides[side])
     os.sync()
     subprocess.run([SMALL_FOLIOS, sides["pages"]], check=True)
-    read_large(sides["larger"])
+    subprocess.run([hugetext, "warm", sides["larger"]], check=True, stdout=subprocess.DEVNULL)
     has = {side: folios(path) for side, path in sides.items()}
     times, faults = {side: [] for side in sides}, {}
     for _ in range(ROUNDS):
@@ -121,7 +110,7 @@ def main():
             ("hugetext --version", sys.argv[1], ["--version"]),
         ]:
             if program:
-                row(pathlib.Path(directory).resolve(), name, program, words)
+                row(sys.argv[1], pathlib.Path(directory).resolve(), name, program, words)
 
 
 main()

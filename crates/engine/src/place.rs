@@ -12,6 +12,7 @@ use hugetext_leaf::replica::{Node, NodeBytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cached_text::{map, map_cached, texts};
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 use crate::warm::{WarmOutcome, WarmPolicy, warm};
@@ -124,22 +125,6 @@ pub fn set_policy(wanted: &[Node]) -> Result<MemoryPolicy, Error> {
     MemoryPolicy::set(&placement).map_err(|source| Error::NoPolicy { source })
 }
 
-/// The ranges of the file that hold its text, in whole pages.
-fn texts(program: &ProgramOnHost<'_>) -> Vec<Span> {
-    let page = program.host.page;
-    let segments = program.program.image.segments.iter();
-    let texts = segments.filter(|segment| segment.is_text());
-    let whole = texts.map(|segment| segment.file());
-    whole
-        .map(|file| Span::new(page.align_down(file.start), page.align_up(file.end)))
-        .collect()
-}
-
-fn map(program: &ProgramOnHost<'_>, text: Span) -> Result<FileMapping, Error> {
-    let mapped = FileMapping::readable(&program.program.file, text, program.host.leaf);
-    mapped.map_err(Error::io(&program.program.path))
-}
-
 /// Reads what is not in the page cache yet.
 fn read_text(program: &ProgramOnHost<'_>) -> Result<(), Error> {
     for text in texts(program) {
@@ -160,22 +145,6 @@ pub fn cached_by_node(program: &ProgramOnHost<'_>) -> Result<NodeBytes, Error> {
         }
     }
     Ok(sum)
-}
-
-/// A mapping of `text` whose pages are in the page tables as far as they are cached.
-fn map_cached(program: &ProgramOnHost<'_>, text: Span) -> Result<FileMapping, Error> {
-    let failed = Error::io(&program.program.path);
-    let page = program.host.page.bytes();
-    let mapping = map(program, text)?;
-    // With this advice, faults read nothing ahead.
-    mapping.expect_random().map_err(&failed)?;
-    let resident = mapping.resident(text).map_err(&failed)?;
-    let starts = (text.start..text.end).step_by(page as usize);
-    for (start, _) in starts.zip(resident).filter(|(_, cached)| *cached) {
-        // A page that was dropped meanwhile is read again, or is beyond the end of a file that was cut.
-        let _ = mapping.touch(Span::new(start, start + page));
-    }
-    Ok(mapping)
 }
 
 fn runs(program: &ProgramOnHost<'_>, addresses: Span) -> Result<Vec<NodeRun>, Error> {

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, plain};
+use crate::folios::{TextFolios, enlarge};
 use crate::on_host::ProgramOnHost;
 use crate::page_cache::PageCache;
 use crate::place::PlacedText;
@@ -40,11 +41,11 @@ impl WarmPolicy {
         }
     }
 
-    fn replaces(self) -> bool {
+    pub(crate) fn replaces(self) -> bool {
         matches!(self, WarmPolicy::Replace | WarmPolicy::ReplacePrivileged)
     }
 
-    fn privileged(self) -> Privileged {
+    pub(crate) fn privileged(self) -> Privileged {
         if self == WarmPolicy::ReplacePrivileged {
             Privileged::Replaced
         } else {
@@ -105,7 +106,7 @@ pub struct WarmOutcome {
     pub huge_before: usize,
     /// Windows that are huge now.
     pub huge: usize,
-    /// The last rung that made a window huge; absent if none did.
+    /// The last rung that made a window huge or, without windows, folios larger; absent if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<Rung>,
     /// The rungs that were tried and left windows behind.
@@ -117,6 +118,9 @@ pub struct WarmOutcome {
     /// The processes that map the file, if small folios of it are in use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
+    /// The folios of text that holds no window; absent if it has one, or if its filesystem has no large folios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folios: Option<TextFolios>,
     /// On which nodes its text lies; absent unless it was placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<PlacedText>,
@@ -180,9 +184,36 @@ impl WarmOutcome {
     }
 }
 
-/// Warms one program for the largest leaf that its text can fill and its filesystem can hold.
+/// Warms one program for the largest leaf that its text can fill and its filesystem can hold. Text without a
+/// window is brought into the largest folios that its file can fill.
 pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutcome, Error> {
     program.program.ensure_native()?;
+    let outcome = warm_windows(program, policy)?;
+    if outcome.windows > 0 {
+        return Ok(outcome);
+    }
+    let start = Instant::now();
+    let Some(enlarged) = enlarge(program, policy)? else {
+        return Ok(outcome);
+    };
+    let failed = enlarged.error.map(|error| FailedRung {
+        rung: Rung::Replace,
+        error: Some(plain(error)),
+        left: 0,
+        in_use: 0,
+    });
+    Ok(WarmOutcome {
+        folios: Some(enlarged.folios),
+        rung: enlarged.rung,
+        holders: enlarged.holders,
+        failed: failed.into_iter().collect(),
+        took: outcome.took.saturating_add(start.elapsed()),
+        ..outcome
+    })
+}
+
+/// Warms the windows of one program.
+fn warm_windows(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutcome, Error> {
     let mut first: Option<WarmOutcome> = None;
     for leaf in program.host.leaves() {
         let windows = program.windows_of(leaf);
@@ -223,6 +254,7 @@ pub fn warm_ranges(
         failed: Vec::new(),
         causes: Vec::new(),
         holders: Vec::new(),
+        folios: None,
         nodes: None,
         took: Duration::ZERO,
     };

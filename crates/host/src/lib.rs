@@ -27,10 +27,11 @@ pub use machine::{
     cgroups, current_node, glibc_version, is_frozen, memory_group, memory_limit, own_processors,
 };
 pub use memory::{
-    Advice, CacheState, FileMapping, FileWindows, FolioBytes, MemoryPolicy, MovedPages, NodeRun,
-    PageMapError, Placement, PressureTrigger, Region, Sharers, StubFile, Stubs, Whose, WindowState,
-    Written, advise_process, anonymous_folios, changed_pages, detached_huge_tmpfs, folio_bytes,
-    folio_sizes, huge_spans, move_to_node, node_runs, numa_maps, present_bytes, while_busy,
+    Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, MemoryPolicy, MovedPages,
+    NodeRun, PageMapError, Placement, PressureTrigger, Region, Sharers, StubFile, Stubs, Whose,
+    WindowState, Written, advise_process, anonymous_folios, changed_pages, detached_huge_tmpfs,
+    folio_bytes, folio_count, folio_sizes, huge_spans, move_to_node, node_runs, numa_maps,
+    present_bytes, while_busy,
 };
 pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{

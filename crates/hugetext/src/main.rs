@@ -69,6 +69,9 @@ enum Mode {
     /// Lay a file out so that huge leaves can map its text
     Fix(fix::Arguments),
     /// Bring the text of programs into huge folios of the page cache
+    ///
+    /// Text that holds no window is brought into the largest folios that its file can fill. Only root sees whether
+    /// that worked.
     Warm(warm::Arguments),
     /// Run a command with its text on huge pages
     Run(run::Arguments),

@@ -12,6 +12,7 @@ mod cold_start;
 mod copy_name;
 mod file_id;
 mod filesystem;
+mod folio;
 mod geometry;
 pub mod hold;
 mod kernel;
@@ -31,6 +32,7 @@ pub use cold_start::{ASKER_RULES, Asker, AskerRule, ColdStart, Start, cold_start
 pub use copy_name::{CopyName, Original, ParseCopyNameError, TABLES as COPY_TABLES};
 pub use file_id::FileId;
 pub use filesystem::Filesystem;
+pub use folio::least_folios;
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Kernel, ParseVersionError, Version};
 pub use policy::{ExecFault, ExecLimit, ExecRead, load_leaf};

@@ -59,7 +59,8 @@ pub struct FileWindows<'f> {
 }
 
 impl<'f> FileWindows<'f> {
-    /// The windows in `range`: file offsets, both ends multiples of `leaf`.
+    /// The windows in `range`: file offsets. It begins at a multiple of `leaf`. It ends at another one, or at
+    /// the page that holds the end of the file; the last window is shorter then, and never huge.
     pub fn new(file: &'f File, range: Span, leaf: Leaf) -> FileWindows<'f> {
         FileWindows {
             file,
@@ -83,7 +84,7 @@ impl<'f> FileWindows<'f> {
         let (range, step) = (self.range, self.leaf.bytes());
         (range.start..range.end)
             .step_by(step as usize)
-            .map(move |at| Span::new(at, at + step))
+            .map(move |at| Span::new(at, range.end.min(at + step)))
     }
 
     /// A fresh mapping of the run, congruent modulo the leaf.

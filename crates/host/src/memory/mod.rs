@@ -17,7 +17,8 @@ pub use nodes::{
     numa_maps,
 };
 pub use pagemap::{
-    FolioBytes, PageMapError, changed_pages, folio_bytes, folio_sizes, huge_spans, present_bytes,
+    FolioBytes, FolioCount, PageMapError, changed_pages, folio_bytes, folio_count, folio_sizes,
+    huge_spans, present_bytes,
 };
 pub use pressure::PressureTrigger;
 pub use region::{Advice, Region, advise_process, while_busy};

@@ -191,7 +191,7 @@ pub(crate) fn leaf_spans(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Sp
     };
     Ok(pages
         .into_iter()
-        .filter(|page| page.folio >= leaf.bytes())
+        .filter(|page| page.folio() >= leaf.bytes())
         .map(|page| page.addresses)
         .collect())
 }
@@ -218,7 +218,7 @@ fn from_smaps(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
     match folios {
         Ok(pages) => Ok(pages
             .into_iter()
-            .filter(|page| page.folio >= leaf.bytes())
+            .filter(|page| page.folio() >= leaf.bytes())
             .map(|page| page.addresses)
             .collect()),
         Err(_) => Ok(vec![Span::new(addresses.start, addresses.start + bytes)]),
@@ -228,8 +228,15 @@ fn from_smaps(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
 /// A present page, with its folio.
 struct MappedPage {
     addresses: Span,
-    /// Bytes of the folio; the base page if the folio is not large.
-    folio: u64,
+    /// The frames of the folio; one frame if the folio is not large.
+    frames: Span,
+}
+
+impl MappedPage {
+    /// Bytes of the folio.
+    fn folio(&self) -> u64 {
+        self.frames.len() * self.addresses.len()
+    }
 }
 
 /// Bytes of a range, by the size of the folios that map them.
@@ -255,12 +262,12 @@ pub fn folio_bytes(
     let mut sum = FolioBytes::default();
     let at_least = |folio: u64, leaf: Option<Leaf>| leaf.is_some_and(|leaf| folio >= leaf.bytes());
     for page in folios(pagemap, addresses)? {
-        let bytes = page.addresses.len();
-        let bucket = if at_least(page.folio, pmd) {
+        let (bytes, folio) = (page.addresses.len(), page.folio());
+        let bucket = if at_least(folio, pmd) {
             &mut sum.pmd
-        } else if at_least(page.folio, contpte) {
+        } else if at_least(folio, contpte) {
             &mut sum.contpte
-        } else if page.folio > bytes {
+        } else if folio > bytes {
             &mut sum.large
         } else {
             &mut sum.base
@@ -276,8 +283,29 @@ pub fn folio_sizes(pagemap: &File, addresses: Span) -> Result<Vec<(Span, u64)>, 
     let pages = folios(pagemap, addresses)?;
     Ok(pages
         .into_iter()
-        .map(|page| (page.addresses, page.folio))
+        .map(|page| (page.addresses, page.folio()))
         .collect())
+}
+
+/// The folios that hold the present pages of `addresses`, and the number of these pages. Needs CAP_SYS_ADMIN.
+pub fn folio_count(pagemap: &File, addresses: Span) -> Result<FolioCount, PageMapError> {
+    let found = folios(pagemap, addresses)?;
+    let pages = found.len() as u64;
+    let mut frames: Vec<Span> = found.into_iter().map(|page| page.frames).collect();
+    frames.dedup();
+    Ok(FolioCount {
+        pages,
+        folios: frames.len() as u64,
+    })
+}
+
+/// Folios, and their pages that are mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FolioCount {
+    /// Pages that are mapped.
+    pub pages: u64,
+    /// The folios that hold them.
+    pub folios: u64,
 }
 
 const PFN_MASK: u64 = (1 << 55) - 1;
@@ -313,7 +341,7 @@ fn folios(pagemap: &File, addresses: Span) -> Result<Vec<MappedPage>, PageMapErr
         let start = addresses.start + index as u64 * page;
         pages.push(MappedPage {
             addresses: Span::new(start, start + page),
-            folio: folio.len() * page,
+            frames: folio,
         });
     }
     Ok(pages)

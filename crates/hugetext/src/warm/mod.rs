@@ -69,8 +69,15 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             None => warm(&program, arguments.policy()),
         });
         match warmed {
-            // A small library has no window to warm. The answer stays yes.
-            Ok(outcome) if file.is_library && outcome.windows == 0 && nodes.is_none() => {}
+            // A small library has no window to warm. The answer stays yes, and its line tells what changed.
+            Ok(outcome) if file.is_library && outcome.windows == 0 && nodes.is_none() => {
+                if outcome
+                    .folios
+                    .is_some_and(|folios| folios.now != folios.before)
+                {
+                    files.push(outcome);
+                }
+            }
             Ok(outcome) => {
                 verdict = verdict.and(Verdict::no_if(!is_done(&outcome)));
                 files.push(outcome);
@@ -92,12 +99,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     Ok(verdict)
 }
 
-/// Whether all windows are huge and, where a node was named, all text lies there. Without a window to warm,
-/// only the node counts.
+/// Whether all windows are huge, or text without a window is in the largest folios, and, where a node was
+/// named, all text lies there. Without a window, only the node counts then.
 fn is_done(outcome: &WarmOutcome) -> bool {
+    let largest = outcome.folios.is_some_and(|folios| folios.are_largest());
     match &outcome.nodes {
         Some(placed) => placed.elsewhere == 0 && (outcome.windows == 0 || outcome.is_warm()),
-        None => outcome.is_warm(),
+        None => outcome.is_warm() || largest,
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::fmt::Write;
 
-use hugetext_engine::{PlaceObstacle, PlacedText, Rung, WarmOutcome};
+use hugetext_engine::{CachedIn, PlaceObstacle, PlacedText, Rung, TextFolios, WarmOutcome};
 use hugetext_leaf::replica::NodeBytes;
 
 use super::Arguments;
 use crate::path::shown;
 use crate::table::{bytes, count};
+
+/// The remedy for files in use.
+const REPLACE: &str = "  --replace writes it to a new inode; running processes keep the old one\n";
 
 /// One file: a line with the result, the nodes of its text if it was placed, and below it the obstacles.
 pub(super) fn show(file: &WarmOutcome, arguments: &Arguments) -> String {
@@ -53,6 +56,15 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
     if file.windows == 0 {
         let causes: Vec<String> = file.causes.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "no window to warm: {}", causes.join("; "));
+        if let Some(folios) = &file.folios {
+            let _ = writeln!(text, "  {}", show_folios(folios, file.rung));
+        }
+        if !arguments.check {
+            text.push_str(&show_obstacles(file));
+            if !arguments.replace && !file.holders.is_empty() {
+                text.push_str(REPLACE);
+            }
+        }
         return text;
     }
     let how = match file.rung {
@@ -68,11 +80,49 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
     if file.is_warm() || arguments.check {
         return text;
     }
-    for failed in &file.failed {
-        let _ = writeln!(text, "  {failed}");
-    }
     for cause in &file.causes {
         let _ = writeln!(text, "  {cause}");
+    }
+    text.push_str(&show_obstacles(file));
+    if !arguments.replace && file.causes.is_empty() {
+        text.push_str(REPLACE);
+    }
+    text
+}
+
+/// The folios of text that no leaf can map.
+fn show_folios(folios: &TextFolios, rung: Option<Rung>) -> String {
+    let how = match rung {
+        None => "is",
+        Some(Rung::AlreadyHuge) => "is already",
+        Some(Rung::Collapse | Rung::Reread) => "was read again, and is",
+        Some(Rung::Replace) => "was written to a new inode, and is",
+    };
+    let mut line = match folios.now {
+        CachedIn::Absent => "its text is not wholly in the page cache".to_owned(),
+        CachedIn::Hidden => format!("its text {how} in folios that only root can see"),
+        CachedIn::Folios(now) if folios.are_largest() => {
+            format!("its text {how} in the largest folios: {now}")
+        }
+        CachedIn::Folios(now) => {
+            let least = folios.least;
+            format!("its text {how} in {now} folios; {least} could hold it")
+        }
+    };
+    if folios.before != folios.now {
+        let _ = match folios.before {
+            CachedIn::Folios(before) => write!(line, " (before: {before})"),
+            CachedIn::Absent | CachedIn::Hidden => write!(line, " (before: not wholly cached)"),
+        };
+    }
+    line
+}
+
+/// What was tried in vain, and who uses the file.
+fn show_obstacles(file: &WarmOutcome) -> String {
+    let mut text = String::new();
+    for failed in &file.failed {
+        let _ = writeln!(text, "  {failed}");
     }
     if !file.holders.is_empty() {
         let names: Vec<String> = file
@@ -81,12 +131,6 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
             .map(|holder| format!("{} ({})", holder.name, holder.pid))
             .collect();
         let _ = writeln!(text, "  in use by {}", names.join(", "));
-    }
-    if !arguments.replace && file.causes.is_empty() {
-        let _ = writeln!(
-            text,
-            "  --replace writes it to a new inode; running processes keep the old one"
-        );
     }
     text
 }

@@ -1,0 +1,169 @@
+//! Brings text that holds no window into the largest folios that its file can fill.
+//!
+//! No leaf maps such text. Larger folios still make each start shorter, since the kernel counts a folio
+//! once for all pages that it maps of it (docs/folios.md).
+
+use std::fs::File;
+
+use hugetext_host::{FolioCount, Holder, PageMapError, folio_count, holders};
+use hugetext_leaf::{Span, least_folios};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cached_text::{map_cached, texts};
+use crate::error::Error;
+use crate::on_host::ProgramOnHost;
+use crate::program::Program;
+use crate::replace::replace;
+use crate::warm::{Rung, WarmPolicy};
+
+/// The folios that hold text without a window, before and after they were enlarged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct TextFolios {
+    /// The number of folios if each is as large as the file allows.
+    pub least: u64,
+    /// What held the text before.
+    pub before: CachedIn,
+    /// What holds it now.
+    pub now: CachedIn,
+}
+
+impl TextFolios {
+    /// Whether all text is known to be in the largest folios.
+    pub fn are_largest(&self) -> bool {
+        matches!(self.now, CachedIn::Folios(now) if now <= self.least)
+    }
+}
+
+/// How the page cache holds a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachedIn {
+    /// All of it, in this number of folios.
+    Folios(u64),
+    /// Some pages are not cached.
+    Absent,
+    /// The kernel shows folios below a PMD leaf to root only (/proc/kpageflags).
+    Hidden,
+}
+
+/// What enlarging gave.
+pub(crate) struct Enlarged {
+    pub(crate) folios: TextFolios,
+    /// The rung that made folios larger; `None` if none did.
+    pub(crate) rung: Option<Rung>,
+    /// The processes that map the file, if they kept pages of it in small folios.
+    pub(crate) holders: Vec<Holder>,
+    /// Why the file was not replaced.
+    pub(crate) error: Option<std::io::Error>,
+}
+
+/// Brings the text of a program without windows into the largest folios, as far as `policy` allows.
+/// `None` if it has no text, or if its filesystem has no large folios.
+pub(crate) fn enlarge(
+    program: &ProgramOnHost<'_>,
+    policy: WarmPolicy,
+) -> Result<Option<Enlarged>, Error> {
+    let least = least(program);
+    let leaf = program.host.leaf;
+    if least == 0 || program.large_folio_obstacle(leaf).is_some() {
+        return Ok(None);
+    }
+    let before = cached_in(program)?;
+    let mut enlarged = Enlarged {
+        folios: TextFolios {
+            least,
+            before,
+            now: before,
+        },
+        rung: None,
+        holders: Vec::new(),
+        error: None,
+    };
+    if enlarged.folios.are_largest() {
+        enlarged.rung = Some(Rung::AlreadyHuge);
+    } else if policy != WarmPolicy::LookOnly {
+        enlarged.climb(program, policy)?;
+    }
+    Ok(Some(enlarged))
+}
+
+impl Enlarged {
+    /// Reads the text again, and replaces the file if it is in use and `policy` permits that.
+    fn climb(&mut self, program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<(), Error> {
+        let in_use = reread(program)?;
+        self.found(cached_in(program)?, Rung::Reread);
+        if in_use == 0 || self.folios.are_largest() {
+            return Ok(());
+        }
+        if policy.replaces() {
+            let path = &program.program.path;
+            match replace(&program.program, program.host.leaf, policy.privileged()) {
+                Ok(file) => {
+                    let new = Program::from_file(path, file).map_err(|error| error.at(path))?;
+                    self.found(cached_in(&program.moved_to(new))?, Rung::Replace);
+                    return Ok(());
+                }
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.holders = holders(&program.program.file).unwrap_or_default();
+        Ok(())
+    }
+
+    /// What `rung` gave.
+    fn found(&mut self, now: CachedIn, rung: Rung) {
+        let is_better = match (self.folios.now, now) {
+            (CachedIn::Folios(before), CachedIn::Folios(now)) => now < before,
+            (_, now) => now != CachedIn::Absent,
+        };
+        self.rung = if is_better { Some(rung) } else { self.rung };
+        self.folios.now = now;
+    }
+}
+
+/// The number of folios that hold the text if each is as large as the file allows.
+fn least(program: &ProgramOnHost<'_>) -> u64 {
+    let len = program.program.metadata.len();
+    let (page, pmd) = (program.host.page, program.host.leaf);
+    let each = texts(program).into_iter();
+    each.map(|text| least_folios(text, len, page, pmd)).sum()
+}
+
+/// How the page cache holds the text now.
+fn cached_in(program: &ProgramOnHost<'_>) -> Result<CachedIn, Error> {
+    let failed = Error::io(&program.program.path);
+    let pagemap = File::open("/proc/self/pagemap").map_err(&failed)?;
+    let mut folios = 0_u64;
+    for text in texts(program) {
+        let mapping = map_cached(program, text)?;
+        match folio_count(&pagemap, mapping.addresses()) {
+            Ok(FolioCount { pages, .. }) if pages < text.len() / program.host.page.bytes() => {
+                return Ok(CachedIn::Absent);
+            }
+            Ok(found) => folios = folios.saturating_add(found.folios),
+            Err(PageMapError::Hidden) => return Ok(CachedIn::Hidden),
+            Err(PageMapError::Io(error)) => return Err(failed(error)),
+        }
+    }
+    Ok(CachedIn::Folios(folios))
+}
+
+/// Drops the text and reads it with MADV_HUGEPAGE. Gives the number of pieces of PMD size of which a page
+/// stayed, because a process maps or writes it.
+fn reread(program: &ProgramOnHost<'_>) -> Result<usize, Error> {
+    let failed = Error::io(&program.program.path);
+    let (page, leaf) = (program.host.page, program.host.leaf);
+    let end = page.align_up(program.program.metadata.len());
+    let mut in_use = 0_usize;
+    for text in texts(program) {
+        let whole = Span::new(
+            leaf.align_down(text.start),
+            leaf.align_up(text.end).min(end),
+        );
+        let windows = program.file_windows(whole, leaf);
+        let state = windows.state().map_err(&failed)?;
+        in_use = in_use.saturating_add(windows.reread(&state).map_err(&failed)?);
+    }
+    Ok(in_use)
+}
