@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hugetext_host::{FileState, MappedFile};
 use hugetext_leaf::hold::{
-    Candidate, Claim, Costs, Decayed, Evidence, HalfLife, Level, Principal, Worth,
+    Candidate, Claim, Costs, Decayed, Evidence, Gain, HalfLife, Level, Principal, Worth,
 };
 use hugetext_leaf::replica::{Node, Runners};
 use hugetext_leaf::{FileId, Leaf, Span};
@@ -38,14 +38,16 @@ const MOST_UNREAD: usize = 512;
 /// has what programs of a build touch.
 const TOUCHED: f64 = 0.5;
 
-/// The text of a file that can be huge.
+/// The text of a file that can be huge, or at least in larger folios.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileText {
     /// Where this machine can open it: for a file of a container, in the layer that it comes from.
     pub path: PathBuf,
-    /// The leaf of its windows.
+    /// The largest leaf of this machine.
     pub leaf: Leaf,
-    /// The windows, as ranges of the file.
+    /// What those who run it gain.
+    pub gain: Gain,
+    /// The windows, as ranges of the file; without windows, the text in whole pages.
     pub ranges: Vec<Span>,
     /// Why its filesystem cannot hold huge folios; `None` if it can.
     pub obstacle: Option<String>,
@@ -56,14 +58,17 @@ pub struct FileText {
 }
 
 impl FileText {
-    /// Bytes of the windows.
+    /// Bytes of the ranges.
     pub fn bytes(&self) -> u64 {
         self.ranges.iter().map(Span::len).sum()
     }
 
     /// The number of windows.
     pub fn windows(&self) -> u64 {
-        self.bytes() / self.leaf.bytes()
+        match self.gain {
+            Gain::Windows(windows) => windows,
+            Gain::Folios => 0,
+        }
     }
 }
 
@@ -140,14 +145,7 @@ fn worth(
     now: Duration,
     half_life: HalfLife,
 ) -> Worth {
-    Worth::of(
-        seen,
-        TOUCHED,
-        text.windows(),
-        text.leaf,
-        costs,
-        (now, half_life),
-    )
+    Worth::of(seen, TOUCHED, text.gain, text.leaf, costs, (now, half_life))
 }
 
 /// What a start was of.

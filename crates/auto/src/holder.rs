@@ -70,19 +70,17 @@ impl Holder {
     /// Whether a file may be filled now: it is not held in this state, and does not wait.
     pub fn wants(&self, key: Key, text: &FileText, now: Duration) -> bool {
         let held = self.held.get(&key);
-        let is_done =
-            held.is_some_and(|held| held.state == text.state && held.huge == held.windows);
+        let is_done = held.is_some_and(|held| held.state == text.state && held.obstacle.is_none());
         let waits = self.waits.get(&key).is_some_and(|wait| wait.until > now);
         !is_done && !waits
     }
 
-    /// Takes what was filled. Windows that could not be made huge are tried again later.
+    /// Takes what was filled. What is left is tried again later.
     pub fn take(&mut self, filled: Filled, now: Duration) {
         let key = filled.key;
-        if filled.huge < filled.windows {
-            self.delay(key, filled.obstacle.clone(), now)
-        } else {
-            drop(self.waits.remove(&key))
+        match &filled.obstacle {
+            Some(obstacle) => self.delay(key, obstacle.clone(), now),
+            None => drop(self.waits.remove(&key)),
         }
         match filled.held {
             Some(_) => drop(self.held.insert(key, filled)),

@@ -28,7 +28,7 @@ const LONGEST: u64 = 64 << 20;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Its huge windows are locked.
+    /// Its huge windows are locked or, without windows, its text in the largest folios.
     Held,
     /// It would be held, and the daemon only observes.
     WouldHold,
@@ -73,9 +73,9 @@ pub struct FileStatus {
     pub starts: f64,
     /// Nanoseconds of processor time that are remembered.
     pub cpu_ns: u64,
-    /// Bytes of windows.
+    /// Bytes of windows; without windows, of text.
     pub bytes: u64,
-    /// Windows.
+    /// Windows; 0 for text without windows, which is brought into the largest folios.
     pub windows: u64,
     /// Windows that are held, all of them huge.
     pub huge: u64,
@@ -176,7 +176,7 @@ pub struct Status {
     pub own_cpu_ns: u64,
     /// The daemon's own anonymous memory in bytes.
     pub own_bytes: u64,
-    /// Files of which nothing can be held, because they hold no window.
+    /// Files of which nothing can be held, because they are no programs or too small.
     pub small: usize,
     /// The files, those that save most first.
     pub files: Vec<FileStatus>,

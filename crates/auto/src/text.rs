@@ -7,15 +7,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, cached_by_node, plain,
-    warm_ranges,
+    Error, HeldText, HostContext, Program, ProgramOnHost, WarmOutcome, WarmPolicy, cached_by_node,
+    plain, warm, warm_ranges,
 };
-use hugetext_host::{FileState, MappedFile, Nodes, Pid, WindowState};
+use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState, holders};
+use hugetext_leaf::hold::Gain;
 use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
 use crate::open::{Found, is_public, open_mapped, open_untouched};
+
+/// Bytes of text without a window below which it stays as it is: such a text is a few faults.
+const LEAST_TEXT: u64 = 256 << 10;
 
 /// A file to look at.
 #[derive(Debug, Clone)]
@@ -89,9 +93,9 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
     }
     let state = program.state();
     let program = ProgramOnHost::new(program, &host).map_err(io::Error::other)?;
-    let ranges = program.windows();
-    let text = (!ranges.is_empty()).then(|| FileText {
+    let text = held_text(&program).map(|(gain, ranges)| FileText {
         leaf: host.leaf,
+        gain,
         state,
         ranges,
         obstacle: program
@@ -101,6 +105,18 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
         path,
     });
     Ok((mapped, text))
+}
+
+/// What can be held of a program: its windows, or else its text if that is worth a look.
+fn held_text(program: &ProgramOnHost<'_>) -> Option<(Gain, Vec<Span>)> {
+    let bytes = |ranges: &[Span]| ranges.iter().map(Span::len).sum::<u64>();
+    let windows = program.windows();
+    if !windows.is_empty() {
+        let number = bytes(&windows) / program.host.leaf.bytes();
+        return Some((Gain::Windows(number), windows));
+    }
+    let text = program.text_pages();
+    (bytes(&text) >= LEAST_TEXT).then_some((Gain::Folios, text))
 }
 
 /// A file to make huge and hold.
@@ -125,15 +141,15 @@ pub struct Filled {
     pub windows: u64,
     /// How many of them are huge.
     pub huge: u64,
-    /// Why not the rest; empty if all are.
-    pub obstacle: String,
+    /// Why not all of it is as it should be; `None` if it is.
+    pub obstacle: Option<String>,
     /// Bytes of its text in the page cache by NUMA node; empty on a machine of one node.
     pub nodes: NodeBytes,
     /// How long it took.
     pub took: Duration,
 }
 
-/// Makes windows huge in place, and locks those that are.
+/// Makes windows huge in place, and locks those that are; without windows, the text in larger folios.
 pub fn fill(job: Fill) -> (Key, Result<Filled, String>) {
     let key = job.key;
     (key, try_fill(job).map_err(plain))
@@ -155,7 +171,14 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
     let host = HostContext::with_huge_pages()?;
     // A file may belong to any user: it is read, and never mapped executable.
     let program = ProgramOnHost::new(program, &host)?.only_read();
-    let outcome = warm_ranges(&program, &text.ranges, text.leaf, WarmPolicy::InPlace)?;
+    match text.gain {
+        Gain::Windows(_) => fill_windows(job.key, &program, &text),
+        Gain::Folios => fill_folios(job.key, &program, &text),
+    }
+}
+
+fn fill_windows(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Result<Filled, Error> {
+    let outcome = warm_ranges(program, &text.ranges, text.leaf, WarmPolicy::InPlace)?;
     let cache = program.page_cache(&text.ranges, text.leaf)?;
     let huge = cache
         .windows()
@@ -164,22 +187,55 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
     let held = if huge.is_empty() {
         None
     } else {
-        Some(HeldText::lock(&program, &huge, text.leaf)?)
+        Some(HeldText::lock(program, &huge, text.leaf)?)
     };
     let windows = text.windows();
     let huge = held.as_ref().map_or(0, HeldText::bytes) / text.leaf.bytes();
     Ok(Filled {
-        key: job.key,
+        key,
         state: text.state,
-        obstacle: if huge < windows {
-            obstacle(&outcome)
-        } else {
-            String::new()
-        },
+        obstacle: (huge < windows).then(|| obstacle(outcome.obstacle(), &outcome.holders)),
         held,
         windows,
         huge,
-        nodes: nodes_of(&program),
+        nodes: nodes_of(program),
+        took: outcome.took,
+    })
+}
+
+/// Nothing is dropped from the page cache while a process maps the file: its pages stay in any case, and
+/// those around them would be read into small folios again.
+fn fill_folios(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Result<Filled, Error> {
+    let looked = warm(program, WarmPolicy::LookOnly)?;
+    let is_largest =
+        |outcome: &WarmOutcome| outcome.folios.is_some_and(|folios| folios.are_largest());
+    let users = if is_largest(&looked) {
+        Vec::new()
+    } else {
+        holders(&program.program.file).map_err(|source| Error::Io {
+            path: text.path.clone(),
+            source,
+        })?
+    };
+    let outcome = if users.is_empty() && !is_largest(&looked) {
+        warm(program, WarmPolicy::InPlace)?
+    } else {
+        looked
+    };
+    let held = if is_largest(&outcome) {
+        Some(HeldText::lock(program, &text.ranges, text.leaf)?)
+    } else {
+        None
+    };
+    let small = || obstacle("its text is in small folios".to_owned(), &users);
+    Ok(Filled {
+        key,
+        state: text.state,
+        obstacle: held.is_none().then(small),
+        held,
+        windows: 0,
+        huge: 0,
+        nodes: nodes_of(program),
         took: outcome.took,
     })
 }
@@ -192,10 +248,9 @@ fn nodes_of(program: &ProgramOnHost<'_>) -> NodeBytes {
     }
 }
 
-/// Why windows stay small, and who uses them.
-fn obstacle(outcome: &hugetext_engine::WarmOutcome) -> String {
-    let tried = outcome.obstacle();
-    match outcome.holders.as_slice() {
+/// Why text stays as it is, and who uses it.
+fn obstacle(tried: String, users: &[Holder]) -> String {
+    match users {
         [] => tried,
         [one] => format!("{tried}; in use by {} ({})", one.name, one.pid),
         [one, others @ ..] => {

@@ -6,17 +6,6 @@ use hugetext_leaf::Span;
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 
-/// The ranges of the file that hold its text, in whole pages.
-pub(crate) fn texts(program: &ProgramOnHost<'_>) -> Vec<Span> {
-    let page = program.host.page;
-    let segments = program.program.image.segments.iter();
-    let texts = segments.filter(|segment| segment.is_text());
-    let whole = texts.map(|segment| segment.file());
-    whole
-        .map(|file| Span::new(page.align_down(file.start), page.align_up(file.end)))
-        .collect()
-}
-
 /// A mapping of `text` that only reads.
 pub(crate) fn map(program: &ProgramOnHost<'_>, text: Span) -> Result<FileMapping, Error> {
     let mapped = FileMapping::readable(&program.program.file, text, program.host.leaf);

@@ -10,7 +10,7 @@ use hugetext_leaf::{Span, least_folios};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cached_text::{map_cached, texts};
+use crate::cached_text::map_cached;
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 use crate::program::Program;
@@ -126,7 +126,7 @@ impl Enlarged {
 fn least(program: &ProgramOnHost<'_>) -> u64 {
     let len = program.program.metadata.len();
     let (page, pmd) = (program.host.page, program.host.leaf);
-    let each = texts(program).into_iter();
+    let each = program.text_pages().into_iter();
     each.map(|text| least_folios(text, len, page, pmd)).sum()
 }
 
@@ -135,7 +135,7 @@ fn cached_in(program: &ProgramOnHost<'_>) -> Result<CachedIn, Error> {
     let failed = Error::io(&program.program.path);
     let pagemap = File::open("/proc/self/pagemap").map_err(&failed)?;
     let mut folios = 0_u64;
-    for text in texts(program) {
+    for text in program.text_pages() {
         let mapping = map_cached(program, text)?;
         match folio_count(&pagemap, mapping.addresses()) {
             Ok(FolioCount { pages, .. }) if pages < text.len() / program.host.page.bytes() => {
@@ -156,7 +156,7 @@ fn reread(program: &ProgramOnHost<'_>) -> Result<usize, Error> {
     let (page, leaf) = (program.host.page, program.host.leaf);
     let end = page.align_up(program.program.metadata.len());
     let mut in_use = 0_usize;
-    for text in texts(program) {
+    for text in program.text_pages() {
         let whole = Span::new(
             leaf.align_down(text.start),
             leaf.align_up(text.end).min(end),

@@ -114,6 +114,17 @@ impl<'h> ProgramOnHost<'h> {
         )
     }
 
+    /// Its text, as ranges of the file in whole pages.
+    pub fn text_pages(&self) -> Vec<Span> {
+        let page = self.host.page;
+        let segments = self.program.image.segments.iter();
+        let texts = segments.filter(|segment| segment.is_text());
+        texts
+            .map(|segment| segment.file())
+            .map(|file| Span::new(page.align_down(file.start), page.align_up(file.end)))
+            .collect()
+    }
+
     /// The windows for the largest leaf of this machine.
     pub fn windows(&self) -> Vec<Span> {
         self.windows_of(self.host.leaf)

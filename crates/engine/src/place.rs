@@ -12,7 +12,7 @@ use hugetext_leaf::replica::{Node, NodeBytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cached_text::{map, map_cached, texts};
+use crate::cached_text::{map, map_cached};
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 use crate::warm::{WarmOutcome, WarmPolicy, warm};
@@ -92,7 +92,7 @@ pub fn warm_on(
     };
     let mut elsewhere = 0;
     let mut refused = None;
-    for text in texts(program) {
+    for text in program.text_pages() {
         let windows = Windows::of(program, text, wanted)?;
         if policy != WarmPolicy::LookOnly {
             refused = windows.bring()?.or(refused);
@@ -127,7 +127,7 @@ pub fn set_policy(wanted: &[Node]) -> Result<MemoryPolicy, Error> {
 
 /// Reads what is not in the page cache yet.
 fn read_text(program: &ProgramOnHost<'_>) -> Result<(), Error> {
-    for text in texts(program) {
+    for text in program.text_pages() {
         let read = map(program, text)?.touch(text);
         read.map_err(Error::io(&program.program.path))?;
     }
@@ -138,7 +138,7 @@ fn read_text(program: &ProgramOnHost<'_>) -> Result<(), Error> {
 /// neither owns the file nor may write it: to such a user all of it seems cached.
 pub fn cached_by_node(program: &ProgramOnHost<'_>) -> Result<NodeBytes, Error> {
     let mut sum = NodeBytes::default();
-    for text in texts(program) {
+    for text in program.text_pages() {
         let mapping = map_cached(program, text)?;
         for run in runs(program, mapping.addresses())? {
             sum.add(run.node, run.addresses.len());

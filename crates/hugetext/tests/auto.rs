@@ -12,6 +12,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use hugetext_host::FileWindows;
+use hugetext_leaf::{Leaf, Span};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -48,9 +50,14 @@ impl Place {
 
     /// Compiles the program that answers `status`, and renames it into place, as packages do.
     fn install(&self, status: u8) {
+        self.install_with(status, 8 << 20);
+    }
+
+    /// The same with this number of bytes of text.
+    fn install_with(&self, status: u8, text: u32) {
         let source = format!(
             "int main(void) {{ return {status}; }}\n\
-             __asm__(\".text\\n.balign 4096\\n.skip 8 << 20, 0xc3\\n\");\n"
+             __asm__(\".text\\n.balign 4096\\n.skip {text}, 0xc3\\n\");\n"
         );
         let new = self.path("new");
         fs::write(self.path("program.c"), source).unwrap();
@@ -245,6 +252,38 @@ fn a_hot_program_is_found_held_followed_and_remembered() {
     daemon.end();
 }
 
+/// Brings a file into the small folios of page faults.
+fn make_small(path: &Path) {
+    let file = fs::File::open(path).unwrap();
+    let len = file.metadata().unwrap().len();
+    let end = len.next_multiple_of(rustix::param::page_size() as u64);
+    let whole = FileWindows::readable(&file, Span::new(0, end), Leaf::M2);
+    whole.make_small().unwrap();
+}
+
+#[test]
+fn text_without_a_window_is_held_in_the_largest_folios() {
+    let place = Place::new("act");
+    place.install_with(0, 1 << 20);
+    if !can_hold(&place) {
+        return;
+    }
+    let program = place.path("program");
+    let is_largest = || {
+        let looked = hugetext().args(["warm", "--check"]).arg(&program).output();
+        looked.unwrap().status.success()
+    };
+    make_small(&program);
+    assert!(!is_largest());
+    let daemon = place.daemon(&[]);
+    let Some(held) = place.run_until(&daemon, "held") else {
+        return;
+    };
+    assert!(held["bytes"].as_u64().unwrap() >= 1 << 20, "{held}");
+    assert!(is_largest());
+    daemon.end();
+}
+
 #[test]
 fn what_only_observes_holds_nothing_and_says_what_it_would() {
     let place = Place::new("act");
@@ -343,8 +382,11 @@ fn copies_are_advised_where_many_start_and_run_follows() {
             assert!(copies.is_disjoint(&own), "{copies:?} {own:?}");
         }
     }
-    let public = fs::read_to_string(place.path("run/public.json")).unwrap();
-    assert!(!public.contains("/libc.so"), "{public}");
+    // What everybody may read stands in the list of files, and never among what starts in crowds.
+    let public = fs::read(place.path("run/public.json")).unwrap();
+    let public: Value = serde_json::from_slice(&public).unwrap();
+    let crowds = public["replicas"].to_string();
+    assert!(!crowds.contains("/libc.so"), "{crowds}");
     daemon.end();
     assert_eq!(libc_inodes(&place, 1).unwrap(), own, "the advice is gone");
 }

@@ -33,6 +33,7 @@ fn text(path: &str) -> FileText {
     FileText {
         path: PathBuf::from(path),
         leaf: Leaf::M2,
+        gain: Gain::Windows(4),
         ranges: vec![Span::new(0, 8 << 20)],
         obstacle: None,
         state: FileState::of(&std::fs::metadata("/proc/self/exe").unwrap()),

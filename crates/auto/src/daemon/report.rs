@@ -104,7 +104,7 @@ impl Daemon<'_> {
             bytes: text.bytes(),
             windows: text.windows(),
             huge: held.map_or(0, |held| held.huge),
-            saves_ns: (worth * text.windows() as f64) as u64,
+            saves_ns: (worth * text.bytes() as f64 / text.leaf.bytes() as f64) as u64,
             users: users.len(),
             cgroups: known.by.len(),
             public: text.is_public,

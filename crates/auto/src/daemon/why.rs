@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use hugetext_leaf::hold::{Place, Refusal};
+use hugetext_leaf::hold::{Gain, Place, Refusal};
 
 use super::Daemon;
 use crate::catalog::{FileText, Key, Known};
 use crate::config::Mode;
 use crate::status::State;
+use crate::text::Filled;
 
 /// Why what is done about a file is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,13 +135,21 @@ impl Daemon<'_> {
         let words = match why {
             Why::Held(place) => {
                 let share = place.map_or("", share_name);
-                format!("{share}{}", self.not_huge(key))
+                match text.gain {
+                    Gain::Windows(_) => format!("{share}{}", self.not_huge(key)),
+                    Gain::Folios => {
+                        format!("{share}; it has no window, and is in the largest folios")
+                    }
+                }
             }
             Why::Listed => "listed by the administrator".to_owned(),
             Why::WouldHold(place) => share_name(place).to_owned(),
             Why::Failed => self.failure(key, now),
             Why::NotCalm => "memory was short a short time ago".to_owned(),
-            Why::Soon => "about to be made huge".to_owned(),
+            Why::Soon => match text.gain {
+                Gain::Windows(_) => "about to be made huge".to_owned(),
+                Gain::Folios => "about to be read into larger folios".to_owned(),
+            },
             Why::Obstacle => text.obstacle.clone().unwrap_or_default(),
             Why::OverRule => "the budget of its rule is used up".to_owned(),
             Why::NoRoom => format!(
@@ -149,7 +158,11 @@ impl Daemon<'_> {
             ),
             Why::NotWorthIt => {
                 let (saved, cost) = self.per_window(known, now);
-                format!("not worth it: a window saves {saved} and costs {cost} to fill")
+                let unit = match text.gain {
+                    Gain::Windows(_) => "a window".to_owned(),
+                    Gain::Folios => format!("{} of text", text.leaf),
+                };
+                format!("not worth it: {unit} saves {saved} and costs {cost} to fill")
             }
             Why::NotRun => "not run for a long time".to_owned(),
             Why::Denied => {
@@ -162,9 +175,14 @@ impl Daemon<'_> {
     /// Which windows of a file that is held are not huge.
     fn not_huge(&self, key: Key) -> String {
         match self.holder.get(key) {
-            Some(held) if held.huge < held.windows => {
-                let rest = held.windows.saturating_sub(held.huge);
-                format!("; {rest} windows are not: {}", held.obstacle)
+            Some(Filled {
+                windows,
+                huge,
+                obstacle: Some(obstacle),
+                ..
+            }) => {
+                let rest = windows.saturating_sub(*huge);
+                format!("; {rest} windows are not: {obstacle}")
             }
             _ => String::new(),
         }

@@ -27,7 +27,14 @@ fn started(starts: f64) -> Evidence {
 
 fn worth(starts: f64) -> Worth {
     let now = (Duration::ZERO, half_life());
-    Worth::of(&started(starts), 0.5, 8, Leaf::M2, &COSTS, now)
+    Worth::of(
+        &started(starts),
+        0.5,
+        Gain::Windows(8),
+        Leaf::M2,
+        &COSTS,
+        now,
+    )
 }
 
 fn level(starts: f64) -> Level {
@@ -215,6 +222,19 @@ proptest! {
         }
         prop_assert_eq!(rises, 0);
     }
+}
+
+#[test]
+fn without_windows_only_starts_count() {
+    let now = (Duration::ZERO, half_life());
+    let seen = Evidence {
+        processor: Decayed::new(3600.0, Duration::ZERO),
+        ..started(100.0)
+    };
+    let of = |gain| Worth::of(&seen, 0.5, gain, Leaf::M2, &COSTS, now);
+    assert_eq!(of(Gain::Folios), worth(100.0));
+    assert!(of(Gain::Windows(8)) > worth(100.0));
+    assert_eq!(of(Gain::Windows(0)), Worth::default());
 }
 
 #[test]

@@ -16,6 +16,15 @@ pub struct Costs {
     pub share: f64,
 }
 
+/// What those who run a text gain if it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gain {
+    /// Leaves map this number of windows.
+    Windows(u64),
+    /// The text has no window. It lies in the largest folios, so that starts map and unmap fewer of them.
+    Folios,
+}
+
 /// Bytes of text that one fault maps if its pages are cached (fault_around_bytes of mm/memory.c).
 const FAULT_AROUND: Leaf = Leaf::K64;
 
@@ -25,26 +34,30 @@ const FAULT_AROUND: Leaf = Leaf::K64;
 pub struct Worth(f64);
 
 impl Worth {
-    /// The worth of `windows` windows of `leaf`, of which a process that starts touches the share
-    /// `touched` (0 to 1).
+    /// The worth of a text of which a process that starts touches the share `touched` (0 to 1), for each
+    /// window of `leaf` or, without windows, for as many bytes of text.
     ///
-    /// A start saves the faults of the text that it touches, less one for each window that it touches.
+    /// A start saves the faults of the text that it touches, less one for each window that it touches. Without
+    /// windows the faults stay, and each finds one folio in place of many, which saves more than a
+    /// fault costs (docs/folios.md). Time in text is saved by leaves alone.
     pub fn of(
         evidence: &Evidence,
         touched: f64,
-        windows: u64,
+        gain: Gain,
         leaf: Leaf,
         costs: &Costs,
         (now, half_life): (Duration, HalfLife),
     ) -> Worth {
-        if windows == 0 {
-            return Worth(0.0);
-        }
+        let windows = match gain {
+            Gain::Windows(0) => return Worth(0.0),
+            Gain::Windows(windows) => windows as f64,
+            Gain::Folios => f64::INFINITY,
+        };
         let faults = (leaf.bytes() / FAULT_AROUND.bytes()).saturating_sub(1) as f64;
         let touched = touched.clamp(0.0, 1.0);
         let starts = evidence.starts.at(now, half_life) * faults * touched * costs.fault;
         let processor = evidence.processor.at(now, half_life) * 1e9 * costs.share.clamp(0.0, 1.0);
-        Worth(starts + processor / windows as f64)
+        Worth(starts + processor / windows)
     }
 
     /// The nanoseconds.
