@@ -7,19 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, HostContext, Program, ProgramOnHost, WarmOutcome, WarmPolicy, cached_by_node,
-    plain, warm, warm_ranges,
+    Error, HeldText, HostContext, LEAST_TEXT, Program, ProgramOnHost, WarmPolicy, cached_by_node,
+    plain, warm_ranges, warm_unused,
 };
-use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState, holders};
+use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState};
 use hugetext_leaf::hold::Gain;
 use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
 use crate::open::{Found, is_public, open_mapped, open_untouched};
-
-/// Bytes of text without a window below which it stays as it is: such a text is a few faults.
-const LEAST_TEXT: u64 = 256 << 10;
 
 /// A file to look at.
 #[derive(Debug, Clone)]
@@ -203,31 +200,14 @@ fn fill_windows(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Resul
     })
 }
 
-/// Nothing is dropped from the page cache while a process maps the file: its pages stay in any case, and
-/// those around them would be read into small folios again.
 fn fill_folios(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Result<Filled, Error> {
-    let looked = warm(program, WarmPolicy::LookOnly)?;
-    let is_largest =
-        |outcome: &WarmOutcome| outcome.folios.is_some_and(|folios| folios.are_largest());
-    let users = if is_largest(&looked) {
-        Vec::new()
-    } else {
-        holders(&program.program.file).map_err(|source| Error::Io {
-            path: text.path.clone(),
-            source,
-        })?
-    };
-    let outcome = if users.is_empty() && !is_largest(&looked) {
-        warm(program, WarmPolicy::InPlace)?
-    } else {
-        looked
-    };
-    let held = if is_largest(&outcome) {
+    let outcome = warm_unused(program)?;
+    let held = if outcome.is_in_largest_folios() {
         Some(HeldText::lock(program, &text.ranges, text.leaf)?)
     } else {
         None
     };
-    let small = || obstacle("its text is in small folios".to_owned(), &users);
+    let small = || obstacle("its text is in small folios".to_owned(), &outcome.holders);
     Ok(Filled {
         key,
         state: text.state,

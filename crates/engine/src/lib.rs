@@ -54,7 +54,7 @@ pub use fix::{
     FixDecision, FixDestination, FixNote, FixPlan, FixRequest, FixTarget, Privileges,
     StrategyChoice, WrittenFix, compare_files, decide_fix, fix_notes, rewrite_into, write_fix,
 };
-pub use folios::{CachedIn, TextFolios};
+pub use folios::{CachedIn, LEAST_TEXT, TextFolios};
 pub use hold::HeldText;
 pub use host_context::HostContext;
 pub use libraries::{Libraries, libraries_of};
@@ -69,4 +69,4 @@ pub use remedy::{Remedy, io_remedy, replace_remedy};
 pub use self_warming::SelfWarming;
 pub use text_nodes::{MappingNodes, NodeSource, RunsOn, TextNodes, WindowNodes, text_nodes};
 pub use voucher::Voucher;
-pub use warm::{FailedRung, Rung, WarmOutcome, WarmPolicy, warm, warm_ranges};
+pub use warm::{FailedRung, Rung, WarmOutcome, WarmPolicy, warm, warm_ranges, warm_unused};

@@ -171,6 +171,11 @@ impl WarmOutcome {
         self.windows > 0 && self.huge == self.windows
     }
 
+    /// Whether it has no windows, and its text is known to be in the largest folios that its file can fill.
+    pub fn is_in_largest_folios(&self) -> bool {
+        self.folios.is_some_and(|folios| folios.are_largest())
+    }
+
     /// Whether a smaller leaf cannot add anything: windows of this leaf are huge, or could be.
     fn settles(&self) -> bool {
         self.huge > 0 || (self.windows > 0 && self.causes.is_empty())
@@ -210,6 +215,22 @@ pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutco
         took: outcome.took.saturating_add(start.elapsed()),
         ..outcome
     })
+}
+
+/// Warms a program without windows in place, unless a process maps its file: the pages of that process would stay
+/// in small folios, and those around them would be read into small folios again.
+pub fn warm_unused(program: &ProgramOnHost<'_>) -> Result<WarmOutcome, Error> {
+    let looked = warm(program, WarmPolicy::LookOnly)?;
+    if looked.folios.is_none() || looked.is_in_largest_folios() {
+        return Ok(looked);
+    }
+    let file = &program.program.file;
+    let holders = holders(file).map_err(Error::io(&program.program.path))?;
+    if holders.is_empty() {
+        warm(program, WarmPolicy::InPlace)
+    } else {
+        Ok(WarmOutcome { holders, ..looked })
+    }
 }
 
 /// Warms the windows of one program.

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use hugetext_engine::keep::{HeldFiles, KeepList};
 use hugetext_engine::{
     CachedIn, HostContext, ProgramOnHost, Rung, TextFolios, WarmOutcome, WarmPolicy, warm,
 };
@@ -22,7 +23,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// `None`, with the reason printed, where the kernel or the filesystem has no large folios.
+    /// `None`, with the reason printed, where there is none, or no large folios in the kernel or the filesystem.
     fn new() -> Option<Shell> {
         let host = match HostContext::with_huge_pages() {
             Ok(host) => host,
@@ -33,7 +34,10 @@ impl Shell {
         };
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("shell");
-        fs::copy("/bin/sh", &path).unwrap();
+        if let Err(error) = fs::copy("/bin/bash", &path) {
+            println!("skipped: /bin/bash: {error}");
+            return None;
+        }
         let shell = Shell {
             host,
             path,
@@ -131,4 +135,31 @@ fn what_runs_in_small_folios_is_named_and_replaced_on_demand() {
     assert_eq!(fs::read(&shell.path).unwrap(), bytes);
     drop(running.stdin.take());
     running.wait().unwrap();
+}
+
+#[test]
+fn what_is_listed_is_enlarged_and_locked_unless_it_runs() {
+    let Some(shell) = Shell::new() else { return };
+    if shell.make_small().is_none() {
+        return;
+    }
+    let list = KeepList::of_paths(std::iter::once(shell.path.clone()));
+    let hold = |held: HeldFiles| held.renew(&list, None, 1 << 30).unwrap();
+    let mut running = shell.start();
+    let before = folios(&shell.warm(WarmPolicy::LookOnly)).now;
+    let (held, _) = hold(HeldFiles::default());
+    let is_held = |held: &HeldFiles| held.paths().contains(&shell.path);
+    assert!(!is_held(&held), "{held:?}");
+    assert_eq!(folios(&shell.warm(WarmPolicy::LookOnly)).now, before);
+    drop(running.stdin.take());
+    running.wait().unwrap();
+
+    let (held, report) = hold(held);
+    if !is_held(&held) {
+        println!("skipped: the kernel had no memory for larger folios");
+        return;
+    }
+    assert!(report.locked > 0, "{report:?}");
+    let warmed = shell.warm(WarmPolicy::LookOnly);
+    assert_eq!(warmed.rung, Some(Rung::AlreadyHuge));
 }

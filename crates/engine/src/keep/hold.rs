@@ -93,7 +93,10 @@ impl HeldFiles {
             report.files += 1;
             return Ok(());
         }
-        let windows = program.windows();
+        let windows = match program.windows() {
+            windows if windows.is_empty() => program.text_pages(),
+            windows => windows,
+        };
         let len: u64 = windows.iter().map(|range| range.len()).sum();
         if report.locked.saturating_add(len) > report.budget {
             report.over = report.over.saturating_add(len);

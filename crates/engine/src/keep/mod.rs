@@ -45,9 +45,9 @@ pub struct KeptFile {
     #[serde(serialize_with = "hugetext_host::lossy::path")]
     #[schemars(with = "String")]
     pub warm: PathBuf,
-    /// Bytes of text that are huge.
+    /// Bytes of text that are huge; 0 for text without windows, which is in the largest folios.
     pub huge: u64,
-    /// Whether all windows are huge.
+    /// Whether all windows are huge, or without windows, all text is in the largest folios.
     pub done: bool,
 }
 
@@ -76,7 +76,7 @@ pub fn keep_warm(list: &KeepList, store: Option<&Path>) -> Result<KeepOutcome, E
         stores: Vec::new(),
     };
     let mut files = Vec::new();
-    for path in &targets.files {
+    for path in targets.files.iter().chain(&targets.small) {
         match keeper.keep(path) {
             Ok(kept) => files.extend(kept),
             Err(error) => problems.push((&error).into()),
@@ -100,11 +100,12 @@ struct Keeper<'k> {
 
 impl Keeper<'_> {
     /// Warms one file, or the copy that `run` shows in its place; `None` if none of its text can be
-    /// huge.
+    /// huge, unless it lies in the largest folios.
     fn keep(&mut self, path: &Path) -> Result<Option<KeptFile>, Error> {
         let step = PrepareStep::of(path, self.host, PreparePolicy::ON_DISK)?;
         let (warm, done) = match step.action {
-            PrepareAction::Leave { .. } => return Ok(None),
+            PrepareAction::Leave { .. } if !step.enlarge()? => return Ok(None),
+            PrepareAction::Leave { .. } => (step.path.clone(), true),
             PrepareAction::Warm => (step.path.clone(), step.warm()?),
             PrepareAction::Copy | PrepareAction::Fix => {
                 if self.stores.is_empty() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard};
 use hugetext_leaf::replica::Replica;
-use hugetext_leaf::{Filesystem, reach};
+use hugetext_leaf::{Filesystem, Span, reach};
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,12 +17,13 @@ use super::place::CopyPlace;
 use super::room::MemoryRoom;
 use crate::error::{Error, plain};
 use crate::fix::rewrite_into;
+use crate::folios::LEAST_TEXT;
 use crate::host_context::HostContext;
 use crate::on_host::ProgramOnHost;
 use crate::place::{set_policy, warm_on};
 use crate::program::Program;
 use crate::vouch::checked_at_use;
-use crate::warm::{WarmPolicy, warm};
+use crate::warm::{WarmPolicy, warm, warm_unused};
 
 /// The number of the format. A new number makes the entries of older rewriters unused.
 const FORMAT: u32 = 2;
@@ -240,6 +241,13 @@ impl<'h> PrepareStep<'h> {
     /// cannot be read.
     pub fn warm(&self) -> Result<bool, Error> {
         Ok(warm(&self.program, WarmPolicy::InPlace)?.is_warm())
+    }
+
+    /// Brings text without windows into the largest folios if it has [`LEAST_TEXT`] bytes. Returns whether all
+    /// of it is there afterwards.
+    pub fn enlarge(&self) -> Result<bool, Error> {
+        let text: u64 = self.program.text_pages().iter().map(Span::len).sum();
+        Ok(text >= LEAST_TEXT && warm_unused(&self.program)?.is_in_largest_folios())
     }
 
     /// The warmed copy that takes its place. It comes from the first of `stores` that has it. If

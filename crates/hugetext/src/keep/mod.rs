@@ -253,6 +253,7 @@ fn show(applied: &KeepReport) -> String {
     }
     let rows = applied.files.iter().map(|file| {
         let how = match (file.done, file.warm == file.path) {
+            (true, true) if file.huge == 0 => "in the largest folios; it has no window",
             (false, _) => "not fully warm: other processes use it",
             (true, true) => "warm",
             (true, false) => "a copy is warm, for `hugetext run`",

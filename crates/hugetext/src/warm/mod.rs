@@ -102,10 +102,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 /// Whether all windows are huge, or text without a window is in the largest folios, and, where a node was
 /// named, all text lies there. Without a window, only the node counts then.
 fn is_done(outcome: &WarmOutcome) -> bool {
-    let largest = outcome.folios.is_some_and(|folios| folios.are_largest());
     match &outcome.nodes {
         Some(placed) => placed.elsewhere == 0 && (outcome.windows == 0 || outcome.is_warm()),
-        None => outcome.is_warm() || largest,
+        None => outcome.is_warm() || outcome.is_in_largest_folios(),
     }
 }
 
