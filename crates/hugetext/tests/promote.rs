@@ -7,19 +7,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use hugetext_host::{Namespace, is_root};
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Gives this test a mount namespace of its own, so that the copies of promotion go with it.
 fn keep_mounts_in() {
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root || unshare(CloneFlags::CLONE_NEWNS).is_err() {
+    if !is_root() || Namespace::Mount.enter().is_err() {
         return;
     }
-    let (flags, none) = (MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>);
-    mount(none, "/", none, flags, none).unwrap();
     let kind = Some("tmpfs");
     mount(kind, "/run", kind, MsFlags::empty(), Some("mode=0755")).unwrap();
 }

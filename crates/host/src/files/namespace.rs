@@ -108,7 +108,7 @@ impl Namespace {
             .namespace()
     }
 
-    /// Moves this process, which must have only one thread, into its own mount namespace. Mounts
+    /// Moves this thread into its own mount namespace; a user namespace takes a process of one thread. Mounts
     /// that are made outside later still appear in it. Mounts that are made in it appear nowhere
     /// else.
     ///
@@ -136,9 +136,9 @@ impl Namespace {
     }
 }
 
-/// Ensures that mounts made in the new namespace of this process appear nowhere else. The change
+/// Ensures that mounts made in the new namespace of this thread appear nowhere else. The change
 /// starts at the mount of its root directory. In a chroot, the root directory may not be a mount.
-/// In that case setns(2) moves this process to the root of the namespace. Afterwards this process
+/// In that case setns(2) moves this thread to the root of the namespace. Afterwards it
 /// enters its own root and working directory again.
 fn keep_mounts_in() -> io::Result<()> {
     let receive = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
@@ -148,7 +148,7 @@ fn keep_mounts_in() -> io::Result<()> {
     }
     let directory = |path| open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
     let (root, working) = (directory("/")?, directory(".")?);
-    let own = File::open("/proc/self/ns/mnt")?;
+    let own = File::open("/proc/thread-self/ns/mnt")?;
     move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Mount))?;
     let changed = mount_change("/", receive);
     fchdir(&root)?;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::subject::{HUGETEXT, Subject, huge, is_root, mount_namespace, text};
+use crate::subject::{HUGETEXT, Subject, huge, in_mount_namespace, is_root, text};
 
 /// Makes two overlays over one lower directory, in a namespace that ends with the shell. Prints
 /// what the subject in each overlay reports about itself.
@@ -88,11 +88,11 @@ fn in_a_mount_namespace(script: &str, subject: &Subject) -> Option<String> {
         println!("skipped: only root can mount an overlay");
         return None;
     }
-    let output = mount_namespace(script, subject.directory())
-        .output()
-        .unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    let forbidden = ["no overlay", "cannot hold", "unshare:"];
+    let said = match in_mount_namespace(script, subject.directory(), &[]) {
+        Ok(output) => text(&output.stdout) + &text(&output.stderr),
+        Err(error) => format!("no overlay: {error}"),
+    };
+    let forbidden = ["no overlay", "cannot hold"];
     if forbidden.iter().any(|reason| said.contains(reason)) {
         println!("skipped: {said}");
         return None;
@@ -157,10 +157,8 @@ fn in_a_container(subject: &Subject, name: &str, admin: bool, command: &[&str]) 
     }
     fs::write(&config, spec.to_string()).unwrap();
     let id = format!("hugetext-{}-{name}", std::process::id());
-    let script = "mount --bind / root && exec runc run \"$0\"";
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "--propagation", "private", "sh", "-c", script]);
-    let output = unshare.arg(&id).current_dir(&bundle).output().unwrap();
+    let script = "mount --bind / root && exec runc run \"$3\"";
+    let output = in_mount_namespace(script, &bundle, &[&id]).unwrap();
     if text(&output.stderr).contains("runc run failed") || text(&output.stderr).contains("mount:") {
         println!("skipped: no container here: {}", text(&output.stderr));
         return None;

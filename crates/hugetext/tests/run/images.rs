@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::subject::{Subject, is_root, mount_namespace, text};
+use crate::subject::{Subject, in_mount_namespace, is_root, text};
 
 /// Mounts one image after the other on the same device and directory. Prints the state of each
 /// image's program and runs the program through `run`, which keeps its copies outside the image.
@@ -113,10 +113,13 @@ fn update(subject: &Subject, kind: &str, options: &str, make: Maker) -> Option<S
             }
         }
     }
-    let output = mount_namespace(UPDATE, directory)
-        .args([kind, options])
-        .output()
-        .unwrap();
+    let output = match in_mount_namespace(UPDATE, directory, &[kind, options]) {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: no mount namespace: {error}");
+            return None;
+        }
+    };
     let said = text(&output.stdout) + &text(&output.stderr);
     if said.contains("no device") || said.contains("no mount") {
         println!("skipped: {kind} cannot be mounted here: {said}");

@@ -1,12 +1,14 @@
 //! A program that needs a fix, a store for it, and ways to run it.
 
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
+use hugetext_host::Namespace;
 use tempfile::TempDir;
 
 pub(crate) const HUGETEXT: &str = env!("CARGO_BIN_EXE_hugetext");
@@ -84,14 +86,25 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// A shell script in a mount namespace of its own, with `directory` and the command as arguments.
-pub(crate) fn mount_namespace(script: &str, directory: &Path) -> Command {
-    let mut command = Command::new("unshare");
+/// Runs a shell script as root in a mount namespace of its own, with `directory`, the command and `words` as
+/// arguments. unshare(1) cannot do that in a chroot whose root is no mount. An error says that no namespace can
+/// be had.
+pub(crate) fn in_mount_namespace(
+    script: &str,
+    directory: &Path,
+    words: &[&str],
+) -> io::Result<Output> {
+    let mut command = Command::new("sh");
     command
-        .args(["--mount", "--propagation", "private"])
-        .args(["sh", "-c", script, "sh"])
-        .args([directory, Path::new(HUGETEXT)]);
-    command
+        .args(["-c", script, "sh"])
+        .args([directory, Path::new(HUGETEXT)])
+        .args(words)
+        .current_dir(directory);
+    let apart = || {
+        Namespace::Mount.enter()?;
+        command.output()
+    };
+    thread::scope(|scope| scope.spawn(apart).join().unwrap())
 }
 
 /// Makes an executable file. Another process writes it. If this process had it open for writing, a

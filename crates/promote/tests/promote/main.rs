@@ -14,9 +14,10 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{Machine, Pid};
+use hugetext_host::{Machine, Namespace, Pid};
 use hugetext_leaf::{
     Backend, Completion, FileId, Leaf, Obstacle, Perms, Promotion, PromotionPolicy, Reason, Span,
     promotion,
@@ -532,9 +533,11 @@ fn a_copy_has_its_path_in_the_namespace_of_the_process() {
         eprintln!("skipped: only root gives a process a mount namespace");
         return;
     }
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private"]);
-    let mut busy = Busy::run(command.arg(program()).arg("2"));
+    let run_apart = || {
+        Namespace::Mount.enter().unwrap();
+        Busy::start(2)
+    };
+    let mut busy = thread::spawn(run_apart).join().unwrap();
     let target = busy.target().unwrap();
     let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
         return;
