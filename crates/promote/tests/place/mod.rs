@@ -14,8 +14,18 @@ pub(crate) fn keep_mounts_in() {
     mount(kind, "/run", kind, none, Some("mode=0755")).unwrap();
 }
 
+/// This test program. The kernel names it as seen from the first namespace (std::env::current_exe()), which in a
+/// chroot is another place.
+pub(crate) fn own() -> PathBuf {
+    std::env::args_os().next().map(PathBuf::from).unwrap()
+}
+
 /// An example, which cargo builds next to the tests.
 pub(crate) fn example(name: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    own.ancestors().nth(2).unwrap().join("examples").join(name)
+    own()
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples")
+        .join(name)
 }

@@ -26,7 +26,7 @@ use hugetext_promote::{
     Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
 };
 use nix::sys::signal::{Signal, kill};
-use place::{example, keep_mounts_in};
+use place::{example, keep_mounts_in, own};
 
 struct Busy {
     child: Child,
@@ -252,7 +252,7 @@ fn a_killed_tracer_leaves_a_process_well_or_dead() {
     }
     for spins in (0..2_000_000).step_by(200_000) {
         let mut busy = Busy::run(Command::new(program()).args(["4", "abandoned"]));
-        let mut tracer = Command::new(std::env::current_exe().unwrap())
+        let mut tracer = Command::new(own())
             .args(["--ignored", "--exact", "promotes_until_it_is_killed"])
             .arg("--nocapture")
             .env(VICTIM, busy.child.id().to_string())
