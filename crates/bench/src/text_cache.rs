@@ -4,7 +4,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hugetext_engine::{HeldText, HostContext, ProgramOnHost, WarmPolicy, warm};
+use hugetext_engine::{
+    CachedIn, Error, HeldText, HostContext, LEAST_TEXT, ProgramOnHost, TextFolios, WarmPolicy, warm,
+};
 use hugetext_host::{FileWindows, WindowState, holders};
 use hugetext_leaf::{Leaf, Span};
 
@@ -21,31 +23,54 @@ const RETRY: Duration = Duration::from_millis(50);
 pub(crate) enum FolioState {
     /// In the folios of fault readahead, as on a machine without this project.
     Small,
-    /// In folios of the leaf's order, as after `hugetext warm`.
+    /// In folios of the leaf's order or, without windows, in the largest that the file can fill, as after
+    /// `hugetext warm`.
     Huge,
 }
 
-/// A program with its windows.
+/// What is brought into a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Windows of the leaf.
+    Windows,
+    /// Text without windows.
+    Text,
+}
+
+/// A program with its windows or, without windows, its text.
 pub(crate) struct CachedText<'h> {
     program: ProgramOnHost<'h>,
-    windows: Vec<Span>,
+    unit: Unit,
+    /// Empty if no state of it can be seen.
+    ranges: Vec<Span>,
     leaf: Leaf,
 }
 
 impl<'h> CachedText<'h> {
-    /// The read-only windows of the program at `path`; none if its layout has none.
+    /// The read-only windows of the program at `path`. If its layout has none, its text, unless that is small
+    /// or this user does not see its folios.
     pub(crate) fn of(path: &Path, host: &'h HostContext) -> Result<CachedText<'h>, BenchError> {
         let program = ProgramOnHost::open(path, host)?;
+        let windows = program.windows();
+        let (unit, ranges) = if windows.is_empty() {
+            let text = program.text_pages();
+            let is_seen = text.iter().map(Span::len).sum::<u64>() >= LEAST_TEXT
+                && folios(&program)?.is_some_and(|folios| folios.now != CachedIn::Hidden);
+            (Unit::Text, if is_seen { text } else { Vec::new() })
+        } else {
+            (Unit::Windows, windows)
+        };
         Ok(CachedText {
-            windows: program.windows(),
+            unit,
+            ranges,
             leaf: host.leaf,
             program,
         })
     }
 
-    /// The number of windows.
-    pub(crate) fn count(&self) -> u64 {
-        self.windows.iter().map(Span::len).sum::<u64>() / self.leaf.bytes()
+    /// Whether its page cache can be brought into a state.
+    pub(crate) fn has_states(&self) -> bool {
+        !self.ranges.is_empty()
     }
 
     /// Brings the page cache into `state` and holds it there. If the kernel does not allow that,
@@ -76,9 +101,18 @@ impl<'h> CachedText<'h> {
 
     fn make_small(&self) -> Result<(), BenchError> {
         let file = &self.program.program.file;
-        self.windows
+        let page = self.program.host.page;
+        let end = page.align_up(self.program.program.metadata.len());
+        let windows = |range: &Span| {
+            let (start, last) = (
+                self.leaf.align_down(range.start),
+                self.leaf.align_up(range.end),
+            );
+            FileWindows::new(file, Span::new(start, last.min(end)), self.leaf)
+        };
+        self.ranges
             .iter()
-            .try_for_each(|range| FileWindows::new(file, *range, self.leaf).make_small())
+            .try_for_each(|range| windows(range).make_small())
             .map_err(|error| BenchError::io(self.path(), &error))
     }
 
@@ -114,7 +148,7 @@ pub(crate) struct HeldState<'t> {
 
 impl<'t> HeldState<'t> {
     fn new(text: &'t CachedText<'t>, state: FolioState) -> Result<HeldState<'t>, BenchError> {
-        let held = HeldText::map(&text.program, &text.windows, text.leaf)?;
+        let held = HeldText::map(&text.program, &text.ranges, text.leaf)?;
         Ok(HeldState {
             text,
             state,
@@ -124,31 +158,52 @@ impl<'t> HeldState<'t> {
         })
     }
 
-    /// Whether every window is in the state now.
+    /// Whether all of it is in the state now.
     pub(crate) fn stands(&self) -> Result<bool, BenchError> {
+        if self.text.unit == Unit::Text {
+            let folios = folios(&self.text.program)?;
+            return Ok(folios.is_some_and(|folios| match self.state {
+                FolioState::Small => {
+                    matches!(folios.now, CachedIn::Folios(_)) && !folios.are_largest()
+                }
+                FolioState::Huge => folios.are_largest(),
+            }));
+        }
         let wanted = match self.state {
             FolioState::Small => WindowState::Small,
             FolioState::Huge => WindowState::Huge,
         };
         let text = self.text;
-        let cache = text.program.page_cache(&text.windows, text.leaf)?;
+        let cache = text.program.page_cache(&text.ranges, text.leaf)?;
         Ok(cache.count(wanted) == cache.total())
     }
 
     /// The state that was reached, for the reader.
     pub(crate) fn describe(&self) -> String {
-        let (number, leaf) = (self.text.count(), self.text.leaf);
-        let size = bytes(number * leaf.bytes());
-        let windows = count(number, "window");
-        let folios = match self.state {
-            FolioState::Small => "in small folios",
-            FolioState::Huge => "huge",
+        let (len, leaf) = (
+            self.text.ranges.iter().map(Span::len).sum::<u64>(),
+            self.text.leaf,
+        );
+        let size = bytes(len);
+        let what = match self.text.unit {
+            Unit::Windows => format!("{} of {leaf} ({size})", count(len / leaf.bytes(), "window")),
+            Unit::Text => format!("no window of {leaf}, {size} of text"),
+        };
+        let folios = match (self.text.unit, self.state) {
+            (_, FolioState::Small) => "in small folios",
+            (Unit::Windows, FolioState::Huge) => "huge",
+            (Unit::Text, FolioState::Huge) => "in the largest folios",
         };
         let held = if self.locked {
             "held by mlock"
         } else {
             "not held: RLIMIT_MEMLOCK is too small"
         };
-        format!("{windows} of {leaf} ({size}) {folios}, {held}")
+        format!("{what} {folios}, {held}")
     }
+}
+
+/// The folios of text without windows; `None` if its filesystem has no large ones.
+fn folios(program: &ProgramOnHost<'_>) -> Result<Option<TextFolios>, Error> {
+    Ok(warm(program, WarmPolicy::LookOnly)?.folios)
 }

@@ -256,6 +256,31 @@ fn a_program_without_windows_is_no_answer() {
 }
 
 #[test]
+fn text_without_windows_is_measured_in_small_and_in_the_largest_folios() {
+    let directory = tempfile::tempdir().unwrap();
+    let shell = directory.path().join("shell");
+    let copied = Command::new("cp").arg("/bin/bash").arg(&shell).status();
+    if !copied.unwrap().success() {
+        return println!("skipped: no /bin/bash");
+    }
+    let quick = ["exec", "--json", "--rounds", "1", "--per-round", "1", "--"];
+    let command = [path(&shell), "-c", ":"];
+    let Some(benchmarks) = benchmarks(&[&quick[..], &command].concat()) else {
+        return;
+    };
+    let sides = benchmarks[0]["sides"].as_array().unwrap();
+    let state = |name: &str| {
+        let mut sides = sides.iter().filter(|side| side["name"] == name);
+        sides.next().map(|side| side["state"].to_string())
+    };
+    let (Some(small), Some(warmed)) = (state("small folios"), state("warmed")) else {
+        return println!("skipped: no folios of it are seen here: {sides:?}");
+    };
+    assert!(small.contains("text in small folios"), "{small}");
+    assert!(warmed.contains("in the largest folios"), "{warmed}");
+}
+
+#[test]
 fn calls_are_measured_on_what_each_side_is_said_to_be() {
     let directory = tempfile::tempdir().unwrap();
     let place = ["--json", "--rounds", "1", "--size", "8", "--directory"];

@@ -35,7 +35,7 @@ pub(crate) struct Version<'h> {
     /// What a rival changes of the runs of this side.
     pub(super) change: Option<RivalChange>,
     text: CachedText<'h>,
-    /// `None` if the file has no window.
+    /// `None` if the file has no window, and no text whose folios can be seen.
     state: Option<FolioState>,
     /// The copy shown under the program's path while this side runs.
     stand_in: Option<PathBuf>,
@@ -171,7 +171,7 @@ impl<'h> Versions<'h> {
     ) -> Result<(), BenchStop> {
         let path = copy.as_deref().unwrap_or(&original.path);
         let text = CachedText::of(path, means.host)?;
-        if text.count() == 0 {
+        if !text.has_states() {
             let what = "no window that can be huge".to_owned();
             return self.add(AS_IT_IS, what, FolioState::Small, copy, means);
         }
@@ -195,7 +195,7 @@ impl<'h> Versions<'h> {
             name: name.to_owned(),
             what,
             change: None,
-            state: (text.count() > 0).then_some(state),
+            state: text.has_states().then_some(state),
             text,
             stand_in,
         });
