@@ -108,7 +108,13 @@ fn source_lines(arches: &[Arch]) -> Result<String> {
         targets.lines().find_map(|line| line.strip_prefix(&prefix))
     };
     let main = mirror("Debian").ok_or(LabError::NoArchive)?;
-    let security = mirror("Debian-Security").ok_or(LabError::NoArchive)?;
+    // Testing and unstable have no security archive of their own. Mirrors hold it beside the main one.
+    let beside = main
+        .trim_end_matches('/')
+        .strip_suffix("/debian")
+        .map(|mirror| format!("{mirror}/debian-security/"));
+    let security = mirror("Debian-Security").map(str::to_owned).or(beside);
+    let security = &security.ok_or(LabError::NoArchive)?;
     let lines = |arch: &Arch| -> String {
         let facts = arch.facts();
         let line =

@@ -8,11 +8,18 @@ use std::process::Command;
 
 use hugetext_loader::{Closure, Environment, Loader, Role, closure};
 
-/// The libraries that the loader itself lists (LD_TRACE_LOADED_OBJECTS), symbolic links resolved;
-/// `None` if the program is static or missing.
+/// The libraries that the loader itself lists, symbolic links resolved; `None` if the program is static or
+/// missing. It is given to its loader and not executed: a set-id program would run, whatever
+/// LD_TRACE_LOADED_OBJECTS says.
 fn traced(program: &Path, library_path: Option<&str>) -> Option<BTreeSet<PathBuf>> {
-    let mut command = Command::new(program);
-    command.env("LD_TRACE_LOADED_OBJECTS", "1");
+    let closure = closure(program, &Environment::default()).ok()?;
+    let mut objects = closure.objects.iter();
+    let loader = objects.find(|object| object.role == Role::Interpreter)?;
+    let mut command = Command::new(&loader.path);
+    // $ORIGIN of a program that is executed is that of the file, and not of a link to it.
+    command
+        .arg(fs::canonicalize(program).ok()?)
+        .env("LD_TRACE_LOADED_OBJECTS", "1");
     if let Some(list) = library_path {
         command.env("LD_LIBRARY_PATH", list);
     }

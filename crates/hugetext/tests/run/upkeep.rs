@@ -41,6 +41,8 @@ fn copies_are_listed_verified_and_removed() {
 
     let key = entry["key"].as_str().unwrap();
     let file = subject.directory().join("store/entries").join(key);
+    // The writer is root, or the owner after chmod.
+    fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
     OpenOptions::new()
         .append(true)
         .open(&file)

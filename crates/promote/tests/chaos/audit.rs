@@ -74,7 +74,16 @@ impl Look {
             };
             look.threads.insert(tid, thread);
         }
-        for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+        // Once the first thread has ended, the files at /proc/PID/fd belong to root. Those of other threads are
+        // the same ones.
+        let mut alive = look
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.state != 'Z');
+        let Some((tid, _)) = alive.next() else {
+            return Ok(look);
+        };
+        for entry in fs::read_dir(format!("/proc/{pid}/task/{tid}/fd"))?.flatten() {
             let link = fs::read_link(entry.path()).unwrap_or_default();
             let name = entry.file_name().to_string_lossy().into_owned();
             look.files.insert(name, link.to_string_lossy().into_owned());

@@ -546,6 +546,11 @@ fn a_copy_has_its_path_in_the_namespace_of_the_process() {
     let Some(path) = path_of_copy(&target) else {
         return;
     };
+    if !path.starts_with("/run") {
+        // From a chroot, the kernel names what another namespace mounts as seen from the root of that.
+        eprintln!("skipped: this root does not see {}", path.display());
+        return;
+    }
     let there = PathBuf::from(format!("/proc/{}/root", target.pid()));
     let there = there.join(path.strip_prefix("/").unwrap());
     assert_eq!(
