@@ -303,7 +303,12 @@ results-folios: build ## programs without a window, in small and in larger folio
 	scripts/results-folios.py $(HUGETEXT) > target/folios.md
 	mv target/folios.md docs/folios.md
 
-.PHONY: results-folios
+results-limit: build ## what the page faults of starts are on, and what huge text removes: docs/limit.md
+	scripts/setup.sh results
+	scripts/results-limit.py $(HUGETEXT) > target/limit.md
+	mv target/limit.md docs/limit.md
+
+.PHONY: results-folios results-limit
 
 results-self-warming: build ## cold starts of files that warm themselves: docs/self-warming.md
 	scripts/setup.sh self-warming

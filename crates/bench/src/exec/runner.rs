@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hugetext_engine::plain;
 use hugetext_host::{
-    Deadline, Instance, TextMapping, Usage, file_mappings, run_measured, text_mappings,
+    Deadline, FaultCounts, FaultTrace, Instance, MemoryKinds, TextMapping, Usage, file_mappings,
+    run_measured, text_mappings,
 };
 
 use super::rival::RivalChange;
@@ -222,17 +223,21 @@ impl Runner<'_> {
         };
         let failed = |error| BenchError::new(self.title, plain(&error));
         let deadline = Deadline::new(instance.pid(), self.limit).map_err(failed)?;
+        let faults = FaultTrace::of(instance.pid()).ok();
         let seen = instance.at_exit_with_mmaps(|pid| {
             let text = text_mappings(pid).ok()?;
             let sum = |bytes: fn(&TextMapping) -> u64| text.iter().map(bytes).sum::<u64>() as f64;
             let own = sum(|mapping| mapping.anonymous);
             let mappings = file_mappings(pid).ok()? as f64;
-            Some((sum(|mapping| mapping.pmd_mapped), own, mappings))
+            let huge = sum(|mapping| mapping.pmd_mapped);
+            Some((huge, own, mappings, MemoryKinds::of(pid).ok()?))
         });
         deadline.missed();
         let end = seen.map_err(failed)?.0.and_then(|(seen, mmaps)| {
-            let (huge, own, mappings) = seen?;
+            let (huge, own, mappings, kinds) = seen?;
+            let faults = faults.and_then(FaultTrace::addresses);
             Some(End {
+                faults: faults.map(|faults| kinds.count(&faults)),
                 huge,
                 own,
                 mappings,
@@ -273,6 +278,8 @@ struct End {
     own: f64,
     /// Mappings of files.
     mappings: f64,
+    /// Page faults; `None` if they could not be counted.
+    faults: Option<FaultCounts>,
     /// Calls of mmap(2) for files. Mappings that execve(2) makes are not counted.
     mmaps: f64,
 }
@@ -329,6 +336,18 @@ impl ExecRounds {
             measure("user", Unit::Seconds, |block| Some(block.user)),
             measure("system", Unit::Seconds, |block| Some(block.system)),
             measure("minor faults", Unit::Count, |block| Some(block.faults)),
+            measure("faults on text", Unit::Count, |block| {
+                Some(block.end.as_ref()?.faults?.text as f64)
+            }),
+            measure("faults on read-only data", Unit::Count, |block| {
+                Some(block.end.as_ref()?.faults?.read_only as f64)
+            }),
+            measure("faults on data and relocations", Unit::Count, |block| {
+                Some(block.end.as_ref()?.faults?.written as f64)
+            }),
+            measure("faults on other memory", Unit::Count, |block| {
+                Some(block.end.as_ref()?.faults?.other as f64)
+            }),
             measure("text on huge pages", Unit::Bytes, |block| {
                 Some(block.end.as_ref()?.huge)
             }),

@@ -4,6 +4,17 @@ mod child;
 mod cpu_time;
 mod deadline;
 mod exec;
+#[cfg_attr(
+    not(any(
+        target_arch = "x86",
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )),
+    path = "no_fault_trace.rs"
+)]
+mod fault_trace;
+mod faults;
 mod forward;
 mod id;
 mod instance;
@@ -15,6 +26,8 @@ pub use child::{ChildError, die_with_parent, in_child};
 pub use cpu_time::cpu_time;
 pub use deadline::Deadline;
 pub use exec::{exec, ignore_file_size_signal, may_execute};
+pub use fault_trace::FaultTrace;
+pub use faults::{FaultCounts, MemoryKinds};
 pub(crate) use forward::Forward;
 pub use id::{NoPid, Pid, Tid};
 pub use instance::Instance;

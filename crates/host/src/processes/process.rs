@@ -153,7 +153,7 @@ pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
 
 /// Reads the mappings from `file` in /proc/PID. Paths may hold any byte; a path that is not UTF-8
 /// is returned with replacement characters.
-fn read_maps(pid: Pid, file: &str) -> Result<MemoryMaps, ProcessError> {
+pub(super) fn read_maps(pid: Pid, file: &str) -> Result<MemoryMaps, ProcessError> {
     let bytes = fs::read(format!("/proc/{pid}/{file}")).map_err(procfs::ProcError::from)?;
     Ok(MemoryMaps::from_read(
         String::from_utf8_lossy(&bytes).as_bytes(),
