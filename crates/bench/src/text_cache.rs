@@ -101,18 +101,13 @@ impl<'h> CachedText<'h> {
 
     fn make_small(&self) -> Result<(), BenchError> {
         let file = &self.program.program.file;
-        let page = self.program.host.page;
-        let end = page.align_up(self.program.program.metadata.len());
-        let windows = |range: &Span| {
-            let (start, last) = (
-                self.leaf.align_down(range.start),
-                self.leaf.align_up(range.end),
-            );
-            FileWindows::new(file, Span::new(start, last.min(end)), self.leaf)
+        let pieces = match self.unit {
+            Unit::Windows => self.ranges.clone(),
+            Unit::Text => self.program.loaded_pieces(),
         };
-        self.ranges
+        pieces
             .iter()
-            .try_for_each(|range| windows(range).make_small())
+            .try_for_each(|range| FileWindows::new(file, *range, self.leaf).make_small())
             .map_err(|error| BenchError::io(self.path(), &error))
     }
 

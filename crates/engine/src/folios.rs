@@ -6,7 +6,7 @@
 use std::fs::File;
 
 use hugetext_host::{FolioCount, Holder, PageMapError, folio_count, holders};
-use hugetext_leaf::{Span, least_folios};
+use hugetext_leaf::least_folios;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -152,19 +152,13 @@ fn cached_in(program: &ProgramOnHost<'_>) -> Result<CachedIn, Error> {
     Ok(CachedIn::Folios(folios))
 }
 
-/// Drops the text and reads it with MADV_HUGEPAGE. Gives the number of pieces of PMD size of which a page
-/// stayed, because a process maps or writes it.
+/// Drops what the program loads and reads it with MADV_HUGEPAGE: a start maps its read-only data and its data
+/// too. Gives the number of pieces of PMD size of which a page stayed, because a process maps or writes it.
 fn reread(program: &ProgramOnHost<'_>) -> Result<usize, Error> {
     let failed = Error::io(&program.program.path);
-    let (page, leaf) = (program.host.page, program.host.leaf);
-    let end = page.align_up(program.program.metadata.len());
     let mut in_use = 0_usize;
-    for text in program.text_pages() {
-        let whole = Span::new(
-            leaf.align_down(text.start),
-            leaf.align_up(text.end).min(end),
-        );
-        let windows = program.file_windows(whole, leaf);
+    for whole in program.loaded_pieces() {
+        let windows = program.file_windows(whole, program.host.leaf);
         let state = windows.state().map_err(&failed)?;
         in_use = in_use.saturating_add(windows.reread(&state).map_err(&failed)?);
     }

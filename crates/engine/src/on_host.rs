@@ -125,6 +125,34 @@ impl<'h> ProgramOnHost<'h> {
             .collect()
     }
 
+    /// The pieces of PMD size of its file that hold its segments, neighbours joined. The last one ends with the file.
+    pub fn loaded_pieces(&self) -> Vec<Span> {
+        let (page, leaf) = (self.host.page, self.host.leaf);
+        let end = page.align_up(self.program.metadata.len());
+        let segments = self.program.image.segments.iter();
+        let piece = |file: Span| {
+            Span::new(
+                leaf.align_down(file.start),
+                leaf.align_up(file.end).min(end),
+            )
+        };
+        let loaded = segments.map(|segment| segment.file());
+        let mut pieces: Vec<Span> = loaded
+            .filter(|file| !file.is_empty())
+            .map(piece)
+            .filter(|piece| !piece.is_empty())
+            .collect();
+        pieces.sort_unstable();
+        pieces.dedup_by(|next, last| {
+            let joins = next.start <= last.end;
+            if joins {
+                last.end = last.end.max(next.end);
+            }
+            joins
+        });
+        pieces
+    }
+
     /// The windows for the largest leaf of this machine.
     pub fn windows(&self) -> Vec<Span> {
         self.windows_of(self.host.leaf)
