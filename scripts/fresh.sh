@@ -95,7 +95,11 @@ fi
 
 git clone -q "$here" "$root/src"
 # It is moved and not mounted: a chroot is to know of no mount.
-[ ! -d "${FRESH_TARGET:-}" ] || mv "$FRESH_TARGET" "$root/src/target"
+if [ -d "${FRESH_TARGET:-}" ]; then
+    mv "$FRESH_TARGET" "$root/src/target"
+    # A root of a plain user may have left it, and a store of copies below it trusts its owner alone.
+    chown -R --no-dereference root:root "$root/src/target"
+fi
 [ -z "$(git -C "$here" status --porcelain)" ] || echo "scripts/fresh.sh: tests HEAD, without uncommitted changes" >&2
 
 environment=(PATH=/opt/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
