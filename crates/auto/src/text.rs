@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, HostContext, LEAST_TEXT, Program, ProgramOnHost, WarmPolicy, cached_by_node,
-    plain, warm_ranges, warm_unused,
+    Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, cached_by_node, plain,
+    warm_ranges, warm_unused,
 };
 use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState};
 use hugetext_leaf::hold::Gain;
@@ -104,16 +104,14 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
     Ok((mapped, text))
 }
 
-/// What can be held of a program: its windows, or else its text if that is worth a look.
+/// What can be held of a program: its windows, or else its text if that is worth it.
 fn held_text(program: &ProgramOnHost<'_>) -> Option<(Gain, Vec<Span>)> {
-    let bytes = |ranges: &[Span]| ranges.iter().map(Span::len).sum::<u64>();
     let windows = program.windows();
-    if !windows.is_empty() {
-        let number = bytes(&windows) / program.host.leaf.bytes();
-        return Some((Gain::Windows(number), windows));
+    if windows.is_empty() {
+        return Some((Gain::Folios, program.text_to_enlarge()?));
     }
-    let text = program.text_pages();
-    (bytes(&text) >= LEAST_TEXT).then_some((Gain::Folios, text))
+    let bytes: u64 = windows.iter().map(Span::len).sum();
+    Some((Gain::Windows(bytes / program.host.leaf.bytes()), windows))
 }
 
 /// A file to make huge and hold.
@@ -180,7 +178,7 @@ fn fill_windows(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Resul
     let huge = cache
         .windows()
         .filter(|(_, state)| *state == WindowState::Huge);
-    let huge = joined(huge.map(|(window, _)| window));
+    let huge = Span::joined(huge.map(|(window, _)| window));
     let held = if huge.is_empty() {
         None
     } else {
@@ -237,29 +235,5 @@ fn obstacle(tried: String, users: &[Holder]) -> String {
             let (name, pid, more) = (&one.name, one.pid, others.len());
             format!("{tried}; in use by {name} ({pid}) and {more} more")
         }
-    }
-}
-
-/// Neighbouring windows as one range.
-fn joined(windows: impl Iterator<Item = Span>) -> Vec<Span> {
-    let mut ranges: Vec<Span> = Vec::new();
-    for window in windows {
-        match ranges.last_mut() {
-            Some(last) if last.end == window.start => last.end = window.end,
-            _ => ranges.push(window),
-        }
-    }
-    ranges
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbouring_windows_are_one_range() {
-        let windows = [(0, 2), (2, 4), (6, 8)].map(|(start, end)| Span::new(start, end));
-        let ranges = joined(windows.into_iter());
-        assert_eq!(ranges, [Span::new(0, 4), Span::new(6, 8)]);
     }
 }

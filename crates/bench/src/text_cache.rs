@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hugetext_engine::{
-    CachedIn, Error, HeldText, HostContext, LEAST_TEXT, ProgramOnHost, TextFolios, WarmPolicy, warm,
+    CachedIn, Error, HeldText, HostContext, ProgramOnHost, TextFolios, WarmPolicy, warm,
 };
 use hugetext_host::{FileWindows, WindowState, holders};
 use hugetext_leaf::{Leaf, Span};
@@ -53,8 +53,8 @@ impl<'h> CachedText<'h> {
         let program = ProgramOnHost::open(path, host)?;
         let windows = program.windows();
         let (unit, ranges) = if windows.is_empty() {
-            let text = program.text_pages();
-            let is_seen = text.iter().map(Span::len).sum::<u64>() >= LEAST_TEXT
+            let text = program.text_to_enlarge().unwrap_or_default();
+            let is_seen = !text.is_empty()
                 && folios(&program)?.is_some_and(|folios| folios.now != CachedIn::Hidden);
             (Unit::Text, if is_seen { text } else { Vec::new() })
         } else {

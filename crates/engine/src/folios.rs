@@ -17,9 +17,6 @@ use crate::program::Program;
 use crate::replace::replace;
 use crate::warm::{Rung, WarmPolicy};
 
-/// Bytes of text without a window below which nobody enlarges its folios unasked: such a text is a few faults.
-pub const LEAST_TEXT: u64 = 256 << 10;
-
 /// The folios that hold text without a window, before and after they were enlarged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct TextFolios {

@@ -54,7 +54,7 @@ pub use fix::{
     FixDecision, FixDestination, FixNote, FixPlan, FixRequest, FixTarget, Privileges,
     StrategyChoice, WrittenFix, compare_files, decide_fix, fix_notes, rewrite_into, write_fix,
 };
-pub use folios::{CachedIn, LEAST_TEXT, TextFolios};
+pub use folios::{CachedIn, TextFolios};
 pub use hold::HeldText;
 pub use host_context::HostContext;
 pub use libraries::{Libraries, libraries_of};

@@ -12,6 +12,9 @@ use crate::host_context::HostContext;
 use crate::page_cache::PageCache;
 use crate::program::Program;
 
+/// Bytes of text without a window below which nobody enlarges its folios unasked: such a text is a few faults.
+const LEAST_TEXT: u64 = 256 << 10;
+
 /// An open program, with the filesystem, the loader and the load bias that this machine gives it.
 /// It is made once and passed on, so that nothing is asked twice.
 #[derive(Debug)]
@@ -125,6 +128,13 @@ impl<'h> ProgramOnHost<'h> {
             .collect()
     }
 
+    /// Its text without windows, as [`ProgramOnHost::text_pages`], if it is worth larger folios unasked.
+    pub fn text_to_enlarge(&self) -> Option<Vec<Span>> {
+        let text = self.text_pages();
+        let is_long = text.iter().map(Span::len).sum::<u64>() >= LEAST_TEXT;
+        (is_long && self.windows().is_empty()).then_some(text)
+    }
+
     /// The pieces of PMD size of its file that hold its segments, neighbours joined. The last one ends with the file.
     pub fn loaded_pieces(&self) -> Vec<Span> {
         let (page, leaf) = (self.host.page, self.host.leaf);
@@ -137,20 +147,8 @@ impl<'h> ProgramOnHost<'h> {
             )
         };
         let loaded = segments.map(|segment| segment.file());
-        let mut pieces: Vec<Span> = loaded
-            .filter(|file| !file.is_empty())
-            .map(piece)
-            .filter(|piece| !piece.is_empty())
-            .collect();
-        pieces.sort_unstable();
-        pieces.dedup_by(|next, last| {
-            let joins = next.start <= last.end;
-            if joins {
-                last.end = last.end.max(next.end);
-            }
-            joins
-        });
-        pieces
+        let pieces = loaded.filter(|file| !file.is_empty()).map(piece);
+        Span::joined(pieces.filter(|piece| !piece.is_empty()))
     }
 
     /// The windows for the largest leaf of this machine.

@@ -298,7 +298,7 @@ fn text_reach(index: usize, segment: &Segment, vmas: &[Vma], leaf: Leaf, bias: B
 /// and do not overlap. An alignment that `bias` does not promise is assumed.
 pub fn windows_in_file(segments: &[Segment], page: Leaf, leaf: Leaf, bias: Bias) -> Vec<Span> {
     let residue = if bias.align < leaf { 0 } else { bias.residue };
-    let mut ranges: Vec<Span> = vmas(segments, page)
+    let ranges = vmas(segments, page)
         .into_iter()
         .filter(|vma| !vma.perms.write)
         .filter_map(|vma| {
@@ -311,17 +311,8 @@ pub fn windows_in_file(segments: &[Segment], page: Leaf, leaf: Leaf, bias: Bias)
             let offset = vma.offset + (windows.start - vma.addresses.start);
             (leaf.is_aligned(delta) && !windows.is_empty())
                 .then(|| Span::new(offset, offset + windows.len()))
-        })
-        .collect();
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, last| {
-        let joins = next.start <= last.end;
-        if joins {
-            last.end = last.end.max(next.end);
-        }
-        joins
-    });
-    ranges
+        });
+    Span::joined(ranges)
 }
 
 /// The whole windows inside `addresses` after a bias of `residue` is added, as unbiased addresses.

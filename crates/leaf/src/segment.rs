@@ -49,6 +49,20 @@ impl Span {
         Span::new(self.start.max(other.start), self.end.min(other.end))
     }
 
+    /// `spans` in ascending order, those that overlap or follow each other as one.
+    pub fn joined(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
+        let mut joined: Vec<Span> = spans.into_iter().collect();
+        joined.sort_unstable();
+        joined.dedup_by(|next, last| {
+            let joins = next.start <= last.end;
+            if joins {
+                last.end = last.end.max(next.end);
+            }
+            joins
+        });
+        joined
+    }
+
     /// Whether any byte is in both spans.
     pub fn overlaps(&self, other: &Span) -> bool {
         !self.intersect(other).is_empty()
@@ -195,6 +209,13 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbouring_windows_are_one_range() {
+        let windows = [(0, 2), (2, 4), (6, 8)].map(|(start, end)| Span::new(start, end));
+        let ranges = Span::joined(windows);
+        assert_eq!(ranges, [Span::new(0, 4), Span::new(6, 8)]);
+    }
 
     #[test]
     fn refuses_what_later_arithmetic_could_not_hold() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard};
 use hugetext_leaf::replica::Replica;
-use hugetext_leaf::{Filesystem, Span, reach};
+use hugetext_leaf::{Filesystem, reach};
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,7 +17,6 @@ use super::place::CopyPlace;
 use super::room::MemoryRoom;
 use crate::error::{Error, plain};
 use crate::fix::rewrite_into;
-use crate::folios::LEAST_TEXT;
 use crate::host_context::HostContext;
 use crate::on_host::ProgramOnHost;
 use crate::place::{set_policy, warm_on};
@@ -243,11 +242,11 @@ impl<'h> PrepareStep<'h> {
         Ok(warm(&self.program, WarmPolicy::InPlace)?.is_warm())
     }
 
-    /// Brings text without windows into the largest folios if it has [`LEAST_TEXT`] bytes. Returns whether all
-    /// of it is there afterwards.
+    /// Brings text without windows into the largest folios if it is worth that. Returns whether all of it is
+    /// there afterwards.
     pub fn enlarge(&self) -> Result<bool, Error> {
-        let text: u64 = self.program.text_pages().iter().map(Span::len).sum();
-        Ok(text >= LEAST_TEXT && warm_unused(&self.program)?.is_in_largest_folios())
+        let is_worth_it = self.program.text_to_enlarge().is_some();
+        Ok(is_worth_it && warm_unused(&self.program)?.is_in_largest_folios())
     }
 
     /// The warmed copy that takes its place. It comes from the first of `stores` that has it. If
