@@ -134,6 +134,7 @@ fn connecting() -> io::Result<Held> {
     // SAFETY: a valid listening socket; its queue holds one connection then.
     unsafe { libc::listen(listener.as_raw_fd(), 0) };
     let waiting = UnixStream::connect(&path)?;
+    let listening = listener.try_clone()?;
     // SAFETY: sockets of no other owner, a zeroed address filled below, and live options.
     let (fd, address) = unsafe {
         let fd = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
@@ -161,9 +162,11 @@ fn connecting() -> io::Result<Held> {
             let size = size_of_val(&address) as libc::socklen_t;
             // SAFETY: a live address of that size.
             let connected = unsafe { libc::connect(fd, (&raw const address).cast(), size) };
+            // Before anything else changes errno.
+            let connected = result(connected.into());
             // The kernel looks for the socket again when there is room.
-            drop(directory);
-            result(connected.into())
+            drop((directory, listening));
+            connected
         },
         move || {
             drop(listener.accept().unwrap());

@@ -101,6 +101,11 @@ impl Look {
         self.threads.values().all(|thread| thread.state == 'S')
     }
 
+    /// Whether SIGSTOP holds it.
+    fn is_stopped(&self) -> bool {
+        self.threads.values().any(|thread| thread.state == 'T')
+    }
+
     /// The places of files that have text: what promotion may change.
     fn of_text(&self) -> Vec<&Place> {
         let is_text =
@@ -244,7 +249,9 @@ pub(crate) fn differences(before: &Look, now: &Look, conduct: Conduct) -> Vec<St
     if conduct == Conduct::Refuses {
         return found;
     }
-    if before.handlers != now.handlers {
+    // A shell catches SIGINT while it waits for a child, and goes on catching it while SIGSTOP holds it there.
+    let may_catch_others = conduct == Conduct::Changes && now.is_stopped();
+    if before.handlers != now.handlers && !may_catch_others {
         differs(
             "ignored and caught signals",
             &before.handlers,
@@ -404,6 +411,28 @@ mod tests {
         assert!(is_same_call("7 0x1 0x2 0xf 0xa", "219 0x0 0x0 0xf 0xa"));
         assert!(!is_same_call("7 0x1 0x2 0xf 0xa", "219 0x0 0x0 0xf 0xb"));
         assert!(!is_same_call("7 0x1 0x2 0xf 0xa", "7 0x1 0x3 0xf 0xa"));
+    }
+
+    #[test]
+    fn other_handlers_count_unless_the_program_was_stopped_while_it_had_them() {
+        let look = |state, handlers: &str| {
+            let thread = ThreadLook {
+                state,
+                tracer: "0".to_owned(),
+                blocked: "0".to_owned(),
+                pending: "0".to_owned(),
+                call: String::new(),
+            };
+            Look {
+                threads: [(Tid::own(), thread)].into(),
+                handlers: (String::new(), handlers.to_owned()),
+                ..Look::default()
+            }
+        };
+        let found = |state, conduct| differences(&look('S', "0"), &look(state, "2"), conduct).len();
+        assert_eq!(found('S', Conduct::Changes), 1);
+        assert_eq!(found('T', Conduct::Changes), 0);
+        assert_eq!(found('T', Conduct::Fixed), 1);
     }
 
     #[test]

@@ -338,8 +338,13 @@ impl Chaos {
                     self.figures.ended_with_tracer += 1;
                     self.slots[slot] = None;
                 }
-                Health::Ended(_) if target.ended_by_a_signal() => self.slots[slot] = None,
-                health => self.find(slot, step, &format!("it ended: {health:?}")),
+                Health::Killed => self.find(slot, step, "it was killed"),
+                Health::Ended(how) => match target.last_words() {
+                    None => self.slots[slot] = None,
+                    Some(said) => {
+                        self.find(slot, step, &format!("it ended by {how}, and said {said:?}"))
+                    }
+                },
             }
         }
     }

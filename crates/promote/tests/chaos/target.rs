@@ -135,9 +135,12 @@ impl Target {
         self.is_disturbed && said.starts_with("wrong: returned -4,")
     }
 
-    /// Whether its one call ended early for a reason that is no fault of promotion.
-    pub(crate) fn ended_by_a_signal(&self) -> bool {
-        self.program.ends_when_asked() && self.line().is_ok_and(|said| self.is_excused(&said))
+    /// What it said at its end though nobody had asked. Nothing if its one call ended early for a reason that is no
+    /// fault of promotion.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        let said = self.line().unwrap_or_else(|silence| silence);
+        let is_excused = self.program.ends_when_asked() && self.is_excused(&said);
+        (!is_excused).then_some(said)
     }
 
     /// Lets it end by itself.
