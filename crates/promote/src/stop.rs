@@ -29,8 +29,11 @@ const DOUBT: Duration = Duration::from_millis(5);
 /// The shortest time between two checks of the threads.
 const NAP: Duration = Duration::from_micros(20);
 /// How long a borrowed thread may take from one stop to the next. In between, it only enters or
-/// leaves a system call that waits for nothing.
-const CALL_PATIENCE: Duration = Duration::from_secs(2);
+/// leaves a system call that waits for nothing. So this limit is reached only where the thread gets
+/// no processor, as in a control group that has used up its quota for several periods. The change
+/// cannot be undone without the thread either, and a thread whose registers cannot be restored is
+/// killed. So waiting harms less than giving up.
+const CALL_PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait for an event of a borrowed thread before it is checked again.
 const ALERT: Duration = Duration::from_millis(1);
 
