@@ -1,8 +1,5 @@
 """An object store that is cut off in mid-upload, with two writers: no row is double or missing."""
 
-import os
-import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -10,17 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import PLACE, environment
 
 duckdb = pytest.importorskip("duckdb")
-FLEET = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture(scope="module", name="inventory")
-def built_program():
-    """hugetext-inventory."""
-    subprocess.run(["cargo", "build", "-q"], cwd=FLEET, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", FLEET / "target"))
-    return target / "debug/hugetext-inventory"
 
 
 class Cut:
@@ -73,30 +62,7 @@ def local_store():
     server.stop()
 
 
-def environment(port):
-    return {
-        **os.environ,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "very-secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT": f"http://127.0.0.1:{port}",
-        "AWS_ALLOW_HTTP": "true",
-    }
-
-
-def write(inventory, place, spool, port, host):
-    """Runs the program once."""
-    return subprocess.run(
-        [inventory, "-o", "s3://bucket/inventory", "--spool", spool, "--host", host]
-        + ["--scan", place, "--run-dir", "/nonexistent"],
-        env=environment(port),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_what_is_cut_off_is_sent_once(inventory, store, tmp_path):
+def test_what_is_cut_off_is_sent_once(inventory, machines, store, tmp_path):
     boto3 = pytest.importorskip("boto3")
     client = boto3.client(
         "s3",
@@ -106,37 +72,20 @@ def test_what_is_cut_off_is_sent_once(inventory, store, tmp_path):
         aws_secret_access_key="very-secret",
     )
     client.create_bucket(Bucket="bucket")
-    # Two machines of one name have different programs.
-    for writer, program in (("one", "/bin/true"), ("two", "/bin/false")):
-        (tmp_path / f"programs-{writer}").mkdir()
-        shutil.copy(program, tmp_path / f"programs-{writer}")
-    rows = 0
     # More cuts than a run tries: it gives up, and a later one goes on.
     cut = Cut(store, [3000] * 8)
-    first = [
-        write(inventory, tmp_path / f"programs-{writer}", tmp_path / writer, cut.port, "same-name")
-        for writer in ("one", "two")
-    ]
-    assert any(done.returncode == 2 for done in first) and cut.cuts >= 4, first
-    for done in first:
-        if done.returncode == 2:
-            assert len(done.stderr.splitlines()) == 1, done.stderr
-            assert "run this again" in done.stderr
-    # Nothing that is there is cut short.
-    listed = client.list_objects_v2(Bucket="bucket").get("Contents", [])
-    second = [
-        write(inventory, tmp_path / f"programs-{writer}", tmp_path / writer, store, "same-name")
-        for writer in ("one", "two")
-    ]
-    for done in first + second:
-        assert "very-secret" not in done.stdout + done.stderr
-        rows += int(re.match(r"(\d+) rows", done.stdout)[1]) if done.stdout else 0
-    assert all(done.returncode == 0 for done in second), second
+    first = [machine.write(PLACE, environment(cut.port)) for machine in machines]
+    assert any(status == 2 for status, _ in first) and cut.cuts >= 4, first
+    for status, said in first:
+        assert status == 0 or len(said) == 1 and "run this again" in said[0], said
+        assert "very-secret" not in "".join(said)
+    for machine in machines:
+        assert machine.write(PLACE, environment(store)) == (0, [])
     listed = client.list_objects_v2(Bucket="bucket")["Contents"]
     assert len(listed) == 4
     found = tmp_path / "found"
     for entry in listed:
-        path = found / Path(entry["Key"]).parent.relative_to("inventory") / Path(entry["Key"]).name
+        path = found / Path(entry["Key"]).relative_to("inventory")
         path.parent.mkdir(parents=True, exist_ok=True)
         client.download_file("bucket", entry["Key"], str(path))
     everything = f"read_parquet('{found}/*/*/*.parquet', hive_partitioning = true)"
@@ -151,16 +100,14 @@ def test_what_is_cut_off_is_sent_once(inventory, store, tmp_path):
     ]
     assert counted == sum(int(line.split()[0]) for line in shown)
     assert len(shown) == 4 and once == counted
-    assert rows <= counted
 
 
-def test_a_store_that_is_away_is_one_line_and_nothing_is_lost(inventory, tmp_path):
+def test_a_store_that_is_away_is_one_line_and_nothing_is_lost(machines):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     begun = time.monotonic()
-    done = write(inventory, "/bin/true", tmp_path / "spool", port, "h")
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "run this again" in done.stderr and "very-secret" not in done.stderr
+    status, said = machines[0].write(PLACE, environment(port))
+    assert status == 2 and len(said) == 1, said
+    assert "run this again" in said[0] and "very-secret" not in said[0]
     assert time.monotonic() - begun < 120
-    waiting = [path for path in (tmp_path / "spool").iterdir() if "~" in path.name]
-    assert len(waiting) == 1
+    assert len(machines[0].waiting()) == 1

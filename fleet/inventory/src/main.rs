@@ -7,6 +7,7 @@ mod host;
 mod image;
 mod place;
 mod row;
+mod spool;
 mod table;
 
 use std::fmt::Display;
@@ -23,8 +24,9 @@ use hugetext_leaf::Filesystem;
 
 use crate::facts::Ground;
 use crate::image::Reader;
-use crate::place::{Place, Spool, date, host_in_key};
+use crate::place::{Place, date, host_in_key};
 use crate::row::{Moment, Row, Use, rows};
+use crate::spool::Spool;
 
 /// A time before this one is that of a clock that was never set: 1 January 2024.
 const FIRST: i64 = 1_704_067_200;
