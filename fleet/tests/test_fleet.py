@@ -180,6 +180,20 @@ def test_every_format_has_every_question(place):
         assert marks == len(queries()), form
 
 
+def test_the_page_looks_like_a_report():
+    report = FLEET.parent / "crates/hugetext/src/report/report.html"
+    known = [line.strip() for line in report.read_text().splitlines()]
+    assert [line for line in show.STYLE.splitlines() if line.strip() not in known] == []
+
+
+def test_a_page_shows_what_is_in_the_rows_and_runs_none_of_it():
+    answer = engines.Answer(["file", "text", "cause"], [("<script>", 4096, None), ("/a", 1, "x")])
+    [query] = queries(["costliest"])
+    page = show.page([(query, answer)])
+    assert "<script>" not in page and "&lt;script&gt;" in page
+    assert '<td>4\u202f096</td><td class="left">–</td>' in page
+
+
 def test_a_place_without_rows_is_one_line(tmp_path):
     command = [sys.executable, "-m", "hugetext_fleet", tmp_path]
     done = subprocess.run(command, cwd=FLEET, capture_output=True, text=True, check=False)
