@@ -1,14 +1,15 @@
 //! Carries out an order: asks containerd for the layers, looks for the files, and lets the engine do with each
 //! what it does for `hugetext run`.
 
+use std::cell::LazyCell;
 use std::fmt::Display;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
 
-use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
     CopyUse, MemoryRoom, PrepareAction, PreparePolicy, PrepareStep, ReplicaAdvice, stores_on_disk,
 };
+use hugetext_engine::{Error, HostContext};
 use hugetext_host::Nodes;
 use hugetext_leaf::replica::{Replica, ReplicaWish, choose_replica};
 
@@ -77,10 +78,11 @@ impl Preparer {
             seen_through: layers.seen_through,
             ..PreparePolicy::ON_DISK
         };
+        let copy = self.copier(&host, progress);
         for InLayer { path, file } in files {
             let step = PrepareStep::of(&file, &host, policy);
             let step = step.map(|step| step.if_it_fits(&mut room));
-            let prepared = step.and_then(|step| self.prepare(&step, path, &host));
+            let prepared = step.and_then(|step| prepare(&step, path, &copy));
             progress.update(|done| match prepared {
                 Ok(Prepared::Nothing) => {}
                 Ok(Prepared::Warm) => done.warm += 1,
@@ -114,22 +116,40 @@ impl Preparer {
         choose(order, &Nodes::this(), advised, draw as u32)
     }
 
-    fn prepare(
+    /// Makes or finds the copy of a file. The store is looked at once, for the first copy; what is wrong with it
+    /// is told in `progress`, and there are no copies then.
+    fn copier(
         &self,
-        step: &PrepareStep<'_>,
-        path: PathBuf,
         host: &HostContext,
-    ) -> Result<Prepared, hugetext_engine::Error> {
-        match step.action {
-            PrepareAction::Leave { .. } => Ok(Prepared::Nothing),
-            PrepareAction::Warm if step.warm()? => Ok(Prepared::Warm),
-            PrepareAction::Warm => Ok(Prepared::Nothing),
-            PrepareAction::Copy | PrepareAction::Fix => {
-                let stores = stores_on_disk(Some(&self.store), host)?;
-                let copy = step.stand_in(&stores)?.entry.path;
-                Ok(Prepared::Copied(Shown { path, copy }))
-            }
+        progress: &Progress,
+    ) -> impl Fn(&PrepareStep<'_>) -> Result<Option<PathBuf>, Error> {
+        let stores = LazyCell::new(|| {
+            let stores = stores_on_disk(Some(&self.store), host);
+            stores.unwrap_or_else(|error| {
+                progress.update(|done| done.problems.push(error.to_string()));
+                Vec::new()
+            })
+        });
+        move |step| match stores.as_slice() {
+            [] => Ok(None),
+            stores => step.stand_in(stores).map(|copy| Some(copy.entry.path)),
         }
+    }
+}
+
+fn prepare(
+    step: &PrepareStep<'_>,
+    path: PathBuf,
+    copy: impl Fn(&PrepareStep<'_>) -> Result<Option<PathBuf>, Error>,
+) -> Result<Prepared, Error> {
+    match step.action {
+        PrepareAction::Leave { .. } => Ok(Prepared::Nothing),
+        PrepareAction::Warm if step.warm()? => Ok(Prepared::Warm),
+        PrepareAction::Warm => Ok(Prepared::Nothing),
+        PrepareAction::Copy | PrepareAction::Fix => Ok(match copy(step)? {
+            Some(copy) => Prepared::Copied(Shown { path, copy }),
+            None => Prepared::Nothing,
+        }),
     }
 }
 
@@ -245,5 +265,28 @@ mod tests {
             alone,
             "another file"
         );
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_used_is_told_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("file");
+        std::fs::write(&store, "x").unwrap();
+        let preparer = Preparer {
+            store: store.clone(),
+            ..preparer(PathBuf::new())
+        };
+        let host = HostContext::read(None).unwrap();
+        let program = std::env::current_exe().unwrap();
+        let step = PrepareStep::of(&program, &host, PreparePolicy::ON_DISK).unwrap();
+        let progress = Progress::default();
+        let copy = preparer.copier(&host, &progress);
+        assert_eq!([copy(&step).unwrap(), copy(&step).unwrap()], [None, None]);
+        progress.update(|done| {
+            let [problem] = done.problems.as_slice() else {
+                panic!("{:?}", done.problems);
+            };
+            assert!(problem.contains(store.to_str().unwrap()), "{problem}");
+        });
     }
 }
