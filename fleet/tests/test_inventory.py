@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -100,14 +99,3 @@ def test_what_is_cut_off_is_sent_once(inventory, machines, store, tmp_path):
     ]
     assert counted == sum(int(line.split()[0]) for line in shown)
     assert len(shown) == 4 and once == counted
-
-
-def test_a_store_that_is_away_is_one_line_and_nothing_is_lost(machines):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    begun = time.monotonic()
-    status, said = machines[0].write(PLACE, environment(port))
-    assert status == 2 and len(said) == 1, said
-    assert "run this again" in said[0] and "very-secret" not in said[0]
-    assert time.monotonic() - begun < 120
-    assert len(machines[0].waiting()) == 1

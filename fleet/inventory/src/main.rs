@@ -8,6 +8,7 @@ mod image;
 mod place;
 mod row;
 mod spool;
+mod stores;
 mod table;
 
 use std::fmt::Display;
@@ -38,7 +39,8 @@ const FIRST: i64 = 1_704_067_200;
 #[derive(Debug, Parser)]
 #[command(name = "hugetext inventory", version, max_term_width = 100)]
 struct Arguments {
-    /// A directory, or an object store as s3://bucket/prefix; its keys come from the environment
+    /// A directory, or an object store as s3://bucket/prefix, gs://bucket/prefix or az://container/prefix; its
+    /// keys come from the environment
     #[arg(short, long, value_name = "DEST", required_unless_present = "show")]
     output: Option<String>,
     /// Also the programs of these images: an OCI layout, an archive of `docker save`, or containerd's root

@@ -10,6 +10,8 @@ use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use sha2::{Digest as _, Sha256};
 
+use crate::stores;
+
 /// Why a text names no place.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {problem}")]
@@ -63,13 +65,12 @@ impl Place {
     /// in the environment, as AWS_ACCESS_KEY_ID, and is never shown.
     pub(crate) fn open(text: &str) -> Result<Place, PlaceError> {
         let shown = without_secrets(text);
-        // Libraries repeat what they were given.
         let wrong = |problem: String| PlaceError {
             place: shown.clone(),
-            problem: problem.replace(text, &shown),
+            problem: without_secrets_in(&problem),
         };
         let (store, prefix) = if text.contains("://") && !text.starts_with("file://") {
-            remote(text).map_err(wrong)?
+            stores::open(text).map_err(wrong)?
         } else {
             let path = Path::new(text.strip_prefix("file://").unwrap_or(text));
             fs::create_dir_all(path).map_err(|error| wrong(error.to_string()))?;
@@ -121,38 +122,6 @@ impl Place {
     }
 }
 
-#[cfg(feature = "s3")]
-fn s3(url: &str) -> Result<Box<dyn ObjectStore>, String> {
-    let retry = object_store::RetryConfig {
-        max_retries: 3,
-        retry_timeout: std::time::Duration::from_secs(30),
-        ..object_store::RetryConfig::default()
-    };
-    let builder = object_store::aws::AmazonS3Builder::from_env();
-    let store = builder.with_url(url).with_retry(retry).build();
-    Ok(Box::new(store.map_err(|error| error.to_string())?))
-}
-
-#[cfg(not(feature = "s3"))]
-fn s3(_: &str) -> Result<Box<dyn ObjectStore>, String> {
-    Err("this program was built without the feature s3".to_owned())
-}
-
-fn remote(text: &str) -> Result<(Box<dyn ObjectStore>, Key), String> {
-    #[cfg(feature = "http")]
-    // A second try finds it installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let url = url::Url::parse(text).map_err(|error| error.to_string())?;
-    if url.scheme() == "s3" {
-        let prefix = Key::parse(url.path()).map_err(|error| error.to_string())?;
-        return Ok((s3(text)?, prefix));
-    }
-    let own = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
-    let known = ["aws_", "azure_", "google_"];
-    let own = own.filter(|(name, _)| known.iter().any(|start| name.starts_with(start)));
-    object_store::parse_url_opts(&url, own).map_err(|error| error.to_string())
-}
-
 /// A place as it may be printed: a URL may hold a password or a token.
 fn without_secrets(text: &str) -> String {
     match url::Url::parse(text) {
@@ -164,7 +133,7 @@ fn without_secrets(text: &str) -> String {
     }
 }
 
-/// A message as it may be printed: libraries put whole URLs into theirs.
+/// A message as it may be printed: libraries put whole URLs into theirs, also that which they were given.
 fn without_secrets_in(message: &impl Display) -> String {
     let message = message.to_string();
     let words = message.split(' ').map(|word| {
