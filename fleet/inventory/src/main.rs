@@ -26,7 +26,7 @@ use hugetext_leaf::Filesystem;
 use crate::facts::Ground;
 use crate::image::Reader;
 use crate::place::{Place, date, host_in_key};
-use crate::row::{Moment, Row, Use, rows};
+use crate::row::{Moment, Row, Use, once, rows};
 use crate::spool::Spool;
 
 /// A time before this one is that of a clock that was never set: 1 January 2024.
@@ -218,7 +218,7 @@ fn collect(
             }
         }
     }
-    Ok(all)
+    Ok(once(all))
 }
 
 fn filesystem(name: &str) -> Result<Filesystem, Failure> {

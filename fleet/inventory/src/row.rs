@@ -124,6 +124,21 @@ pub(crate) fn rows(
     facts.segments.iter().map(row).collect()
 }
 
+/// What tells rows of one run apart.
+fn identity(row: &Row) -> impl Ord {
+    let image = (&row.image, &row.digest);
+    let file = (&row.file, &row.build_id, row.text, &row.filesystem);
+    (image, file, row.segment, row.leaf)
+}
+
+/// Each row once: containers of one image run the same files from mounts of their own, and an image may have been
+/// named twice. The row with most huge text stays.
+pub(crate) fn once(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort_by(|a, b| identity(a).cmp(&identity(b)).then(b.huge.cmp(&a.huge)));
+    rows.dedup_by(|next, kept| identity(next) == identity(kept));
+    rows
+}
+
 /// A version as one number that grows with it: 6.18 is 6018.
 pub(crate) fn number(version: Version) -> i32 {
     i32::from(version.major) * 1000 + i32::from(version.minor)
@@ -131,4 +146,30 @@ pub(crate) fn number(version: Version) -> i32 {
 
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_several_containers_run_has_one_row() {
+        let row = |build_id: &str, segment, huge| Row {
+            file: "/usr/bin/node".to_owned(),
+            build_id: Some(build_id.to_owned()),
+            segment,
+            huge,
+            ..Row::default()
+        };
+        let seen = vec![
+            row("aa", 1, 0),
+            row("bb", 1, 0),
+            row("aa", 1, 7),
+            row("aa", 2, 0),
+        ];
+        assert_eq!(
+            once(seen),
+            [row("aa", 1, 7), row("aa", 2, 0), row("bb", 1, 0)]
+        );
+    }
 }
