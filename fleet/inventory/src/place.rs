@@ -141,9 +141,9 @@ fn without_secrets_in(message: &impl Display) -> String {
             return word.to_owned();
         };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let host = host.rsplit('@').next().unwrap_or_default();
-        format!("{scheme}://{host}/{path}")
+        format!("{scheme}://{host}{path}")
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -190,7 +190,7 @@ mod tests {
             "Error performing PUT http://key:secret@host:1/a?sig=secret in 1s (http://h?secret)";
         assert_eq!(
             without_secrets_in(&message),
-            "Error performing PUT http://host:1/a in 1s (http://h/"
+            "Error performing PUT http://host:1/a in 1s (http://h"
         );
         assert_eq!(host_in_key("../a b/ü"), ".._a_b__");
         assert_eq!(host_in_key(".."), "unknown");

@@ -6,6 +6,9 @@ use object_store::{ObjectStore, ObjectStoreScheme};
 /// A store, or why there is none.
 type Opened = Result<Box<dyn ObjectStore>, String>;
 
+/// What helps who named another place.
+const KNOWN: &str = "give s3://, gs://, az:// or a directory";
+
 /// The store that a URL names, and the prefix of its keys there.
 pub(crate) fn open(text: &str) -> Result<(Box<dyn ObjectStore>, Key), String> {
     #[cfg(feature = "http")]
@@ -13,12 +16,12 @@ pub(crate) fn open(text: &str) -> Result<(Box<dyn ObjectStore>, Key), String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = url::Url::parse(text).map_err(|error| error.to_string())?;
     let parsed = ObjectStoreScheme::parse(&url);
-    let (scheme, prefix) = parsed.map_err(|error| error.to_string())?;
+    let (scheme, prefix) = parsed.map_err(|error| format!("{error}; {KNOWN}"))?;
     let store = match scheme {
         ObjectStoreScheme::AmazonS3 => s3(text),
         ObjectStoreScheme::GoogleCloudStorage => gcs(text),
         ObjectStoreScheme::MicrosoftAzure => azure(text),
-        _ => Err("no object store; give s3://, gs://, az:// or a directory".to_owned()),
+        _ => Err(format!("no object store; {KNOWN}")),
     };
     Ok((store?, prefix))
 }

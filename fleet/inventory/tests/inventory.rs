@@ -236,6 +236,8 @@ fn a_place_that_is_none_is_told_before_any_work() {
     for (place, says) in [
         ("/proc/nowhere", "/proc/nowhere: "),
         ("ftp://user:secret@host/x", "ftp://host/x: "),
+        ("FTP://user:secret@HOST/x?sig=secret", "give s3://"),
+        ("https://user:secret@host/x?sig=secret", "give s3://"),
     ] {
         let output = bench.run(&["-o", place]);
         assert_eq!(output.status.code(), Some(2));
