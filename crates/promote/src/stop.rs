@@ -33,7 +33,7 @@ const NAP: Duration = Duration::from_micros(20);
 /// no processor, as in a control group that has used up its quota for several periods. The change
 /// cannot be undone without the thread either, and a thread whose registers cannot be restored is
 /// killed. So waiting harms less than giving up.
-const CALL_PATIENCE: Duration = Duration::from_secs(60);
+const CALL_PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait for an event of a borrowed thread before it is checked again.
 const ALERT: Duration = Duration::from_millis(1);
 
@@ -97,6 +97,9 @@ impl Event {
             if let Some(event) = Event::look(tid, WaitOptions::NOHANG)? {
                 return Ok(event);
             }
+            if is_dead(tid) {
+                return Ok(Event::Ended);
+            }
             if begun.elapsed() > CALL_PATIENCE {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -111,6 +114,12 @@ impl Event {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Whether a thread has ended. The end of a process' first thread is reported only after those of all
+/// others, which nobody may be waiting for (kernel/exit.c, delay_group_leader()).
+fn is_dead(tid: Tid) -> bool {
+    Status::read(&format!("/proc/{tid}/status")).map_or(true, |status| status.is_ending())
 }
 
 impl<'t> Stopped<'t> {
@@ -272,13 +281,17 @@ impl<'t> Stopped<'t> {
             }
             pending = still;
             if begun.elapsed() > DOUBT {
-                pending.retain(|tid| {
-                    let sleeps = self.status(*tid).and_then(|status| status.state()) == Some('D');
-                    if sleeps {
-                        self.asleep.push(*tid);
+                let mut running = Vec::new();
+                for tid in pending {
+                    match self.status(tid) {
+                        Some(status) if status.state() == Some('D') => self.asleep.push(tid),
+                        Some(status) if !status.is_ending() => running.push(tid),
+                        _ => {
+                            self.ended.insert(tid);
+                        }
                     }
-                    !sleeps
-                });
+                }
+                pending = running;
             }
             if pending.is_empty() || begun.elapsed() > patience {
                 return Ok(pending);
