@@ -7,14 +7,16 @@ export CARGO_PROFILE_RELEASE_STRIP := none
 
 .PHONY: build help demo test lint bench bench-fix linkers results-promote promote-rounds targets test-all test-distribution fuzz results-tlb results-run lab lab-fetch lab-rounds lab-slice lab-docs test-browser results
 
-build: ## the command, at target/release/hugetext, and its debug information beside it
+build: ## the command, at target/release/hugetext, fixed, and its debug information beside it
 	scripts/setup.sh build
 	cargo build --release -p hugetext
 	scripts/split-debug.sh $(HUGETEXT)
+	$(HUGETEXT) fix -q --in-place $(HUGETEXT)
 
 # The static command of an architecture: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
 MUSL := $(ARCH)-unknown-linux-musl
+STATIC := target/$(MUSL)/release/hugetext
 # Rust's own linker makes static programs of every architecture. For these targets alone: the lab's
 # programs keep the layout that their linker gives them.
 static test-static container: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
@@ -23,7 +25,16 @@ static test-static container: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINK
 static: ## the command without libraries, for ARCH (x86_64, aarch64), below target/ARCH-unknown-linux-musl
 	scripts/setup.sh static
 	cargo build --release -p hugetext --target $(MUSL)
-	scripts/split-debug.sh target/$(MUSL)/release/hugetext
+	scripts/split-debug.sh $(STATIC)
+	$(FIXER) fix -q --in-place $(STATIC)
+
+# That of another architecture does not run here, so the native command fixes it.
+ifeq ($(ARCH),$(shell uname -m))
+FIXER = $(STATIC)
+else
+FIXER = $(HUGETEXT)
+static: build
+endif
 
 # The other architecture: its command runs under emulation there.
 OTHER := $(filter-out $(shell uname -m),x86_64 aarch64)
@@ -295,7 +306,7 @@ targets: ## real programs under `hugetext run`: docs/run-targets.md
 
 results-run: build static ## starts behind run, memory of many processes and of keep: docs/run-results.md
 	scripts/setup.sh results
-	scripts/results-run.sh $(HUGETEXT) target/$(MUSL)/release/hugetext > target/run-results.md
+	scripts/results-run.sh $(HUGETEXT) $(STATIC) > target/run-results.md
 	mv target/run-results.md docs/run-results.md
 
 results-folios: build ## programs without a window, in small and in larger folios: docs/folios.md
@@ -308,7 +319,7 @@ results-limit: build ## what the page faults of starts are on, and what huge tex
 	scripts/results-limit.py $(HUGETEXT) > target/limit.md
 	mv target/limit.md docs/limit.md
 
-.PHONY: results-folios results-limit
+.PHONY: results-folios results-limit results-rivals
 
 results-self-warming: build ## cold starts of files that warm themselves: docs/self-warming.md
 	scripts/setup.sh self-warming
@@ -319,6 +330,11 @@ results-self-warming: build ## cold starts of files that warm themselves: docs/s
 .PHONY: results-self-warming
 
 ROUNDS ?= 30
+
+results-rivals: build ## memory and symbols of each way to huge text (IODLR=PATH), as root: docs/rivals.md
+	scripts/setup.sh rivals
+	scripts/results-rivals.py $(HUGETEXT) $(IODLR) > target/rivals.md
+	mv target/rivals.md docs/rivals.md
 
 results-work: build ## what huge text is worth on real work, beside rivals (IODLR=PATH), in an hour: docs/worth.md
 	scripts/setup.sh work

@@ -48,6 +48,8 @@ entries() { find "$work/cache" -name '*.json' 2>/dev/null | wc -l; }
 
 inside dpkg -i /packages/hugetext.deb >/dev/null
 inside hugetext --version
+# The command does to itself what it does to others.
+inside hugetext check --json /usr/bin/hugetext | grep -q '"reached": *[1-9]' || fail "the command's own text reaches no huge page"
 [ -e "$work/root/usr/share/man/man1/hugetext-run.1.gz" ] || fail "no man page"
 [ -e "$work/root/usr/share/bash-completion/completions/hugetext" ] || fail "no completion"
 if inside sh -c 'command -v systemd-analyze' >/dev/null; then

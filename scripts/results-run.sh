@@ -135,7 +135,8 @@ cat <<TEXT
 rounds. What a program adds that is one system call long is the kernel's part. Most of what glibc adds is not
 work: at each start it asks the processor for its features, 43 times by cpuid on this one (glibc 2.36), and in the
 guest of a hypervisor each of these leaves the guest. musl does not ask. So the static command, which is linked
-with musl (\`make static\`), is the one for short commands in guests.
+with musl (\`make static\`), is the one for short commands in guests. The build fixes the command itself; \`hugetext
+warm\` or the autopilot makes its text huge.
 
 | true behind | plain | behind it | difference |
 |---|---|---|---|
@@ -155,8 +156,14 @@ behind 'Rust, musl, static' "$wrapper-musl"
 # The words of run are meant to be split.
 # shellcheck disable=SC2086
 behind "\`hugetext run\`" $run
+cp "$static" "$scratch/hugetext"
+sync
+"$scripts/small-folios.py" "$scratch/hugetext"
 # shellcheck disable=SC2086
-behind "\`hugetext run\`, static" "$static" ${run#"$hugetext"}
+behind "\`hugetext run\`, static, its text in small folios" "$scratch/hugetext" ${run#"$hugetext"}
+"$hugetext" warm -q "$scratch/hugetext"
+# shellcheck disable=SC2086
+behind "\`hugetext run\`, static, its text huge" "$scratch/hugetext" ${run#"$hugetext"}
 
 if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null; then
     cat <<TEXT
