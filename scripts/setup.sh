@@ -200,6 +200,10 @@ packages_of() {
         packages build
         echo python3    # brings files into small folios
         ;;
+    rivals)
+        packages results
+        echo nodejs linux-perf vmtouch
+        ;;
     bench)
         packages build
         echo binutils   # readelf, to compare a scan with
