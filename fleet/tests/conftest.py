@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -74,6 +75,26 @@ def key(name):
     """The key of a table, by its name in the spool."""
     date, host, digest = name.split("~")
     return f"date={date}/host={host}/{digest}.parquet"
+
+
+def pass_on(source, sink, limit, at_limit):
+    """Passes bytes of a connection until it ends; once there are more than `limit`, calls `at_limit`, and the rest
+    is lost. Without a limit, it passes all."""
+    passed = 0
+    try:
+        while data := source.recv(4096):
+            passed += len(data)
+            if limit is not None and passed > limit:
+                at_limit()
+                break
+            sink.sendall(data)
+    except OSError:
+        pass
+    for end in (source, sink):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
 
 @pytest.fixture(name="machines")

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import PLACE, environment
+from conftest import PLACE, environment, pass_on
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -26,29 +26,14 @@ class Cut:
             client, _ = self.listener.accept()
             server = socket.create_connection(("127.0.0.1", self.target))
             limit = self.limits.pop(0) if self.limits else None
-            threading.Thread(
-                target=self.copy, args=(client, server, limit), daemon=True
-            ).start()
-            threading.Thread(
-                target=self.copy, args=(server, client, None), daemon=True
-            ).start()
+            for arguments in [
+                (client, server, limit, self.count),
+                (server, client, None, self.count),
+            ]:
+                threading.Thread(target=pass_on, args=arguments, daemon=True).start()
 
-    def copy(self, source, sink, limit):
-        passed = 0
-        try:
-            while data := source.recv(4096):
-                passed += len(data)
-                if limit is not None and passed > limit:
-                    self.cuts += 1
-                    break
-                sink.sendall(data)
-        except OSError:
-            pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+    def count(self):
+        self.cuts += 1
 
 
 @pytest.fixture(name="store")

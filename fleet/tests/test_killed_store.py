@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
-from conftest import PLACE, environment, result
+from conftest import PLACE, environment, pass_on, result
 
 duckdb = pytest.importorskip("duckdb")
 FLEET = Path(__file__).resolve().parent.parent
@@ -107,26 +107,9 @@ class Gate:
             client.close()
             return
         up, down = (8192, None) if self.moment == "body" else (None, 0)
-        threading.Thread(target=self.copy, args=(client, server, up), daemon=True).start()
-        self.copy(server, client, down)
-
-    def copy(self, source, sink, limit):
-        """Passes bytes; once there are more than `limit`, the store is killed and the rest is lost."""
-        passed = 0
-        try:
-            while data := source.recv(4096):
-                passed += len(data)
-                if limit is not None and passed > limit:
-                    self.both.wait()
-                    break
-                sink.sendall(data)
-        except OSError:
-            pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        up_to_limit = (client, server, up, self.both.wait)
+        threading.Thread(target=pass_on, args=up_to_limit, daemon=True).start()
+        pass_on(server, client, down, self.both.wait)
 
     def close(self):
         """Takes no more connections."""
