@@ -1,6 +1,6 @@
 //! Promotes a process and maps it back: copy, swap, verify.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -127,7 +127,7 @@ pub fn promote(
             }
         }));
     }
-    make(target, &pieces, &mut outcome)?;
+    make(target, mappings, &pieces, &mut outcome)?;
     Ok(outcome)
 }
 
@@ -177,7 +177,7 @@ pub fn revert(target: &Target, mappings: &Mappings) -> Result<SwapOutcome, SwapE
             }
         }));
     }
-    make(target, &pieces, &mut outcome)?;
+    make(target, mappings, &pieces, &mut outcome)?;
     Ok(outcome)
 }
 
@@ -289,10 +289,6 @@ fn compare_unprobed(target: &Target, text: Span, program: &File, offset: u64) ->
     }
 }
 
-/// The same for one stop of several threads: one of them frees the page tables when the others have
-/// been let go, and several processors look for changed pages.
-const AT_ONCE_WITH_OTHERS: u64 = 128 << 20;
-
 /// The pieces that are swapped in one stop: at most `most` bytes, or one piece.
 fn batches<'p, 'f>(pieces: &'p [Piece<'f>], most: u64) -> impl Iterator<Item = &'p [Piece<'f>]> {
     let mut rest = pieces;
@@ -309,15 +305,44 @@ fn batches<'p, 'f>(pieces: &'p [Piece<'f>], most: u64) -> impl Iterator<Item = &
     })
 }
 
+/// Checks that the process may have as many mappings as all steps may need, and as undoing them may
+/// need. At the limit, the kernel makes the first step of a change, and refuses the next one and the
+/// undoing of the first.
+fn check_room(mappings: &Mappings, pieces: &[Piece<'_>]) -> Result<(), SwapError> {
+    /// Mappings that the process may make meanwhile.
+    const SPARE: usize = 64;
+    let Some(most) = mappings_permitted() else {
+        return Ok(());
+    };
+    // A step cuts a mapping into three at most. What is mapped again is not joined with what is beside it,
+    // because it is of another open file.
+    let steps: usize = pieces.iter().map(|piece| piece.steps.len()).sum();
+    let needed = mappings.vmas.len().saturating_add(2 * steps + SPARE);
+    if needed > most {
+        return Err(SwapError::TooManyMappings {
+            mapped: mappings.vmas.len(),
+            most,
+        });
+    }
+    Ok(())
+}
+
+/// How many mappings the kernel permits a process; `None` if that cannot be read.
+fn mappings_permitted() -> Option<usize> {
+    let most = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?;
+    most.trim().parse().ok()
+}
+
 /// Swaps all pieces in as many stops as needed, and verifies every byte after each. A piece whose
 /// content differs from its file is swapped back.
-fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut SwapOutcome) -> Result<(), SwapError> {
-    let most = match target.threads().map_err(Refusal::from)?.len() {
-        0 | 1 => AT_ONCE,
-        _ if target.max_pause().is_some() => AT_ONCE,
-        _ => AT_ONCE_WITH_OTHERS,
-    };
-    for batch in batches(pieces, most) {
+fn make(
+    target: &Target,
+    mappings: &Mappings,
+    pieces: &[Piece<'_>],
+    outcome: &mut SwapOutcome,
+) -> Result<(), SwapError> {
+    check_room(mappings, pieces)?;
+    for batch in batches(pieces, AT_ONCE) {
         let mut change = change_of(batch);
         change.limit = target.max_pause();
         outcome.pauses.push(swap(target, &change)?);
@@ -338,7 +363,6 @@ fn make(target: &Target, pieces: &[Piece<'_>], outcome: &mut SwapOutcome) -> Res
                     let mut back = change_of(std::slice::from_ref(piece));
                     back.compared.clear();
                     back.joins.clear();
-                    back.from_small_pages = false;
                     back.steps.reverse();
                     for step in &mut back.steps {
                         std::mem::swap(&mut step.before, &mut step.after);
@@ -360,7 +384,6 @@ fn change_of<'f>(pieces: &[Piece<'f>]) -> Change<'f> {
         change.files.extend(piece.files);
         let compared = piece.compared.map(|(file, time)| (first + file, time));
         change.compared.extend(compared);
-        change.from_small_pages |= piece.small;
         change.replaces_equal_pages |= !piece.small;
         change.steps.extend(piece.steps.iter().map(|step| Step {
             addresses: step.addresses,

@@ -19,7 +19,6 @@
 //! [`Refusal::Architecture`].
 
 mod arch;
-mod aside;
 mod call;
 mod content;
 mod copies;
@@ -95,6 +94,14 @@ pub enum SwapError {
     /// The process may not open enough files.
     #[error("it may not open enough more files (RLIMIT_NOFILE)")]
     TooManyFiles,
+    /// The process has nearly as many mappings as the kernel permits.
+    #[error("it has {mapped} mappings, of at most {most}; raise vm.max_map_count")]
+    TooManyMappings {
+        /// How many it has.
+        mapped: usize,
+        /// How many the kernel permits.
+        most: usize,
+    },
     /// The kernel refused an injected call.
     #[error("{call} in the process: {error}")]
     Refused {

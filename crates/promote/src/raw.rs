@@ -129,54 +129,23 @@ pub(crate) fn set_register_set<T: Copy>(tid: Tid, kind: usize, mut value: T) -> 
     })
 }
 
-/// How a thread is scheduled (struct sched_attr, include/uapi/linux/sched/types.h, its first
-/// version).
-#[repr(C)]
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Scheduling {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
+/// Gives the calling thread and the threads that it creates from now on priority over all threads
+/// that are not realtime. (musl has no sched_setscheduler.)
+pub(crate) fn run_before_others() -> io::Result<()> {
+    /// struct sched_param of the kernel (include/uapi/linux/sched/types.h).
+    #[repr(C)]
+    struct Priority(libc::c_int);
+    let lowest = Priority(1);
+    // SAFETY: the kernel reads one struct sched_param from a live local.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_FIFO,
+            &raw const lowest,
+        )
+    })
 }
-
-/// Gives a thread and the threads that it creates from now on priority over all threads that are
-/// not realtime; to the calling thread without `thread`. Returns how it was scheduled before.
-pub(crate) fn run_before_others(thread: Option<Tid>) -> io::Result<Scheduling> {
-    let tid = number(thread);
-    let mut before = Scheduling::default();
-    let size = size_of::<Scheduling>();
-    // SAFETY: the kernel writes at most `size` bytes to a live local of that size.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut before, size, 0) };
-    check(result)?;
-    schedule(
-        thread,
-        Scheduling {
-            size: size as u32,
-            policy: libc::SCHED_FIFO.unsigned_abs(),
-            priority: 1,
-            ..Scheduling::default()
-        },
-    )?;
-    Ok(before)
-}
-
-/// Schedules a thread as it was before; the calling one without `thread`.
-pub(crate) fn schedule(thread: Option<Tid>, how: Scheduling) -> io::Result<()> {
-    let tid = number(thread);
-    // SAFETY: the kernel reads a live local, which contains its own size.
-    check(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const how, 0) })
-}
-
-/// A thread as calls about scheduling take it: 0 is the calling one.
-fn number(thread: Option<Tid>) -> i32 {
-    thread.map_or(0, Tid::as_raw)
-}
-
 /// struct procmap_query of the PROCMAP_QUERY ioctl (include/uapi/linux/fs.h, Linux 6.11).
 #[repr(C)]
 #[derive(Debug, Default)]

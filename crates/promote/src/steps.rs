@@ -5,8 +5,8 @@ use hugetext_leaf::{CopyName, FileId, Original, Pad, Perms, ProcessVma, Run, Spa
 use crate::content::{Content, Join, Step};
 use crate::target::Mappings;
 
-/// How much text is changed by one call, in bytes. In a process with one thread, it is also how
-/// much is swapped in one stop, so that no pause grows with the program. For a MiB of base pages,
+/// How much text is changed by one call, and in one stop, in bytes, so that no pause grows with the
+/// program. For a MiB of base pages,
 /// the kernel takes about 20 us to check that no page was changed, and 50 us to free their page
 /// table. It is at least a window of any leaf that promotion knows.
 pub(super) const AT_ONCE: u64 = 32 << 20;

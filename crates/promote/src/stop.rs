@@ -47,12 +47,9 @@ const ALERT: Duration = Duration::from_millis(1);
 /// may run.
 ///
 /// All ptrace requests are tied to the OS thread that made this value. When that thread ends, for
-/// any reason, the kernel lets the process go, except for the threads that [`Stopped::leave`] has
-/// already let go. The kernel then detaches all threads at once, under the lock of the task list
-/// (kernel/ptrace.c, exit_ptrace()). Detaching the threads one by one would be wrong. The kernel
-/// queues a signal that the process ignores if its thread is still traced, and the queued signal
-/// can wake a thread that is no longer traced (kernel/signal.c, sig_ignored() and
-/// complete_signal()).
+/// any reason, the kernel lets the process go. It then detaches all threads at once, under the lock
+/// of the task list (kernel/ptrace.c, exit_ptrace()). Detaching the threads one by one would be
+/// wrong where a child may end meanwhile: see [`Stopped::can_continue`].
 pub(crate) struct Stopped<'t> {
     pub(crate) target: &'t Target,
     stopped: Vec<Tid>,
@@ -200,7 +197,7 @@ impl<'t> Stopped<'t> {
                     self.ended.insert(tid);
                 }
                 // A thread that has exited cannot be attached to either.
-                Err(nix::Error::EPERM) if self.has_ended(tid) => {
+                Err(nix::Error::EPERM) if is_dead(tid) => {
                     self.ended.insert(tid);
                 }
                 Err(_) => {
@@ -216,10 +213,6 @@ impl<'t> Stopped<'t> {
             }
         }
         Ok(seized)
-    }
-
-    fn has_ended(&self, tid: Tid) -> bool {
-        self.status(tid).is_none_or(|status| status.is_ending())
     }
 
     pub(crate) fn status(&self, tid: Tid) -> Option<Status> {
@@ -244,13 +237,38 @@ impl<'t> Stopped<'t> {
     /// interrupted already, and only in a stop can a call that failed because of that be made again.
     /// So they are waited for, while the others continue if they can.
     fn give_up(&mut self, late: Vec<Tid>, limit: Duration) -> Result<SwapError, SwapError> {
-        let first = self.target.pid().first_thread();
-        if self.asleep.is_empty() && self.stopped.contains(&first) {
-            self.leave(None);
+        if self.can_continue(&late) {
+            self.let_go();
         }
         let never = self.wait(late, PATIENCE)?;
         let stuck = never.first().map(|tid| SwapError::DidNotStop { tid: *tid });
         Ok(stuck.unwrap_or(SwapError::TooLong(limit)))
+    }
+
+    /// Whether the stopped threads can be let go while those in `late` are still traced. A signal that
+    /// the process ignores is queued if the thread that it is sent to is traced, and it wakes a thread
+    /// that is not, whose call then ends with EINTR (kernel/signal.c, sig_ignored() and
+    /// complete_signal()). A signal to the process is sent to its first thread, and SIGCHLD to the
+    /// thread that created the child. A thread that sleeps uninterruptibly cannot be detached from.
+    fn can_continue(&self, late: &[Tid]) -> bool {
+        let is_parent = |tid: &Tid| {
+            let children = format!("/proc/{}/task/{tid}/children", self.target.pid());
+            // Without CONFIG_PROC_CHILDREN, nobody knows.
+            fs::read(children).map_or(true, |children| !children.is_empty())
+        };
+        self.asleep.is_empty()
+            && self.stopped.contains(&self.target.pid().first_thread())
+            && !self.stopped.iter().chain(late).any(is_parent)
+    }
+
+    /// Lets all stopped threads go, the first one of the process first.
+    fn let_go(&mut self) {
+        let first = self.target.pid().first_thread();
+        self.stopped.sort_by_key(|thread| *thread != first);
+        for thread in self.stopped.drain(..) {
+            // A thread that cannot be detached from has been killed.
+            let _ = ptrace::detach(thread.into(), None);
+        }
     }
 
     /// Waits until threads have stopped or sleep uninterruptibly. Returns the threads that did
@@ -307,33 +325,10 @@ impl<'t> Stopped<'t> {
         self.stopped.len() + self.asleep.len()
     }
 
-    /// Whether all threads but `tid` can be let go before it. They cannot if `tid` is the first
-    /// thread of the process: while signals to the process are queued, the kernel treats them as
-    /// sent to that thread (kernel/signal.c, sig_ignored()). They cannot either if a thread sleeps
-    /// uninterruptibly, since it cannot be detached from there.
-    pub(crate) fn can_leave(&self, tid: Tid) -> bool {
-        tid != self.target.pid().first_thread() && self.asleep.is_empty() && self.stopped.len() > 1
-    }
-
-    /// Lets all stopped threads but `kept` go. The first thread of the process goes first: from then
-    /// on, the kernel again drops signals that the process ignores.
-    pub(crate) fn leave(&mut self, kept: Option<Tid>) {
-        let first = self.target.pid().first_thread();
-        self.stopped.sort_by_key(|thread| *thread != first);
-        for thread in self.stopped.iter().filter(|thread| Some(**thread) != kept) {
-            // A thread that cannot be detached from has been killed.
-            let _ = ptrace::detach((*thread).into(), None);
-        }
-        self.stopped.retain(|thread| Some(*thread) == kept);
-    }
-
-    /// The threads that can make system calls, with their registers. The first thread of the
-    /// process comes last, since the others cannot be let go before it.
+    /// The threads that can make system calls, with their registers.
     pub(crate) fn registers(&self) -> Vec<(Tid, Registers)> {
         let read = |tid: &Tid| Some((*tid, Native::registers(*tid).ok()?));
-        let mut threads: Vec<Tid> = self.stopped.clone();
-        threads.sort_by_key(|thread| *thread == self.target.pid().first_thread());
-        threads.iter().filter_map(read).collect()
+        self.stopped.iter().filter_map(read).collect()
     }
 
     /// Repeats a call that ended with EINTR because of the stop, unless a handler is to run. The

@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::SwapError;
-use crate::aside::Aside;
 use crate::call::{CallError, Caller};
 use crate::content::{Content, Join, Step};
 use crate::maps::{Mapped, find_gadget, is_gadget, mapped};
@@ -41,8 +40,6 @@ pub(crate) struct Change<'f> {
     /// Whether pages that were written to may be replaced if they hold what is mapped instead. A
     /// uprobe that was removed leaves such a page.
     pub replaces_equal_pages: bool,
-    /// Whether the replaced mappings may be in base pages. Their page tables take long to free.
-    pub from_small_pages: bool,
 }
 
 /// The largest number of files in one message to a process (SCM_MAX_FD, include/net/scm.h).
@@ -51,15 +48,10 @@ pub(crate) const MAX_FILES: usize = 253;
 /// The cost of a change for the process.
 #[derive(Debug, Clone, Copy, JsonSchema, Serialize)]
 pub struct Pause {
-    /// Time from the first interruption until all threads, or all but one, were let go.
+    /// Time from the first interruption until all threads were let go, which is at once.
     #[serde(rename = "total_ns", serialize_with = "hugetext_host::nanoseconds")]
     #[schemars(with = "u64")]
     pub total: Duration,
-    /// Time until the last thread was let go. That thread made the calls. It may have freed old
-    /// page tables while the others ran.
-    #[serde(rename = "last_ns", serialize_with = "hugetext_host::nanoseconds")]
-    #[schemars(with = "u64")]
-    pub last: Duration,
     /// Time from the first interruption until all threads had stopped. It is a part of `total`.
     #[serde(rename = "stopping_ns", serialize_with = "hugetext_host::nanoseconds")]
     #[schemars(with = "u64")]
@@ -110,8 +102,7 @@ fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     }
     let session = outcome.map_err(|_| SwapError::Trace(io::Error::other("the tracer panicked")))?;
     session.map(|session| Pause {
-        total: session.others.unwrap_or_else(|| session.since.elapsed()),
-        last: session.since.elapsed(),
+        total: session.since.elapsed(),
         stopping: session.stopping,
         threads: session.threads,
     })
@@ -134,8 +125,6 @@ fn wait_for_end(thread: Tid) {
 struct Session {
     since: Instant,
     stopping: Duration,
-    /// Time until all threads but one were let go, if that was before the end.
-    others: Option<Duration>,
     threads: usize,
 }
 
@@ -143,7 +132,7 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     // The instruction is searched before the stop, because the search takes long with many
     // mappings.
     let gadget = find_gadget(target).map_err(Refusal::from)?;
-    let mut stopped = Stopped::stop(target, change.limit)?;
+    let stopped = Stopped::stop(target, change.limit)?;
     if stopped.is_asleep() {
         return Err(SwapError::Asleep);
     }
@@ -153,54 +142,19 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     stopped.keep_limit(Duration::ZERO)?;
     let gadget = gadget.filter(|address| is_gadget(target, *address));
     let mut caller = Caller::borrow(&stopped, gadget)?;
-    let mut others = None;
-    // Without priority, the borrowed thread would get only its share of the processor among the
-    // running threads. It would then delay its own work for long.
-    let hurried = if change.from_small_pages && stopped.can_leave(caller.tid()) {
-        Hurried::thread(caller.tid())
-    } else {
-        None
-    };
-    if let Some(aside) = change.make(&stopped, &mut caller, hurried.is_some())? {
-        stopped.leave(Some(caller.tid()));
-        others = Some(stopped.since.elapsed());
-        aside.give_up(&mut caller);
-    }
-    drop(hurried);
+    change.make(&stopped, &mut caller)?;
     drop(caller);
     Ok(Session {
         since: stopped.since,
         stopping,
-        others,
         threads,
     })
-}
-
-/// Gives a thread of the process priority over others for a moment.
-struct Hurried {
-    tid: Tid,
-    before: raw::Scheduling,
-}
-
-impl Hurried {
-    /// `None` if that is not permitted.
-    fn thread(tid: Tid) -> Option<Hurried> {
-        let before = raw::run_before_others(Some(tid)).ok()?;
-        Some(Hurried { tid, before })
-    }
-}
-
-impl Drop for Hurried {
-    fn drop(&mut self) {
-        // A thread whose scheduling cannot be set has been killed.
-        let _ = raw::schedule(Some(self.tid), self.before);
-    }
 }
 
 /// Gives this thread and its children priority, if that is permitted. They end soon, and no work
 /// is more urgent while a process is stopped.
 fn hurry() {
-    if raw::run_before_others(None).is_err() {
+    if raw::run_before_others().is_err() {
         let _ = rustix::process::setpriority_process(None, -20);
     }
     if let Some(nanosecond) = NonZeroU64::new(1) {
@@ -270,24 +224,13 @@ impl Change<'_> {
         steps.map(|step| step.addresses)
     }
 
-    /// Makes the change. Returns the memory that remains to be freed afterwards. That can exist
-    /// only if `with_aside` is set.
-    fn make(
-        &self,
-        stopped: &Stopped<'_>,
-        caller: &mut Caller<'_>,
-        with_aside: bool,
-    ) -> Result<Option<Aside>, SwapError> {
+    /// Makes the change.
+    fn make(&self, stopped: &Stopped<'_>, caller: &mut Caller<'_>) -> Result<(), SwapError> {
         let page = rustix::param::page_size() as u64;
         let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
         let passed = pass_files(caller, scratch, &self.files);
-        let mut aside = if with_aside && passed.is_ok() {
-            Aside::reserve(caller, self.content()).map_err(SwapError::call("mmap"))?
-        } else {
-            None
-        };
         let outcome = match &passed {
-            Ok(fds) => self.take_steps(stopped, caller, fds, aside.as_mut()),
+            Ok(fds) => self.take_steps(stopped, caller, fds),
             Err(_) => Ok(()),
         };
         for fd in passed.iter().flatten() {
@@ -295,17 +238,7 @@ impl Change<'_> {
         }
         let _ = caller.call(libc::SYS_munmap, [scratch, page, 0, 0, 0, 0]);
         passed?;
-        match (outcome, aside) {
-            (Ok(()), Some(aside)) => {
-                aside.keep_from_children(caller);
-                Ok(Some(aside))
-            }
-            (Err(error), Some(aside)) => {
-                aside.give_up(caller);
-                Err(error)
-            }
-            (outcome, None) => outcome.map(|()| None),
-        }
+        outcome
     }
 
     /// Takes all steps and checks the result. After a failure it undoes the steps taken, the last
@@ -315,7 +248,6 @@ impl Change<'_> {
         stopped: &Stopped<'_>,
         caller: &mut Caller<'_>,
         fds: &[u64],
-        mut aside: Option<&mut Aside>,
     ) -> Result<(), SwapError> {
         let mut taken = 0;
         let (begun, mut longest) = (Instant::now(), Duration::ZERO);
@@ -333,12 +265,6 @@ impl Change<'_> {
                 }
             };
             let step_begun = Instant::now();
-            if let Some(aside) = &mut aside
-                && step.replaces_content()
-                && let Err(error) = aside.take(caller, step.addresses)
-            {
-                break SwapError::call("mremap")(error);
-            }
             match step
                 .after
                 .establish(caller, fds, step.addresses, &step.before)

@@ -209,6 +209,7 @@ fn severity(error: &PromoteError) -> Severity {
         },
         SwapError::Changed { .. }
         | SwapError::TooManyFiles
+        | SwapError::TooManyMappings { .. }
         | SwapError::TooLong(_)
         | SwapError::Frozen => Severity::Answer,
         _ => Severity::Error,

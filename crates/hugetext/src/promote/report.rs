@@ -162,22 +162,11 @@ impl PromoteReport {
     }
 }
 
-/// What the longest pause does not tell: the sum of several pauses, and the pause of a thread that
-/// was stopped longer than the others.
+/// What the longest pause does not tell: the sum of several pauses.
 fn in_all(pauses: &[Pause]) -> String {
-    let sum = |of: fn(&Pause) -> Duration| pauses.iter().map(of).sum::<Duration>();
-    let shown = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
-    let (all, last) = (sum(|pause| pause.total), sum(|pause| pause.last));
-    let mut parts = Vec::new();
-    if pauses.len() > 1 {
-        parts.push(format!("{} in all", shown(all)));
+    if pauses.len() < 2 {
+        return String::new();
     }
-    if last.saturating_sub(all) >= Duration::from_micros(100) {
-        parts.push(format!("one thread {}", shown(last)));
-    }
-    if parts.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", parts.join(", "))
-    }
+    let all: Duration = pauses.iter().map(|pause| pause.total).sum();
+    format!(" ({:.1} ms in all)", all.as_secs_f64() * 1e3)
 }

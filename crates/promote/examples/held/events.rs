@@ -78,7 +78,7 @@ fn signal(fd: i32) {
     assert_eq!(written, 8);
 }
 
-fn epoll(wait: fn(i32, *mut libc::epoll_event) -> i32) -> io::Result<Held> {
+pub(crate) fn epoll(wait: fn(i32, *mut libc::epoll_event) -> i32) -> io::Result<Held> {
     let fd = eventfd()?;
     let mut event = libc::epoll_event {
         events: libc::EPOLLIN as u32,

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod children;
 mod events;
 mod files;
 mod signals;
@@ -87,6 +88,7 @@ fn kinds() -> impl Iterator<Item = (&'static str, Prepare)> {
         files::KINDS,
         signals::KINDS,
         uring::KINDS,
+        children::KINDS,
     ]
     .into_iter()
     .flatten()
