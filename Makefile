@@ -339,6 +339,7 @@ results-rivals: build ## memory and symbols of each way to huge text (IODLR=PATH
 results-work: build ## what huge text is worth on real work, beside rivals (IODLR=PATH), in an hour: docs/worth.md
 	scripts/setup.sh work
 	scripts/results-work.sh $(HUGETEXT) $(ROUNDS) docs/worth
+	scripts/results-bolt.sh $(HUGETEXT) $(ROUNDS) docs/worth
 	scripts/worth-doc.py docs/worth/*.json > docs/worth.md
 
 .PHONY: results-work
@@ -360,7 +361,8 @@ else
 package: build static
 CARGO_DEB_TARGET := --target $(MUSL)
 endif
-package: ## target/debian/*.deb for ARCH, and one with its debug information; takes cargo-deb
+package: ## target/debian/*.deb for ARCH, and one with its debug information
+	scripts/setup.sh package
 	rm -rf target/package target/debian/*_$(DEB_$(ARCH)).deb
 	$(HUGETEXT) generate target/package
 	gzip -9n target/package/*.1
@@ -370,6 +372,11 @@ package: ## target/debian/*.deb for ARCH, and one with its debug information; ta
 package-test: package ## install it, upgrade a package under it, remove it, with the real dpkg; as root
 	packaging/test.sh target/debian/hugetext_*_$(DEB_$(ARCH)).deb
 
-.PHONY: package package-test
+test-systemd: package ## the package on a real systemd in a guest: install, enable, start again, purge; takes root
+	scripts/setup.sh test-systemd
+	$(LAB) fetch 6.18-amd64
+	packaging/test-systemd.sh target/debian/hugetext_*_$(DEB_$(ARCH)).deb
+
+.PHONY: package package-test test-systemd
 
 include kernel/kernel.mk

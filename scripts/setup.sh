@@ -95,9 +95,14 @@ packages_of() {
     work)
         packages build
         echo g++ clang mold git # compilers, a linker and a tool, measured at work
+        case $(. /etc/os-release 2>/dev/null && echo "$VERSION_CODENAME") in
+        bookworm) echo bolt-16 ;; # a rival
+        *) echo bolt-19 ;;
+        esac
         echo libstb-dev nlohmann-json3-dev librust-memchr-dev node-typescript # what they work on
         echo nodejs python3 php-cli default-jdk-headless # interpreters
-        echo postgresql mariadb-server-core # databases
+        echo postgresql mariadb-server-core redis-server nginx # servers
+        echo redis-tools apache2-utils # their clients
         ;;
     self-warming)
         packages build
@@ -200,6 +205,14 @@ packages_of() {
         packages build
         echo python3    # brings files into small folios
         ;;
+    package)
+        packages build
+        ;;
+    test-systemd)
+        packages package
+        packages lab
+        echo mmdebstrap # a root with systemd
+        ;;
     rivals)
         packages results
         echo nodejs linux-perf vmtouch
@@ -275,6 +288,14 @@ oldest() {
     }
 }
 
+# Installs the tool that makes packages.
+deb() {
+    command -v cargo-deb >/dev/null || cargo install -q --locked cargo-deb || {
+        echo "cannot install cargo-deb; see the line above" >&2
+        exit 2
+    }
+}
+
 # Adds targets of Rust.
 targets() {
     rustup -q target add "$@" || {
@@ -312,6 +333,9 @@ case " $* " in
 # Static programs, which programs inside a guest are.
 *" lab "* | *" test "* | *" static "*) targets x86_64-unknown-linux-musl aarch64-unknown-linux-musl ;;
 *" msrv "*) oldest ;;
+esac
+case " $* " in
+*" package "* | *" test-systemd "*) deb ;;
 esac
 case " $* " in
 # Beyond what the command is used on: it must build on all.

@@ -2,6 +2,7 @@
 """Writes docs/worth.md from what `hugetext --json bench work` printed: worth-doc.py RECORD…"""
 import json
 import sys
+from pathlib import Path
 
 HEAD = """# What it is worth on real work
 
@@ -20,6 +21,10 @@ One workload: `hugetext bench work NAME`. Any other way: `--rival`.
 - **as it is**: the file holds no window of 2M, so its page cache is left alone.
 - **iodlr**: the library that copies text to huge pages when a program starts, by LD_PRELOAD, on small folios.
 - **node's own**: `node --use-largepages=on`, on small folios.
+- **bolt**, **bolt --hugify**: the program rewritten by BOLT with a profile of the same work. BOLT needs relocations
+  (ld --emit-relocs), which Debian's programs do not have; on its cc1, BOLT 16 ends with "Symbol not found required by
+  runtime: __hot_end". So these rows are of the command `hugetext` itself, built with relocations. Fixing what BOLT
+  wrote has a row of its own.
 
 Only one file is changed in each row. A compiler whose libraries hold more of its text gains from them too,
 which is not counted here. "Huge text" and "copied" are bytes at the end of a run: text that PMDs map, and text in
@@ -28,9 +33,7 @@ memory that each process has for itself. Twenty processes have twenty copies.
 A guest's huge pages make TLB entries of 2M only where its host maps that memory by huge pages too. Whether the host
 of this machine does is not known to it.
 
-`llvm-bolt --hugify` has no row. Debian's programs have no relocations (ld --emit-relocs), and BOLT 16 ends with
-"Symbol not found required by runtime: __hot_end" on its cc1. libhugetlbfs has none, because it needs pages that the
-administrator reserves.
+libhugetlbfs has no row, because it needs pages that the administrator reserves.
 """
 
 
@@ -76,16 +79,16 @@ def table(comparison):
 
 
 def main():
-    reports = []
+    reports = {}
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as record:
-            reports.append(json.load(record))
+            reports[Path(path).stem] = json.load(record)
     print(HEAD)
-    for machine in sorted({report["summary"] for report in reports}):
+    for machine in sorted({report["summary"] for report in reports.values()}):
         print(f"Measured on: {machine}.")
-    for comparison in (one for report in reports for one in report["benchmarks"]):
-        name = comparison["benchmark"].removeprefix("work ")
-        print(f"\n## {'start' if name == 'exec' else name}\n")
+    for record, comparison in ((name, one) for name, report in reports.items() for one in report["benchmarks"]):
+        # Starts are of different programs.
+        print(f"\n## {record if comparison['benchmark'] == 'exec' else comparison['benchmark'].removeprefix('work ')}\n")
         print(f"{comparison['title']}.\n")
         table(comparison)
         for note in comparison.get("notes", []):
