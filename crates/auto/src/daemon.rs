@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use hugetext_engine::HostContext;
 use hugetext_engine::keep::HoldReport;
-use hugetext_host::{FileState, Nodes, Watcher};
+use hugetext_host::{FileState, Nodes, Watcher, give_up_administration};
 use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
 use rustix::event::epoll::EventFlags;
@@ -135,6 +135,17 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
     move |error| DaemonError::System { what, error }
 }
 
+/// Why a source of starts is not used.
+fn refusal(name: SourceName, error: &io::Error) -> String {
+    let remedy = match (name, error.kind()) {
+        (SourceName::Records, io::ErrorKind::PermissionDenied) => {
+            "; it takes CAP_PERFMON, and where kernel.perf_event_paranoid is above 2, CAP_SYS_ADMIN"
+        }
+        _ => "",
+    };
+    format!("no {name:?}: {error}{remedy}")
+}
+
 /// A running daemon.
 pub struct Daemon<'t> {
     settings: Settings,
@@ -204,9 +215,6 @@ impl<'t> Daemon<'t> {
     ) -> Result<Daemon<'t>, DaemonError> {
         // First: until then, SIGHUP and SIGTERM end this process at once.
         let wake = Wake::new().map_err(system("signals"))?;
-        let config = Config::read(&settings.config)?;
-        let host = HostContext::with_huge_pages()?;
-        let costs = calibrate(host.leaf, config.share.0).map_err(system("calibration"))?;
         let (sight, refused) = match settings.source {
             Some(name) => (
                 Sight::of(name).map_err(system("the source of starts"))?,
@@ -214,9 +222,13 @@ impl<'t> Daemon<'t> {
             ),
             None => Sight::open(),
         };
-        let refused = refused
-            .iter()
-            .map(|(name, error)| format!("no {name:?}: {error}"));
+        // Kernels of Debian and Ubuntu ask for it to open records, and nothing after that needs it. No
+        // thread has been created yet.
+        give_up_administration().map_err(system("giving up CAP_SYS_ADMIN"))?;
+        let config = Config::read(&settings.config)?;
+        let host = HostContext::with_huge_pages()?;
+        let costs = calibrate(host.leaf, config.share.0).map_err(system("calibration"))?;
+        let refused = refused.iter().map(|(name, error)| refusal(*name, error));
         let mut problems: Vec<String> = refused.collect();
         let lists = settings.lists.take();
         let stalled = Stalled::hear(wake.handle());

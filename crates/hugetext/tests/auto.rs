@@ -201,6 +201,21 @@ fn can_hold(place: &Place) -> bool {
 }
 
 #[test]
+fn no_thread_keeps_the_power_to_administer() {
+    let place = Place::new("observe");
+    let daemon = place.daemon(&[]);
+    let _ = place.status_source();
+    let tasks = format!("/proc/{}/task", daemon.child.id());
+    for task in fs::read_dir(tasks).unwrap() {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
+        let permitted = u64::from_str_radix(permitted.unwrap().trim(), 16).unwrap();
+        assert_eq!(permitted >> 21 & 1, 0, "CAP_SYS_ADMIN: {status}");
+    }
+    daemon.end();
+}
+
+#[test]
 fn a_hot_program_is_found_held_followed_and_remembered() {
     let place = Place::new("act");
     if !can_hold(&place) {

@@ -1,5 +1,6 @@
 //! Processes: what others map, children and their end, and becoming another program.
 
+mod capabilities;
 mod child;
 mod cpu_time;
 mod deadline;
@@ -22,6 +23,7 @@ mod launch;
 mod process;
 mod runners;
 
+pub use capabilities::give_up_administration;
 pub use child::{ChildError, die_with_parent, in_child};
 pub use cpu_time::cpu_time;
 pub use deadline::Deadline;
