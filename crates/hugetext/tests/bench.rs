@@ -357,7 +357,9 @@ fn merged_files_make_fewer_mappings_and_leave_nothing_behind() {
         return;
     }
     let count = |side: usize| mappings["values"][side]["median"].as_f64().unwrap();
-    assert!(count(1) < count(0), "merged");
+    // On arm64, GNU ld puts text and read-only data into one segment, so there is nothing to merge.
+    let most = count(0) - f64::from(u8::from(cfg!(target_arch = "x86_64")));
+    assert!(count(1) <= most, "merged");
     assert_eq!(count(2), count(0), "replicas");
 }
 

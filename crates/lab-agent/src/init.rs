@@ -4,7 +4,7 @@
 use std::ffi::{CString, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,6 +38,15 @@ pub(crate) fn mount_pseudo() -> Result<(), InitError> {
         fs::create_dir_all(at)?;
         mount(fstype, at, fstype, MountFlags::empty(), c"")
             .map_err(|errno| InitError::Mount(at, errno))?;
+    }
+    // What udev makes on other machines.
+    for (name, fd) in [
+        ("fd", ""),
+        ("stdin", "/0"),
+        ("stdout", "/1"),
+        ("stderr", "/2"),
+    ] {
+        symlink(format!("/proc/self/fd{fd}"), Path::new("/dev").join(name))?;
     }
     let _ = mount(
         "tracefs",

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::sample::{fix, path, text};
+use crate::sample::{fix, path, text, tool};
 
 /// Mounts the second file of each pair over the first, up to `--`. Then runs the remaining words
 /// as a command.
@@ -80,11 +80,10 @@ fn same_with_fixed(files: &[PathBuf], command: &[&str]) {
 
 #[test]
 fn the_rust_compiler_compiles_with_its_driver_and_llvm_fixed() {
-    let sysroot = Command::new("rustc")
-        .args(["--print", "sysroot"])
-        .output()
-        .unwrap();
-    let lib = PathBuf::from(text(&sysroot.stdout).trim_end()).join("lib");
+    let Some(sysroot) = tool("rustc", &["--print", "sysroot"]) else {
+        return;
+    };
+    let lib = PathBuf::from(sysroot.trim_end()).join("lib");
     let files = libraries(&lib, &["librustc_driver", "libLLVM"]);
     let rustc = lib.with_file_name("bin").join("rustc");
     if files.is_empty() || !rustc.exists() {

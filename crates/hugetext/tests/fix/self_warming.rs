@@ -15,6 +15,10 @@ fn warmed(directory: &TempDir) -> (PathBuf, PathBuf) {
     // GNU ld's layout, where text shares no page of the file with read-only data.
     let old = link(directory, "old", &["-fuse-ld=bfd", "-Wl,-z,separate-code"]);
     let old = old.or_else(|| link(directory, "old", &[])).unwrap();
+    // Elsewhere one property of the program has two headers, and one of them gives its place.
+    if cfg!(target_arch = "aarch64") {
+        leave_a_header_out(&old);
+    }
     let new = directory.path().join("new");
     fix(&old, &new, &["--self-warming"]);
     (old, new)
