@@ -34,7 +34,8 @@ macro_rules! workloads {
 
 /// All of them, compilers first.
 pub const WORKLOADS: &[Workload] = workloads![
-    "gcc-c" "gcc-cxx" "clang-cxx" "rustc" "mold" "node" "python" "php" "javac" "git" "postgres" "mariadb"
+    "gcc-c" "gcc-cxx" "clang-cxx" "rustc" "mold" "node" "python" "php" "javac" "git" "postgres" "mariadb" "redis"
+    "nginx"
 ];
 
 /// The program that every C++ compiler compiles. Scripts find it in their directory.
