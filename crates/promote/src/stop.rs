@@ -147,12 +147,17 @@ impl<'t> Stopped<'t> {
             if new.is_empty() {
                 break;
             }
-            let seized = all.seize(new)?;
-            if first {
-                all.since = Instant::now();
-                first = false;
+            // A thread that has stopped is woken by no signal. So when the end of a child begins to
+            // send one, no call of another thread can end.
+            let (parents, others) = new.into_iter().partition(|tid| all.is_parent(*tid));
+            for group in [others, parents] {
+                let seized = all.seize(group)?;
+                if first {
+                    all.since = Instant::now();
+                    first = false;
+                }
+                all.interrupt(seized)?;
             }
-            all.interrupt(seized)?;
         }
         if all.stopped.is_empty() && all.asleep.is_empty() {
             return Err(Refusal::Gone.into());
@@ -183,8 +188,8 @@ impl<'t> Stopped<'t> {
             || self.workers.contains(&tid)
     }
 
-    /// Attaches without stopping. All threads are attached to before the first one is stopped. The
-    /// reason: if a thread is traced, the kernel queues signals for it that the process ignores.
+    /// Attaches without stopping. All threads of a group are attached to before the first one is stopped.
+    /// The reason: if a thread is traced, the kernel queues signals for it that the process ignores.
     /// When that thread is stopped, the kernel wakes any other thread for them (kernel/signal.c,
     /// sig_ignored() and complete_signal()). A thread that is not attached to would then see calls
     /// interrupted for no reason.
@@ -251,14 +256,20 @@ impl<'t> Stopped<'t> {
     /// complete_signal()). A signal to the process is sent to its first thread, and SIGCHLD to the
     /// thread that created the child. A thread that sleeps uninterruptibly cannot be detached from.
     fn can_continue(&self, late: &[Tid]) -> bool {
-        let is_parent = |tid: &Tid| {
-            let children = format!("/proc/{}/task/{tid}/children", self.target.pid());
-            // Without CONFIG_PROC_CHILDREN, nobody knows.
-            fs::read(children).map_or(true, |children| !children.is_empty())
-        };
         self.asleep.is_empty()
             && self.stopped.contains(&self.target.pid().first_thread())
-            && !self.stopped.iter().chain(late).any(is_parent)
+            && !self
+                .stopped
+                .iter()
+                .chain(late)
+                .any(|tid| self.is_parent(*tid))
+    }
+
+    /// Whether a thread has created children that live. Without CONFIG_PROC_CHILDREN nobody knows, and
+    /// every thread may have.
+    fn is_parent(&self, tid: Tid) -> bool {
+        let children = format!("/proc/{}/task/{tid}/children", self.target.pid());
+        fs::read(children).map_or(true, |children| !children.is_empty())
     }
 
     /// Lets all stopped threads go, the first one of the process first.

@@ -258,14 +258,17 @@ pub(crate) fn differences(before: &Look, now: &Look, conduct: Conduct) -> Vec<St
             &now.handlers,
         );
     }
-    let is_fixed = matches!(conduct, Conduct::Waits | Conduct::Fixed);
+    let is_fixed = conduct != Conduct::Changes;
     if is_fixed {
         for (tid, was) in &before.threads {
             let Some(is) = now.threads.get(tid) else {
                 differs(&format!("thread {tid}"), &"there", &"gone");
                 continue;
             };
-            if was.blocked != is.blocked {
+            // SIGSTOP ends the waiting of sigwaitinfo(2), which unblocks signals while it waits, and holds a thread
+            // in fork(3), which blocks them.
+            let by_stop = conduct != Conduct::Fixed && is.state == 'T';
+            if was.blocked != is.blocked && !by_stop {
                 differs(
                     &format!("the blocked signals of thread {tid}"),
                     &was.blocked,
@@ -337,7 +340,7 @@ pub(crate) fn differences(before: &Look, now: &Look, conduct: Conduct) -> Vec<St
 /// A promoted mapping is cut where text, its data and the copy begin and end.
 fn most_new_mappings(conduct: Conduct) -> usize {
     match conduct {
-        Conduct::Waits | Conduct::Fixed => 12,
+        Conduct::Waits | Conduct::WaitsBesideChildren | Conduct::Fixed => 12,
         // Heaps and stacks of their own come and go, and the pages of a JIT.
         Conduct::Changes | Conduct::Refuses => 2000,
     }
@@ -432,6 +435,28 @@ mod tests {
         let found = |state, conduct| differences(&look('S', "0"), &look(state, "2"), conduct).len();
         assert_eq!(found('S', Conduct::Changes), 1);
         assert_eq!(found('T', Conduct::Changes), 0);
+        assert_eq!(found('T', Conduct::Fixed), 1);
+    }
+
+    #[test]
+    fn other_blocked_signals_count_unless_sigstop_ended_the_call_that_had_them() {
+        let look = |state, blocked: &str| {
+            let thread = ThreadLook {
+                state,
+                tracer: "0".to_owned(),
+                blocked: blocked.to_owned(),
+                pending: "0".to_owned(),
+                call: String::new(),
+            };
+            Look {
+                threads: [(Tid::own(), thread)].into(),
+                ..Look::default()
+            }
+        };
+        let found =
+            |state, conduct| differences(&look('S', "0"), &look(state, "200"), conduct).len();
+        assert_eq!(found('S', Conduct::Waits), 1);
+        assert_eq!(found('T', Conduct::Waits), 0);
         assert_eq!(found('T', Conduct::Fixed), 1);
     }
 

@@ -10,12 +10,21 @@ use crate::place::example;
 pub(crate) enum Conduct {
     /// Every thread waits in one call until it is asked; nothing changes.
     Waits,
+    /// Its first thread waits in one call until it is asked. The others create children, which end.
+    WaitsBesideChildren,
     /// Threads work, but neither threads nor files nor mappings come and go.
     Fixed,
     /// Threads, files and memory come and go.
     Changes,
     /// It is in a state in which nothing can be promoted, and answers nothing.
     Refuses,
+}
+
+impl Conduct {
+    /// Whether a thread waits in one call until the program is asked.
+    pub(crate) fn waits(self) -> bool {
+        matches!(self, Conduct::Waits | Conduct::WaitsBesideChildren)
+    }
 }
 
 /// A program and how one speaks with it.
@@ -34,7 +43,7 @@ pub(crate) struct Program {
 impl Program {
     /// Whether it waits in one call, and ends when it is asked.
     pub(crate) fn ends_when_asked(&self) -> bool {
-        self.conduct == Conduct::Waits && self.ready.is_some()
+        self.conduct.waits() && self.ready.is_some()
     }
 
     /// Whether it waits for a question after each answer.
@@ -105,7 +114,13 @@ fn held() -> Vec<Program> {
     let listed = String::from_utf8(listed.stdout).unwrap();
     listed
         .lines()
-        .map(|kind| of_example("held", &[kind], Conduct::Waits))
+        .map(|kind| {
+            let conduct = match kind.ends_with("beside children") {
+                true => Conduct::WaitsBesideChildren,
+                false => Conduct::Waits,
+            };
+            of_example("held", &[kind], conduct)
+        })
         .collect()
 }
 

@@ -97,7 +97,7 @@ impl Target {
             let (look, content) = (Look::at(self.pid, true)?, Content::of(self.pid)?);
             let again = Look::at(self.pid, true)?;
             let is_settled = differences(&look, &again, self.program.conduct).is_empty()
-                && (self.program.conduct != Conduct::Waits || again.all_wait());
+                && (!self.program.conduct.waits() || again.all_wait());
             self.well = Some((again, content));
             if is_settled || begun.elapsed() > LASTING {
                 return Ok(());

@@ -323,14 +323,12 @@ fn a_changed_page_is_left_and_the_rest_promoted() {
         return;
     }
     // The change came after the plan was made. It is found while the process is stopped.
-    let changed = promote(
-        &target,
-        &mappings,
-        &plan(&mappings, leaf).runs,
-        leaf,
-        &mut Copies::default(),
+    let runs = plan(&mappings, leaf).runs;
+    let changed = retried(|| promote(&target, &mappings, &runs, leaf, &mut Copies::default()));
+    assert!(
+        matches!(changed, Err(SwapError::Changed { at }) if at == windows.start),
+        "{changed:?}"
     );
-    assert!(matches!(changed, Err(SwapError::Changed { at }) if at == windows.start));
     assert_eq!(huge(&target), 0);
     // If the change is known before the plan is made, it costs one window.
     let plan = plan(&target.mappings().unwrap(), leaf);
@@ -354,7 +352,7 @@ fn a_pause_is_bounded_by_giving_up() {
     let target = bounded(Duration::from_nanos(1));
     let (at_first, mappings) = (layout(&target), target.mappings().unwrap());
     let runs = plan(&mappings, leaf).runs;
-    match promote(&target, &mappings, &runs, leaf, &mut Copies::default()) {
+    match retried(|| promote(&target, &mappings, &runs, leaf, &mut Copies::default())) {
         Err(SwapError::TooLong(_)) => {}
         Err(SwapError::Refusal(Refusal::Forbidden { remedy })) => {
             return eprintln!("skipped: {remedy}");
