@@ -194,7 +194,7 @@ results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, an
 	rm -rf target/results-fleet
 	$(FLEET)/bin/python fleet/example.py target/results-fleet/images
 	fleet/target/debug/hugetext-inventory --only-images --image target/results-fleet/images \
-		--spool target/results-fleet/spool --host example -o target/results-fleet/example
+		--spool target/results-fleet/spool --host example --machine example -o target/results-fleet/example
 	for rows in $(ROWS_FLEET); do \
 		$(FLEET)/bin/python fleet/synthesize.py target/results-fleet/example target/results-fleet/$$rows $$rows; \
 	done

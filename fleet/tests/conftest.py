@@ -25,7 +25,7 @@ def built_program():
 
 class Machine:
     """A machine with a program of its own: where it keeps what is not sent, and how it writes. Its name tells its
-    rows from those of the others, which have the same /etc/machine-id here."""
+    rows from those of the others: all of them have the same machine-id here, or none."""
 
     def __init__(self, inventory, home, program):
         self.inventory, self.name = inventory, home.name
@@ -36,7 +36,8 @@ class Machine:
     def start(self, place, environment):
         """Starts to write to `place`."""
         return subprocess.Popen(
-            [self.inventory, "-o", place, "--spool", self.spool, "--host", self.name]
+            [self.inventory, "-o", place, "--spool", self.spool]
+            + ["--host", self.name, "--machine", self.name]
             + ["--scan", self.programs, "--run-dir", "/nonexistent"],
             env={**os.environ, **environment},
             stdout=subprocess.PIPE,
@@ -50,7 +51,7 @@ class Machine:
 
     def waiting(self):
         """The keys of what is kept and not sent, and their bytes."""
-        kept = [path for path in self.spool.iterdir() if "~" in path.name]
+        kept = [path for path in self.spool.rglob("*") if "~" in path.name]
         return {key(path.name): path.read_bytes() for path in kept}
 
 

@@ -8,7 +8,6 @@ use hugetext_auto::status::{FileStatus, State, Status};
 use hugetext_engine::{HostContext, Program, ProgramOnHost, is_native};
 use hugetext_host::{open_without_waiting, pids, text_mappings};
 use hugetext_leaf::FileId;
-use sha2::{Digest as _, Sha256};
 
 use crate::facts::{Facts, Ground};
 use crate::row::{Moment, Row, Use, rows};
@@ -25,16 +24,6 @@ struct Running {
     open: PathBuf,
     /// Text that PMD leaves map, by offset: that of the process with most.
     huge: BTreeMap<u64, u64>,
-}
-
-/// The machine as far as its name is not enough: a hash of /etc/machine-id, which tells hosts of the same
-/// name apart and is no secret.
-pub(crate) fn machine() -> String {
-    let id = fs::read("/etc/machine-id").unwrap_or_default();
-    let hash = Sha256::new()
-        .chain_update("hugetext-inventory")
-        .chain_update(id.trim_ascii());
-    format!("{:x}", hash.finalize()).chars().take(16).collect()
 }
 
 /// The rows of all that runs, of what the autopilot knows, and of the programs below `directories`. What

@@ -2,9 +2,11 @@
 //! runs it.
 
 mod build_id;
+mod credentials;
 mod facts;
 mod host;
 mod image;
+mod machine;
 mod place;
 mod row;
 mod spool;
@@ -59,6 +61,9 @@ struct Arguments {
     /// The name of this host [default: that of the kernel]
     #[arg(long)]
     host: Option<String>,
+    /// What tells this machine from all others [default: its machine-id]
+    #[arg(long, value_name = "ID", value_parser = machine_id)]
+    machine: Option<String>,
     /// Where rows wait until they are sent
     #[arg(
         long,
@@ -72,6 +77,13 @@ struct Arguments {
     /// Print the number of rows and columns of a file that was written, and whether it is whole
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     show: Option<PathBuf>,
+}
+
+fn machine_id(text: &str) -> Result<String, String> {
+    let is_empty = text.trim().is_empty();
+    (!is_empty)
+        .then(|| text.to_owned())
+        .ok_or_else(|| "a text that no other machine has".to_owned())
 }
 
 /// One line for whoever called.
@@ -114,13 +126,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     // Before any work, so that a place that is none is told at once.
     let place = Place::open(arguments.output.as_deref().unwrap_or_default()).map_err(failure)?;
-    let spool = Spool::open(&arguments.spool).map_err(failure)?;
+    let machine = machine::machine(arguments.machine.as_deref()).map_err(failure)?;
+    let spool = Spool::open(&arguments.spool, place).map_err(failure)?;
     let mut is_whole = true;
     let mut tell = |problem: String| {
         complain(problem);
         is_whole = false;
     };
-    let (moment, host) = (moment(&spool)?, host_name(arguments));
+    let (moment, host) = (moment(&spool, machine)?, host_name(arguments));
     let rows = collect(arguments, &moment, &mut tell)?;
     let mut bytes = Vec::new();
     table::write(&rows, &mut bytes).map_err(failure)?;
@@ -134,9 +147,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         .enable_all()
         .build();
     let runtime = runtime.map_err(failure)?;
-    let sent = runtime
-        .block_on(spool.send(&place, &mut tell))
-        .map_err(failure)?;
+    let sent = runtime.block_on(spool.send(&mut tell)).map_err(failure)?;
+    // What is for another place is no failure of this run.
+    for other in spool.others().map_err(failure)? {
+        complain(other);
+    }
     println!(
         "{} rows in {} bytes; {sent} files sent",
         rows.len(),
@@ -149,7 +164,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-fn moment(spool: &Spool) -> Result<Moment, Failure> {
+fn moment(spool: &Spool, id: String) -> Result<Moment, Failure> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -162,7 +177,7 @@ fn moment(spool: &Spool) -> Result<Moment, Failure> {
     let machine = Machine::this();
     Ok(Moment {
         time: spool.time(now).map_err(failure)?,
-        machine: host::machine(),
+        machine: id,
         thp: machine.thp.to_string(),
         kernel: machine.release,
     })

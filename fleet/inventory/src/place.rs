@@ -10,6 +10,7 @@ use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use sha2::{Digest as _, Sha256};
 
+use crate::credentials::Variables;
 use crate::stores;
 
 /// Why a text names no place.
@@ -18,36 +19,73 @@ use crate::stores;
 pub(crate) struct PlaceError {
     /// As it may be printed.
     place: String,
-    /// What is wrong.
+    /// What is wrong, and what helps.
     problem: String,
 }
 
 /// Why a place did not take a table.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: {}", without_secrets_in(error))]
+#[error("{place}: {}{}", access.said(), without_secrets_in(error))]
 pub(crate) struct AwayError {
     /// As it may be printed.
     place: String,
+    access: Access,
     /// What the store said.
     error: object_store::Error,
 }
 
 impl AwayError {
     /// What helps.
-    pub(crate) fn remedy(&self) -> &'static str {
+    pub(crate) fn remedy(&self) -> String {
         let first: &(dyn Error + 'static) = &self.error;
-        let mut causes = iter::successors(Some(first), |error| (*error).source());
-        let is_full = |cause: &(dyn Error + 'static)| {
-            let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        let causes = iter::successors(Some(first), |error| (*error).source());
+        let kinds = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let kinds: Vec<io::ErrorKind> = kinds.map(io::Error::kind).collect();
+        let is_full = |kind: &io::ErrorKind| {
             matches!(
                 kind,
-                Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
             )
         };
-        if causes.any(is_full) {
-            "free space there, and run this again"
-        } else {
-            "run this again"
+        let again = "run this again";
+        if kinds.iter().any(is_full) {
+            return format!("free space there, and {again}");
+        }
+        if kinds.contains(&io::ErrorKind::PermissionDenied) {
+            return format!("let this user write there, and {again}");
+        }
+        match (&self.access, &self.error) {
+            (Access::Without(variables), _) => format!("set {}, and {again}", variables.words),
+            (
+                Access::By(variables),
+                object_store::Error::PermissionDenied { .. }
+                | object_store::Error::Unauthenticated { .. },
+            ) => format!("check {}, and {again}", variables.words),
+            (Access::By(_), object_store::Error::NotFound { .. }) => {
+                format!("make the bucket or container, and {again}")
+            }
+            _ => again.to_owned(),
+        }
+    }
+}
+
+/// How a place lets rows in.
+#[derive(Debug, Clone, Copy)]
+enum Access {
+    /// A directory: by its mode.
+    Directory,
+    /// A store, with credentials from the environment.
+    By(&'static Variables),
+    /// A store, without any there. The machine may have a role in its cloud.
+    Without(&'static Variables),
+}
+
+impl Access {
+    /// What an error says first.
+    fn said(&self) -> &'static str {
+        match self {
+            Access::Directory | Access::By(_) => "",
+            Access::Without(_) => "the environment has no credentials for it: ",
         }
     }
 }
@@ -57,34 +95,62 @@ impl AwayError {
 pub(crate) struct Place {
     store: Box<dyn ObjectStore>,
     prefix: Key,
-    shown: String,
+    /// Without secrets, and the same from wherever it is named.
+    name: String,
+    access: Access,
 }
 
 impl Place {
     /// The place that `text` names: a directory, or the URL of a store. What a store needs to know else is
     /// in the environment, as AWS_ACCESS_KEY_ID, and is never shown.
     pub(crate) fn open(text: &str) -> Result<Place, PlaceError> {
-        let shown = without_secrets(text);
-        let wrong = |problem: String| PlaceError {
-            place: shown.clone(),
-            problem: without_secrets_in(&problem),
-        };
-        let (store, prefix) = if text.contains("://") && !text.starts_with("file://") {
-            stores::open(text).map_err(wrong)?
+        if text.contains("://") && !text.starts_with("file://") {
+            Place::store(text)
         } else {
-            let path = Path::new(text.strip_prefix("file://").unwrap_or(text));
-            fs::create_dir_all(path).map_err(|error| wrong(error.to_string()))?;
-            let local = LocalFileSystem::new_with_prefix(path);
-            let local = local
-                .map_err(|error| wrong(error.to_string()))?
-                .with_fsync(true);
-            (Box::new(local) as Box<dyn ObjectStore>, Key::default())
+            Place::directory(text.strip_prefix("file://").unwrap_or(text))
+        }
+    }
+
+    fn store(url: &str) -> Result<Place, PlaceError> {
+        let name = without_secrets(url);
+        let (opened, prefix) = stores::open(url).map_err(|problem| PlaceError {
+            place: name.clone(),
+            problem: without_secrets_in(&problem),
+        })?;
+        let access = match opened.has_credentials {
+            true => Access::By(opened.variables),
+            false => Access::Without(opened.variables),
         };
         Ok(Place {
-            store,
+            store: opened.store,
             prefix,
-            shown,
+            name,
+            access,
         })
+    }
+
+    fn directory(path: &str) -> Result<Place, PlaceError> {
+        let wrong = |error: String| PlaceError {
+            place: path.to_owned(),
+            problem: format!("{error}; name a directory that this user may write"),
+        };
+        let io = |error: io::Error| wrong(error.to_string());
+        fs::create_dir_all(path).map_err(io)?;
+        // A relative path is another place for a run that starts elsewhere.
+        let path = fs::canonicalize(path).map_err(io)?;
+        let local = LocalFileSystem::new_with_prefix(&path);
+        let local = local.map_err(|error| wrong(error.to_string()))?;
+        Ok(Place {
+            store: Box::new(local.with_fsync(true)),
+            prefix: Key::default(),
+            name: path.display().to_string(),
+            access: Access::Directory,
+        })
+    }
+
+    /// What tells this place from others. It holds no secret.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Puts `bytes` under a key as a whole or not at all. The key names its content, so what is there already
@@ -95,7 +161,8 @@ impl Place {
         self.put_once(&key, PutPayload::from(bytes))
             .await
             .map_err(|error| AwayError {
-                place: self.shown.clone(),
+                place: self.name.clone(),
+                access: self.access,
                 error,
             })
     }
@@ -122,12 +189,20 @@ impl Place {
     }
 }
 
-/// A place as it may be printed: a URL may hold a password or a token.
+/// A place as it may be printed: a URL may hold a password or a token. In abfss://CONTAINER@HOST/PREFIX, the user is
+/// a container, and no secret.
 fn without_secrets(text: &str) -> String {
     match url::Url::parse(text) {
         Ok(url) if text.contains("://") => {
+            let scheme = url.scheme();
+            let user = match (scheme, url.username()) {
+                ("abfs" | "abfss", user) if !user.is_empty() => format!("{user}@"),
+                _ => String::new(),
+            };
             let host = url.host_str().unwrap_or_default();
-            format!("{}://{host}{}", url.scheme(), url.path())
+            let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+            let path = url.path().trim_end_matches('/');
+            format!("{scheme}://{user}{host}{port}{path}")
         }
         _ => text.to_owned(),
     }
@@ -186,6 +261,11 @@ mod tests {
     fn secrets_are_not_shown_and_names_cannot_leave_their_place() {
         let shown = without_secrets("https://key:secret@host/container?sig=token");
         assert_eq!(shown, "https://host/container");
+        let containers = ["one", "two"].map(|name| {
+            without_secrets(&format!("abfss://{name}:secret@h.dfs.core.windows.net/a/"))
+        });
+        assert_eq!(containers[0], "abfss://one@h.dfs.core.windows.net/a");
+        assert_ne!(containers[0], containers[1]);
         let message =
             "Error performing PUT http://key:secret@host:1/a?sig=secret in 1s (http://h?secret)";
         assert_eq!(

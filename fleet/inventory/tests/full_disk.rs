@@ -96,6 +96,8 @@ impl SmallDisk {
                 "/nonexistent",
                 "--host",
                 "h",
+                "--machine",
+                "h",
             ])
             .arg("-o")
             .arg(place)
@@ -126,7 +128,9 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 fn tables(directory: &Path) -> Vec<PathBuf> {
     let found = files(directory).into_iter();
-    found.filter(|path| !path.ends_with("time")).collect()
+    found
+        .filter(|path| !path.ends_with("time") && !path.ends_with("place"))
+        .collect()
 }
 
 /// The only line of a run that failed.

@@ -81,12 +81,18 @@ impl Bench {
         fs::write(self.path(root).join("index.json"), index.to_string()).unwrap();
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_hugetext-inventory"))
+    /// The program as a machine of its own, which may have no machine-id.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext-inventory"));
+        command
             .args(["--spool", self.path("spool").to_str().unwrap()])
-            .args(arguments)
-            .output()
-            .unwrap()
+            .args(["--machine", "bench"])
+            .args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 
     fn images(&self, paths: &[&str]) -> Output {
@@ -238,6 +244,7 @@ fn a_place_that_is_none_is_told_before_any_work() {
         ("ftp://user:secret@host/x", "ftp://host/x: "),
         ("FTP://user:secret@HOST/x?sig=secret", "give s3://"),
         ("https://user:secret@host/x?sig=secret", "give s3://"),
+        ("/proc/nowhere", "name a directory that this user may write"),
     ] {
         let output = bench.run(&["-o", place]);
         assert_eq!(output.status.code(), Some(2));
@@ -245,4 +252,96 @@ fn a_place_that_is_none_is_told_before_any_work() {
         assert!(lines.contains(says) && !lines.contains("secret"), "{lines}");
         assert_eq!(lines.lines().count(), 1, "{lines}");
     }
+}
+
+#[test]
+fn a_store_without_credentials_names_the_variables_and_the_rows_wait() {
+    // Each cloud would give a machine with a role what it needs. Nobody listens at port 9 here.
+    let nobody = "http://127.0.0.1:9";
+    let stores = [
+        (
+            cfg!(feature = "s3"),
+            "s3://bucket/a",
+            "AWS_ACCESS_KEY_ID and ",
+        ),
+        (
+            cfg!(feature = "gcs"),
+            "gs://bucket/a",
+            "GOOGLE_SERVICE_ACCOUNT ",
+        ),
+        (
+            cfg!(feature = "azure"),
+            "az://container/a",
+            "AZURE_STORAGE_ACCOUNT_NAME, ",
+        ),
+    ];
+    for (_, place, variables) in stores.iter().filter(|(is_built, ..)| *is_built) {
+        let bench = Bench::new();
+        let output = bench
+            .command(&[
+                "-o",
+                place,
+                "--scan",
+                "/bin/true",
+                "--run-dir",
+                "/nonexistent",
+            ])
+            .env_clear()
+            .env("HOME", bench.path("home"))
+            .env("AWS_METADATA_ENDPOINT", nobody)
+            .env("GCE_METADATA_HOST", "127.0.0.1:9")
+            .env("GCE_METADATA_IP", "127.0.0.1:9")
+            .env("AZURE_STORAGE_ACCOUNT_NAME", "account")
+            .env("IDENTITY_ENDPOINT", nobody)
+            .output()
+            .unwrap();
+        let line = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        let first = format!("{place}: the environment has no credentials for it: ");
+        assert!(line.contains(&first), "{line}");
+        assert!(line.contains(&format!("set {variables}")), "{line}");
+        assert!(
+            line.contains(bench.path("spool").to_str().unwrap()),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn rows_for_another_place_are_told_and_wait() {
+    let bench = Bench::new();
+    bench.layout("layout");
+    let first = bench.path("first");
+    fs::create_dir(&first).unwrap();
+    let write = |to: &Path| {
+        let image = bench.path("layout");
+        let arguments = ["--only-images", "--host", "h", "--image"];
+        let mut command = bench.command(&arguments);
+        command.arg(image).arg("-o").arg(to).output().unwrap()
+    };
+    // Where the day's directory is to lie, a file lies.
+    assert!(write(&first).status.success());
+    let day = fs::read_dir(&first)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    fs::remove_dir_all(&day).unwrap();
+    fs::write(&day, b"").unwrap();
+    assert_eq!(write(&first).status.code(), Some(2));
+    let other = write(&bench.path("target"));
+    assert!(other.status.success(), "{}", said(&other));
+    assert_eq!(bench.written().len(), 1);
+    let remedy = format!("-o {}", first.canonicalize().unwrap().display());
+    assert!(said(&other).contains(&remedy), "{}", said(&other));
+    fs::remove_file(&day).unwrap();
+    let last = write(&first);
+    assert!(
+        printed(&last).contains("2 files sent"),
+        "{}",
+        printed(&last)
+    );
+    assert_eq!(said(&last), "");
 }
