@@ -26,7 +26,7 @@ pub(crate) enum SpoolError {
     #[error("{error}; what is not sent waits in {}: {}", spool.display(), error.remedy())]
     Away {
         /// What the place said.
-        error: AwayError,
+        error: Box<AwayError>,
         /// Where it waits.
         spool: PathBuf,
     },
@@ -164,7 +164,7 @@ impl Spool {
             };
             let put = self.place.put(&key, bytes).await;
             put.map_err(|error| SpoolError::Away {
-                error,
+                error: Box::new(error),
                 spool: self.directory.clone(),
             })?;
             fs::remove_file(&path).map_err(|error| unusable(&path, error))?;
