@@ -2,6 +2,10 @@
 //! runs it.
 
 mod build_id;
+#[cfg_attr(
+    not(feature = "http"),
+    expect(dead_code, reason = "only stores behind HTTP have credentials")
+)]
 mod credentials;
 mod facts;
 mod host;
