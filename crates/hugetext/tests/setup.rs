@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -82,6 +83,39 @@ fn a_package_without_a_name_here_is_told_apart() {
     let by_hand = said.lines().find(|line| line.contains("by hand")).unwrap();
     assert!(by_hand.ends_with(": coccinelle"), "{by_hand}");
     assert!(!said.contains("pacman -S coccinelle"));
+}
+
+/// Debian packages of every task of setup.sh, by their names there.
+fn debian_packages() -> BTreeSet<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup.sh");
+    let script = fs::read_to_string(script).unwrap();
+    let (_, cases) = script.split_once("\npackages_of() {").unwrap();
+    let (cases, _) = cases.split_once("\n}\n").unwrap();
+    // The labels of tasks stand four columns to the right, and nothing else does.
+    let labels = cases
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ")?.strip_suffix(')'));
+    let tasks: Vec<&str> = labels
+        .filter(|label| !label.starts_with([' ', '*']))
+        .flat_map(|label| label.split(" | "))
+        .collect();
+    assert!(tasks.contains(&"test") && tasks.contains(&"msrv"));
+    let said = stderr(&setup(&[], &tasks));
+    let (_, listed) = said.split_once("install by hand:").unwrap();
+    listed.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_package_has_names_on_other_distributions_or_is_known_to_have_none() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/packages.txt");
+    let table = fs::read_to_string(table).unwrap();
+    let known: BTreeSet<String> = table
+        .lines()
+        .filter_map(|row| row.split_whitespace().next())
+        .map(str::to_owned)
+        .collect();
+    let unknown: Vec<String> = debian_packages().difference(&known).cloned().collect();
+    assert_eq!(unknown, [""; 0]);
 }
 
 #[test]
