@@ -62,11 +62,12 @@ def mebibytes(measure, number):
 def table(comparison):
     measures = {measure["name"]: measure for measure in comparison["measures"]}
     wall, processor = measures["wall"], measures["processor"]
-    print("| side | processor time | ratio | wall ratio | huge text | copied | |")
-    print("|---|---:|---:|---:|---:|---:|---|")
+    print("| side | processor time | ratio | wall ratio | minor faults | huge text | copied | |")
+    print("|---|---:|---:|---:|---:|---:|---:|---|")
     for number, side in enumerate(comparison["sides"]):
         value = processor["values"][number]
         ratio, shown = interval(value)
+        faults = f"{measures['minor faults']['values'][number]['median']:.0f}"
         huge = mebibytes(measures.get("text on huge pages"), number)
         copied = mebibytes(measures.get("text in memory of its own"), number)
         verdict = ""
@@ -74,7 +75,7 @@ def table(comparison):
             verdict = ("less" if value["ratio"]["median"] < 1 else "**more**") if shown else "no difference shown"
         print(
             f"| {side['name']} | {seconds(value['median'])} | {ratio} | {interval(wall['values'][number])[0]} | "
-            f"{huge} | {copied} | {verdict} |"
+            f"{faults} | {huge} | {copied} | {verdict} |"
         )
 
 
