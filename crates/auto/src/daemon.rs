@@ -236,6 +236,8 @@ impl<'t> Daemon<'t> {
         let watcher = Watcher::new().map_err(system("inotify"))?;
         wake.add(&watcher, EventFlags::IN)
             .map_err(system("epoll"))?;
+        let limits = GroupLimits::new().map_err(system("epoll"))?;
+        wake.add(&limits, EventFlags::IN).map_err(system("epoll"))?;
         let memory = Memory::read().map_err(system("/proc/meminfo"))?;
         let mode = if settings.observe {
             Mode::Observe
@@ -259,7 +261,7 @@ impl<'t> Daemon<'t> {
             rushes: Rushes::default(),
             nodes: Nodes::this(),
             owners: Owners::default(),
-            limits: GroupLimits::default(),
+            limits,
             pressed: BTreeMap::new(),
             holder: Holder::default(),
             keeper: None,

@@ -1,8 +1,10 @@
 //! Memory: how much there is, and who stalls for it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,6 +12,8 @@ use std::thread;
 
 use hugetext_host::PressureTrigger;
 use hugetext_leaf::hold::{MemoryEvents, Pressure};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The kernel's reports of the whole machine.
 const MACHINE: &str = "/proc/pressure/memory";
@@ -125,31 +129,81 @@ impl Stalled {
 
 /// Control groups whose processes run what is held. A page is charged to the group that read it first,
 /// so what is locked may stand in the way of a group at its limit.
-#[derive(Debug, Default)]
+///
+/// Its descriptor is ready when the kernel has counted something of one of them (memory.events).
+#[derive(Debug)]
 pub struct GroupLimits {
-    hits: BTreeMap<u64, u64>,
+    epoll: OwnedFd,
+    watched: BTreeMap<u64, Limited>,
+}
+
+/// A control group that is watched.
+#[derive(Debug)]
+struct Limited {
+    /// Its memory.events. Open, because the kernel reports news to whoever has read it.
+    events: File,
+    hits: u64,
+}
+
+impl AsFd for GroupLimits {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
 }
 
 impl GroupLimits {
-    /// Those of `groups` (number and path) that reached a limit since the last call.
+    /// Watches nothing yet.
+    pub fn new() -> io::Result<GroupLimits> {
+        Ok(GroupLimits {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            watched: BTreeMap::new(),
+        })
+    }
+
+    /// Whether the kernel has counted something that [`GroupLimits::pressed`] has not read.
+    pub fn has_news(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.epoll, PollFlags::IN)];
+        poll(&mut descriptors, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Those of `groups` (number and path) that reached a limit since the last call. From now on these
+    /// are watched.
     pub fn pressed<'g>(&mut self, groups: impl Iterator<Item = (u64, &'g str)>) -> BTreeSet<u64> {
         let mut pressed = BTreeSet::new();
-        let mut hits = BTreeMap::new();
+        let mut before = std::mem::take(&mut self.watched);
         for (number, path) in groups.take(MOST_GROUPS) {
-            let Some(directory) = directory(path) else {
+            let known = before.remove(&number);
+            let is_new = known.is_none();
+            let Some(mut group) = known.or_else(|| self.open(path)) else {
                 continue;
             };
-            let events = fs::read_to_string(directory.join("memory.events"));
-            let now = events.map_or(0, |events| limit_hits(&events));
-            let before = self.hits.get(&number).copied().unwrap_or(now);
-            if now > before {
+            // A group that was removed cannot be read any more.
+            let Ok(hits) = limit_hits_of(&group.events) else {
+                continue;
+            };
+            if !is_new && hits > group.hits {
                 pressed.insert(number);
             }
-            hits.insert(number, now);
+            group.hits = hits;
+            self.watched.insert(number, group);
         }
-        self.hits = hits;
         pressed
     }
+
+    fn open(&self, path: &str) -> Option<Limited> {
+        let events = File::open(directory(path)?.join("memory.events")).ok()?;
+        // Where the kernel reports nothing, the group is still looked at now and then.
+        let _ = epoll::add(&self.epoll, &events, EventData::new_u64(0), EventFlags::PRI);
+        Some(Limited { events, hits: 0 })
+    }
+}
+
+/// What an open memory.events counts now.
+fn limit_hits_of(events: &File) -> io::Result<u64> {
+    let mut text = [0; 512];
+    let len = events.read_at(&mut text, 0)?;
+    let text = text.get(..len).unwrap_or_default();
+    Ok(limit_hits(&String::from_utf8_lossy(text)))
 }
 
 /// Where a control group of version 2 is; `None` for the root, which has no limit.
@@ -191,11 +245,12 @@ mod tests {
     fn limits_of_a_group_are_read() {
         assert_eq!(limit_hits("low 9\nhigh 2\nmax 3\noom 0\noom_kill 0\n"), 5);
         assert_eq!(directory("/"), None);
-        let mut limits = GroupLimits::default();
+        let mut limits = GroupLimits::new().unwrap();
         assert!(
             limits
                 .pressed([(1, "/no/such/group")].into_iter())
                 .is_empty()
         );
+        assert!(!limits.has_news());
     }
 }

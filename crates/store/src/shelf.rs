@@ -2,8 +2,10 @@
 
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use hugetext_host::make_directories;
 
 use crate::seal::Origin;
 use crate::{EntryInfo, StoreError, at};
@@ -22,9 +24,7 @@ impl Shelf {
     /// Creates its directories; missing ones get `mode`.
     pub(crate) fn create(&self, mode: u32) -> Result<(), StoreError> {
         for directory in [self.root.clone(), self.entries(), self.index()] {
-            let mut builder = fs::DirBuilder::new();
-            let made = builder.recursive(true).mode(mode).create(&directory);
-            made.map_err(at(&directory))?;
+            make_directories(&directory, mode).map_err(at(&directory))?;
         }
         Ok(())
     }

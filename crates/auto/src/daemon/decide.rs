@@ -40,6 +40,11 @@ impl Daemon<'_> {
     /// Yields at once if tasks stall for memory. It only rests if memory is plenty: then the stalls
     /// may be its own, of filling huge folios, and others would gain nothing by what it gives up.
     pub(super) fn feel(&mut self) {
+        if self.limits.has_news() {
+            self.feel_groups();
+            // Decides in this round, and not when the next decision is due.
+            self.decided = None;
+        }
         let Some(pressure) = self.stalled.worst() else {
             return;
         };
@@ -98,7 +103,6 @@ impl Daemon<'_> {
         self.allowance = allowance;
         self.allow_lists();
         if self.felt_groups.is_none_or(|at| at.elapsed() >= GROUPS) {
-            self.felt_groups = Some(Instant::now());
             self.feel_groups();
         }
         // Evidence fades even if nothing happens, and what waits comes due.
@@ -217,6 +221,7 @@ impl Daemon<'_> {
 
     /// Leaves alone what control groups run that are at a limit.
     fn feel_groups(&mut self) {
+        self.felt_groups = Some(Instant::now());
         let now = self.now();
         self.pressed.retain(|_, until| *until > now);
         let held = self.holder.keys();
@@ -224,9 +229,6 @@ impl Daemon<'_> {
         let groups: BTreeSet<u64> = claims
             .flat_map(|known| known.by.keys().map(|by| by.group))
             .collect();
-        if groups.is_empty() {
-            return;
-        }
         let names = &self.owners.groups;
         let paths = groups.into_iter().map(|group| (group, names.name(group)));
         for group in self.limits.pressed(paths) {

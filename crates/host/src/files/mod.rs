@@ -2,6 +2,7 @@
 //! locked, sealed and watched.
 
 mod copy;
+mod directories;
 mod extents;
 mod filesystem;
 mod guard;
@@ -16,6 +17,7 @@ mod verity;
 mod watcher;
 
 pub use copy::Copier;
+pub use directories::make_directories;
 pub use extents::SharedExtents;
 pub use filesystem::{
     MountedOn, Mounts, Overlay, filesystem_of, free_bytes, io_error, open_regular,

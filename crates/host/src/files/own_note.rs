@@ -1,13 +1,15 @@
 //! A number in a small file that only one user writes.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
+
+use super::make_directories;
 
 /// A number and the time when it was written, in a file. Nobody waits for it, and no link is followed.
 #[derive(Debug)]
@@ -39,8 +41,7 @@ impl OwnNote {
             .open(&mut create)
             .or_else(|error| match self.0.parent() {
                 Some(directory) if error.kind() == ErrorKind::NotFound => {
-                    let mut builder = DirBuilder::new();
-                    builder.recursive(true).mode(0o755).create(directory)?;
+                    make_directories(directory, 0o755)?;
                     self.open(&mut create)
                 }
                 _ => Err(error),

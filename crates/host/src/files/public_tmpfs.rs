@@ -117,11 +117,18 @@ fn directory(root: BorrowedFd<'_>, path: &Path, make: bool) -> io::Result<OwnedF
         };
         let next = match openat2(&at, name, flags, Mode::empty(), beneath) {
             Err(Errno::NOENT) if make => {
-                match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
+                let mode = Mode::from_raw_mode(0o755);
+                let is_new = match mkdirat(&at, name, mode) {
+                    Ok(()) => true,
+                    Err(Errno::EXIST) => false,
                     Err(error) => return Err(error.into()),
+                };
+                let next = openat2(&at, name, flags, Mode::empty(), beneath)?;
+                if is_new {
+                    // The umask has taken from the mode.
+                    rustix::fs::fchmod(&next, mode)?;
                 }
-                openat2(&at, name, flags, Mode::empty(), beneath)?
+                next
             }
             opened => opened?,
         };
