@@ -402,7 +402,7 @@ impl<'t> Daemon<'t> {
         }
     }
 
-    /// Writes what is to be remembered.
+    /// Writes what the next daemon needs to know.
     fn remember(&mut self) {
         self.remembered = Instant::now();
         let (now, half_life) = (self.now(), self.config.half_life());

@@ -68,7 +68,7 @@ impl Sight {
         }
     }
 
-    /// Waits until much is to be told, `also` can be read, or `timeout` has passed, and tells `seen` what
+    /// Waits until much has been seen, `also` can be read, or `timeout` has passed, and tells `seen` what
     /// processes did.
     pub fn wait(
         &mut self,

@@ -32,7 +32,7 @@ pub enum State {
     Held,
     /// It would be held, and the daemon only observes.
     WouldHold,
-    /// It is to be held, and something is in the way for now.
+    /// It should be held, but something is in the way for now.
     Waiting,
     /// It is not held.
     Refused,

@@ -71,7 +71,7 @@ pub enum PlaceObstacle {
     MappedByOthers,
     /// The kernel could not move it now: it is being written or read, or the node has no memory left.
     NotMovable,
-    /// Nothing was to be changed.
+    /// No change was asked for.
     OnlyLooked,
 }
 

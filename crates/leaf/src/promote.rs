@@ -190,7 +190,7 @@ pub enum Completion {
     ReadOnlyData,
 }
 
-/// How text is to be promoted.
+/// How to promote text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromotionPolicy {
     /// The PMD leaf.

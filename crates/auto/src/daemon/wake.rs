@@ -81,7 +81,7 @@ impl Wake {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether the configuration is to be read again.
+    /// Whether somebody asked to read the configuration again.
     pub(super) fn reloads(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }

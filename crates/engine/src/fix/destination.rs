@@ -162,7 +162,7 @@ impl FixDestination {
         }
     }
 
-    /// Whether a file is to be written, even if the old layout is right already.
+    /// Whether to write a file even if the old layout is right already.
     pub(super) fn is_written(&self, done_already: bool) -> bool {
         match self {
             FixDestination::Nowhere => false,

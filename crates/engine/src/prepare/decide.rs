@@ -78,7 +78,7 @@ pub struct PrepareFacts {
     pub vouched: bool,
     /// When a copy is used.
     pub copies: CopyUse,
-    /// Whether the command is to have a copy of its own, be it only near or with its own lock.
+    /// Whether the command gets a copy of its own, even if only to have it near or with its own lock.
     pub replica: bool,
 }
 
