@@ -43,6 +43,31 @@ locked() { awk '$1 == "Mlocked:" { print $2 }' /proc/meminfo; }
 unlocked() { [ "$(locked)" -lt 2048 ]; }
 gone() { for path in "$@"; do [ ! -e "$path" ] || { echo "$path is there"; return 1; }; done; }
 
+copied() { grep "r-xp.*promoted" "/proc/$1/maps"; }
+mapped_again() { ! copied "$1" && grep "r-xp.*worker" "/proc/$1/maps"; }
+
+promotion() { # of a compiler that goes on forever, since semicolons declare nothing
+    cp "$compiler" /opt/worker
+    # It begins in the small folios of page faults.
+    sync
+    echo 3 > /proc/sys/vm/drop_caches
+    mkfifo /tmp/semicolons
+    yes ';' > /tmp/semicolons &
+    yes=$!
+    /opt/worker -quiet -o /dev/null - < /tmp/semicolons &
+    working=$!
+    mkdir -p /etc/systemd/system/$unit.d
+    cp /usr/share/doc/hugetext/examples/promote.conf /etc/systemd/system/$unit.d/
+    printf '[[rule]]\npath = "/opt/worker"\nverdict = "promote"\n' >> /etc/hugetext/auto.toml
+    ok it starts with the drop-in -- sh -c "systemctl daemon-reload && systemctl restart $unit"
+    ok a process that runs is promoted -- within 120 logged promoted
+    ok the copy has a path there -- copied $working
+    ok it stops -- systemctl stop $unit
+    ok the process has its file again -- mapped_again $working
+    kill $working $yes
+    ok it starts again -- systemctl start $unit
+}
+
 first() {
     ok the package installs -- dpkg -i /hugetext.deb
     ok the unit waits to be enabled -- sh -c "! systemctl -q is-enabled $unit"
@@ -59,6 +84,7 @@ first() {
     ok it goes on with the old settings -- hugetext auto why "$compiler"
     sed -i '$d' /etc/hugetext/auto.toml
     ok its log has no error but that -- sh -c "! journalctl -q -u $unit | grep -i error"
+    promotion
 }
 
 second() {

@@ -33,6 +33,8 @@ pub enum Mode {
 pub enum Verdict {
     /// It may be held.
     Allow,
+    /// It may be held, and processes that run it may be promoted.
+    Promote,
     /// It is never held.
     Deny,
 }
@@ -166,7 +168,19 @@ impl Config {
     /// Whether a file may be held because of the starts of a control group.
     pub fn allows(&self, path: &Path, cgroup: &str) -> bool {
         let rule = self.rule(path, cgroup);
-        rule.is_none_or(|(_, rule)| rule.verdict == Verdict::Allow)
+        rule.is_none_or(|(_, rule)| rule.verdict != Verdict::Deny)
+    }
+
+    /// Whether a process of a control group may be promoted because it runs a file.
+    pub fn promotes(&self, path: &Path, cgroup: &str) -> bool {
+        let rule = self.rule(path, cgroup);
+        rule.is_some_and(|(_, rule)| rule.verdict == Verdict::Promote)
+    }
+
+    /// Whether any process may be promoted.
+    pub fn promotes_any(&self) -> bool {
+        let mut rules = self.rules.iter();
+        self.mode == Mode::Act && rules.any(|rule| rule.verdict == Verdict::Promote)
     }
 }
 
@@ -213,6 +227,21 @@ mod tests {
     }
 
     #[test]
+    fn only_a_rule_lets_processes_be_promoted_and_the_first_one_counts() {
+        let text = "[[rule]]\npath = \"/opt/a\"\nverdict = \"allow\"\n\
+            [[rule]]\ncgroup = \"/system.slice/*\"\nverdict = \"promote\"\n";
+        let observing = parse(text).unwrap();
+        let acting = parse(&format!("mode = \"act\"\n{text}")).unwrap();
+        let service = "/system.slice/db.service";
+        assert!(acting.promotes(Path::new("/opt/b"), service));
+        assert!(acting.allows(Path::new("/opt/b"), service));
+        assert!(!acting.promotes(Path::new("/opt/a"), service));
+        assert!(!acting.promotes(Path::new("/opt/b"), "/user.slice"));
+        assert!(acting.promotes_any() && !observing.promotes_any());
+        assert!(!Config::default().promotes(Path::new("/opt/b"), service));
+    }
+
+    #[test]
     fn nothing_is_the_default_and_only_observes() {
         assert_eq!(parse("").unwrap(), Config::default());
         assert_eq!(Config::default().mode, Mode::Observe);
@@ -235,7 +264,7 @@ mod tests {
         let examples = examples.replace("\n# verdict", "\nverdict");
         let examples = examples.replace("\n# budget", "\nbudget");
         let examples = Config::parse(&examples, &path).unwrap();
-        assert_eq!(examples.rules.len(), 2);
+        assert_eq!(examples.rules.len(), 3);
         assert_eq!(examples.replicas, Replicas::default());
         assert!(examples.metrics.listen.is_some() && examples.metrics.textfile.is_some());
     }

@@ -5,6 +5,7 @@ mod act;
 mod decide;
 mod let_go;
 mod meter;
+mod promotion;
 mod replicas;
 mod report;
 mod see;
@@ -31,6 +32,7 @@ use crate::holder::{Holder, Wait};
 use crate::memory::{GroupLimits, Memory, Stalled, memory_events};
 use crate::owners::Owners;
 use crate::processor::Sampler;
+use crate::promoter::{Promoter, PromotionNews};
 use crate::rush::Rushes;
 use crate::sight::{Sight, SourceName};
 use crate::state::State;
@@ -104,6 +106,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A process was promoted, or has its files again.
+    Promotion(PromotionNews),
     /// The new configuration cannot be used; the old one stays.
     BadConfig(ConfigError),
     /// The administrator's lists are held, as far as possible.
@@ -170,6 +174,7 @@ pub struct Daemon<'t> {
     allowance: Allowance,
     holder: Holder,
     keeper: Option<Keeper>,
+    promoter: Promoter,
     looks: VecDeque<Look>,
     /// Files that could not be looked at, and until when they wait.
     unread: BTreeMap<Key, Wait>,
@@ -222,10 +227,12 @@ impl<'t> Daemon<'t> {
             ),
             None => Sight::open(),
         };
-        // Kernels of Debian and Ubuntu ask for it to open records, and nothing after that needs it. No
-        // thread has been created yet.
-        give_up_administration().map_err(system("giving up CAP_SYS_ADMIN"))?;
         let config = Config::read(&settings.config)?;
+        // Kernels of Debian and Ubuntu ask for it to open records. After that, only the copies of promoted
+        // processes need it, to have a path in the mount namespaces of these. No thread has been created yet.
+        if settings.observe || !config.promotes_any() {
+            give_up_administration().map_err(system("giving up CAP_SYS_ADMIN"))?;
+        }
         let host = HostContext::with_huge_pages()?;
         let costs = calibrate(host.leaf, config.share.0).map_err(system("calibration"))?;
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));
@@ -265,6 +272,7 @@ impl<'t> Daemon<'t> {
             pressed: BTreeMap::new(),
             holder: Holder::default(),
             keeper: None,
+            promoter: Promoter::new(wake.handle()),
             looks: VecDeque::new(),
             unread: BTreeMap::new(),
             looking: None,
@@ -340,11 +348,13 @@ impl<'t> Daemon<'t> {
                 self.decide();
             }
             self.begin();
+            self.promote();
             self.report();
             if self.remembered.elapsed() >= REMEMBER {
                 self.remember();
             }
         }
+        self.undo_promotions();
         self.remember();
         Status::remove(&self.settings.status);
         Ok(())
@@ -353,13 +363,18 @@ impl<'t> Daemon<'t> {
     /// Bytes that are held in all.
     fn held(&self) -> u64 {
         let listed = self.keeper.as_ref().map_or(0, Keeper::bytes);
-        self.holder.bytes().saturating_add(listed)
+        let copied = self.promoter.bytes();
+        self.holder
+            .bytes()
+            .saturating_add(listed)
+            .saturating_add(copied)
     }
 
-    /// Bytes that may be held of what was seen: the lists come first.
+    /// Bytes that may be held of what was seen: the lists and the copies of promoted processes come first.
     fn allowed(&self) -> u64 {
         let listed = self.keeper.as_ref().map_or(0, Keeper::bytes);
-        self.allowance.bytes().saturating_sub(listed)
+        let others = listed.saturating_add(self.promoter.bytes());
+        self.allowance.bytes().saturating_sub(others)
     }
 
     fn reload(&mut self) {

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod open;
 pub mod owners;
 pub mod processor;
+pub mod promoter;
 pub mod rush;
 pub mod sight;
 pub mod state;

@@ -166,6 +166,12 @@ pub struct Status {
     pub listed: u64,
     /// Files of the lists that are held.
     pub listed_files: usize,
+    /// Processes that were promoted and live.
+    #[serde(default)]
+    pub promoted: usize,
+    /// Bytes of these that are held, as copies for promoted processes.
+    #[serde(default)]
+    pub promoted_bytes: u64,
     /// Nanoseconds that what is held is expected to save over the next half-life.
     pub saves_ns: u64,
     /// What was lost.

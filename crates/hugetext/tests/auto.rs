@@ -48,7 +48,8 @@ impl Place {
         fs::write(self.path("auto.toml"), text).unwrap();
     }
 
-    /// Compiles the program that answers `status`, and renames it into place, as packages do.
+    /// Compiles the program that answers `status`, and renames it into place, as packages do. With an
+    /// argument, it works until it is killed.
     fn install(&self, status: u8) {
         self.install_with(status, 8 << 20);
     }
@@ -56,7 +57,7 @@ impl Place {
     /// The same with this number of bytes of text.
     fn install_with(&self, status: u8, text: u32) {
         let source = format!(
-            "int main(void) {{ return {status}; }}\n\
+            "int main(int count, char **words) {{ while (count > 1) ; return {status}; }}\n\
              __asm__(\".text\\n.balign 4096\\n.skip {text}, 0xc3\\n\");\n"
         );
         let new = self.path("new");
@@ -124,10 +125,14 @@ impl Place {
     /// the machine has an excuse.
     fn run_until(&self, daemon: &Daemon, event: &str) -> Option<Value> {
         let program = self.path("program");
+        let concerns = |told: &Value| match event {
+            "promoted" => told["reason"].as_str().unwrap().starts_with("program ("),
+            _ => told["path"] == program.to_str().unwrap(),
+        };
         for _ in 0..20_000 {
             let _ = Command::new(&program).status().unwrap();
             for told in daemon.events.try_iter() {
-                if told["event"] == event && told["path"] == program.to_str().unwrap() {
+                if told["event"] == event && concerns(&told) {
                     return Some(told);
                 }
             }
@@ -265,6 +270,65 @@ fn a_hot_program_is_found_held_followed_and_remembered() {
         println!("skipped: not held again: {:#}", place.status());
     }
     daemon.end();
+}
+
+/// A process that works until this value is dropped.
+struct Working(Child);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_runs_in_small_pages_is_promoted_where_a_rule_allows_it() {
+    let place = Place::new("act");
+    if !can_hold(&place) {
+        return;
+    }
+    let program = place.path("program");
+    make_small(&program);
+    let working = Working(Command::new(&program).arg("on").spawn().unwrap());
+    let pid = working.0.id();
+    let rule = |verdict| {
+        format!(
+            "[[rule]]\npath = \"{}\"\nverdict = \"{verdict}\"\n",
+            program.display()
+        )
+    };
+    place.configure(&format!(
+        "mode = \"act\"\nbudget = \"64M\"\n{}",
+        rule("promote")
+    ));
+    let daemon = place.daemon(&[]);
+    let Some(promoted) = place.run_until(&daemon, "promoted") else {
+        return;
+    };
+    assert!(promoted["bytes"].as_u64().unwrap() >= 2 << 20, "{promoted}");
+    let copies = || {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        maps.lines()
+            .filter(|line| line.contains("hugetext") && line.contains(" r-xp "))
+            .count()
+    };
+    let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let huge = maps
+        .lines()
+        .filter(|line| line.contains("PmdMapped:") && !line.ends_with(" 0 kB"));
+    if huge.count() == 0 {
+        println!("skipped: the kernel gave no huge folios");
+        return;
+    }
+    // At its end, the daemon leaves nothing behind: the process runs from its file again.
+    daemon.end();
+    assert_eq!(copies(), 0);
+    assert!(
+        fs::read_to_string(format!("/proc/{pid}/maps"))
+            .unwrap()
+            .contains("program")
+    );
 }
 
 /// Brings a file into the small folios of page faults.

@@ -64,6 +64,9 @@ impl Daemon<'_> {
         *count = count.saturating_add(1);
         self.allowance = self.allowance.under(pressure, self.held(), self.now());
         self.fills.clear();
+        if pressure == Pressure::Full {
+            self.promoter.give_back();
+        }
         self.give_up(LetGo::Stalled(pressure));
         self.allow_lists();
         self.changed = true;

@@ -72,6 +72,8 @@ impl Daemon<'_> {
             held: self.held(),
             listed: self.keeper.as_ref().map_or(0, Keeper::bytes),
             listed_files: self.keeper.as_ref().map_or(0, Keeper::files),
+            promoted: self.promoter.promoted(),
+            promoted_bytes: self.promoter.bytes(),
             saves_ns,
             losses: self.losses,
             stalls: self.stalls,

@@ -57,8 +57,13 @@ impl Daemon<'_> {
     /// Takes in who spent processor time.
     pub(super) fn sample(&mut self) {
         let time = (self.now(), self.config.half_life());
-        for spent in self.sampler.look().unwrap_or_default() {
+        let all = self.sampler.look().unwrap_or_default();
+        if !all.is_empty() {
+            self.promoter.forget_ended();
+        }
+        for spent in all {
             let by = self.owners.of(spent.pid);
+            let mut keys = Vec::new();
             let runners = self.runners(spent.pid);
             for (text, seconds) in spent.text {
                 let file = MappedFile {
@@ -73,6 +78,7 @@ impl Daemon<'_> {
                         None => continue,
                     },
                 };
+                keys.push(key);
                 self.catalog.ran(key, by, seconds, time);
                 if let Some(runners) = &runners {
                     self.catalog.ran_on(key, runners, seconds, time);
@@ -89,6 +95,7 @@ impl Daemon<'_> {
                 }
                 self.changed = true;
             }
+            self.consider_promotion(spent.pid, by, &keys);
         }
     }
 

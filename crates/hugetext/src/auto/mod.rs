@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use hugetext_auto::config::{self, ConfigError};
 use hugetext_auto::daemon::{Daemon, DaemonError, Event, Settings};
 use hugetext_auto::fixed::FixedList;
+use hugetext_auto::promoter::PromotionNews;
 use hugetext_auto::sight::SourceName;
 use hugetext_auto::status::{ReplicaStatus, State};
 use hugetext_auto::{state, text};
@@ -177,6 +178,21 @@ fn tell(event: &Event, output: &Output) {
             bytes,
             reason,
         } => ("released", path.clone(), *bytes, reason.clone()),
+        Event::Promotion(PromotionNews::Promoted { pid, name, bytes }) => (
+            "promoted",
+            PathBuf::new(),
+            *bytes,
+            format!("{name} ({pid})"),
+        ),
+        Event::Promotion(PromotionNews::Reverted { pid, name, bytes }) => (
+            "reverted",
+            PathBuf::new(),
+            *bytes,
+            format!("{name} ({pid})"),
+        ),
+        Event::Promotion(PromotionNews::Failed { pid, reason }) => {
+            return output.warn(format_args!("process {pid} was not promoted: {reason}"));
+        }
         Event::Listed(report) => {
             for problem in &report.problems {
                 output.warn(Failure::from(problem.clone()));

@@ -38,6 +38,14 @@ pub(super) fn status(status: &Status, all: bool) -> String {
             bytes(status.listed)
         );
     }
+    if status.promoted > 0 {
+        let processes = count(status.promoted, "process");
+        let copies = bytes(status.promoted_bytes);
+        let _ = writeln!(
+            text,
+            "{copies} of it in copies for {processes} that it promoted"
+        );
+    }
     let (watched, half_life) = (hours(status.watched_ns), hours(status.half_life_ns));
     let _ = writeln!(
         text,

@@ -14,7 +14,7 @@ use crate::path::lossy;
 /// What happened, as a line of the journal.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct AutoEvent {
-    /// What: `begun`, `held`, `released` or `listed`.
+    /// What: `begun`, `held`, `released`, `promoted`, `reverted` or `listed`.
     pub(crate) event: &'static str,
     /// The file that it concerns; empty if it concerns none.
     #[serde(serialize_with = "lossy::path")]
@@ -22,7 +22,7 @@ pub(crate) struct AutoEvent {
     pub(crate) path: PathBuf,
     /// Bytes of text that it concerns.
     pub(crate) bytes: u64,
-    /// Why.
+    /// Why; for `promoted` and `reverted`, the process.
     pub(crate) reason: String,
 }
 
