@@ -18,8 +18,11 @@ use crate::work::{Done, Worker};
 
 /// A change that takes longer is given up.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The longest stop of a process. A change that needs a longer one is undone.
+/// The longest stop for a promotion. One that needs a longer stop is undone.
 const MAX_PAUSE: Duration = Duration::from_millis(50);
+/// How often a process is asked to take its files back at the end of the daemon. It may be about to execute
+/// another program, or another tracer may hold it for a moment.
+const TRIES: usize = 5;
 /// The most processes that are known.
 const MOST: usize = 4096;
 
@@ -275,29 +278,43 @@ impl Promoter {
             started,
             change: Change::Revert,
         });
-        let undone = jobs.filter_map(|job| self.ended(job, change(job), Duration::ZERO));
-        undone.collect()
+        let ended = jobs.filter_map(|job| self.ended(job, insist(job), Duration::ZERO));
+        ended.collect()
     }
+}
+
+/// Makes a change, and again if it failed.
+fn insist(job: Job) -> Result<PromotedProcess, String> {
+    let mut result = change(job);
+    for _ in 1..TRIES {
+        if result.is_ok() {
+            break;
+        }
+        result = change(job);
+    }
+    result
 }
 
 fn change(job: Job) -> Result<PromotedProcess, String> {
     let host = HostContext::with_huge_pages().map_err(plain)?;
+    let revert = job.change == Change::Revert;
     let request = PromoteRequest {
         kernel: host.kernel,
         leaf: host.leaf,
         backend: Backend::Both,
         completion: Completion::Unused,
         dry_run: false,
-        revert: job.change == Change::Revert,
+        revert,
         generated: false,
-        max_pause: Some(MAX_PAUSE),
+        // What was promised is to give copies back. Mapping a file again copies nothing, so it takes no long stop.
+        max_pause: (!revert).then_some(MAX_PAUSE),
     };
     let is_same = ProcessTicks::of(job.pid).is_some_and(|ticks| ticks.started == job.started);
     if !is_same {
         return Err("it has ended".to_owned());
     }
     let changed = COPIES.with_borrow_mut(|copies| promote_process(job.pid, request, copies));
-    if request.revert {
+    if revert {
         give_back_unused();
     }
     changed.map_err(plain)
