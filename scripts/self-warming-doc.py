@@ -66,7 +66,9 @@ first whole window, then in page 494 of the second (`qemu-x86_64 -d in_asm`), an
 layout mends that, since it depends on the order in which text is run. `check` counts the window as huge. The
 kernel series reads nothing ahead there (kernel/order/3-beside, and its selftest).
 
-`fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out.
+`fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out. The fixed
+copies of `run`, `keep` and the store are always cut where a header is free. Nobody strips them, so their sections
+stay whole, and debuggers and profilers read the sections of the original.
 
 """
 

@@ -40,6 +40,6 @@ pub use linker::Linker;
 pub use options::{Options, Strategy};
 pub use plan::{Cost, Plan, Refusal, Warning};
 pub use rewrite::{Operation, RewriteError, rewrite};
-pub use self_warming::{SectionCut, SelfWarmingError, self_warming};
+pub use self_warming::{DividedSections, SectionCut, SelfWarmingError, self_warming};
 pub use source::ReadAt;
 pub use verify::{Difference, PermissionChange, Stretch, Verified, verify, verify_unshared};

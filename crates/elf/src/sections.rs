@@ -55,16 +55,24 @@ impl Section {
         self.flags & elf::SHF_ALLOC.0 != 0
     }
 
-    /// Whether the section lies in a PT_LOAD of `image`, at the file offset that its address
-    /// implies.
+    /// Whether the section lies in a PT_LOAD of `image`, or in several of which each continues the one
+    /// before, at the file offset that its address implies.
     pub(crate) fn is_loaded(&self, image: &Image) -> bool {
         let Some(end) = self.addr.checked_add(self.file_size()) else {
             return false;
         };
-        let mut loaded = image.segments.iter().map(|segment| segment.file_backed());
-        self.is_allocated()
-            && image.file_offset(self.addr) == Some(self.offset)
-            && loaded.any(|span| span.contains(self.addr) && end <= span.end)
+        let delta = self.addr.wrapping_sub(self.offset);
+        let spans = image
+            .segments
+            .iter()
+            .filter(|segment| segment.vaddr.wrapping_sub(segment.offset) == delta)
+            .map(|segment| segment.file_backed());
+        // The first address that is not known to be loaded, in ascending order of the PT_LOADs.
+        let first = spans.clone().find(|span| span.contains(self.addr));
+        let loaded = spans.fold(first.map_or(self.addr, |span| span.end), |at, span| {
+            if span.start == at { span.end } else { at }
+        });
+        self.is_allocated() && first.is_some() && end <= loaded
     }
 
     /// Bytes of the file that belong to the section (SHT_NULL and SHT_NOBITS have none).

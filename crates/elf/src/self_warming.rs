@@ -4,8 +4,7 @@
 //! 2.44 with glibc.elf.thp, `_dl_segment_thp_eligible()`). Ordinary text begins elsewhere. After a
 //! cut at its first window that nothing reads early, the rest of the text is such a PT_LOAD.
 //! Addresses and bytes stay, and the kernel joins the two mappings again (`vma_merge_new_range()`,
-//! mm/vma.c). Sections are cut at the same address, since GNU strip drops the bytes of a section
-//! that is not wholly inside one PT_LOAD.
+//! mm/vma.c). Sections are cut at the same address where tools may change the file.
 
 use hugetext_leaf::{Leaf, Segment, Span};
 use object::elf;
@@ -31,6 +30,16 @@ pub struct SectionCut {
     pub at: u64,
 }
 
+/// What becomes of a section that a cut divides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DividedSections {
+    /// It is cut too, for files that tools may change: GNU strip drops the bytes of a section that is
+    /// not wholly inside one PT_LOAD.
+    Cut,
+    /// It stays whole, for copies that nobody changes. Their readers see the sections of the original.
+    Keep,
+}
+
 /// Why a file cannot be made to warm itself.
 #[derive(Debug, thiserror::Error)]
 pub enum SelfWarmingError {
@@ -50,6 +59,7 @@ pub fn self_warming(
     image: &Image,
     plan: Plan,
     page: Leaf,
+    divided: DividedSections,
 ) -> Result<Plan, SelfWarmingError> {
     let mut cuts = cuts(&plan, page);
     if cuts.is_empty() {
@@ -69,7 +79,10 @@ pub fn self_warming(
     }
     cuts.truncate(room);
     spare.truncate(cuts.len());
-    let sections = sections_to_cut(source, image, &cuts)?;
+    let sections = match divided {
+        DividedSections::Cut => sections_to_cut(source, image, &cuts)?,
+        DividedSections::Keep => Vec::new(),
+    };
     let with_headers = with_headers(plan, &cuts, &spare);
     Ok(with_sections(image, with_headers, sections)?)
 }

@@ -8,8 +8,8 @@ mod generate;
 use apply::apply;
 use generate::{Program, program};
 use hugetext_elf::{
-    Difference, Image, Options, Plan, RewriteError, Strategy, Stretch, plan, rewrite, self_warming,
-    verify, verify_unshared,
+    Difference, DividedSections, Image, Options, Plan, RewriteError, Strategy, Stretch, plan,
+    rewrite, self_warming, verify, verify_unshared,
 };
 use hugetext_leaf::{Asker, Bias, ColdStart, Leaf, ObjectKind, Start, cold_start, vmas};
 use proptest::prelude::*;
@@ -18,6 +18,8 @@ use proptest::prelude::*;
 const MOST: u64 = 200_000;
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Align, Strategy::Shift, Strategy::Merge];
+
+const DIVIDED: [DividedSections; 2] = [DividedSections::Cut, DividedSections::Keep];
 
 fn options(extend_tail: bool) -> Options {
     Options {
@@ -39,10 +41,18 @@ fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, 
 
 /// The same for a file that warms itself, with what the strategy alone gives.
 fn warm(program: &Program, strategy: Strategy) -> Option<(Vec<u8>, Plan, Plan, Vec<u8>)> {
+    warm_with(program, strategy, DividedSections::Cut)
+}
+
+fn warm_with(
+    program: &Program,
+    strategy: Strategy,
+    divided: DividedSections,
+) -> Option<(Vec<u8>, Plan, Plan, Vec<u8>)> {
     let old = program.bytes();
     let image = Image::read(&old).expect("a well-formed file");
     let base = plan(&image, strategy, &options(false)).ok()?;
-    let plan = self_warming(&old, &image, base.clone(), Leaf::K4).ok()?;
+    let plan = self_warming(&old, &image, base.clone(), Leaf::K4, divided).ok()?;
     let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
     let new = apply(&old, &operations);
     Some((old, base, plan, new))
@@ -251,8 +261,8 @@ proptest! {
 
     #[test]
     fn a_file_that_warms_itself_is_the_same_program(program in program(MOST)) {
-        for strategy in STRATEGIES {
-            let Some((old, base, plan, new)) = warm(&program, strategy) else {
+        for (strategy, divided) in STRATEGIES.into_iter().flat_map(|one| DIVIDED.map(|two| (one, two))) {
+            let Some((old, base, plan, new)) = warm_with(&program, strategy, divided) else {
                 continue;
             };
             let verified = verify(&old, &new).unwrap();
@@ -262,6 +272,10 @@ proptest! {
             let image = Image::read(&new).unwrap();
             prop_assert_eq!(vmas(&image.segments, Leaf::K4), vmas(&base.segments, Leaf::K4));
             prop_assert_eq!(plan.reached(&image, Leaf::K4), base.reached(&image, Leaf::K4));
+            if divided == DividedSections::Keep {
+                let old = Image::read(&old).unwrap();
+                prop_assert_eq!(image.section_table.count, old.section_table.count);
+            }
         }
     }
 
@@ -293,7 +307,7 @@ proptest! {
             let image = Image::read(&new).unwrap();
             let again = plan(&image, strategy, &options(false)).unwrap();
             // A file with fewer spare headers than cuts has none left.
-            if let Ok(again) = self_warming(&new, &image, again, Leaf::K4) {
+            if let Ok(again) = self_warming(&new, &image, again, Leaf::K4, DividedSections::Cut) {
                 prop_assert!(again.is_noop(&image), "{:?}: {:#?}", strategy, again);
             }
         }

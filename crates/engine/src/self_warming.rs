@@ -1,11 +1,12 @@
 //! Which windows of a file loaders make huge on a cold start, before and after a fix.
 
-use hugetext_elf::{Image, Options, Plan, Strategy, plan_auto, self_warming};
+use hugetext_elf::{DividedSections, Image, Options, Plan, Strategy, plan_auto, self_warming};
 use hugetext_leaf::{Asker, ColdStart, Geometry, Leaf, Segment, Span, Start, cold_start};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::on_host::ProgramOnHost;
+use crate::program::Program;
 
 /// Readahead of a block device, bytes (Linux's default, VM_READAHEAD_PAGES).
 const READAHEAD: u64 = 128 << 10;
@@ -59,7 +60,26 @@ fn fixed(on_host: &ProgramOnHost<'_>, geometry: &Geometry) -> Result<Plan, Strin
     let image: &Image = &program.image;
     let options = Options::for_image(image, geometry, Strategy::Shift);
     let base = plan_auto(image, &options).map_err(|refusal| refusal.to_string())?;
-    self_warming(&program.file, image, base, geometry.page).map_err(|error| error.to_string())
+    let divided = DividedSections::Cut;
+    let warming = self_warming(&program.file, image, base, geometry.page, divided);
+    warming.map_err(|error| error.to_string())
+}
+
+/// The plan with its text cut if that costs nothing; `plan` itself if it does, or if no cut is possible.
+/// It costs nothing where no section is cut and no header left out. A copy whose sections stay whole never
+/// pays: its readers see the sections of the original, and what is left out another header tells.
+pub(crate) fn cut_for_nothing(
+    program: &Program,
+    plan: Plan,
+    page: Leaf,
+    divided: DividedSections,
+) -> Plan {
+    let warming = self_warming(&program.file, &program.image, plan.clone(), page, divided);
+    let is_free = |warming: &Plan| match divided {
+        DividedSections::Cut => warming.warms_for_nothing(),
+        DividedSections::Keep => true,
+    };
+    warming.ok().filter(is_free).unwrap_or(plan)
 }
 
 /// The cold start of the file that `plan` gives.

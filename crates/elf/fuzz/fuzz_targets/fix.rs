@@ -8,7 +8,8 @@ mod apply;
 
 use apply::apply;
 use hugetext_elf::{
-    Dependencies, Image, Options, Plan, Strategy, plan, rewrite, self_warming, verify,
+    Dependencies, DividedSections, Image, Options, Plan, Strategy, plan, rewrite, self_warming,
+    verify,
 };
 use hugetext_leaf::Leaf;
 use libfuzzer_sys::fuzz_target;
@@ -35,8 +36,10 @@ fuzz_target!(|data: &[u8]| {
         };
         let _ = plan.reached(&image, options.page);
         check(file, &image, &plan);
-        if let Ok(warming) = self_warming(file, &image, plan, options.page) {
-            check(file, &image, &warming);
+        for divided in [DividedSections::Cut, DividedSections::Keep] {
+            if let Ok(warming) = self_warming(file, &image, plan.clone(), options.page, divided) {
+                check(file, &image, &warming);
+            }
         }
     }
     // Two unrelated files reach the paths on which verification fails.

@@ -4,13 +4,14 @@ mod destination;
 mod rewrite;
 
 use hugetext_elf::{
-    Options, Plan, Refusal, SelfWarmingError, Strategy, plan, plan_auto, self_warming,
+    DividedSections, Options, Plan, Refusal, SelfWarmingError, Strategy, plan, plan_auto,
+    self_warming,
 };
 use hugetext_leaf::{Asker, Cause, ColdStart, Geometry, Leaf, Segment, large_folios, reach};
 
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
-use crate::self_warming::after;
+use crate::self_warming::{after, cut_for_nothing};
 use crate::voucher::Voucher;
 
 pub use destination::{FixDestination, FixTarget, Privileges};
@@ -136,20 +137,22 @@ fn warmed(
     request: &FixRequest,
     plan: Plan,
 ) -> Result<Result<Plan, Refusal>, Error> {
-    let free_choice = request.strategy == StrategyChoice::Auto;
-    if !request.self_warming && !free_choice {
-        return Ok(Ok(plan));
-    }
     let program = &on_host.program;
     let page = request.geometry.page;
-    match self_warming(&program.file, &program.image, plan.clone(), page) {
-        Ok(warming) if request.self_warming || warming.warms_for_nothing() => Ok(Ok(warming)),
-        Err(SelfWarmingError::Refusal(refusal)) if request.self_warming => Ok(Err(refusal)),
-        Err(SelfWarmingError::Image(source)) if request.self_warming => Err(Error::Image {
+    let divided = DividedSections::Cut;
+    if !request.self_warming {
+        return Ok(Ok(match request.strategy {
+            StrategyChoice::Auto => cut_for_nothing(program, plan, page, divided),
+            StrategyChoice::AtMost(_) => plan,
+        }));
+    }
+    match self_warming(&program.file, &program.image, plan, page, divided) {
+        Ok(warming) => Ok(Ok(warming)),
+        Err(SelfWarmingError::Refusal(refusal)) => Ok(Err(refusal)),
+        Err(SelfWarmingError::Image(source)) => Err(Error::Image {
             path: program.path.clone(),
             source,
         }),
-        _ => Ok(Ok(plan)),
     }
 }
 

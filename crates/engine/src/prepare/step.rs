@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Options, Plan, Strategy, plan, plan_auto};
+use hugetext_elf::{DividedSections, Options, Plan, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard};
 use hugetext_leaf::replica::Replica;
 use hugetext_leaf::{Filesystem, reach};
@@ -21,11 +21,12 @@ use crate::host_context::HostContext;
 use crate::on_host::ProgramOnHost;
 use crate::place::{set_policy, warm_on};
 use crate::program::Program;
+use crate::self_warming::cut_for_nothing;
 use crate::vouch::checked_at_use;
 use crate::warm::{WarmPolicy, warm, warm_unused};
 
 /// The number of the format. A new number makes the entries of older rewriters unused.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A file with its treatment.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -360,7 +361,8 @@ fn unguarded(program: &Program) -> bool {
     Guard::of(&program.file).is_ok_and(|guards| guards.iter().all(harmless))
 }
 
-/// The rewrite with which PMD leaves reach most text; `None` if no rewrite helps.
+/// The rewrite with which PMD leaves reach most text; `None` if no rewrite helps. Its text is cut too, so that
+/// a loader that asks for huge folios gets them when the copy is no longer in memory.
 fn plan_for(program: &ProgramOnHost<'_>, policy: PreparePolicy) -> Option<Plan> {
     let image = &program.program.image;
     let options = Options {
@@ -370,6 +372,8 @@ fn plan_for(program: &ProgramOnHost<'_>, policy: PreparePolicy) -> Option<Plan> 
     };
     let merged = policy.merge.then(|| plan(image, Strategy::Merge, &options));
     let plan = merged.and_then(Result::ok);
+    let divided = DividedSections::Keep;
     plan.or_else(|| plan_auto(image, &options).ok())
         .filter(|plan| !plan.is_noop(image))
+        .map(|plan| cut_for_nothing(&program.program, plan, options.page, divided))
 }

@@ -107,3 +107,45 @@ fn a_damaged_copy_is_not_run_but_made_again() {
     assert_eq!(fs::read(copy()).unwrap(), whole);
     assert_eq!(store(&subject, &["verify"]).status.code(), Some(0));
 }
+
+#[test]
+fn a_shown_copy_has_all_its_windows_asked_for() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let mut run = subject.run();
+    run.args(["--backend", "cache", "--"]).arg(&subject.program);
+    let shown = run.arg("exit").output().unwrap();
+    if is_excused(&shown) || text(&shown.stderr).contains("huge folios") {
+        return;
+    }
+    let listing: serde_json::Value =
+        serde_json::from_slice(&store(&subject, &["ls", "--json"]).stdout).unwrap();
+    let entries = subject.directory().join("store/entries");
+    let copy = entries.join(listing["entries"][0]["key"].as_str().unwrap());
+    let [before, after] = [&subject.program, &copy].map(|file| {
+        let mut check = Command::new(HUGETEXT);
+        let report = check.args(["--json", "check"]).arg(file).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+        report["files"][0].clone()
+    });
+    let glibc = |file: &serde_json::Value| file["self_warming"][0].clone();
+    assert_eq!(glibc(&before)["asker"], "glibc-tunable");
+    assert_eq!(glibc(&before)["now"]["asked"], 0, "{before}");
+    if let Some(refusal) = glibc(&before).get("refusal") {
+        println!("skipped: the subject cannot be cut: {refusal}");
+        return;
+    }
+    let found = &glibc(&after)["now"];
+    assert!(found["windows"].as_u64() >= Some(3), "{after}");
+    assert_eq!(found["asked"], found["windows"], "{after}");
+    assert_eq!(found["huge"], found["windows"], "{after}");
+    // Its readers see the sections of the original.
+    let sections = |file: &std::path::Path| {
+        let mut readelf = Command::new("readelf");
+        let output = readelf.args(["-WS"]).arg(file).output().ok()?;
+        let listed = text(&output.stdout);
+        Some(listed.lines().filter(|line| line.contains("] .")).count())
+    };
+    assert_eq!(sections(&subject.program), sections(&copy));
+}
