@@ -129,6 +129,16 @@ fn cold_start(file: &Assessment, verbose: bool) -> String {
             _ => {}
         }
         text.push('\n');
+        if verbose {
+            let rule = asker.rule();
+            let _ = writeln!(
+                text,
+                "    since: {}; asks for: {}",
+                rule.since, rule.asks_for
+            );
+            let _ = writeln!(text, "    aligns: {}", rule.aligns);
+            let _ = writeln!(text, "    by {}; {}", rule.source, rule.evidence);
+        }
     }
     text
 }

@@ -139,6 +139,70 @@ fn debuggers_find_lines_in_both_parts_of_the_text() {
     assert!(found.contains("sample.c"), "{found}");
 }
 
+/// A distribution installs debug information below the build id. It was split off before the fix.
+#[test]
+fn debuggers_find_information_by_build_id() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(old) = link(&directory, "old", &["-Wl,--build-id=0x0123456789"]) else {
+        println!("skipped: the linker of this machine sets no build id");
+        return;
+    };
+    let installed = directory.path().join(".build-id/01");
+    fs::create_dir_all(&installed).unwrap();
+    let debug = installed.join("23456789.debug");
+    if tool("objcopy", &["--only-keep-debug", path(&old), path(&debug)]).is_none() {
+        return;
+    }
+    tool("objcopy", &["--strip-all", path(&old)]).unwrap();
+    let new = directory.path().join("new");
+    fix(&old, &new, &["--self-warming"]);
+    let from = format!("set debug-file-directory {}", path(directory.path()));
+    let asked = ["-iex", &from, "-ex", "info line answer", path(&new)];
+    let Some(found) = tool("gdb", &[&["-batch", "-nx"][..], &asked].concat()) else {
+        return;
+    };
+    assert!(found.contains("sample.c"), "{found}");
+}
+
+#[test]
+fn profilers_name_functions_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, new) = warmed(&directory);
+    start(&new).wait_with_output().unwrap();
+    let data = directory.path().join("perf.data");
+    let perf = |arguments: &[&str]| {
+        let mut perf = std::process::Command::new("perf");
+        perf.env("HOME", directory.path()).args(arguments).output()
+    };
+    // The event is a clock of the kernel, because virtual machines have no counters.
+    let record = ["record", "-q", "-e", "cpu-clock:u", "-o", path(&data)];
+    let recorded = perf(&[&record[..], &[path(&new), "spin"]].concat());
+    if !recorded.is_ok_and(|output| output.status.success()) {
+        println!("skipped: no perf on this machine, or it may not measure");
+        return;
+    }
+    let report = ["report", "-q", "--stdio", "-s", "sym", "-i", path(&data)];
+    let said = text(&perf(&report).unwrap().stdout);
+    let busiest = said.lines().find(|line| !line.is_empty()).unwrap();
+    assert!(busiest.trim_end().ends_with("[.] spin"), "{said}");
+}
+
+#[test]
+fn the_loader_finds_the_same_libraries() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = warmed(&directory);
+    let libraries = |file: &Path| {
+        let listed = tool("ldd", &[path(file)])?;
+        let without_address = listed
+            .lines()
+            .map(|line| line.split(" (0x").next().unwrap());
+        Some(without_address.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let found = libraries(&old);
+    assert!(found.as_ref().is_none_or(|found| found.len() > 1));
+    assert_eq!(found, libraries(&new));
+}
+
 #[test]
 fn without_room_for_a_header_it_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -222,10 +286,43 @@ fn linkers_make_such_files_from_the_start() {
             None => println!("skipped: no {linker} on this machine"),
         }
     }
+    // wild has no separate-code, so that no text begins at a window.
+    if let Some(file) = link_by_wild(&directory, &[page]) {
+        let found = asked(&file);
+        println!(
+            "wild: {} of {} windows asked for",
+            found["asked"], found["windows"]
+        );
+        assert!(found["windows"].as_u64() > Some(0), "{found}");
+        run(&file);
+        let new = directory.path().join("wild that warms itself");
+        let options = ["fix", path(&file), "-o", path(&new), "--self-warming"];
+        let said = text(&hugetext(&options).stdout);
+        let refused = said.contains("no room for a program header");
+        assert!(refused || all_huge(&new), "{said}");
+    }
     // gold puts the ELF header into the mapping of the text.
     if let Some(file) = link(&directory, "gold", &["-fuse-ld=gold", page]) {
         let found = asked(&file);
         assert_eq!(found["spoiled"], 1, "{found}");
         assert!(found["huge"].as_u64() > Some(0), "{found}");
     }
+}
+
+/// The sample, linked by wild. Compilers do not know its name, so it takes that of their linker.
+fn link_by_wild(directory: &TempDir, options: &[&str]) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&paths).map(|place| place.join("wild"));
+    let Some(wild) = found.into_iter().find(|wild| wild.is_file()) else {
+        println!("skipped: no wild on this machine");
+        return None;
+    };
+    let named = directory.path().join("as ld");
+    fs::create_dir(&named).unwrap();
+    std::os::unix::fs::symlink(wild, named.join("ld")).unwrap();
+    link(
+        directory,
+        "wild",
+        &[&["-B", path(&named)], options].concat(),
+    )
 }
