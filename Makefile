@@ -323,7 +323,9 @@ results-limit: build ## what the page faults of starts are on, and what huge tex
 
 results-self-warming: build ## cold starts of files that warm themselves: docs/self-warming.md
 	scripts/setup.sh self-warming
-	scripts/results-self-warming.sh $(HUGETEXT) > target/self-warming.jsonl
+	$(LAB) fetch 6.18-amd64
+	cargo run --quiet -p hugetext-leaf --example asker_rules > target/self-warming.jsonl
+	scripts/results-self-warming.sh $(HUGETEXT) target/debug/hugetext-lab >> target/self-warming.jsonl
 	mv target/self-warming.jsonl docs/self-warming.jsonl
 	scripts/self-warming-doc.py docs/self-warming.jsonl > docs/self-warming.md
 

@@ -1,92 +1,66 @@
 #!/usr/bin/env bash
-# Prepares programs in three layouts and three versions of glibc, measures their cold starts, and prints the
-# record: results-self-warming.sh HUGETEXT [SECONDS]. scripts/self-warming-doc.py makes the document of it.
+# Measures cold starts of files that warm themselves, and prints the record:
 #
-# Takes root, mkfs of ext4, xfs and btrfs, and cc1, postgres, mariadbd and node, those of them that are installed.
-# glibc comes from Debian's suites, by the mirror that this machine's apt uses.
+#   scripts/results-self-warming.sh HUGETEXT LAB [ROUNDS] [CELL…]
+#
+# LAB is the command of the lab. ROUNDS, 20 if it is not given, are the starts of each cell with the tunable on ext4;
+# the others get fewer. CELL are patterns of cells, as those of cold-starts.sh: then only these are measured, ROUNDS
+# times each. KIT names a directory that self-warming-kit.sh made, to keep it between calls.
+# scripts/self-warming-doc.py makes the document of the record. Takes root, mkfs of ext4, xfs and btrfs, and
+# mmdebstrap.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-hugetext=$(realpath "$1") seconds=${2:-600}
-die() { echo "scripts/results-self-warming.sh: $*" >&2; exit 2; }
-[ "$(id -u)" = 0 ] || die "takes root, for mounts and chroot"
-kit=$(mktemp -d "${TMPDIR:-/tmp}/self-warming.XXXXXX")
-trap 'rm -rf --one-file-system "$kit"' EXIT
-mkdir -p "$kit/lib" "$kit/p" "$kit/apt"/{lists/partial,cache/archives/partial}
+hugetext=$(realpath "$1") lab=$(realpath "$2") rounds=${3:-20}
+shift 2
+[ $# -eq 0 ] || shift
+work=$(mktemp -d "${TMPDIR:-/tmp}/self-warming.XXXXXX")
+trap 'rm -rf --one-file-system "$work"' EXIT
+kit=${KIT:-$work/kit}
+[ -d "$kit" ] || "$here/self-warming-kit.sh" "$hugetext" "$kit" > "$work/record"
+[ ! -e "$work/record" ] || mv "$work/record" "$kit/record"
+if [ $# -gt 0 ]; then
+    exec "$here/cold-starts.sh" "$kit" "$rounds" "$@"
+fi
+cat "$kit/record"
+echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
 
-# shellcheck disable=SC2016 # apt expands it
-mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep '/debian/$' | sort -u | head -1)
-[ -n "$mirror" ] || die "this machine's apt knows no mirror of Debian"
-for suite in bookworm trixie sid experimental; do
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
-done > "$kit/apt/sources.list"
-apt_get() {
-    apt-get -qq -o Dir::Etc::sourcelist="$kit/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-        -o Dir::State::lists="$kit/apt/lists" -o Dir::Cache="$kit/apt/cache" -o APT::Sandbox::User=root \
-        -o Acquire::Check-Valid-Until=false -o Acquire::Languages=none "$@" >&2
-}
-apt_get update || die "no package lists"
-for suite in bookworm trixie experimental; do
-    mkdir "$kit/apt/$suite"
-    (cd "$kit/apt/$suite" && apt_get download "libc6/$suite") || die "no libc6 of $suite"
-    dpkg-deb -x "$kit/apt/$suite"/libc6_*.deb "$kit/apt/$suite/root"
-    found=$(find "$kit/apt/$suite/root" -path '*x86_64-linux-gnu/libc.so.6')
-    version=$(dpkg-deb -f "$kit/apt/$suite"/libc6_*.deb Version)
-    mkdir "$kit/glibc-${version%%-*}"
-    for library in ld-linux-x86-64.so.2 lib{c,m,resolv}.so.6 lib{dl,resolv,util}.so.2 libpthread.so.0 lib{rt,util}.so.1; do
-        [ ! -e "${found%/*}/$library" ] || cp -L "${found%/*}/$library" "$kit/glibc-${version%%-*}/"
+# Files of this machine with text in windows: which can be cut, and why others cannot.
+"$hugetext" --json check --recursive /usr 2>/dev/null | jq -r '.files[] | select(.after_fix > 0) | .path' > "$work/files"
+xargs -d '\n' "$hugetext" --json check < "$work/files" |
+    jq -c '[.files[] | {refusal: .self_warming[0].refusal, windows: .self_warming[0].now.windows, now: .self_warming[0].now.asked, after: (.self_warming[0].after_fix.asked // .self_warming[0].now.asked)}]
+        | group_by(.refusal)[] | {refused: .[0].refusal, files: length, windows: (map(.windows) | add), now: (map(.now) | add), after: (map(.after) | add)}'
+
+"$here/cold-starts.sh" "$kit" "$rounds" 'ext4 2.44 1 * shipped' 'ext4 2.44 1 * fixed' 'ext4 2.44 1 * warming'
+small=('cc1' 'mariadbd' 'node' 'postgres')
+cells=()
+for program in "${small[@]}"; do
+    for fs in xfs btrfs overlay; do cells+=("$fs 2.44 1 $program shipped" "$fs 2.44 1 $program fixed" "$fs 2.44 1 $program warming"); done
+    for glibc in 2.36 2.41 2.44; do cells+=("ext4 $glibc 0 $program shipped" "ext4 $glibc 0 $program fixed" "ext4 $glibc 0 $program warming"); done
+done
+"$here/cold-starts.sh" "$kit" $(((rounds + 2) / 3)) "${cells[@]}"
+
+# Other ways to cut, and other readahead of the device.
+for program in "${small[@]}"; do
+    for way in later tail; do
+        mkdir -p "$kit/p/$program/$way"
+        new=$kit/p/$program/$way/$program
+        if "$here/move-cut.py" "$kit/p/$program/warming/$program" $way "$new"; then chmod 755 "$new"; else rm -r "${new%/*}"; fi
     done
 done
+cells=()
+for program in "${small[@]}"; do cells+=("ext4 2.44 1 $program warming" "ext4 2.44 1 $program later" "ext4 2.44 1 $program tail"); done
+"$here/cold-starts.sh" "$kit" 3 "${cells[@]}" | sed 's/^{/{"way": 1, /'
+for readahead in 0 32; do
+    READ_AHEAD_KB=$readahead "$here/cold-starts.sh" "$kit" 3 'ext4 2.44 1 cc1 warming' 'ext4 2.44 1 mariadbd warming' \
+        'ext4 2.44 1 node warming' 'ext4 2.44 1 postgres warming' | sed 's/^{/{"way": 1, /'
+done
 
-# What the loader reads of /etc/tunables.conf, before and after ldconfig.
-(cd "$kit/apt/experimental" && apt_get download libc-bin/experimental) || die "no libc-bin of experimental"
-root=$kit/apt/experimental/root
-dpkg-deb -x "$kit/apt/experimental"/libc-bin_*.deb "$root"
-for directory in bin sbin lib lib64; do [ -e "$root/$directory" ] || ln -s "usr/$directory" "$root/$directory"; done
-mkdir -p "$root/etc/ld.so.conf.d"
-echo /usr/lib/x86_64-linux-gnu > "$root/etc/ld.so.conf"
-tunable() { chroot "$root" /lib64/ld-linux-x86-64.so.2 --list-tunables | sed -n 's/^glibc\.elf\.thp: \([0-9]*\).*/\1/p'; }
-before=$(tunable)
-echo glibc.elf.thp=1 > "$root/etc/tunables.conf"
-written=$(tunable)
-chroot "$root" ldconfig
-echo "{\"tunables_conf\": {\"absent\": $before, \"written\": $written, \"ldconfig\": $(tunable)}}"
-
-program() { # NAME FILE COMMAND…: the file in its layouts, with its libraries
-    local name=$1 file=$2
-    shift 2
-    [ -e "$file" ] || { echo "scripts/results-self-warming.sh: no $name here" >&2; return 0; }
-    mkdir -p "$kit/p/$name"/{shipped,fixed,warming}
-    printf '%s\n' "$@" > "$kit/p/$name/command"
-    cp -L "$file" "$kit/p/$name/shipped/$name"
-    "$hugetext" -q fix "$file" -o "$kit/p/$name/fixed/$name"
-    [ -e "$kit/p/$name/fixed/$name" ] || cp -L "$file" "$kit/p/$name/fixed/$name"
-    "$hugetext" -q fix --self-warming "$file" -o "$kit/p/$name/warming/$name"
-    ldd "$file" | awk '/=> \// { print $3 }' | while read -r library; do
-        [ -e "$kit/glibc-2.36/${library##*/}" ] || cp -L "$library" "$kit/lib/"
-    done
-    "$hugetext" --json check "$kit/p/$name/warming/$name" |
-        jq -c --arg name "$name" '{program: $name, windows: .files[0].self_warming[0].now.windows}'
-}
-echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
-program cc1 "$(gcc -print-prog-name=cc1)" -quiet -fpreprocessed -O2 -o - /in.c
-program postgres "$(find /usr/lib/postgresql -name postgres -type f 2>/dev/null | head -1)" --describe-config
-program mariadbd "$(command -v mariadbd || true)" --no-defaults --verbose --help
-program node "$(command -v node || true)" -e 'console.log(1)'
-for index in $(seq 60); do
-    echo "struct s$index { int a[$((index + 4))]; double d; };"
-    echo "int g$index(struct s$index *p, int n) { int t = 0; for (int i = 0; i < n; i++) {" \
-        "switch (p->a[i & 3] & 7) { case 1: t += i * $index; break; default: t -= (int)(p->d * i); } } return t; }"
-done > "$kit/in.c"
-for fs in ext4 xfs btrfs; do truncate -s 1500M "$kit/$fs.img"; done
-mkfs.ext4 -qF "$kit/ext4.img"
-mkfs.xfs -q "$kit/xfs.img"
-mkfs.btrfs -q "$kit/btrfs.img" >/dev/null
-"$here/cold-starts.sh" "$kit" "$seconds"
+"$here/self-warming-modes.sh" "$kit" "$lab"
 
 # What a fault at the end of a window does to the window behind the next one.
-truncate -s 100M "$kit/mark.img"
-mkfs.ext4 -qF "$kit/mark.img"
-mkdir "$kit/mark"
+truncate -s 100M "$work/mark.img"
+mkfs.ext4 -qF "$work/mark.img"
+mkdir "$work/mark"
 # shellcheck disable=SC2016 # the inner shell expands it
 unshare --mount sh -ec 'mount -o loop "$1" "$2"; blockdev --setra 256 "$(findmnt -no SOURCE "$2")"; "$3" "$2/file"' \
-    sh "$kit/mark.img" "$kit/mark" "$here/readahead-mark.py"
+    sh "$work/mark.img" "$work/mark" "$here/readahead-mark.py"

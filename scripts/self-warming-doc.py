@@ -2,6 +2,7 @@
 """Writes docs/self-warming.md from the record of results-self-warming.sh: self-warming-doc.py RECORD"""
 import collections
 import json
+import math
 import statistics
 import sys
 
@@ -22,8 +23,8 @@ For one program: `GLIBC_TUNABLES=glibc.elf.thp=1`. For all: write `glibc.elf.thp
 `ldconfig` (glibc 2.44).
 TRIED
 THP must be `madvise` (/sys/kernel/mm/transparent_hugepage/enabled): under `always` and `never` glibc 2.44 does not ask
-(`_dl_executable_postprocess()` and `_dl_postprocess_loadcmd_extra()` test for madvise), except on LoongArch,
-where it always asks. In a container without /sys it does not ask either.
+(`_dl_executable_postprocess()` and `_dl_postprocess_loadcmd_extra()` test for madvise; [measured](#modes-of-thp)),
+except on LoongArch, where it always asks. In a container without /sys it does not ask either.
 
 Older versions of glibc, and musl, see two PT_LOADs where there was one, and map both. The kernel joins them
 again, so the process has the same mappings (`mappings` below), and nothing is lost.
@@ -38,18 +39,26 @@ again, so the process has the same mappings (`mappings` below), and nothing is l
   PT_GNU_PROPERTY repeats, or of PT_PHDR in shared objects and programs at fixed addresses; or it goes into zeros
   behind the table. Where there is none of these the fix is refused. The table is never moved: GNU strip and
   objcopy put it behind the ELF header again and break the program (binutils 2.40).
-- The section `.text` is cut too, since GNU strip drops the bytes of a section that is not inside one PT_LOAD.
-  Symbols of `.symtab` name their part. So `eu-unstrip` no longer joins the file with debug information that was
-  split off before, and `eu-elflint` objects to dynamic symbols in the second part. gdb finds the information by
-  build id or link, and warns about the second `.text`.
+- The section `.text` is cut too, and symbols of `.symtab` name their part. gdb finds debug information by build id
+  or link, and warns about the second `.text`. perf and ldd answer as before. Two ways were tried with elfutils 0.188
+  and binutils 2.40:
+
+  | what is done | GNU strip | eu-unstrip with older debug information | eu-elflint |
+  |---|---|---|---|
+  | the section is cut | works | refuses: no section matches `.text` | no errors; objects to dynamic symbols in the second part |
+  | the section stays whole | drops its bytes, the program crashes | works | objects to `.text` in two segments |
+
+  A program that crashes is worse than a tool that refuses, so `fix` cuts the section. A copy of the store, which
+  nobody strips, keeps it. Debug information that is split off after the fix fits the first way too.
 
 ## What spoils a window
 
 Kernel and loader read the ELF header, the program headers, the interpreter's name and the note of
 PT_GNU_PROPERTY before anyone asks. A window of the file with one of these bytes, or with what readahead
 brought in behind them, cannot get a huge folio. Text that begins with the header (`-z noseparate-code`,
-`--strategy merge`) loses its first window; the cut keeps the others out of its request. A program that runs
-through its text in ascending order from such a place loses the windows behind it too, because readahead goes
+`--strategy merge`) loses its first window, and no layout mends that: a whole window of the file that holds the header
+holds it in memory too, at the address by which the program finds its own headers (a property test of crates/elf has
+no other spoiled window). The cut keeps it out of the request. A program that runs through its text in ascending order from such a place loses the windows behind it too, because readahead goes
 on with small folios. A long readahead (more than 2 MiB in /sys/block/*/queue/read_ahead_kb) does the same to
 every file.
 
@@ -61,10 +70,10 @@ reads the begin of a third one, in small folios. By the script scripts/readahead
 which are 32 pages:
 
 MARK
-cc1 and node each lose one window in the figures below. For cc1 this is why: it runs first in page 276 of its
-first whole window, then in page 494 of the second (`qemu-x86_64 -d in_asm`), and its third window is small. No
-layout mends that, since it depends on the order in which text is run. `check` counts the window as huge. The
-kernel series reads nothing ahead there (kernel/order/3-beside, and its selftest).
+cc1 loses one window in the figures below, and this is why: it runs first in page 276 of its first whole window, then
+in page 494 of the second (`qemu-x86_64 -d in_asm`), and its third window is small. Less readahead of the device mends
+it, other cuts do not ([measured](#other-cuts-and-other-readahead)). `check` counts the window as huge. The kernel
+series reads nothing ahead there (kernel/order/3-beside, and its selftest).
 
 `fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out. The fixed
 copies of `run`, `keep` and the store are always cut where a header is free. Nobody strips them, so their sections
@@ -75,13 +84,14 @@ stay whole, and debuggers and profilers read the sections of the original.
 TAIL = """
 ## Not measured
 
-- THP `always` and `never`: the mode is a setting of the whole machine, which a test leaves alone.
-- rustc's driver and LLVM, chromium: `hugetext check` answers for them. python3 and git hold no whole window of
-  text as Debian links them.
 - glibc before 2.44 has no tunable; its columns are the same file without a request.
-- The kernel's own series for PT_LOADs at multiples of the PMD (`leaf::Asker::PmdAlignSeries`): no packaged kernel
-  has it.
+- The rule of the kernel series for PT_LOADs at multiples of the PMD, version 4: no packaged kernel has the series, and
+  it asks for nothing itself. It changes the load address, and only of files that this fix makes.
+- chromium's whole work: `--version` runs its start alone.
 """
+
+FIGURES = ["huge, of executed windows", "mappings", "minor faults", "major faults", "MiB read", "more than shipped",
+           "whole windows of what is executed, MiB", "cached outside of them, MiB", "ms to first output", "ratio", "starts"]
 
 
 def median(rows, field):
@@ -93,81 +103,184 @@ def table(header, rows):
     print("|---" * len(header) + "|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
+    print()
 
 
-def line(rows, windows, base):
-    ratio = median(rows, "first_output") / median(base, "first_output")
+def interval(values):
+    """The median of paired ratios with its interval of 95 % by order statistics; the median alone below six."""
+    ordered, count = sorted(values), len(values)
+    middle = f"{statistics.median(ordered):.2f}"
+    below = 0.0
+    for rank in range(count):
+        below += math.comb(count, rank) / 2**count
+        if below > 0.025:
+            break
+    if rank == 0:
+        return middle
+    return f"{middle} ({ordered[rank - 1]:.2f} to {ordered[count - rank]:.2f})"
+
+
+def line(rows, base):
+    by_round = {(row["began"], row["round"]): row["first_output"] for row in base}
+    ratios = [row["first_output"] / by_round[row["began"], row["round"]]
+              for row in rows if (row["began"], row["round"]) in by_round]
+    more = (median(rows, "read") - median(base, "read")) / 2**20
     return [
-        f"{median(rows, 'huge') / WINDOW:.0f} of {windows}",
+        f"{median(rows, 'huge') / WINDOW:.0f} of {median(rows, 'whole'):.0f}",
         f"{median(rows, 'mappings'):.0f}",
         f"{median(rows, 'minor'):.0f}",
         f"{median(rows, 'major'):.0f}",
         f"{median(rows, 'read') / 2**20:.1f}",
+        f"{more:.1f}",
+        f"{median(rows, 'touched') * WINDOW / 2**20:.0f}",
+        f"{median(rows, 'outside') / 2**20:.1f}",
         f"{1000 * median(rows, 'first_output'):.1f}",
-        f"{ratio:.2f}",
+        interval(ratios),
         str(len(rows)),
     ]
 
 
-def main():
-    cells, windows, machine, marks, conf = collections.defaultdict(list), {}, "", [], {}
-    with open(sys.argv[1]) as record:
+def read_record(path):
+    """The lines of the record by what they are about."""
+    found = collections.defaultdict(list)
+    kinds = ["windows_of", "machine", "tunables_conf", "touched_page", "asker_rule", "refused", "guest", "way"]
+    with open(path) as record:
         for text in record:
             row = json.loads(text)
-            if "windows" in row:
-                windows[row["program"]] = row["windows"]
-            elif "machine" in row:
-                machine = row["machine"]
-            elif "tunables_conf" in row:
-                conf = row["tunables_conf"]
-            elif "touched" in row:
-                marks.append(row)
+            if "first_output" not in row and "touched" in row:
+                kind = "touched_page"
+            elif "asked" in row and "program" in row and "first_output" not in row:
+                kind = "windows_of"
             else:
-                place = (row["program"], row["fs"], row["glibc"], row["tunable"], row["layout"])
-                cells[place].append(row)
+                kind = next((kind for kind in kinds if kind in row), "start")
+            found[kind].append(row)
+    return found
+
+
+def layouts(cells, place):
+    """The rows of the layouts of a cell, each with that of the file as shipped."""
+    base = cells.get((*place, "shipped"))
+    for layout, name in LAYOUTS.items():
+        rows = cells.get((*place, layout))
+        if rows and base:
+            yield name, line(rows, base)
+
+
+def programs_table(record):
+    rows = []
+    for row in record["windows_of"]:
+        name = row["program"] if row["program"] == row["file"] else f"{row['program']}: {row['file'].split('/')[-1]}"
+        after = row["refusal"] or f"asked for {row['asked']}"
+        rows.append([name, str(row["windows"]), after])
+    table(["file", "windows of text", "after `fix --self-warming`"], rows)
+
+
+def refusals_table(record):
+    print("Of the files below /usr of this machine whose text fills a window:\n")
+    order = sorted(record["refused"], key=lambda row: -row["files"])
+    rows = [[row["refused"] or "none", str(row["files"]), str(row["windows"]), str(row["now"]), str(row["after"])]
+            for row in order]
+    table(["reason to refuse a cut", "files", "windows", "asked for now", "after `fix --self-warming`"], rows)
+
+
+def rules_table(record):
+    rows = [[rule[field] for field in ["asker", "since", "asks_for", "aligns", "source", "evidence"]]
+            for rule in (row["asker_rule"] for row in record["asker_rule"])]
+    table(["who", "since", "asks for", "raises the alignment of", "source", "evidence"], rows)
+
+
+def modes_table(record):
+    kernel = record["guest"][0]["guest"]
+    print(f"""By counts in a guest of the lab under Linux {kernel}, on ext4, glibc 2.44 with glibc.elf.thp=1. QEMU emulates the
+processor, so times mean nothing there.
+""")
+    rows = []
+    for row in record["guest"]:
+        rows.append([row["program"], row["thp"], LAYOUTS[row["layout"]], f"{row['huge'] // WINDOW} of {row['whole']}",
+                     str(row["mappings"]), str(row["minor"]), str(row["major"]), f"{row['read'] / 2**20:.1f}"])
+    rows.sort(key=lambda row: row[0])
+    table(["program", "THP", "file", "huge, of executed windows", "mappings", "minor faults", "major faults", "MiB read"], rows)
+
+
+def ways_table(record):
+    ways = {"warming": "at the first window", "later": "one window later", "tail": "at the first and the last boundary"}
+    cells = collections.defaultdict(list)
+    for row in record["way"]:
+        cells[row["program"], row["read_ahead_kb"], row["layout"]].append(row)
+    rows = []
+    for (program, readahead, layout), found in sorted(cells.items(), key=lambda cell: (cell[0][0], -cell[0][1], -list(ways).index(cell[0][2]))):
+        rows.append([program, f"{readahead} KiB", ways[layout], f"{median(found, 'huge') / WINDOW:.0f} of {median(found, 'whole'):.0f}",
+                     f"{median(found, 'mappings'):.0f}", f"{median(found, 'major'):.0f}", f"{median(found, 'read') / 2**20:.1f}",
+                     f"{median(found, 'outside') / 2**20:.1f}", f"{1000 * median(found, 'first_output'):.0f}"])
+    table(["program", "readahead", "cut", "huge, of executed windows", "mappings", "major faults", "MiB read",
+           "cached outside of executed windows, MiB", "ms to first output"], rows)
+
+
+def main():
+    record = read_record(sys.argv[1])
+    conf = record["tunables_conf"][0]["tunables_conf"]
     said = f"Tried: `--list-tunables` of the loader says {conf['absent']} without the file, {conf['written']} with it, and " \
         f"{conf['ldconfig']} after `ldconfig`."
     before, after = HEAD.replace("TRIED", said).split("MARK\n")
     print(before, end="")
     touched = "first page that is touched in the second window, of 512"
-    table([touched, "huge windows of three"], [[str(row["touched"]), str(row["huge"] // WINDOW)] for row in marks])
-    print()
+    table([touched, "huge windows of three"],
+          [[str(row["touched"]), str(row["huge"] // WINDOW)] for row in record["touched_page"]])
     print(after, end="")
+    print("## Who asks\n")
+    rules_table(record)
+    print("## Which files\n")
+    programs_table(record)
+    refusals_table(record)
+    cells = collections.defaultdict(list)
+    for row in record["start"]:
+        cells[row["program"], row["fs"], row["glibc"], row["tunable"], row["layout"]].append(row)
+    starts = record["start"]
+    loads = [row["load"] for row in starts]
+    direct = "direct I/O, so that each read goes to the disk" if all(row["direct"] for row in starts) else \
+        "no direct I/O, which the filesystem below does not permit: reads may come from a cache below"
     print(f"""## Measured
 
-By `make results-self-warming` on {machine}.
-Each file lies on an image on a loop device with 128 KiB of readahead, the file's page cache is dropped before
-each start, and all else is warm. Medians; *ratio* is the time to first output over that of the file as shipped,
-under the same glibc and on the same filesystem; *huge* are windows in PMD leaves at the exit of the process, of
-those that the layout allows. Where nothing is asked for,
-the three files have the same pages, so their ratios show the noise.
+By `make results-self-warming` on {record["machine"][0]["machine"]}, shared with other work: the load was {min(loads):.1f} to
+{max(loads):.1f} ({statistics.median(loads):.1f} in the median). Each file lies on an image on a loop device with 128 KiB of
+readahead and {direct}. The file's page cache is dropped before each start, and all else is warm. Starts
+are interleaved in random order. Figures are medians.
+
+- *huge*: windows in PMD leaves at the exit of the process, of those whole windows of text in which it ran.
+- *whole windows of what is executed*: every window of 2 MiB with a page of text in the page table, those at the ends
+  of text too. Reading more than these would be a waste.
+- *cached outside of them*: data of the file, and what was read in vain. The difference to the file as fixed is what the
+  request reads beyond what is executed.
+- *ratio*: time to first output over that of the file as shipped in the same round, with the interval of 95 % of the
+  median. Where nothing is asked for, fixed and self-warming files have the same pages, so their ratios show the noise.
+
+### glibc 2.44 with glibc.elf.thp=1, ext4
 """)
-    figures = ["huge", "mappings", "minor faults", "major faults", "MiB read", "ms to first output", "ratio", "starts"]
     programs = sorted({cell[0] for cell in cells})
-    versions = sorted({(cell[2], cell[3]) for cell in cells})
-    for program in programs:
-        print(f"### {program} on ext4\n")
-        rows = []
-        for glibc, tunable in versions:
-            base = cells.get((program, "ext4", glibc, tunable, "shipped"))
-            for layout, name in LAYOUTS.items():
-                found = cells.get((program, "ext4", glibc, tunable, layout))
-                if found and base:
-                    asked = ", glibc.elf.thp=1" if tunable else ""
-                    rows.append([glibc + asked, name, *line(found, windows[program], base)])
-        table(["glibc", "file", *figures], rows)
-        print()
-    print("### Filesystems, glibc 2.44 with glibc.elf.thp=1\n")
-    rows = []
-    for program in programs:
-        for fs in ["ext4", "xfs", "btrfs", "overlay"]:
-            base = cells.get((program, fs, "2.44", 1, "shipped"))
-            for layout, name in LAYOUTS.items():
-                found = cells.get((program, fs, "2.44", 1, layout))
-                if found and base:
-                    rows.append([program, fs, name, *line(found, windows[program], base)])
-    table(["program", "filesystem", "file", *figures], rows)
-    print(TAIL, end="")
+    table(["program", "file", *FIGURES], [[program, name, *figures] for program in programs
+                                          for name, figures in layouts(cells, (program, "ext4", "2.44", 1))])
+    print("python3 and git hold no whole window of text as Debian links them. chromium has no room for a header.\n")
+    print("### Versions of glibc without a request, ext4\n")
+    table(["program", "glibc", "file", *FIGURES], [
+        [program, glibc, name, *figures] for program in programs for glibc in ["2.36", "2.41", "2.44"]
+        for name, figures in layouts(cells, (program, "ext4", glibc, 0))])
+    print("""### Other filesystems, glibc 2.44 with glibc.elf.thp=1
+
+btrfs limits a folio to 64 blocks, 256 KiB with blocks of 4 KiB ([support](support.md)), so no window is huge there.
+""")
+    table(["program", "filesystem", "file", *FIGURES], [
+        [program, fs, name, *figures] for program in programs for fs in ["xfs", "btrfs", "overlay"]
+        for name, figures in layouts(cells, (program, fs, "2.44", 1))])
+    print("### Other cuts and other readahead\n")
+    print("""ext4, glibc 2.44 with glibc.elf.thp=1. A cut at the last boundary too (scripts/move-cut.py) takes a second program
+header, which programs at random addresses by GNU ld do not have, and a further mapping. It keeps the text behind the
+last window out of the request; that text is executed, and then comes by more faults. So `fix` cuts once. An earlier cut
+is not possible: the window before the first whole one begins outside of the text.
+""")
+    ways_table(record)
+    print("### Modes of THP\n")
+    modes_table(record)
+    print(TAIL.lstrip("\n"), end="")
 
 
 main()

@@ -105,9 +105,9 @@ packages_of() {
         echo redis-tools apache2-utils # their clients
         ;;
     self-warming)
-        packages build
+        packages lab # a guest, for the modes of THP, and disks
         echo python3 jq # starts programs, and reads what the command prints
-        echo e2fsprogs xfsprogs btrfs-progs # disks
+        echo mmdebstrap # the root of the guest
         echo gcc nodejs postgresql # programs to start
         ;;
     distribution)

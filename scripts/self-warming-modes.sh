@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Cold starts under each mode of THP, in a guest of the lab: scripts/self-warming-modes.sh KIT LAB > RECORD
+#
+# KIT is what self-warming-kit.sh made, LAB the command of the lab. The mode is a setting of a whole machine, so
+# that it is changed in a guest only. QEMU emulates the processor: counts mean something there, times do not.
+# Prints one line of JSON for each start. Takes root, for mmdebstrap.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+kit=$(realpath "$1") lab=$2
+root=$(mktemp -d "${TMPDIR:-/tmp}/modes.XXXXXX")
+trap 'rm -rf --one-file-system "$root"' EXIT
+mmdebstrap --quiet --variant=essential --include=python3 bookworm "$root" >&2
+inner=$root/start
+mkdir -p "$inner"/{dev,tmp,proc,lib64,p} "$inner"/{sys/kernel/mm/transparent_hugepage,usr/lib/x86_64-linux-gnu}
+ln -s usr/lib "$inner/lib"
+cp "$kit"/lib/* "$kit"/glibc-2.44/* "$inner/usr/lib/x86_64-linux-gnu/"
+cp "$kit/glibc-2.44/ld-linux-x86-64.so.2" "$inner/lib64/"
+cp "$kit/in.c" "$inner/"
+for program in cc1 postgres mariadbd node; do
+    [ ! -d "$kit/p/$program" ] || cp -r "$kit/p/$program" "$inner/p/"
+done
+cp "$here/cold-start.py" "$root/"
+cat > "$root/modes.sh" <<'GUEST'
+thp=/sys/kernel/mm/transparent_hugepage
+for mode in always madvise never; do
+    echo $mode > $thp/enabled
+    cat $thp/enabled > /start$thp/enabled
+    cat $thp/hpage_pmd_size > /start$thp/hpage_pmd_size
+    for program in /start/p/*; do
+        program=${program##*/}
+        for layout in shipped fixed warming; do
+            sed "s/LAYOUT/$layout/" "/start/p/$program/command" > /tmp/command
+            set --
+            while read -r word; do set -- "$@" "$word"; done < /tmp/command
+            found=$(python3 /cold-start.py /start GLIBC_TUNABLES=glibc.elf.thp=1 -- "$1" "$@") || continue
+            echo "{\"guest\": \"$(uname -r)\", \"thp\": \"$mode\", \"program\": \"$program\", \"layout\": \"$layout\", ${found#\{}"
+        done
+    done
+done
+GUEST
+"$lab" boot 6.18-amd64 --memory 3072 --timeout 600 --root "$root" -- sh /modes.sh | grep -a '^{"guest"'
