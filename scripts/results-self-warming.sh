@@ -25,7 +25,8 @@ cat "$kit/record"
 echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
 
 # Files of this machine with text in windows: which can be cut, and why others cannot.
-"$hugetext" --json check --recursive /usr 2>/dev/null | jq -r '.files[] | select(.after_fix > 0) | .path' > "$work/files"
+# Malformed files end the check with 2.
+{ "$hugetext" --json check --recursive /usr 2>/dev/null || true; } | jq -r '.files[] | select(.after_fix > 0) | .path' > "$work/files"
 xargs -d '\n' "$hugetext" --json check < "$work/files" |
     jq -c '[.files[] | {refusal: .self_warming[0].refusal, windows: .self_warming[0].now.windows, now: .self_warming[0].now.asked, after: (.self_warming[0].after_fix.asked // .self_warming[0].now.asked)}]
         | group_by(.refusal)[] | {refused: .[0].refusal, files: length, windows: (map(.windows) | add), now: (map(.now) | add), after: (map(.after) | add)}'
