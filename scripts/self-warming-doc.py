@@ -50,7 +50,7 @@ again, so the process has the same mappings (`mappings` below), and nothing is l
   | the section stays whole | drops its bytes, the program crashes | works | objects to `.text` in two segments |
 
   A program that crashes is worse than a tool that refuses, so `fix` cuts the section. A copy of the store, which
-  nobody strips, keeps it. Debug information that is split off after the fix fits the first way too.
+  nobody strips, keeps it.
 
 ## What spoils a window
 
@@ -59,9 +59,9 @@ PT_GNU_PROPERTY before anyone asks. A window of the file with one of these bytes
 brought in behind them, cannot get a huge folio. Text that begins with the header (`-z noseparate-code`,
 `--strategy merge`) loses its first window, and no layout mends that: a whole window of the file that holds the header
 holds it in memory too, at the address by which the program finds its own headers (a property test of crates/elf has
-no other spoiled window). The cut keeps it out of the request. A program that runs through its text in ascending order from such a place loses the windows behind it too, because readahead goes
-on with small folios. A long readahead (more than 2 MiB in /sys/block/*/queue/read_ahead_kb) does the same to
-every file.
+no other spoiled window). The cut keeps it out of the request. A program that runs through its text in ascending order
+from such a place loses the windows behind it too, because readahead goes on with small folios. A long readahead (more
+than 2 MiB in /sys/block/*/queue/read_ahead_kb) does the same to every file.
 
 What a program runs first can spoil one more. A fault in text that asks for huge pages reads its window and the
 next, and marks the next (do_sync_mmap_readahead() in mm/filemap.c). The first fault on the marked window looks for
@@ -193,6 +193,9 @@ def rules_table(record):
 
 
 def modes_table(record):
+    if not record["guest"]:
+        print("Not measured: the record holds no start in a guest (scripts/self-warming-modes.sh).\n")
+        return
     kernel = record["guest"][0]["guest"]
     print(f"""By counts in a guest of the lab under Linux {kernel}, on ext4, glibc 2.44 with glibc.elf.thp=1. QEMU emulates the
 processor, so times mean nothing there.
@@ -246,8 +249,9 @@ def main():
 
 By `make results-self-warming` on {record["machine"][0]["machine"]}, shared with other work: the load was {min(loads):.1f} to
 {max(loads):.1f} ({statistics.median(loads):.1f} in the median). Each file lies on an image on a loop device with 128 KiB of
-readahead and {direct}. The file's page cache is dropped before each start, and all else is warm. Starts
-are interleaved in random order. Figures are medians.
+readahead and {direct}.
+The file's page cache is dropped before each start, and all else is warm. Starts are interleaved in random order.
+Figures are medians.
 
 - *huge*: windows in PMD leaves at the exit of the process, of those whole windows of text in which it ran.
 - *whole windows of what is executed*: every window of 2 MiB with a page of text in the page table, those at the ends
