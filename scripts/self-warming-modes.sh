@@ -3,7 +3,7 @@
 #
 # KIT is what self-warming-kit.sh made, LAB the command of the lab. The mode is a setting of a whole machine, so
 # that it is changed in a guest only. QEMU emulates the processor: counts mean something there, times do not.
-# Prints one line of JSON for each start. Takes root, for mmdebstrap.
+# PROGRAMS and LAYOUTS choose among those of the kit. Prints one line of JSON for each start. Takes root, for mmdebstrap.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kit=$(realpath "$1") lab=$2
@@ -16,7 +16,7 @@ ln -s usr/lib "$inner/lib"
 cp "$kit"/lib/* "$kit"/glibc-2.44/* "$inner/usr/lib/x86_64-linux-gnu/"
 cp "$kit/glibc-2.44/ld-linux-x86-64.so.2" "$inner/lib64/"
 cp "$kit/in.c" "$inner/"
-for program in cc1 postgres mariadbd node; do
+for program in ${PROGRAMS:-cc1 postgres mariadbd node}; do
     [ ! -d "$kit/p/$program" ] || cp -r "$kit/p/$program" "$inner/p/"
 done
 cp "$here/cold-start.py" "$root/"
@@ -28,7 +28,7 @@ for mode in always madvise never; do
     cat $thp/hpage_pmd_size > /start$thp/hpage_pmd_size
     for program in /start/p/*; do
         program=${program##*/}
-        for layout in shipped fixed warming; do
+        for layout in $LAYOUTS; do
             sed "s/LAYOUT/$layout/" "/start/p/$program/command" > /tmp/command
             set --
             while read -r word; do set -- "$@" "$word"; done < /tmp/command
@@ -38,4 +38,4 @@ for mode in always madvise never; do
     done
 done
 GUEST
-"$lab" boot 6.18-amd64 --memory 3072 --timeout 600 --root "$root" -- sh /modes.sh | grep -a '^{"guest"'
+"$lab" boot 6.18-amd64 --memory 3072 --timeout 600 --root "$root" -- sh -c "LAYOUTS='${LAYOUTS:-shipped fixed warming}' . /modes.sh" | grep -a '^{"guest"'
