@@ -23,7 +23,7 @@ For one program: `GLIBC_TUNABLES=glibc.elf.thp=1`. For all: write `glibc.elf.thp
 `ldconfig` (glibc 2.44).
 TRIED
 THP must be `madvise` (/sys/kernel/mm/transparent_hugepage/enabled): under `always` and `never` glibc 2.44 does not ask
-(`_dl_executable_postprocess()` and `_dl_postprocess_loadcmd_extra()` test for madvise; [measured](#modes-of-thp)),
+(`_dl_executable_postprocess()` and `_dl_postprocess_loadcmd_extra()` test for madvise; see [below](#modes-of-thp)),
 except on LoongArch, where it always asks. In a container without /sys it does not ask either.
 
 Older versions of glibc, and musl, see two PT_LOADs where there was one, and map both. The kernel joins them

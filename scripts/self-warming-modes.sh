@@ -38,4 +38,5 @@ for mode in always madvise never; do
     done
 done
 GUEST
-"$lab" boot 6.18-amd64 --memory 3072 --timeout 600 --root "$root" -- sh -c "LAYOUTS='${LAYOUTS:-shipped fixed warming}' . /modes.sh" | grep -a '^{"guest"'
+"$lab" boot 6.18-amd64 --memory 3072 --timeout 600 --root "$root" -- sh -c "LAYOUTS='${LAYOUTS:-shipped fixed warming}' . /modes.sh" |
+    jq -r '.. | .printed? // empty' | grep '^{"guest"'
