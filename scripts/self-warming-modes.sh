@@ -22,6 +22,8 @@ done
 cp "$here/cold-start.py" "$root/"
 cat > "$root/modes.sh" <<'GUEST'
 thp=/sys/kernel/mm/transparent_hugepage
+# A long readahead spoils the windows of every file.
+for readahead in /sys/block/*/queue/read_ahead_kb; do echo 128 > "$readahead"; done
 for mode in always madvise never; do
     echo $mode > $thp/enabled
     cat $thp/enabled > /start$thp/enabled
