@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from datetime import date
 
 from . import engines, show
 from .queries import queries
@@ -14,6 +15,12 @@ def arguments():
     parser.add_argument("question", nargs="*", help="names of questions; all if none is given")
     parser.add_argument("--master", help="ask Spark there, as local[*] or spark://HOST:PORT")
     parser.add_argument("--memory", help="how much DuckDB may use, as 4GB")
+    parser.add_argument(
+        "--from", dest="first", type=date.fromisoformat, metavar="DATE", help="no rows before, as 2026-11-01"
+    )
+    parser.add_argument(
+        "--to", dest="last", type=date.fromisoformat, metavar="DATE", help="no rows after"
+    )
     parser.add_argument("--format", choices=["table", "csv", "html"], default="table")
     return parser.parse_args()
 
@@ -23,10 +30,11 @@ def main():
     wanted = arguments()
     try:
         asked = queries(wanted.question)
+        period = engines.Period(wanted.first, wanted.last)
         if wanted.master:
-            engine = engines.Spark(wanted.place, wanted.master)
+            engine = engines.Spark(wanted.place, wanted.master, period)
         else:
-            engine = engines.DuckDB(wanted.place, wanted.memory)
+            engine = engines.DuckDB(wanted.place, wanted.memory, period)
         answers = [(query, engine.run(query.sql)) for query in asked]
         engine.close()
     except Exception as error:  # Each engine has its own; whoever asks wants one line.

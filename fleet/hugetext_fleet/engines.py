@@ -7,9 +7,29 @@ SELECT inventory.*
 FROM inventory
 JOIN (SELECT machine, digest, max(time) AS time FROM inventory GROUP BY machine, digest) AS newest
   ON inventory.machine = newest.machine AND inventory.time = newest.time
- AND coalesce(inventory.digest, '') = coalesce(newest.digest, '')
+ AND inventory.digest IS NOT DISTINCT FROM newest.digest
 WHERE inventory.leaf = 2097152
 """
+
+
+# Columns that schema 1 did not have at first; rows of older programs lack them.
+LATER = {"memory_limit": "BIGINT"}
+
+
+class Period:
+    """Dates from the first to the last, as YYYY-MM-DD; None where it has no bound."""
+
+    def __init__(self, first=None, last=None):
+        self.bounds = [("date >= ", first), ("date <= ", last)]
+
+    def rows(self, source, columns):
+        """SQL for the rows of `source`, which has `columns`, in this period, with all columns."""
+        later = [
+            f", CAST(NULL AS {kind}) AS {name}" for name, kind in LATER.items() if name not in columns
+        ]
+        bounds = [f"{side}'{date}'" for side, date in self.bounds if date]
+        where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
+        return f"SELECT *{''.join(later)} FROM {source}{where}"
 
 
 class Answer:
@@ -31,7 +51,7 @@ def plain(value):
 class DuckDB:
     """The embedded engine."""
 
-    def __init__(self, place, memory=None):
+    def __init__(self, place, memory=None, period=Period()):
         import duckdb
 
         self.connection = duckdb.connect()
@@ -42,10 +62,10 @@ class DuckDB:
             self.connection.execute("CREATE SECRET (TYPE s3, PROVIDER credential_chain)")
         files = f"{place.rstrip('/')}/*/*/*.parquet".replace("'", "''")
         types = "hive_types = {'date': DATE, 'host': VARCHAR}"
-        self.connection.execute(
-            "CREATE TEMPORARY VIEW inventory AS SELECT * FROM "
-            f"read_parquet('{files}', hive_partitioning = true, {types})"
-        )
+        source = f"read_parquet('{files}', hive_partitioning = true, union_by_name = true, {types})"
+        columns = [row[0] for row in self.connection.execute(f"DESCRIBE FROM {source}").fetchall()]
+        rows = period.rows(source, columns)
+        self.connection.execute(f"CREATE TEMPORARY VIEW inventory AS {rows}")
         self.connection.execute(FILES)
 
     def run(self, query):
@@ -61,7 +81,7 @@ class DuckDB:
 class Spark:
     """Spark, with a master as `local[*]`, `local-cluster[2,1,1024]` or `spark://HOST:PORT`."""
 
-    def __init__(self, place, master):
+    def __init__(self, place, master, period=Period()):
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master).appName("hugetext-fleet")
@@ -73,7 +93,10 @@ class Spark:
             .config("spark.sql.shuffle.partitions", "8")
             .getOrCreate()
         )
-        self.session.read.parquet(place).createOrReplaceTempView("inventory")
+        source = self.session.read.option("mergeSchema", "true").parquet(place)
+        source.createOrReplaceTempView("source")
+        rows = period.rows("source", source.columns)
+        self.session.sql(f"CREATE OR REPLACE TEMPORARY VIEW inventory AS {rows}")
         self.session.sql(FILES)
 
     def run(self, query):
