@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the chart: fleet/chart/check.sh DIR. Tools are built and installed in DIR: helm from its Go module, and
-# kubernetes-validate with the schemas of Kubernetes' API.
+# Checks the chart: fleet/chart/check.sh DIR. Tools are built and installed in DIR: helm from its Go module,
+# kubernetes-validate with the schemas of Kubernetes' API, and a program with the Go types of custom resources.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,6 +13,7 @@ command -v go >/dev/null || { echo "skipped: Go builds helm, and is missing"; ex
 if [ ! -x "$tools/$helm/helm" ]; then
     GOBIN=$tools/$helm go install "helm.sh/helm/v3/cmd/helm@$helm"
 fi
+go build -C "$here/../api" -o "$tools/strict" ./strict
 if [ ! -e "$tools/packages" ]; then
     python3 -m venv "$tools/python"
     "$tools/python/bin/pip" install --quiet -r "$here/requirements.txt"
@@ -28,4 +29,5 @@ render "${everything[@]}" >"$tools/everything.yaml"
 render --set metrics.enabled=false >"$tools/plain.yaml"
 for rendered in default everything plain; do
     "$tools/python/bin/python" "$here/check.py" "$tools/$rendered.yaml"
+    "$tools/strict" "$tools/$rendered.yaml"
 done
