@@ -46,7 +46,9 @@ def synthesize(source, target, wanted):
                      {KERNELS}[copy.n % 7 + 1]::INTEGER AS kernel_number,
                      thp, refused,
                      (hash(file, copy.n) % 10000)::DOUBLE AS starts,
-                     (hash(copy.n, file) % 1000000000000)::BIGINT AS cpu_ns, huge
+                     (hash(copy.n, file) % 1000000000000)::BIGINT AS cpu_ns, huge,
+                     CASE WHEN copy.n % 5 = 0 THEN 100663296 * (1 + copy.n % 4) END::BIGINT
+                       AS memory_limit
               FROM real, (SELECT unnest(range({hosts})) AS n) AS copy
             ) TO '{folder}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 500000,
                              PER_THREAD_OUTPUT true, OVERWRITE_OR_IGNORE true)

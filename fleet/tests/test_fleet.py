@@ -43,6 +43,7 @@ ROW = {
     "starts": 5.0,
     "cpu_ns": 1000,
     "huge": 0,
+    "memory_limit": None,
 }
 TYPES = {
     "segment": "INTEGER",
@@ -60,23 +61,26 @@ def column(name):
 
 
 def write(place, date, host, rows):
-    """Writes rows as the program does."""
+    """Writes rows as the program does. Version 0.2.0 had no memory_limit: no row of a file has it, or all."""
+    has_limits = any("memory_limit" in row for row in rows)
+    first = ROW if has_limits else {name: ROW[name] for name in ROW if name != "memory_limit"}
     folder = place / f"date={date}" / f"host={host}"
     folder.mkdir(parents=True, exist_ok=True)
     connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE rows ({', '.join(map(column, ROW))})")
-    marks = ", ".join("?" for _ in ROW)
+    connection.execute(f"CREATE TABLE rows ({', '.join(map(column, first))})")
+    marks = ", ".join("?" for _ in first)
     for row in rows:
-        connection.execute(f"INSERT INTO rows VALUES ({marks})", list({**ROW, **row}.values()))
+        connection.execute(f"INSERT INTO rows VALUES ({marks})", list({**first, **row}.values()))
     name = f"{len(list(folder.iterdir()))}.parquet"
     connection.execute(f"COPY rows TO '{folder / name}' (FORMAT parquet, COMPRESSION zstd)")
 
 
 @pytest.fixture(scope="module", name="place")
 def small_fleet(tmp_path_factory):
-    """Two machines, one image, two dates."""
+    """Two machines, two images, three dates."""
     place = tmp_path_factory.mktemp("fleet")
     old = {"file": "/usr/bin/b", "build_id": "bb", "time": 900, "reach_now": 4 * MIB}
+    write(place, "2026-11-20", "h1", [{**old, "time": 800, "build_id": "b0", "reach_now": 2 * MIB}])
     write(place, "2026-11-21", "h1", [{**old, "layout_now": 4 * MIB}])
     blocked = {"reach_now": 0, "reach_fix": 0, "reach_merge": 0, "cause": "kernel"}
     write(
@@ -98,9 +102,24 @@ def small_fleet(tmp_path_factory):
             {"machine": "m2", "file": "/usr/bin/c", "build_id": "cc", **blocked, "needs_kernel": 6018},
             {"machine": "m2", "file": "/usr/bin/d", "build_id": "dd", **blocked, "needs_kernel": 7002},
             {"machine": "m2", "image": "postgres", "digest": "sha256:1", "linker": "lld"},
+            {"machine": "m2", "image": "go", "digest": "sha256:2", "build_id": "go", "linker": "Go's linker"},
+            # 112 MiB leave room for 5.3 MiB of text, 128 MiB for 10.7 MiB.
+            *(
+                {"machine": "m2", "file": f"/{limit}", "build_id": "ll", "reach_now": 8 * MIB, "layout_now": 8 * MIB}
+                | {"memory_limit": limit * MIB}
+                for limit in (112, 128)
+            ),
         ],
     )
     return place
+
+
+# What is asked about: the rows of all dates, and of some.
+ALL, FIRST, LAST = (None, None), (None, "2026-11-21"), ("2026-11-21", None)
+
+
+def of_period(place, period):
+    return answers(engines.DuckDB(str(place), period=engines.Period(*period)))
 
 
 def answers(engine):
@@ -131,41 +150,60 @@ def test_an_upgrade_counts_all_that_older_kernels_held_back(asked):
     ]
 
 
-def test_a_regression_is_seen_with_the_build_that_made_it(asked):
-    assert by_name(asked["regressions"]) == [
-        {
-            "host": "h1",
-            "machine": "m1",
-            "image": "",
-            "file": "/usr/bin/b",
-            "build_id_before": "bb",
-            "build_id_after": "b2",
-            "reached_before": 4 * MIB,
-            "reached_after": 0,
-        }
-    ]
+def test_a_regression_is_seen_with_the_build_that_made_it(place, asked):
+    fallen = {
+        "host": "h1",
+        "machine": "m1",
+        "image": "",
+        "file": "/usr/bin/b",
+        "build_id_before": "b0",
+        "build_id_after": "b2",
+        "reached_before": 2 * MIB,
+        "reached_after": 0,
+    }
+    assert by_name(asked["regressions"]) == [fallen]
+    regressions = by_name(of_period(place, LAST)["regressions"])
+    assert regressions == [{**fallen, "build_id_before": "bb", "reached_before": 4 * MIB}]
+    assert of_period(place, FIRST)["regressions"].rows == []
 
 
-def test_obstacles_linkers_and_settings_are_told(asked):
+def test_linkers_are_told_with_their_options(asked):
+    rows = [row for row in by_name(asked["linkers"]) if row["cause"] == "incongruent"]
+    found = {(row["image"], row["linker"]): row for row in rows}
+    option = f"-Wl,-z,max-page-size={2 * MIB}"
+    assert {key: row["options"] for key, row in found.items()} == {
+        ("hosts", "GNU ld"): option,
+        ("postgres", "lld"): option,
+        ("go", "Go's linker"): None,
+    }
+    assert found["hosts", "GNU ld"]["hosts"] == 2
+
+
+def test_obstacles_and_settings_are_told(asked):
     held_back = by_name(asked["obstacles"])
     assert [(row["cause"], row["lost_after_fix"]) for row in held_back] == [
         ("kernel", 16 * MIB),
         ("incongruent", 8 * MIB),
     ]
-    assert {row["image"] for row in by_name(asked["linkers"])} == {"hosts", "postgres"}
-    assert {row["prevented_by"] for row in by_name(asked["prevented"])} == {"nothing", "no_room"}
+    prevented = {row["prevented_by"]: row for row in by_name(asked["prevented"])}
+    assert prevented.keys() == {"nothing", "no_room", "memory_limit"}
+    limited = prevented["memory_limit"]
+    assert (limited["segments"], limited["lowest_limit"]) == (1, 112 * MIB)
 
 
 @pytest.mark.skipif(not shutil.which("java"), reason="Java is missing: scripts/setup.sh fleet")
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
-def test_spark_gives_the_same_rows(place, asked, master):
+@pytest.mark.parametrize("master, period", [("local[2]", LAST), ("local-cluster[2,1,1024]", ALL)])
+def test_spark_gives_the_same_rows(place, master, period):
     pytest.importorskip("pyspark")
     # In a process of its own: a session keeps the master that it began with.
     environment = {**os.environ, "PYTHONPATH": str(FLEET), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-m", "hugetext_fleet", "--master", master, "--format", "csv", place]
+    for word, day in zip(["--from", "--to"], period):
+        command += [word, day] if day else []
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+    asked = of_period(place, period)
     expected = "\n".join(
         show.comma_separated(query, asked[query.name]) for query in queries()
     )
@@ -192,6 +230,12 @@ def test_a_page_shows_what_is_in_the_rows_and_runs_none_of_it():
     page = show.page([(query, answer)])
     assert "<script>" not in page and "&lt;script&gt;" in page
     assert '<td>4\u202f096</td><td class="left">–</td>' in page
+
+
+def test_rows_of_older_programs_alone_have_no_limit(tmp_path):
+    write(tmp_path, "2026-11-21", "h1", [{}])
+    [row] = by_name(of_period(tmp_path, ALL)["prevented"])
+    assert row["prevented_by"] == "nothing" and row["lowest_limit"] is None
 
 
 def test_a_place_without_rows_is_one_line(tmp_path):

@@ -24,7 +24,8 @@ pub use files::{
 };
 pub use machine::{
     Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory, bind_to_processors,
-    cgroups, current_node, glibc_version, is_frozen, memory_group, memory_limit, own_processors,
+    cgroups, current_node, glibc_version, is_frozen, memory_group, memory_limit, memory_limit_of,
+    own_processors,
 };
 pub use memory::{
     Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, MemoryPolicy, MovedPages,

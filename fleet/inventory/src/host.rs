@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use hugetext_auto::status::{FileStatus, State, Status};
 use hugetext_engine::{HostContext, Program, ProgramOnHost, is_native};
-use hugetext_host::{open_without_waiting, pids, text_mappings};
+use hugetext_host::{
+    Pid, cgroups, memory_group, memory_limit_of, open_without_waiting, pids, text_mappings,
+};
 use hugetext_leaf::FileId;
 
 use crate::facts::{Facts, Ground};
@@ -24,6 +26,21 @@ struct Running {
     open: PathBuf,
     /// Text that PMD leaves map, by offset: that of the process with most.
     huge: BTreeMap<u64, u64>,
+    /// The lowest memory limit of a process that runs it, in bytes.
+    memory_limit: Option<u64>,
+}
+
+/// Memory limits of control groups that were asked for, by the group's path.
+#[derive(Debug, Default)]
+struct MemoryLimits(BTreeMap<String, Option<u64>>);
+
+impl MemoryLimits {
+    /// Bytes that the control groups of a process allow; `None` if they set no limit, or cannot be read.
+    fn of(&mut self, pid: Pid) -> Option<u64> {
+        let group = memory_group(cgroups(pid).ok()?)?;
+        let known = self.0.entry(group.pathname.clone());
+        *known.or_insert_with(|| memory_limit_of(group).ok().flatten())
+    }
 }
 
 /// The rows of all that runs, of what the autopilot knows, and of the programs below `directories`. What
@@ -78,6 +95,7 @@ fn used(file: &Running, status: Option<&FileStatus>) -> Use {
             .iter()
             .map(|(offset, bytes)| (*offset, *bytes))
             .collect(),
+        memory_limit: file.memory_limit,
     }
 }
 
@@ -98,11 +116,13 @@ fn refusal(reason: &str) -> &'static str {
 /// What processes run, as far as this one may see them.
 fn running() -> BTreeMap<FileId, Running> {
     let mut files: BTreeMap<FileId, Running> = BTreeMap::new();
+    let mut limits = MemoryLimits::default();
     for pid in pids().unwrap_or_default().into_iter().take(MOST) {
         // It has ended, it is a thread of the kernel, or another user's.
         let Ok(mappings) = text_mappings(pid) else {
             continue;
         };
+        let limit = limits.of(pid);
         for text in mappings {
             let Some(path) = text.path.filter(|_| !text.deleted) else {
                 continue;
@@ -116,7 +136,9 @@ fn running() -> BTreeMap<FileId, Running> {
                 path,
                 open,
                 huge: BTreeMap::new(),
+                memory_limit: None,
             });
+            file.memory_limit = file.memory_limit.into_iter().chain(limit).min();
             let huge = file.huge.entry(text.offset).or_default();
             *huge = text.pmd_mapped.max(*huge);
         }
@@ -133,6 +155,7 @@ fn add(files: &mut BTreeMap<FileId, Running>, path: &Path) {
         path: path.to_owned(),
         open: path.to_owned(),
         huge: BTreeMap::new(),
+        memory_limit: None,
     });
 }
 

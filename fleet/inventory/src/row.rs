@@ -34,6 +34,7 @@ pub(crate) struct Row {
     pub(crate) starts: f64,
     pub(crate) cpu_ns: i64,
     pub(crate) huge: i64,
+    pub(crate) memory_limit: Option<i64>,
 }
 
 /// What all rows of one run have in common.
@@ -69,6 +70,8 @@ pub(crate) struct Use {
     pub(crate) refused: Option<String>,
     /// Text that PMD leaves map in the process with most, by offset in the file.
     pub(crate) huge: Vec<(u64, u64)>,
+    /// Bytes of memory that control groups allow the processes that run it: the lowest limit; `None` without one.
+    pub(crate) memory_limit: Option<u64>,
 }
 
 /// The rows of a file.
@@ -119,6 +122,7 @@ pub(crate) fn rows(
             starts: if is_first { used.starts } else { 0.0 },
             cpu_ns: if is_first { signed(used.cpu_ns) } else { 0 },
             huge: signed(huge),
+            memory_limit: used.memory_limit.map(signed),
         }
     };
     facts.segments.iter().map(row).collect()

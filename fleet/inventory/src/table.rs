@@ -52,6 +52,7 @@ enum Values {
     Int(fn(&Row) -> i32, fn(&mut Row, i32)),
     MaybeInt(fn(&Row) -> Option<i32>, fn(&mut Row, i32)),
     Long(fn(&Row) -> i64, fn(&mut Row, i64)),
+    MaybeLong(fn(&Row) -> Option<i64>, fn(&mut Row, i64)),
     Double(fn(&Row) -> f64, fn(&mut Row, f64)),
 }
 
@@ -68,6 +69,9 @@ macro_rules! column {
     };
     (@ MaybeInt $name:ident) => {
         Values::MaybeInt(|row| row.$name, |row, value| row.$name = Some(value))
+    };
+    (@ MaybeLong $name:ident) => {
+        Values::MaybeLong(|row| row.$name, |row, value| row.$name = Some(value))
     };
     (@ $kind:ident $name:ident) => { Values::$kind(|row| row.$name, |row, value| row.$name = value) };
 }
@@ -100,6 +104,7 @@ const COLUMNS: &[Column] = &[
     column!(Double starts),
     column!(Long cpu_ns),
     column!(Long huge),
+    column!(MaybeLong memory_limit),
 ];
 
 impl Column {
@@ -110,6 +115,7 @@ impl Column {
             Values::Int(..) => (DataType::Int32, false),
             Values::MaybeInt(..) => (DataType::Int32, true),
             Values::Long(..) => (DataType::Int64, false),
+            Values::MaybeLong(..) => (DataType::Int64, true),
             Values::Double(..) => (DataType::Float64, false),
         };
         Field::new(self.name, data, nullable)
@@ -122,6 +128,7 @@ impl Column {
             Values::Int(get, _) => Arc::new(Int32Array::from_iter_values(rows.iter().map(get))),
             Values::MaybeInt(get, _) => Arc::new(rows.iter().map(get).collect::<Int32Array>()),
             Values::Long(get, _) => Arc::new(Int64Array::from_iter_values(rows.iter().map(get))),
+            Values::MaybeLong(get, _) => Arc::new(rows.iter().map(get).collect::<Int64Array>()),
             Values::Double(get, _) => {
                 Arc::new(Float64Array::from_iter_values(rows.iter().map(get)))
             }
@@ -143,7 +150,7 @@ impl Column {
         match self.of {
             Values::Text(_, set) | Values::MaybeText(_, set) => each!(StringArray, set),
             Values::Int(_, set) | Values::MaybeInt(_, set) => each!(Int32Array, set),
-            Values::Long(_, set) => each!(Int64Array, set),
+            Values::Long(_, set) | Values::MaybeLong(_, set) => each!(Int64Array, set),
             Values::Double(_, set) => each!(Float64Array, set),
         }
         Some(())
@@ -192,8 +199,13 @@ pub(crate) fn read(bytes: Vec<u8>) -> Result<Vec<Row>, TableError> {
         let batch = batch?;
         let mut rows = vec![Row::default(); batch.num_rows()];
         for column in COLUMNS {
-            let array = batch.column_by_name(column.name);
-            let array = array.ok_or(TableError::Column(column.name))?;
+            let Some(array) = batch.column_by_name(column.name) else {
+                // An older program wrote no such column.
+                if column.field().is_nullable() {
+                    continue;
+                }
+                return Err(TableError::Column(column.name));
+            };
             column
                 .read(array, &mut rows)
                 .ok_or(TableError::Column(column.name))?;
@@ -217,6 +229,7 @@ mod tests {
             linker: name,
             needs_kernel: (n % 2 == 0).then_some(6018),
             text: n.saturating_mul(4096),
+            memory_limit: (n % 3 == 0).then_some(n),
             starts: n as f64 / 3.0,
             ..Row::default()
         }

@@ -35,12 +35,20 @@ pub fn memory_group(groups: Vec<ProcessCGroup>) -> Option<ProcessCGroup> {
 /// Bytes of memory that the control groups of this process allow, page cache included: the lowest
 /// limit of its group and the visible groups above it. `None` if no group sets a limit.
 pub fn memory_limit() -> io::Result<Option<u64>> {
+    limit_of(&cgroups(Pid::own())?)
+}
+
+/// The same for the processes of a group, as [`memory_group`] gives it.
+pub fn memory_limit_of(group: ProcessCGroup) -> io::Result<Option<u64>> {
+    limit_of(&[group])
+}
+
+fn limit_of(groups: &[ProcessCGroup]) -> io::Result<Option<u64>> {
     let process = Process::myself().map_err(io_error)?;
-    let groups = process.cgroups().map_err(io_error)?;
     let mounts = process.mountinfo().map_err(io_error)?;
     let mut limits = Vec::new();
     for mount in &mounts {
-        let Some((version, directory)) = group_at(mount, &groups.0, "memory") else {
+        let Some((version, directory)) = group_at(mount, groups, "memory") else {
             continue;
         };
         let file = match version {
