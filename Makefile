@@ -189,16 +189,15 @@ fleet-dashboard: $(FLEET)/packages ## fleet/dashboard.json, by a library with Gr
 # 100000000 takes minutes to write, and 330 MB.
 ROWS_FLEET ?= 1000000 10000000 30000000
 
-results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, and what they cost: docs/fleet.md
-	cd fleet && cargo build -q
+results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, and what they cost, as root: docs/fleet.md
+	cargo build -q -p hugetext
+	cd fleet && cargo build -q -p hugetext-inventory
 	rm -rf target/results-fleet
-	$(FLEET)/bin/python fleet/example.py target/results-fleet/images
-	fleet/target/debug/hugetext-inventory --only-images --image target/results-fleet/images \
-		--spool target/results-fleet/spool --host example --machine example -o target/results-fleet/example
+	fleet/example.sh target/debug/hugetext fleet/target/debug/hugetext-inventory target/results-fleet/example
 	for rows in $(ROWS_FLEET); do \
-		$(FLEET)/bin/python fleet/synthesize.py target/results-fleet/example target/results-fleet/$$rows $$rows; \
+		$(FLEET)/bin/python fleet/synthesize.py target/results-fleet/example/rows target/results-fleet/$$rows $$rows; \
 	done
-	$(FLEET)/bin/python fleet/results.py target/results-fleet/example \
+	$(FLEET)/bin/python fleet/results.py target/results-fleet/example/rows \
 		$(addprefix target/results-fleet/,$(ROWS_FLEET)) > target/fleet.md
 	mv target/fleet.md docs/fleet.md
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/fleet.md: results.py EXAMPLE SYNTHETIC… where EXAMPLE is an inventory of real images, and the
-others are made of it by synthesize.py."""
+"""Writes docs/fleet.md: results.py EXAMPLE SYNTHETIC… where example.sh wrote EXAMPLE, and the others are made of it
+by synthesize.py. Spark is asked of the first of these."""
 
 import os
 import pathlib
@@ -15,6 +15,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from hugetext_fleet import engines, show  # noqa: E402
 from hugetext_fleet.queries import queries  # noqa: E402
 
+# Two workers of one processor each, as processes of their own.
+SPARK = "local-cluster[2,1,2048]"
+
 HEAD = """# Questions about many machines
 
 `hugetext-fleet DIR` asks the questions below of what [`hugetext inventory`](inventory.md) wrote, with DuckDB,
@@ -23,6 +26,7 @@ which it brings along; `--master` asks Spark instead, by the same SQL. Answers c
 
     pip install ./fleet            # or: uv pip install ./fleet
     hugetext-fleet /srv/inventory
+    hugetext-fleet --from 2026-11-01 --to 2026-11-08 /srv/inventory regressions
     hugetext-fleet --format html s3://bucket/inventory > fleet.html
     hugetext-fleet --master spark://host:7077 s3a://bucket/inventory costliest
 
@@ -31,11 +35,8 @@ in one process and of Spark with two workers. `make results-fleet` writes this d
 """
 
 
-def measured(place):
-    """The number of rows and bytes, and the time of every question in seconds, with processor time."""
-    files = list(pathlib.Path(place).rglob("*.parquet"))
-    size = sum(path.stat().st_size for path in files)
-    engine = engines.DuckDB(place, "8GB")
+def measured(engine):
+    """The number of rows, and the time of every question in seconds, with processor time of this process."""
     rows = engine.run("SELECT count(*) FROM inventory").rows[0][0]
     times = {}
     for query in queries():
@@ -44,8 +45,14 @@ def measured(place):
         after, wall = resource.getrusage(resource.RUSAGE_SELF), time.monotonic() - begun
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         times[query.name] = (wall, spent)
+        print(f"{query.name}: {rows} rows in {wall:.1f} s ({spent:.1f} s)", file=sys.stderr)
     engine.close()
-    return rows, size, times
+    return rows, times
+
+
+def size(place):
+    """Bytes of all tables."""
+    return sum(path.stat().st_size for path in pathlib.Path(place).rglob("*.parquet"))
 
 
 def main(example, synthetic):
@@ -57,29 +64,38 @@ def main(example, synthetic):
         f"DuckDB {duckdb.__version__} with at most 8 GB on {os.cpu_count()} processors, on rows that"
         " `fleet/synthesize.py`\nmakes of those below. Each cell is the time that passed, and the"
         f" processor time of it. The load of the machine\nwas {load:.0f} when this began: what else ran"
-        " there takes its share of the time that passed.\n"
+        " there takes its share of the time that passed. The column of Spark\nis the time that passed with"
+        f" `--master '{SPARK}'`; its first question pays for what the others use, too.\n"
     )
-    measures = [measured(place) for place in synthetic]
-    columns = [f"{rows:,} rows".replace(",", " ") for rows, _, _ in measures]
+    measures = [measured(engines.DuckDB(place, "8GB")) for place in synthetic]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    load = os.getloadavg()[0]
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    of_spark, spark = measured(engines.Spark(synthetic[0], SPARK))
+    columns = [f"{rows:,} rows".replace(",", " ") for rows, _ in measures]
+    columns.append(f"Spark, {of_spark:,} rows".replace(",", " "))
     print("| question | " + " | ".join(columns) + " |")
     print("|---|" + "---:|" * len(columns))
     for query in queries():
         cells = [
             f"{wall:.1f} s ({spent:.1f} s)"
-            for wall, spent in (times[query.name] for _, _, times in measures)
+            for wall, spent in (times[query.name] for _, times in measures)
         ]
+        cells.append(f"{spark[query.name][0]:.1f} s")
         print(f"| {query.name} | " + " | ".join(cells) + " |")
-    cells = [f"{size / rows:.1f} B" for rows, size, _ in measures]
-    print("| bytes a row | " + " | ".join(cells) + " |")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\nThe process took {peak:.0f} MiB at most.\n")
+    cells = [f"{size(place) / rows:.1f} B" for place, (rows, _) in zip(synthetic, measures)]
+    print("| bytes a row | " + " | ".join(cells) + " | |")
+    print(f"\nThe process with DuckDB took {peak:.0f} MiB at most. The load was {load:.0f} when Spark began.\n")
     print("## An example\n")
     engine = engines.DuckDB(example)
     rows = engine.run("SELECT count(*), count(DISTINCT digest) FROM inventory").rows[0]
     print(
-        f"{rows[0]} rows of {rows[1]} images, each made of Debian's packages of a program"
-        " (fleet/example.py), as they\nwould run on this machine. Nothing of them was started, so"
-        " starts and processor time are 0. At most ten rows of\neach answer are shown.\n"
+        f"{rows[0]} rows (fleet/example.sh). {rows[1]} images are each made of Debian's packages of a"
+        " program, and stand\nthere twice: as they would run on ext4, and on btrfs. Nothing of them was"
+        " started. A host has three of the\nprograms in /srv, one that it linked itself, and an autopilot"
+        " that observes. It is told at two times: first the\nprograms of packages are fixed, then an upgrade"
+        " has replaced postgres. At most ten rows of each answer are shown.\nA question without an answer"
+        " has none for this kernel and these filesystems.\n"
     )
     for query in queries():
         answer = engine.run(query.sql)

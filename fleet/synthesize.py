@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes many rows of few: synthesize.py FROM TO ROWS. Every made-up host has rows of a real one, at other
+"""Makes many rows of few: synthesize.py FROM TO ROWS. Every made-up host has the first rows of a real one, at other
 times, on other kernels and with other use; half of them have the files themselves, and half as images."""
 
 import pathlib
@@ -19,6 +19,7 @@ def synthesize(source, target, wanted):
     connection.execute(
         f"CREATE TABLE real AS SELECT * FROM read_parquet('{files}', hive_partitioning = true,"
         " hive_types = {'date': DATE, 'host': VARCHAR})"
+        " QUALIFY time = min(time) OVER (PARTITION BY machine)"
     )
     rows = connection.execute("SELECT count(*) FROM real").fetchone()[0]
     dates, copies = 4, -(-wanted // rows)
@@ -32,7 +33,7 @@ def synthesize(source, target, wanted):
             f"""
             COPY (
               SELECT 1794268800 + {date} * 86400 AS time,
-                     'machine' || copy.n AS machine,
+                     left(md5(machine || copy.n), 16) AS machine,
                      CASE WHEN copy.n % 2 = 0 THEN image END AS image,
                      CASE WHEN copy.n % 2 = 0 THEN digest || '-' || (copy.n % 50) END AS digest,
                      left(md5(build_id || (copy.n % 20)), 40) AS build_id,
