@@ -159,6 +159,42 @@ def scraped_endpoint(serve, tmp_path_factory):
         endpoint.wait()
 
 
+@pytest.fixture(name="autopilot")
+def real_autopilot(tmp_path):
+    """The address of a `hugetext auto` that observes this machine and serves metrics on loopback."""
+    if os.geteuid() != 0:
+        pytest.skip("only root sees what all processes run")
+    subprocess.run(["cargo", "build", "-q", "-p", "hugetext"], cwd=ROOT, check=True)
+    program = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/hugetext"
+    address = f"127.0.0.1:{free_port()}"
+    (tmp_path / "auto.toml").write_text(f'mode = "observe"\n[metrics]\nlisten = "{address}"\n')
+    (tmp_path / "lists").mkdir()
+    command = [program, "auto", "--config", tmp_path / "auto.toml"]
+    for option in ("state", "run-dir", "lists"):
+        command += [f"--{option}", tmp_path / option]
+    daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        yield address
+    finally:
+        daemon.terminate()
+        assert daemon.wait() == 0
+
+
+@needs_prometheus
+def test_the_real_autopilot_is_scraped_and_promtool_finds_nothing(autopilot, tmp_path):
+    (tmp_path / "prometheus").mkdir()
+    prometheus = Prometheus(tmp_path / "prometheus", autopilot)
+    try:
+        prometheus.wait('up{job="hugetext"}', lambda found: list(found.values()) == [1.0])
+        # Text of this test's own process is in memory, whatever leaf maps it.
+        prometheus.wait("sum(hugetext_text_bytes) > 0", lambda found: len(found) == 1)
+        assert list(prometheus.query("hugetext_acts").values()) == [0.0]
+    finally:
+        prometheus.end()
+    with urllib.request.urlopen(f"http://{autopilot}/metrics", timeout=30) as answer:
+        assert tool("check", "metrics", input=answer.read().decode()) == (0, "")
+
+
 def labels(**pairs):
     return tuple(sorted(pairs.items()))
 
