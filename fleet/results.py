@@ -73,7 +73,7 @@ def main(example, synthetic):
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     of_spark, spark = measured(engines.Spark(synthetic[0], SPARK))
     columns = [f"{rows:,} rows".replace(",", " ") for rows, _ in measures]
-    columns.append(f"Spark, {of_spark:,} rows".replace(",", " "))
+    columns.append(f"Spark: {of_spark:,} rows".replace(",", " "))
     print("| question | " + " | ".join(columns) + " |")
     print("|---|" + "---:|" * len(columns))
     for query in queries():
