@@ -172,3 +172,23 @@ fn name(cause: &Cause) -> Option<String> {
     let json = serde_json::to_value(cause).ok()?;
     json.get("cause")?.as_str().map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_about_linkers_names_the_option_that_check_names() {
+        let sql = include_str!("../../queries/linkers.sql");
+        let [lld, mold, wild] = ["LLD 19", "mold 2", "Wild 0.6"].map(str::to_owned);
+        let others = [Linker::Lld(lld), Linker::Mold(mold), Linker::Wild(wild)];
+        for linker in others.iter().chain(&[Linker::Gnu, Linker::Gold]) {
+            let option = linker.options(Leaf::M2).unwrap();
+            assert!(sql.contains(&format!("'{option}'")), "{option}");
+        }
+        assert_eq!(Linker::Go.options(Leaf::M2), None);
+        // Spark reads two quotes as none, so one letter is left open.
+        let name = Linker::Go.to_string().replace('\'', "_");
+        assert!(sql.contains(&format!("'{name}'")), "{name}");
+    }
+}
