@@ -55,6 +55,9 @@ class DuckDB:
         import duckdb
 
         self.connection = duckdb.connect()
+        # The smaller side of every join stands second in our SQL. DuckDB takes the rows of a filter on nulls for fewer
+        # than they are, and would keep the larger side in memory.
+        self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         if memory:
             self.connection.execute(f"SET memory_limit = '{memory}'")
         if place.startswith("s3://"):
