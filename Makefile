@@ -12,6 +12,7 @@ build: ## the command, at target/release/hugetext, fixed, and its debug informat
 	cargo build --release -p hugetext
 	scripts/split-debug.sh $(HUGETEXT)
 	$(HUGETEXT) fix -q --in-place $(HUGETEXT)
+	scripts/bounded.sh $(HUGETEXT) 12000000
 
 # The static command of an architecture: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Fails if a stripped program has more bytes than are allowed: scripts/bounded.sh PROGRAM BYTES
+#
+# Whoever checks one file pays for the command alone. What only fleets need is in programs of their own.
+set -eu
+
+program=${1:?usage: $0 PROGRAM BYTES}
+bytes=$(stat -c %s "$program")
+[ "$bytes" -le "$2" ] || {
+    echo "$0: $program has $bytes bytes; at most $2 are allowed. Put what few need into a program of its own." >&2
+    exit 1
+}
