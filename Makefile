@@ -205,8 +205,9 @@ results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, an
 test-nri: ## hugetext-nri with a real containerd and runc, of Debian trixie; takes root
 	scripts/setup.sh nri
 	cargo build -p hugetext
-	cd fleet && cargo build -p hugetext-nri --bins --examples
-	fleet/nri/test.sh target/debug/hugetext fleet/target/debug/hugetext-nri fleet/target/debug/examples/cri
+	cd fleet && cargo build -p hugetext-inventory && cargo build -p hugetext-nri --bins --examples
+	CONTAINER=$(wildcard target/container) fleet/nri/test.sh target/debug/hugetext \
+		fleet/target/debug/hugetext-nri fleet/target/debug/examples/cri fleet/target/debug/hugetext-inventory
 
 container: ## the image of both architectures, from static programs, as an OCI layout in target/container
 	$(MAKE) static ARCH=x86_64

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# hugetext-nri with a real containerd and runc, of Debian trixie: fleet/nri/test.sh HUGETEXT NRI CRI
+# hugetext-nri with a real containerd and runc, of Debian trixie: fleet/nri/test.sh HUGETEXT NRI CRI INVENTORY
 #
 #   HUGETEXT  the command
 #   NRI       the program hugetext-nri
 #   CRI       the client of the Container Runtime Interface (fleet/nri/examples/cri.rs)
+#   INVENTORY the program hugetext-inventory
+#
+# BEFORE names a directory with earlier builds of hugetext and hugetext-nri, which are upgraded and rolled back to;
+# without it, copies of the same builds take their part. CONTAINER names the layout that `make container` wrote.
 #
 # containerd runs in a root that mmdebstrap makes, with directories and sockets of its own. All processes are in a
 # namespace of this script's own and end with it; so do all mounts. Takes root.
@@ -13,13 +17,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 die() { echo "fleet/nri/test.sh: $*" >&2; exit 1; }
 skip() { echo "skipped: $*"; exit 0; }
 
-[ $# = 3 ] || die "usage: fleet/nri/test.sh HUGETEXT NRI CRI"
+[ $# = 4 ] || die "usage: fleet/nri/test.sh HUGETEXT NRI CRI INVENTORY"
 [ "$(id -u)" = 0 ] || skip "containers take root"
 for tool in mmdebstrap gcc python3 unshare; do
     command -v "$tool" >/dev/null || skip "$tool is missing; run scripts/setup.sh nri"
 done
 unshare --mount --pid --fork true 2>/dev/null || skip "this machine lets nobody make namespaces"
-hugetext=$(realpath "$1") nri=$(realpath "$2") cri=$(realpath "$3")
+hugetext=$(realpath "$1") nri=$(realpath "$2") cri=$(realpath "$3") inventory=$(realpath "$4")
+before=${BEFORE:+$(realpath "$BEFORE")} layout=${CONTAINER:+$(realpath "$CONTAINER")}
 
 if [ -z "${HUGETEXT_NRI_TEST:-}" ]; then
     work=$(mktemp -d "${TMPDIR:-/tmp}/hugetext-nri.XXXXXX")
@@ -27,7 +32,7 @@ if [ -z "${HUGETEXT_NRI_TEST:-}" ]; then
     trap 'rm -rf --one-file-system "$work"' EXIT
     trap 'exit 130' INT TERM
     HUGETEXT_NRI_TEST=$work unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-        "$0" "$hugetext" "$nri" "$cri"
+        "$0" "$hugetext" "$nri" "$cri" "$inventory"
     exit
 fi
 # The end of this script kills whatever is in its namespace.
@@ -70,7 +75,7 @@ await() {
     die "in vain: $*"
 }
 
-# The root of containerd, and the image: node has 29 MB of text in a library.
+# The root of containerd, and the images: node has 29 MB of text in a library, postgres 7 MB in its program.
 mirror() { mmdebstrap --quiet --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' "$@"; }
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/hugetext/nri
 mkdir -p "$cache"
@@ -81,6 +86,7 @@ kept() { # NAME PACKAGES: a root as an archive, made at most once a week
 }
 kept containerd containerd,runc
 kept node nodejs
+kept postgres postgresql
 mkdir "$root" "$work/state" "$work/pause" "$work/store" "$work/autopilot"
 tar -C "$root" -xf "$cache/containerd.tar" --exclude='./dev/*'
 # Pods that use the network of the host get these files of it.
@@ -97,7 +103,12 @@ cat >"$work/entry/entry.sh" <<'EOF'
 #!/bin/sh
 exec "$@"
 EOF
-chmod 755 "$work/entry/entry.sh"
+cat >"$work/entry/postgres.sh" <<'EOF'
+#!/bin/sh
+"${1%/*}/initdb" -D /tmp/data >/dev/null
+exec "$@"
+EOF
+chmod 755 "$work"/entry/*.sh
 sorted=(--sort=name --mtime=@0 --owner=0 --group=0)
 tar -C "$work/pause" "${sorted[@]}" -cf "$work/pause.tar" .
 tar -C "$work/entry" "${sorted[@]}" -cf "$work/entry.tar" .
@@ -110,6 +121,7 @@ image() { # NAME LAYERS ENTRYPOINT…
 }
 image pause "$work/pause.tar" /pause
 image node "$cache/node.tar,$work/entry.tar" /entry.sh
+image postgres "$cache/postgres.tar,$work/entry.tar" /postgres.sh
 
 # runc needs a root that is a mount. The state has the same path inside and outside.
 mount --bind "$root" "$root"
@@ -143,32 +155,60 @@ inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
 inside containerd --config "$work/containerd.toml" >"$work/containerd.log" 2>&1 &
 ctr() { inside ctr --address "$work/containerd.sock" --namespace k8s.io "$@"; }
 await ctr version
-for name in pause node; do ctr images import "/$name.tar" >/dev/null; done
+for name in pause node postgres; do ctr images import "/$name.tar" >/dev/null; done
 
 plugin=
-start_plugin() {
-    "$nri" --socket "$work/nri.sock" --containerd "$work/containerd.sock" --store "$work/store" \
+start_plugin() { # [NRI]
+    "${1:-$nri}" --socket "$work/nri.sock" --containerd "$work/containerd.sock" --store "$work/store" \
         --run-dir "$work/autopilot" --at-most copies 2>>"$work/plugin.log" &
     plugin=$!
 }
 serves() { [ "$(grep -c 'serves containerd' "$work/plugin.log")" = "$1" ]; }
+
+# The archive of the only layer of an image, for an architecture.
+layer_of() { # LAYOUT ARCHITECTURE
+    python3 - "$@" <<'EOF'
+import json, pathlib, sys
+layout = pathlib.Path(sys.argv[1])
+blob = lambda of: layout / "blobs" / of["digest"].replace(":", "/")
+[image] = json.loads((layout / "index.json").read_text())["manifests"]
+images = json.loads(blob(image).read_text())["manifests"]
+[wanted] = [each for each in images if each["platform"]["architecture"] == sys.argv[2]]
+[layer] = json.loads(blob(wanted).read_text())["layers"]
+print(blob(layer))
+EOF
+}
 
 # Says what node sees of its own files, and stays.
 script='const fs = require("fs"); console.log(process.execPath);
 for (const line of fs.readFileSync("/proc/self/maps", "utf8").split("\n"))
     if (/ r-xp .*node/.test(line)) console.log(line.split(/ +/)[5]);
 console.log("ready"); setInterval(() => {}, 1000);'
-pod='' container='' pid=''
+pod='' container='' pid='' log=''
+image=node
+command=(/entry.sh node -e "$script")
 begin() { # NAME [ANNOTATION…]
     local name=$1
     shift
     mkdir "$work/$name"
-    read -r pod container < <("$cri" "$work/containerd.sock" run "$name" "$work/$name" localhost/node:test "$@" \
-        -- /entry.sh node -e "$script")
+    read -r pod container < <("$cri" "$work/containerd.sock" run "$name" "$work/$name" "localhost/$image:test" "$@" \
+        -- "${command[@]}")
     [ -n "$container" ] || die "$name did not start"
-    await grep -q ready "$work/$name/log"
+    log=$work/$name/log
+    await grep -q ' ready' "$log"
     pid=$(ctr tasks ls | awk -v id="$container" '$1 == id { print $2 }')
     [ -n "$pid" ] || die "$name does not run"
+}
+# A start waits for no more than the bound, so the first ones may show no copies yet.
+begin_with_copies() { # NAME
+    local try
+    for try in 1 2 3 4 5; do
+        begin "$1$try" hugetext/text=copies
+        if [ "$(shown "$pid")" -gt 0 ]; then return; fi
+        end "$pod"
+        await grep -q "$container: .* ready for\|pod test/$1$try container main:.* ms$" "$work/plugin.log"
+    done
+    die "$1: no copy is shown"
 }
 end() { "$cri" "$work/containerd.sock" end "$1"; }
 # Mounts of the store. What stands before $work depends on the mount that holds it.
@@ -187,18 +227,33 @@ end "$pod"
 echo "2. copies at the files' own paths"
 start_plugin
 await serves 1
-begin first hugetext/text=copies
+begin_with_copies copies
 grep "container main:" "$work/plugin.log" || die "CreateContainer of the plugin was not called"
-end "$pod"
-# The first start may not have waited for all of it.
-await grep -q "$container:.* ready for\|container main:.* ms$" "$work/plugin.log"
-begin copies hugetext/text=copies
 copies=$pid copies_pod=$pod
 echo "   huge text: $(huge "$pid") bytes; $(shown "$pid") mounts"
-sed 's/^/   /' "$work/copies/log"
-[ "$(shown "$pid")" -gt 0 ] || die "no copy is shown"
+sed 's/^/   /' "$log"
 [ "$(huge "$pid")" -gt 0 ] || die "no text is huge"
-! grep -q store "$work/copies/log" || die "the container sees the store"
+! grep -q store "$log" || die "the container sees the store"
+
+echo "   and of a server that runs as a user of its own"
+program=$(tar -tf "$cache/postgres.tar" | sed -n 's|^\.\(/usr/lib/postgresql/[0-9]*/bin/postgres\)$|\1|p')
+begin_postgres() {
+    local image=postgres
+    local command=(/postgres.sh "$program" -D /tmp/data -k /tmp -c listen_addresses=)
+    RUN_AS=postgres begin_with_copies postgres
+}
+begin_postgres
+echo "   huge text: $(huge "$pid") bytes; $(shown "$pid") mounts"
+# runc finds another root for a second process, because containerd's root is not that of the mount namespace.
+ask() { # SQL: asks the server, which also reads what it sees of itself
+    nsenter --target "$pid" --mount --root --wd=/tmp --setuid "$(stat -c %u "/proc/$pid")" --setgid 0 \
+        "${program%/*}/psql" -h /tmp -U postgres -d postgres -Atc "$1" || die "postgres does not answer: $1"
+}
+paths=$(ask "SELECT pg_read_file('/proc/self/maps')" | awk '$2 ~ /x/ && /postgres$/ { print $6 }' | sort -u)
+[ "$paths" = "$program" ] || die "postgres runs from $paths"
+[ "$(stat -c %u "/proc/$pid")" != 0 ] || die "postgres runs as root"
+[ "$(huge "$pid")" -gt 0 ] || die "no text of postgres is huge"
+end "$pod"
 
 echo "3. a pod that opts out"
 begin out hugetext/text=off
@@ -222,8 +277,7 @@ end "$pod"
 echo "6. one that starts again serves again"
 start_plugin
 await serves 2
-begin again hugetext/text=copies
-[ "$(shown "$pid")" -gt 0 ] || die "no copy is shown"
+begin_with_copies again
 end "$pod"
 
 echo "7. pods of one image get different copies where the autopilot saw many starts"
@@ -246,9 +300,90 @@ for number in $(seq 24); do
 done
 [ "$(sort -u <<<"$seen" | grep -c .)" = 2 ] || die "no two pods got different copies of libc: $seen"
 echo "   two copies of libc after $number pods"
-end "$copies_pod"
 kill -KILL "$plugin"
 wait "$plugin" || true
+rm -f "$work/autopilot/replicas.json"
+
+echo "8. an upgrade and the way back, on one store, while pods run and an autopilot holds text"
+mkdir "$work/before" "$work/lists"
+cp "${before:-${hugetext%/*}}/hugetext" "$work/before/"
+cp "${before:-${nri%/*}}/hugetext-nri" "$work/before/"
+printf 'mode = "act"\nbudget = "64M"\n' >"$work/auto.toml"
+autopilot=
+start_autopilot() { # HUGETEXT
+    "$1" auto --config "$work/auto.toml" --state "$work/seen" --run-dir "$work/autopilot" --lists "$work/lists" \
+        >>"$work/autopilot.log" 2>&1 &
+    autopilot=$!
+    await test -e "$work/autopilot/all.json"
+}
+# As a DaemonSet does it: the pod ends, and the next one starts.
+end_node() {
+    kill -TERM "$plugin" "$autopilot"
+    wait "$plugin" || true
+    wait "$autopilot" || die "the autopilot did not end in order"
+    [ ! -e "$work/autopilot/all.json" ] || die "the autopilot left its documents"
+}
+live() { # PID…: they run, and see their copies
+    for pid in "$@"; do
+        [ "$(shown "$pid")" -gt 0 ] || die "a running container lost its copies"
+        [ "$(huge "$pid")" -gt 0 ] || die "a running container lost its huge text"
+    done
+}
+pods=("$copies_pod") pids=("$copies")
+sessions=2
+for build in before now before; do
+    case $build in
+    before) start_plugin "$work/before/hugetext-nri" && start_autopilot "$work/before/hugetext" ;;
+    now) start_plugin "$nri" && start_autopilot "$hugetext" ;;
+    esac
+    sessions=$((sessions + 1))
+    await serves "$sessions"
+    begin_with_copies "upgrade$sessions-"
+    pods+=("$pod") pids+=("$pid")
+    live "${pids[@]}"
+    end_node
+    live "${pids[@]}"
+done
+for pod in "${pods[@]}"; do end "$pod"; done
+
+echo "9. nothing is left mounted or locked"
 left=$(grep -l "$store" /proc/[0-9]*/mountinfo || true)
 [ -z "$left" ] || die "the store is still mounted: $left"
+[ -n "$(find "$work/store" -type f -print -quit)" ] || die "the store is empty"
+# /proc/locks names a file by MAJOR:MINOR:INODE.
+while read -r inode; do
+    ! grep -q ":$inode " /proc/locks || die "a file of the store is still locked: inode $inode"
+done < <(find "$work/store" -type f -printf '%i\n')
+
+echo "10. the inventory of containerd's own store"
+"$inventory" --only-images --image "$work/state/root" --spool "$work/spool" --machine test -o "$work/rows"
+for rows in "$work"/rows/*/*/*.parquet; do
+    "$inventory" --show "$rows"
+done
+
+echo "11. the container image runs"
+if [ -n "$layout" ]; then
+    tar -C "$layout" -cf "$root/hugetext.tar" .
+    ctr images import --local --platform "linux/$architecture" /hugetext.tar >/dev/null
+    name=$(ctr images ls -q | grep '^localhost/hugetext:')
+    for program in hugetext hugetext-nri; do
+        ctr run --rm --cgroup "$group/image" "$name" "image-$program" "/usr/bin/$program" --version
+    done
+    # Those of the other architecture, emulated, in a root that holds nothing else.
+    case $architecture in
+    amd64) other=arm64 emulator=qemu-aarch64 ;;
+    *) other=amd64 emulator=qemu-x86_64 ;;
+    esac
+    if command -v "$emulator" >/dev/null; then
+        mkdir "$work/other"
+        tar -C "$work/other" -xf "$(layer_of "$layout" "$other")"
+        for program in hugetext hugetext-nri; do
+            "$emulator" "$work/other/usr/bin/$program" --version
+        done
+    else
+        echo "   skipped for $other: $emulator is missing; install qemu-user"
+    fi
+else
+    echo "   skipped: CONTAINER names no layout; make container writes one"
+fi
 echo "all passed"

@@ -3,7 +3,8 @@
 //!     cri SOCKET run NAME LOGS IMAGE [KEY=VALUE…] -- COMMAND…    prints the ids of a pod and of its container
 //!     cri SOCKET end POD                                        stops and removes a pod
 //!
-//! KEY=VALUE are annotations of the pod. Containers use the network of the host.
+//! KEY=VALUE are annotations of the pod. Containers use the network of the host. The variable RUN_AS names the user of
+//! the image whom the container runs as.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -110,6 +111,8 @@ mod messages {
     pub(crate) struct LinuxContainerSecurityContext {
         #[prost(message, optional, tag = "3")]
         pub(crate) namespace_options: Option<NamespaceOption>,
+        #[prost(string, tag = "6")]
+        pub(crate) run_as_username: String,
     }
 }
 
@@ -202,6 +205,7 @@ async fn run(
         linux: Some(LinuxContainerConfig {
             security_context: Some(LinuxContainerSecurityContext {
                 namespace_options: Some(namespaces()),
+                run_as_username: std::env::var("RUN_AS").unwrap_or_default(),
             }),
         }),
     };
