@@ -187,7 +187,7 @@ fleet-dashboard: $(FLEET)/packages ## fleet/dashboard.json, by a library with Gr
 	$(FLEET)/bin/python fleet/dashboard.py > target/dashboard.json
 	mv target/dashboard.json fleet/dashboard.json
 
-# 100000000 takes minutes to write, and 330 MB.
+# 100000000 takes minutes to write, and 530 MB.
 ROWS_FLEET ?= 1000000 10000000 30000000
 
 results-fleet: $(FLEET)/packages ## images of Debian packages, all questions, and what they cost, as root: docs/fleet.md
