@@ -104,6 +104,8 @@ pub struct Promoter {
     current: Option<Job>,
     wanted: VecDeque<Job>,
     known: BTreeMap<Pid, KnownProcess>,
+    /// A process that is being promoted, and whose copies nobody wants any more.
+    unwanted: Option<Pid>,
 }
 
 impl Promoter {
@@ -114,6 +116,7 @@ impl Promoter {
             current: None,
             wanted: VecDeque::new(),
             known: BTreeMap::new(),
+            unwanted: None,
         }
     }
 
@@ -163,6 +166,8 @@ impl Promoter {
         for (pid, started) in promoted {
             self.queue(pid, started, Change::Revert);
         }
+        let is_promotion = |job: &Job| job.change == Change::Promote;
+        self.unwanted = self.current.filter(is_promotion).map(|job| job.pid);
         // What has not begun may be wanted again later.
         let current = self.current.map(|job| job.pid);
         let wanted = &self.wanted;
@@ -205,6 +210,7 @@ impl Promoter {
             && let Some(job) = self.wanted.pop_front()
         {
             self.current = Some(job);
+            self.unwanted = None;
             self.worker.begin(job);
         }
     }
@@ -248,6 +254,9 @@ impl Promoter {
             }
             Change::Promote => {
                 known.stage = Stage::Promoted(process.copied);
+                if self.unwanted.take() == Some(pid) {
+                    self.queue(pid, job.started, Change::Revert);
+                }
                 Some(PromotionNews::Promoted { pid, name, bytes })
             }
             Change::Revert => {
@@ -318,4 +327,95 @@ fn change(job: Job) -> Result<PromotedProcess, String> {
         give_back_unused();
     }
     changed.map_err(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use hugetext_engine::promotion::TextBytes;
+    use hugetext_leaf::Span;
+
+    use super::*;
+
+    const COPIED: u64 = 4 << 20;
+
+    /// A change of this process, which lives.
+    fn job(change: Change) -> Job {
+        let pid = Pid::own();
+        let started = ProcessTicks::of(pid).unwrap().started;
+        Job {
+            pid,
+            started,
+            change,
+        }
+    }
+
+    /// What a change of it gives.
+    fn changed() -> Result<PromotedProcess, String> {
+        let text = TextBytes {
+            mapped: COPIED,
+            pmd_mapped: 0,
+        };
+        Ok(PromotedProcess {
+            pid: Pid::own(),
+            name: "it".to_owned(),
+            before: text,
+            after: text,
+            collapsed: Vec::new(),
+            remapped: vec![Span::new(0, COPIED)],
+            left: Vec::new(),
+            generated: Vec::new(),
+            copied: COPIED,
+            shared: 0,
+            data: 0,
+            pauses: Vec::new(),
+            notes: Vec::new(),
+            took: Duration::ZERO,
+            copies: 0,
+        })
+    }
+
+    fn promoter() -> Promoter {
+        Promoter::new(Arc::new(|| {}))
+    }
+
+    #[test]
+    fn copies_count_until_the_files_are_mapped_again() {
+        let mut promoter = promoter();
+        promoter.ended(job(Change::Promote), changed(), Duration::ZERO);
+        assert_eq!((promoter.promoted(), promoter.bytes()), (1, COPIED));
+        // What cannot be reverted still has its copies, and is tried again.
+        let failed = Err("asleep".to_owned());
+        promoter.ended(job(Change::Revert), failed, Duration::ZERO);
+        assert_eq!(promoter.bytes(), COPIED);
+        promoter.give_back();
+        assert_eq!(promoter.wanted.len(), 1);
+        promoter.ended(job(Change::Revert), changed(), Duration::ZERO);
+        assert_eq!((promoter.promoted(), promoter.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_promoted_while_memory_became_short_is_reverted() {
+        let mut promoter = promoter();
+        promoter.current = Some(job(Change::Promote));
+        promoter.give_back();
+        promoter.ended(job(Change::Promote), changed(), Duration::ZERO);
+        let next = promoter.wanted.front().map(|job| job.change);
+        assert_eq!(next, Some(Change::Revert));
+    }
+
+    #[test]
+    fn a_failure_is_tried_again_later_and_success_never() {
+        let mut promoter = promoter();
+        let pid = Pid::own();
+        let failed = Err("busy".to_owned());
+        promoter.ended(job(Change::Promote), failed, Duration::ZERO);
+        promoter.want(pid, Duration::ZERO);
+        assert_eq!(promoter.wanted.len(), 0);
+        promoter.want(pid, Duration::from_secs(60));
+        assert_eq!(promoter.wanted.len(), 1);
+        promoter.wanted.clear();
+        promoter.ended(job(Change::Promote), changed(), Duration::ZERO);
+        promoter.want(pid, Duration::from_secs(3600));
+        assert_eq!(promoter.wanted.len(), 0);
+    }
 }
