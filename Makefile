@@ -347,6 +347,15 @@ results-work: build ## what huge text is worth on real work, beside rivals (IODL
 
 .PHONY: results-work
 
+test-auto: build ## the autopilot in guests: containers, upgrades, no memory, day after day: docs/auto-lab.md
+	scripts/setup.sh lab guest
+	$(LAB) fetch
+	LAB="$(LAB)" scripts/auto-lab.sh > target/auto-lab.jsonl
+	mv target/auto-lab.jsonl docs/auto-lab.jsonl
+	scripts/auto-lab-doc.py docs/auto-lab.jsonl > docs/auto-lab.md
+
+.PHONY: test-auto
+
 results-auto: build ## what the autopilot costs and gains, in about half an hour, as root: docs/auto-results.md
 	scripts/setup.sh results
 	cargo build --release -p hugetext-auto --example sources

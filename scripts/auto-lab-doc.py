@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Writes docs/auto-lab.md from the record of scripts/auto-lab.sh: auto-lab-doc.py RECORD.jsonl"""
+import json
+import statistics
+import sys
+
+HEAD = """# The autopilot in guests
+
+Written by `make test-auto` from [auto-lab.jsonl](auto-lab.jsonl). Each guest has 1 GiB of memory, one or two processors
+and a compiler that stands in no list. Processors are emulated, so times compare only with each other.
+"""
+
+SEEN = """
+## Found, followed and remembered
+
+The compiler is started ten times, then nothing runs for a second, and so on until its text is held. Then two containers
+at a time start a file of one image, each below an overlay of its own. Then an upgrade replaces the compiler. At the end
+the daemon stops, the page cache is dropped, and the daemon starts again: "again" says whether it held the text
+before anybody started it.
+
+| kernel | filesystem | starts until held | text of 2M leaves | starts in containers | held, by image and by overlay | released after the upgrade | locked at the end | again |
+|---|---|---:|---:|---:|---|---:|---:|---|"""
+
+PRESSURE = """
+## Out of memory
+
+A file of 400 MiB is read three times beside a process that needs 420 MiB twice, with and without the daemon. Time is
+counted in instructions.
+
+| | without | with | ratio |
+|---|---:|---:|---:|"""
+
+DAYS = """
+## Day after day
+
+A day takes a minute or more, and a minute is the half-life. Every day has jobs, a build of 160 files, an upgrade of a
+server that runs on, and an hour without memory.
+
+| day | held at the end | events of the day | memory of the daemon | its files | OOM kills |
+|---:|---|---:|---:|---:|---:|"""
+
+
+def of(records, what):
+    return [record for record in records if record["what"] == what]
+
+
+def mebibytes(number):
+    return f"{number / (1 << 20):.0f} MiB"
+
+
+def seen(records):
+    print(SEEN)
+    for hot in of(records, "hot"):
+        same = [one for one in records if (one["kernel"], one.get("fs")) == (hot["kernel"], hot["fs"])]
+        said = {one["what"]: one for one in same}
+        containers, upgrade = said.get("containers"), said.get("upgrade")
+        end, remembered = said.get("end"), said.get("remembered")
+        cells = [
+            hot["kernel"],
+            hot["fs"],
+            f"{hot['starts']}",
+            mebibytes(hot["stat"]["pmd_mapped"]) if hot.get("stat") else "-",
+            f"{containers['starts']}" if containers else "-",
+            f"{containers['held']} and {containers['by_layer']}" if containers else "-",
+            f"{upgrade['seconds']} s" if upgrade and upgrade["after_kib"] < upgrade["before_kib"] else "no",
+            f"{end['locked_kib']} KiB" if end else "-",
+            "yes" if remembered and remembered["again"] else "**no**",
+        ]
+        print(f"| {' | '.join(cells)} |")
+
+
+def pressure(records):
+    rounds = of(records, "pressure")
+    if not rounds:
+        return
+    print(PRESSURE)
+    for name, key in (("seconds", "seconds"), ("pages read again", "refaults"), ("KiB read", "read_kib"), ("OOM kills", "oom")):
+        sides = {
+            side: statistics.median(one[key] for one in rounds if one["side"] == side) for side in ("without", "with")
+        }
+        ratio = f"{sides['with'] / sides['without']:.3f}" if sides["without"] else "-"
+        print(f"| {name} | {sides['without']:g} | {sides['with']:g} | {ratio} |")
+
+
+def days(records):
+    lived = of(records, "day")
+    if not lived:
+        return
+    print(DAYS)
+    for day in lived:
+        held = sorted(file["path"].rpartition("/")[2] for file in day["status"]["files"] if file["state"] == "held")
+        own = f"{day['status']['own_bytes'] >> 10} KiB"
+        cells = [f"{day['day']}", ", ".join(held) or "nothing", f"{len(day['events'])}", own, f"{day['files']}", f"{day['oom']}"]
+        print(f"| {' | '.join(cells)} |")
+    for end in of(records, "days"):
+        print(f"\nAt the end {end['locked_kib']} KiB are locked, and the state file has {end['state_bytes']} bytes.")
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    print(HEAD.rstrip())
+    seen(records)
+    pressure(records)
+    days(records)
+
+
+main()
