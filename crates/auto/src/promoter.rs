@@ -268,11 +268,8 @@ impl Promoter {
 
     /// Forgets the processes that have ended.
     pub fn forget_ended(&mut self) {
-        let lives = |pid: &Pid, started: u64| {
-            ProcessTicks::of(*pid).is_some_and(|ticks| ticks.started == started)
-        };
         let before = self.promoted();
-        self.known.retain(|pid, known| lives(pid, known.started));
+        self.known.retain(|pid, known| lives(*pid, known.started));
         if self.promoted() < before {
             give_back_unused();
         }
@@ -290,6 +287,11 @@ impl Promoter {
         let ended = jobs.filter_map(|job| self.ended(job, insist(job), Duration::ZERO));
         ended.collect()
     }
+}
+
+/// Whether a process lives, and no other has its number.
+fn lives(pid: Pid, started: u64) -> bool {
+    ProcessTicks::of(pid).is_some_and(|ticks| ticks.started == started)
 }
 
 /// Makes a change, and again if it failed.
@@ -318,8 +320,7 @@ fn change(job: Job) -> Result<PromotedProcess, String> {
         // What was promised is to give copies back. Mapping a file again copies nothing, so it takes no long stop.
         max_pause: (!revert).then_some(MAX_PAUSE),
     };
-    let is_same = ProcessTicks::of(job.pid).is_some_and(|ticks| ticks.started == job.started);
-    if !is_same {
+    if !lives(job.pid, job.started) {
         return Err("it has ended".to_owned());
     }
     let changed = COPIES.with_borrow_mut(|copies| promote_process(job.pid, request, copies));
