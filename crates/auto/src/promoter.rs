@@ -357,21 +357,9 @@ mod tests {
             pmd_mapped: 0,
         };
         Ok(PromotedProcess {
-            pid: Pid::own(),
-            name: "it".to_owned(),
-            before: text,
-            after: text,
-            collapsed: Vec::new(),
             remapped: vec![Span::new(0, COPIED)],
-            left: Vec::new(),
-            generated: Vec::new(),
             copied: COPIED,
-            shared: 0,
-            data: 0,
-            pauses: Vec::new(),
-            notes: Vec::new(),
-            took: Duration::ZERO,
-            copies: 0,
+            ..PromotedProcess::new(Pid::own(), "it".to_owned(), text)
         })
     }
 

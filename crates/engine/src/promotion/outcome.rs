@@ -118,7 +118,8 @@ impl UnchangedText {
 }
 
 impl PromotedProcess {
-    pub(super) fn new(pid: Pid, name: String, before: TextBytes) -> PromotedProcess {
+    /// A process of which nothing was changed yet.
+    pub fn new(pid: Pid, name: String, before: TextBytes) -> PromotedProcess {
         PromotedProcess {
             pid,
             name,
