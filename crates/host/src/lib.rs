@@ -18,14 +18,14 @@ mod starts;
 pub use files::{
     Change, Copier, FileState, Guard, Mountable, MountedOn, Mounts, Namespace, NamespaceError,
     Overlay, OwnNote, PublicTmpfs, ReplaceError, Replacement, SharedExtents, Watcher,
-    enable_verity, filesystem_of, free_bytes, io_error, is_root, lease, lock, make_directories,
-    measure_verity, mount_huge_tmpfs, open_regular, open_without_waiting, protect, replace_with,
-    uncover, unnamed_file,
+    enable_verity, filesystem_of, free_bytes, io_error, is_root, is_shared, lease, lock,
+    make_directories, measure_verity, mount_huge_tmpfs, open_regular, open_without_waiting,
+    protect, replace_with, share, uncover, unnamed_file,
 };
 pub use machine::{
     Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory, bind_to_processors,
-    cgroups, current_node, glibc_version, is_frozen, memory_group, memory_limit, memory_limit_of,
-    own_processors,
+    cgroups, container_id, current_node, glibc_version, is_frozen, memory_group, memory_limit,
+    memory_limit_of, own_processors,
 };
 pub use memory::{
     Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, MemoryPolicy, MovedPages,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hugetext_host::container_id;
 use hugetext_leaf::Leaf;
 
 /// The most units that have series of their own. The text of all others is in one series, `other`.
@@ -142,15 +143,6 @@ pub fn unit_of_cgroup(path: &str) -> String {
         (None, Some(first)) => (*first).to_owned(),
         (None, None) => "/".to_owned(),
     }
-}
-
-/// The id in the name of a container's control group: 64 hexadecimal digits, alone or as in
-/// `cri-containerd-ID.scope`, `docker-ID.scope` and `libpod-ID.scope`.
-fn container_id(part: &str) -> Option<&str> {
-    let name = part.strip_suffix(".scope").unwrap_or(part);
-    let id = name.rsplit(['-', ':']).next()?;
-    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then_some(id)
 }
 
 #[cfg(test)]

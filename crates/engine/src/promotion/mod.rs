@@ -5,8 +5,10 @@ mod audit;
 mod generated;
 mod outcome;
 mod process;
+mod wishes;
 
 pub use audit::log_promotions;
 pub use generated::GeneratedText;
 pub use outcome::{PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText};
 pub use process::promote_process;
+pub use wishes::{PromotionWishes, WISHES_DIRECTORY, wishes_promotion};

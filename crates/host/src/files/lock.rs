@@ -30,3 +30,29 @@ pub fn lock(path: &Path, patience: Duration) -> io::Result<File> {
         }
     }
 }
+
+/// Shares a lock on a directory with whoever else does (flock(2)). It ends when the file is dropped or the process
+/// dies. Waits for [`is_shared`] in another process, which takes an instant. As with [`lock`], only the owner should
+/// be able to open the directory.
+pub fn share(directory: &Path) -> io::Result<File> {
+    let file = File::open(directory)?;
+    loop {
+        match flock(&file, FlockOperation::LockShared) {
+            Ok(()) => return Ok(file),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether a process shares a lock on a directory, by [`share`].
+pub fn is_shared(directory: &Path) -> io::Result<bool> {
+    match flock(
+        File::open(directory)?,
+        FlockOperation::NonBlockingLockExclusive,
+    ) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}

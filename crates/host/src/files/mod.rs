@@ -24,7 +24,7 @@ pub use filesystem::{
     open_without_waiting,
 };
 pub use guard::Guard;
-pub use lock::lock;
+pub use lock::{is_shared, lock, share};
 pub use namespace::{
     Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
 };

@@ -32,6 +32,15 @@ pub fn memory_group(groups: Vec<ProcessCGroup>) -> Option<ProcessCGroup> {
     counting.into_iter().next().or(unified)
 }
 
+/// The id in the name of a container's control group: 64 hexadecimal digits, alone or as in
+/// `cri-containerd-ID.scope`, `docker-ID.scope` and `libpod-ID.scope`.
+pub fn container_id(part: &str) -> Option<&str> {
+    let name = part.strip_suffix(".scope").unwrap_or(part);
+    let id = name.rsplit(['-', ':']).next()?;
+    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then_some(id)
+}
+
 /// Bytes of memory that the control groups of this process allow, page cache included: the lowest
 /// limit of its group and the visible groups above it. `None` if no group sets a limit.
 pub fn memory_limit() -> io::Result<Option<u64>> {
