@@ -29,10 +29,12 @@ pub enum Mode {
 
 /// What to do with what a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It may be held.
     Allow,
+    /// It may be held, and processes of containers whose pod asks for it may be promoted.
+    PromoteIfAsked,
     /// It may be held, and processes that run it may be promoted.
     Promote,
     /// It is never held.
@@ -171,16 +173,21 @@ impl Config {
         rule.is_none_or(|(_, rule)| rule.verdict != Verdict::Deny)
     }
 
-    /// Whether a process of a control group may be promoted because it runs a file.
-    pub fn promotes(&self, path: &Path, cgroup: &str) -> bool {
-        let rule = self.rule(path, cgroup);
-        rule.is_some_and(|(_, rule)| rule.verdict == Verdict::Promote)
+    /// Whether a process of a control group may be promoted because it runs a file. `is_asked` says whether its pod
+    /// asks for that.
+    pub fn promotes(&self, path: &Path, cgroup: &str, is_asked: impl FnOnce() -> bool) -> bool {
+        match self.rule(path, cgroup).map(|(_, rule)| rule.verdict) {
+            Some(Verdict::Promote) => true,
+            Some(Verdict::PromoteIfAsked) => is_asked(),
+            Some(Verdict::Allow | Verdict::Deny) | None => false,
+        }
     }
 
     /// Whether any process may be promoted.
     pub fn promotes_any(&self) -> bool {
-        let mut rules = self.rules.iter();
-        self.mode == Mode::Act && rules.any(|rule| rule.verdict == Verdict::Promote)
+        let promotes =
+            |rule: &Rule| matches!(rule.verdict, Verdict::Promote | Verdict::PromoteIfAsked);
+        self.mode == Mode::Act && self.rules.iter().any(promotes)
     }
 }
 
@@ -233,12 +240,25 @@ mod tests {
         let observing = parse(text).unwrap();
         let acting = parse(&format!("mode = \"act\"\n{text}")).unwrap();
         let service = "/system.slice/db.service";
-        assert!(acting.promotes(Path::new("/opt/b"), service));
+        let unasked = || panic!("nobody has a say in it");
+        assert!(acting.promotes(Path::new("/opt/b"), service, unasked));
         assert!(acting.allows(Path::new("/opt/b"), service));
-        assert!(!acting.promotes(Path::new("/opt/a"), service));
-        assert!(!acting.promotes(Path::new("/opt/b"), "/user.slice"));
+        assert!(!acting.promotes(Path::new("/opt/a"), service, unasked));
+        assert!(!acting.promotes(Path::new("/opt/b"), "/user.slice", unasked));
         assert!(acting.promotes_any() && !observing.promotes_any());
-        assert!(!Config::default().promotes(Path::new("/opt/b"), service));
+        assert!(!Config::default().promotes(Path::new("/opt/b"), service, unasked));
+    }
+
+    #[test]
+    fn where_a_rule_says_so_a_process_is_promoted_if_its_pod_asks() {
+        let text = "mode = \"act\"\n[[rule]]\npath = \"/opt/a\"\nverdict = \"deny\"\n\
+            [[rule]]\nverdict = \"promote-if-asked\"\n";
+        let config = parse(text).unwrap();
+        let (file, denied) = (Path::new("/opt/b"), Path::new("/opt/a"));
+        assert!(config.promotes(file, "/x", || true));
+        assert!(!config.promotes(file, "/x", || false));
+        assert!(!config.promotes(denied, "/x", || true));
+        assert!(config.allows(file, "/x") && config.promotes_any());
     }
 
     #[test]

@@ -22,6 +22,7 @@ use hugetext_engine::keep::HoldReport;
 use hugetext_host::{FileState, Nodes, Watcher, give_up_administration};
 use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
+use hugetext_promote::can_show_copies;
 use rustix::event::epoll::EventFlags;
 
 use crate::calibrate::calibrate;
@@ -70,6 +71,8 @@ pub struct Settings {
     pub state: PathBuf,
     /// The directory of the documents that it writes.
     pub status: PathBuf,
+    /// The directory that says which containers' pods ask for promotion.
+    pub wishes: PathBuf,
     /// Whether to only observe, whatever the configuration says.
     pub observe: bool,
     /// The one source of starts to use; the best if it is missing.
@@ -230,7 +233,7 @@ impl<'t> Daemon<'t> {
         let config = Config::read(&settings.config)?;
         // Kernels of Debian and Ubuntu ask for it to open records. After that, only the copies of promoted
         // processes need it, to have a path in the mount namespaces of these. No thread has been created yet.
-        if settings.observe || !config.promotes_any() {
+        if settings.observe || !config.promotes_any() || !can_show_copies() {
             give_up_administration().map_err(system("giving up CAP_SYS_ADMIN"))?;
         }
         let host = HostContext::with_huge_pages()?;

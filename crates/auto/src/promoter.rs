@@ -44,6 +44,8 @@ struct Job {
     /// When it started, in ticks. Another process may get its number.
     started: u64,
     change: Change,
+    /// Whether others wait behind it, which may share its copies.
+    followed: bool,
 }
 
 /// What is known of a process.
@@ -187,6 +189,7 @@ impl Promoter {
             pid,
             started,
             change,
+            followed: false,
         });
     }
 
@@ -207,8 +210,9 @@ impl Promoter {
     /// Begins the next change.
     pub fn begin(&mut self) {
         if self.worker.is_free()
-            && let Some(job) = self.wanted.pop_front()
+            && let Some(mut job) = self.wanted.pop_front()
         {
+            job.followed = !self.wanted.is_empty();
             self.current = Some(job);
             self.unwanted = None;
             self.worker.begin(job);
@@ -283,6 +287,7 @@ impl Promoter {
             pid,
             started,
             change: Change::Revert,
+            followed: false,
         });
         let ended = jobs.filter_map(|job| self.ended(job, insist(job), Duration::ZERO));
         ended.collect()
@@ -323,7 +328,14 @@ fn change(job: Job) -> Result<PromotedProcess, String> {
     if !lives(job.pid, job.started) {
         return Err("it has ended".to_owned());
     }
-    let changed = COPIES.with_borrow_mut(|copies| promote_process(job.pid, request, copies));
+    let changed = COPIES.with_borrow_mut(|copies| {
+        let changed = promote_process(job.pid, request, copies);
+        // Where copies have no path, nothing tells when nobody maps them any more. The daemon holds none then.
+        if !job.followed {
+            copies.forget_in_memory();
+        }
+        changed
+    });
     if revert {
         give_back_unused();
     }
@@ -347,6 +359,7 @@ mod tests {
             pid,
             started,
             change,
+            followed: false,
         }
     }
 

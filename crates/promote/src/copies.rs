@@ -73,6 +73,16 @@ impl Copies {
         self.in_memory.insert(name, (state, Rc::clone(&copy)));
         Ok((copy, true))
     }
+
+    /// Forgets the copies in memory files. They end with the processes that map them, and no other will share them.
+    pub fn forget_in_memory(&mut self) {
+        self.in_memory.clear();
+    }
+}
+
+/// Whether this process can give copies a path where profilers find them. Makes the place for them.
+pub fn can_show_copies() -> bool {
+    PublicTmpfs::at(Path::new(PLACE)).is_ok()
 }
 
 /// Gives back the memory of copies that no process maps any more. Their symbols stay for a while.

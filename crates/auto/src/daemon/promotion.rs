@@ -1,5 +1,8 @@
 //! Has processes promoted that were started before their text was hot, where a rule allows it.
 
+use std::cell::OnceCell;
+
+use hugetext_engine::promotion::wishes_promotion;
 use hugetext_host::Pid;
 use hugetext_leaf::hold::Principal;
 
@@ -17,17 +20,27 @@ impl Daemon<'_> {
             return;
         }
         let group = self.owners.groups.name(by.group);
+        let wishes = &self.settings.wishes;
+        // Most rules ask nobody.
+        let asked = OnceCell::new();
+        let is_asked = || {
+            let asked = asked.get_or_init(|| wishes_promotion(wishes, group));
+            matches!(asked, Ok(true))
+        };
         let bytes_of = |key: &Key| {
             let known = self.catalog.get(*key)?;
             let text = known.text.as_ref().filter(|text| text.windows() > 0)?;
             let is_worth_it = self.choice.held.contains_key(key);
-            let is_allowed = self.config.promotes(&known.path, group);
+            let is_allowed = self.config.promotes(&known.path, group, is_asked);
             (is_worth_it && is_allowed).then(|| text.bytes())
         };
         let bytes: u64 = text.iter().filter_map(bytes_of).sum();
         let room = self.allowed().saturating_sub(self.holder.bytes());
         if bytes > 0 && bytes <= room {
             self.promoter.want(pid, now);
+        }
+        if let Some(Err(error)) = asked.into_inner() {
+            self.tell_once(format!("{}: {error}", self.settings.wishes.display()));
         }
     }
 

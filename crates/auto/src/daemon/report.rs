@@ -28,11 +28,15 @@ impl Daemon<'_> {
         let status = self.status();
         self.publish(&status);
         if let Err(error) = status.write(&self.settings.status) {
-            let problem = format!("{}: {error}", self.settings.status.display());
-            if !self.problems.contains(&problem) {
-                self.problems.push(problem.clone());
-                (self.tell)(super::Event::Problem(problem));
-            }
+            self.tell_once(format!("{}: {error}", self.settings.status.display()));
+        }
+    }
+
+    /// Tells a problem that comes again and again, and keeps it for the documents.
+    pub(super) fn tell_once(&mut self, problem: String) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem.clone());
+            (self.tell)(super::Event::Problem(problem));
         }
     }
 

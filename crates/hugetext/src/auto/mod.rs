@@ -13,6 +13,7 @@ use hugetext_auto::sight::SourceName;
 use hugetext_auto::status::{ReplicaStatus, State};
 use hugetext_auto::{state, text};
 use hugetext_engine::keep::{absolute_entry, list_directories};
+use hugetext_engine::promotion::WISHES_DIRECTORY;
 
 use crate::documents::auto::{AutoEvent, Explanation};
 use crate::failure::Failure;
@@ -47,6 +48,9 @@ struct DaemonOptions {
     /// The directory of lists, which are held first [default: /etc/hugetext/keep.d and the user's own]
     #[arg(long, value_name = "DIR")]
     lists: Option<PathBuf>,
+    /// Where `hugetext nri` says which pods ask for promotion, for rules with verdict = "promote-if-asked"
+    #[arg(long, value_name = "DIR", default_value = WISHES_DIRECTORY)]
+    wishes: PathBuf,
     /// How to see what is started
     #[arg(long, value_enum, default_value_t = SourceChoice::Best)]
     by: SourceChoice,
@@ -129,6 +133,7 @@ fn daemon(
         config: options.config.clone(),
         state: options.state.clone(),
         status: place.path().to_owned(),
+        wishes: options.wishes.clone(),
         observe: options.observe,
         source: options.by.source(),
         lists: Some(lists),
