@@ -7,11 +7,17 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::ValueEnum;
 
-use crate::messages::{Container, ContainerAdjustment, CreateContainerRequest, Mount};
+use crate::messages::{
+    Container, ContainerAdjustment, CreateContainerRequest, Mount, PodSandbox, SynchronizeRequest,
+};
 
 /// The annotation of a pod that says what is done for its containers. With `.container.NAME` behind it, it
 /// concerns one container.
 pub(crate) const ANNOTATION: &str = "hugetext/text";
+
+/// The annotation by which a pod asks that the autopilot promote its processes while they run. With
+/// `.container.NAME` behind it, it concerns one container.
+pub(crate) const PROMOTE: &str = "hugetext/promote";
 
 /// Longer names of programs are left: PATH_MAX of Linux.
 const LONGEST_NAME: usize = 4096;
@@ -130,14 +136,56 @@ pub(crate) fn decide(request: &CreateContainerRequest, policy: Policy) -> Decisi
 
 /// What the pod asks for, if it asks; `None` if it asks for something that does not exist.
 fn asked(annotations: &HashMap<String, String>, container: &str) -> Option<Option<Treatment>> {
-    let own = format!("{ANNOTATION}.container.{container}");
-    match annotations
-        .get(&own)
-        .or_else(|| annotations.get(ANNOTATION))
-    {
+    match annotation(annotations, ANNOTATION, container) {
         None => Some(None),
         Some(value) => Treatment::from_str(value, false).ok().map(Some),
     }
+}
+
+/// The annotation of one container, or else that of its pod.
+fn annotation<'a>(
+    annotations: &'a HashMap<String, String>,
+    key: &str,
+    container: &str,
+) -> Option<&'a str> {
+    let own = format!("{key}.container.{container}");
+    let value = annotations.get(&own).or_else(|| annotations.get(key));
+    value.map(String::as_str)
+}
+
+/// What a pod says of the promotion of a container's processes while they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promotion {
+    /// It does not ask, or it opted out of everything.
+    Unasked,
+    /// It asks.
+    Asked,
+    /// The annotation has a value that means nothing.
+    UnknownValue,
+}
+
+/// Whether a pod asks for the promotion of a container's processes.
+pub(crate) fn promotion(pod: Option<&PodSandbox>, container: &Container) -> Promotion {
+    let none = HashMap::new();
+    let annotations = pod.map_or(&none, |pod| &pod.annotations);
+    match annotation(annotations, PROMOTE, &container.name) {
+        None | Some("false") => Promotion::Unasked,
+        Some("true") => match asked(annotations, &container.name) {
+            None | Some(Some(Treatment::Off)) => Promotion::Unasked,
+            Some(_) => Promotion::Asked,
+        },
+        Some(_) => Promotion::UnknownValue,
+    }
+}
+
+/// The containers among those that are there whose pods ask for promotion.
+pub(crate) fn asking(there: &SynchronizeRequest) -> impl Iterator<Item = &Container> {
+    let pods = there.pods.iter().map(|pod| (pod.id.as_str(), pod));
+    let pods: HashMap<&str, &PodSandbox> = pods.collect();
+    there.containers.iter().filter(move |container| {
+        let pod = pods.get(container.pod_sandbox_id.as_str()).copied();
+        promotion(pod, container) == Promotion::Asked
+    })
 }
 
 /// Ids are parts of paths and keys elsewhere.

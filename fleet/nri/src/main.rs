@@ -21,10 +21,13 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use hugetext_engine::escaped;
 use hugetext_engine::prepare::AUTOPILOT_DIRECTORY;
+use hugetext_engine::promotion::{PromotionWishes, WISHES_DIRECTORY};
 
 use crate::containerd::Containerd;
-use crate::decide::{Decision, Order, Policy, Treatment, adjustment, decide};
-use crate::messages::{ContainerAdjustment, CreateContainerRequest};
+use crate::decide::{
+    Decision, Order, PROMOTE, Policy, Promotion, Treatment, adjustment, asking, decide, promotion,
+};
+use crate::messages::{Container, ContainerAdjustment, CreateContainerRequest, SynchronizeRequest};
 use crate::prepare::Preparer;
 use crate::session::{Plugin, serve};
 use crate::wire::Trunk;
@@ -73,6 +76,10 @@ struct Arguments {
     /// What a pod may ask for at most
     #[arg(long, value_enum, default_value_t = Treatment::Warm)]
     at_most: Treatment,
+    /// Tell the autopilot of this node, in this directory, which pods ask for the promotion of their running
+    /// processes. Without it, no pod may ask
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = WISHES_DIRECTORY)]
+    wishes: Option<PathBuf>,
     /// The longest delay of a start, in milliseconds; never more than half of what the runtime waits
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     bound: u64,
@@ -133,18 +140,24 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible, String> {
         },
     );
     let bound = Duration::from_millis(arguments.bound);
+    let keep = |directory: &PathBuf| {
+        let kept = PromotionWishes::keep(directory);
+        kept.map_err(|error| format!("{}: {error}", directory.display()))
+    };
     let mut containers = Containers {
         worker: worker.map_err(|error| format!("no thread: {error}"))?,
         policy: Policy {
             unasked: arguments.unasked,
             at_most: arguments.at_most,
         },
+        wishes: arguments.wishes.as_ref().map(keep).transpose()?,
         wanted: bound,
         bound,
     };
     let mut last = String::new();
     loop {
         let ended = attend(&arguments.socket, &arguments.index, &mut containers);
+        containers.forget();
         // A runtime that stays away is told once.
         if ended != last {
             tell(&ended);
@@ -178,6 +191,8 @@ fn attend(socket: &Path, index: &str, containers: &mut Containers) -> String {
 struct Containers {
     worker: Worker,
     policy: Policy,
+    /// For the autopilot, if pods may ask for promotion.
+    wishes: Option<PromotionWishes>,
     wanted: Duration,
     bound: Duration,
 }
@@ -191,8 +206,33 @@ impl Plugin for Containers {
         ));
     }
 
+    fn found(&mut self, there: &SynchronizeRequest) {
+        for container in asking(there) {
+            self.wish(&format!("container {}", container.id), container);
+        }
+    }
+
+    fn removed(&mut self, container: &Container) {
+        let removed = self
+            .wishes
+            .as_ref()
+            .map(|wishes| wishes.remove(&container.id));
+        if let Some(Err(error)) = removed {
+            tell(format!("container {}: {error}", container.id));
+        }
+    }
+
     fn create(&mut self, request: &CreateContainerRequest) -> ContainerAdjustment {
         let name = name(request);
+        if let Some(container) = &request.container {
+            match promotion(request.pod.as_ref(), container) {
+                Promotion::Unasked => {}
+                Promotion::Asked => self.wish(&name, container),
+                Promotion::UnknownValue => {
+                    tell(format!("{name}: {PROMOTE} is neither true nor false"))
+                }
+            }
+        }
         match decide(request, self.policy) {
             Decision::Leave(why) => {
                 tell(format!("{name}: left: {why}"));
@@ -208,6 +248,24 @@ impl Plugin for Containers {
 }
 
 impl Containers {
+    /// Tells the autopilot that a container may be promoted.
+    fn wish(&self, name: &str, container: &Container) {
+        match self.wishes.as_ref().map(|wishes| wishes.add(&container.id)) {
+            None => tell(format!(
+                "{name}: asks for promotion; this node lets no pod ask"
+            )),
+            Some(Ok(())) => tell(format!("{name}: asks for promotion")),
+            Some(Err(error)) => tell(format!("{name}: asks for promotion: {error}")),
+        }
+    }
+
+    /// Without a session, nobody says which containers are there.
+    fn forget(&self) {
+        if let Some(Err(error)) = self.wishes.as_ref().map(PromotionWishes::clear) {
+            tell(format!("wishes for promotion: {error}"));
+        }
+    }
+
     fn prepare(&self, name: &str, order: Order) -> ContainerAdjustment {
         let begun = Instant::now();
         let (done, extent) = self.worker.prepare(order, self.bound);

@@ -7,8 +7,10 @@ use std::collections::HashMap;
 pub(crate) const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
 /// The name of the runtime's service.
 pub(crate) const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
-/// The bit of the event CREATE_CONTAINER.
-pub(crate) const CREATE_CONTAINER: i32 = 1 << 3;
+/// The event REMOVE_CONTAINER.
+pub(crate) const REMOVE_CONTAINER: i32 = 11;
+/// The bits of the events CREATE_CONTAINER and REMOVE_CONTAINER.
+pub(crate) const EVENTS: i32 = 1 << 3 | 1 << (REMOVE_CONTAINER - 1);
 
 /// ttrpc: a call.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -69,9 +71,13 @@ pub(crate) struct ConfigureResponse {
     pub(crate) events: i32,
 }
 
-/// NRI: what runs already. Its pods and containers are not read.
+/// NRI: what is there already. It may come in several parts.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct SynchronizeRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) pods: Vec<PodSandbox>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) containers: Vec<Container>,
     #[prost(bool, tag = "3")]
     pub(crate) more: bool,
 }
@@ -99,9 +105,27 @@ pub(crate) struct CreateContainerResponse {
     pub(crate) adjust: Option<ContainerAdjustment>,
 }
 
+/// NRI: something has happened to a pod or a container.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct StateChangeEvent {
+    #[prost(int32, tag = "1")]
+    pub(crate) event: i32,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) container: Option<Container>,
+}
+
+/// NRI: a container has been removed. Newer runtimes say it by this call of its own.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RemoveContainerRequest {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) container: Option<Container>,
+}
+
 /// NRI: a pod.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct PodSandbox {
+    #[prost(string, tag = "1")]
+    pub(crate) id: String,
     #[prost(string, tag = "2")]
     pub(crate) name: String,
     #[prost(string, tag = "4")]
@@ -115,6 +139,8 @@ pub(crate) struct PodSandbox {
 pub(crate) struct Container {
     #[prost(string, tag = "1")]
     pub(crate) id: String,
+    #[prost(string, tag = "2")]
+    pub(crate) pod_sandbox_id: String,
     #[prost(string, tag = "3")]
     pub(crate) name: String,
     #[prost(string, repeated, tag = "7")]

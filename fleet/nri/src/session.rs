@@ -7,9 +7,10 @@ use std::time::Duration;
 use prost::Message as _;
 
 use crate::messages::{
-    CREATE_CONTAINER, ConfigureRequest, ConfigureResponse, ContainerAdjustment,
-    CreateContainerRequest, CreateContainerResponse, PLUGIN, RUNTIME, RegisterPluginRequest,
-    Request, Response, Status, SynchronizeRequest, SynchronizeResponse,
+    ConfigureRequest, ConfigureResponse, Container, ContainerAdjustment, CreateContainerRequest,
+    CreateContainerResponse, EVENTS, PLUGIN, REMOVE_CONTAINER, RUNTIME, RegisterPluginRequest,
+    RemoveContainerRequest, Request, Response, StateChangeEvent, Status, SynchronizeRequest,
+    SynchronizeResponse,
 };
 use crate::wire::{Kind, Lane, Message, Trunk, WireError};
 
@@ -40,8 +41,12 @@ pub(crate) enum SessionError {
 pub(crate) trait Plugin {
     /// The runtime has taken the plugin. It waits for an answer for `patience`, if it says so.
     fn configured(&mut self, runtime: &str, patience: Option<Duration>);
+    /// These pods and containers are there already.
+    fn found(&mut self, there: &SynchronizeRequest);
     /// A container is about to be made. What cannot be done leaves it as it is: there is no error.
     fn create(&mut self, request: &CreateContainerRequest) -> ContainerAdjustment;
+    /// A container has been removed.
+    fn removed(&mut self, container: &Container);
     /// Something that is no event was asked for.
     fn odd(&mut self, problem: String);
 }
@@ -68,6 +73,7 @@ pub(crate) fn serve<S: Read + Write>(
         payload: call.encode_to_vec(),
     };
     trunk.send(Lane::Runtime, &message)?;
+    let mut there = SynchronizeRequest::default();
     loop {
         let (lane, message) = trunk.receive()?;
         match (lane, message.kind) {
@@ -77,7 +83,7 @@ pub(crate) fn serve<S: Read + Write>(
                 }
             }
             (Lane::Plugin, Kind::Request) => {
-                let answered = answer(&message.payload, plugin);
+                let answered = answer(&message.payload, &mut there, plugin);
                 let ends = matches!(answered, Answer::Last(_));
                 let (Answer::Next(response) | Answer::Last(response)) = answered;
                 let answer = Message {
@@ -111,7 +117,8 @@ enum Answer {
     Last(Response),
 }
 
-fn answer(payload: &[u8], plugin: &mut impl Plugin) -> Answer {
+/// Answers a call. `there` is what was found so far.
+fn answer(payload: &[u8], there: &mut SynchronizeRequest, plugin: &mut impl Plugin) -> Answer {
     let Ok(request) = Request::decode(payload) else {
         return Answer::Next(failed(INVALID_ARGUMENT, "not a request"));
     };
@@ -122,17 +129,23 @@ fn answer(payload: &[u8], plugin: &mut impl Plugin) -> Answer {
     Answer::Next(match request.method.as_str() {
         "Configure" => {
             configure(body, plugin);
-            done(&ConfigureResponse {
-                events: CREATE_CONTAINER,
-            })
+            done(&ConfigureResponse { events: EVENTS })
         }
-        "Synchronize" => {
-            let more = SynchronizeRequest::decode(body).is_ok_and(|request| request.more);
-            done(&SynchronizeResponse { more })
-        }
+        "Synchronize" => done(&SynchronizeResponse {
+            more: find(body, there, plugin),
+        }),
         "CreateContainer" => done(&CreateContainerResponse {
             adjust: Some(create(body, plugin)),
         }),
+        "RemoveContainer" => {
+            let request = RemoveContainerRequest::decode(body).unwrap_or_default();
+            removed(request.container, plugin)
+        }
+        "StateChange" => {
+            let change = StateChangeEvent::decode(body).unwrap_or_default();
+            let is_removal = change.event == REMOVE_CONTAINER;
+            removed(change.container.filter(|_| is_removal), plugin)
+        }
         "Shutdown" => return Answer::Last(Response::default()),
         // The answers to all other events are empty.
         "RunPodSandbox"
@@ -146,8 +159,6 @@ fn answer(payload: &[u8], plugin: &mut impl Plugin) -> Answer {
         | "UpdateContainer"
         | "PostUpdateContainer"
         | "StopContainer"
-        | "RemoveContainer"
-        | "StateChange"
         | "ValidateContainerAdjustment" => Response::default(),
         _ => failed(UNIMPLEMENTED, "no such method"),
     })
@@ -160,6 +171,30 @@ fn configure(body: &[u8], plugin: &mut impl Plugin) {
         .filter(|milliseconds| *milliseconds > 0);
     let runtime = format!("{} {}", request.runtime_name, request.runtime_version);
     plugin.configured(&runtime, patience.map(Duration::from_millis));
+}
+
+/// Takes in a part of what is there. A container may come in a later part than its pod. Returns whether there is more.
+fn find(body: &[u8], there: &mut SynchronizeRequest, plugin: &mut impl Plugin) -> bool {
+    let part = match SynchronizeRequest::decode(body) {
+        Ok(part) => part,
+        Err(error) => {
+            plugin.odd(format!("Synchronize cannot be read: {error}"));
+            SynchronizeRequest::default()
+        }
+    };
+    there.pods.extend(part.pods);
+    there.containers.extend(part.containers);
+    if !part.more {
+        plugin.found(&std::mem::take(there));
+    }
+    part.more
+}
+
+fn removed(container: Option<Container>, plugin: &mut impl Plugin) -> Response {
+    if let Some(container) = container {
+        plugin.removed(&container);
+    }
+    Response::default()
 }
 
 fn create(body: &[u8], plugin: &mut impl Plugin) -> ContainerAdjustment {

@@ -204,3 +204,52 @@ fn copies_are_shown_read_only_at_the_files_own_paths() {
     assert_eq!(mount.r#type, "bind");
     assert!(mount.options.iter().any(|option| option == "ro"));
 }
+
+#[test]
+fn a_pod_asks_for_promotion_unless_it_opted_out() {
+    let asks = |annotations: &[(&str, &str)]| {
+        let request = request(annotations, node());
+        promotion(request.pod.as_ref(), &node())
+    };
+    let own = "hugetext/promote.container.web";
+    assert_eq!(asks(&[]), Promotion::Unasked);
+    assert_eq!(asks(&[(PROMOTE, "true")]), Promotion::Asked);
+    assert_eq!(asks(&[(PROMOTE, "false"), (own, "true")]), Promotion::Asked);
+    assert_eq!(
+        asks(&[(PROMOTE, "true"), (own, "false")]),
+        Promotion::Unasked
+    );
+    for text in ["off", "nothing known"] {
+        let both = [(PROMOTE, "true"), (ANNOTATION, text)];
+        assert_eq!(asks(&both), Promotion::Unasked, "{text}");
+    }
+    for value in ["", "yes", "True", "true "] {
+        assert_eq!(asks(&[(PROMOTE, value)]), Promotion::UnknownValue);
+    }
+    assert_eq!(promotion(None, &node()), Promotion::Unasked);
+}
+
+#[test]
+fn containers_that_are_there_ask_through_their_own_pods() {
+    let pod = |id: &str, value: &str| PodSandbox {
+        id: id.to_owned(),
+        annotations: HashMap::from([(PROMOTE.to_owned(), value.to_owned())]),
+        ..PodSandbox::default()
+    };
+    let container = |id: &str, pod: &str| Container {
+        id: id.to_owned(),
+        pod_sandbox_id: pod.to_owned(),
+        ..node()
+    };
+    let there = SynchronizeRequest {
+        pods: vec![pod("1", "true"), pod("2", "false")],
+        containers: vec![
+            container("a", "1"),
+            container("b", "2"),
+            container("c", "3"),
+        ],
+        more: false,
+    };
+    let ids: Vec<&str> = asking(&there).map(|found| found.id.as_str()).collect();
+    assert_eq!(ids, ["a"]);
+}

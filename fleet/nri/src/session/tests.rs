@@ -2,7 +2,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use super::*;
-use crate::messages::{Container, Mount};
+use crate::messages::{Mount, PodSandbox};
 
 /// Shows one file in every container.
 #[derive(Default)]
@@ -10,6 +10,9 @@ struct Shows {
     runtime: String,
     patience: Option<Duration>,
     problems: Vec<String>,
+    /// How many pods and containers were there.
+    found: Vec<(usize, usize)>,
+    removed: Vec<String>,
 }
 
 fn mounts() -> ContainerAdjustment {
@@ -29,6 +32,14 @@ impl Plugin for Shows {
 
     fn create(&mut self, _: &CreateContainerRequest) -> ContainerAdjustment {
         mounts()
+    }
+
+    fn found(&mut self, there: &SynchronizeRequest) {
+        self.found.push((there.pods.len(), there.containers.len()));
+    }
+
+    fn removed(&mut self, container: &Container) {
+        self.removed.push(container.id.clone());
     }
 
     fn odd(&mut self, problem: String) {
@@ -114,14 +125,7 @@ fn a_container_gets_the_adjustment() {
         };
         let configured = runtime.call("Configure", configure.encode_to_vec());
         let configured = ConfigureResponse::decode(configured.payload.as_slice()).unwrap();
-        assert_eq!(configured.events, 8);
-        let more = SynchronizeRequest { more: true };
-        let synchronized = runtime.call("Synchronize", more.encode_to_vec());
-        assert!(
-            SynchronizeResponse::decode(synchronized.payload.as_slice())
-                .unwrap()
-                .more
-        );
+        assert_eq!(configured.events, 0b100_0000_1000);
         let request = CreateContainerRequest {
             pod: None,
             container: Some(Container::default()),
@@ -174,4 +178,42 @@ fn a_refusal_and_the_end_of_the_runtime_are_told() {
         runtime.call("Shutdown", vec![]);
     });
     assert!(matches!(ended, SessionError::Shutdown));
+}
+
+#[test]
+fn what_is_there_comes_in_parts_and_what_is_removed_is_told() {
+    let container = |id: &str| Container {
+        id: id.to_owned(),
+        ..Container::default()
+    };
+    let (plugin, _) = session(None, |runtime| {
+        let mut part = |pods: usize, containers: usize, more| {
+            let part = SynchronizeRequest {
+                pods: vec![PodSandbox::default(); pods],
+                containers: vec![Container::default(); containers],
+                more,
+            };
+            let answer = runtime.call("Synchronize", part.encode_to_vec());
+            SynchronizeResponse::decode(answer.payload.as_slice())
+                .unwrap()
+                .more
+        };
+        assert!(part(2, 0, true) && part(0, 3, true) && !part(1, 1, false));
+        for event in [REMOVE_CONTAINER, 6] {
+            let change = StateChangeEvent {
+                event,
+                container: Some(container("1")),
+            };
+            runtime.call("StateChange", change.encode_to_vec());
+        }
+        let request = RemoveContainerRequest {
+            container: Some(container("2")),
+        };
+        runtime.call("RemoveContainer", request.encode_to_vec());
+        runtime.call("Synchronize", vec![0xff; 9]);
+    });
+    // What cannot be read is as nothing.
+    assert_eq!(plugin.found, [(3, 4), (0, 0)]);
+    assert_eq!(plugin.problems.len(), 1);
+    assert_eq!(plugin.removed, ["1", "2"]);
 }
