@@ -23,7 +23,8 @@ fi
 render() { "$tools/$helm/helm" template hugetext "$here" --kube-version 1.30.0 "$@"; }
 
 "$tools/$helm/helm" lint --strict "$here"
-everything=(--set nri.enabled=true --set nri.atMost=copies --set metrics.podMonitor=true --set nodeFeatureRule=true)
+everything=(--set nri.enabled=true --set nri.atMost=copies --set nri.promote=true
+    --set metrics.podMonitor=true --set nodeFeatureRule=true)
 render >"$tools/default.yaml"
 render "${everything[@]}" >"$tools/everything.yaml"
 render --set metrics.enabled=false >"$tools/plain.yaml"
@@ -31,3 +32,10 @@ for rendered in default everything plain; do
     "$tools/python/bin/python" "$here/check.py" "$tools/$rendered.yaml"
     "$tools/strict" "$tools/$rendered.yaml"
 done
+
+die() { echo "fleet/chart/check.sh: $*" >&2; exit 1; }
+# No process is changed unless the administrator lets pods ask for it.
+rights='promote-if-asked|--wishes|/run/hugetext-nri'
+[ "$(grep -cE -- "$rights" "$tools/everything.yaml")" = 4 ] || die "with nri.promote, pods cannot ask for promotion"
+! grep -E -- "$rights" "$tools/default.yaml" || die "pods may ask for promotion by default"
+! render --set nri.promote=true >/dev/null 2>&1 || die "nri.promote does not need the plugin"
