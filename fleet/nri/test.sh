@@ -19,28 +19,12 @@ skip() { echo "skipped: $*"; exit 0; }
 
 [ $# = 4 ] || die "usage: fleet/nri/test.sh HUGETEXT NRI CRI INVENTORY"
 [ "$(id -u)" = 0 ] || skip "containers take root"
-for tool in mmdebstrap gcc python3 unshare; do
+for tool in mmdebstrap gcc python3 unshare setpriv; do
     command -v "$tool" >/dev/null || skip "$tool is missing; run scripts/setup.sh nri"
 done
 unshare --mount --pid --fork true 2>/dev/null || skip "this machine lets nobody make namespaces"
 hugetext=$(realpath "$1") nri=$(realpath "$2") cri=$(realpath "$3") inventory=$(realpath "$4")
 before=${BEFORE:+$(realpath "$BEFORE")} layout=${CONTAINER:+$(realpath "$CONTAINER")}
-
-if [ -z "${HUGETEXT_NRI_TEST:-}" ]; then
-    work=$(mktemp -d "${TMPDIR:-/tmp}/hugetext-nri.XXXXXX")
-    # Mounts of the namespace are not visible here, so only the test's own files are removed.
-    trap 'rm -rf --one-file-system "$work"' EXIT
-    trap 'exit 130' INT TERM
-    HUGETEXT_NRI_TEST=$work unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-        "$0" "$hugetext" "$nri" "$cri" "$inventory"
-    exit
-fi
-# The end of this script kills whatever is in its namespace.
-[ $$ = 1 ] || die "HUGETEXT_NRI_TEST is for this script alone; unset it"
-work=$HUGETEXT_NRI_TEST
-root=$work/root
-group=/hugetext-nri-test-$(basename "$work")
-export CGROUP_PARENT=$group
 
 # Groups that runc made. The kernel removes only empty ones, and what was killed needs a moment to leave.
 remove_groups() {
@@ -53,22 +37,54 @@ remove_groups() {
         sleep 0.1
     done
 }
+end_all() {
+    # Its death kills the first process of the namespace, and with that all others.
+    [ -z "$namespace" ] || kill -KILL "$namespace" || true
+    wait
+    remove_groups
+    # Mounts of the namespace are not visible here, so only the test's own files are removed.
+    rm -rf --one-file-system "$work"
+}
+if [ -z "${HUGETEXT_NRI_TEST:-}" ]; then
+    work=$(mktemp -d "${TMPDIR:-/tmp}/hugetext-nri.XXXXXX")
+    group=/hugetext-nri-test-$(basename "$work")
+    namespace=
+    trap end_all EXIT
+    trap 'exit 143' HUP INT TERM
+    # In the background, so that a signal is not left until the end. It dies with this script, whatever ends that.
+    HUGETEXT_NRI_TEST=$work CGROUP_PARENT=$group setpriv --pdeathsig KILL \
+        unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
+        "$0" "$hugetext" "$nri" "$cri" "$inventory" &
+    namespace=$!
+    status=0
+    wait "$namespace" || status=$?
+    namespace=
+    exit "$status"
+fi
+# The end of this script kills whatever is in its namespace.
+[ $$ = 1 ] || die "HUGETEXT_NRI_TEST is for this script alone; unset it"
+work=$HUGETEXT_NRI_TEST
+root=$work/root
+group=$CGROUP_PARENT
+
 finish() {
     local status=$?
     if [ "$status" != 0 ]; then
         echo "--- the plugin said:" && tail -n 30 "$work/plugin.log"
+        echo "--- the autopilot said:" && tail -n 30 "$work/autopilot.log"
         echo "--- containerd said:" && tail -n 20 "$work/containerd.log"
     fi >&2 2>/dev/null
     # Everything but this shell is in its process namespace.
     kill -KILL -1 2>/dev/null || true
     wait
-    remove_groups
 }
 trap finish EXIT
+# The kernel gives the first process of a namespace no signal that it does not handle.
+trap 'exit 143' HUP INT TERM
 
-# Waits until a command succeeds, for two minutes at most.
+# Waits until a command succeeds, for five minutes at most.
 await() {
-    for _ in $(seq 1200); do
+    for _ in $(seq 3000); do
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.1
     done
@@ -151,17 +167,30 @@ plugin_path = "$work/no-plugins"
 plugin_config_path = "$work/no-plugins"
 socket_path = "$work/nri.sock"
 EOF
-inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
-inside containerd --config "$work/containerd.toml" >"$work/containerd.log" 2>&1 &
+clean=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin)
+inside() { chroot "$root" "${clean[@]}" "$@"; }
+# The root of containerd's mount namespace is this one, as on a node. Behind a chroot, the kernel would show the files
+# of containers to others with its path before theirs.
+mkdir "$root/outside"
+# shellcheck disable=SC2016 # it has arguments of its own
+unshare --mount sh -c 'cd "$0" && pivot_root . outside && umount -l /outside && exec "$@"' "$root" \
+    "${clean[@]}" containerd --config "$work/containerd.toml" >"$work/containerd.log" 2>&1 &
 ctr() { inside ctr --address "$work/containerd.sock" --namespace k8s.io "$@"; }
 await ctr version
 for name in pause node postgres; do ctr images import "/$name.tar" >/dev/null; done
 
 plugin=
-start_plugin() { # [NRI]
-    "${1:-$nri}" --socket "$work/nri.sock" --containerd "$work/containerd.sock" --store "$work/store" \
+sessions=0
+start_plugin() { # NRI [ARGUMENT…]
+    "$@" --socket "$work/nri.sock" --containerd "$work/containerd.sock" --store "$work/store" \
         --run-dir "$work/autopilot" --at-most copies 2>>"$work/plugin.log" &
     plugin=$!
+    sessions=$((sessions + 1))
+    await serves "$sessions"
+}
+kill_plugin() {
+    kill -KILL "$plugin"
+    wait "$plugin" || true
 }
 serves() { [ "$(grep -c 'serves containerd' "$work/plugin.log")" = "$1" ]; }
 
@@ -225,8 +254,7 @@ echo "   huge text: $(huge "$pid") bytes"
 end "$pod"
 
 echo "2. copies at the files' own paths"
-start_plugin
-await serves 1
+start_plugin "$nri"
 begin_with_copies copies
 grep "container main:" "$work/plugin.log" || die "CreateContainer of the plugin was not called"
 copies=$pid copies_pod=$pod
@@ -244,7 +272,6 @@ begin_postgres() {
 }
 begin_postgres
 echo "   huge text: $(huge "$pid") bytes; $(shown "$pid") mounts"
-# runc finds another root for a second process, because containerd's root is not that of the mount namespace.
 ask() { # SQL: asks the server, which also reads what it sees of itself
     nsenter --target "$pid" --mount --root --wd=/tmp --setuid "$(stat -c %u "/proc/$pid")" --setgid 0 \
         "${program%/*}/psql" -h /tmp -U postgres -d postgres -Atc "$1" || die "postgres does not answer: $1"
@@ -265,8 +292,7 @@ kill -STOP "$plugin"
 begin hung hugetext/text=copies
 [ "$(shown "$pid")" = 0 ] || die "a stopped plugin cannot have answered"
 end "$pod"
-kill -KILL "$plugin"
-wait "$plugin" || true
+kill_plugin
 
 echo "5. nor does one that was killed; what runs stays as it is"
 begin killed hugetext/text=copies
@@ -275,8 +301,7 @@ begin killed hugetext/text=copies
 end "$pod"
 
 echo "6. one that starts again serves again"
-start_plugin
-await serves 2
+start_plugin "$nri"
 begin_with_copies again
 end "$pod"
 
@@ -300,12 +325,64 @@ for number in $(seq 24); do
 done
 [ "$(sort -u <<<"$seen" | grep -c .)" = 2 ] || die "no two pods got different copies of libc: $seen"
 echo "   two copies of libc after $number pods"
-kill -KILL "$plugin"
-wait "$plugin" || true
+kill_plugin
 rm -f "$work/autopilot/replicas.json"
 
-echo "8. an upgrade and the way back, on one store, while pods run and an autopilot holds text"
-mkdir "$work/before" "$work/lists"
+echo "8. a process that runs is promoted if its pod asks, by an autopilot with the rights of the chart"
+# The capabilities that the chart gives the autopilot. Nothing can be made in /run there, either.
+mapfile -t rights < <(awk '/^        - name:/ { here = $3 == "auto" }
+    here && /^ +- [A-Z_]+$/ { print tolower($2) }' "$here/../chart/templates/daemonset.yaml")
+[ "${#rights[@]}" -gt 3 ] || die "no capabilities in the chart: ${rights[*]}"
+printf 'mode = "act"\nbudget = "256M"\n[[rule]]\nverdict = "promote-if-asked"\n' >"$work/promote.toml"
+as_in_a_pod() { # COMMAND…
+    # shellcheck disable=SC2016 # it has arguments of its own
+    exec unshare --mount sh -c 'mount -t tmpfs -o ro tmpfs /run && exec "$@"' sh \
+        setpriv --no-new-privs --bounding-set "-all$(printf ',+%s' "${rights[@]}")" "$@"
+}
+copied() { grep -q 'r-xp .*/memfd:' "/proc/$1/maps"; }
+wished() { [ -e "$work/wishes/$1" ]; }
+start_plugin "$nri" --wishes "$work/wishes"
+# Works without an end, and says that it has begun.
+busy='console.log("it is ready"); for (;;) JSON.parse(JSON.stringify(process.versions));'
+command=(/entry.sh node -e "$busy")
+begin silent hugetext/text=warm
+silent=$pid silent_pod=$pod
+begin asks hugetext/text=warm hugetext/promote=true
+command=(/entry.sh node -e "$script")
+wished "$container" || die "the plugin does not tell the autopilot that a pod asks"
+mkdir "$work/lists"
+as_in_a_pod "$hugetext" auto --config "$work/promote.toml" --state "$work/promoter" --run-dir "$work/autopilot" \
+    --lists "$work/lists" --wishes "$work/wishes" >"$work/autopilot.log" 2>&1 &
+autopilot=$!
+# A change that would stop the process for too long, as on a busy machine, is undone and tried again after a minute.
+await grep -q '^promoted' "$work/autopilot.log"
+copied "$pid" || die "another process was promoted"
+echo "   huge text: $(huge "$pid") bytes"
+[ "$(huge "$pid")" -gt 0 ] || die "no text of the promoted process is huge"
+! copied "$silent" || die "a process was promoted whose pod did not ask"
+capabilities=$(awk '$1 == "CapEff:" { print $2 }' "/proc/$autopilot/status")
+[ $((0x$capabilities & 1 << 21)) = 0 ] || die "the autopilot kept CAP_SYS_ADMIN"
+
+echo "   the wish ends with the plugin, and the next one finds it again; the process goes on"
+kill_plugin
+copied "$pid" || die "the end of the plugin ended a promotion"
+start_plugin "$nri" --wishes "$work/wishes"
+await wished "$container"
+[ "$(find "$work/wishes" -type f | wc -l)" = 1 ] || die "a container wishes what it did not ask for"
+
+echo "   its file is mapped again when the autopilot ends"
+kill -TERM "$autopilot"
+wait "$autopilot" || die "the autopilot did not end in order"
+! copied "$pid" || die "a process still runs from a copy"
+end "$pod"
+end "$silent_pod"
+gone() { ! wished "$container"; }
+await gone
+[ -z "$(find "$work/wishes" -type f)" ] || die "wishes of containers are left that are gone"
+kill_plugin
+
+echo "9. an upgrade and the way back, on one store, while pods run and an autopilot holds text"
+mkdir "$work/before"
 cp "${before:-${hugetext%/*}}/hugetext" "$work/before/"
 cp "${before:-${nri%/*}}/hugetext-nri" "$work/before/"
 printf 'mode = "act"\nbudget = "64M"\n' >"$work/auto.toml"
@@ -330,14 +407,17 @@ live() { # PID…: they run, and see their copies
     done
 }
 pods=("$copies_pod") pids=("$copies")
-sessions=2
 for build in before now before; do
     case $build in
-    before) start_plugin "$work/before/hugetext-nri" && start_autopilot "$work/before/hugetext" ;;
-    now) start_plugin "$nri" && start_autopilot "$hugetext" ;;
+    before)
+        start_plugin "$work/before/hugetext-nri"
+        start_autopilot "$work/before/hugetext"
+        ;;
+    now)
+        start_plugin "$nri"
+        start_autopilot "$hugetext"
+        ;;
     esac
-    sessions=$((sessions + 1))
-    await serves "$sessions"
     begin_with_copies "upgrade$sessions-"
     pods+=("$pod") pids+=("$pid")
     live "${pids[@]}"
@@ -346,7 +426,7 @@ for build in before now before; do
 done
 for pod in "${pods[@]}"; do end "$pod"; done
 
-echo "9. nothing is left mounted or locked"
+echo "10. nothing is left mounted or locked"
 left=$(grep -l "$store" /proc/[0-9]*/mountinfo || true)
 [ -z "$left" ] || die "the store is still mounted: $left"
 [ -n "$(find "$work/store" -type f -print -quit)" ] || die "the store is empty"
@@ -355,13 +435,13 @@ while read -r inode; do
     ! grep -q ":$inode " /proc/locks || die "a file of the store is still locked: inode $inode"
 done < <(find "$work/store" -type f -printf '%i\n')
 
-echo "10. the inventory of containerd's own store"
+echo "11. the inventory of containerd's own store"
 "$inventory" --only-images --image "$work/state/root" --spool "$work/spool" --machine test -o "$work/rows"
 for rows in "$work"/rows/*/*/*.parquet; do
     "$inventory" --show "$rows"
 done
 
-echo "11. the container image runs"
+echo "12. the container image runs"
 if [ -n "$layout" ]; then
     tar -C "$layout" -cf "$root/hugetext.tar" .
     ctr images import --local --platform "linux/$architecture" /hugetext.tar >/dev/null
