@@ -330,6 +330,16 @@ fn change(job: Job) -> Result<PromotedProcess, String> {
     }
     let changed = COPIES.with_borrow_mut(|copies| {
         let changed = promote_process(job.pid, request, copies);
+        // A promotion has several stops. If one fails, those before it are undone as well.
+        if changed.is_err() && !revert {
+            let back = PromoteRequest {
+                revert: true,
+                max_pause: None,
+                ..request
+            };
+            // Why the promotion failed is told. A process that cannot be reverted either has ended, as a rule.
+            let _ = promote_process(job.pid, back, copies);
+        }
         // Where copies have no path, nothing tells when nobody maps them any more. The daemon holds none then.
         if !job.followed {
             copies.forget_in_memory();
