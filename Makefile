@@ -275,8 +275,9 @@ promote-rounds: ## a busy program promoted and put back a thousand times, checki
 	cargo build -p hugetext-promote --examples
 	HUGETEXT_ROUNDS=1000 HUGETEXT_THREADS=12 cargo test -p hugetext-promote --test promote -- a_busy --nocapture
 
-promote-jit: build ## text that JVMs and node generate, collapsed a thousand times under load
-	scripts/promote-jit.sh $(HUGETEXT) 1000
+promote-jit: build ## text that JVMs and node generate, collapsed a thousand times under load: docs/promote-jit.md
+	scripts/promote-jit.sh $(HUGETEXT) 1000 > target/promote-jit.md
+	mv target/promote-jit.md docs/promote-jit.md
 
 # How long, and from which seed; without one, from a new one.
 SECONDS ?= 3600

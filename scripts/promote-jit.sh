@@ -1,11 +1,13 @@
 #!/bin/sh
 # Collapses the text that a JVM with each garbage collector, and node, generate under load, again and again:
-# scripts/promote-jit.sh HUGETEXT ROUNDS. Each program checks all its answers. Prints one line for each.
+# scripts/promote-jit.sh HUGETEXT ROUNDS. Each program checks all its answers. Prints docs/promote-jit.md. Ends with 1
+# if an answer is wrong, a program ends before it is told to, or a call of promote neither gains nor says why not.
 set -u
 hugetext=$1
 rounds=$2
 work=$(mktemp -d)
 pid=
+status=0
 cleanup() {
     [ -n "$pid" ] && kill "$pid" 2>/dev/null
     rm -rf "$work"
@@ -50,43 +52,67 @@ process.on('SIGTERM', () => { console.log(`${done} answers, ${wrong} wrong`); pr
 one();
 END
 
+wrong() {
+    echo "promote-jit.sh: $*" >&2
+    status=1
+}
+
 # rounds_of NAME COMMAND…: starts it, collapses what it generates, and asks for its answers.
 rounds_of() {
     name=$1
     shift
     "$@" >"$work/out" 2>&1 &
     pid=$!
-    sleep 10
+    sleep 10 # until it has generated code
     if ! kill -0 "$pid" 2>/dev/null; then
-        echo "| $name | skipped: $(head -1 "$work/out") | | |"
+        echo "| $name | not here: $(head -1 "$work/out") | | | |"
         pid=
         return
     fi
-    done=0
-    huge=0
-    while [ "$done" -lt "$rounds" ] && kill -0 "$pid" 2>/dev/null; do
-        "$hugetext" promote --jit --json "$pid" >"$work/json" 2>/dev/null
+    done=0 gained=0 huge=0
+    while [ "$done" -lt "$rounds" ]; do
+        "$hugetext" promote --jit --json "$pid" >"$work/json" 2>"$work/error"
+        # 1 is the answer "nothing was gained".
+        case $? in
+        0) gained=$((gained + 1)) ;;
+        1) ;;
+        *) wrong "$name, call $done: $(tail -1 "$work/error")" && break ;;
+        esac
         now=$(grep -o '"after": *[0-9]*' "$work/json" | awk -F: '{sum += $2} END {print sum + 0}')
         [ "$now" -gt "$huge" ] && huge=$now
         done=$((done + 1))
     done
-    kill "$pid" 2>/dev/null
+    kill "$pid" 2>/dev/null || wrong "$name ended before it was told to: $(tail -1 "$work/out")"
     wait "$pid" 2>/dev/null
     pid=
-    echo "| $name | $done | $((huge / 1048576)) MiB | $(tail -1 "$work/out") |"
+    answers=$(tail -1 "$work/out")
+    case $answers in
+    "0 answers"*) wrong "$name gave no answer" ;;
+    *" answers, 0 wrong") ;;
+    *) wrong "$name: $answers" ;;
+    esac
+    echo "| $name | $done | $gained | $((huge / 1048576)) MiB | $answers |"
 }
 
-echo "| program | rounds | most text by PMD leaves | its answers |"
-echo "|---|---|---|---|"
+cat <<'END'
+# Generated text under promotion
+
+`hugetext promote --jit` called again and again on a program that generates code all the time, with four threads (java)
+or one (node) that check every answer. By `make promote-jit`, which fails if an answer is wrong or a program ends early.
+
+| program | calls | calls that gained | most text by PMD leaves | its answers |
+|---|---|---|---|---|
+END
 if command -v java >/dev/null; then
     for collector in Serial Parallel G1 Z Shenandoah; do
         rounds_of "java, $collector" java "-XX:+Use${collector}GC" -Xmx256m "$work/Load.java"
     done
 else
-    echo "| java | skipped: not installed | | |"
+    echo "| java | not installed | | | |"
 fi
 if command -v node >/dev/null; then
     rounds_of node node "$work/load.js"
 else
-    echo "| node | skipped: not installed | | |"
+    echo "| node | not installed | | | |"
 fi
+[ "$status" -eq 0 ]
