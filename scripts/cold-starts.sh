@@ -72,9 +72,8 @@ for fs in ext4 xfs btrfs; do
         cp "$kit"/lib/* "$glibc"/* "$root/$libraries/"
         cp "$glibc/ld-linux-x86-64.so.2" "$root/lib64/"
         cp "$kit/in.c" "$root/in.c"
-        # glibc reads there whether and in which size it may ask.
-        mkdir -p "$root/sys/kernel/mm/transparent_hugepage" "$root"/{dev,proc,tmp}
-        cp /sys/kernel/mm/transparent_hugepage/{enabled,hpage_pmd_size} "$root/sys/kernel/mm/transparent_hugepage/"
+        # Without /sys, as in many containers.
+        mkdir -p "$root"/{dev,proc,tmp}
         # The same files for every glibc.
         cp -al "$work/$fs/mnt/p" "$root/p"
     done

@@ -22,11 +22,11 @@ with no daemon and in every container. `hugetext check` shows how many windows t
 For one program: `GLIBC_TUNABLES=glibc.elf.thp=1`. For all: write `glibc.elf.thp=1` to `/etc/tunables.conf` and run
 `ldconfig` (glibc 2.44).
 TRIED
-THP must be `madvise` (/sys/kernel/mm/transparent_hugepage/enabled): under `always` and `never` glibc 2.44 does not ask
-(`_dl_executable_postprocess()` and `_dl_postprocess_loadcmd_extra()` test for madvise; see [below](#modes-of-thp)),
-except on LoongArch, where it always asks. In a container without /sys it does not ask either. All of
-this was read in its source. One trial in a guest does not fit: the text had two mappings under each of the three modes, as
-it has where glibc asks (`make results-self-warming` boots that guest). So do not rely on it before it is settled.
+On x86-64 the mode of THP (/sys/kernel/mm/transparent_hugepage/enabled) does not matter: glibc 2.44 asks under `always`,
+`madvise` and `never`, and in a container without /sys, because it has the size of the leaf built in
+(DL_MAP_DEFAULT_THP_PAGESIZE; LoongArch has it too, and there the tunable is 1 by default). The kernel then reads huge
+folios under each of the three modes, too ([measured](#modes-of-thp)). On other processors, arm64 among them, glibc
+reads the mode, and asks under `madvise` only (`_dl_get_thp_config()`, read in the source).
 
 Older versions of glibc, and musl, see two PT_LOADs where there was one, and map both. The kernel joins them
 again, so the process has the same mappings (`mappings` below), and nothing is lost.
@@ -199,15 +199,15 @@ def modes_table(record):
         print("Not measured: the record holds no start in a guest (scripts/self-warming-modes.sh).\n")
         return
     kernel = record["guest"][0]["guest"]
-    print(f"""By counts in a guest of the lab under Linux {kernel}, on ext4, glibc 2.44 with glibc.elf.thp=1. QEMU emulates the
-processor, so times mean nothing there.
+    print(f"""By counts in a guest of the lab under Linux {kernel}, on ext4, glibc 2.44. Where the tunable is 0, the kernel
+alone could ask, and does not. QEMU emulates the processor, so times mean nothing there.
 """)
     rows = []
     for row in record["guest"]:
-        rows.append([row["program"], row["thp"], LAYOUTS[row["layout"]], f"{row['huge'] // WINDOW} of {row['whole']}",
+        rows.append([row["program"], row["thp"], str(row["tunable"]), LAYOUTS[row["layout"]], f"{row['huge'] // WINDOW} of {row['whole']}",
                      str(row["mappings"]), str(row["minor"]), str(row["major"]), f"{row['read'] / 2**20:.1f}"])
     rows.sort(key=lambda row: row[0])
-    table(["program", "THP", "file", "huge, of executed windows", "mappings", "minor faults", "major faults", "MiB read"], rows)
+    table(["program", "THP", "glibc.elf.thp", "file", "huge, of executed windows", "mappings", "minor faults", "major faults", "MiB read"], rows)
 
 
 def ways_table(record):

@@ -3,6 +3,7 @@
 #
 # KIT is what self-warming-kit.sh made, LAB the command of the lab. The mode is a setting of a whole machine, so
 # that it is changed in a guest only. QEMU emulates the processor: counts mean something there, times do not.
+# Under always, the programs start without the tunable too: then the kernel alone could ask.
 # PROGRAMS and LAYOUTS choose among those of the kit. Prints one line of JSON for each start. Takes root, for mmdebstrap.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,17 +29,21 @@ for mode in always madvise never; do
     echo $mode > $thp/enabled
     cat $thp/enabled > /start$thp/enabled
     cat $thp/hpage_pmd_size > /start$thp/hpage_pmd_size
+    tunables=1
+    [ $mode != always ] || tunables="0 1"
     for program in /start/p/*; do
         program=${program##*/}
         for layout in $LAYOUTS; do
             sed "s/LAYOUT/$layout/" "/start/p/$program/command" > /tmp/command
             set --
             while read -r word; do set -- "$@" "$word"; done < /tmp/command
-            found=$(python3 /cold-start.py /start GLIBC_TUNABLES=glibc.elf.thp=1 -- "$1" "$@") || continue
-            echo "{\"guest\": \"$(uname -r)\", \"thp\": \"$mode\", \"program\": \"$program\", \"layout\": \"$layout\", ${found#\{}"
+            for tunable in $tunables; do
+                found=$(python3 /cold-start.py /start GLIBC_TUNABLES=glibc.elf.thp=$tunable -- "$1" "$@") || continue
+                echo "{\"guest\": \"$(uname -r)\", \"thp\": \"$mode\", \"tunable\": $tunable, \"program\": \"$program\", \"layout\": \"$layout\", ${found#\{}"
+            done
         done
     done
 done
 GUEST
-"$lab" boot 6.18-amd64 --memory 3072 --timeout 600 --root "$root" -- sh -c "LAYOUTS='${LAYOUTS:-shipped fixed warming}' . /modes.sh" |
+"$lab" boot 6.18-amd64 --memory 3072 --timeout 1800 --root "$root" -- sh -c "LAYOUTS='${LAYOUTS:-shipped fixed warming}' . /modes.sh" |
     jq -r '.. | .printed? // empty' | grep '^{"guest"'
