@@ -1,4 +1,4 @@
-//! Waiting for events: epoll, poll, select, futexes, System V semaphores and messages, AIO.
+//! Waiting for events: epoll, poll, select, futexes, AIO.
 
 use std::io;
 use std::ptr::{null, null_mut};
@@ -37,24 +37,25 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
         // SAFETY: every argument is live and of the size given.
         polling(|entry| unsafe { libc::ppoll(entry, 1, null(), null()) })
     }),
-    ("select", selecting),
-    ("futex", futex),
-    ("semop", || {
-        // SAFETY: every argument is live and of the size given.
-        semaphore(|id, step| unsafe { libc::semop(id, step, 1) })
+    ("select", || {
+        selecting(|fds, set| {
+            let mut limit = libc::timeval {
+                tv_sec: 600,
+                tv_usec: 0,
+            };
+            // SAFETY: a live set and time.
+            unsafe { libc::select(fds, set, null_mut(), null_mut(), &raw mut limit) }
+        })
     }),
-    ("semtimedop", || {
-        let limit = libc::timespec {
-            tv_sec: 600,
-            tv_nsec: 0,
-        };
-        // SAFETY: a live step and time.
-        let call = move |id: i32, step: *mut libc::sembuf| unsafe {
-            libc::syscall(libc::SYS_semtimedop, id, step, 1, &raw const limit) as i32
-        };
-        semaphore(call)
+    ("pselect", || {
+        // SAFETY: a live set; no time and no mask.
+        selecting(|fds, set| unsafe {
+            libc::pselect(fds, set, null_mut(), null_mut(), null(), null())
+        })
     }),
-    ("msgrcv", message),
+    ("futex", || futex(libc::FUTEX_WAIT)),
+    // sem_wait(3) and pthread_cond_wait(3) of glibc wait so.
+    ("futex-bitset", || futex(libc::FUTEX_WAIT_BITSET)),
     ("eventfd", || {
         let fd = eventfd()?;
         let wait = move || {
@@ -110,28 +111,25 @@ fn polling(wait: fn(*mut libc::pollfd) -> i32) -> io::Result<Held> {
     Ok(Held::new(1, call, move || signal(fd)))
 }
 
-fn selecting() -> io::Result<Held> {
+fn selecting(wait: fn(i32, *mut libc::fd_set) -> i32) -> io::Result<Held> {
     let fd = eventfd()?;
     let call = move || {
-        let mut limit = libc::timeval {
-            tv_sec: 600,
-            tv_usec: 0,
-        };
-        // SAFETY: a live set and time.
-        unsafe {
+        // SAFETY: a set of zeroes is empty, and the descriptor is below its limit.
+        let mut set = unsafe {
             let mut set: libc::fd_set = std::mem::zeroed();
             libc::FD_SET(fd, &raw mut set);
-            let set = &raw mut set;
-            result(libc::select(fd + 1, set, null_mut(), null_mut(), &raw mut limit).into())
-        }
+            set
+        };
+        result(wait(fd + 1, &raw mut set).into())
     };
     Ok(Held::new(1, call, move || signal(fd)))
 }
 
 static WORD: AtomicU32 = AtomicU32::new(0);
 
-fn futex() -> io::Result<Held> {
-    let call = || {
+/// `operation` is FUTEX_WAIT, whose time is a duration, or FUTEX_WAIT_BITSET, which gets none.
+fn futex(operation: i32) -> io::Result<Held> {
+    let call = move || {
         let limit = libc::timespec {
             tv_sec: 600,
             tv_nsec: 0,
@@ -141,9 +139,14 @@ fn futex() -> io::Result<Held> {
             libc::syscall(
                 libc::SYS_futex,
                 WORD.as_ptr(),
-                libc::FUTEX_WAIT,
+                operation,
                 0,
-                &raw const limit,
+                match operation {
+                    libc::FUTEX_WAIT => &raw const limit,
+                    _ => null(),
+                },
+                null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
             )
         });
         // If the call is made again after the word has changed, it has nothing to wait for.
@@ -158,48 +161,6 @@ fn futex() -> io::Result<Held> {
         unsafe { libc::syscall(libc::SYS_futex, WORD.as_ptr(), libc::FUTEX_WAKE, 1) };
     };
     Ok(Held::new(0, call, wake))
-}
-
-fn semaphore(wait: impl Fn(i32, *mut libc::sembuf) -> i32 + 'static) -> io::Result<Held> {
-    // SAFETY: no memory is involved.
-    let id = done(unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) }.into())? as i32;
-    let step = |by| libc::sembuf {
-        sem_num: 0,
-        sem_op: by,
-        sem_flg: 0,
-    };
-    let call = move || {
-        let returned = result(wait(id, &mut step(-1)).into());
-        // SAFETY: no memory is involved.
-        unsafe { libc::semctl(id, 0, libc::IPC_RMID) };
-        returned
-    };
-    // SAFETY: a live step.
-    let raise = move || assert_eq!(unsafe { libc::semop(id, &mut step(1), 1) }, 0);
-    Ok(Held::new(0, call, raise))
-}
-
-fn message() -> io::Result<Held> {
-    // SAFETY: no memory is involved.
-    let id = done(unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) }.into())? as i32;
-    let call = move || {
-        let mut message = [0u64; 2];
-        // SAFETY: room for a type and eight bytes.
-        unsafe {
-            let returned = result(libc::msgrcv(id, message.as_mut_ptr().cast(), 8, 0, 0) as _);
-            libc::msgctl(id, libc::IPC_RMID, null_mut());
-            returned
-        }
-    };
-    let send = move || {
-        // SAFETY: a live type and eight bytes.
-        assert_eq!(
-            // SAFETY: every argument is live and of the size given.
-            unsafe { libc::msgsnd(id, [1u64, 2].as_ptr().cast(), 8, 0) },
-            0
-        );
-    };
-    Ok(Held::new(8, call, send))
 }
 
 /// struct iocb of include/uapi/linux/aio_abi.h.

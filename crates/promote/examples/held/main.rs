@@ -11,6 +11,7 @@
 mod children;
 mod events;
 mod files;
+mod ipc;
 mod signals;
 mod sockets;
 mod uring;
@@ -85,6 +86,7 @@ fn kinds() -> impl Iterator<Item = (&'static str, Prepare)> {
     [
         sockets::KINDS,
         events::KINDS,
+        ipc::KINDS,
         files::KINDS,
         signals::KINDS,
         uring::KINDS,

@@ -1,4 +1,4 @@
-//! Waiting for signals.
+//! Waiting for signals, or for nothing until a signal comes.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
@@ -30,7 +30,65 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
         let call = || result(unsafe { libc::sigsuspend(&empty()) }.into());
         Ok(Held::new(-i64::from(libc::EINTR), call, send))
     }),
+    // SAFETY: no memory is involved.
+    ("pause", || until_handled(|| unsafe { libc::pause() })),
+    ("nanosleep", || {
+        // SAFETY: a live time.
+        until_handled(|| unsafe { libc::nanosleep(&LONG, null_mut()) })
+    }),
+    ("clock_nanosleep", || {
+        // SAFETY: a live time.
+        until_handled(|| unsafe { sleep_of(libc::CLOCK_MONOTONIC, 0, &LONG) })
+    }),
+    ("clock_nanosleep-absolute", || {
+        until_handled(|| {
+            // SAFETY: a live time.
+            unsafe {
+                let mut until: libc::timespec = zeroed();
+                libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut until);
+                until.tv_sec += LONG.tv_sec;
+                sleep_of(libc::CLOCK_REALTIME, libc::TIMER_ABSTIME, &until)
+            }
+        })
+    }),
 ];
+
+/// Ten minutes.
+const LONG: libc::timespec = libc::timespec {
+    tv_sec: 600,
+    tv_nsec: 0,
+};
+
+/// clock_nanosleep(2), with an error in errno as other calls have it.
+///
+/// # Safety
+///
+/// `time` must be live.
+unsafe fn sleep_of(clock: libc::clockid_t, flags: i32, time: *const libc::timespec) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        libc::syscall(
+            libc::SYS_clock_nanosleep,
+            clock,
+            flags,
+            time,
+            null_mut::<u8>(),
+        ) as i32
+    }
+}
+
+/// A call that only a signal ends. It counts as ended if the handler has run: an EINTR before is wrong.
+fn until_handled(wait: fn() -> i32) -> io::Result<Held> {
+    handle();
+    let call = move || {
+        let returned = result(wait().into());
+        match HANDLED.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => returned,
+        }
+    };
+    Ok(Held::new(-i64::from(libc::EINTR), call, send))
+}
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 

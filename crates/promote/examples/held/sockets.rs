@@ -43,6 +43,14 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
             unsafe { libc::readv(fd, &raw const part, 1) as i64 }
         })
     }),
+    ("recvmmsg", || {
+        receiving(|fd, buffer, len| {
+            messages(buffer, len, |messages| {
+                // SAFETY: one live message, and no time.
+                unsafe { libc::recvmmsg(fd, messages, 1, 0, null_mut()) }
+            })
+        })
+    }),
     ("accept", || {
         // SAFETY: every argument is live and of the size given.
         accepting(|fd| unsafe { libc::accept(fd, null_mut(), null_mut()) })
@@ -59,8 +67,51 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
         // SAFETY: every argument is live and of the size given.
         sending(|fd, buffer, len| unsafe { libc::write(fd, buffer, len) as i64 })
     }),
+    ("sendmsg", || {
+        sending(|fd, buffer, len| {
+            let mut part = libc::iovec {
+                iov_base: buffer.cast_mut(),
+                iov_len: len,
+            };
+            // SAFETY: a message of one live part, and no address or control data.
+            unsafe {
+                let mut message: libc::msghdr = zeroed();
+                message.msg_iov = &raw mut part;
+                message.msg_iovlen = 1;
+                libc::sendmsg(fd, &raw const message, 0) as i64
+            }
+        })
+    }),
+    ("sendmmsg", || {
+        sending(|fd, buffer, len| {
+            messages(buffer.cast_mut(), len, |messages| {
+                // SAFETY: one live message.
+                unsafe { libc::sendmmsg(fd, messages, 1, 0) }
+            })
+        })
+    }),
     ("connect", connecting),
 ];
+
+/// Calls with one message of one part. Returns the bytes of that message, or -1.
+fn messages(
+    buffer: *mut libc::c_void,
+    len: usize,
+    call: impl FnOnce(*mut libc::mmsghdr) -> i32,
+) -> i64 {
+    let mut part = libc::iovec {
+        iov_base: buffer,
+        iov_len: len,
+    };
+    // SAFETY: all zeroes are a message without parts, address and control data.
+    let mut message: libc::mmsghdr = unsafe { zeroed() };
+    message.msg_hdr.msg_iov = &raw mut part;
+    message.msg_hdr.msg_iovlen = 1;
+    match call(&raw mut message) {
+        1 => message.msg_len.into(),
+        other => other.into(),
+    }
+}
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(600));
 
