@@ -140,7 +140,7 @@ lab-slice: ## two kernels, two filesystems: do the rules hold?
 lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
 	$(LAB) matrix --out docs/matrix.jsonl
 
-lab-rounds: lab-fetch ## promotion there and back a thousand times on six kernels, for an hour or two
+lab-rounds: lab-fetch ## promotion there and back a thousand times on eight kernels, for an hour or two
 	$(LAB) matrix --rounds 1000 --out docs/matrix.jsonl
 
 schemas: build ## docs/schema, from the types of the command's documents

@@ -150,16 +150,16 @@ fn promoted(kernel: KernelId, rounds: u32) -> Planned {
     }
 }
 
-/// Whether the long trials run on this kernel. They run on the kernels of two Debian releases, and
-/// on the newest, where pages are small enough for the program to hold a window. They take longer
-/// than everything else, and the tested code is the same on every kernel.
+/// Whether the long trials run on this kernel: the long-term kernels 6.1, 6.12 and 6.18, and the
+/// newest, where pages are small enough for the program to hold a window. They take longer than
+/// everything else, and the tested code is the same on every kernel.
 fn is_milestone(kernel: KernelId) -> bool {
     if !matches!(kernel.flavour, Flavour::Amd64 | Flavour::Arm64) {
         return false;
     }
     let newest = wanted(kernel.flavour).last().copied();
-    let released = [Version::new(6, 1), Version::new(6, 12)];
-    released.contains(&kernel.version) || newest == Some(kernel)
+    let long_term = [Version::new(6, 1), Version::new(6, 12), Version::new(6, 18)];
+    long_term.contains(&kernel.version) || newest == Some(kernel)
 }
 
 /// Everything that is a time. ext4 is built into every kernel, xfs has held huge folios for longer.
@@ -201,10 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_for_three_kernels_of_each_architecture_and_all_that_was_asked_for() {
+    fn rounds_are_for_four_kernels_of_each_architecture_and_all_that_was_asked_for() {
         let kernels: Vec<KernelId> = Flavour::ALL.into_iter().flat_map(wanted).collect();
         let boots = boots(&kernels, Extent::Rounds(120));
-        assert_eq!(boots.len(), 6);
+        assert_eq!(boots.len(), 8);
         assert!(boots.iter().all(|boot| boot.cells.len() == 3));
     }
 
