@@ -37,10 +37,10 @@ pub use memory::{
 pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
     ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, MappedText, MemoryKinds,
-    NoPid, Pid, ProcessError, RunningNodes, TextMapping, Tid, Usage, cpu_time, die_with_parent,
-    exec, executable_files, file_id, file_mappings, give_up_administration, holders,
-    ignore_file_size_signal, in_child, is_thp_disabled, mapped_text, may_execute, perms, pids,
-    pmd_mapped, process_name, processor_time, run_measured, running_nodes, text_mappings,
+    NoPid, Pid, ProcessError, Running, RunningNodes, TextMapping, Tid, Usage, cpu_time,
+    die_with_parent, exec, executable_files, file_id, file_mappings, give_up_administration,
+    holders, ignore_file_size_signal, in_child, is_thp_disabled, mapped_text, may_execute, perms,
+    pids, pmd_mapped, process_name, processor_time, run_measured, running_nodes, text_mappings,
     thread_name, threads,
 };
 pub use starts::{

@@ -142,26 +142,74 @@ fn periods_of_both_sides_are_compared_and_the_process_is_left_as_found() {
     assert!(service.promoted() > 0);
 }
 
-#[test]
-fn an_interrupt_leaves_the_process_as_found() {
-    let Some(service) = Service::start() else {
-        return;
-    };
-    let mut command = service.bench(&["--pairs", "100000"]);
-    let mut bench = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
+/// Starts a measurement of very many pairs. Returns it after the first line of its errors, when it
+/// measures; `None`, with the reason printed, if this machine cannot.
+fn measuring(mut command: Command) -> Option<(Child, impl Iterator<Item = String>)> {
+    command.args(["--pairs", "100000"]);
+    let pipes = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut bench = pipes.spawn().unwrap();
+    let lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+    let mut lines = lines.map(Result::unwrap);
+    let first = lines.next().unwrap();
     if !first.contains("pairs find a difference") {
         println!("skipped: {first}");
         bench.wait().unwrap();
-        return;
+        return None;
     }
-    kill_process(Pid::from_child(&bench), Signal::INT).unwrap();
-    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    Some((bench, lines))
+}
+
+#[test]
+fn a_signal_to_end_leaves_the_process_as_found() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let Some((mut bench, _)) = measuring(service.bench(&[])) else {
+            return;
+        };
+        kill_process(Pid::from_child(&bench), signal).unwrap();
+        assert_eq!(bench.wait().unwrap().code(), Some(status));
+        assert_eq!(service.promoted(), 0);
+    }
+}
+
+#[test]
+fn a_process_that_ends_ends_the_measurement() {
+    let Some(mut service) = Service::start() else {
+        return;
+    };
+    let Some((mut bench, mut said)) = measuring(service.bench(&[])) else {
+        return;
+    };
+    service.process.kill().unwrap();
+    // Until it is waited for, it is a process that has ended.
+    let said = said.by_ref().collect::<Vec<_>>().join("\n");
+    assert_eq!(bench.wait().unwrap().code(), Some(2), "{said}");
+    assert!(
+        said.contains(&service.pid()) && said.contains("ended"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_count_that_goes_back_ends_the_measurement_and_the_process_is_left_as_found() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    // The count of a service that starts again: it grows, until the file is there.
+    let restarted = service.log.with_file_name("restarted");
+    let count = format!("[ -e {} ] && echo 1 || date +%s%N", restarted.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+    command.args(["bench", "live", &service.pid(), "--count", &count]);
+    command.args(["--period", "100", "--settle", "10"]);
+    let Some((mut bench, mut said)) = measuring(command) else {
+        return;
+    };
+    File::create(restarted).unwrap();
+    let said = said.by_ref().collect::<Vec<_>>().join("\n");
+    assert_eq!(bench.wait().unwrap().code(), Some(2), "{said}");
+    assert!(said.contains("did the service restart?"), "{said}");
     assert_eq!(service.promoted(), 0);
 }
 

@@ -75,6 +75,7 @@ pub fn bench_live(
     let mut service = Service {
         switch: Switch::new(&settings.pids, settings.leave, host)?,
         meter: Meter::open(&settings.work).map_err(failed)?,
+        done: None,
         settings,
         bounds: interrupt.within(settings.timeout),
     };
@@ -96,6 +97,8 @@ fn failed(error: WorkError) -> BenchError {
 struct Service<'a> {
     switch: Switch,
     meter: Meter,
+    /// The units of work when they were last read.
+    done: Option<f64>,
     settings: &'a LiveSettings,
     bounds: Bounds<'a>,
 }
@@ -192,14 +195,26 @@ impl Service<'_> {
         })
     }
 
+    /// The units of work so far. A service may also restart between two periods.
     fn units(&mut self) -> Result<f64, BenchError> {
-        self.meter.read().map_err(failed)
+        let now = self.meter.read().map_err(failed)?;
+        match self.done.replace(now) {
+            Some(before) if now < before => Err(failed(WorkError::WentBack {
+                from: before,
+                to: now,
+            })),
+            _ => Ok(now),
+        }
     }
 
     fn processor_time(&self) -> Result<Duration, BenchError> {
-        let times = self.settings.pids.iter().map(|pid| {
-            cpu_time(*pid).map_err(|_| BenchError::new(named(*pid), "ended while it was measured"))
-        });
+        // A process that has ended keeps its time until its parent has waited for it.
+        self.switch.ensure_running()?;
+        let times = self
+            .settings
+            .pids
+            .iter()
+            .map(|pid| cpu_time(*pid).map_err(|error| BenchError::new(named(*pid), error)));
         times.sum()
     }
 

@@ -2,7 +2,7 @@
 
 use hugetext_engine::HostContext;
 use hugetext_engine::promotion::{PromoteError, PromoteRequest, PromotedProcess, promote_process};
-use hugetext_host::{Pid, text_mappings};
+use hugetext_host::{Pid, Running, text_mappings};
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::Copies;
 
@@ -37,10 +37,24 @@ pub enum Leave {
 #[derive(Debug)]
 struct SwitchedProcess {
     pid: Pid,
+    running: Running,
     /// What it is left with.
     in_the_end: TextPlace,
     /// What it has now.
     now: TextPlace,
+}
+
+impl SwitchedProcess {
+    fn ensure_running(&self) -> Result<(), BenchError> {
+        match self.running.has_ended() {
+            Ok(true) => Err(BenchError::new(
+                named(self.pid),
+                "ended while it was measured",
+            )),
+            Ok(false) => Ok(()),
+            Err(error) => Err(BenchError::new(named(self.pid), error)),
+        }
+    }
 }
 
 /// The processes. They are left as wanted when this value is dropped, unless
@@ -65,6 +79,8 @@ impl Switch {
             promoted: 0,
         };
         for pid in pids {
+            let running =
+                Running::new(*pid).map_err(|error| BenchError::new(named(*pid), error))?;
             let planned = switch.change(*pid, TextPlace::Promoted, Intent::Plan)?;
             let found = if planned.copies > 0 {
                 TextPlace::Promoted
@@ -83,6 +99,7 @@ impl Switch {
             };
             switch.processes.push(SwitchedProcess {
                 pid: *pid,
+                running,
                 in_the_end,
                 now: found,
             });
@@ -95,8 +112,16 @@ impl Switch {
         self.promoted
     }
 
+    /// An error if a process has ended.
+    pub(super) fn ensure_running(&self) -> Result<(), BenchError> {
+        self.processes
+            .iter()
+            .try_for_each(SwitchedProcess::ensure_running)
+    }
+
     /// Brings all processes into one state.
     pub(super) fn to(&mut self, text: TextPlace) -> Result<(), BenchError> {
+        self.ensure_running()?;
         let mut bytes = 0;
         for index in 0..self.processes.len() {
             bytes += self.bring(index, text)?;
@@ -108,11 +133,15 @@ impl Switch {
     }
 
     /// Leaves each process with what is wanted in the end. All are tried; the first error is returned.
+    /// A process that has ended needs nothing, and its number may be that of another one.
     pub(super) fn leave(&mut self) -> Result<(), BenchError> {
         let mut first = Ok(());
         for index in 0..self.processes.len() {
-            let wanted = self.processes.get(index).map(|process| process.in_the_end);
-            let Some(wanted) = wanted else { continue };
+            let running = self.processes.get(index);
+            let running = running.filter(|process| process.ensure_running().is_ok());
+            let Some(wanted) = running.map(|process| process.in_the_end) else {
+                continue;
+            };
             let left = self.bring(index, wanted);
             first = first.and(left.map(drop));
         }

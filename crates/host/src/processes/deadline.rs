@@ -1,52 +1,11 @@
 //! A time limit for a child process.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::time::Duration;
 
 use super::id::Pid;
-
-/// A child of this process that has not been waited for yet.
-#[derive(Debug)]
-pub(crate) struct Running(OwnedFd);
-
-impl Running {
-    /// The child with this process id (pidfd_open(2), Linux 5.3).
-    pub(crate) fn child(pid: Pid) -> io::Result<Running> {
-        Ok(Running(pidfd_open(pid.into(), PidfdFlags::empty())?))
-    }
-
-    /// Kills the child if it does not end within `limit`. Returns whether it was killed.
-    pub(crate) fn end_within(&self, limit: Duration) -> io::Result<bool> {
-        // A child that has just ended met the limit.
-        Ok(!self.ends_within(limit)? && pidfd_send_signal(&self.0, Signal::KILL).is_ok())
-    }
-
-    fn ends_within(&self, limit: Duration) -> io::Result<bool> {
-        let end = Instant::now().checked_add(limit);
-        loop {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let left = left.map(Timespec::try_from).transpose();
-            let left = left.map_err(io::Error::other)?;
-            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], left.as_ref()) {
-                Ok(ready) => return Ok(ready > 0),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
-impl AsRawFd for Running {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
+use super::running::Running;
 
 /// Kills a child when its time is up, while another thread waits for the child.
 #[derive(Debug)]
@@ -56,7 +15,7 @@ impl Deadline {
     /// Gives the child with this process id `limit` from now. The child must not have been waited
     /// for yet.
     pub fn new(pid: Pid, limit: Duration) -> io::Result<Deadline> {
-        let child = Running::child(pid)?;
+        let child = Running::new(pid)?;
         let watch = move || child.end_within(limit).unwrap_or(false);
         Ok(Deadline(thread::spawn(watch)))
     }

@@ -12,8 +12,8 @@ use nix::sys::signal::{
 };
 use rustix::process::pidfd_send_signal;
 
-use super::deadline::Running;
 use super::id::Pid;
+use super::running::Running;
 
 /// The child's pidfd; -1 for none.
 static CHILD: AtomicI32 = AtomicI32::new(-1);
@@ -56,7 +56,7 @@ impl Forward {
     /// Forwards to the child with this process id, which has not been waited for. A signal that is
     /// ignored stays ignored, as nohup(1) needs it.
     fn to(pid: Pid) -> io::Result<Forward> {
-        let child = Running::child(pid)?;
+        let child = Running::new(pid)?;
         CHILD.store(child.as_raw_fd(), Ordering::Release);
         let handler = SigHandler::Handler(forward);
         let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());

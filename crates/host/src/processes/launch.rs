@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::deadline::Running;
 use super::id::Pid;
+use super::running::Running;
 
 /// The resource usage of a finished command, including its waited-for children (getrusage(2)).
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -33,7 +33,7 @@ pub fn run_measured(command: &mut Command, limit: Duration) -> io::Result<(Usage
     let start = Instant::now();
     let mut child = command.spawn()?;
     let pid = Pid::of_child(&child);
-    let late = Running::child(pid).and_then(|running| running.end_within(limit));
+    let late = Running::new(pid).and_then(|running| running.end_within(limit));
     if late.is_err() {
         let _ = child.kill();
     }

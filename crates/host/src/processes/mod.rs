@@ -22,6 +22,7 @@ mod instance;
 mod launch;
 mod process;
 mod runners;
+mod running;
 
 pub use capabilities::give_up_administration;
 pub use child::{ChildError, die_with_parent, in_child};
@@ -41,3 +42,4 @@ pub use process::{
     thread_name, threads,
 };
 pub use runners::{RunningNodes, running_nodes};
+pub use running::Running;
