@@ -323,13 +323,15 @@ results-limit: build ## what the page faults of starts are on, and what huge tex
 
 .PHONY: results-folios results-limit results-rivals
 
-results-self-warming: build ## cold starts of files that warm themselves: docs/self-warming.md
+# PARTS chooses among the parts of the record; without it all are measured.
+results-self-warming: build ## cold starts of files that warm themselves (PARTS=): docs/self-warming.md
 	scripts/setup.sh self-warming
 	$(LAB) fetch 6.18-amd64
-	cargo run --quiet -p hugetext-leaf --example asker_rules > target/self-warming.jsonl
-	scripts/results-self-warming.sh $(HUGETEXT) target/debug/hugetext-lab >> target/self-warming.jsonl
-	mv target/self-warming.jsonl docs/self-warming.jsonl
-	scripts/self-warming-doc.py docs/self-warming.jsonl > docs/self-warming.md
+	cargo run --quiet -p hugetext-leaf --example asker_rules > target/rules.jsonl
+	mv target/rules.jsonl docs/self-warming/rules.jsonl
+	scripts/results-self-warming.sh $(HUGETEXT) target/debug/hugetext-lab docs/self-warming $(PARTS)
+	scripts/self-warming-doc.py docs/self-warming > target/self-warming.md
+	mv target/self-warming.md docs/self-warming.md
 
 .PHONY: results-self-warming
 

@@ -1,67 +1,90 @@
 #!/usr/bin/env bash
-# Measures cold starts of files that warm themselves, and prints the record:
+# Measures cold starts of files that warm themselves, and writes the record, a file for each part:
 #
-#   scripts/results-self-warming.sh HUGETEXT LAB [ROUNDS] [CELL…]
+#   scripts/results-self-warming.sh HUGETEXT LAB RECORD [PART…]
 #
-# LAB is the command of the lab. ROUNDS, 20 if it is not given, are the starts of each cell with the tunable on ext4;
-# the others get fewer. CELL are patterns of cells, as those of cold-starts.sh: then only these are measured, ROUNDS
-# times each. KIT names a directory that self-warming-kit.sh made, to keep it between calls.
-# scripts/self-warming-doc.py makes the document of the record. Takes root, mkfs of ext4, xfs and btrfs, and
-# mmdebstrap.
+# LAB is the command of the lab, RECORD a directory. Without a PART all are measured:
+#   files    which files can be cut, and why others cannot
+#   tunable  starts on ext4 with the tunable, ROUNDS of each cell (40)
+#   others   starts on other filesystems and without the tunable, a sixth of ROUNDS
+#   ways     other ways to cut, and other readahead of the device
+#   modes    the modes of THP, in a guest
+#   mark     what a fault at the end of a window does to the window behind the next one
+# KIT names a directory that self-warming-kit.sh made, to keep it between calls. A part's file is replaced when
+# the part is complete. scripts/self-warming-doc.py makes the document of the record. Takes root, mkfs of ext4, xfs
+# and btrfs, and mmdebstrap.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-hugetext=$(realpath "$1") lab=$(realpath "$2") rounds=${3:-20}
-shift 2
-[ $# -eq 0 ] || shift
+hugetext=$(realpath "$1") lab=$(realpath "$2") record=$(realpath "$3") rounds=${ROUNDS:-40}
+shift 3
+[ $# -gt 0 ] || set -- files tunable others ways modes mark
 work=$(mktemp -d "${TMPDIR:-/tmp}/self-warming.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 kit=${KIT:-$work/kit}
-[ -d "$kit" ] || "$here/self-warming-kit.sh" "$hugetext" "$kit" > "$work/record"
-[ ! -e "$work/record" ] || mv "$work/record" "$kit/record"
-if [ $# -gt 0 ]; then
-    exec "$here/cold-starts.sh" "$kit" "$rounds" "$@"
+if [ ! -d "$kit" ]; then
+    "$here/self-warming-kit.sh" "$hugetext" "$kit" > "$work/record"
+    mv "$work/record" "$kit/record"
 fi
-cat "$kit/record"
-echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
+programs=(cc1 mariadbd node postgres)
 
-# Files of this machine with text in windows: which can be cut, and why others cannot.
-# Malformed files end the check with 2.
-{ "$hugetext" --json check --recursive /usr 2>/dev/null || true; } | jq -r '.files[] | select(.after_fix > 0) | .path' > "$work/files"
-xargs -d '\n' "$hugetext" --json check < "$work/files" |
-    jq -c '[.files[] | {refusal: .self_warming[0].refusal, windows: .self_warming[0].now.windows, now: .self_warming[0].now.asked, after: (.self_warming[0].after_fix.asked // .self_warming[0].now.asked)}]
-        | group_by(.refusal)[] | {refused: .[0].refusal, files: length, windows: (map(.windows) | add), now: (map(.now) | add), after: (map(.after) | add)}'
+files() {
+    cat "$kit/record"
+    # Files of this machine with text in windows. Malformed files end the check with 2.
+    { "$hugetext" --json check --recursive /usr 2>/dev/null || true; } | jq -r '.files[] | select(.after_fix > 0) | .path' > "$work/files"
+    xargs -d '\n' "$hugetext" --json check < "$work/files" |
+        jq -c '[.files[] | {refusal: .self_warming[0].refusal, windows: .self_warming[0].now.windows, now: .self_warming[0].now.asked, after: (.self_warming[0].after_fix.asked // .self_warming[0].now.asked)}]
+            | group_by(.refusal)[] | {refused: .[0].refusal, files: length, windows: (map(.windows) | add), now: (map(.now) | add), after: (map(.after) | add)}'
+}
 
-"$here/cold-starts.sh" "$kit" "$rounds" 'ext4 2.44 1 * shipped' 'ext4 2.44 1 * fixed' 'ext4 2.44 1 * warming'
-small=('cc1' 'mariadbd' 'node' 'postgres')
-cells=()
-for program in "${small[@]}"; do
-    for fs in xfs btrfs overlay; do cells+=("$fs 2.44 1 $program shipped" "$fs 2.44 1 $program fixed" "$fs 2.44 1 $program warming"); done
-    for glibc in 2.36 2.41 2.44; do cells+=("ext4 $glibc 0 $program shipped" "ext4 $glibc 0 $program fixed" "ext4 $glibc 0 $program warming"); done
-done
-"$here/cold-starts.sh" "$kit" $(((rounds + 2) / 3)) "${cells[@]}"
+tunable() {
+    echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
+    "$here/cold-starts.sh" "$kit" "$rounds" 'ext4 2.44 1 * shipped' 'ext4 2.44 1 * fixed' 'ext4 2.44 1 * warming'
+}
 
-# Other ways to cut, and other readahead of the device.
-for program in "${small[@]}"; do
-    for way in later tail; do
-        mkdir -p "$kit/p/$program/$way"
-        new=$kit/p/$program/$way/$program
-        if "$here/move-cut.py" "$kit/p/$program/warming/$program" $way "$new"; then chmod 755 "$new"; else rm -r "${new%/*}"; fi
+others() {
+    local cells=() program place
+    for program in "${programs[@]}"; do
+        for place in "xfs 2.44 1" "btrfs 2.44 1" "overlay 2.44 1" "ext4 2.36 0" "ext4 2.41 0" "ext4 2.44 0"; do
+            cells+=("$place $program shipped" "$place $program fixed" "$place $program warming")
+        done
     done
-done
-cells=()
-for program in "${small[@]}"; do cells+=("ext4 2.44 1 $program warming" "ext4 2.44 1 $program later" "ext4 2.44 1 $program tail"); done
-"$here/cold-starts.sh" "$kit" 3 "${cells[@]}" | sed 's/^{/{"way": 1, /'
-for readahead in 0 32; do
-    READ_AHEAD_KB=$readahead "$here/cold-starts.sh" "$kit" 3 'ext4 2.44 1 cc1 warming' 'ext4 2.44 1 mariadbd warming' \
-        'ext4 2.44 1 node warming' 'ext4 2.44 1 postgres warming' | sed 's/^{/{"way": 1, /'
-done
+    "$here/cold-starts.sh" "$kit" $(((rounds + 5) / 6)) "${cells[@]}"
+}
 
-"$here/self-warming-modes.sh" "$kit" "$lab"
+ways() {
+    local cells=() program way new readahead
+    for program in "${programs[@]}"; do
+        cells+=("ext4 2.44 1 $program warming")
+        for way in later tail; do
+            rm -rf "$kit/p/$program/$way"
+            mkdir -p "$kit/p/$program/$way"
+            new=$kit/p/$program/$way/$program
+            if "$here/move-cut.py" "$kit/p/$program/warming/$program" $way "$new"; then chmod 755 "$new"; else rm -r "${new%/*}"; fi
+            cells+=("ext4 2.44 1 $program $way")
+        done
+    done
+    for readahead in 128 32 0; do
+        READ_AHEAD_KB=$readahead "$here/cold-starts.sh" "$kit" 3 "${cells[@]}" | sed 's/^{/{"way": 1, /'
+    done
+    rm -rf "$kit"/p/*/{later,tail}
+}
 
-# What a fault at the end of a window does to the window behind the next one.
-truncate -s 100M "$work/mark.img"
-mkfs.ext4 -qF "$work/mark.img"
-mkdir "$work/mark"
-# shellcheck disable=SC2016 # the inner shell expands it
-unshare --mount sh -ec 'mount -o loop "$1" "$2"; blockdev --setra 256 "$(findmnt -no SOURCE "$2")"; "$3" "$2/file"' \
-    sh "$work/mark.img" "$work/mark" "$here/readahead-mark.py"
+modes() { "$here/self-warming-modes.sh" "$kit" "$lab"; }
+
+mark() {
+    truncate -s 100M "$work/mark.img"
+    mkfs.ext4 -qF "$work/mark.img"
+    mkdir "$work/mark"
+    # shellcheck disable=SC2016 # the inner shell expands it
+    unshare --mount sh -ec 'mount -o loop "$1" "$2"; blockdev --setra 256 "$(findmnt -no SOURCE "$2")"; "$3" "$2/file"' \
+        sh "$work/mark.img" "$work/mark" "$here/readahead-mark.py"
+}
+
+for part in "$@"; do
+    case $part in
+        files | tunable | others | ways | modes | mark) ;;
+        *) echo "results-self-warming.sh: no part is named '$part'" >&2; exit 2 ;;
+    esac
+    "$part" > "$work/$part.jsonl"
+    mv "$work/$part.jsonl" "$record/"
+done

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Writes docs/self-warming.md from the record of results-self-warming.sh: self-warming-doc.py RECORD"""
+"""Writes docs/self-warming.md from the record of results-self-warming.sh: self-warming-doc.py RECORD
+
+RECORD is a directory with a file for each part."""
 import collections
 import json
 import math
+import pathlib
 import statistics
 import sys
 
@@ -25,7 +28,7 @@ TRIED
 On x86-64 the mode of THP (/sys/kernel/mm/transparent_hugepage/enabled) does not matter: glibc 2.44 asks under `always`,
 `madvise` and `never`, and in a container without /sys, because it has the size of the leaf built in
 (DL_MAP_DEFAULT_THP_PAGESIZE; LoongArch has it too, and there the tunable is 1 by default). The kernel then reads huge
-folios under each of the three modes, too ([measured](#modes-of-thp)). On other processors, arm64 among them, glibc
+folios, also under `never` ([measured](#modes-of-thp)). On other processors, arm64 among them, glibc
 reads the mode, and asks under `madvise` only (`_dl_get_thp_config()`, read in the source).
 
 Older versions of glibc, and musl, see two PT_LOADs where there was one, and map both. The kernel joins them
@@ -147,8 +150,8 @@ def read_record(path):
     """The lines of the record by what they are about."""
     found = collections.defaultdict(list)
     kinds = ["windows_of", "machine", "tunables_conf", "touched_page", "asker_rule", "refused", "guest", "way"]
-    with open(path) as record:
-        for text in record:
+    for part in sorted(pathlib.Path(path).glob("*.jsonl")):
+        for text in part.read_text().splitlines():
             row = json.loads(text)
             if "first_output" not in row and "touched" in row:
                 kind = "touched_page"
@@ -244,13 +247,15 @@ def main():
     for row in record["start"]:
         cells[row["program"], row["fs"], row["glibc"], row["tunable"], row["layout"]].append(row)
     starts = record["start"]
-    loads = [row["load"] for row in starts]
+    of_ratios = [row["load"] for row in starts if (row["fs"], row["glibc"], row["tunable"]) == ("ext4", "2.44", 1)]
+    loads = [row["load"] for row in starts + record["way"]]
     direct = "direct I/O, so that each read goes to the disk" if all(row["direct"] for row in starts) else \
         "no direct I/O, which the filesystem below does not permit: reads may come from a cache below"
     print(f"""## Measured
 
-By `make results-self-warming` on {record["machine"][0]["machine"]}, shared with other work: the load was {min(loads):.1f} to
-{max(loads):.1f} ({statistics.median(loads):.1f} in the median). Each file lies on an image on a loop device with 128 KiB of
+By `make results-self-warming` on {record["machine"][0]["machine"]}. The machine is shared with other work: for the
+first table the load was {min(of_ratios):.1f} to {max(of_ratios):.1f} ({statistics.median(of_ratios):.1f} in the median), for the others up to
+{max(loads):.1f}, so that their times are worth little. Each file lies on an image on a loop device with 128 KiB of
 readahead and {direct}.
 The file's page cache is dropped before each start, and all else is warm. Starts are interleaved in random order.
 Figures are medians.
