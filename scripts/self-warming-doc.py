@@ -43,7 +43,9 @@ again, so the process has the same mappings (`mappings` below), and nothing is l
   addresses.
 - A program header is needed for the cut. It takes the place of one that is unused, of the PT_NOTE that
   PT_GNU_PROPERTY repeats, or of PT_PHDR in shared objects and programs at fixed addresses; or it goes into zeros
-  behind the table. Where there is none of these the fix is refused. The table is never moved: GNU strip and
+  behind the table. Else two PT_LOADs of data become one: lld and mold make one of the data with RELRO and one of the
+  other. The page that they left between them is then mapped, and reads as zeros. Where there is none of these the fix is
+  refused. The table is never moved: GNU strip and
   objcopy put it behind the ELF header again and break the program (binutils 2.40).
 - The section `.text` is cut too, and symbols of `.symtab` name their part. gdb finds debug information by build id
   or link, and warns about the second `.text`. perf and ldd answer as before. Two ways were tried with elfutils 0.188
@@ -273,7 +275,7 @@ Figures are medians.
     programs = sorted({cell[0] for cell in cells})
     table(["program", "file", *FIGURES], [[program, name, *figures] for program in programs
                                           for name, figures in layouts(cells, (program, "ext4", "2.44", 1))])
-    print("python3 and git hold no whole window of text. chromium has no room for a header.\n")
+    print("python3 and git hold no whole window of text.\n")
     print("### Versions of glibc without a request, ext4\n")
     table(["program", "glibc", "file", *FIGURES], [
         [program, glibc, name, *figures] for program in programs for glibc in ["2.36", "2.41", "2.44"]

@@ -266,8 +266,9 @@ fn cost(
 
 fn warnings(image: &Image, groups: &[Group], shifts: &[u64], moves: &Moves) -> Vec<Warning> {
     let segments = &image.segments;
-    let merged = groups.iter().filter(|group| group.first < group.last);
-    let read_only = merged.flat_map(|group| {
+    let merged = || groups.iter().filter(|group| group.first < group.last);
+    let with_text = merged().filter(|group| group.members(segments).iter().any(Segment::is_text));
+    let read_only = with_text.flat_map(|group| {
         let members = group.members(segments).iter();
         members.filter(|member| !member.perms.exec)
     });
@@ -276,6 +277,13 @@ fn warnings(image: &Image, groups: &[Group], shifts: &[u64], moves: &Moves) -> V
             addresses: member.memory(),
         })
         .collect();
+    let data = merged().filter(|group| {
+        let mut members = group.members(segments).iter();
+        members.all(|member| member.perms.write)
+    });
+    warnings.extend(data.map(|group| Warning::DataJoined {
+        addresses: group.addresses(segments),
+    }));
     let first = shifts.first().copied().unwrap_or(0);
     if image.kind != ObjectKind::SharedObject && moves.shift_at(image.program_table.offset) != first
     {

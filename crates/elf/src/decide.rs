@@ -44,8 +44,28 @@ pub fn plan(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan
     match strategy {
         Strategy::Align => align(image, options),
         Strategy::Shift => shift(image, options),
-        Strategy::Merge => rearrange(image, Strategy::Merge, options),
+        Strategy::Merge => rearrange(image, Strategy::Merge, options, Data::Apart),
     }
+}
+
+/// What becomes of writable neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    /// Each PT_LOAD stays.
+    Apart,
+    /// They become one PT_LOAD, so that a program header is free.
+    Joined,
+}
+
+/// As [`plan`] by `Shift` or `Merge`, with neighbours of writable data joined, so that program headers
+/// become free. Without any, the plan has as few free headers as that of `plan`.
+pub(crate) fn plan_with_data_joined(
+    image: &Image,
+    strategy: Strategy,
+    options: &Options,
+) -> Result<Plan, Refusal> {
+    check(image, options)?;
+    rearrange(image, strategy.max(Strategy::Shift), options, Data::Joined)
 }
 
 /// The weakest strategy that reaches most: `Shift` if the file permits it, else `Align`. It never
@@ -109,7 +129,7 @@ fn align(image: &Image, options: &Options) -> Result<Plan, Refusal> {
 
 /// If everything is congruent already, `Shift` becomes `Align`.
 fn shift(image: &Image, options: &Options) -> Result<Plan, Refusal> {
-    let plan = rearrange(image, Strategy::Shift, options)?;
+    let plan = rearrange(image, Strategy::Shift, options, Data::Apart)?;
     let strategy = if plan.moves.len() == 1 {
         Strategy::Align
     } else {
@@ -118,9 +138,18 @@ fn shift(image: &Image, options: &Options) -> Result<Plan, Refusal> {
     Ok(Plan { strategy, ..plan })
 }
 
-fn rearrange(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan, Refusal> {
+fn rearrange(
+    image: &Image,
+    strategy: Strategy,
+    options: &Options,
+    data: Data,
+) -> Result<Plan, Refusal> {
     let segments = &image.segments;
     let groups = Group::of(segments, strategy, options);
+    let groups = match data {
+        Data::Apart => groups,
+        Data::Joined => Group::with_data_joined(groups, segments, options.page),
+    };
     require_worth(image, &groups, options)?;
     let demand = |group: &Group| group.demand(segments, options);
     let extend = |group: &Group| group.extension(segments, options);

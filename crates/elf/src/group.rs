@@ -37,6 +37,27 @@ impl Group {
         groups
     }
 
+    /// The groups with neighbours of writable data joined, where nothing but the end of a page lies between
+    /// them: GNU ld makes one PT_LOAD of data with and without RELRO, lld and mold make two. None are joined
+    /// if the file's order differs from that of memory.
+    pub(crate) fn with_data_joined(
+        mut groups: Vec<Group>,
+        segments: &[Segment],
+        page: Leaf,
+    ) -> Vec<Group> {
+        if segments.is_sorted_by_key(|segment| segment.offset) {
+            groups.dedup_by(|after, before| {
+                let pair = (segments.get(before.last), segments.get(after.first));
+                let joined = matches!(pair, (Some(a), Some(b)) if joins_data(a, b, page));
+                if joined {
+                    before.last = after.last;
+                }
+                joined
+            });
+        }
+        groups
+    }
+
     fn each_alone(segments: &[Segment]) -> Vec<Group> {
         (0..segments.len())
             .map(|index| Group {
@@ -167,4 +188,19 @@ fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
         && delta(before) <= delta(after)
         && !only_hole
         && no_bss
+}
+
+/// Whether `after` is more data of `before`, with the same rights. Between them may lie what alignment
+/// leaves: bytes that are zero in memory, and at most a page of `after` that nothing maps.
+fn joins_data(before: &Segment, after: &Segment, page: Leaf) -> bool {
+    let most = page.bytes().max(after.align);
+    let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
+    before.perms.write
+        && before.perms == after.perms
+        && before.filesz > 0
+        && after.filesz > 0
+        && before.align >= after.align
+        && before.file().end <= after.offset
+        && delta(before) <= delta(after)
+        && after.vaddr.saturating_sub(before.file_backed().end) <= most.saturating_mul(2)
 }

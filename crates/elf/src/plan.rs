@@ -72,6 +72,12 @@ pub enum Warning {
     /// one. Kernels before 5.18 compute AT_PHDR from the first segment (binfmt_elf.c,
     /// load_elf_binary()).
     ProgramHeadersMove,
+    /// PT_LOADs of writable data become one, so that the header of another gives its place to a cut PT_LOAD. The
+    /// page that alignment left between them is mapped too.
+    DataJoined {
+        /// Its addresses in the image, without those of zeros at its end.
+        addresses: Span,
+    },
     /// A program header gives its place to a cut PT_LOAD. It is a PT_NOTE that PT_GNU_PROPERTY
     /// repeats, or PT_PHDR of an image that loaders place without it.
     LeftOut {
@@ -166,7 +172,7 @@ pub enum Refusal {
     },
     /// A cut PT_LOAD needs a program header, and the table has no room for one.
     #[error(
-        "no room for a program header: none is unused or repeated, and no zeros follow the table"
+        "no room for a program header: none is unused or repeated, no data segments can be joined, and no zeros follow the table"
     )]
     NoRoom,
     /// The indexes of further sections would not fit the symbol table (SHN_LORESERVE).

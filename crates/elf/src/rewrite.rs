@@ -120,7 +120,14 @@ fn check_between(
         if tables.any(|table| Span::new(table.offset, table.end()).overlaps(&between)) {
             return Err(RewriteError::BetweenSegments(between.start));
         }
-        let mut at = Leaf::K4.align_up(before.file_backed().end) - before.vaddr + before.offset;
+        // What follows data in its last page was cleared, if zeros follow it in memory.
+        let end = before.file_backed().end;
+        let mapped = if before.memsz > before.filesz {
+            end
+        } else {
+            Leaf::K4.align_up(end)
+        };
+        let mut at = mapped - before.vaddr + before.offset;
         while at < after.offset {
             let len = CHUNK.min(after.offset - at);
             let bytes = read_range(source, at, len, image.file_len, WHAT)?;

@@ -11,11 +11,14 @@ use object::elf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::decide::plan_with_data_joined;
 use crate::early::early_reads;
 use crate::error::ImageError;
 use crate::headers::{ProgramHeader, Table};
 use crate::image::Image;
+use crate::options::Options;
 use crate::plan::{Plan, Refusal, Warning};
+use crate::rewrite::rewrite;
 use crate::room::{behind_table, spare};
 use crate::sections::{Section, for_each_section};
 use crate::source::ReadAt;
@@ -52,19 +55,40 @@ pub enum SelfWarmingError {
 }
 
 /// The plan with the text cut where that makes loaders ask for more of its windows. It is `plan`
-/// itself if no cut does. `plan` was made for `image`, which was read from `source`; `page` is the
-/// base page.
+/// itself if no cut does. `plan` was made for `image` by `options`; `image` was read from `source`.
 pub fn self_warming(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: Plan,
-    page: Leaf,
+    options: &Options,
     divided: DividedSections,
 ) -> Result<Plan, SelfWarmingError> {
-    let mut cuts = cuts(&plan, page);
+    let cuts = cuts(&plan, options.page);
     if cuts.is_empty() {
         return Ok(plan);
     }
+    let strategy = plan.strategy;
+    match cut(source, image, plan, cuts, divided) {
+        Err(SelfWarmingError::Refusal(Refusal::NoRoom)) => {}
+        decided => return decided,
+    }
+    let no_room = |_| Refusal::NoRoom;
+    let joined = plan_with_data_joined(image, strategy, options).map_err(no_room)?;
+    let cuts = self::cuts(&joined, options.page);
+    let joined = cut(source, image, joined, cuts, divided)?;
+    // Data moves, which `plan` may not have done: bytes may lie where none may move.
+    rewrite(source, image, &joined).map_err(|_| Refusal::NoRoom)?;
+    Ok(joined)
+}
+
+/// The plan with the text cut at these addresses, or at as many as there is room for.
+fn cut(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: Plan,
+    mut cuts: Vec<u64>,
+    divided: DividedSections,
+) -> Result<Plan, SelfWarmingError> {
     let mut spare = spare(&plan.headers, image.kind);
     let missing = cuts.len().saturating_sub(spare.len());
     // The bytes behind the table are free in the new file if they are in the old one, since both
@@ -99,11 +123,16 @@ impl Plan {
         early_reads(self.encoding, &self.headers, &table)
     }
 
-    /// Whether the file warms itself without a cost to tools: no section is cut and no header is
-    /// left out.
+    /// Whether the file warms itself without a cost to tools: no section is cut, no header is left out, and
+    /// no data is joined.
     pub fn warms_for_nothing(&self) -> bool {
-        let left_out = |warning: &Warning| matches!(warning, Warning::LeftOut { .. });
-        self.sections_cut.is_empty() && !self.warnings.iter().any(left_out)
+        let costs = |warning: &Warning| {
+            matches!(
+                warning,
+                Warning::LeftOut { .. } | Warning::DataJoined { .. }
+            )
+        };
+        self.sections_cut.is_empty() && !self.warnings.iter().any(costs)
     }
 }
 

@@ -6,10 +6,10 @@ mod apply;
 mod generate;
 
 use apply::apply;
-use generate::{Program, program};
+use generate::{Encoding, Load, Program, program};
 use hugetext_elf::{
-    Difference, DividedSections, Image, Options, Plan, RewriteError, Strategy, Stretch, plan,
-    rewrite, self_warming, verify, verify_unshared,
+    Difference, DividedSections, Image, Options, Plan, RewriteError, Strategy, Stretch, Warning,
+    plan, rewrite, self_warming, verify, verify_unshared,
 };
 use hugetext_leaf::{Asker, Bias, ColdStart, Leaf, ObjectKind, Start, cold_start, vmas};
 use proptest::prelude::*;
@@ -52,10 +52,84 @@ fn warm_with(
     let old = program.bytes();
     let image = Image::read(&old).expect("a well-formed file");
     let base = plan(&image, strategy, &options(false)).ok()?;
-    let plan = self_warming(&old, &image, base.clone(), Leaf::K4, divided).ok()?;
+    let plan = self_warming(&old, &image, base.clone(), &options(false), divided).ok()?;
     let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
     let new = apply(&old, &operations);
     Some((old, base, plan, new))
+}
+
+/// Two PT_LOADs of data, one close behind the other in most cases.
+fn data() -> impl prop::strategy::Strategy<Value = [Load; 2]> {
+    use prop::strategy::Strategy;
+
+    let load = (0u64..3, 0u64..5000, 1u64..9000, 0u64..2, 12u32..14);
+    let load = load.prop_map(|(skip, gap, filesz, bss, align)| Load {
+        skip,
+        gap,
+        padding: 0,
+        filesz,
+        bss: bss * 500,
+        flags: 6,
+        align,
+    });
+    [load.clone(), load]
+}
+
+/// As lld lays out: data with RELRO, then the other data, an unmapped page apart. No header is free.
+fn lld_program() -> Program {
+    let load = |filesz, flags| Load {
+        skip: 0,
+        gap: 0,
+        padding: 0,
+        filesz,
+        bss: 0,
+        flags,
+        align: 12,
+    };
+    Program {
+        base: None,
+        loads: vec![
+            load(5000, 4),
+            load(300_000, 5),
+            Load {
+                bss: 100,
+                ..load(5000, 6)
+            },
+            Load {
+                skip: 1,
+                bss: 9000,
+                ..load(3000, 6)
+            },
+        ],
+        comment: 0,
+        sections: true,
+        spare: 0,
+        payload: false,
+        encoding: Encoding {
+            wide: true,
+            big: false,
+        },
+    }
+}
+
+#[test]
+fn two_segments_of_data_give_one_header_to_the_cut() {
+    let program = lld_program();
+    for divided in DIVIDED {
+        let (old, base, plan, new) = warm_with(&program, Strategy::Shift, divided).unwrap();
+        assert_eq!(plan.segments.len(), base.segments.len());
+        assert_eq!(asked(&new).asked, asked(&new).windows);
+        assert!(verify(&old, &new).unwrap().permissions.is_empty());
+    }
+}
+
+#[test]
+fn data_is_not_joined_over_bytes_that_no_header_names() {
+    let mut program = lld_program();
+    program.loads[3].padding = 2;
+    assert!(warm_with(&program, Strategy::Shift, DividedSections::Keep).is_some());
+    program.payload = true;
+    assert!(warm_with(&program, Strategy::Shift, DividedSections::Keep).is_none());
 }
 
 /// Windows of text that begin and end inside one congruent PT_LOAD for which glibc may ask.
@@ -323,6 +397,23 @@ proptest! {
     }
 
     #[test]
+    fn data_that_is_joined_for_a_header_stays_the_same_data(
+        program in program(MOST), data in data(), divided in prop::sample::select(&DIVIDED[..])
+    ) {
+        // No header is free, and the text before the data has windows in most cases.
+        let loads = program.loads.iter().filter(|load| load.flags & 2 == 0).cloned();
+        let loads = loads.chain(data).collect();
+        let program = Program { spare: 0, loads, ..program };
+        let Some((old, base, plan, new)) = warm_with(&program, Strategy::Shift, divided) else {
+            return Ok(());
+        };
+        let joined = plan.warnings.iter().any(|warning| matches!(warning, Warning::DataJoined { .. }));
+        prop_assert_eq!(joined, plan.segments.len() <= base.segments.len() && plan != base);
+        let verified = verify(&old, &new);
+        prop_assert!(verified.is_ok(), "{:?} {plan:#?}", verified);
+    }
+
+    #[test]
     fn a_file_that_warms_itself_is_left_alone(program in program(MOST)) {
         // A merge joins what was cut, so it has something to do again.
         for strategy in [Strategy::Align, Strategy::Shift] {
@@ -332,7 +423,7 @@ proptest! {
             let image = Image::read(&new).unwrap();
             let again = plan(&image, strategy, &options(false)).unwrap();
             // A file with fewer spare headers than cuts has none left.
-            if let Ok(again) = self_warming(&new, &image, again, Leaf::K4, DividedSections::Cut) {
+            if let Ok(again) = self_warming(&new, &image, again, &options(false), DividedSections::Cut) {
                 prop_assert!(again.is_noop(&image), "{:?}: {:#?}", strategy, again);
             }
         }

@@ -61,7 +61,7 @@ fn fixed(on_host: &ProgramOnHost<'_>, geometry: &Geometry) -> Result<Plan, Strin
     let options = Options::for_image(image, geometry, Strategy::Shift);
     let base = plan_auto(image, &options).map_err(|refusal| refusal.to_string())?;
     let divided = DividedSections::Cut;
-    let warming = self_warming(&program.file, image, base, geometry.page, divided);
+    let warming = self_warming(&program.file, image, base, &options, divided);
     warming.map_err(|error| error.to_string())
 }
 
@@ -71,10 +71,16 @@ fn fixed(on_host: &ProgramOnHost<'_>, geometry: &Geometry) -> Result<Plan, Strin
 pub(crate) fn cut_for_nothing(
     program: &Program,
     plan: Plan,
-    page: Leaf,
+    options: &Options,
     divided: DividedSections,
 ) -> Plan {
-    let warming = self_warming(&program.file, &program.image, plan.clone(), page, divided);
+    let warming = self_warming(
+        &program.file,
+        &program.image,
+        plan.clone(),
+        options,
+        divided,
+    );
     let is_free = |warming: &Plan| match divided {
         DividedSections::Cut => warming.warms_for_nothing(),
         DividedSections::Keep => true,

@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
         let _ = plan.reached(&image, options.page);
         check(file, &image, &plan);
         for divided in [DividedSections::Cut, DividedSections::Keep] {
-            if let Ok(warming) = self_warming(file, &image, plan.clone(), options.page, divided) {
+            if let Ok(warming) = self_warming(file, &image, plan.clone(), &options, divided) {
                 check(file, &image, &warming);
             }
         }

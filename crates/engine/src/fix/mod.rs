@@ -106,7 +106,7 @@ pub fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<F
         StrategyChoice::AtMost(strategy) => plan(image, strategy, &options),
     };
     let planned = match planned {
-        Ok(plan) => warmed(on_host, request, plan)?,
+        Ok(plan) => warmed(on_host, request, plan, &options)?,
         Err(refusal) => Err(refusal),
     };
     let proposal = match planned {
@@ -136,17 +136,19 @@ fn warmed(
     on_host: &ProgramOnHost<'_>,
     request: &FixRequest,
     plan: Plan,
+    options: &Options,
 ) -> Result<Result<Plan, Refusal>, Error> {
     let program = &on_host.program;
-    let page = request.geometry.page;
     let divided = DividedSections::Cut;
     if !request.self_warming {
         return Ok(Ok(match request.strategy {
-            StrategyChoice::Auto => cut_for_nothing(program, plan, page, divided),
+            StrategyChoice::Auto => cut_for_nothing(program, plan, options, divided),
             StrategyChoice::AtMost(_) => plan,
         }));
     }
-    match self_warming(&program.file, &program.image, plan, page, divided) {
+    match self_warming(&program.file, &program.image, plan, options, divided) {
+        // To join data takes a shift.
+        Ok(warming) if warming.strategy > request.strategy.strongest() => Ok(Err(Refusal::NoRoom)),
         Ok(warming) => Ok(Ok(warming)),
         Err(SelfWarmingError::Refusal(refusal)) => Ok(Err(refusal)),
         Err(SelfWarmingError::Image(source)) => Err(Error::Image {

@@ -375,5 +375,5 @@ fn plan_for(program: &ProgramOnHost<'_>, policy: PreparePolicy) -> Option<Plan> 
     let divided = DividedSections::Keep;
     plan.or_else(|| plan_auto(image, &options).ok())
         .filter(|plan| !plan.is_noop(image))
-        .map(|plan| cut_for_nothing(&program.program, plan, options.page, divided))
+        .map(|plan| cut_for_nothing(&program.program, plan, &options, divided))
 }

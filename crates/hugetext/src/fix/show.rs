@@ -66,7 +66,7 @@ fn written(new: &WrittenReport) -> String {
     let found = match (verified.permissions.is_empty(), verified.added.is_empty()) {
         (true, true) => "the same program",
         (false, _) => "the same program, except for the added execution rights",
-        (true, false) => "the same program, with zeros after its text",
+        (true, false) => "the same program, with zeros at addresses that were free",
     };
     let mut text = format!("  verified: {found}\n  written to {}\n", shown(&new.output));
     if let Some(cache) = &new.cache {
@@ -145,6 +145,10 @@ fn warning_text(warning: Warning) -> String {
             "its program headers move; kernels before 5.18 pass it a wrong address for them (AT_PHDR)"
                 .to_owned()
         }
+        Warning::DataJoined { addresses } => format!(
+            "the PT_LOADs of data at {:#x} become one, and the header of the other gives its place to the cut PT_LOAD",
+            addresses.start
+        ),
         Warning::LeftOut { p_type: PT_PHDR } => {
             "PT_PHDR gives its place to the cut PT_LOAD; loaders place this file without it"
                 .to_owned()
