@@ -25,7 +25,6 @@ if [ ! -d "$kit" ]; then
     "$here/self-warming-kit.sh" "$hugetext" "$kit" > "$work/record"
     mv "$work/record" "$kit/record"
 fi
-programs=(cc1 mariadbd node postgres)
 
 files() {
     cat "$kit/record"
@@ -42,18 +41,16 @@ tunable() {
 }
 
 others() {
-    local cells=() program place
-    for program in "${programs[@]}"; do
-        for place in "xfs 2.44 1" "btrfs 2.44 1" "overlay 2.44 1" "ext4 2.36 0" "ext4 2.41 0" "ext4 2.44 0"; do
-            cells+=("$place $program shipped" "$place $program fixed" "$place $program warming")
-        done
+    local cells=() place
+    for place in "xfs 2.44 1" "btrfs 2.44 1" "overlay 2.44 1" "ext4 2.36 0" "ext4 2.41 0" "ext4 2.44 0"; do
+        cells+=("$place * shipped" "$place * fixed" "$place * warming")
     done
     "$here/cold-starts.sh" "$kit" $(((rounds + 5) / 6)) "${cells[@]}"
 }
 
 ways() {
     local cells=() program way new readahead
-    for program in "${programs[@]}"; do
+    for program in cc1 mariadbd node postgres; do
         cells+=("ext4 2.44 1 $program warming")
         for way in later tail; do
             rm -rf "$kit/p/$program/$way"

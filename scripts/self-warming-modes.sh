@@ -4,7 +4,7 @@
 # KIT is what self-warming-kit.sh made, LAB the command of the lab. The mode is a setting of a whole machine, so
 # that it is changed in a guest only. QEMU emulates the processor: counts mean something there, times do not.
 # Under always, the programs start without the tunable too: then the kernel alone could ask.
-# PROGRAMS and LAYOUTS choose among those of the kit. Prints one line of JSON for each start. Takes root, for mmdebstrap.
+# PROGRAMS and LAYOUTS choose among those of the kit; all programs are used without the first. Prints one line of JSON for each start. Takes root, for mmdebstrap.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kit=$(realpath "$1") lab=$2
@@ -17,9 +17,8 @@ ln -s usr/lib "$inner/lib"
 cp "$kit"/lib/* "$kit"/glibc-2.44/* "$inner/usr/lib/x86_64-linux-gnu/"
 cp "$kit/glibc-2.44/ld-linux-x86-64.so.2" "$inner/lib64/"
 cp "$kit/in.c" "$inner/"
-for program in ${PROGRAMS:-cc1 postgres mariadbd node}; do
-    [ ! -d "$kit/p/$program" ] || cp -r "$kit/p/$program" "$inner/p/"
-done
+mknod -m 666 "$inner/dev/null" c 1 3
+for program in ${PROGRAMS:-$(ls "$kit/p")}; do cp -r "$kit/p/$program" "$inner/p/"; done
 cp "$here/cold-start.py" "$root/"
 cat > "$root/modes.sh" <<'GUEST'
 thp=/sys/kernel/mm/transparent_hugepage
@@ -37,8 +36,11 @@ for mode in always madvise never; do
             sed "s/LAYOUT/$layout/" "/start/p/$program/command" > /tmp/command
             set --
             while read -r word; do set -- "$@" "$word"; done < /tmp/command
+            texts=$(sed "s/LAYOUT/$layout/" "/start/p/$program/texts" | paste -sd, -)
             for tunable in $tunables; do
-                found=$(python3 /cold-start.py /start GLIBC_TUNABLES=glibc.elf.thp=$tunable -- "$1" "$@") || continue
+                # Without /proc, nobody finds libraries by $ORIGIN.
+                found=$(python3 /cold-start.py /start GLIBC_TUNABLES=glibc.elf.thp=$tunable \
+                    "LD_LIBRARY_PATH=/p/$program/$layout/lib" -- "$texts" "$@") || continue
                 echo "{\"guest\": \"$(uname -r)\", \"thp\": \"$mode\", \"tunable\": $tunable, \"program\": \"$program\", \"layout\": \"$layout\", ${found#\{}"
             done
         done
