@@ -10,6 +10,7 @@ use crate::image::Image;
 use crate::layout::{Move, shift_at};
 use crate::options::Strategy;
 use crate::self_warming::SectionCut;
+use crate::verify::Verified;
 
 /// A decided rewrite. The new file is the old one after `moves`, with new header tables. A range
 /// that no move covers is a hole.
@@ -215,6 +216,18 @@ impl Plan {
     /// Whether the file already has the right layout.
     pub fn is_noop(&self, image: &Image) -> bool {
         self.headers == image.headers && self.file_len == image.file_len && self.moves.len() == 1
+    }
+
+    /// Whether all that verification found to differ is what the plan does: a merge changes rights and maps what lies
+    /// between, joined data maps what lies between.
+    pub fn explains(&self, verified: &Verified) -> bool {
+        let is_between = |added: &Span| {
+            self.warnings.iter().any(|warning| {
+                matches!(warning, Warning::DataJoined { addresses } if addresses.intersect(added) == *added)
+            })
+        };
+        let is_data = verified.permissions.is_empty() && verified.added.iter().all(is_between);
+        self.strategy == Strategy::Merge || is_data
     }
 
     /// How far the byte at `offset` of the old file moves, in bytes.

@@ -119,7 +119,8 @@ fn two_segments_of_data_give_one_header_to_the_cut() {
         let (old, base, plan, new) = warm_with(&program, Strategy::Shift, divided).unwrap();
         assert_eq!(plan.segments.len(), base.segments.len());
         assert_eq!(asked(&new).asked, asked(&new).windows);
-        assert!(verify(&old, &new).unwrap().permissions.is_empty());
+        let verified = verify(&old, &new).unwrap();
+        assert!(!verified.is_exact() && plan.explains(&verified), "{verified:?}");
     }
 }
 

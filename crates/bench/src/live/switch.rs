@@ -158,7 +158,12 @@ impl Switch {
             return Ok(0);
         };
         let pid = pid.pid;
-        let changed = self.change(pid, text, Intent::Act)?;
+        let changed = self.change(pid, text, Intent::Act);
+        // It may have ended meanwhile.
+        if changed.is_err() {
+            self.ensure_running()?;
+        }
+        let changed = changed?;
         if text == TextPlace::Reverted && !changed.left.is_empty() {
             return Err(BenchError::new(
                 named(pid),

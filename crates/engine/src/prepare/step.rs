@@ -335,7 +335,7 @@ impl<'h> PrepareStep<'h> {
         };
         let verified = rewrite_into(new, store.root(), program, plan);
         let verified = verified.map_err(plain)?;
-        if plan.strategy == Strategy::Merge || verified.is_exact() {
+        if plan.explains(&verified) {
             Ok(())
         } else {
             Err("the rewritten file is not the same program".into())
