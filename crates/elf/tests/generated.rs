@@ -120,7 +120,10 @@ fn two_segments_of_data_give_one_header_to_the_cut() {
         assert_eq!(plan.segments.len(), base.segments.len());
         assert_eq!(asked(&new).asked, asked(&new).windows);
         let verified = verify(&old, &new).unwrap();
-        assert!(!verified.is_exact() && plan.explains(&verified), "{verified:?}");
+        assert!(
+            !verified.is_exact() && plan.explains(&verified),
+            "{verified:?}"
+        );
     }
 }
 
