@@ -1,5 +1,7 @@
 //! Processes whose text is moved onto huge pages and back, and left as they are wanted in the end.
 
+use std::time::Duration;
+
 use hugetext_engine::HostContext;
 use hugetext_engine::promotion::{PromoteError, PromoteRequest, PromotedProcess, promote_process};
 use hugetext_host::{Pid, Running, text_mappings};
@@ -33,6 +35,9 @@ pub enum Leave {
     Reverted,
 }
 
+/// How long a process may take from its last instruction to its end.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// One of the processes.
 #[derive(Debug)]
 struct SwitchedProcess {
@@ -46,7 +51,12 @@ struct SwitchedProcess {
 
 impl SwitchedProcess {
     fn ensure_running(&self) -> Result<(), BenchError> {
-        match self.running.has_ended() {
+        self.ensure_running_for(Duration::ZERO)
+    }
+
+    /// An error if the process ends within `limit`.
+    fn ensure_running_for(&self, limit: Duration) -> Result<(), BenchError> {
+        match self.running.ends_within(limit) {
             Ok(true) => Err(BenchError::new(
                 named(self.pid),
                 "ended while it was measured",
@@ -159,9 +169,10 @@ impl Switch {
         };
         let pid = pid.pid;
         let changed = self.change(pid, text, Intent::Act);
-        // It may have ended meanwhile.
+        // A process that is ending refuses in several ways.
         if changed.is_err() {
-            self.ensure_running()?;
+            let ending = self.processes.get(index);
+            ending.map_or(Ok(()), |process| process.ensure_running_for(ENDING))?;
         }
         let changed = changed?;
         if text == TextPlace::Reverted && !changed.left.is_empty() {

@@ -21,18 +21,14 @@ impl Running {
         Ok(Running(pidfd_open(pid.into(), PidfdFlags::empty())?))
     }
 
-    /// Whether it has ended, with all its threads. Its parent may not have waited for it yet.
-    pub fn has_ended(&self) -> io::Result<bool> {
-        self.ends_within(Duration::ZERO)
-    }
-
     /// Kills the process if it does not end within `limit`. Returns whether it was killed.
     pub(crate) fn end_within(&self, limit: Duration) -> io::Result<bool> {
         // A process that has just ended met the limit.
         Ok(!self.ends_within(limit)? && pidfd_send_signal(&self.0, Signal::KILL).is_ok())
     }
 
-    fn ends_within(&self, limit: Duration) -> io::Result<bool> {
+    /// Whether it ends within `limit`, with all its threads, or has ended. Its parent may not have waited for it yet.
+    pub fn ends_within(&self, limit: Duration) -> io::Result<bool> {
         let end = Instant::now().checked_add(limit);
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -65,11 +61,11 @@ mod tests {
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = pipes.spawn().unwrap();
         let running = Running::new(Pid::of_child(&child)).unwrap();
-        assert!(!running.has_ended().unwrap());
+        assert!(!running.ends_within(Duration::ZERO).unwrap());
         drop(child.stdin.take());
         assert!(running.ends_within(Duration::from_secs(1000)).unwrap());
-        assert!(running.has_ended().unwrap());
+        assert!(running.ends_within(Duration::ZERO).unwrap());
         child.wait().unwrap();
-        assert!(running.has_ended().unwrap());
+        assert!(running.ends_within(Duration::ZERO).unwrap());
     }
 }
