@@ -48,6 +48,18 @@ def mebibytes(number):
     return f"{number / (1 << 20):.0f} MiB"
 
 
+def row(cells):
+    print(f"| {' | '.join(cells)} |")
+
+
+def section(records, what, head):
+    """The records of `what`, below their heading if there are any."""
+    found = of(records, what)
+    if found:
+        print(head)
+    return found
+
+
 def seen(records):
     print(SEEN)
     for hot in of(records, "hot"):
@@ -66,32 +78,30 @@ def seen(records):
             f"{end['locked_kib']} KiB" if end else "-",
             "yes" if remembered and remembered["again"] else "**no**",
         ]
-        print(f"| {' | '.join(cells)} |")
+        row(cells)
 
 
 def pressure(records):
-    rounds = of(records, "pressure")
+    rounds = section(records, "pressure", PRESSURE)
     if not rounds:
         return
-    print(PRESSURE)
     for name, key in (("seconds", "seconds"), ("pages read again", "refaults"), ("KiB read", "read_kib"), ("OOM kills", "oom")):
         sides = {
             side: statistics.median(one[key] for one in rounds if one["side"] == side) for side in ("without", "with")
         }
         ratio = f"{sides['with'] / sides['without']:.3f}" if sides["without"] else "-"
-        print(f"| {name} | {sides['without']:g} | {sides['with']:g} | {ratio} |")
+        row([name, f"{sides['without']:g}", f"{sides['with']:g}", ratio])
 
 
 def days(records):
-    lived = of(records, "day")
+    lived = section(records, "day", DAYS)
     if not lived:
         return
-    print(DAYS)
     for day in lived:
         held = sorted(file["path"].rpartition("/")[2] for file in day["status"]["files"] if file["state"] == "held")
         own = f"{day['status']['own_bytes'] >> 10} KiB"
         cells = [f"{day['day']}", ", ".join(held) or "nothing", f"{len(day['events'])}", own, f"{day['files']}", f"{day['oom']}"]
-        print(f"| {' | '.join(cells)} |")
+        row(cells)
     for end in of(records, "days"):
         print(f"\nAt the end {end['locked_kib']} KiB are locked, and the state file has {end['state_bytes']} bytes.")
 

@@ -17,7 +17,9 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 hugetext=$(realpath "$1") lab=$(realpath "$2") record=$(realpath "$3") rounds=${ROUNDS:-40}
 shift 3
-[ $# -gt 0 ] || set -- files tunable others ways modes mark
+parts=(files tunable others ways modes mark)
+[ $# -gt 0 ] || set -- "${parts[@]}"
+layouts=(shipped fixed warming)
 work=$(mktemp -d "${TMPDIR:-/tmp}/self-warming.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 kit=${KIT:-$work/kit}
@@ -37,13 +39,13 @@ files() {
 
 tunable() {
     echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
-    "$here/cold-starts.sh" "$kit" "$rounds" 'ext4 2.44 1 * shipped' 'ext4 2.44 1 * fixed' 'ext4 2.44 1 * warming'
+    "$here/cold-starts.sh" "$kit" "$rounds" "${layouts[@]/#/ext4 2.44 1 * }"
 }
 
 others() {
     local cells=() place
     for place in "xfs 2.44 1" "btrfs 2.44 1" "overlay 2.44 1" "ext4 2.36 0" "ext4 2.41 0" "ext4 2.44 0"; do
-        cells+=("$place * shipped" "$place * fixed" "$place * warming")
+        cells+=("${layouts[@]/#/$place * }")
     done
     "$here/cold-starts.sh" "$kit" $(((rounds + 5) / 6)) "${cells[@]}"
 }
@@ -78,10 +80,7 @@ mark() {
 }
 
 for part in "$@"; do
-    case $part in
-        files | tunable | others | ways | modes | mark) ;;
-        *) echo "results-self-warming.sh: no part is named '$part'" >&2; exit 2 ;;
-    esac
+    [[ " ${parts[*]} " == *" $part "* ]] || { echo "results-self-warming.sh: no part is named '$part'" >&2; exit 2; }
     "$part" > "$work/$part.jsonl"
     mv "$work/$part.jsonl" "$record/"
 done

@@ -48,6 +48,17 @@ struct Job {
     followed: bool,
 }
 
+impl Job {
+    fn new(pid: Pid, started: u64, change: Change) -> Job {
+        Job {
+            pid,
+            started,
+            change,
+            followed: false,
+        }
+    }
+}
+
 /// What is known of a process.
 #[derive(Debug)]
 enum Stage {
@@ -163,11 +174,7 @@ impl Promoter {
 
     /// Has the files of all processes mapped again, and promotes none of those that wait.
     pub fn give_back(&mut self) {
-        self.wanted.clear();
-        let promoted: Vec<(Pid, u64)> = self.promoted_processes().collect();
-        for (pid, started) in promoted {
-            self.queue(pid, started, Change::Revert);
-        }
+        self.wanted = self.reverts().into();
         let is_promotion = |job: &Job| job.change == Change::Promote;
         self.unwanted = self.current.filter(is_promotion).map(|job| job.pid);
         // What has not begun may be wanted again later.
@@ -179,18 +186,20 @@ impl Promoter {
         });
     }
 
+    /// What has the files of all promoted processes mapped again.
+    fn reverts(&self) -> Vec<Job> {
+        let promoted = self.promoted_processes();
+        let jobs = promoted.map(|(pid, started)| Job::new(pid, started, Change::Revert));
+        jobs.collect()
+    }
+
     fn queue(&mut self, pid: Pid, started: u64, change: Change) {
         // The copies of a process count until its files are mapped again.
         if change == Change::Promote {
             let known = self.of(pid, started);
             known.stage = Stage::Wanted;
         }
-        self.wanted.push_back(Job {
-            pid,
-            started,
-            change,
-            followed: false,
-        });
+        self.wanted.push_back(Job::new(pid, started, change));
     }
 
     /// What is known of a process; nothing of an earlier one that had its number.
@@ -282,13 +291,7 @@ impl Promoter {
     /// Maps the files of all processes again, before it returns. For the end of the daemon.
     pub fn undo(&mut self) -> Vec<PromotionNews> {
         self.wanted.clear();
-        let promoted: Vec<(Pid, u64)> = self.promoted_processes().collect();
-        let jobs = promoted.into_iter().map(|(pid, started)| Job {
-            pid,
-            started,
-            change: Change::Revert,
-            followed: false,
-        });
+        let jobs = self.reverts().into_iter();
         let ended = jobs.filter_map(|job| self.ended(job, insist(job), Duration::ZERO));
         ended.collect()
     }
@@ -365,12 +368,7 @@ mod tests {
     fn job(change: Change) -> Job {
         let pid = Pid::own();
         let started = ProcessTicks::of(pid).unwrap().started;
-        Job {
-            pid,
-            started,
-            change,
-            followed: false,
-        }
+        Job::new(pid, started, change)
     }
 
     /// What a change of it gives.

@@ -57,14 +57,13 @@ enum Data {
     Joined,
 }
 
-/// As [`plan`] by `Shift` or `Merge`, with neighbours of writable data joined, so that program headers
+/// As [`plan`] by `Shift` or `Merge`, which has given a plan before, with neighbours of writable data joined, so that program headers
 /// become free. Without any, the plan has as few free headers as that of `plan`.
 pub(crate) fn plan_with_data_joined(
     image: &Image,
     strategy: Strategy,
     options: &Options,
 ) -> Result<Plan, Refusal> {
-    check(image, options)?;
     rearrange(image, strategy.max(Strategy::Shift), options, Data::Joined)
 }
 

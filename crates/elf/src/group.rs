@@ -38,24 +38,13 @@ impl Group {
     }
 
     /// The groups with neighbours of writable data joined, where nothing but the end of a page lies between
-    /// them: GNU ld makes one PT_LOAD of data with and without RELRO, lld and mold make two. None are joined
-    /// if the file's order differs from that of memory.
+    /// them: GNU ld makes one PT_LOAD of data with and without RELRO, lld and mold make two.
     pub(crate) fn with_data_joined(
-        mut groups: Vec<Group>,
+        groups: Vec<Group>,
         segments: &[Segment],
         page: Leaf,
     ) -> Vec<Group> {
-        if segments.is_sorted_by_key(|segment| segment.offset) {
-            groups.dedup_by(|after, before| {
-                let pair = (segments.get(before.last), segments.get(after.first));
-                let joined = matches!(pair, (Some(a), Some(b)) if joins_data(a, b, page));
-                if joined {
-                    before.last = after.last;
-                }
-                joined
-            });
-        }
-        groups
+        Group::joined(groups, segments, |_, a, b| joins_data(a, b, page))
     }
 
     fn each_alone(segments: &[Segment]) -> Vec<Group> {
@@ -68,17 +57,30 @@ impl Group {
     }
 
     /// Groups of read-only neighbours. Neighbours with an unmapped window between them are not
-    /// joined. None are joined if the file's order differs from that of memory.
+    /// joined.
     fn merged(segments: &[Segment], leaf: Leaf) -> Vec<Group> {
-        let mut groups = Group::each_alone(segments);
+        Group::joined(Group::each_alone(segments), segments, |first, a, b| {
+            joins(a, b, leaf) && !is_stuck(first, leaf)
+        })
+    }
+
+    /// The groups with neighbours joined for which `may_join` holds, by the first member of the group,
+    /// its last one, and the first one of the next group. None are joined if the file's order differs
+    /// from that of memory.
+    fn joined(
+        mut groups: Vec<Group>,
+        segments: &[Segment],
+        may_join: impl Fn(&Segment, &Segment, &Segment) -> bool,
+    ) -> Vec<Group> {
         if !segments.is_sorted_by_key(|segment| segment.offset) {
             return groups;
         }
         groups.dedup_by(|after, before| {
-            let pair = (segments.get(before.last), segments.get(after.first));
             let first = segments.get(before.first);
-            let joined = matches!(pair, (Some(a), Some(b)) if joins(a, b, leaf))
-                && !first.is_some_and(|first| is_stuck(first, leaf));
+            let pair = segments.get(before.last).zip(segments.get(after.first));
+            let joined = first
+                .zip(pair)
+                .is_some_and(|(first, (a, b))| may_join(first, a, b));
             if joined {
                 before.last = after.last;
             }
@@ -178,29 +180,30 @@ fn is_stuck(segment: &Segment, leaf: Leaf) -> bool {
 fn joins(before: &Segment, after: &Segment, leaf: Leaf) -> bool {
     let only_hole = leaf.align_up(before.memory().end) < leaf.align_down(after.vaddr);
     let no_bss = before.memsz == before.filesz || before.file().end == after.offset;
-    let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
     !before.perms.write
         && !after.perms.write
         && before.perms.read == after.perms.read
-        && before.filesz > 0
+        && are_in_order(before, after)
+        && !only_hole
+        && no_bss
+}
+
+/// Whether both have bytes of the file, and `after` can be mapped behind `before` by adding to the file.
+fn are_in_order(before: &Segment, after: &Segment) -> bool {
+    let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
+    before.filesz > 0
         && after.filesz > 0
         && before.file().end <= after.offset
         && delta(before) <= delta(after)
-        && !only_hole
-        && no_bss
 }
 
 /// Whether `after` is more data of `before`, with the same rights. Between them may lie what alignment
 /// leaves: bytes that are zero in memory, and at most a page of `after` that nothing maps.
 fn joins_data(before: &Segment, after: &Segment, page: Leaf) -> bool {
     let most = page.bytes().max(after.align);
-    let delta = |segment: &Segment| i128::from(segment.vaddr) - i128::from(segment.offset);
     before.perms.write
         && before.perms == after.perms
-        && before.filesz > 0
-        && after.filesz > 0
         && before.align >= after.align
-        && before.file().end <= after.offset
-        && delta(before) <= delta(after)
+        && are_in_order(before, after)
         && after.vaddr.saturating_sub(before.file_backed().end) <= most.saturating_mul(2)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// Time between two attempts at a lock that another process holds.
 const NAP: Duration = Duration::from_millis(5);
@@ -36,13 +36,8 @@ pub fn lock(path: &Path, patience: Duration) -> io::Result<File> {
 /// be able to open the directory.
 pub fn share(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
-    loop {
-        match flock(&file, FlockOperation::LockShared) {
-            Ok(()) => return Ok(file),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    retry_on_intr(|| flock(&file, FlockOperation::LockShared))?;
+    Ok(file)
 }
 
 /// Whether a process shares a lock on a directory, by [`share`].

@@ -58,12 +58,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     ("futex-bitset", || futex(libc::FUTEX_WAIT_BITSET)),
     ("eventfd", || {
         let fd = eventfd()?;
-        let wait = move || {
-            let mut value = 0u64;
-            // SAFETY: eight live bytes.
-            result(unsafe { libc::read(fd, (&raw mut value).cast(), 8) } as _)
-        };
-        Ok(Held::new(8, wait, move || signal(fd)))
+        Ok(Held::new(8, move || read_count(fd), move || signal(fd)))
     }),
     ("io_getevents", aio),
 ];
@@ -71,6 +66,13 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
 fn eventfd() -> io::Result<i32> {
     // SAFETY: no memory is involved.
     Ok(done(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }.into())? as i32)
+}
+
+/// Reads the eight bytes of an eventfd or a timerfd.
+pub(crate) fn read_count(fd: i32) -> i64 {
+    let mut value = 0u64;
+    // SAFETY: eight live bytes.
+    result(unsafe { libc::read(fd, (&raw mut value).cast(), 8) } as _)
 }
 
 fn signal(fd: i32) {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::null_mut;
 
-use crate::{Held, Prepare, done, result};
+use crate::{Held, Prepare, done, events, result};
 
 pub(crate) const KINDS: &[(&str, Prepare)] = &[
     ("read-pipe", || {
@@ -131,11 +131,7 @@ fn timer() -> io::Result<Held> {
         libc::timerfd_settime(fd, 0, &raw const time, null_mut())
     };
     done(set(in_seconds(600)).into())?;
-    let call = move || {
-        let mut value = 0u64;
-        // SAFETY: eight live bytes.
-        result(unsafe { libc::read(fd, (&raw mut value).cast(), 8) } as _)
-    };
+    let call = move || events::read_count(fd);
     Ok(Held::new(8, call, move || {
         assert_eq!(set(in_seconds(0)), 0)
     }))

@@ -20,17 +20,10 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     }),
     ("recvmsg", || {
         receiving(|fd, buffer, len| {
-            let mut part = libc::iovec {
-                iov_base: buffer,
-                iov_len: len,
-            };
-            // SAFETY: a message of one live part, and no address or control data.
-            unsafe {
-                let mut message: libc::msghdr = zeroed();
-                message.msg_iov = &raw mut part;
-                message.msg_iovlen = 1;
-                libc::recvmsg(fd, &raw mut message, 0) as i64
-            }
+            message(buffer, len, |message| {
+                // SAFETY: a live message.
+                unsafe { libc::recvmsg(fd, message, 0) as i64 }
+            })
         })
     }),
     ("readv-socket", || {
@@ -69,17 +62,10 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     }),
     ("sendmsg", || {
         sending(|fd, buffer, len| {
-            let mut part = libc::iovec {
-                iov_base: buffer.cast_mut(),
-                iov_len: len,
-            };
-            // SAFETY: a message of one live part, and no address or control data.
-            unsafe {
-                let mut message: libc::msghdr = zeroed();
-                message.msg_iov = &raw mut part;
-                message.msg_iovlen = 1;
-                libc::sendmsg(fd, &raw const message, 0) as i64
-            }
+            message(buffer.cast_mut(), len, |message| {
+                // SAFETY: a live message.
+                unsafe { libc::sendmsg(fd, message, 0) as i64 }
+            })
         })
     }),
     ("sendmmsg", || {
@@ -93,24 +79,40 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     ("connect", connecting),
 ];
 
-/// Calls with one message of one part. Returns the bytes of that message, or -1.
-fn messages(
+/// Calls with a message of one part, without address and control data.
+fn message(
     buffer: *mut libc::c_void,
     len: usize,
-    call: impl FnOnce(*mut libc::mmsghdr) -> i32,
+    call: impl FnOnce(*mut libc::msghdr) -> i64,
 ) -> i64 {
     let mut part = libc::iovec {
         iov_base: buffer,
         iov_len: len,
     };
     // SAFETY: all zeroes are a message without parts, address and control data.
-    let mut message: libc::mmsghdr = unsafe { zeroed() };
-    message.msg_hdr.msg_iov = &raw mut part;
-    message.msg_hdr.msg_iovlen = 1;
-    match call(&raw mut message) {
-        1 => message.msg_len.into(),
-        other => other.into(),
-    }
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    call(&raw mut message)
+}
+
+/// As [`message`], for calls with several, of which this is the only one. Returns its bytes, or -1.
+fn messages(
+    buffer: *mut libc::c_void,
+    len: usize,
+    call: impl FnOnce(*mut libc::mmsghdr) -> i32,
+) -> i64 {
+    message(buffer, len, |message| {
+        let mut messages = libc::mmsghdr {
+            // SAFETY: a live message, of which nobody else has a reference.
+            msg_hdr: unsafe { *message },
+            msg_len: 0,
+        };
+        match call(&raw mut messages) {
+            1 => messages.msg_len.into(),
+            other => other.into(),
+        }
+    })
 }
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(600));
