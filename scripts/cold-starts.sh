@@ -4,6 +4,7 @@
 #   scripts/cold-starts.sh KIT ROUNDS [CELL…] > RECORD
 #
 # A cell is "FILESYSTEM GLIBC TUNABLE PROGRAM LAYOUT"; CELL is a pattern of cells, such as 'ext4 2.44 1 * *'.
+# PROGRAM.version is another command of PROGRAM, in command.version of the kit.
 # Without one, all are measured. Each filesystem is an image on a loop device, with direct I/O where the kernel
 # permits it, so that no cache below serves a read. Each glibc has a root directory there, with the same programs.
 # The order of the cells is random in each round. Prints one line of JSON for each start. Takes root.
@@ -32,10 +33,14 @@ for fs in ext4 xfs btrfs overlay; do
             # Older versions do not know the tunable.
             [ "$tunable" = 0 ] || [ "${version#2.}" -ge 44 ] || continue
             for layout in "$kit"/p/*/*/; do
-                cell="$fs $version $tunable $(basename "$(dirname "$layout")") $(basename "$layout")"
-                for pattern in "$@"; do
-                    # shellcheck disable=SC2053 # it is a pattern
-                    if [[ $cell == $pattern ]]; then cells+=("$cell"); break; fi
+                program=$(dirname "$layout")
+                for command in "$program"/command*; do
+                    name=${command##*/command}
+                    cell="$fs $version $tunable ${program##*/}$name $(basename "$layout")"
+                    for pattern in "$@"; do
+                        # shellcheck disable=SC2053 # it is a pattern
+                        if [[ $cell == $pattern ]]; then cells+=("$cell"); break; fi
+                    done
                 done
             done
         done
@@ -43,7 +48,7 @@ for fs in ext4 xfs btrfs overlay; do
 done
 [ ${#cells[@]} -gt 0 ] || { echo "cold-starts.sh: no such cell" >&2; exit 2; }
 # The programs that a filesystem needs; an overlay lies above ext4.
-programs_on() { printf '%s\n' "${cells[@]}" | sed 's/^overlay/ext4/' | awk -v fs="$1" '$1 == fs { print $4 }' | sort -u; }
+programs_on() { printf '%s\n' "${cells[@]}" | sed 's/^overlay/ext4/' | awk -v fs="$1" '$1 == fs { sub("[.].*", "", $4); print $4 }' | sort -u; }
 
 libraries=usr/lib/x86_64-linux-gnu
 direct=1
@@ -51,7 +56,7 @@ for fs in ext4 xfs btrfs; do
     mapfile -t programs < <(programs_on $fs)
     [ ${#programs[@]} -gt 0 ] || continue
     mkdir -p "$work/$fs/mnt"
-    truncate -s 6G "$work/$fs.img"
+    truncate -s 8G "$work/$fs.img"
     case $fs in
         ext4) mkfs.ext4 -qF "$work/$fs.img" ;;
         xfs) mkfs.xfs -q "$work/$fs.img" ;;
@@ -71,7 +76,7 @@ for fs in ext4 xfs btrfs; do
         ln -sfn usr/lib "$root/lib"
         cp "$kit"/lib/* "$glibc"/* "$root/$libraries/"
         cp "$glibc/ld-linux-x86-64.so.2" "$root/lib64/"
-        cp "$kit/in.c" "$root/in.c"
+        cp "$kit"/in.{c,rs} "$root/"
         # Without /sys, as in many containers.
         mkdir -p "$root"/{dev,proc,tmp}
         # The same files for every glibc.
@@ -105,8 +110,9 @@ for round in $(seq "$rounds"); do
         root=$work/$fs/mnt/glibc-$version
         [ "$fs" != overlay ] || root=$work/overlay/root-glibc-$version
         # The command names its own layout by LAYOUT.
-        mapfile -t command < <(sed "s/LAYOUT/$layout/" "$kit/p/$program/command")
-        texts=$(sed "s/LAYOUT/$layout/" "$kit/p/$program/texts" | paste -sd,)
+        folder=$kit/p/${program%%.*} name=${program#"${program%%.*}"}
+        mapfile -t command < <(sed "s/LAYOUT/$layout/" "$folder/command$name")
+        texts=$(sed "s/LAYOUT/$layout/" "$folder/texts" | paste -sd,)
         found=$("$here/cold-start.py" "$root" "GLIBC_TUNABLES=glibc.elf.thp=$tunable" -- "$texts" "${command[@]}") ||
             { echo "cold-starts.sh: $program $layout failed under glibc $version on $fs" >&2; continue; }
         echo "{\"thp\": \"$thp\", \"direct\": $direct, \"began\": $began, \"load\": $(cut -d' ' -f1 /proc/loadavg), \"round\": $round, \"read_ahead_kb\": ${READ_AHEAD_KB:-128}, \"fs\": \"$fs\", \"glibc\": \"$version\", \"tunable\": $tunable, \"program\": \"$program\", \"layout\": \"$layout\", ${found#\{}"

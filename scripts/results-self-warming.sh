@@ -52,14 +52,16 @@ others() {
 
 ways() {
     local cells=() program way new readahead
-    for program in cc1 mariadbd node postgres; do
-        cells+=("ext4 2.44 1 $program warming")
+    for program in cc1 chromium mariadbd node postgres; do
+        cells+=("ext4 2.44 1 $program* warming")
         for way in later tail; do
             rm -rf "$kit/p/$program/$way"
-            mkdir -p "$kit/p/$program/$way"
+            # What the program reads beside itself stays the same file.
+            cp -al "$kit/p/$program/warming" "$kit/p/$program/$way"
             new=$kit/p/$program/$way/$program
+            rm "$new"
             if "$here/move-cut.py" "$kit/p/$program/warming/$program" $way "$new"; then chmod 755 "$new"; else rm -r "${new%/*}"; fi
-            cells+=("ext4 2.44 1 $program $way")
+            cells+=("ext4 2.44 1 $program* $way")
         done
     done
     for readahead in 128 32 0; do

@@ -96,14 +96,38 @@ program mariadbd "$(found /usr/sbin/mariadbd "$unpacked/usr/sbin/mariadbd")" --n
 program node "$(command -v node || true)" -e 'console.log(1)'
 program python3 "$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')" --version
 program git "$(command -v git || true)" version
-program chromium "$(found /usr/lib/chromium/chromium "$unpacked/usr/lib/chromium/chromium")" --version
+# What chromium reads beside its program. Its second command executes little of its text.
+chromium=$(found /usr/lib/chromium/chromium "$unpacked/usr/lib/chromium/chromium")
+program chromium "$chromium" --headless --no-sandbox --no-zygote --disable-gpu --disable-dev-shm-usage \
+    --user-data-dir=/tmp/profile --dump-dom 'data:text/html,<p>one'
+if [ -d "$kit/p/chromium" ]; then
+    for layout in shipped fixed warming; do
+        cp -r "${chromium%/*}"/{*.pak,*.bin,icudtl.dat,lib*.so,libvulkan.so.1,vk_swiftshader_icd.json,locales} "$kit/p/chromium/$layout/"
+    done
+    printf '%s\n' /p/chromium/LAYOUT/chromium --version > "$kit/p/chromium/command.version"
+fi
+# rustc compiles a crate that needs core alone, and writes assembly.
 if sysroot=$(rustc --print sysroot 2>/dev/null); then
     lay rustc bin/rustc "$sysroot/bin/rustc"
     for library in "$sysroot"/lib/librustc_driver-*.so "$sysroot"/lib/libLLVM.so.*; do
         lay rustc "lib/${library##*/}" "$library"
     done
-    printf '%s\n' /p/rustc/LAYOUT/bin/rustc -vV > "$kit/p/rustc/command"
+    crates=lib/rustlib/x86_64-unknown-linux-gnu/lib
+    for layout in shipped fixed warming; do
+        mkdir -p "$kit/p/rustc/$layout/$crates"
+        cp "$sysroot/$crates"/lib{core,compiler_builtins}-*.{rlib,rmeta} "$kit/p/rustc/$layout/$crates/"
+    done
+    printf '%s\n' /p/rustc/LAYOUT/bin/rustc --crate-type=lib --edition=2021 -O --emit=asm -o - /in.rs > "$kit/p/rustc/command"
+    printf '%s\n' /p/rustc/LAYOUT/bin/rustc -vV > "$kit/p/rustc/command.version"
 fi
+{
+    echo '#![no_std]'
+    for index in $(seq 40); do
+        echo "pub struct S$index { pub a: [u32; $((index + 4))], pub d: f64 }" \
+            "impl S$index { pub fn g(&mut self, n: u32) -> u32 { let mut t = 0u32; for i in 0..n { match self.a[(i & 3) as usize] & 7" \
+            "{ 1 => t = t.wrapping_add(i * $index), k => { self.d *= k as f64; t ^= self.a.iter().fold(0, |x, y| x ^ y) } } } t } }"
+    done
+} > "$kit/in.rs"
 for index in $(seq 60); do
     echo "struct s$index { int a[$((index + 4))]; double d; };"
     echo "int g$index(struct s$index *p, int n) { int t = 0; for (int i = 0; i < n; i++) {" \
