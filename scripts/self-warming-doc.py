@@ -95,8 +95,7 @@ TAIL = """
 - glibc before 2.44 has no tunable; its columns are the same file without a request.
 - The rule of the kernel series for PT_LOADs at multiples of the PMD, version 4: no packaged kernel has the series, and
   it asks for nothing itself. It changes the load address, and only of files that this fix makes.
-- chromium's whole work: `--version` runs its start alone.
-- python3, git, rustc and chromium in the other cells.
+- python3, git, rustc and chromium under the modes of THP, and with other cuts.
 """
 
 FIGURES = ["huge, of executed windows", "mappings", "minor faults", "major faults", "MiB read", "more than shipped",

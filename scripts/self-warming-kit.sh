@@ -83,6 +83,15 @@ lay() { # NAME PATH FILE: a file of a program in its layouts, at PATH, and its l
     echo "/p/$name/LAYOUT/$at" >> "$kit/p/$name/texts"
 }
 
+beside() { # NAME PATH FILE…: what a program reads beside itself, in the directory PATH of every layout
+    local name=$1 at=$2 layout
+    shift 2
+    for layout in shipped fixed warming; do
+        mkdir -p "$kit/p/$name/$layout/$at"
+        cp -r "$@" "$kit/p/$name/$layout/$at/"
+    done
+}
+
 program() { # NAME FILE ARGUMENT…
     local name=$1 file=$2
     shift 2
@@ -96,14 +105,12 @@ program mariadbd "$(found /usr/sbin/mariadbd "$unpacked/usr/sbin/mariadbd")" --n
 program node "$(command -v node || true)" -e 'console.log(1)'
 program python3 "$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')" --version
 program git "$(command -v git || true)" version
-# What chromium reads beside its program. Its second command executes little of its text.
+# Its second command executes little of its text.
 chromium=$(found /usr/lib/chromium/chromium "$unpacked/usr/lib/chromium/chromium")
 program chromium "$chromium" --headless --no-sandbox --no-zygote --disable-gpu --disable-dev-shm-usage \
     --user-data-dir=/tmp/profile --dump-dom 'data:text/html,<p>one'
 if [ -d "$kit/p/chromium" ]; then
-    for layout in shipped fixed warming; do
-        cp -r "${chromium%/*}"/{*.pak,*.bin,icudtl.dat,lib*.so,libvulkan.so.1,vk_swiftshader_icd.json,locales} "$kit/p/chromium/$layout/"
-    done
+    beside chromium . "${chromium%/*}"/{*.pak,*.bin,icudtl.dat,lib*.so,libvulkan.so.1,vk_swiftshader_icd.json,locales}
     printf '%s\n' /p/chromium/LAYOUT/chromium --version > "$kit/p/chromium/command.version"
 fi
 # rustc compiles a crate that needs core alone, and writes assembly.
@@ -113,10 +120,7 @@ if sysroot=$(rustc --print sysroot 2>/dev/null); then
         lay rustc "lib/${library##*/}" "$library"
     done
     crates=lib/rustlib/x86_64-unknown-linux-gnu/lib
-    for layout in shipped fixed warming; do
-        mkdir -p "$kit/p/rustc/$layout/$crates"
-        cp "$sysroot/$crates"/lib{core,compiler_builtins}-*.{rlib,rmeta} "$kit/p/rustc/$layout/$crates/"
-    done
+    beside rustc "$crates" "$sysroot/$crates"/lib{core,compiler_builtins}-*.{rlib,rmeta}
     printf '%s\n' /p/rustc/LAYOUT/bin/rustc --crate-type=lib --edition=2021 -O --emit=asm -o - /in.rs > "$kit/p/rustc/command"
     printf '%s\n' /p/rustc/LAYOUT/bin/rustc -vV > "$kit/p/rustc/command.version"
 fi

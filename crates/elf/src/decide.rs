@@ -57,8 +57,9 @@ enum Data {
     Joined,
 }
 
-/// As [`plan`] by `Shift` or `Merge`, which has given a plan before, with neighbours of writable data joined, so that program headers
-/// become free. Without any, the plan has as few free headers as that of `plan`.
+/// As [`plan`] by `Shift` or `Merge`, which has given a plan before, with neighbours of writable data
+/// joined, so that program headers become free. Without any, the plan has as few free headers as that of
+/// `plan`.
 pub(crate) fn plan_with_data_joined(
     image: &Image,
     strategy: Strategy,
