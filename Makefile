@@ -53,13 +53,15 @@ test-guest: ## the command's tests with the static arm64 one, in an arm64 guest;
 .PHONY: static test-static test-guest
 
 help: ## what each target does
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## what huge text is worth on this machine; changes no file
 	scripts/demo.sh $(HUGETEXT)
 
-# Every file with a shell's name in its first line; what they source is followed.
-SHELL_SCRIPTS = $(shell grep -rlE '^\#!/.*\b(ba)?sh$$' .ci crates/bench/loads fleet/*.sh fleet/chart fleet/nri kernel packaging scripts)
+# Every file with a shell's name in its first line, or in a directive of shellcheck if it is sourced or an
+# argument of a shell; what they source is followed.
+SHELL_SCRIPTS = $(shell grep -rlE '^\#(!/.*\b| shellcheck shell=)(ba)?sh( |$$)' .ci crates/bench/loads \
+	crates/promote/tests/chaos/loads fleet/*.sh fleet/chart fleet/nri kernel packaging scripts)
 
 lint: ## formatting, clippy and shellcheck, without tolerance
 	scripts/setup.sh lint
@@ -132,7 +134,7 @@ lab-fetch: ## kernels and guest programs for the lab, into .cache/lab
 	scripts/setup.sh lab lab-riscv64
 	$(LAB) fetch
 
-lab-slice: ## two kernels, two filesystems: do the rules hold?
+lab-slice: ## whether the rules hold on two kernels and two filesystems
 	scripts/setup.sh lab
 	$(LAB) matrix --slice
 	$(LAB) docs --check
@@ -140,7 +142,7 @@ lab-slice: ## two kernels, two filesystems: do the rules hold?
 lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
 	$(LAB) matrix --out docs/matrix.jsonl
 
-lab-rounds: lab-fetch ## promotion there and back a thousand times on eight kernels, for an hour or two
+lab-rounds: lab-fetch ## programs promoted and put back a thousand times on eight kernels; takes an hour or two
 	$(LAB) matrix --rounds 1000 --out docs/matrix.jsonl
 
 schemas: build ## docs/schema, from the types of the command's documents
@@ -275,7 +277,7 @@ promote-rounds: ## a busy program promoted and put back a thousand times, checki
 	cargo build -p hugetext-promote --examples
 	HUGETEXT_ROUNDS=1000 HUGETEXT_THREADS=12 cargo test -p hugetext-promote --test promote -- a_busy --nocapture
 
-promote-jit: build ## text that JVMs and node generate, collapsed a thousand times under load: docs/promote-jit.md
+promote-jit: build ## text that JVMs and node generate, collapsed a thousand times under load; writes docs/promote-jit.md
 	scripts/promote-jit.sh $(HUGETEXT) 1000 > target/promote-jit.md
 	mv target/promote-jit.md docs/promote-jit.md
 
@@ -350,7 +352,7 @@ results-work: build ## what huge text is worth on real work, beside rivals (IODL
 
 .PHONY: results-work
 
-test-auto: build ## the autopilot in guests: containers, upgrades, no memory, day after day: docs/auto-lab.md
+test-auto: build ## the autopilot in guests, with containers, upgrades, shortages of memory and days of starts; writes docs/auto-lab.md
 	scripts/setup.sh lab guest
 	$(LAB) fetch
 	LAB="$(LAB)" scripts/auto-lab.sh > target/auto-lab.jsonl

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # the sourcing scripts set variables
 # Sourced by selftests.sh and ltp.sh: runs the same tests in guests of several kernels, and prints a
 # table of the results. The sourcing scripts set
 #   here        this folder
@@ -94,8 +95,9 @@ compare() { # IMAGE…
         for ((image = 1; image <= $#; image++)); do
             console=$consoles/$(basename "${!image}")-$round
             # With RESUME, completed boots of an earlier run are not repeated.
-            [ -n "${RESUME:-}" ] && [ "$console" -nt "${!image}" ] && ended "$console" ||
+            if [ -z "${RESUME:-}" ] || [ ! "$console" -nt "${!image}" ] || ! ended "$console"; then
                 boot "${!image}" "$console"
+            fi
             if ! ended "$console" || complained "$console"; then
                 cat "$console" >&2
                 echo "$0: ${!image} reported an error, or did not finish" >&2

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Starts programs in a pipe and in the background, and checks all answers.
 done=0
 wrong() { echo "wrong: $1"; exit 1; }
@@ -5,7 +6,7 @@ while :; do
     sum=0
     for i in {1..300}; do sum=$((sum + i)); done
     [ "$sum" = 45150 ] || wrong "a sum"
-    [ "$(echo hugetext | tr a-z A-Z)" = HUGETEXT ] || wrong "a pipe"
+    [ "$(echo hugetext | tr '[:lower:]' '[:upper:]')" = HUGETEXT ] || wrong "a pipe"
     (exit 7) &
     wait $!
     status=$?
