@@ -271,6 +271,12 @@ for package in $(printf '%s\n' $wanted | sort -u); do
     fi
 done
 
+# Whether the C library of this machine is musl: whether its loader is in a program that runs here. A machine with
+# glibc may have the file of that loader too. SETUP_MAPS names another file than the program's own maps, for a test.
+musl() {
+    awk '/\/ld-musl-/ { found = 1 } END { exit !found }' "${SETUP_MAPS:-/proc/self/maps}" 2>/dev/null
+}
+
 # The toolchain that rust-toolchain.toml pins, if rustup is set not to install it by itself.
 if command -v rustup >/dev/null && ! rustc --version >/dev/null 2>&1; then
     rustup -q toolchain install --profile minimal || {
@@ -307,12 +313,12 @@ targets() {
 if [ -n "$unknown" ]; then
     echo "no name is known on this distribution for these Debian packages; install by hand what is missing of:$unknown" >&2
 fi
-if [ "$column" -gt 1 ]; then
-    # Names the features that are missing, once.
-    [ "$column" != 5 ] || echo "note: on musl there is no TLB plugin, so 'bench tlb' runs programs under Valgrind" >&2
-    command -v systemctl >/dev/null ||
-        echo "note: without systemd the units of packaging/ do not apply; start 'hugetext keep daemon' yourself" >&2
+# Names the features that are missing, once.
+if musl; then
+    echo "note: on musl there is no TLB plugin, so 'bench tlb' runs programs under Valgrind" >&2
 fi
+command -v systemctl >/dev/null ||
+    echo "note: without systemd the units of packaging/ do not apply; start 'hugetext keep daemon' yourself" >&2
 if [ -n "$missing" ]; then
     if [ -z "$install" ]; then
         echo "found none of apt, dnf, pacman, zypper and apk; install by hand:$missing" >&2

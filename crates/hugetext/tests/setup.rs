@@ -8,19 +8,31 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// A mapping of a program on a machine with glibc, and on one with musl.
+const GLIBC: &str = "7f0000000000-7f0000001000 r-xp 0 08:01 1 /usr/lib64/ld-linux-x86-64.so.2\n";
+const MUSL: &str = "7f0000000000-7f0000001000 r-xp 0 08:01 1 /lib/ld-musl-x86_64.so.1\n";
+
 /// Runs setup.sh with `managers` as the only package managers. They report no package as
 /// installed.
 fn setup(managers: &[&str], tasks: &[&str]) -> Output {
+    setup_with_loader(managers, GLIBC, tasks)
+}
+
+/// Runs setup.sh with stubs of `stubs`, which fail, beside the tools that it needs. Its own mappings
+/// are those of `maps`.
+fn setup_with_loader(stubs: &[&str], maps: &str, tasks: &[&str]) -> Output {
     let programs = tempfile::tempdir().unwrap();
     for tool in ["sh", "awk", "sort", "dirname", "id", "uname"] {
         let found = which(tool);
         symlink(found, programs.path().join(tool)).unwrap();
     }
-    for manager in managers {
-        let stub = programs.path().join(manager);
+    for name in stubs {
+        let stub = programs.path().join(name);
         fs::write(&stub, "#!/bin/sh\nexit 1\n").unwrap();
         fs::set_permissions(&stub, Permissions::from_mode(0o755)).unwrap();
     }
+    let mapped = programs.path().join("maps");
+    fs::write(&mapped, maps).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup.sh");
     // A shell executes the stubs. This process does not, because a stub may still be open for
     // writing elsewhere.
@@ -28,6 +40,7 @@ fn setup(managers: &[&str], tasks: &[&str]) -> Output {
         .arg(script)
         .args(tasks)
         .env("PATH", programs.path())
+        .env("SETUP_MAPS", mapped)
         .output()
         .unwrap()
 }
@@ -125,11 +138,25 @@ fn without_a_package_manager_debian_names_are_listed() {
     assert!(stderr(&output).ends_with("install by hand: gcc libc6-dev\n"));
 }
 
+/// Debian, Alpine, Arch, and a machine of no known distribution.
 #[test]
-fn what_musl_and_other_inits_lack_is_said() {
-    let said = stderr(&setup(&["apk"], &["build"]));
-    assert!(said.contains("on musl"), "{said}");
-    assert!(said.contains("without systemd"), "{said}");
+fn what_musl_and_other_inits_lack_is_said_on_every_distribution() {
+    for managers in [&["dpkg-query", "apt-get"][..], &["apk"], &["pacman"], &[]] {
+        for (loader, systemctl) in [(MUSL, true), (GLIBC, true), (MUSL, false), (GLIBC, false)] {
+            let stubs = [managers, if systemctl { &["systemctl"] } else { &[] }].concat();
+            let said = stderr(&setup_with_loader(&stubs, loader, &["build"]));
+            assert_eq!(
+                said.contains("on musl"),
+                loader == MUSL,
+                "{managers:?}: {said}"
+            );
+            assert_eq!(
+                said.contains("without systemd"),
+                !systemctl,
+                "{managers:?}: {said}"
+            );
+        }
+    }
 }
 
 #[test]
