@@ -36,24 +36,28 @@ again, so the process has the same mappings (`mappings` below), and nothing is l
 
 ## What it costs
 
-- The text of a window is read as a whole, 2 MiB at a time, when its first byte is needed, and the next window of the
-  file with it (do_sync_mmap_readahead()). Where that one is not executed, as in rustc, it is read in vain.
+- The kernel reads the text of a window as a whole, 2 MiB at a time, when its first byte is needed. It reads the next
+  window of the file too (do_sync_mmap_readahead()). If that one is not executed, as in rustc, the read is wasted.
 - With the tunable the part that was asked for is a mapping of its own: one more than without.
 - The load address is a multiple of 2 MiB: nine bits of randomness on x86-64, none for programs at fixed
   addresses.
-- A program header is needed for the cut. It takes the place of one that is unused, of the PT_NOTE that
-  PT_GNU_PROPERTY repeats, or of PT_PHDR in shared objects and programs at fixed addresses; or it goes into zeros
-  behind the table. Else two PT_LOADs of data become one: lld and mold make one of the data with RELRO and one of the
-  other. The page that they left between them is then mapped, and reads as zeros. Where there is none of these the fix is
-  refused. The table is never moved: GNU strip and
-  objcopy put it behind the ELF header again and break the program (binutils 2.40).
+- The cut needs a program header. One of these places gives it:
+  - a header that is unused,
+  - the PT_NOTE that PT_GNU_PROPERTY repeats,
+  - PT_PHDR, in shared objects and in programs at fixed addresses,
+  - zeros behind the table,
+  - two PT_LOADs of data that become one. lld and mold make one PT_LOAD of the data with RELRO and one of the other. The
+    page that they left between them is then mapped, and reads as zeros.
+
+  A file without such a place is refused. The table is never moved: GNU strip and objcopy put it behind the ELF header
+  again and break the program (binutils 2.40).
 - The section `.text` is cut too, and symbols of `.symtab` name their part. gdb finds debug information by build id
   or link, and warns about the second `.text`. perf and ldd answer as before. Two ways were tried with elfutils 0.188
   and binutils 2.40:
 
   | what is done | GNU strip | eu-unstrip with older debug information | eu-elflint |
   |---|---|---|---|
-  | the section is cut | works | refuses: no section matches `.text` | no errors; objects to dynamic symbols in the second part |
+  | the section is cut | works | refuses: no section matches `.text` | an error for each dynamic symbol in the second part, none in a file without them |
   | the section stays whole | drops its bytes, the program crashes | works | objects to `.text` in two segments |
 
   A program that crashes is worse than a tool that refuses, so `fix` cuts the section. A copy of the store, which
@@ -64,18 +68,18 @@ again, so the process has the same mappings (`mappings` below), and nothing is l
 Kernel and loader read the ELF header, the program headers, the interpreter's name and the note of
 PT_GNU_PROPERTY before anyone asks. A window of the file with one of these bytes, or with what readahead
 brought in behind them, cannot get a huge folio. Text that begins with the header (`-z noseparate-code`,
-`--strategy merge`) loses its first window, and no layout mends that: a whole window of the file that holds the header
+`--strategy merge`) loses its first window. No layout can avoid that: a whole window of the file that holds the header
 holds it in memory too, at the address by which the program finds its own headers (a property test of crates/elf has
 no other spoiled window). The cut keeps it out of the request. A program that runs through its text in ascending order
 from such a place loses the windows behind it too, because readahead goes on with small folios. A long readahead (more
 than 2 MiB in /sys/block/*/queue/read_ahead_kb) does the same to every file.
 
 What a program runs first can spoil one more. A fault in text that asks for huge pages reads its window and the
-next, and marks the next (do_sync_mmap_readahead() in mm/filemap.c). The first fault on the marked window looks for
-what to read ahead in the pages behind the one that faulted, as many as the readahead of the device has, and not
-behind the window (page_cache_async_ra() in mm/readahead.c). If the fault is so near to the end of its window, it
-reads the begin of a third one, in small folios. By the script scripts/readahead-mark.py, with 128 KiB of readahead,
-which are 32 pages:
+next, and marks the next (do_sync_mmap_readahead() in mm/filemap.c). The first fault on the marked window makes the
+kernel look for pages to read ahead. It looks at the pages behind the one that faulted, as many as the readahead of the
+device has, and not only at those behind the window (page_cache_async_ra() in mm/readahead.c). If these pages pass the
+end of the window, it reads the beginning of a third one, in small folios. The script scripts/readahead-mark.py shows
+that with 128 KiB of readahead, which are 32 pages:
 
 MARK
 cc1 loses one window in the figures below, and this is why: it runs first in page 276 of its first whole window, then
@@ -205,7 +209,7 @@ def modes_table(record):
         return
     kernel = record["guest"][0]["guest"]
     print(f"""By counts in a guest of the lab under Linux {kernel}, on ext4, glibc 2.44. Where the tunable is 0, the kernel
-alone could ask, and does not. QEMU emulates the processor, so times mean nothing there.
+alone could ask, and does not. QEMU emulates the processor, so its times say nothing about a machine.
 """)
     rows = []
     for row in record["guest"]:
@@ -289,7 +293,7 @@ Figures are medians.
 - *huge*: windows in PMD leaves at the exit of the process, of those whole windows of text in which it ran.
 - *whole windows of what is executed*: every window of 2 MiB with a page of text in the page table, those at the ends
   of text too. Reading more than these would be a waste.
-- *cached outside of them*: data of the file, and what was read in vain. The difference to the file as fixed is what the
+- *cached outside of them*: data of the file, and what was read but not executed. The difference to the file as fixed is what the
   request reads beyond whole windows of what is executed.
 - *ratio*: time to first output over that of the file as shipped in the same round, with the interval of 95 % of the
   median. Where nothing is asked for, fixed and self-warming files have the same pages, so their ratios show the noise.
