@@ -76,10 +76,10 @@ than 2 MiB in /sys/block/*/queue/read_ahead_kb) does the same to every file.
 
 What a program runs first can spoil one more. A fault in text that asks for huge pages reads its window and the
 next, and marks the next (do_sync_mmap_readahead() in mm/filemap.c). The first fault on the marked window makes the
-kernel look for pages to read ahead. It looks at the pages behind the one that faulted, as many as the readahead of the
-device has, and not only at those behind the window (page_cache_async_ra() in mm/readahead.c). If these pages pass the
-end of the window, it reads the beginning of a third one, in small folios. The script scripts/readahead-mark.py shows
-that with 128 KiB of readahead, which are 32 pages:
+kernel look for pages to read ahead. It begins behind the page that faulted, not behind the window, and looks at as many
+pages as the readahead of the device has (page_cache_async_ra() in mm/readahead.c). If these pages pass the end of the
+window, it reads the beginning of a third one, in small folios. The script scripts/readahead-mark.py shows that with
+128 KiB of readahead, which are 32 pages:
 
 MARK
 cc1 loses one window in the figures below, and this is why: it runs first in page 276 of its first whole window, then
