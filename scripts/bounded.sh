@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fails if a stripped program has more bytes than are allowed: scripts/bounded.sh PROGRAM BYTES
 #
-# Whoever checks one file pays for the command alone. What only fleets need is in programs of their own.
+# A user who checks one file installs the command alone. Programs of their own hold what only fleets need.
 set -eu
 
 program=${1:?usage: $0 PROGRAM BYTES}

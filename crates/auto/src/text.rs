@@ -81,7 +81,7 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
         generation: 0,
     };
     let host = HostContext::with_huge_pages().map_err(io::Error::other)?;
-    // What is no program has no text, whatever it is.
+    // A file that is no program has no text.
     let Ok(program) = Program::from_file(&path, file) else {
         return Ok((mapped, None));
     };

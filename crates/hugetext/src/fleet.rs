@@ -35,12 +35,12 @@ struct Handed {
     arguments: Vec<OsString>,
 }
 
-/// Becomes hugetext-inventory; comes back only if it cannot.
+/// Executes hugetext-inventory in place of this program. Returns only if that fails.
 pub(crate) fn inventory(arguments: &Inventory) -> Failure {
     hand_over("inventory", &arguments.handed)
 }
 
-/// Becomes hugetext-nri; comes back only if it cannot.
+/// Executes hugetext-nri in place of this program. Returns only if that fails.
 pub(crate) fn nri(arguments: &Nri) -> Failure {
     hand_over("nri", &arguments.handed)
 }

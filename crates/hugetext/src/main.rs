@@ -107,7 +107,7 @@ enum Mode {
     /// Every user sees their own processes, root sees all. Starts and states are those that the daemon
     /// of `hugetext auto` knows.
     Top(top::Arguments),
-    /// Write what this machine and its images have of text, as Parquet
+    /// Record the text of this machine and of its container images, as Parquet
     ///
     /// Runs hugetext-inventory, which lies beside this command or in PATH.
     Inventory(fleet::Inventory),

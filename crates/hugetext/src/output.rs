@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// How results are printed
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     format: Format,
-    /// Print errors only, and results in another format than text; the exit status tells the result
+    /// Print errors only; the exit status tells the result. JSON and CSV are printed all the same
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Show more detail (check, promote, run and bench tlb only)

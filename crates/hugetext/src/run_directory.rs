@@ -8,7 +8,8 @@ use hugetext_auto::status::{self, Status};
 
 use crate::failure::Failure;
 
-/// The directory of its documents.
+// The directory of its documents. This is no documentation comment: clap would print it as the headline of the
+// command that flattens it.
 #[derive(Debug, Args)]
 pub(crate) struct RunDirectory {
     /// Where the daemon says what it does

@@ -491,3 +491,24 @@ fn warm_puts_text_on_a_node_and_tells_which_exist() {
         }
     }
 }
+
+/// `hugetext --help` and `hugetext COMMAND --help` describe a command in the same words.
+#[test]
+fn every_command_has_one_headline() {
+    let said = String::from_utf8(hugetext(&["--help"]).stdout).unwrap();
+    let (_, commands) = said.split_once("Commands:\n").unwrap();
+    let (commands, _) = commands.split_once("\n\n").unwrap();
+    let mut compared = 0;
+    // A long description goes on in further lines, which are indented more.
+    for line in commands.lines().filter(|line| !line.starts_with("   ")) {
+        let (name, about) = line.trim().split_once("  ").unwrap();
+        // Another program answers for two of them, and `help` is clap's own.
+        if ["inventory", "nri", "help"].contains(&name) {
+            continue;
+        }
+        let help = String::from_utf8(hugetext(&[name, "--help"]).stdout).unwrap();
+        assert!(help.starts_with(about.trim()), "{name}: {help}");
+        compared += 1;
+    }
+    assert!(compared > 10, "{commands}");
+}

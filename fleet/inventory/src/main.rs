@@ -38,7 +38,7 @@ use crate::spool::Spool;
 /// A time before this one is that of a clock that was never set: 1 January 2024.
 const FIRST: i64 = 1_704_067_200;
 
-/// Write what this machine and its images have of text, as Parquet
+/// Record the text of this machine and of its container images, as Parquet
 ///
 /// Rows are written to DEST as date=DATE/host=HOST/NAME.parquet: whole files, each once, whatever is
 /// interrupted and repeated. What cannot be sent waits in the spool for the next run.

@@ -171,7 +171,7 @@ impl Daemon<'_> {
         }
     }
 
-    /// Gives the numbers to whoever wants them.
+    /// Publishes the numbers, if a scraper or a textfile is set.
     pub(super) fn publish(&mut self, status: &Status) {
         if !self.meter.is_wanted() {
             return;

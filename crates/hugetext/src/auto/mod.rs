@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Args)]
 struct DaemonOptions {
-    /// Say what would be done, and do nothing, whatever the configuration says
+    /// Only report what would be done, also if the configuration says mode = "act"
     #[arg(long)]
     observe: bool,
     /// The configuration

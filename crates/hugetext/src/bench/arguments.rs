@@ -330,7 +330,7 @@ impl RmapArguments {
     }
 }
 
-/// Call into text on the node that runs the calls, and on other nodes
+/// Measure what it costs to call text on another NUMA node
 ///
 /// Needs a machine with memory on two nodes. One thread is bound to a node and calls each page of a file once,
 /// at random, with empty caches, so that most calls fetch text from memory.

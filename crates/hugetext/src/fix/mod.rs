@@ -51,7 +51,8 @@ pub(crate) struct Arguments {
     vouched: bool,
 }
 
-/// The destination of the new file.
+// The destination of the new file. This is no documentation comment: clap would print it as the headline of
+// `fix`.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Target {

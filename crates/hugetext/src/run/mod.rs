@@ -48,7 +48,8 @@ const EXIT_CODES: &str = "\
 Exit status: that of the command, which takes the place of this process; 127 if it is not found, \
 126 if it cannot be executed; 2 an error before that.";
 
-/// The files to prepare, and the method.
+// The files to prepare, and the method. This is no documentation comment: clap would print it as the headline of
+// `run`.
 #[derive(Debug, Args)]
 struct Options {
     /// Also prepare these files: programs that the command starts, libraries that it opens itself.

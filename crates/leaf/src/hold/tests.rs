@@ -115,7 +115,7 @@ proptest! {
         let raised = which.get(&files).key;
         let file = &mut after[raised];
         let higher = |level: Level| Level::follow(None, worth(more), &COSTS).max(level);
-        // All that was worth it to somebody becomes worth more to him.
+        // Each claim that was worth its cost becomes worth more.
         for claim in file.claims.iter_mut().filter(|claim| claim.level.is_worth_it()) {
             claim.level = higher(claim.level);
         }
