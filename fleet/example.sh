@@ -7,7 +7,7 @@
 #
 # Rows of images of Debian's packages, on ext4 and on btrfs, and of a host that runs some of the programs, at two
 # times: first they are fixed, then an upgrade has replaced one of them. The host is a process namespace whose
-# programs lie in /srv, so that nothing else that runs here is told. Takes root.
+# programs lie in /srv, so that nothing else that runs here is recorded. Takes root.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -91,11 +91,11 @@ def main(example, synthetic):
     rows = engine.run("SELECT count(*), count(DISTINCT digest) FROM inventory").rows[0]
     print(
         f"{rows[0]} rows (fleet/example.sh). {rows[1]} images are each made of Debian's packages of a"
-        " program, and stand\nthere twice: as they would run on ext4, and on btrfs. Nothing of them was"
+        " program, and\nare counted twice: as they would run on ext4, and on btrfs. Nothing of them was"
         " started. A host has three of the\nprograms in /srv, one that it linked itself, and an autopilot"
-        " that observes. It is told at two times: first the\nprograms of packages are fixed, then an upgrade"
-        " has replaced postgres. At most ten rows of each answer are shown.\nA question without an answer"
-        " has none for this kernel and these filesystems.\n"
+        " that observes. It is recorded twice: after the programs\nof packages were fixed, and after an upgrade"
+        " replaced postgres. At most ten rows of each answer are shown. If a\nquestion has no row, no program"
+        " fits it on this kernel and these filesystems.\n"
     )
     for query in queries():
         answer = engine.run(query.sql)

@@ -54,7 +54,7 @@ Load of the machine at the beginning (other work than this): $(cut -d ' ' -f 1-3
 ## Sources of starts
 
 Eight processes start /bin/true, together as often as the second column says (asked for: 2000 a second), for
-five seconds. \`lost\` counts records, not starts. The cost is processor time of whoever looks.
+five seconds. \`lost\` counts records, not starts. The cost is processor time of the process that looks.
 
 | source | starts a second | seen | lost | cost in one processor |
 |---|---|---|---|---|

@@ -26,10 +26,10 @@ read-only data joined to text (merged). *removed* is the share of the faults on 
 and each cost as much as those that are; it is left out where less than a tenth is gone, as larger folios alone make starts
 shorter too ([folios.md](folios.md)).
 
-A start of cc1 in 0.75 of the time was aimed at, and is out of reach: by *limit*, even text and read-only data without a
-single fault would not give it. Three ways were tried: the file as it is, rewritten, and with read-only data beside text.
-Folios between 4 KiB and a window, for what does not fill one, are a fourth. They shorten the starts of smaller programs
-([folios.md](folios.md)). What is left are faults on zeroed memory, heaps and relocations.
+The aim was a start of cc1 in 0.75 of the time. No layout reaches it: by *limit*, even text and read-only data without a
+single fault would not give it. Three ways were tried: the unchanged file, the rewritten file, and read-only data beside
+text. A fourth way is folios between 4 KiB and a window, for text that does not fill a window. They shorten the starts of
+smaller programs ([folios.md](folios.md)). The faults that are left are on zeroed memory, heaps and relocations.
 
 | | side | user | system | text | read-only | data | other | removed | ratio | limit |
 |---|---|---|---|---|---|---|---|---|---|---|"""

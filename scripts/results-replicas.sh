@@ -16,8 +16,8 @@ Written by `make results-replicas` from the records [replicas-nodes.jsonl](repli
 [replicas.jsonl](replicas.jsonl) and [replicas-bench.json](replicas-bench.json).
 
 On a machine of several NUMA nodes, the page cache holds a file once, on the node that read it first. Processes on the
-other nodes fetch its text from there. And all processes that map one file take one lock when they start and end.
-Several copies of the file answer both: each has a page cache and a lock of its own.
+other nodes fetch its text from there. All processes that map one file also take one lock when they start and end.
+Several copies of the file help with both, because each has a page cache and a lock of its own.
 
     hugetext stat --nodes PID               on which node the text of a process lies, and which nodes run it
     hugetext warm --node 1 FILE             brings the page cache of a file onto a node; spread and local, too
@@ -29,26 +29,27 @@ Several copies of the file answer both: each has a page cache and a lock of its 
 
 ## How it works
 
-- **Where pages lie** is asked by move_pages(2) without nodes. It needs no more rights than reading the page map of
-  the process does, and none for one's own files. It tells single pages, so that windows can be told. The page map itself
-  hides frames from all but root, and /proc/PID/numa_maps has one sum for a mapping. Where a sandbox forbids the call,
-  numa_maps serves, and windows are unknown. Text counts as local in the part in which its node runs the process, by
-  the processor time of its threads and the processor that each ran on last.
-- **`warm --node`** reads what is not cached under a memory policy, and moves the rest by move_pages(2). Pages that other
-  processes map are moved if the caller has CAP_SYS_NICE; otherwise they are told as refused, and the exit status is 1.
+- **Where pages lie**: move_pages(2) without nodes reports it. The call needs the rights that reading the page map of
+  the process needs, and none for the user's own files. It reports single pages, so the nodes of each window are known.
+  The page map itself hides frames from all but root, and /proc/PID/numa_maps has one sum for a mapping. Where a sandbox
+  forbids the call, numa_maps is used, and windows are unknown. Text counts as local in the part in which its node runs
+  the process, by the processor time of its threads and the processor that each ran on last.
+- **`warm --node`** reads text that is not cached under a memory policy, and moves the rest by move_pages(2). Pages that
+  other processes map are moved if the caller has CAP_SYS_NICE. Otherwise they are reported as refused, and the exit
+  status is 1.
 - **A replica** is an entry of the store: one for each node, or each number. It is found by the content of the file, as
-  every entry is, so an upgraded file gets new ones, and `hugetext store gc` and `rm` remove old ones. On xfs and btrfs
+  every entry is. So an upgraded file gets new ones, and `hugetext store gc` and `rm` remove old ones. On xfs and btrfs
   it shares its blocks with the original if the store is on the same filesystem; it still has its own page cache. On
-  ext4 it is a full copy. `run --dry-run` tells the memory and the disk beforehand. With `--backend store` it is a
-  file of a tmpfs (huge=always, mpol=bind:NODE) that only the command and its children see.
+  ext4 it is a full copy. `run --dry-run` prints the memory and the disk that copies would take. With `--backend store`
+  a replica is a file of a tmpfs (huge=always, mpol=bind:NODE) that only the command and its children see.
 - **Memory**: a command makes no replicas beyond a quarter of what the machine has free, nor beyond a third of the limit
   of its control group.
-- **Whether it is worth it** is `decide_replicas` in `crates/leaf`: from the part of fetches that are remote, the starts
-  per second of one file, and the memory. `hugetext auto` counts the starts with every file, libc and the loader
-  included, in each second, and on machines of several nodes the processor time of what it holds by node. It decides
-  by that function, says so (`auto status`, `auto why`), and writes the decisions for whoever starts commands:
-  `run --replicas auto` follows them, and so does the plugin of containers ([kubernetes.md](kubernetes.md)), which
-  gives containers of one image different copies. It makes no copies itself.
+- **Whether it is worth it**: `decide_replicas` in `crates/leaf` decides from the part of fetches that are remote, the
+  starts per second of one file, and the memory. `hugetext auto` counts the starts with every file in each second, libc
+  and the loader included. On machines of several nodes it also counts, by node, the processor time of what it holds.
+  It decides by that function, reports it (`auto status`, `auto why`), and writes the decisions for programs that start
+  commands. `run --replicas auto` follows them, and so does the plugin of containers ([kubernetes.md](kubernetes.md)),
+  which gives containers of one image different copies. The daemon makes no copies itself.
 
 END
 
@@ -57,9 +58,10 @@ rows() { jq -r -s "$1" "$nodes"; }
 cat << 'END'
 ## Guests of several nodes
 
-A compiler (cc1) is read on node 0 and bound to the last node, where it waits for input. *Before* it runs as it is;
-*after* as `hugetext run --numa`; *tmpfs* with `--backend store`. Its text and that of its libraries in its page
-tables, local and remote, in KiB. The mappings under the compiler's own path are counted in the process.
+A compiler (cc1) is read on node 0 and bound to the last node, where it waits for input. *Before* is the compiler
+alone, *after* is `hugetext run --numa`, and *tmpfs* is the same with `--backend store`. Figures are KiB of its text and
+of that of its libraries in its page tables, local and remote. *Own path* counts the mappings under the compiler's own
+path in the process.
 
 | kernel | nodes | filesystem | before: local | remote | after: local | remote | tmpfs: local | remote | own path |
 |---|---:|---|---:|---:|---:|---:|---:|---:|---:|
@@ -76,10 +78,10 @@ rows 'def kib: if . == null then "" else (. / 1024 | floor | tostring) end;
 
 cat << 'END'
 
-What `run --dry-run` told beforehand of one replica, at most, and what the kernel counted: how the page cache and the
-page tables of the last node grew, in KiB. The growth of the page cache includes whatever else the guest cached there
-meanwhile. *On disk* is what the entries take (`store ls`), shared blocks included. On a tmpfs of huge pages a copy takes
-whole windows of 2 MiB, and the record of its entry takes one more, which `store ls` does not count.
+*Told* is what `run --dry-run` printed beforehand as the most that one replica takes. The kernel counted how the page
+cache and the page tables of the last node grew, in KiB. The growth of the page cache includes other files that the
+guest cached there meanwhile. *On disk* is what the entries take (`store ls`), shared blocks included. On a tmpfs of huge
+pages a copy takes whole windows of 2 MiB. The record of its entry takes one more, which `store ls` does not count.
 
 | kernel | nodes | filesystem | told: memory | told: disk | page cache grew | page tables grew | entries | on disk |
 |---|---:|---|---:|---:|---:|---:|---:|---:|
@@ -98,9 +100,9 @@ rows 'def kib: if . == null then "" else (. / 1024 | floor | tostring) end;
 
 cat << 'END'
 
-`warm --node` of the compiler, text that is not where it is wanted, in KiB of all text, and the exit status. *Refused*
-is by a user who is not root while the compiler runs; then by root when it has ended: onto the last node, back, and
-spread over all nodes. Where the kernel makes no huge folios (btrfs, and ext4 of Linux 6.12), the exit status is 1 for
+`warm --node` of the compiler: text that is not on the node where it is wanted, in KiB of all text, and the exit status.
+*Refused* is by a user who is not root while the compiler runs. The others are by root when it has ended: *moved* onto
+the last node, and *spread* over all nodes. Where the kernel makes no huge folios (btrfs, and ext4 of Linux 6.12), the exit status is 1 for
 that reason alone.
 
 | kernel | nodes | filesystem | refused | | moved | | spread | |
@@ -118,8 +120,8 @@ rows 'group_by([.kernel, .nodes, .fs]) | sort_by([(.[0].kernel | split(".") | ma
 cat << 'END'
 
 Entries of the store for the compiler and its libraries: after the first command, after the compiler was replaced
-by another file, which gets an entry of its own, and after `store rm --all`; and what a command that spans all nodes
-was told.
+by another file, which gets an entry of its own, and after `store rm --all`. *Told* is the warning for a command that
+spans all nodes.
 
 | kernel | nodes | filesystem | made | after the upgrade | removed | told |
 |---|---:|---|---:|---:|---:|---|
@@ -134,9 +136,9 @@ rows 'group_by([.kernel, .nodes, .fs]) | sort_by([(.[0].kernel | split(".") | ma
 
 cat << 'END'
 
-What the autopilot says, which runs on node 0 and holds the text of a compiler there, after the compiler has worked on
-the last node for a while: the part of its fetches that is remote, the copies that are worth it, and the copy that
-`run --replicas auto` would give to the next compiler on the last node.
+The autopilot runs on node 0 and holds the text of a compiler there. The compiler has worked on the last node for a
+while. The autopilot then reports the part of the compiler's fetches that is remote, and the copies that are worth it. The last
+column is the copy that `run --replicas auto` would give to the next compiler on the last node.
 
 | kernel | nodes | filesystem | remote, of a thousand | decision | copies | the next compiler gets |
 |---|---:|---|---:|---|---:|---|
@@ -152,8 +154,8 @@ rows 'group_by([.kernel, .nodes, .fs]) | sort_by([(.[0].kernel | split(".") | ma
 
 cat << 'END'
 
-`hugetext bench numa` ran in these guests, too, which shows that it runs. Nodes of an emulated guest are equally far, so
-its ratio says nothing there: remote over local, the median of three rounds.
+`hugetext bench numa` ran in these guests too, which shows that it runs. The ratio is remote over local, the median of
+three rounds. It says nothing here, because the nodes of an emulated guest are equally far.
 
 | kernel | nodes | filesystem | ratio |
 |---|---:|---|---:|

@@ -132,10 +132,10 @@ cat <<TEXT
 ## The start of run itself
 
 \`true\`, behind programs that do nothing but execute it, and behind \`run\` again within a second. Medians of 200
-rounds. What a program adds that is one system call long is the kernel's part. Most of what glibc adds is not
-work: at each start it asks the processor for its features, 43 times by cpuid on this one (glibc 2.36), and in the
-guest of a hypervisor each of these leaves the guest. musl does not ask. So the static command, which is linked
-with musl (\`make static\`), is the one for short commands in guests. The build fixes the command itself; \`hugetext
+rounds. A program of one system call shows the kernel's part. Most of the time that glibc adds is spent on the
+features of the processor. glibc asks for them at each start, 43 times by cpuid on this one (glibc 2.36), and in the
+guest of a hypervisor each of these leaves the guest. musl does not ask. So use the static command, which is linked
+with musl (\`make static\`), for short commands in guests. The build fixes the command itself; \`hugetext
 warm\` or the autopilot makes its text huge.
 
 | true behind | plain | behind it | difference |

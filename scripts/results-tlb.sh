@@ -90,7 +90,7 @@ another size. An empty compilation shows cold starts alone. It saves less, becau
 small library still misses once.
 
 On Cortex-A53 the hardware's 0.291 lies between the model's second level ($(mpki real cortex-a53 4k 2)) and its first ($(mpki real cortex-a53 4k 1)), so
-that the event cannot be said to be either; -92.4% there stands beside $(saved real cortex-a53 fixed 1) (first level) and $(saved real cortex-a53 fixed 2) (second)
+that the event cannot be said to be either; -92.4% there is compared with $(saved real cortex-a53 fixed 1) (first level) and $(saved real cortex-a53 fixed 2) (second)
 here. Trust the direction and the size of what a layout saves; do not trust the number of misses.
 TEXT
 

@@ -14,7 +14,7 @@ with 95 % confidence. Where the interval contains 1, nothing was shown, and the 
 Regenerate: `make results-work IODLR=PATH`, where PATH is iodlr's liblppreload.so, which no distribution packages.
 One workload: `hugetext bench work NAME`. Any other way: `--rival`.
 
-- **small folios**: the program as it is, its text cached in pages of 4K, as after an ordinary read. It is locked
+- **small folios**: the unchanged program, its text cached in pages of 4K, as after an ordinary read. It is locked
   there, so this side is also what `vmtouch -l` gives.
 - **warmed**: the same file, its text in folios of 2M (`hugetext warm`).
 - **fixed**: a copy that `hugetext fix` aligned, warmed. **merged**: with `--strategy merge`.
@@ -30,8 +30,8 @@ Only one file is changed in each row. A compiler whose libraries hold more of it
 which is not counted here. "Huge text" and "copied" are bytes at the end of a run: text that PMDs map, and text in
 memory that each process has for itself. Twenty processes have twenty copies.
 
-A guest's huge pages make TLB entries of 2M only where its host maps that memory by huge pages too. Whether the host
-of this machine does is not known to it.
+A guest's huge pages make TLB entries of 2M only where its host maps that memory by huge pages too. This machine is a
+guest, and cannot find out whether its host does.
 
 libhugetlbfs has no row, because it needs pages that the administrator reserves.
 """

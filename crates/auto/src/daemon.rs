@@ -205,7 +205,7 @@ pub struct Daemon<'t> {
     events: MemoryEvents,
     /// Whether there is something to decide.
     changed: bool,
-    /// Whether a file was held or let go since the last document.
+    /// Whether a file was held or released since the last document.
     acted: bool,
     /// The limit of the daemon's own control group, and when it was read.
     limit: Option<(Instant, Option<u64>)>,

@@ -242,7 +242,7 @@ fn a_hot_program_is_found_held_followed_and_remembered() {
             "held other than by reading: {line}"
         );
     }
-    // An upgrade: the old file is let go, and the new one held.
+    // An upgrade: the old file is released, and the new one held.
     place.install(7);
     for event in ["released", "held"] {
         if place.run_until(&daemon, event).is_none() {

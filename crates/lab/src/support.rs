@@ -118,7 +118,7 @@ page cache holds such folios.
 
 These are the rules by which `check` and the other commands decide. If several rules concern the same
 thing, one that holds is enough. `if` is what must be true of the kernel apart from its version. `up to`
-is the largest page size for which a rule held. The rules stand in crates/lab/rules.toml; the record
+is the largest page size for which a rule held. The rules are in crates/lab/rules.toml; the record
 adds what was measured, and contradicts what is wrong.
 
 btrfs is not among the filesystems with huge folios: it limits a folio to 64 blocks, which are 256K
@@ -271,7 +271,7 @@ const LOCKS: &str = "
 ## i_mmap locks
 
 The table has the write acquisitions of i_mmap locks, counted by kprobes: from exec until the program is
-up, plus those from then until the program has ended. The file mappings of the program stand in brackets.
+up, plus those from then until the program has ended. The file mappings of the program are in brackets.
 ";
 
 const NOT_MEASURED: &str = "

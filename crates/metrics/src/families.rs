@@ -101,9 +101,9 @@ fn decided(to: &mut DescriptorEncoder<'_>, state: &Snapshot) -> fmt::Result {
         let labels = [("decision", decision.decision), ("reason", decision.reason)];
         (labels, *times as f64)
     });
-    let help = "Files that were held or let go, and why";
+    let help = "Files that were held or released, and why";
     counters(to, ("decisions", help, None), series)?;
-    let help = "Text let go because memory was short";
+    let help = "Text released because memory was short";
     let described = ("given_back", help, Some(Unit::Bytes));
     counters(to, described, by_pressure(&state.given_back))?;
     let help = "How often memory was short";

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::address::Address;
 use crate::request::{LONGEST, Next, answer};
 
-/// A scraper that takes longer is let go, so that it keeps no other one waiting.
+/// The connection of a scraper that takes longer is closed, so that it keeps no other one waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why nothing can be served.

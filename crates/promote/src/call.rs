@@ -159,7 +159,7 @@ impl<'t> Caller<'t> {
             match event? {
                 Event::Syscall => return Ok(()),
                 // A group-stop, or the interruption requested earlier. It takes effect when the
-                // process is let go.
+                // process is released.
                 Event::Stop => {}
                 Event::Signal(libc::SIGSTOP) => pass_on = Some(Signal::SIGSTOP),
                 Event::Signal(signal) => {

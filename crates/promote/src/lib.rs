@@ -7,7 +7,7 @@
 //!
 //! A copy of text in huge pages is made while the process runs. Then all its threads are stopped,
 //! one of them maps the copy over the file by injected system calls, the new mappings are checked,
-//! and all threads are let go. Mapping back works in the same way, with the file in the place of
+//! and all threads are released. Mapping back works in the same way, with the file in the place of
 //! the copy.
 //!
 //! Invariants: the bytes at every address are the same before, during and after the change. One
@@ -124,7 +124,7 @@ pub enum SwapError {
         /// The kernel's error.
         error: io::Error,
     },
-    /// ptrace or /proc failed during the change; the process was let go unchanged.
+    /// ptrace or /proc failed during the change; the process was released unchanged.
     #[error("tracing failed: {0}")]
     Trace(io::Error),
 }

@@ -1,4 +1,4 @@
-//! Stops every thread of a process, and lets all of them go again.
+//! Stops every thread of a process, and releases all of them again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ const ALERT: Duration = Duration::from_millis(1);
 /// may run.
 ///
 /// All ptrace requests are tied to the OS thread that made this value. When that thread ends, for
-/// any reason, the kernel lets the process go. It then detaches all threads at once, under the lock
+/// any reason, the kernel releases the process. It then detaches all threads at once, under the lock
 /// of the task list (kernel/ptrace.c, exit_ptrace()). Detaching the threads one by one would be
 /// wrong where a child may end meanwhile: see [`Stopped::can_continue`].
 pub(crate) struct Stopped<'t> {
@@ -210,7 +210,7 @@ impl<'t> Stopped<'t> {
                     if let Some(by) = tracer {
                         return Err(Refusal::Traced { by }.into());
                     }
-                    // Another tracer may have let the thread go since the first attempt.
+                    // Another tracer may have released the thread since the first attempt.
                     let again = ptrace::seize(tid.into(), OPTIONS);
                     again.map_err(|error| Refusal::from(io::Error::from(error)))?;
                     seized.push(tid);
@@ -250,7 +250,7 @@ impl<'t> Stopped<'t> {
         Ok(stuck.unwrap_or(SwapError::TooLong(limit)))
     }
 
-    /// Whether the stopped threads can be let go while those in `late` are still traced. A signal that
+    /// Whether the stopped threads can be released while those in `late` are still traced. A signal that
     /// the process ignores is queued if the thread that it is sent to is traced, and it wakes a thread
     /// that is not, whose call then ends with EINTR (kernel/signal.c, sig_ignored() and
     /// complete_signal()). A signal to the process is sent to its first thread, and SIGCHLD to the

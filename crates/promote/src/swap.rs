@@ -48,7 +48,7 @@ pub(crate) const MAX_FILES: usize = 253;
 /// The cost of a change for the process.
 #[derive(Debug, Clone, Copy, JsonSchema, Serialize)]
 pub struct Pause {
-    /// Time from the first interruption until all threads were let go, which is at once.
+    /// Time from the first interruption until all threads were released, which is at once.
     #[serde(rename = "total_ns", serialize_with = "hugetext_host::nanoseconds")]
     #[schemars(with = "u64")]
     pub total: Duration,
@@ -60,7 +60,7 @@ pub struct Pause {
     pub threads: usize,
 }
 
-/// Stops the process, makes the change, checks it, and lets the process go. After an error, the
+/// Stops the process, makes the change, checks it, and releases the process. After an error, the
 /// process continues unchanged unless the error says otherwise.
 pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     // A frozen thread can be stopped, but makes no injected call.
@@ -87,7 +87,7 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
         })
 }
 
-/// Runs a session in a thread of its own, because the end of that thread lets the process go.
+/// Runs a session in a thread of its own, because the end of that thread releases the process.
 /// Waits for that end.
 fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
     hurry();

@@ -155,15 +155,15 @@ fn measured(replicas: &[Record], rmap: &[Record]) -> String {
     };
     let mut text = String::from(
         "## Locks\n\n\
-         Guests of 8 processors run Linux 7.3 with LOCK_STAT, without and with the sets of `kernel/`: 8 shells start a\n\
-         small program 160 times together, 32 more processes wait. Each process uses one of 1, 2, 4 or 8 copies of the\n\
+         Guests of 8 processors run Linux 7.3 with LOCK_STAT, without and with the sets of `kernel/`. 8 shells start a\n\
+         small program 160 times together, and 32 more processes wait. Each process uses one of 1, 2, 4 or 8 copies of the\n\
          shell, the loader and libc, in turn. A trip to an i_mmap lock is *contended* if it meets another. The target for\n\
          N copies is 1/N of the contended trips of one copy on the first kernel of the table. Brackets hold the 95 %\n\
-         interval of what is left of those; it takes storms of one guest for independent. *By chance* is what is left if\n\
+         interval of what is left of those. It treats storms of one guest as independent. *By chance* is what is left if\n\
          a trip meets only those of the other shells that share its copy: 7 with one copy, 3 with two, 1 with four, none\n\
          with eight. The processors of the guest are emulated. Where they share fewer real ones, fewer trips meet, and\n\
-         those wait longer than on a machine: whoever holds a lock while its processor does not run keeps all others\n\
-         waiting. So storms differ a lot.\n\n\
+         those wait longer than on a machine: a process that holds a lock while its processor does not run keeps all\n\
+         others waiting. So storms differ a lot.\n\n\
          | kernel | copies | storms | starts | trips per start | contended per 1000 starts | of one copy | target | by chance | waited, µs per start |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
@@ -222,8 +222,8 @@ fn judged(rows: &[Row], one: &Row) -> String {
         .find(|row| row.kernel == one.kernel && row.copies == CPUS);
     if alone.is_some_and(|row| row.total().contended == 0) {
         text.push_str(
-            "With a copy for each shell no trip meets another. So nothing that all of them share, such as other files, is among\n\
-             the contended trips; those that remain with fewer copies are of shells that share one.\n\n",
+            "With a copy for each shell no trip meets another. So files that all shells share cause no contended trip. The trips\n\
+             that remain with fewer copies are of shells that share one.\n\n",
         );
     }
     let mut with = rows

@@ -41,7 +41,7 @@ impl Tally {
         self.count(Decision { decision, reason });
     }
 
-    /// A file of so many bytes was let go.
+    /// A file of so many bytes was released.
     pub(super) fn let_go(&mut self, why: LetGo, bytes: u64) {
         self.count(why.decision());
         let sum = match why {

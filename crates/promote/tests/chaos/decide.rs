@@ -66,7 +66,7 @@ pub(crate) enum Change {
     Jit,
 }
 
-/// A signal that a program ignores unless it says otherwise, or that stops it or lets it go.
+/// A signal that a program ignores unless it says otherwise, or that stops it or releases it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
     Child,

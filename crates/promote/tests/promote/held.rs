@@ -77,7 +77,7 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// Not one thread may be let go while the parent of a child is still traced. The child must end at
+/// Not one thread may be released while the parent of a child is still traced. The child must end at
 /// that moment, so this takes more rounds.
 #[test]
 fn a_child_that_ends_in_a_stop_ends_no_call() {
