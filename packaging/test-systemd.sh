@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 root=$work/root
-# cpp has the compiler that is run. It stands in no list of the source.
+# cpp has the compiler that is run. No list of the source names it.
 mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,procps,cpp trixie "$root"
 cp "$deb" "$root/hugetext.deb"
 install -m 755 packaging/systemd-guest.sh "$root/look"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs inside a guest, as root: scripts/auto-guest.sh see FILESYSTEM…, pressure ROUNDS or days NUMBER. Prints lines that
-# begin with "record ": what the autopilot does there with a compiler that stands in no list. scripts/auto-lab.sh boots
+# begin with "record ": what the autopilot does there with a compiler that no list names. scripts/auto-lab.sh boots
 # the guests and keeps the lines.
 mkdir -p /tmp/auto /tmp/no-lists
 printf 'mode = "act"\nbudget = "256M"\n' > /tmp/auto.toml
@@ -31,7 +31,7 @@ status() {
     hugetext auto status --run-dir /tmp/auto --json
 }
 
-tellings() { # EVENT PATH: how often it was told
+tellings() { # EVENT PATH: how often it was reported
     grep -c "\"event\":\"$1\".*\"path\":\"$2\"" /tmp/events
 }
 

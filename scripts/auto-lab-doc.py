@@ -7,7 +7,7 @@ import sys
 HEAD = """# The autopilot in guests
 
 Written by `make test-auto` from [auto-lab.jsonl](auto-lab.jsonl). Each guest has 1 GiB of memory, one or two processors
-and a compiler that stands in no list. Processors are emulated, so times compare only with each other.
+and a compiler that no list names. Processors are emulated, so times compare only with each other.
 """
 
 SEEN = """

@@ -21,7 +21,7 @@ boot() { # KERNEL WORDS OF THE LAB… -- WORDS OF THE GUEST…
         shift
     done
     shift
-    # A guest that fails is told, and the others still run.
+    # A guest that fails is reported, and the others still run.
     # shellcheck disable=SC2086 # LAB is a command with options
     said=$($lab boot "$kernel" "${options[@]}" -- sh -c "$(cat "$here/auto-guest.sh")" guest "$@") ||
         echo "$kernel $*: the guest failed" >&2

@@ -101,7 +101,7 @@ one() { # FILESYSTEM
     echo "record {\"what\": \"path\", \"fs\": \"$fs\", \"mappings\": $(cat /tmp/maps), \"errors\": \"$(plain /tmp/compiler)\"}"
     ended
     emit store made hugetext store --store "$place/store" --json ls
-    # A command that spans all nodes is told which it gets.
+    # A command that spans all nodes gets a warning that names its node.
     emit plan spans hugetext run --numa --dry-run --json --store "$place/store" -- ./compiler
 
     # In memory: a tmpfs bound to the node.

@@ -13,7 +13,7 @@ guests=${GUESTS:-6.12-amd64:2:$disks 6.18-amd64:2:$disks 7.3-amd64:2:$disks 7.3-
 
 for guest in $guests; do
     IFS=: read -r kernel nodes filesystems <<< "$guest"
-    # A guest that fails is told, and the others still run.
+    # A guest that fails is reported, and the others still run.
     # shellcheck disable=SC2086 # LAB is a command with options
     said=$($lab boot "$kernel" --numa "$nodes" --smp "$nodes" --memory $((nodes * 768)) --timeout 900 \
         --fs "$filesystems" -- sh -c "$(cat "$here/replicas-guest.sh")" guest ${filesystems//,/ }) ||

@@ -37,7 +37,7 @@ def main():
             engine = engines.DuckDB(wanted.place, wanted.memory, period)
         answers = [(query, engine.run(query.sql)) for query in asked]
         engine.close()
-    except Exception as error:  # Each engine has its own; whoever asks wants one line.
+    except Exception as error:  # Each engine has its own types; the user gets one line.
         line = str(error).strip().split("\n", maxsplit=1)[0].strip("'\"")
         print(f"hugetext-fleet: {wanted.place}: {line}", file=sys.stderr)
         return 2

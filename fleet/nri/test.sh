@@ -51,7 +51,7 @@ if [ -z "${HUGETEXT_NRI_TEST:-}" ]; then
     namespace=
     trap end_all EXIT
     trap 'exit 143' HUP INT TERM
-    # In the background, so that a signal is not left until the end. It dies with this script, whatever ends that.
+    # In the background, so that a signal is not left until the end. It ends with this script in every case.
     HUGETEXT_NRI_TEST=$work CGROUP_PARENT=$group setpriv --pdeathsig KILL \
         unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
         "$0" "$hugetext" "$nri" "$cri" "$inventory" &
@@ -88,7 +88,7 @@ await() {
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.1
     done
-    die "in vain: $*"
+    die "no success in time: $*"
 }
 
 # The root of containerd, and the images: node has 29 MB of text in a library, postgres 7 MB in its program.

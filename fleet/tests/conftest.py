@@ -56,7 +56,7 @@ class Machine:
 
 
 def environment(port):
-    """What writers are told of the store."""
+    """The settings of the store for writers."""
     return {
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "very-secret",

@@ -186,7 +186,7 @@ def test_the_real_autopilot_is_scraped_and_promtool_finds_nothing(autopilot, tmp
     prometheus = Prometheus(tmp_path / "prometheus", autopilot)
     try:
         prometheus.wait('up{job="hugetext"}', lambda found: list(found.values()) == [1.0])
-        # Text of this test's own process is in memory, whatever leaf maps it.
+        # Text of this test's own process is in memory, and any leaf may map it.
         prometheus.wait("sum(hugetext_text_bytes) > 0", lambda found: len(found) == 1)
         assert list(prometheus.query("hugetext_acts").values()) == [0.0]
     finally:

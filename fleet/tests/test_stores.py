@@ -103,7 +103,7 @@ def test_a_store_that_is_away_or_refuses_gets_all_of_it_later(machines, server, 
         assert status == 2 and len(said) == 1, said
         assert place in said[0] and str(machine.spool) in said[0]
         assert said[0].endswith("run this again")
-        # A store that refuses leads to what it was told.
+        # If a store refuses, the error names the settings.
         assert (": check " in said[0]) == (where == port), said
         assert SECRET not in said[0] and base64.b64encode(SECRET.encode()).decode() not in said[0]
         assert len(machine.waiting()) == runs

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hugetext_auto::sight::{Sight, SourceName};
 use hugetext_host::Sideband;
 
-/// The program. It ends at once, so whoever looks later sees nothing.
+/// The program. It ends at once, so a later look finds nothing.
 const PROGRAM: &str = "/bin/true";
 /// Processes that start it, each a share of the rate.
 const STARTERS: u32 = 8;

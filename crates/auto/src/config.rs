@@ -1,4 +1,4 @@
-//! The configuration, /etc/hugetext/auto.toml. Every line that means nothing is an error.
+//! The configuration, /etc/hugetext/auto.toml. Every unknown line is an error.
 
 mod values;
 
@@ -102,7 +102,7 @@ pub enum ConfigError {
         /// The error.
         error: io::Error,
     },
-    /// A line means nothing.
+    /// A line is unknown.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
         /// The file.

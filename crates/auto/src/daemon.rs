@@ -73,7 +73,7 @@ pub struct Settings {
     pub status: PathBuf,
     /// The directory that says which containers' pods ask for promotion.
     pub wishes: PathBuf,
-    /// Whether to only observe, whatever the configuration says.
+    /// Whether to only observe, also if the configuration says mode = "act".
     pub observe: bool,
     /// The one source of starts to use; the best if it is missing.
     pub source: Option<SourceName>,
@@ -81,7 +81,7 @@ pub struct Settings {
     pub lists: Option<FixedList>,
 }
 
-/// What the daemon tells whoever started it.
+/// What the daemon tells the program that started it.
 #[derive(Debug)]
 pub enum Event {
     /// It has begun.
@@ -195,7 +195,7 @@ pub struct Daemon<'t> {
     over_rule: BTreeSet<Key>,
     /// When to decide anew although nothing has changed.
     due: Option<Duration>,
-    /// What the lists held when it was told last.
+    /// What the lists held at the last report.
     listed: Option<(u64, BTreeSet<FileState>)>,
     tally: Tally,
     meter: Meter,

@@ -140,7 +140,7 @@ pub struct GroupLimits {
 /// A control group that is watched.
 #[derive(Debug)]
 struct Limited {
-    /// Its memory.events. Open, because the kernel reports news to whoever has read it.
+    /// Its memory.events. Open, because the kernel reports changes to a reader of it.
     events: File,
     hits: u64,
 }

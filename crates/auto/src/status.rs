@@ -216,7 +216,7 @@ impl Status {
         write(&directory.join(PUBLIC), 0o644, &public)
     }
 
-    /// What whoever starts commands may know.
+    /// What programs that start commands may know.
     fn advice(&self) -> ReplicaAdvice {
         ReplicaAdvice {
             written: self.written,

@@ -39,7 +39,7 @@ pub enum Name {
         /// What the kernel calls it.
         file: MappedFile,
     },
-    /// By its path on this machine, whatever lies there now.
+    /// By its path on this machine, where another file may lie by now.
     Path(PathBuf),
 }
 

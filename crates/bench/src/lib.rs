@@ -1,7 +1,7 @@
 //! What huge pages for text are worth on this machine.
 //!
 //! Each benchmark brings its sides into their states, verifies the states, and measures every side
-//! in every round. The result is a [`Comparison`], whatever was measured. A benchmark is told what
+//! in every round. The result of each is a [`Comparison`]. A benchmark is told what
 //! to do by its settings, stops when an [`Interrupt`] says so, and tells an [`Observer`] how far it
 //! is. It prints nothing.
 

@@ -47,7 +47,7 @@ pub struct Image {
 const MAX_DYNAMIC: u64 = 1 << 20;
 
 impl Image {
-    /// Reads and checks the headers of `source` with a handful of small reads, whatever its size.
+    /// Reads and checks the headers of `source` with a few small reads, for any size.
     pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Image, ImageError> {
         let (encoding, header) = read_file_header(source)?;
         let file_len = source.len()?;

@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::voucher::Voucher;
 
 /// The checksum that is compared with the bytes of `program` at every use. Where the comparison
-/// fails, the program fails, whatever directory it is in.
+/// fails, the program fails, in any directory.
 pub(crate) fn checked_at_use(program: &Program) -> Option<Voucher> {
     let names = names(program);
     let is_openssl = names.iter().any(|name| name == "fips.so");

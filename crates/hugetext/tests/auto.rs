@@ -1,4 +1,4 @@
-//! The daemon of `hugetext auto`, live, on a program that stands in no list.
+//! The daemon of `hugetext auto`, live, on a program that no list names.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -249,7 +249,7 @@ fn a_hot_program_is_found_held_followed_and_remembered() {
             return;
         }
     }
-    // A bad configuration is told with its line, and the old one stays.
+    // A bad configuration is reported with its line, and the old one stays.
     place.configure("mode = \"act\"\nbugdet = \"1G\"\n");
     daemon.signal(Signal::HUP);
     let said = daemon.complaint();
@@ -461,7 +461,7 @@ fn copies_are_advised_where_many_start_and_run_follows() {
             assert!(copies.is_disjoint(&own), "{copies:?} {own:?}");
         }
     }
-    // What everybody may read stands in the list of files, and never among what starts in crowds.
+    // Files that everybody may read are in the list of files, and never in that of crowded starts.
     let public = fs::read(place.path("run/public.json")).unwrap();
     let public: Value = serde_json::from_slice(&public).unwrap();
     let crowds = public["replicas"].to_string();

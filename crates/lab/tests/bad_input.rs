@@ -84,7 +84,7 @@ fn until(what: &str, condition: impl Fn() -> bool) {
     while !condition() {
         assert!(
             start.elapsed() < Duration::from_secs(120),
-            "waited in vain until {what}"
+            "waited too long until {what}"
         );
         std::thread::yield_now();
     }

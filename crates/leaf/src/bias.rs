@@ -34,7 +34,7 @@ pub struct Bias {
 }
 
 impl Bias {
-    /// The bias of an ET_EXEC image: zero, whatever the modulus.
+    /// The bias of an ET_EXEC image: zero, for any modulus.
     pub const ZERO: Bias = Bias {
         align: MAX_ALIGN,
         residue: 0,

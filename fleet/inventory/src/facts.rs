@@ -21,7 +21,7 @@ pub(crate) struct Ground {
     pub(crate) dl_honours_align: bool,
 }
 
-/// A program, whatever its name and image.
+/// A program, independent of its name and image.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Facts {
     /// The GNU build id in hexadecimal; `None` if it has none.

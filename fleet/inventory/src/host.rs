@@ -44,7 +44,7 @@ impl MemoryLimits {
 }
 
 /// The rows of all that runs, of what the autopilot knows, and of the programs below `directories`. What
-/// cannot be read is told to `tell`.
+/// cannot be read is reported to `tell`.
 pub(crate) fn host_rows(
     moment: &Moment,
     host: &HostContext,

@@ -90,7 +90,7 @@ fn machine_id(text: &str) -> Result<String, String> {
         .ok_or_else(|| "a text that no other machine has".to_owned())
 }
 
-/// One line for whoever called.
+/// One line for the caller.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Failure(String);
@@ -128,7 +128,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         println!("{} rows of schema {}", rows.len(), table::SCHEMA);
         return Ok(ExitCode::SUCCESS);
     }
-    // Before any work, so that a place that is none is told at once.
+    // Before any work, so that a wrong place is reported at once.
     let place = Place::open(arguments.output.as_deref().unwrap_or_default()).map_err(failure)?;
     let machine = machine::machine(arguments.machine.as_deref()).map_err(failure)?;
     let spool = Spool::open(&arguments.spool, place).map_err(failure)?;
@@ -196,7 +196,7 @@ fn host_name(arguments: &Arguments) -> String {
     }
 }
 
-/// The rows of the machine and of the images. What cannot be read is told to `tell`.
+/// The rows of the machine and of the images. What cannot be read is reported to `tell`.
 fn collect(
     arguments: &Arguments,
     moment: &Moment,

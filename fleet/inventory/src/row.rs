@@ -42,7 +42,7 @@ pub(crate) struct Row {
 pub(crate) struct Moment {
     /// Seconds since the epoch.
     pub(crate) time: i64,
-    /// The machine, whatever its name.
+    /// The machine, independent of its name.
     pub(crate) machine: String,
     /// The THP setting.
     pub(crate) thp: String,

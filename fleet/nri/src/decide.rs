@@ -1,4 +1,4 @@
-//! Decides what is done for a container. Everything here comes from whoever may create pods, and nothing here
+//! Decides what is done for a container. Everything here comes from users who may create pods, and nothing here
 //! looks at the machine.
 
 use std::collections::{BTreeSet, HashMap};
@@ -60,7 +60,7 @@ pub(crate) enum Decision {
 pub(crate) enum Left {
     /// The pod or the node asked for nothing.
     Off,
-    /// The annotation has a value that means nothing.
+    /// The annotation has an unknown value.
     UnknownValue,
     /// The container names no program that could be looked for.
     NoProgram,
@@ -160,7 +160,7 @@ pub(crate) enum Promotion {
     Unasked,
     /// It asks.
     Asked,
-    /// The annotation has a value that means nothing.
+    /// The annotation has an unknown value.
     UnknownValue,
 }
 
@@ -237,7 +237,7 @@ fn has_user_namespace(container: &Container) -> bool {
     linux.is_some_and(|linux| linux.namespaces.iter().any(|one| one.r#type == "user"))
 }
 
-/// The processors of a list as cpuset.cpus has it. A list that means nothing is as good as none.
+/// The processors of a list as cpuset.cpus has it. A list that cannot be read counts as none.
 fn processors(container: &Container) -> Vec<u32> {
     let linux = container.linux.as_ref();
     let cpu = linux.and_then(|linux| linux.resources.as_ref()?.cpu.as_ref());

@@ -60,7 +60,7 @@ impl Layers {
     }
 
     /// The file of a layer that the container sees at `path`, a path without symbolic links. The kernel holds
-    /// the look-up inside the layer, whatever links are there.
+    /// the look-up inside the layer, also where there are links.
     pub(crate) fn file(&self, path: &Path) -> Option<PathBuf> {
         let relative = path.strip_prefix("/").ok()?;
         self.directories.iter().find_map(|layer| {

@@ -48,7 +48,7 @@ pub(crate) enum LookError {
     /// What the child process said.
     #[error("{0}")]
     Said(String),
-    /// It was told nonsense, or said nonsense.
+    /// It got an order, or gave an answer, that cannot be read.
     #[error("the child process that looks into the root was not understood: {0}")]
     Nonsense(#[from] serde_json::Error),
     /// The root cannot be entered.

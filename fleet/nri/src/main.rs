@@ -158,7 +158,7 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible, String> {
     loop {
         let ended = attend(&arguments.socket, &arguments.index, &mut containers);
         containers.forget();
-        // A runtime that stays away is told once.
+        // A runtime that stays away is reported once.
         if ended != last {
             tell(&ended);
             last = ended;

@@ -33,7 +33,7 @@ pub(crate) struct Preparer {
 }
 
 impl Preparer {
-    /// Carries out an order. What cannot be done is told in `progress`.
+    /// Carries out an order. What cannot be done is reported in `progress`.
     pub(crate) fn carry_out(&self, order: &Order, progress: &Progress) {
         if let Err(problem) = self.files(order, progress) {
             progress.update(|done| done.problems.push(problem));
@@ -117,7 +117,7 @@ impl Preparer {
     }
 
     /// Makes or finds the copy of a file. The store is looked at once, for the first copy; what is wrong with it
-    /// is told in `progress`, and there are no copies then.
+    /// is reported in `progress`, and there are no copies then.
     fn copier(
         &self,
         host: &HostContext,

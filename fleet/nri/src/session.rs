@@ -20,7 +20,7 @@ const NAME: &str = "hugetext";
 const REGISTRATION: u32 = 1;
 /// google.rpc.Code: the service has no such method.
 const UNIMPLEMENTED: i32 = 12;
-/// google.rpc.Code: the request means nothing.
+/// google.rpc.Code: the request is unknown.
 const INVALID_ARGUMENT: i32 = 3;
 
 /// Why a session ended.

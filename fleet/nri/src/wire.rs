@@ -1,4 +1,4 @@
-//! What stands on the socket: frames of NRI's multiplexer, which carry ttrpc messages of two connections.
+//! What the socket carries: frames of NRI's multiplexer, which carry ttrpc messages of two connections.
 //!
 //! A frame is the number of a connection and a length, both of 32 bits in network order, and that many bytes of
 //! the connection. A message may take several frames. A ttrpc message is a header of ten bytes (length, stream,

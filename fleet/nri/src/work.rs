@@ -1,4 +1,4 @@
-//! One thread prepares; whoever starts a container waits for it within a bound. What is not ready then is ready
+//! One thread prepares; the start of a container waits for it within a bound. What is not ready then is ready
 //! for the next start.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -22,7 +22,7 @@ pub(crate) struct Done {
     pub(crate) problems: Vec<String>,
 }
 
-/// What is done so far, for whoever waits.
+/// What is done so far, for the start that waits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Done>>);
 

@@ -25,7 +25,7 @@ pub(super) enum LetGo {
 }
 
 impl LetGo {
-    /// For whoever reads the journal.
+    /// For readers of the journal.
     pub(super) fn words(self) -> &'static str {
         match self {
             LetGo::Stalled(_) => "memory is short",

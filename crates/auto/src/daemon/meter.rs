@@ -1,4 +1,4 @@
-//! Counts what the daemon does, and gives the numbers to whoever asks for metrics.
+//! Counts what the daemon does, and publishes the numbers as metrics.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -9,7 +9,7 @@ use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
 
 use crate::stats::{Interval, median};
 
-/// The chance that sides without a difference are told apart.
+/// The chance that a difference is found where there is none.
 const FALSE_ANSWERS: f64 = 0.05;
 /// The chance with which a difference of the detectable size is found.
 const POWER: f64 = 0.8;

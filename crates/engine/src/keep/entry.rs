@@ -33,7 +33,7 @@ fn path(entry: &str) -> PathBuf {
     }
     match std::env::current_dir() {
         Ok(directory) if entry.contains(['*', '?', '[']) => {
-            // The name of the working directory is not a pattern, whatever its characters.
+            // The name of the working directory is not a pattern, with any characters.
             Path::new(&Pattern::escape(&directory.to_string_lossy())).join(entry)
         }
         _ => plain,

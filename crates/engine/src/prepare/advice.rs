@@ -1,4 +1,4 @@
-//! Which files are worth copies, as the autopilot found: a document that whoever starts commands may read.
+//! Which files are worth copies, as the autopilot found: a document for programs that start commands.
 
 use std::fs;
 use std::io::{self, Read};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_host::{container_id, is_shared, share};
 
-/// Where the plugin keeps wishes, unless it is told otherwise.
+/// Where the plugin keeps wishes by default.
 pub const WISHES_DIRECTORY: &str = "/run/hugetext-nri";
 
 /// Wishes for promotion, kept until this value is dropped or the process dies.

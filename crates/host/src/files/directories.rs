@@ -1,4 +1,4 @@
-//! Directories that others are to reach, whatever the umask of who makes them.
+//! Directories that others can reach, with any umask of the process that makes them.
 
 use std::fs;
 use std::io;

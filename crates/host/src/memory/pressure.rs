@@ -18,7 +18,7 @@ pub struct PressureTrigger {
 
 /// The shortest window. The kernel looks ten times in each.
 const WINDOW: Duration = Duration::from_millis(500);
-/// The window of whoever lacks CAP_SYS_RESOURCE (Linux 6.5).
+/// The window of a process without CAP_SYS_RESOURCE (Linux 6.5).
 const COMMON_WINDOW: Duration = Duration::from_secs(2);
 
 impl PressureTrigger {

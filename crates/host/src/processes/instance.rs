@@ -50,7 +50,7 @@ impl Instance {
     }
 
     /// As [`Instance::at_exit`], and counts the calls of mmap(2) for files. The command stops at
-    /// every system call, so its time means nothing.
+    /// every system call, so its time says nothing.
     pub fn at_exit_with_mmaps<T>(
         self,
         look: impl FnOnce(Pid) -> T,

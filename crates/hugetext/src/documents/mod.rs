@@ -2,7 +2,7 @@
 //! from. Types that the engine and the libraries return are part of them: an
 //! [`hugetext_engine::Assessment`], for example, tells of one file that was checked.
 //!
-//! `output.rs` adds the frame (`schema`, `command`, `errors`). A type that stands here is a
+//! `output.rs` adds the frame (`schema`, `command`, `errors`). A type of this module is a
 //! [`Document`], has its row in `schema.rs`, and its schema in docs/schema.
 
 use schemars::JsonSchema;

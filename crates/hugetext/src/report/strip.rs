@@ -25,7 +25,7 @@ pub(super) enum PageKind {
     Base,
     /// Not in memory; in a process, not touched by it.
     Absent,
-    /// In no window: no leaf can map it, whatever is in memory.
+    /// In no window: no leaf can map it, also if it is in memory.
     Outside,
 }
 

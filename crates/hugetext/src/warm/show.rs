@@ -118,7 +118,7 @@ fn show_folios(folios: &TextFolios, rung: Option<Rung>) -> String {
     line
 }
 
-/// What was tried in vain, and who uses the file.
+/// What was tried without success, and who uses the file.
 fn show_obstacles(file: &WarmOutcome) -> String {
     let mut text = String::new();
     for failed in &file.failed {

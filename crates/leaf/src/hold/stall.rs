@@ -21,7 +21,7 @@ pub enum StallCause {
     Plenty,
 }
 
-/// A stall with less than this part of memory left is a shortage, whatever was counted.
+/// A stall with less than this part of memory left is a shortage, with any counts.
 const LITTLE: u64 = 8;
 
 impl StallCause {

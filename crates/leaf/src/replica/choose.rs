@@ -31,7 +31,7 @@ impl ReplicaWish {
     }
 }
 
-/// What a command gets, and what it must be told.
+/// What a command gets, and the warning for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenReplica {
     /// The copy; `None` for the files themselves.

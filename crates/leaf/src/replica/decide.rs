@@ -45,7 +45,7 @@ pub enum ReplicaDecision {
         /// Bytes of memory that they take, at most.
         bytes: u64,
     },
-    /// Spread over whoever starts it, wherever the copies lie.
+    /// Spread over the processes that start it, on any node.
     PerGroup {
         /// Two at least.
         copies: u32,

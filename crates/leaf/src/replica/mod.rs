@@ -1,7 +1,7 @@
 //! Text near the processors that run it: on which NUMA node it lies, and when a replica is worth it.
 //!
 //! 1. [`NodeBytes`] says how many bytes lie on each node, and [`Runners`] which nodes run a process.
-//! 2. [`Locality`] joins them: how much of the text is near to whoever executes it.
+//! 2. [`Locality`] joins them: how much of the text is near to the processors that execute it.
 //! 3. [`decide_replicas`] says whether copies of a file would help, and how many.
 //! 4. [`Replica`] names one of the copies, and [`choose_replica`] says which a command gets.
 

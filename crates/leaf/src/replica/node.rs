@@ -107,7 +107,7 @@ impl Runners {
     }
 }
 
-/// How much text is near to whoever executes it. The sum is the text that lies in memory.
+/// How much text is near to the processors that execute it. The sum is the text that lies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema, Serialize)]
 pub struct Locality {
     /// Bytes on the node that runs the process. Where several nodes run it, each page counts for the part

@@ -158,7 +158,7 @@ fn without_numbers(line: &str) -> String {
     shown
 }
 
-/// Words of a tracer that mean harm, whatever happened to it.
+/// Words of a tracer that mean harm in every case.
 pub(crate) fn is_alarming(words: &str) -> bool {
     words.contains("panicked") || words.contains("could not be undone")
 }

@@ -15,7 +15,7 @@ fn odd(arguments: &[&str]) -> Busy {
     odd
 }
 
-/// One attempt, whatever comes of it.
+/// One attempt, with any outcome.
 fn attempt(pid: Pid, leaf: hugetext_leaf::Leaf) -> Result<SwapOutcome, SwapError> {
     let target = Target::open(pid)?;
     let mappings = target.mappings().map_err(Refusal::from)?;

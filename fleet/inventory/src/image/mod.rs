@@ -51,7 +51,7 @@ pub(crate) struct ReadImage {
 pub(crate) struct Reader<'g> {
     ground: &'g Ground,
     layers: BTreeMap<Digest, Arc<Layer>>,
-    /// How many layers were read, for whoever wants to know that none was read twice.
+    /// How many layers were read. A test asserts that none was read twice.
     pub(crate) read: usize,
 }
 
