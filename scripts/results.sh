@@ -31,7 +31,7 @@ PMD_SIZE for THP", v4, March 2026. On a Ryzen 9 7950X with a GCC 15 whose text c
 a build took 61.97 s instead of 64.66 s (-4.2 %) and 5.4 % fewer cycles. Below, the compiler starts,
 compiles nothing and exits. Page faults and cold TLBs weigh more there than in a build, and the work
 itself weighs less. So the two figures bound the effect from two sides, and cannot be compared directly.
-\`warmed\` is the compiler as it is. \`fixed\` and \`merged\` are copies that \`hugetext fix\` wrote, mounted over
+\`warmed\` is the unchanged compiler. \`fixed\` and \`merged\` are copies that \`hugetext fix\` wrote, mounted over
 its path.
 TEXT
 measure exec

@@ -9,7 +9,7 @@ import sys
 
 work, suite = pathlib.Path(sys.argv[1]), sys.argv[2]
 WAYS = {
-    "auto": "`fix` as it is, for leaves of 2 MiB",
+    "auto": "`fix` without options, for leaves of 2 MiB",
     "merge": "`fix --strategy merge --geometry arm64-4k`, for leaves of 64 KiB",
 }
 TIMED_OUT = {"124", "137"}
@@ -62,7 +62,7 @@ The second way moves far more than anybody needs: it is there to find harm. `--v
 
 ## Files
 
-| | changed, and proved the same | as they are already | nothing to gain | refused |
+| | changed, and proved the same | laid out so already | nothing to gain | refused |
 |---|---|---|---|---|""")
 for way, words in WAYS.items():
     codes = collections.Counter((work / f"{way}.codes").read_text().split())

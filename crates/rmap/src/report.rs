@@ -266,7 +266,7 @@ fn race(records: &[Record]) -> String {
     format!(
         "## A deadlock of Linux 7.3\n\n\
          The stress test found it, and the set collapse removes it. The test is MADV_COLLAPSE of a file on ext4 while\n\
-         holes are punched into it, for two minutes. *Without* is Linux 7.3 as it is.\n\n\
+         holes are punched into it, for two minutes. *Without* is unchanged Linux 7.3.\n\n\
          | | holes punched | collapses tried | done | |\n|---|---:|---:|---:|---|\n{rows}\n"
     )
 }

@@ -381,7 +381,7 @@ const HEAD: &str = "\
 Written by `make targets`. Each command reads its input, answers, and ends; its answer is the same with and
 without `hugetext run`. The text is that of the process that does the work (cc1, rustc, the server) while it
 waits for input. Without `run`, all files are in small folios, as a kernel reads them. With `run`, everything
-is ready from an earlier run. A file that others run at that moment stays as it is. This often applies to
+is ready from an earlier run. A file that others run at that moment stays unchanged. This often applies to
 rustc's libraries, and their hottest text is congruent without a fix. postgres is a server that is started,
 asked and stopped by a user who is not root. [run-results.md](run-results.md) has the times of starts.
 
