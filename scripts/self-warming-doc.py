@@ -68,11 +68,11 @@ again, so the process has the same mappings (`mappings` below), and nothing is l
 Kernel and loader read the ELF header, the program headers, the interpreter's name and the note of
 PT_GNU_PROPERTY before anyone asks. A window of the file with one of these bytes, or with what readahead
 brought in behind them, cannot get a huge folio. Text that begins with the header (`-z noseparate-code`,
-`--strategy merge`) loses its first window. No layout can avoid that: a whole window of the file that holds the header
-holds it in memory too, at the address by which the program finds its own headers (a property test of crates/elf has
-no other spoiled window). The cut keeps it out of the request. A program that runs through its text in ascending order
-from such a place loses the windows behind it too, because readahead goes on with small folios. A long readahead (more
-than 2 MiB in /sys/block/*/queue/read_ahead_kb) does the same to every file.
+`--strategy merge`) loses its first window. No layout can avoid that: the program finds its own headers at an address
+in that window, so the window holds the header in memory too. A property test of crates/elf has no other spoiled
+window. The cut keeps this window out of the request. A program that runs through its text in ascending order from such
+a place loses the windows behind it too, because readahead goes on with small folios. A long readahead (more than 2 MiB
+in /sys/block/*/queue/read_ahead_kb) does the same to every file.
 
 What a program runs first can spoil one more. A fault in text that asks for huge pages reads its window and the
 next, and marks the next (do_sync_mmap_readahead() in mm/filemap.c). The first fault on the marked window makes the
