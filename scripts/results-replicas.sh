@@ -100,10 +100,10 @@ rows 'def kib: if . == null then "" else (. / 1024 | floor | tostring) end;
 
 cat << 'END'
 
-`warm --node` of the compiler: text that is not on the node where it is wanted, in KiB of all text, and the exit status.
-*Refused* is by a user who is not root while the compiler runs. The others are by root when it has ended: *moved* onto
-the last node, and *spread* over all nodes. Where the kernel makes no huge folios (btrfs, and ext4 of Linux 6.12), the exit status is 1 for
-that reason alone.
+`warm --node` of the compiler: text that is not on the node where it is wanted, in KiB of all text, and the exit
+status. *Refused* is by a user who is not root while the compiler runs. The others are by root when it has ended:
+*moved* onto the last node, and *spread* over all nodes. Where the kernel makes no huge folios (btrfs, and ext4 of
+Linux 6.12), the exit status is 1 for that reason alone.
 
 | kernel | nodes | filesystem | refused | | moved | | spread | |
 |---|---:|---|---:|---|---:|---|---:|---|
@@ -137,8 +137,8 @@ rows 'group_by([.kernel, .nodes, .fs]) | sort_by([(.[0].kernel | split(".") | ma
 cat << 'END'
 
 The autopilot runs on node 0 and holds the text of a compiler there. The compiler has worked on the last node for a
-while. The autopilot then reports the part of the compiler's fetches that is remote, and the copies that are worth it. The last
-column is the copy that `run --replicas auto` would give to the next compiler on the last node.
+while. The autopilot then reports the part of the compiler's fetches that is remote, and the copies that are worth it.
+The last column is the copy that `run --replicas auto` would give to the next compiler on the last node.
 
 | kernel | nodes | filesystem | remote, of a thousand | decision | copies | the next compiler gets |
 |---|---:|---|---:|---|---:|---|
