@@ -6,9 +6,9 @@
 # LAB is the command of the lab, RECORD a directory. Without a PART all are measured:
 #   files    which files can be cut, and why others cannot
 #   tunable  starts on ext4 with the tunable, ROUNDS of each cell (40)
-#   others   starts on other filesystems and without the tunable, a sixth of ROUNDS
+#   others   starts on other filesystems, with other versions of glibc and without the tunable, a sixth of ROUNDS
 #   ways     other ways to cut, and other readahead of the device
-#   modes    the modes of THP, in a guest
+#   modes    the modes of THP, every filesystem and glibc, in a guest
 #   mark     what a fault at the end of a window does to the window behind the next one
 # KIT names a directory that self-warming-kit.sh made, to keep it between calls. A part's file is replaced when
 # the part is complete. scripts/self-warming-doc.py makes the document of the record. Takes root, mkfs of ext4, xfs
@@ -39,15 +39,11 @@ files() {
 
 tunable() {
     echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
-    "$here/cold-starts.sh" "$kit" "$rounds" "${layouts[@]/#/ext4 2.44 1 * }"
+    "$here/cold-starts.sh" "$kit" "$rounds" "${layouts[@]/#/ext4 2.44 1 * }" "ext4 2.44 1 * merged"
 }
 
 others() {
-    local cells=() place
-    for place in "xfs 2.44 1" "btrfs 2.44 1" "overlay 2.44 1" "ext4 2.36 0" "ext4 2.41 0" "ext4 2.44 0"; do
-        cells+=("${layouts[@]/#/$place * }")
-    done
-    "$here/cold-starts.sh" "$kit" $(((rounds + 5) / 6)) "${cells[@]}"
+    "$here/cold-starts.sh" "$kit" $(((rounds + 5) / 6)) "${layouts[@]/#/* * 0 * }" "${layouts[@]/#/[xbo]* 2.44 1 * }"
 }
 
 ways() {

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Prepares programs in three layouts and three versions of glibc for cold-starts.sh:
+# Prepares programs in four layouts and four versions of glibc for cold-starts.sh:
 #
 #   scripts/self-warming-kit.sh HUGETEXT KIT > RECORD
 #
+# The layouts are that of the package (shipped), moved to window boundaries (fixed), that and cut (warming), and
+# with read-only data in the text, and cut (merged). A file that cannot be so has the one before.
 # KIT is a directory that does not exist. Prints what the record needs besides the starts. Takes root. cc1, postgres,
 # node, python3, git and rustc are those of this machine, if it has them; mariadbd and chromium are taken from
 # packages, which are not installed. glibc comes from Debian's suites, by the mirror that this machine's apt uses.
@@ -26,13 +28,13 @@ apt_get() {
         -o Acquire::Check-Valid-Until=false -o Acquire::Languages=none "$@" >&2
 }
 apt_get update || die "no package lists"
-for suite in bookworm trixie experimental; do
+for suite in bookworm trixie sid experimental; do
     mkdir "$kit/apt/$suite"
     (cd "$kit/apt/$suite" && apt_get download "libc6/$suite") || die "no libc6 of $suite"
     dpkg-deb -x "$kit/apt/$suite"/libc6_*.deb "$kit/apt/$suite/root"
     found=$(find "$kit/apt/$suite/root" -path '*x86_64-linux-gnu/libc.so.6')
     version=$(dpkg-deb -f "$kit/apt/$suite"/libc6_*.deb Version)
-    mkdir "$kit/glibc-${version%%-*}"
+    mkdir -p "$kit/glibc-${version%%-*}" # two suites may have the same
     for library in ld-linux-x86-64.so.2 lib{c,m,resolv}.so.6 lib{dl,resolv,util}.so.2 libpthread.so.0 lib{rt,util}.so.1; do
         [ ! -e "${found%/*}/$library" ] || cp -L "${found%/*}/$library" "$kit/glibc-${version%%-*}/"
     done
@@ -66,14 +68,24 @@ found() { # PATH…: the first that exists
     for file in "$@"; do [ ! -f "$file" ] || { echo "$file"; return; }; done
 }
 
+layouts=(shipped fixed warming merged)
 lay() { # NAME PATH FILE: a file of a program in its layouts, at PATH, and its libraries
     local name=$1 at=$2 file=$3
-    for layout in shipped fixed warming; do mkdir -p "$(dirname "$kit/p/$name/$layout/$at")"; done
-    cp -L "$file" "$kit/p/$name/shipped/$at"
-    "$hugetext" -q fix "$file" --strategy shift -o "$kit/p/$name/fixed/$at" >&2 || true
-    [ -e "$kit/p/$name/fixed/$at" ] || cp -L "$file" "$kit/p/$name/fixed/$at"
-    "$hugetext" -q fix --self-warming "$file" -o "$kit/p/$name/warming/$at" >&2 || true
-    [ -e "$kit/p/$name/warming/$at" ] || cp "$kit/p/$name/fixed/$at" "$kit/p/$name/warming/$at"
+    local layout before=$file new options
+    for layout in "${layouts[@]}"; do
+        new=$kit/p/$name/$layout/$at
+        mkdir -p "$(dirname "$new")"
+        case $layout in
+            shipped) options= ;;
+            fixed) options="--strategy shift" ;;
+            warming) options="--self-warming" ;;
+            merged) options="--strategy merge --self-warming" ;;
+        esac
+        # shellcheck disable=SC2086 # words without spaces
+        [ -z "$options" ] || "$hugetext" -q fix "$file" $options -o "$new" >&2 || true
+        [ -e "$new" ] || cp -L "$before" "$new"
+        before=$new
+    done
     LD_LIBRARY_PATH=$paths ldd "$file" | awk '/=> \// { print $3 }' | while read -r library; do
         case ${library##*/} in librustc_driver* | libLLVM*rust*) continue ;; esac
         [ -e "$kit/glibc-2.36/${library##*/}" ] || cp -L "$library" "$kit/lib/"
@@ -86,7 +98,7 @@ lay() { # NAME PATH FILE: a file of a program in its layouts, at PATH, and its l
 beside() { # NAME PATH FILE…: what a program reads beside itself, in the directory PATH of every layout
     local name=$1 at=$2 layout
     shift 2
-    for layout in shipped fixed warming; do
+    for layout in "${layouts[@]}"; do
         mkdir -p "$kit/p/$name/$layout/$at"
         cp -r "$@" "$kit/p/$name/$layout/$at/"
     done

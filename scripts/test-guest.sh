@@ -29,7 +29,7 @@ command=$(jq -r 'select(.target.kind == ["bin"] and .target.name == "hugetext" a
 
 root=$work/root
 mmdebstrap --quiet --variant=extract --architectures="$debian" \
-    --include=coreutils,dash,bash,util-linux,mount,findutils,grep,sed,tar,gzip,libc-bin,base-passwd,base-files,login.defs,procps,libcap2-bin,attr,gcc,libc6-dev,binutils,gdb,strace,e2fsprogs,squashfs-tools,erofs-utils,bubblewrap,runc,cpio \
+    --include=coreutils,dash,bash,util-linux,mount,findutils,grep,sed,tar,gzip,libc-bin,base-passwd,base-files,login.defs,procps,libcap2-bin,attr,gcc,libc6-dev,binutils,lld,gdb,strace,e2fsprogs,squashfs-tools,erofs-utils,bubblewrap,runc,cpio \
     trixie "$root"
 # What the packages' scripts would have made.
 cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"

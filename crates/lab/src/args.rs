@@ -8,7 +8,7 @@ use hugetext_lab_agent::{Cell, Probe, Thp};
 use hugetext_leaf::Filesystem;
 
 use crate::boot::{Kernel, Options, Work};
-use crate::disk::filesystem;
+use crate::disk::{self, filesystem};
 use crate::error::{LabError, Result};
 use crate::kernel::{Flavour, KernelId};
 use crate::plan::Extent;
@@ -116,6 +116,10 @@ pub(crate) struct BootArgs {
     /// Seconds without output from the guest before it counts as hung.
     #[arg(long, default_value_t = 120)]
     timeout: u64,
+    /// Size in MiB of each filesystem's disk, sparse. The default is a little more than the minimum of
+    /// mkfs.xfs.
+    #[arg(long, value_name = "MIB", default_value_t = disk::SIZE, value_parser = clap::value_parser!(u32).range(i64::from(disk::SIZE)..=1 << 20))]
+    disk: u32,
     /// Filesystems to mount.
     #[arg(long, value_delimiter = ',', default_value = "ext4,xfs,hugetmpfs", value_parser = filesystem)]
     fs: Vec<Filesystem>,
@@ -159,6 +163,7 @@ impl BootArgs {
             filesystems,
             cpus: self.smp,
             memory: self.memory,
+            disk: self.disk,
             nodes: self.numa,
             icount: self.icount,
             patience: Duration::from_secs(self.timeout),

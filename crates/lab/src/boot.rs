@@ -53,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) cpus: u32,
     /// In MiB.
     pub(crate) memory: u32,
+    /// Size of each filesystem's disk in MiB.
+    pub(crate) disk: u32,
     /// NUMA nodes.
     pub(crate) nodes: u32,
     pub(crate) icount: bool,
@@ -82,6 +84,7 @@ impl Default for Options {
             filesystems: vec![Filesystem::Ext4, Filesystem::Xfs, Filesystem::HugeTmpfs],
             cpus: 2,
             memory: 1024,
+            disk: disk::SIZE,
             nodes: 1,
             icount: false,
             patience: Duration::from_secs(120),
@@ -226,7 +229,15 @@ impl Lab {
         for fs in &options.filesystems {
             if disk::on_disk(*fs) {
                 let disk = directory.join(fs.name());
-                disk::make(*fs, &disk, directory, kernel.flavour(), &programs, &built)?;
+                disk::make(
+                    *fs,
+                    &disk,
+                    options.disk,
+                    directory,
+                    kernel.flavour(),
+                    &programs,
+                    &built,
+                )?;
                 disks.push(disk);
             }
         }

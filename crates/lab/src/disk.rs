@@ -49,11 +49,12 @@ pub(crate) fn place(fs: Filesystem) -> Place {
     }
 }
 
-/// Makes a disk with a filesystem at `path`. If guests cannot write to the filesystem, the
+/// Makes a disk of `size` MiB with a filesystem at `path`. If guests cannot write to the filesystem, the
 /// disk holds the files that they measure.
 pub(crate) fn make(
     fs: Filesystem,
     path: &Path,
+    size: u32,
     work: &Path,
     flavour: Flavour,
     programs: &Unit,
@@ -75,7 +76,7 @@ pub(crate) fn make(
     if fs == Filesystem::Erofs {
         mkfs.arg(read_only_files(work, flavour, programs, built)?);
     } else {
-        disk.set_len(DISK).at(path)?;
+        disk.set_len(u64::from(size) << 20).at(path)?;
     }
     tool::run(&mut mkfs).map(drop)
 }
@@ -130,7 +131,7 @@ fn read_only_files(
     Ok(files)
 }
 
-/// Size of a disk in bytes, sparse: a little more than the minimum of mkfs.xfs.
-const DISK: u64 = 512 << 20;
+/// Default size of a disk in MiB, sparse: a little more than the minimum of mkfs.xfs.
+pub(crate) const SIZE: u32 = 512;
 /// Free bytes on the disk of a root, sparse.
 const ROOM: u64 = 2 << 30;

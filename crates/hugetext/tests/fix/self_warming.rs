@@ -10,15 +10,22 @@ use tempfile::TempDir;
 
 use crate::sample::{fix, hugetext, json, link, path, run, start, text, tool, worked};
 
-/// The sample by the compiler's default linker, and the same program that warms itself.
-fn warmed(directory: &TempDir) -> (PathBuf, PathBuf) {
+/// The sample by the compiler's default linker, with room for a program header. `None` if the linker
+/// does not know the options.
+fn with_room(directory: &TempDir, options: &[&str]) -> Option<PathBuf> {
     // GNU ld's layout, where text shares no page of the file with read-only data.
-    let old = link(directory, "old", &["-fuse-ld=bfd", "-Wl,-z,separate-code"]);
-    let old = old.or_else(|| link(directory, "old", &[])).unwrap();
+    let apart = [&["-fuse-ld=bfd", "-Wl,-z,separate-code"], options].concat();
+    let program = link(directory, "old", &apart).or_else(|| link(directory, "old", options))?;
     // Elsewhere one property of the program has two headers, and one of them gives its place.
     if cfg!(target_arch = "aarch64") {
-        leave_a_header_out(&old);
+        leave_a_header_out(&program);
     }
+    Some(program)
+}
+
+/// The sample, and the same program that warms itself.
+fn warmed(directory: &TempDir) -> (PathBuf, PathBuf) {
+    let old = with_room(directory, &[]).unwrap();
     let new = directory.path().join("new");
     fix(&old, &new, &["--self-warming"]);
     (old, new)
@@ -143,7 +150,7 @@ fn debuggers_find_lines_in_both_parts_of_the_text() {
 #[test]
 fn debuggers_find_information_by_build_id() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(old) = link(&directory, "old", &["-Wl,--build-id=0x0123456789"]) else {
+    let Some(old) = with_room(&directory, &["-Wl,--build-id=0x0123456789"]) else {
         println!("skipped: the linker of this machine sets no build id");
         return;
     };
