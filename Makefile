@@ -46,11 +46,16 @@ test-static: build ## the command's tests with the static one; that of the other
 	$(MAKE) static ARCH=$(OTHER)
 	scripts/test-static.sh $(HUGETEXT) qemu-$(OTHER) target/$(OTHER)-unknown-linux-musl/release/hugetext
 
-test-guest: ## the command's tests with the static arm64 one, in an arm64 guest; takes root, and an hour
-	scripts/setup.sh test fresh guest
-	scripts/test-guest.sh 6.12-arm64 aarch64 arm64
+test-install: ## `cargo install` alone gives a command that works, beside no other build
+	env -u CARGO_PROFILE_RELEASE_STRIP cargo install --quiet --locked --path crates/hugetext \
+		--root target/installed --target-dir target/install
+	target/installed/bin/hugetext check target/installed/bin/hugetext
 
-.PHONY: static test-static test-guest
+test-guest: ## the command's tests (TESTS=NAME…) with the static arm64 one, in an arm64 guest; takes root, and an hour
+	scripts/setup.sh test fresh guest
+	scripts/test-guest.sh 6.12-arm64 aarch64 arm64 $(TESTS)
+
+.PHONY: static test-static test-install test-guest
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

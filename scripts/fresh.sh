@@ -15,7 +15,7 @@
 # end, so that a second root of a suite compiles no crate again. It should not exist before the first.
 #
 # Takes root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
-# week, packages and crates for good. All mounts are in a namespace of this script's own.
+# week, packages, crates and kernels for good. All mounts are in a namespace of this script's own.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -100,6 +100,8 @@ if [ -d "${FRESH_TARGET:-}" ]; then
     # A root of a plain user may have left it, and a store of copies below it trusts its owner alone.
     chown -R --no-dereference root:root "$root/src/target"
 fi
+# Below the checkout, because the lab keeps what it fetches there.
+kept archive /src/.cache/lab/archive
 [ -z "$(git -C "$here" status --porcelain)" ] || echo "scripts/fresh.sh: tests HEAD, without uncommitted changes" >&2
 
 environment=(PATH=/opt/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin

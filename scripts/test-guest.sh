@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Runs the command's tests with its static build of another architecture, in a guest of that
-# architecture: scripts/test-guest.sh KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE, such as
+# architecture: scripts/test-guest.sh KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE [TEST…], such as
 #
 #   scripts/test-guest.sh 6.12-arm64 aarch64 arm64
 #
-# Tests that look at the source tree are left out: a source tree has no architecture, and some need Cargo.
+# Of the tests, those run whose names hold a TEST, or all. Tests that look at the source tree are left out: a
+# source tree has no architecture, and some need Cargo.
 #
 # Nothing is emulated but the machine: tests that trace, mount and read page maps run as they do
 # elsewhere. The guest's root is Debian 13. Its packages are unpacked and not configured, because
 # their scripts cannot run here.
 set -euo pipefail
 
-kernel=${1:?usage: $0 KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE} machine=$2 debian=$3
+kernel=${1:?usage: $0 KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE [TEST…]} machine=$2 debian=$3
+shift 3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 target=$machine-unknown-linux-musl
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/hugetext-guest.XXXXXX")
@@ -52,7 +54,7 @@ mkdir -p "$root$here/target/$target/tmp" "$root$here/target/tmp"
     echo "cd '$here/crates/hugetext'"
     echo "export INSTA_WORKSPACE_ROOT='$here'"
     for file in $tests; do
-        echo "echo; echo 'Running $(basename "$file")'; '$file' --test-threads=2 2>&1 || touch /failed"
+        echo "echo; echo 'Running $(basename "$file")'; '$file' --test-threads=2 $* 2>&1 || touch /failed"
     done
     echo '! [ -e /failed ]'
 } > "$root/run-tests"
