@@ -9,6 +9,7 @@
 #   others   starts on other filesystems, with other versions of glibc and without the tunable, a sixth of ROUNDS
 #   ways     other ways to cut, and other readahead of the device
 #   modes    the modes of THP, every filesystem and glibc, in a guest
+#   linked   a program by each linker, with the options of docs/link-time.md
 #   mark     what a fault at the end of a window does to the window behind the next one
 # KIT names a directory that self-warming-kit.sh made, to keep it between calls. A part's file is replaced when
 # the part is complete. scripts/self-warming-doc.py makes the document of the record. Takes root, mkfs of ext4, xfs
@@ -17,7 +18,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 hugetext=$(realpath "$1") lab=$(realpath "$2") record=$(realpath "$3") rounds=${ROUNDS:-40}
 shift 3
-parts=(files tunable others ways modes mark)
+parts=(files tunable others ways modes linked mark)
 [ $# -gt 0 ] || set -- "${parts[@]}"
 layouts=(shipped fixed warming)
 work=$(mktemp -d "${TMPDIR:-/tmp}/self-warming.XXXXXX")
@@ -67,6 +68,8 @@ ways() {
 }
 
 modes() { "$here/self-warming-modes.sh" "$kit" "$lab"; }
+
+linked() { "$here/cold-starts.sh" "$kit" $(((rounds + 3) / 4)) "ext4 2.44 [01] linked *"; }
 
 mark() {
     truncate -s 100M "$work/mark.img"

@@ -149,4 +149,37 @@ for index in $(seq 60); do
     echo "int g$index(struct s$index *p, int n) { int t = 0; for (int i = 0; i < n; i++) {" \
         "switch (p->a[i & 3] & 7) { case 1: t += i * $index; break; default: t -= (int)(p->d * i); } } return t; }"
 done > "$kit/in.c"
-rm -rf "$kit/apt"
+
+# A program of five windows, by each linker that is here, with the options of docs/link-time.md. Its layouts are the
+# linkers. It executes a little of each window, not in their order.
+cat > "$kit/linked.c" << 'SOURCE'
+#include <stdio.h>
+#define WINDOW(name) __attribute__((noinline)) int name(int a) \
+    { __asm__ volatile("jmp 1f\n.fill 0x1ffe00, 1, 0x90\n1:"); return a + 1; }
+WINDOW(first) WINDOW(second) WINDOW(third) WINDOW(fourth) WINDOW(fifth)
+int main(void) { printf("%d\n", third(first(fifth(second(fourth(0)))))); return 0; }
+SOURCE
+# Compilers do not know wild's name, so it takes that of their linker.
+mkdir "$kit/named"
+wild=$(command -v wild || true)
+[ -z "$wild" ] || ln -s "$wild" "$kit/named/ld"
+for linker in bfd gold lld mold wild; do
+    at=$kit/p/linked/$linker
+    options=-Wl,-z,max-page-size=2097152
+    case $linker in
+        wild) options+=" -B$kit/named" ;;
+        gold) options+=" -fuse-ld=gold" ;;
+        *) options+=",-z,separate-code -fuse-ld=$linker" ;;
+    esac
+    mkdir -p "$at"
+    # shellcheck disable=SC2086 # words without spaces
+    if [ "$linker$wild" = wild ] || ! gcc -O1 -o "$at/linked" "$kit/linked.c" $options >&2; then
+        echo "self-warming-kit.sh: no $linker here" >&2
+        rm -r "$at"
+        continue
+    fi
+    "$hugetext" --json check "$at/linked" | jq -c --arg linker "$linker" \
+        '.files[0].self_warming[0].now | {linker: $linker, windows, asked, spoiled, huge}'
+done
+echo /p/linked/LAYOUT/linked | tee "$kit/p/linked/texts" > "$kit/p/linked/command"
+rm -rf "$kit/apt" "$kit/named"

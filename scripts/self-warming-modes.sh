@@ -18,7 +18,7 @@ mmdebstrap --quiet --variant=essential --include=python3,mount bookworm "$root" 
 # Everything lies below /kit of the guest. A start copies what it needs to its filesystem.
 mkdir -p "$root/kit/p" "$root/measured"
 cp -r "$kit"/glibc-* "$kit/lib" "$kit"/in.{c,rs} "$root/kit/"
-for program in ${PROGRAMS:-$(ls "$kit/p")}; do
+for program in ${PROGRAMS:-$(cd "$kit/p" && printf '%s\n' */shipped | cut -d/ -f1)}; do
     mkdir "$root/kit/p/$program"
     cp "$kit/p/$program"/{texts,command*} "$root/kit/p/$program/"
     while read -r text; do

@@ -109,6 +109,7 @@ packages_of() {
         echo python3 jq # starts programs, and reads what the command prints
         echo mmdebstrap # the root of the guest
         echo gcc nodejs postgresql # programs to start
+        echo lld mold # linkers to try, beside those of binutils
         ;;
     distribution)
         packages build fresh
