@@ -84,10 +84,16 @@ window, it reads the beginning of a third one, in small folios. The script scrip
 MARK
 cc1 loses one window in the figures below, and this is why: it runs first in page 276 of its first whole window, then
 in page 494 of the second (`qemu-x86_64 -d in_asm`), and its third window is small. Less readahead of the device mends
-it, other cuts do not ([measured](#other-cuts-and-other-readahead)). `check` counts the window as huge. The kernel
-series reads nothing ahead there (kernel/order/3-beside, and its selftest).
+it, other cuts do not ([measured](#other-cuts-and-other-readahead)). A file does not tell in which page of a window a
+program runs first. So `check` says `at most`, and counts the window. A test holds that no start of the record has more
+huge windows than `check` says. The kernel series reads nothing ahead there (kernel/order/3-beside, and its selftest).
 
-`fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out. The fixed
+`check` shows the number of windows, `check -v` those that will not be huge, each with its reason, and `check --json`
+what becomes of every window.
+
+`fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out. That takes a
+section that begins at the window, and zeros or an unused header in the table. `check` says `after fix` of such a file,
+of others `after fix --self-warming`. The fixed
 copies of `run`, `keep` and the store are always cut where a header is free. Nobody strips them, so their sections
 stay whole, and debuggers and profilers read the sections of the original.
 

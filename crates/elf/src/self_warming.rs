@@ -6,7 +6,7 @@
 //! Addresses and bytes stay, and the kernel joins the two mappings again (`vma_merge_new_range()`,
 //! mm/vma.c). Sections are cut at the same address where tools may change the file.
 
-use hugetext_leaf::{Leaf, Segment, Span};
+use hugetext_leaf::{EarlyRead, Leaf, Segment, Span};
 use object::elf;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -112,9 +112,9 @@ fn cut(
 }
 
 impl Plan {
-    /// The ranges of the new file that are read before a loader asks for huge folios, as
+    /// What is read of the new file before a loader asks for huge folios, as
     /// [`Image::early_reads`].
-    pub fn early_reads(&self) -> Vec<Span> {
+    pub fn early_reads(&self) -> Vec<EarlyRead> {
         let table = Table {
             offset: self.program_table,
             count: self.headers.len() as u64,
@@ -153,7 +153,7 @@ fn cuts(plan: &Plan, page: Leaf) -> Vec<u64> {
 
 /// The first window of a text segment that holds no byte of `early`, if the segment begins before
 /// it and ends after it.
-fn cut_of(segment: &Segment, leaf: Leaf, page: Leaf, early: &[Span]) -> Option<u64> {
+fn cut_of(segment: &Segment, leaf: Leaf, page: Leaf, early: &[EarlyRead]) -> Option<u64> {
     let delta = segment.vaddr.wrapping_sub(segment.offset);
     if !segment.is_text() || segment.perms.write || !segment.perms.read || !leaf.is_aligned(delta) {
         return None;
@@ -162,7 +162,7 @@ fn cut_of(segment: &Segment, leaf: Leaf, page: Leaf, early: &[Span]) -> Option<u
     let is_clean = |at: &u64| {
         let offset = at.wrapping_sub(delta);
         let window = Span::new(offset, offset.saturating_add(leaf.bytes()));
-        !early.iter().any(|read| read.overlaps(&window))
+        !early.iter().any(|read| read.file.overlaps(&window))
     };
     let first = leaf.align_up(segment.vaddr);
     // Early reads are few, so this finds its window after a few steps.

@@ -389,7 +389,7 @@ proptest! {
             let mut held: Vec<u64> = texts
                 .flat_map(|text| {
                     let delta = text.vaddr.wrapping_sub(text.offset);
-                    let read = early.iter().map(move |read| read.intersect(&text.file()));
+                    let read = early.iter().map(move |read| read.file.intersect(&text.file()));
                     let pages = read.filter(|read| !read.is_empty()).flat_map(|read| read.start..read.end);
                     pages.map(move |at| Leaf::K64.align_down(at.wrapping_add(delta)))
                 })

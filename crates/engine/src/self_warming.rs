@@ -1,7 +1,7 @@
 //! Which windows of a file loaders make huge on a cold start, before and after a fix.
 
 use hugetext_elf::{DividedSections, Image, Options, Plan, Strategy, plan_auto, self_warming};
-use hugetext_leaf::{Asker, ColdStart, Geometry, Leaf, Segment, Span, Start, cold_start};
+use hugetext_leaf::{Asker, ColdStart, EarlyRead, Geometry, Leaf, Segment, Start, cold_start};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,6 +21,8 @@ pub struct SelfWarming {
     /// After `fix --self-warming`; absent if there is no such fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_fix: Option<ColdStart>,
+    /// Whether that is more, and `fix` without an option gives it too, because it costs tools nothing.
+    pub by_auto: bool,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
@@ -40,14 +42,14 @@ impl SelfWarming {
                 &image.early_reads(),
                 asker,
             );
+            let after_fix = |plan: &Plan| after(on_host, geometry, plan, asker);
+            let by_auto = |plan: &Plan| after_fix(plan).huge > now.huge && plan.warms_for_nothing();
             SelfWarming {
                 asker,
-                now,
-                after_fix: fixed
-                    .as_ref()
-                    .ok()
-                    .map(|plan| after(on_host, geometry, plan, asker)),
+                by_auto: fixed.as_ref().is_ok_and(by_auto),
+                after_fix: fixed.as_ref().ok().map(after_fix),
                 refusal: fixed.as_ref().err().cloned(),
+                now,
             }
         };
         Asker::ALL.map(of).into()
@@ -104,7 +106,7 @@ fn at_start(
     geometry: &Geometry,
     leaf: Leaf,
     segments: &[Segment],
-    early: &[Span],
+    early: &[EarlyRead],
     asker: Asker,
 ) -> ColdStart {
     let start = Start {

@@ -115,6 +115,40 @@ pub const ASKER_RULES: [AskerRule; 4] = [
 /// glibc and the kernel series ask for no larger leaf (MAX_THP_PAGESIZE in glibc).
 const LARGEST: Leaf = Leaf::M32;
 
+/// Bytes of a file that are read before anyone asks for huge folios.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EarlyRead {
+    /// What they are.
+    pub what: EarlyBytes,
+    /// Their offsets in the file.
+    pub file: Span,
+}
+
+/// What is read of a file before it is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EarlyBytes {
+    /// The ELF header.
+    ElfHeader,
+    /// The program header table.
+    ProgramHeaders,
+    /// The name of the interpreter (PT_INTERP).
+    Interpreter,
+    /// The notes that PT_GNU_PROPERTY names.
+    GnuProperty,
+}
+
+impl fmt::Display for EarlyBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EarlyBytes::ElfHeader => "the ELF header",
+            EarlyBytes::ProgramHeaders => "the program headers",
+            EarlyBytes::Interpreter => "the name of the interpreter",
+            EarlyBytes::GnuProperty => "the notes of PT_GNU_PROPERTY",
+        })
+    }
+}
+
 /// An image as its loader sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
@@ -122,8 +156,8 @@ pub struct Start<'a> {
     pub kind: ObjectKind,
     /// Its PT_LOADs.
     pub segments: &'a [Segment],
-    /// File offsets that are read before anyone asks: headers and what they name.
-    pub early: &'a [Span],
+    /// What is read before anyone asks: headers and what they name.
+    pub early: &'a [EarlyRead],
     /// Base page.
     pub page: Leaf,
     /// The leaf that is asked for.
@@ -135,57 +169,130 @@ pub struct Start<'a> {
     pub readahead: u64,
 }
 
-/// The windows of an image's text on a cold start, by number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema, Serialize)]
+/// What becomes of a window of text on a cold start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome")]
+pub enum WindowOutcome {
+    /// A huge folio is asked for, and nothing that is known of the file hinders it. What a program
+    /// executes first may still cost a window: the kernel's readahead can bring small folios into
+    /// the window behind the next one.
+    Huge,
+    /// Nobody asks for a huge folio.
+    NotAsked,
+    /// One is asked for in vain, because a page of the window was read before: small folios are read.
+    Spoiled {
+        /// What was read, with the readahead behind it.
+        by: EarlyBytes,
+    },
+    /// One is asked for, but the load address may be such that no leaf maps it.
+    Unaligned,
+}
+
+impl fmt::Display for WindowOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WindowOutcome::Huge => write!(f, "huge"),
+            WindowOutcome::NotAsked => write!(f, "not asked for"),
+            WindowOutcome::Spoiled { by } => write!(f, "spoiled by the read of {by}"),
+            WindowOutcome::Unaligned => write!(f, "at an address that is not aligned"),
+        }
+    }
+}
+
+/// Windows that follow each other and have the same outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct WindowRun {
+    /// Their addresses in the image, multiples of the leaf.
+    pub addresses: Span,
+    /// What becomes of them.
+    #[serde(flatten)]
+    pub outcome: WindowOutcome,
+}
+
+/// The windows of an image's text on a cold start. The numbers are those of the runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema, Serialize)]
 pub struct ColdStart {
     /// Whole windows of its read-only text mappings at an aligned load bias.
     pub windows: u64,
     /// Those for which huge folios are asked.
     pub asked: u64,
-    /// Those among them in which a page was read before. A read of the window with a huge folio
-    /// then fails, and small folios are read. If the program runs through its text in ascending
-    /// order from there, readahead does the same to the windows behind.
+    /// Those among them in which a page was read before. If the program runs through its text in
+    /// ascending order from there, readahead spoils the windows behind too.
     pub spoiled: u64,
-    /// Those that are huge after the program touched them all in random order.
+    /// Those that are huge, at most.
     pub huge: u64,
+    /// Every window, in ascending order of the addresses.
+    pub runs: Vec<WindowRun>,
 }
 
 impl ColdStart {
+    /// The windows of these runs, of `leaf` each.
+    fn of(runs: Vec<WindowRun>, leaf: Leaf) -> ColdStart {
+        let number = |counts: fn(WindowOutcome) -> bool| {
+            let counted = runs.iter().filter(|run| counts(run.outcome));
+            counted.map(|run| run.addresses.len() / leaf.bytes()).sum()
+        };
+        ColdStart {
+            windows: number(|_| true),
+            asked: number(|outcome| outcome != WindowOutcome::NotAsked),
+            spoiled: number(|outcome| matches!(outcome, WindowOutcome::Spoiled { .. })),
+            huge: number(|outcome| outcome == WindowOutcome::Huge),
+            runs,
+        }
+    }
+
     /// Whether every window of the text becomes huge.
     pub const fn is_complete(&self) -> bool {
         self.huge == self.windows
     }
 }
 
+impl fmt::Display for ColdStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = if self.huge > 0 { "at most " } else { "" };
+        let plural = if self.windows == 1 { "" } else { "s" };
+        write!(f, "{bound}{} of {} window{plural}", self.huge, self.windows)
+    }
+}
+
 /// The cold start of an image with `asker` at work.
 pub fn cold_start(asker: Asker, start: &Start<'_>) -> ColdStart {
-    let Start {
-        segments,
-        page,
-        leaf,
-        ..
-    } = *start;
-    let mut found = ColdStart::default();
+    let leaf = start.leaf;
     let bias = placed(asker, start);
-    for vma in vmas(segments, page) {
+    let mut runs: Vec<WindowRun> = Vec::new();
+    for vma in vmas(start.segments, start.page) {
         if !vma.perms.exec || vma.perms.write {
             continue;
         }
-        for window in windows(&vma, leaf) {
-            found.windows += 1;
-            if !is_asked(asker, start, &window) {
-                continue;
+        for addresses in windows(&vma, leaf) {
+            let outcome = outcome(asker, start, bias, &vma, addresses);
+            match runs.last_mut() {
+                Some(run) if run.outcome == outcome && run.addresses.end == addresses.start => {
+                    run.addresses.end = addresses.end;
+                }
+                _ => runs.push(WindowRun { addresses, outcome }),
             }
-            found.asked += 1;
-            let offset = window.start - vma.addresses.start + vma.offset;
-            let spoiled = is_spoiled(start, Span::new(offset, offset + leaf.bytes()));
-            found.spoiled += u64::from(spoiled);
-            let delta = window.start.wrapping_sub(offset).wrapping_add(bias.residue);
-            let is_mapped = bias.align >= leaf && leaf.is_aligned(delta);
-            found.huge += u64::from(is_mapped && !spoiled);
         }
     }
-    found
+    ColdStart::of(runs, leaf)
+}
+
+/// What becomes of a window of a mapping.
+fn outcome(asker: Asker, start: &Start<'_>, bias: Bias, vma: &Vma, window: Span) -> WindowOutcome {
+    let leaf = start.leaf;
+    if !is_asked(asker, start, &window) {
+        return WindowOutcome::NotAsked;
+    }
+    let offset = window.start - vma.addresses.start + vma.offset;
+    if let Some(by) = spoiler(start, Span::new(offset, offset + leaf.bytes())) {
+        return WindowOutcome::Spoiled { by };
+    }
+    let delta = window.start.wrapping_sub(offset).wrapping_add(bias.residue);
+    if bias.align >= leaf && leaf.is_aligned(delta) {
+        WindowOutcome::Huge
+    } else {
+        WindowOutcome::Unaligned
+    }
 }
 
 /// The windows of a mapping whose bias is a multiple of the leaf.
@@ -272,16 +379,17 @@ fn placed(asker: Asker, start: &Start<'_>) -> Bias {
     }
 }
 
-/// Whether an early read, with its readahead, left a page in this range of the file.
-fn is_spoiled(start: &Start<'_>, window: Span) -> bool {
-    start.early.iter().any(|read| {
-        let from = start.page.align_down(read.start);
+/// The early read that, with its readahead, left a page in this range of the file.
+fn spoiler(start: &Start<'_>, window: Span) -> Option<EarlyBytes> {
+    let spoils = |read: &&EarlyRead| {
+        let from = start.page.align_down(read.file.start);
         let end = start
             .page
-            .align_up(read.end)
+            .align_up(read.file.end)
             .max(from.saturating_add(start.readahead));
-        !read.is_empty() && Span::new(from, end).overlaps(&window)
-    })
+        !read.file.is_empty() && Span::new(from, end).overlaps(&window)
+    };
+    start.early.iter().find(spoils).map(|read| read.what)
 }
 
 #[cfg(test)]

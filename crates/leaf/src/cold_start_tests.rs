@@ -4,9 +4,12 @@ use super::*;
 use crate::segment::Perms;
 
 const LEAF: u64 = 2 << 20;
-const HEADER: Span = Span {
-    start: 0,
-    end: 0x400,
+const HEADER: EarlyRead = EarlyRead {
+    what: EarlyBytes::ElfHeader,
+    file: Span {
+        start: 0,
+        end: 0x400,
+    },
 };
 
 fn segment(perms: &str, vaddr: u64, offset: u64, size: u64) -> Segment {
@@ -63,6 +66,26 @@ fn the_header_spoils_the_window_that_holds_it() {
     let segments = [segment("rx", 0, 0, 5 * LEAF)];
     assert_eq!(counts(start(&segments, Asker::GlibcTunable)), [5, 5, 1, 4]);
     assert_eq!(counts(start(&segments, Asker::ExecOrder)), [5, 5, 1, 4]);
+}
+
+#[test]
+fn each_window_has_an_outcome_and_its_cause() {
+    let segments = [
+        segment("rx", 0, 0, 2 * LEAF + 0x1000),
+        segment("rx", 2 * LEAF + 0x1000, 2 * LEAF + 0x1000, 3 * LEAF),
+    ];
+    let found = start(&segments, Asker::GlibcTunable).runs;
+    let run = |first: u64, end: u64, outcome| WindowRun {
+        addresses: Span::new(first * LEAF, end * LEAF),
+        outcome,
+    };
+    let by = EarlyBytes::ElfHeader;
+    let wanted = [
+        run(0, 1, WindowOutcome::Spoiled { by }),
+        run(1, 2, WindowOutcome::Huge),
+        run(2, 5, WindowOutcome::NotAsked),
+    ];
+    assert_eq!(found, wanted);
 }
 
 #[test]
@@ -157,6 +180,12 @@ proptest! {
                     bias: Bias::aligned(Leaf::M2),
                     readahead: ra,
                 });
+                for pair in found.runs.windows(2) {
+                    let [one, next] = [pair[0], pair[1]];
+                    prop_assert!(one.addresses.end <= next.addresses.start);
+                    let follows = one.addresses.end == next.addresses.start;
+                    prop_assert!(!follows || one.outcome != next.outcome);
+                }
                 prop_assert!(found.asked <= found.windows);
                 prop_assert!(found.huge + found.spoiled <= found.asked);
             }

@@ -28,7 +28,10 @@ mod segment;
 pub use arch::{Architecture, architecture_of};
 pub use bias::{Bias, Loader, ObjectKind};
 pub use class::Class;
-pub use cold_start::{ASKER_RULES, Asker, AskerRule, ColdStart, Start, cold_start};
+pub use cold_start::{
+    ASKER_RULES, Asker, AskerRule, ColdStart, EarlyBytes, EarlyRead, Start, WindowOutcome,
+    WindowRun, cold_start,
+};
 pub use copy_name::{CopyName, Original, ParseCopyNameError, TABLES as COPY_TABLES};
 pub use file_id::FileId;
 pub use filesystem::Filesystem;

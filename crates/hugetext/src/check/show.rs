@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use hugetext_elf::Strategy;
 use hugetext_engine::{Assessment, SelfWarming, WindowCounts};
-use hugetext_leaf::{Asker, Class, ObjectKind};
+use hugetext_leaf::{Asker, Class, ObjectKind, Span, WindowOutcome, WindowRun};
 
 use crate::documents::check::CheckReport;
 use crate::path::shown;
@@ -101,44 +101,52 @@ fn remedy(file: &Assessment) -> String {
 }
 
 /// The windows that glibc's tunable makes huge on a cold start, and what would change that; with
-/// `verbose`, for every asker.
+/// `verbose`, for every asker, with its rule and the windows that are not huge.
 fn cold_start(file: &Assessment, verbose: bool) -> String {
     let mut text = String::new();
     for found in &file.self_warming {
-        let SelfWarming { asker, now, .. } = found;
-        let main = *asker == Asker::GlibcTunable;
-        if now.windows == 0 || !(main || verbose) {
+        let main = found.asker == Asker::GlibcTunable;
+        if found.now.windows == 0 || !(main || verbose) {
             continue;
         }
-        let windows = count(now.windows, "window");
-        let _ = write!(
-            text,
-            "  warms itself: {} of {windows} with {asker}",
-            now.huge
-        );
-        if now.spoiled > 0 {
-            let _ = write!(text, ", {} spoiled by reads of headers", now.spoiled);
+        text.push_str(&warms_itself(found));
+        if let Some(refusal) = found.refusal.as_ref().filter(|_| main) {
+            let _ = writeln!(text, "    no cut: {refusal}");
         }
-        match (&found.after_fix, &found.refusal) {
-            (Some(after), _) if after.huge > now.huge => {
-                let _ = write!(text, "; {} after fix --self-warming", after.huge);
-            }
-            (_, Some(refusal)) if verbose && main => {
-                let _ = write!(text, "; no fix: {refusal}");
-            }
-            _ => {}
-        }
-        text.push('\n');
         if verbose {
-            let rule = asker.rule();
-            let _ = writeln!(
-                text,
-                "    since: {}; asks for: {}",
-                rule.since, rule.asks_for
-            );
-            let _ = writeln!(text, "    aligns: {}", rule.aligns);
-            let _ = writeln!(text, "    by {}; {}", rule.source, rule.evidence);
+            text.push_str(&rule(found));
         }
+    }
+    text
+}
+
+/// How many windows are huge, now and after a fix.
+fn warms_itself(found: &SelfWarming) -> String {
+    let SelfWarming { asker, now, .. } = found;
+    let mut text = format!("  warms itself: {now} with {asker}");
+    if now.spoiled > 0 {
+        let _ = write!(text, ", {} spoiled by reads of headers", now.spoiled);
+    }
+    let after = found.after_fix.as_ref();
+    if let Some(after) = after.filter(|after| after.huge > now.huge) {
+        let option = if found.by_auto { "" } else { " --self-warming" };
+        let _ = write!(text, "; at most {} after fix{option}", after.huge);
+    }
+    text.push('\n');
+    text
+}
+
+/// What the asker does, and the windows that it does not make huge.
+fn rule(found: &SelfWarming) -> String {
+    let rule = found.asker.rule();
+    let mut text = format!("    since: {}; asks for: {}\n", rule.since, rule.asks_for);
+    let _ = writeln!(text, "    aligns: {}", rule.aligns);
+    let _ = writeln!(text, "    by {}; {}", rule.source, rule.evidence);
+    let runs = found.now.runs.iter();
+    for run in runs.filter(|run| run.outcome != WindowOutcome::Huge) {
+        let WindowRun { addresses, outcome } = run;
+        let Span { start, end } = addresses;
+        let _ = writeln!(text, "    not huge: {start:#x} to {end:#x}, {outcome}");
     }
     text
 }

@@ -19,7 +19,7 @@ pub(super) fn text(report: &FixReport) -> String {
             reached_after,
             done_already,
             cold_start,
-        } => (plan, *reached_after, *done_already, *cold_start),
+        } => (plan, *reached_after, *done_already, cold_start),
     };
     let mut text = String::new();
     let mut line = |content: std::fmt::Arguments<'_>| {
@@ -40,11 +40,7 @@ pub(super) fn text(report: &FixReport) -> String {
         line(format_args!("  costs {}", cost(plan)));
     }
     if cold.huge > 0 {
-        let windows = count(cold.windows, "window");
-        line(format_args!(
-            "  warms itself: {} of {windows} with glibc.elf.thp",
-            cold.huge
-        ));
+        line(format_args!("  warms itself: {cold} with glibc.elf.thp"));
     }
     for warning in &plan.warnings {
         line(format_args!("  {}", warning_text(*warning)));

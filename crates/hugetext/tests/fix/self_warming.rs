@@ -53,11 +53,69 @@ fn every_window_is_asked_for_after_the_fix_and_none_before() {
     assert_eq!(run(&old), run(&new));
     let said = text(&hugetext(&["check", path(&new)]).stdout);
     assert!(
-        said.contains("warms itself: 1 of 1 window with glibc.elf.thp"),
+        said.contains("warms itself: at most 1 of 1 window with glibc.elf.thp"),
         "{said}"
     );
     let said = text(&hugetext(&["check", path(&old)]).stdout);
-    assert!(said.contains("1 after fix --self-warming"), "{said}");
+    assert!(
+        said.contains("at most 1 after fix --self-warming"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_check_names_the_windows_and_says_why_they_are_not_huge() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, _) = warmed(&directory);
+    let runs = asked(&old)["runs"].clone();
+    assert_eq!(runs[0]["outcome"], "not-asked", "{runs}");
+    let (start, end) = (&runs[0]["addresses"]["start"], &runs[0]["addresses"]["end"]);
+    let [start, end] = [start, end].map(|address| address.as_u64().unwrap());
+    let said = text(&hugetext(&["check", "--verbose", path(&old)]).stdout);
+    let line = format!("not huge: {start:#x} to {end:#x}, not asked for");
+    assert!(said.contains(&line), "{said}");
+}
+
+/// The sample with a section of its own at its first window, so that a cut divides none.
+fn with_a_section_at_the_window(directory: &TempDir) -> Option<PathBuf> {
+    let window = directory.path().join("window.s");
+    // It is longer than a window and holds nothing that runs.
+    let section = ".section window, \"ax\", %progbits\n.balign 0x200000\n.fill 0x280000, 1, 0\n";
+    fs::write(&window, section).unwrap();
+    let layout = ["-fuse-ld=bfd", "-pie", "-Wl,-z,separate-code"];
+    link(directory, "at", &[&layout[..], &[path(&window)]].concat())
+}
+
+#[test]
+#[cfg(all(target_endian = "little", target_pointer_width = "64"))]
+fn auto_cuts_where_that_costs_nothing_and_nowhere_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(old) = with_a_section_at_the_window(&directory) else {
+        println!("skipped: no GNU ld on this machine");
+        return;
+    };
+    let new = directory.path().join("new");
+    // As it is, a header would have to go: that is a cost.
+    fix(&old, &new, &[]);
+    assert_eq!(asked(&new)["asked"], 0);
+    fix(&old, &new, &["--self-warming"]);
+    assert!(all_huge(&new), "{}", asked(&new));
+    leave_a_header_out(&old);
+    let said = text(&hugetext(&["check", path(&old)]).stdout);
+    assert!(said.contains("at most 1 after fix\n"), "{said}");
+    fix(&old, &new, &[]);
+    assert!(all_huge(&new), "{}", asked(&new));
+    assert_eq!(run(&old), run(&new));
+    // Elsewhere the cut would divide .text.
+    let divided = link(
+        &directory,
+        "divided",
+        &["-fuse-ld=bfd", "-pie", "-Wl,-z,separate-code"],
+    );
+    let divided = divided.unwrap();
+    leave_a_header_out(&divided);
+    fix(&divided, &new, &[]);
+    assert_eq!(asked(&new)["asked"], 0);
 }
 
 #[test]
@@ -278,6 +336,11 @@ fn a_header_goes_into_zeros_behind_the_table() {
     let options = ["fix", path(&old), "-o", path(&new), "--self-warming"];
     let said = text(&hugetext(&options).stdout);
     assert!(said.contains("no room for a program header"), "{said}");
+    let said = text(&hugetext(&["check", path(&old)]).stdout);
+    assert!(
+        said.contains("no cut: no room for a program header"),
+        "{said}"
+    );
     leave_a_header_out(&old);
     let said = text(&hugetext(&options).stdout);
     assert!(new.exists(), "{said}");
