@@ -16,6 +16,7 @@ mod image;
 mod integrity;
 mod layout;
 mod linker;
+mod moved_table;
 mod options;
 mod plan;
 mod purpose;

@@ -79,6 +79,12 @@ pub enum Warning {
         /// Its addresses in the image, without those of zeros at its end.
         addresses: Span,
     },
+    /// The program header table moves into the rest of the last page of its PT_LOAD, because it
+    /// grows. Tools that change the file would break it, so only copies have this.
+    TableMoved {
+        /// The addresses that its PT_LOAD gains.
+        addresses: Span,
+    },
     /// A program header gives its place to a cut PT_LOAD. It is a PT_NOTE that PT_GNU_PROPERTY
     /// repeats, or PT_PHDR of an image that loaders place without it.
     LeftOut {
@@ -219,15 +225,18 @@ impl Plan {
     }
 
     /// Whether all that verification found to differ is what the plan does: a merge changes rights and maps what lies
-    /// between, joined data maps what lies between.
+    /// between, joined data maps what lies between, and a table that moves is mapped.
     pub fn explains(&self, verified: &Verified) -> bool {
-        let is_between = |added: &Span| {
-            self.warnings.iter().any(|warning| {
-                matches!(warning, Warning::DataJoined { addresses } if addresses.intersect(added) == *added)
+        let maps = |added: &Span| {
+            self.warnings.iter().any(|warning| match warning {
+                Warning::DataJoined { addresses } | Warning::TableMoved { addresses } => {
+                    addresses.intersect(added) == *added
+                }
+                _ => false,
             })
         };
-        let is_data = verified.permissions.is_empty() && verified.added.iter().all(is_between);
-        self.strategy == Strategy::Merge || is_data
+        let is_mapped = verified.permissions.is_empty() && verified.added.iter().all(maps);
+        self.strategy == Strategy::Merge || is_mapped
     }
 
     /// How far the byte at `offset` of the old file moves, in bytes.

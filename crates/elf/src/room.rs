@@ -1,9 +1,10 @@
-//! Room for further program headers, without moving the table.
+//! Room for further program headers where the table is.
 //!
 //! GNU strip and objcopy put the table behind the ELF header, wherever it was. They move sections
-//! to make room there, and so break a program whose table was moved. So the table stays.
+//! to make room there, and so break a program whose table was moved. So the table stays, except in
+//! copies that no tool changes (`moved_table`).
 
-use hugetext_leaf::{ObjectKind, Span};
+use hugetext_leaf::{ObjectKind, Segment, Span};
 use object::elf;
 
 use crate::error::ImageError;
@@ -54,16 +55,45 @@ pub(crate) fn behind_table(
 ) -> Result<u64, ImageError> {
     let table = Span::new(image.program_table.offset, image.program_table.end());
     let count = image.program_table.count.saturating_add(most);
-    // Without sections, nothing tells which bytes are free. Larger counts are written elsewhere.
-    if image.section_table.is_empty() || count >= u64::from(elf::PN_XNUM) {
+    let mut segments = image.segments.iter();
+    let Some(holder) = segments.find(|s| s.file().contains(table.start)) else {
+        return Ok(0);
+    };
+    // Larger counts are written elsewhere.
+    if count >= u64::from(elf::PN_XNUM) {
         return Ok(0);
     }
     let size = image.encoding.size_of::<ProgramHeader>();
-    let wanted = Span::new(table.end, table.end.saturating_add(most * size));
-    let mut free = wanted.end.min(image.file_len);
-    let mut taken = |start: u64, len: u64| {
-        if len > 0 && start.saturating_add(len) > table.end {
-            free = free.min(start.max(table.end));
+    let wanted = table.end.saturating_add(most.saturating_mul(size));
+    let bytes = Span::new(table.end, wanted.min(holder.file().end));
+    let gap = Gap { bytes, holder };
+    Ok(zeros_in(source, image, &gap)? / size)
+}
+
+/// A range of a file in which a table may lie, if nothing else does.
+#[derive(Debug)]
+pub(crate) struct Gap<'a> {
+    /// Its offsets.
+    pub(crate) bytes: Span,
+    /// The PT_LOAD that holds these bytes, or will.
+    pub(crate) holder: &'a Segment,
+}
+
+/// Number of zeros with which a gap begins, and which no section, no table and no header other than
+/// that of its PT_LOAD names. Without sections, nothing tells which bytes are free.
+pub(crate) fn zeros_in(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    gap: &Gap<'_>,
+) -> Result<u64, ImageError> {
+    if image.section_table.is_empty() {
+        return Ok(0);
+    }
+    let start = gap.bytes.start;
+    let mut free = gap.bytes.end.min(image.file_len);
+    let mut taken = |at: u64, len: u64| {
+        if len > 0 && at.saturating_add(len) > start {
+            free = free.min(at.max(start));
         }
     };
     taken(image.section_table.offset, image.section_table.len());
@@ -72,25 +102,14 @@ pub(crate) fn behind_table(
             taken(header.offset, header.filesz);
         }
     }
-    for segment in &image.segments {
-        if segment.file().contains(table.start) {
-            taken(segment.file().end, u64::MAX)
-        } else {
-            taken(segment.offset, segment.filesz)
-        }
+    for segment in image.segments.iter().filter(|s| *s != gap.holder) {
+        taken(segment.offset, segment.filesz);
     }
     for_each_section(source, image, |_, section| {
         taken(section.offset, section.file_size());
         Ok::<_, ImageError>(())
     })?;
-    let len = free.saturating_sub(table.end);
-    let bytes = read_range(
-        source,
-        table.end,
-        len,
-        image.file_len,
-        "bytes behind the program headers",
-    )?;
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count() as u64;
-    Ok(zeros / size)
+    let len = free.saturating_sub(start);
+    let bytes = read_range(source, start, len, image.file_len, "bytes of a gap")?;
+    Ok(bytes.iter().take_while(|byte| **byte == 0).count() as u64)
 }

@@ -16,6 +16,7 @@ use crate::early::early_reads;
 use crate::error::ImageError;
 use crate::headers::{ProgramHeader, Table};
 use crate::image::Image;
+use crate::moved_table::TablePlace;
 use crate::options::Options;
 use crate::plan::{Plan, Refusal, Warning};
 use crate::rewrite::rewrite;
@@ -40,6 +41,7 @@ pub enum DividedSections {
     /// not wholly inside one PT_LOAD.
     Cut,
     /// It stays whole, for copies that nobody changes. Their readers see the sections of the original.
+    /// The program header table may move.
     Keep,
 }
 
@@ -67,18 +69,53 @@ pub fn self_warming(
     if cuts.is_empty() {
         return Ok(plan);
     }
-    let strategy = plan.strategy;
-    match cut(source, image, plan, cuts, divided) {
-        Err(SelfWarmingError::Refusal(Refusal::NoRoom)) => {}
+    let found = match cut(source, image, plan.clone(), cuts, divided) {
+        Err(SelfWarmingError::Refusal(Refusal::NoRoom)) => {
+            cut_with_data_joined(source, image, &plan, options, divided)
+        }
         decided => return decided,
+    };
+    match (found, divided) {
+        (Err(SelfWarmingError::Refusal(Refusal::NoRoom)), DividedSections::Keep) => {
+            cut_with_table_moved(source, image, plan, options)
+        }
+        (found, _) => found,
     }
+}
+
+/// As [`self_warming`], with room for the cut by joining data.
+fn cut_with_data_joined(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+    options: &Options,
+    divided: DividedSections,
+) -> Result<Plan, SelfWarmingError> {
     let no_room = |_| Refusal::NoRoom;
-    let joined = plan_with_data_joined(image, strategy, options).map_err(no_room)?;
-    let cuts = self::cuts(&joined, options.page);
+    let joined = plan_with_data_joined(image, plan.strategy, options).map_err(no_room)?;
+    let cuts = cuts(&joined, options.page);
     let joined = cut(source, image, joined, cuts, divided)?;
     // Data moves, which `plan` may not have done: bytes may lie where none may move.
     rewrite(source, image, &joined).map_err(|_| Refusal::NoRoom)?;
     Ok(joined)
+}
+
+/// As [`self_warming`], with room for the cut by moving the table, in a file that nobody changes.
+fn cut_with_table_moved(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: Plan,
+    options: &Options,
+) -> Result<Plan, SelfWarmingError> {
+    let place = TablePlace::of(source, image)?.ok_or(Refusal::NoRoom)?;
+    let mut cuts = cuts(&plan, options.page);
+    let room = place.entries.saturating_sub(plan.headers.len() as u64);
+    cuts.truncate(room as usize);
+    if cuts.is_empty() {
+        return Err(Refusal::NoRoom.into());
+    }
+    let moved = place.moved(image, with_headers(plan, &cuts, &[]));
+    Ok(moved.ok_or(Refusal::NoRoom)?)
 }
 
 /// The plan with the text cut at these addresses, or at as many as there is room for.
@@ -123,13 +160,13 @@ impl Plan {
         early_reads(self.encoding, &self.headers, &table)
     }
 
-    /// Whether the file warms itself without a cost to tools: no section is cut, no header is left out, and
-    /// no data is joined.
+    /// Whether the file warms itself without a cost to tools: no section is cut, no header is left out,
+    /// no data is joined, and the table stays.
     pub fn warms_for_nothing(&self) -> bool {
         let costs = |warning: &Warning| {
             matches!(
                 warning,
-                Warning::LeftOut { .. } | Warning::DataJoined { .. }
+                Warning::LeftOut { .. } | Warning::DataJoined { .. } | Warning::TableMoved { .. }
             )
         };
         self.sections_cut.is_empty() && !self.warnings.iter().any(costs)

@@ -3,11 +3,13 @@
 use hugetext_leaf::{Perms, Segment, Span};
 
 use super::bytes::Comparer;
+use super::table::moved_table;
 use super::{Difference, PermissionChange, SMALLEST_PAGE, Verified};
 use crate::source::ReadAt;
 
 /// Every address of the old image has the same bytes and rights in the new one. Addresses that only
-/// the new one has hold zeros, or the bytes of the rest of the page before them.
+/// the new one has hold zeros, the bytes of the rest of the page before them, or its program header
+/// table.
 pub(super) fn compare<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<Verified, Difference>
 where
     O: ReadAt + ?Sized,
@@ -32,19 +34,44 @@ where
             at = addresses.end;
         }
     }
+    let table = moved_table(old_image, new_image);
     for new in &new_image.segments {
-        for addresses in uncovered(new.memory(), &old_image.segments) {
-            let tail = page_tail(addresses, &old_image.segments);
-            if let Some((file, _)) = tail {
-                let at = new.offset + (addresses.start - new.vaddr);
-                comparer.same_or_zero(file, at, addresses.start)?;
+        for added in uncovered(new.memory(), &old_image.segments) {
+            // The table is compared with the headers.
+            let inside = table.filter(|table| table.overlaps(&added));
+            let table = inside.map_or(Span::new(added.end, added.end), |t| t.intersect(&added));
+            for rest in [
+                Span::new(added.start, table.start),
+                Span::new(table.end, added.end),
+            ] {
+                only_new(comparer, new, rest)?;
             }
-            let checked = tail.map_or(addresses.start, |(_, end)| end);
-            zeros(comparer, new, Span::new(checked, addresses.end))?;
-            verified.added.push(addresses);
+            verified.added.push(added);
         }
     }
     Ok(verified)
+}
+
+/// `addresses` lie in the memory of `new` and of no old segment.
+fn only_new<O, N>(
+    comparer: &mut Comparer<'_, O, N>,
+    new: &Segment,
+    addresses: Span,
+) -> Result<(), Difference>
+where
+    O: ReadAt + ?Sized,
+    N: ReadAt + ?Sized,
+{
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    let tail = page_tail(addresses, &comparer.old_image.segments);
+    if let Some((file, _)) = tail {
+        let at = new.offset + (addresses.start - new.vaddr);
+        comparer.same_or_zero(file, at, addresses.start)?;
+    }
+    let checked = tail.map_or(addresses.start, |(_, end)| end);
+    zeros(comparer, new, Span::new(checked, addresses.end))
 }
 
 /// Only read-only data that becomes executable is listed as a change. Other changes are errors.

@@ -26,7 +26,7 @@ use crate::vouch::checked_at_use;
 use crate::warm::{WarmPolicy, warm, warm_unused};
 
 /// The number of the format. A new number makes the entries of older rewriters unused.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// A file with its treatment.
 #[derive(Debug, JsonSchema, Serialize)]
