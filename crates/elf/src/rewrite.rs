@@ -106,8 +106,9 @@ fn check_between(
 ) -> Result<(), RewriteError> {
     const WHAT: &str = "bytes between segments";
     const CHUNK: u64 = 1 << 18;
+    let mapped = continued(&plan.segments);
     let one = |a: &Segment, b: &Segment| {
-        let mut new = plan.segments.iter().map(Segment::memory);
+        let mut new = mapped.iter();
         new.any(|span| span.contains(a.vaddr) && span.contains(b.vaddr))
     };
     for pair in image.segments.windows(2) {
@@ -138,6 +139,24 @@ fn check_between(
         }
     }
     Ok(())
+}
+
+/// The addresses of segments, those as one that continue each other in memory and in the file: the
+/// parts of a segment that was merged and then cut.
+fn continued(segments: &[Segment]) -> Vec<Span> {
+    let mut found: Vec<Span> = Vec::new();
+    let mut file_end = 0;
+    for segment in segments {
+        let memory = segment.memory();
+        match found.last_mut() {
+            Some(last) if last.end == memory.start && file_end == segment.offset => {
+                last.end = memory.end;
+            }
+            _ => found.push(memory),
+        }
+        file_end = segment.file().end;
+    }
+    found
 }
 
 /// Bytes that no header names stay at their offset, since their reader can only know that.

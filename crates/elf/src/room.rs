@@ -16,7 +16,8 @@ use crate::source::{ReadAt, read_range};
 /// The entries that tell loaders and other readers nothing that another header does not tell, by
 /// index, the least useful first.
 pub(crate) fn spare(headers: &[ProgramHeader], kind: ObjectKind) -> Vec<usize> {
-    let unused = |header: &ProgramHeader| header.p_type == elf::PT_NULL.0;
+    // Of bytes that an unused header names, nobody knows whether something needs them to be named.
+    let unused = |header: &ProgramHeader| header.p_type == elf::PT_NULL.0 && header.filesz == 0;
     let tests: [&dyn Fn(&ProgramHeader) -> bool; 3] =
         [&unused, &|header| is_repeated(header, headers), &|header| {
             header.p_type == elf::PT_PHDR.0 && !needs_pt_phdr(kind)

@@ -189,7 +189,8 @@ fn cuts(plan: &Plan, page: Leaf) -> Vec<u64> {
 }
 
 /// The first window of a text segment that holds no byte of `early`, if the segment begins before
-/// it and ends after it.
+/// it and ends after it. It begins at a multiple of p_align, so that loaders which take that for the
+/// page map both parts.
 fn cut_of(segment: &Segment, leaf: Leaf, page: Leaf, early: &[EarlyRead]) -> Option<u64> {
     let delta = segment.vaddr.wrapping_sub(segment.offset);
     if !segment.is_text() || segment.perms.write || !segment.perms.read || !leaf.is_aligned(delta) {
@@ -201,10 +202,11 @@ fn cut_of(segment: &Segment, leaf: Leaf, page: Leaf, early: &[EarlyRead]) -> Opt
         let window = Span::new(offset, offset.saturating_add(leaf.bytes()));
         !early.iter().any(|read| read.file.overlaps(&window))
     };
-    let first = leaf.align_up(segment.vaddr);
+    let align = Leaf::from_bytes(segment.align).map_or(leaf, |align| align.max(leaf));
+    let first = align.align_up(segment.vaddr);
     // Early reads are few, so this finds its window after a few steps.
     let at = (0..)
-        .map(|index: u64| first.saturating_add(index.saturating_mul(leaf.bytes())))
+        .map(|index: u64| first.saturating_add(index.saturating_mul(align.bytes())))
         .take_while(|at| *at < end)
         .find(is_clean)?;
     (at > segment.vaddr).then_some(at)

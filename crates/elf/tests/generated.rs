@@ -150,6 +150,33 @@ fn the_table_of_a_copy_moves_for_the_cut() {
 }
 
 #[test]
+fn a_cut_keeps_an_alignment_that_is_larger_than_the_leaf() {
+    let mut program = full_program();
+    program.loads[1].align = 17;
+    let (old, _, plan, new) = warm_with(&program, Strategy::Shift, DividedSections::Keep).unwrap();
+    assert!(plan.explains(&verify(&old, &new).unwrap()));
+    assert!(asked(&new).asked > 0);
+}
+
+#[test]
+fn bytes_between_merged_segments_are_found_after_a_cut_too() {
+    let mut program = full_program();
+    program.payload = true;
+    program.spare = 1;
+    (program.loads[1].padding, program.loads[1].skip) = (2, 20);
+    let old = program.bytes();
+    let image = Image::read(&old).unwrap();
+    let base = plan(&image, Strategy::Merge, &options(false)).unwrap();
+    let keep = DividedSections::Keep;
+    let cut = self_warming(&old, &image, base.clone(), &options(false), keep).unwrap();
+    assert_eq!(cut.segments.len(), base.segments.len() + 1);
+    for plan in [base, cut] {
+        let refused = rewrite(&old, &image, &plan);
+        assert!(matches!(refused, Err(RewriteError::BetweenSegments(_))));
+    }
+}
+
+#[test]
 fn the_table_does_not_move_to_where_it_would_cover_something() {
     let mut program = full_program();
     program.loads[0].filesz = 4096 - 100;
