@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fs;
 
+use hugetext_leaf::ASKER_RULES;
 use serde_json::Value;
 
 const WINDOW: u64 = 2 << 20;
@@ -78,4 +79,14 @@ fn of_the_windows_that_are_executed_nine_in_ten_are_huge() {
         executed > 0 && 10 * huge >= 9 * executed,
         "{huge} of {executed}"
     );
+}
+
+/// `cargo run -p hugetext-leaf --example asker_rules` writes this part.
+#[test]
+fn the_rules_of_the_record_are_those_of_the_code() {
+    let rules = part("rules");
+    let recorded: Vec<&Value> = rules.iter().map(|row| &row["asker_rule"]).collect();
+    let code = serde_json::to_value(ASKER_RULES).unwrap();
+    let code: Vec<&Value> = code.as_array().unwrap().iter().collect();
+    assert_eq!(recorded, code);
 }
