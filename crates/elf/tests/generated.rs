@@ -529,9 +529,10 @@ proptest! {
             };
             let image = Image::read(&new).unwrap();
             let again = plan(&image, strategy, &options(false)).unwrap();
-            // A file with fewer spare headers than cuts has none left.
+            // A file with fewer spare headers than cuts has none left, or gets another by joining data.
             if let Ok(again) = self_warming(&new, &image, again, &options(false), DividedSections::Cut) {
-                prop_assert!(again.is_noop(&image), "{:?}: {:#?}", strategy, again);
+                let is_done = again.is_noop(&image) || joins_data(&again);
+                prop_assert!(is_done, "{:?}: {:#?}", strategy, again);
             }
         }
     }
