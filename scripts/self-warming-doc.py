@@ -184,12 +184,14 @@ def times(rows, base):
 def read_record(path):
     """The lines of the record by what they are about."""
     found = collections.defaultdict(list)
-    kinds = ["windows_of", "machine", "tunables_conf", "touched_page", "asker_rule", "refused", "guest", "way"]
+    kinds = ["windows_of", "machine", "tunables_conf", "touched_page", "asker_rule", "refused", "guest", "way", "linker"]
     for part in sorted(pathlib.Path(path).glob("*.jsonl")):
         for text in part.read_text().splitlines():
             row = json.loads(text)
             row["part"] = part.stem
-            if "first_output" not in row and "touched" in row:
+            if part.stem == "linked":
+                kind = "linked"
+            elif "first_output" not in row and "touched" in row:
                 kind = "touched_page"
             elif "asked" in row and "program" in row and "first_output" not in row:
                 kind = "windows_of"
@@ -336,6 +338,18 @@ not cut the file, or leave the tunable at 0 for it.
 """)
 
 
+def linkers_table(record):
+    cells = collections.defaultdict(list)
+    for row in record["linked"]:
+        cells[row["layout"], row["tunable"]].append(row)
+    said = {row["linker"]: f"{row['huge']} of {row['windows']}" for row in record["linker"]}
+    table(["linker", "glibc.elf.thp", "huge, of executed windows", "at most, by `check`", "mappings", "major faults", "MiB read"], [
+        [linker, str(tunable), f"{median(rows, 'huge') / WINDOW:.0f} of {median(rows, 'whole'):.0f}",
+         said.get(linker, "not recorded") if tunable else "", f"{median(rows, 'mappings'):.0f}",
+         f"{median(rows, 'major'):.0f}", f"{median(rows, 'read') / 2**20:.1f}"]
+        for (linker, tunable), rows in sorted(cells.items())])
+
+
 def unmeasured(record):
     """The programs that were not started under the modes of THP, and those of which no other cut was tried."""
     programs = {row["program"].split(".")[0] for row in record["start"]}
@@ -409,6 +423,13 @@ behind the last window out of the request; that text is executed, and then comes
 earlier cut is not possible: the window before the first whole one begins outside of the text.
 """)
     ways_table(record)
+    if record["linked"]:
+        print("""### Laid out by linkers
+
+A program of five windows that a linker lays out by the options of [link-time.md](link-time.md), without a fix; ext4,
+glibc 2.44, counts alone.
+""")
+        linkers_table(record)
     print(TAIL.strip("\n"))
     unmeasured(record)
 
