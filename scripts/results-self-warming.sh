@@ -6,7 +6,8 @@
 # LAB is the command of the lab, RECORD a directory. Without a PART all are measured:
 #   files    which files can be cut, and why others cannot
 #   tunable  starts on ext4 with the tunable, ROUNDS of each cell (40)
-#   others   starts on other filesystems, with other versions of glibc and without the tunable, a sixth of ROUNDS
+#   others   starts on other filesystems, with other versions of glibc, without the tunable, and with read-only data
+#            in the text, a sixth of ROUNDS
 #   ways     other ways to cut, and other readahead of the device
 #   modes    the modes of THP, every filesystem and glibc, in a guest
 #   linked   a program by each linker, with the options of docs/link-time.md
@@ -40,11 +41,11 @@ files() {
 
 tunable() {
     echo "{\"machine\": \"$(nproc) cores, Linux $(uname -r | cut -d- -f1), THP=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)\"}"
-    "$here/cold-starts.sh" "$kit" "$rounds" "${layouts[@]/#/ext4 2.44 1 * }" "ext4 2.44 1 * merged"
+    "$here/cold-starts.sh" "$kit" "$rounds" "${layouts[@]/#/ext4 2.44 1 * }"
 }
 
 others() {
-    "$here/cold-starts.sh" "$kit" $(((rounds + 5) / 6)) "${layouts[@]/#/* * 0 * }" "${layouts[@]/#/[xbo]* 2.44 1 * }"
+    "$here/cold-starts.sh" "$kit" $(((rounds + 5) / 6)) "${layouts[@]/#/* * 0 * }" "${layouts[@]/#/[xbo]* 2.44 1 * }" "ext4 2.44 1 * merged"
 }
 
 ways() {

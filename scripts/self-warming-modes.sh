@@ -98,6 +98,6 @@ for program in /kit/p/*; do
 done
 GUEST
 for fs in ${FILESYSTEMS:-ext4 xfs btrfs overlay}; do
-    "$lab" boot 6.18-amd64 --smp 1 --memory 3072 --disk 2048 --fs "$fs" --timeout 1800 --root "$root" -- sh -e /modes.sh "$fs" "$layouts" |
+    "$lab" boot 6.18-amd64 --smp 1 --memory 3072 --disk 2048 --fs "$fs" --timeout 7200 --root "$root" -- sh -e /modes.sh "$fs" "$layouts" |
         jq -r '.. | .printed? // empty' | grep '^{"guest"'
 done

@@ -28,6 +28,7 @@ mod source;
 mod symbols;
 mod unnamed;
 mod verify;
+mod whole_sections;
 
 pub use arch::Machine;
 pub use decide::{plan, plan_auto};

@@ -23,6 +23,7 @@ use crate::rewrite::rewrite;
 use crate::room::{behind_table, spare};
 use crate::sections::{Section, for_each_section};
 use crate::source::ReadAt;
+use crate::whole_sections::WholeSections;
 
 /// A section that is cut in two. The second part becomes a section of the same name at the end of
 /// the section header table.
@@ -38,7 +39,8 @@ pub struct SectionCut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DividedSections {
     /// It is cut too, for files that tools may change: GNU strip drops the bytes of a section that is
-    /// not wholly inside one PT_LOAD.
+    /// not wholly inside one PT_LOAD. No section is divided that tools read as a whole, such as a
+    /// string table.
     Cut,
     /// It stays whole, for copies that nobody changes. Their readers see the sections of the original.
     /// The program header table may move.
@@ -65,13 +67,17 @@ pub fn self_warming(
     options: &Options,
     divided: DividedSections,
 ) -> Result<Plan, SelfWarmingError> {
-    let cuts = cuts(&plan, options.page);
+    let whole = match divided {
+        DividedSections::Cut => WholeSections::read(source, image)?,
+        DividedSections::Keep => WholeSections::default(),
+    };
+    let cuts = cuts(&plan, options.page, &whole);
     if cuts.is_empty() {
         return Ok(plan);
     }
     let found = match cut(source, image, plan.clone(), cuts, divided) {
         Err(SelfWarmingError::Refusal(Refusal::NoRoom)) => {
-            cut_with_data_joined(source, image, &plan, options, divided)
+            cut_with_data_joined(source, image, &plan, options, divided, &whole)
         }
         decided => return decided,
     };
@@ -90,10 +96,11 @@ fn cut_with_data_joined(
     plan: &Plan,
     options: &Options,
     divided: DividedSections,
+    whole: &WholeSections,
 ) -> Result<Plan, SelfWarmingError> {
     let no_room = |_| Refusal::NoRoom;
     let joined = plan_with_data_joined(image, plan.strategy, options).map_err(no_room)?;
-    let cuts = cuts(&joined, options.page);
+    let cuts = cuts(&joined, options.page, whole);
     let joined = cut(source, image, joined, cuts, divided)?;
     // Data moves, which `plan` may not have done: bytes may lie where none may move.
     rewrite(source, image, &joined).map_err(|_| Refusal::NoRoom)?;
@@ -108,7 +115,7 @@ fn cut_with_table_moved(
     options: &Options,
 ) -> Result<Plan, SelfWarmingError> {
     let place = TablePlace::of(source, image)?.ok_or(Refusal::NoRoom)?;
-    let mut cuts = cuts(&plan, options.page);
+    let mut cuts = cuts(&plan, options.page, &WholeSections::default());
     let room = place.entries.saturating_sub(plan.headers.len() as u64);
     cuts.truncate(room as usize);
     if cuts.is_empty() {
@@ -174,13 +181,13 @@ impl Plan {
 }
 
 /// The addresses at which to cut, those that free most text first.
-fn cuts(plan: &Plan, page: Leaf) -> Vec<u64> {
+fn cuts(plan: &Plan, page: Leaf, whole: &WholeSections) -> Vec<u64> {
     let early = plan.early_reads();
     let mut found: Vec<(u64, u64)> = plan
         .segments
         .iter()
         .filter_map(|segment| {
-            let at = cut_of(segment, plan.leaf, page, &early)?;
+            let at = cut_of(segment, plan.leaf, page, &early, whole)?;
             Some((segment.file_backed().end - at, at))
         })
         .collect();
@@ -189,9 +196,15 @@ fn cuts(plan: &Plan, page: Leaf) -> Vec<u64> {
 }
 
 /// The first window of a text segment that holds no byte of `early`, if the segment begins before
-/// it and ends after it. It begins at a multiple of p_align, so that loaders which take that for the
+/// it and ends after it, and at whose begin no section of `whole` is divided. It begins at a multiple of p_align, so that loaders which take that for the
 /// page map both parts.
-fn cut_of(segment: &Segment, leaf: Leaf, page: Leaf, early: &[EarlyRead]) -> Option<u64> {
+fn cut_of(
+    segment: &Segment,
+    leaf: Leaf,
+    page: Leaf,
+    early: &[EarlyRead],
+    whole: &WholeSections,
+) -> Option<u64> {
     let delta = segment.vaddr.wrapping_sub(segment.offset);
     if !segment.is_text() || segment.perms.write || !segment.perms.read || !leaf.is_aligned(delta) {
         return None;
@@ -200,11 +213,11 @@ fn cut_of(segment: &Segment, leaf: Leaf, page: Leaf, early: &[EarlyRead]) -> Opt
     let is_clean = |at: &u64| {
         let offset = at.wrapping_sub(delta);
         let window = Span::new(offset, offset.saturating_add(leaf.bytes()));
-        !early.iter().any(|read| read.file.overlaps(&window))
+        !early.iter().any(|read| read.file.overlaps(&window)) && whole.divided_at(*at).is_none()
     };
     let align = Leaf::from_bytes(segment.align).map_or(leaf, |align| align.max(leaf));
     let first = align.align_up(segment.vaddr);
-    // Early reads are few, so this finds its window after a few steps.
+    // Early reads are few. Sections may be long, but a step is short.
     let at = (0..)
         .map(|index: u64| first.saturating_add(index.saturating_mul(align.bytes())))
         .take_while(|at| *at < end)

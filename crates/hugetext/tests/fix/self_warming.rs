@@ -118,6 +118,32 @@ fn auto_cuts_where_that_costs_nothing_and_nowhere_else() {
     assert_eq!(asked(&new)["asked"], 0);
 }
 
+/// Readers of symbols go by the section, and would find a part of them.
+#[test]
+#[cfg(all(target_endian = "little", target_pointer_width = "64"))]
+fn no_cut_divides_a_string_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = directory.path().join("names.s");
+    // The names fill the first windows, behind the ELF header and in the mapping of the text.
+    let mut source: String = (0..30_000)
+        .map(|index| format!(".globl {:_<80}{index}\n{:_<80}{index}:\n", "name", "name"))
+        .collect();
+    source += ".fill 0x800000, 1, 0\n.section .note.GNU-stack, \"\", %progbits\n";
+    fs::write(&names, source).unwrap();
+    let layout = ["-shared", "-fPIC", "-Wl,-z,noseparate-code"];
+    let Some(old) = link(&directory, "old", &[&layout[..], &[path(&names)]].concat()) else {
+        println!("skipped: no linker that puts text behind the symbols");
+        return;
+    };
+    leave_a_header_out(&old);
+    let new = directory.path().join("new");
+    fix(&old, &new, &["--self-warming"]);
+    let found = asked(&new);
+    assert!(found["huge"].as_u64() > Some(0), "{found}");
+    let symbols = |file: &Path| tool("nm", &["-D", path(file)]);
+    assert_eq!(symbols(&old), symbols(&new));
+}
+
 #[test]
 fn it_is_left_alone_afterwards() {
     let directory = tempfile::tempdir().unwrap();
