@@ -218,7 +218,10 @@ impl Program {
             let mut table = Out::new(self.encoding);
             table.section(0, 0, [0; 3]);
             for header in &headers {
-                table.section(1, 2, [header.vaddr, header.offset, header.filesz]);
+                // Of names there are none, so that read-only data, which a cut may divide, has the flag of
+                // code too.
+                let flags = if header.flags & 2 == 0 { 2 | 4 } else { 2 };
+                table.section(1, flags, [header.vaddr, header.offset, header.filesz]);
             }
             // SHT_NOTE, which no reader finds by an offset of its own.
             table.section(7, 0, [0, end, self.comment]);
