@@ -32,8 +32,9 @@ folios, also under `never` ([measured](#filesystems-versions-of-glibc-and-modes-
 among them, glibc reads the mode, and asks under `madvise` only (`_dl_get_thp_config()`, read in the source).
 
 Older versions of glibc, and musl, see two PT_LOADs where there was one, and map both. The kernel joins them
-again, so the process has the same mappings ([counted](#filesystems-versions-of-glibc-and-modes-of-thp)), and
-nothing is lost.
+again, so the process has the same mappings ([counted](#filesystems-versions-of-glibc-and-modes-of-thp)). On overlayfs,
+and so in containers, both stay: such a mapping holds the file below (vma_set_file() in fs/backing-file.c), and mmap(2)
+looks for a neighbour of the file above. Nothing else is lost.
 
 ## What it costs
 
@@ -255,7 +256,7 @@ def places_table(record):
     kernels = sorted({row["guest"] for row in record["guest"]})
     guests = f"in a guest of the lab under Linux {', '.join(kernels)}, where QEMU emulates the processor" if kernels else \
         "nowhere: the record holds no start in a guest (scripts/self-warming-modes.sh)"
-    print(f"""By counts alone, since the machine did other work meanwhile. The mode of THP of this machine stays as it is; the modes
+    print(f"""By counts alone, since the machine did other work meanwhile. The mode of THP of this machine stays unchanged; the modes
 were tried {guests}.
 Each cell has the windows in PMD leaves, of executed ones, summed over the commands, by the medians. *More mappings* is
 of self-warming files over those as shipped, summed likewise. A guest has one start of each; of a program with a short
@@ -427,7 +428,9 @@ earlier cut is not possible: the window before the first whole one begins outsid
         print("""### Laid out by linkers
 
 A program of five windows that a linker lays out by the options of [link-time.md](link-time.md), without a fix; ext4,
-glibc 2.44, counts alone.
+glibc 2.44, counts alone. lld and mold place data directly behind the last window. The loader touches that data first,
+and the kernel reads half of the readahead in front of it, which brings in the end of the window in small folios.
+Without readahead of the device all five are huge. Only text that ends at a window boundary meets this.
 """)
         linkers_table(record)
     print(TAIL.strip("\n"))
