@@ -150,8 +150,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
                     Severity::Answer if !by_id && is_ending(&error) => continue,
                     Severity::Answer => verdict = verdict.and(Verdict::No),
                     Severity::Nothing | Severity::Error => {
-                        let process = format_args!("process {pid}");
-                        output.error(&Failure::new(process, reason(&error)));
+                        let failure = Failure::new(format!("process {pid}"), reason(&error));
+                        output.error(&failure);
                         verdict = Verdict::Failed;
                     }
                 }

@@ -76,14 +76,45 @@ fn a_check_names_the_windows_and_says_why_they_are_not_huge() {
     assert!(said.contains(&line), "{said}");
 }
 
-/// The sample with a section of its own at its first window, so that a cut divides none.
+/// A program whose text has a section of its own at its first window, so that a cut divides none.
+#[cfg(all(target_endian = "little", target_pointer_width = "64"))]
 fn with_a_section_at_the_window(directory: &TempDir) -> Option<PathBuf> {
-    let window = directory.path().join("window.s");
+    let source = directory.path().join("window.c");
     // It is longer than a window and holds nothing that runs.
-    let section = ".section window, \"ax\", %progbits\n.balign 0x200000\n.fill 0x280000, 1, 0\n";
-    fs::write(&window, section).unwrap();
-    let layout = ["-fuse-ld=bfd", "-pie", "-Wl,-z,separate-code"];
-    link(directory, "at", &[&layout[..], &[path(&window)]].concat())
+    let window = ".section window, \\\"ax\\\", %progbits\\n.balign 0x200000\\n.fill 0x280000, 1, 0\\n.previous";
+    let main = "int main(void) { return 0; }";
+    fs::write(&source, format!("__asm__(\"{window}\");\n{main}\n")).unwrap();
+    let program = directory.path().join("window");
+    let linked = std::process::Command::new("cc")
+        .args(["-fuse-ld=bfd", "-pie", "-Wl,-z,separate-code", "-o"])
+        .args([&program, &source])
+        .status();
+    if !linked.is_ok_and(|status| status.success()) {
+        println!("skipped: no GNU ld on this machine");
+        return None;
+    }
+    join_text(&program);
+    Some(program)
+}
+
+/// Makes one PT_LOAD of two of text: GNU ld gives a section of 2 MiB alignment its own. The entry of the
+/// second becomes one of unknown type, which no fix may leave out.
+#[cfg(all(target_endian = "little", target_pointer_width = "64"))]
+fn join_text(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let is_text = |at: &usize| bytes[*at..at + 8] == [1, 0, 0, 0, 5, 0, 0, 0];
+    let texts: Vec<usize> = header_entries(&bytes).filter(is_text).collect();
+    let [first, second] = texts[..] else {
+        return;
+    };
+    let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let len = field(second + 16) + field(second + 32) - field(first + 16);
+    for size in [32, 40] {
+        bytes[first + size..first + size + 8].copy_from_slice(&len.to_le_bytes());
+    }
+    bytes[second..second + 56].fill(0);
+    bytes[second..second + 4].copy_from_slice(&0x6000_0002_u32.to_le_bytes());
+    fs::write(file, bytes).unwrap();
 }
 
 #[test]
@@ -91,15 +122,13 @@ fn with_a_section_at_the_window(directory: &TempDir) -> Option<PathBuf> {
 fn auto_cuts_where_that_costs_nothing_and_nowhere_else() {
     let directory = tempfile::tempdir().unwrap();
     let Some(old) = with_a_section_at_the_window(&directory) else {
-        println!("skipped: no GNU ld on this machine");
         return;
     };
     let new = directory.path().join("new");
-    // As it is, a header would have to go: that is a cost.
+    // A header would have to go: that is a cost.
     fix(&old, &new, &[]);
     assert_eq!(asked(&new)["asked"], 0);
-    fix(&old, &new, &["--self-warming"]);
-    assert!(all_huge(&new), "{}", asked(&new));
+    keep_every_header(&old);
     leave_a_header_out(&old);
     let said = text(&hugetext(&["check", path(&old)]).stdout);
     assert!(said.contains("at most 1 after fix\n"), "{said}");
