@@ -67,9 +67,14 @@ pub fn self_warming(
     options: &Options,
     divided: DividedSections,
 ) -> Result<Plan, SelfWarmingError> {
+    let none = WholeSections::default();
+    // Most files have no text to cut. Their sections need not be read.
+    if cuts(&plan, options.page, &none).is_empty() {
+        return Ok(plan);
+    }
     let whole = match divided {
         DividedSections::Cut => WholeSections::read(source, image)?,
-        DividedSections::Keep => WholeSections::default(),
+        DividedSections::Keep => none,
     };
     let cuts = cuts(&plan, options.page, &whole);
     if cuts.is_empty() {
@@ -196,8 +201,8 @@ fn cuts(plan: &Plan, page: Leaf, whole: &WholeSections) -> Vec<u64> {
 }
 
 /// The first window of a text segment that holds no byte of `early`, if the segment begins before
-/// it and ends after it, and at whose begin no section of `whole` is divided. It begins at a multiple of p_align, so that loaders which take that for the
-/// page map both parts.
+/// it and ends after it, and at whose begin no section of `whole` is divided. It begins at a multiple
+/// of p_align, so that loaders which take that for the page map both parts.
 fn cut_of(
     segment: &Segment,
     leaf: Leaf,
@@ -213,7 +218,7 @@ fn cut_of(
     let is_clean = |at: &u64| {
         let offset = at.wrapping_sub(delta);
         let window = Span::new(offset, offset.saturating_add(leaf.bytes()));
-        !early.iter().any(|read| read.file.overlaps(&window)) && whole.divided_at(*at).is_none()
+        !early.iter().any(|read| read.file.overlaps(&window)) && !whole.are_divided_at(*at)
     };
     let align = Leaf::from_bytes(segment.align).map_or(leaf, |align| align.max(leaf));
     let first = align.align_up(segment.vaddr);

@@ -14,14 +14,8 @@ use crate::source::ReadAt;
 /// The loaded sections of a file that must stay whole.
 #[derive(Debug, Default)]
 pub(crate) struct WholeSections {
-    /// In ascending order of addresses. Those of linkers do not overlap.
-    sections: Vec<WholeSection>,
-}
-
-#[derive(Debug)]
-struct WholeSection {
-    addresses: Span,
-    index: u64,
+    /// Their addresses, in ascending order. Sections of linkers do not overlap.
+    addresses: Vec<Span>,
 }
 
 impl WholeSections {
@@ -30,27 +24,27 @@ impl WholeSections {
         image: &Image,
     ) -> Result<WholeSections, ImageError> {
         let names = Names::read(source, image)?;
-        let mut sections = Vec::new();
-        for_each_section(source, image, |index, section| {
+        let mut addresses = Vec::new();
+        for_each_section(source, image, |_, section| {
             let name = names.as_ref().map_or(&b""[..], |names| names.of(&section));
             if section.is_loaded(image) && section.file_size() > 0 && !is_divisible(&section, name)
             {
                 let end = section.addr.saturating_add(section.size);
-                let addresses = Span::new(section.addr, end);
-                sections.push(WholeSection { addresses, index });
+                addresses.push(Span::new(section.addr, end));
             }
             Ok::<_, ImageError>(())
         })?;
-        sections.sort_unstable_by_key(|section| section.addresses.start);
-        Ok(WholeSections { sections })
+        addresses.sort_unstable_by_key(|section| section.start);
+        Ok(WholeSections { addresses })
     }
 
-    /// The index of the section that a cut at this address divides.
-    pub(crate) fn divided_at(&self, address: u64) -> Option<u64> {
-        let before = |section: &WholeSection| section.addresses.start < address;
-        let first_behind = self.sections.partition_point(before);
-        let last = self.sections.get(first_behind.checked_sub(1)?)?;
-        (address < last.addresses.end).then_some(last.index)
+    /// Whether a cut at this address divides one of them.
+    pub(crate) fn are_divided_at(&self, address: u64) -> bool {
+        let behind = self
+            .addresses
+            .partition_point(|section| section.start < address);
+        let before = self.addresses[..behind].last();
+        before.is_some_and(|section| address < section.end)
     }
 }
 

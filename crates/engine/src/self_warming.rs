@@ -42,14 +42,20 @@ impl SelfWarming {
                 &image.early_reads(),
                 asker,
             );
-            let after_fix = |plan: &Plan| after(on_host, geometry, plan, asker);
-            let by_auto = |plan: &Plan| after_fix(plan).huge > now.huge && plan.warms_for_nothing();
+            let (after_fix, by_auto, refusal) = match &fixed {
+                Ok(plan) => {
+                    let after = after(on_host, geometry, plan, asker);
+                    let by_auto = after.huge > now.huge && plan.warms_for_nothing();
+                    (Some(after), by_auto, None)
+                }
+                Err(refusal) => (None, false, Some(refusal.clone())),
+            };
             SelfWarming {
                 asker,
-                by_auto: fixed.as_ref().is_ok_and(by_auto),
-                after_fix: fixed.as_ref().ok().map(after_fix),
-                refusal: fixed.as_ref().err().cloned(),
                 now,
+                after_fix,
+                by_auto,
+                refusal,
             }
         };
         Asker::ALL.map(of).into()
