@@ -1,7 +1,7 @@
 //! Where copies are kept, and who shares them.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use hugetext_host::{FileState, PublicTmpfs, lease};
 use hugetext_leaf::{CopyName, Leaf, Run};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, Gid, Mode, OFlags, RenameFlags, Uid, fallocate, fchmod, fchown,
-    mkdirat, openat, renameat_with, unlinkat,
+    ftruncate, mkdirat, openat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -23,7 +23,7 @@ use crate::target::Mappings;
 /// Where copies have paths that every process can open. Whoever promotes later finds them there.
 const PLACE: &str = "/run/hugetext/promoted";
 /// How many copies of one name are looked at. There is more than one if the file was rewritten in
-/// place, or if a copy was given up and is needed again.
+/// place while processes mapped the copy.
 const MOST_OF_A_NAME: u32 = 64;
 /// How many copies that no process maps any more keep their symbols, for profiles that were recorded.
 const KEPT: usize = 64;
@@ -100,7 +100,12 @@ fn is_kept(name: &CopyName) -> bool {
                 .join(basename(name))
         })
         .map_while(|path| std::fs::metadata(path).ok())
-        .any(|metadata| metadata.blocks().saturating_mul(512) >= name.len)
+        .any(|copy| has_content(&copy, name))
+}
+
+/// Whether a copy has its memory. Without it, what is left are the symbols.
+fn has_content(copy: &Metadata, name: &CopyName) -> bool {
+    copy.blocks().saturating_mul(512) >= name.len
 }
 
 fn directory(name: &CopyName, number: u32) -> String {
@@ -139,7 +144,8 @@ impl Registry {
         for number in 0..MOST_OF_A_NAME {
             let is_new = match open(number) {
                 Err(Errno::NOENT) => self.make(blueprint, number)?,
-                _ => false,
+                Err(_) => false,
+                Ok(file) => self.fill_again(blueprint, number, file)?,
             };
             // Another hugetext may have made a directory of that name meanwhile.
             if let Ok(file) = open(number)
@@ -179,6 +185,40 @@ impl Registry {
             let _ = self.remove(&own);
         }
         made
+    }
+
+    /// Fills a copy whose memory was given back, under the path that profiles have recorded. `false` if
+    /// it has its content, or somebody else fills it.
+    fn fill_again(
+        &self,
+        blueprint: &Blueprint<'_>,
+        number: u32,
+        found: File,
+    ) -> Result<bool, CopyError> {
+        let is_whole = |file: &File| {
+            let metadata = file.metadata();
+            metadata.is_ok_and(|metadata| has_content(&metadata, &blueprint.name))
+        };
+        if is_whole(&found) {
+            return Ok(false);
+        }
+        // An open file would prevent the lease.
+        drop(found);
+        let directory = directory(&blueprint.name, number);
+        let Some((_, file)) = self.only_file(&directory) else {
+            return Ok(false);
+        };
+        if !lease(&file).unwrap_or(false) || is_whole(&file) {
+            return Ok(false);
+        }
+        // Nobody maps it, and nobody can open it before `file` is closed. The program may have been
+        // rewritten in place since, so nothing of the old file stays.
+        let emptied = ftruncate(&file, 0).map_err(|error| CopyError::Create(error.into()));
+        let filled = emptied.and_then(|()| self.finish(blueprint, &file));
+        if filled.is_err() {
+            let _ = self.remove(&directory);
+        }
+        filled.map(|()| true)
     }
 
     /// Fills a copy, and lets those read it who may read the program.
