@@ -167,12 +167,16 @@ pub struct Answer {
 pub struct Promoted {
     /// Bytes of the text that it executes in every round.
     pub text: u64,
-    /// With the file's own pages collapsed; not tried where many rounds were asked for.
+    /// With the file's own pages collapsed: the state after the last round.
     pub collapse: Option<Attempt>,
     /// With a copy mapped: the state after the last round.
     pub remap: Attempt,
     /// How many times it was promoted by a copy and mapped back.
     pub rounds: u32,
+    /// How many times its text was collapsed, and reclaimed before the next time. 0 where one round
+    /// of each was asked for.
+    #[serde(default)]
+    pub collapse_rounds: u32,
     /// The error of the program or of mapping back; `None` if none occurred.
     pub wrong: Option<String>,
 }

@@ -14,12 +14,13 @@ use crate::kernel::{Flavour, Found, KernelId, select};
 use crate::tool;
 
 /// Modules that guests load if the kernel does not have them built in: disks, the serial port to
-/// the lab, filesystems, and the checksums that filesystems of older kernels request by name at
+/// the lab, vhost, whose threads promotion meets, filesystems, and the checksums that filesystems of older kernels request by name at
 /// mount.
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 17] = [
     "virtio_pci",
     "virtio_blk",
     "virtio_console",
+    "vhost_net",
     "crc32c_generic",
     "crc32c_cryptoapi",
     "crc32_generic",

@@ -44,6 +44,7 @@ impl Boot {
             match outcome {
                 ProbeOutcome::Promoted(found) => {
                     rounds.done += found.rounds;
+                    rounds.collapsed += found.collapse_rounds;
                     rounds.wrong.extend(found.wrong.clone());
                     if found.rounds == 0 {
                         rounds.wrong.push(found.remap.said.clone());
@@ -66,19 +67,26 @@ impl Boot {
     }
 }
 
-/// How many times programs were promoted and mapped back.
+/// How many times programs were promoted.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
+    /// By a copy, and mapped back.
     pub(crate) done: u32,
+    /// In place, and reclaimed.
+    pub(crate) collapsed: u32,
     /// The differences that any of them caused.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Display for Rounds {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.done)?;
+        if self.collapsed > 0 {
+            write!(out, " by a copy, {} by collapse", self.collapsed)?;
+        }
         match self.wrong.first() {
-            Some(first) => write!(out, "{}, {} wrong: {first}", self.done, self.wrong.len()),
-            None => write!(out, "{}", self.done),
+            Some(first) => write!(out, ", {} wrong: {first}", self.wrong.len()),
+            None => Ok(()),
         }
     }
 }

@@ -160,8 +160,9 @@ The table lists the filesystems on which the text of a program was put on huge p
 MADV_COLLAPSE was called by a process that maps the same file, and by process_madvise() on the program.
 `hugetext promote` was tried with each backend on ext4, xfs and btrfs, on a program whose threads execute
 all their text, sleep, poll, fork, take signals and check every answer. Rounds (`make lab-rounds`) count how
-often such programs were promoted by a copy and mapped back on ext4, each 50 times in its life, and which
-failures occurred. hugetmpfs is huge from the start and is not counted. On 16K pages the text of
+often such programs were promoted on ext4, each 50 times in its life, and which failures occurred. After a
+copy, the text was mapped back. After a collapse, the kernel was made to reclaim the text, which the threads then
+read again in small folios. hugetmpfs is huge from the start and is not counted. On 16K pages the text of
 these programs is smaller than a window of 32M.
 ";
 const RUNNING_HEADER: [&str; 6] = [

@@ -5,10 +5,11 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use hugetext_host::Pid;
+use hugetext_host::{Advice, Pid, advise_process};
 use hugetext_lab_agent::{Attempt, PROGRAMS, Promoted, ROUNDS};
-use procfs::process::{MMPermissions, Process};
-use rustix::process::setpriority_process;
+use hugetext_leaf::Span;
+use procfs::process::{MMPermissions, MMapPath, Process};
+use rustix::process::{PidfdFlags, pidfd_open, setpriority_process};
 
 const PROGRAM: &str = "busy";
 const THREADS: &str = "6";
@@ -35,9 +36,53 @@ pub(super) fn probe(directory: &Path) -> io::Result<Promoted> {
     })
 }
 
-/// Many times by a copy.
+/// Many times by a copy, then many times in place.
 pub(super) fn rounds(directory: &Path) -> io::Result<Promoted> {
-    there_and_back(&place(directory)?, ROUNDS)
+    let program = place(directory)?;
+    let found = there_and_back(&program, ROUNDS)?;
+    std::fs::remove_file(&program)?;
+    if found.wrong.is_some() {
+        return Ok(found);
+    }
+    collapse_and_reclaim(&place(directory)?, ROUNDS, found)
+}
+
+/// Collapses the text of a program and has the kernel reclaim it, again and again. Its threads read
+/// what was reclaimed again at once, in small folios. The kernel does not reclaim what a child of the
+/// program maps at that moment; such a round does not count.
+fn collapse_and_reclaim(program: &Path, rounds: u32, mut found: Promoted) -> io::Result<Promoted> {
+    let mut busy = Busy::start(program)?;
+    for tried in 0..2 * rounds {
+        let before = huge_text(Pid::of_child(&busy.child))?;
+        let collapse = promote(&busy, &["--backend", "collapse"])?;
+        let is_done = collapse.exit == Some(0) && collapse.huge > before;
+        found.collapse = Some(collapse);
+        found.collapse_rounds += u32::from(is_done);
+        if tried % ASKED == 0 {
+            found.wrong = busy.is_well().err().map(|error| error.to_string());
+        }
+        if found.collapse_rounds == 0 || found.collapse_rounds == rounds || found.wrong.is_some() {
+            break;
+        }
+        reclaim(Pid::of_child(&busy.child))?;
+    }
+    let end = busy.finish().err().map(|error| error.to_string());
+    found.wrong = found.wrong.or(end);
+    Ok(found)
+}
+
+/// Has the kernel reclaim the process's text.
+fn reclaim(pid: Pid) -> io::Result<()> {
+    let maps = Process::new(pid.as_raw()).and_then(|process| process.maps());
+    let text: Vec<Span> = maps
+        .map_err(io::Error::other)?
+        .iter()
+        .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
+        .filter(|map| matches!(map.pathname, MMapPath::Path(_)))
+        .map(|map| Span::new(map.address.0, map.address.1))
+        .collect();
+    let pidfd = pidfd_open(pid.into(), PidfdFlags::empty())?;
+    advise_process(pidfd, &text, Advice::PageOut).map(drop)
 }
 
 /// The program, laid out by `hugetext fix` so that its text can be collapsed, and dropped from the
@@ -65,6 +110,7 @@ fn there_and_back(program: &Path, rounds: u32) -> io::Result<Promoted> {
         collapse: None,
         remap: promote(&busy, &["--backend", "remap"])?,
         rounds: 0,
+        collapse_rounds: 0,
         wrong: None,
     };
     while found.remap.exit == Some(0) && found.rounds < rounds {
@@ -88,7 +134,10 @@ fn there_and_back(program: &Path, rounds: u32) -> io::Result<Promoted> {
         }
         found.rounds += 1;
     }
-    found.wrong = busy.finish().err().map(|error| error.to_string());
+    let end = busy.finish().err().map(|error| error.to_string());
+    // What worked once must work again.
+    let refused = found.rounds > 0 && found.remap.exit != Some(0);
+    found.wrong = end.or_else(|| refused.then(|| found.remap.said.clone()));
     Ok(found)
 }
 

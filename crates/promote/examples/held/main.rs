@@ -15,6 +15,7 @@ mod ipc;
 mod signals;
 mod sockets;
 mod uring;
+mod vhost;
 
 use std::io;
 
@@ -90,6 +91,7 @@ fn kinds() -> impl Iterator<Item = (&'static str, Prepare)> {
         files::KINDS,
         signals::KINDS,
         uring::KINDS,
+        vhost::KINDS,
         children::KINDS,
     ]
     .into_iter()
