@@ -51,11 +51,19 @@ test-install: ## `cargo install` alone gives a command that works, beside no oth
 		--root target/installed --target-dir target/install
 	target/installed/bin/hugetext check target/installed/bin/hugetext
 
-test-guest: ## the command's tests (TESTS=NAME…) with the static arm64 one, in an arm64 guest; takes root, and an hour
-	scripts/setup.sh test fresh guest
-	scripts/test-guest.sh 6.12-arm64 aarch64 arm64 $(TESTS)
+# A kernel of the lab, and how often each blocking call is stopped.
+GUEST ?= 6.12-arm64
+ROUNDS ?= 500
 
-.PHONY: static test-static test-install test-guest
+test-guest: ## tests (TESTS=NAME…) of the command and of promotion in a guest (GUEST=7.3-amd64); takes root, and an hour
+	scripts/setup.sh test fresh guest
+	scripts/test-guest.sh $(GUEST) $(TESTS)
+
+test-guest-held: ## ROUNDS stops of programs that wait in blocking calls, in a guest (GUEST=7.3-amd64); takes root
+	scripts/setup.sh test fresh guest
+	PACKAGES=hugetext-promote HUGETEXT_ROUNDS=$(ROUNDS) scripts/test-guest.sh $(GUEST) held::
+
+.PHONY: static test-static test-install test-guest test-guest-held
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,19 +1,27 @@
 #!/usr/bin/env bash
-# Runs the command's tests with its static build of another architecture, in a guest of that
-# architecture: scripts/test-guest.sh KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE [TEST…], such as
+# Runs tests with the static build of an architecture, in a guest with a kernel of the lab:
+# scripts/test-guest.sh KERNEL [TEST…], such as
 #
-#   scripts/test-guest.sh 6.12-arm64 aarch64 arm64
+#   scripts/test-guest.sh 6.12-arm64
+#   PACKAGES=hugetext-promote HUGETEXT_ROUNDS=500 scripts/test-guest.sh 7.3-amd64 held
 #
-# Of the tests, those run whose names hold a TEST, or all. Tests that look at the source tree are left out: a
-# source tree has no architecture, and some need Cargo.
+# PACKAGES: the crates whose tests run; without it, the command and hugetext-promote. Of the tests, those run
+# whose names hold a TEST, or all. Tests that look at the source tree are left out: a source tree has no
+# architecture, and some need Cargo.
 #
 # Nothing is emulated but the machine: tests that trace, mount and read page maps run as they do
 # elsewhere. The guest's root is Debian 13. Its packages are unpacked and not configured, because
 # their scripts cannot run here.
 set -euo pipefail
 
-kernel=${1:?usage: $0 KERNEL RUST-ARCHITECTURE DEBIAN-ARCHITECTURE [TEST…]} machine=$2 debian=$3
-shift 3
+kernel=${1:?usage: $0 KERNEL [TEST…]}
+shift
+debian=${kernel##*-}
+case $debian in
+amd64) machine=x86_64 ;;
+arm64) machine=aarch64 ;;
+*) echo "$0: $kernel is neither of amd64 nor of arm64" >&2 && exit 2 ;;
+esac
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 target=$machine-unknown-linux-musl
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/hugetext-guest.XXXXXX")
@@ -24,7 +32,11 @@ cd "$here"
 linker=CARGO_TARGET_$(tr a-z- A-Z_ <<< "$target")_LINKER
 export "$linker=rust-lld"
 rustup -q target add "$target"
-cargo test -p hugetext --target "$target" --no-run --message-format=json > "$work/built"
+packages=()
+for package in ${PACKAGES:-hugetext hugetext-promote}; do packages+=(-p "$package"); done
+cargo test "${packages[@]}" --target "$target" --no-run --message-format=json > "$work/built"
+# hugetext-promote's tests run examples beside them.
+examples=$(jq -r 'select(.target.kind == ["example"] and .executable) | .executable' "$work/built")
 tests=$(jq -r 'select(.profile.test and .executable) | .executable' "$work/built" |
     grep -vE '/(dependencies|documents|house|setup)-[0-9a-f]+$')
 command=$(jq -r 'select(.target.kind == ["bin"] and .target.name == "hugetext" and (.profile.test | not)) | .executable' "$work/built")
@@ -44,7 +56,7 @@ echo '127.0.0.1 localhost guest' > "$root/etc/hosts"
 # The tests know the paths of this checkout and of the command.
 mkdir -p "$root$here"
 git ls-files -z | xargs -0 cp --parents --no-dereference -t "$root$here"
-for file in $tests "$command"; do
+for file in $tests $examples $command; do
     install -D --strip --strip-program="$machine-linux-gnu-strip" "$file" "$root$file"
 done
 mkdir -p "$root$here/target/$target/tmp" "$root$here/target/tmp"
@@ -53,6 +65,7 @@ mkdir -p "$root$here/target/$target/tmp" "$root$here/target/tmp"
     echo 'hostname guest 2>/dev/null; ip link set lo up 2>/dev/null'
     echo "cd '$here/crates/hugetext'"
     echo "export INSTA_WORKSPACE_ROOT='$here'"
+    echo "${HUGETEXT_ROUNDS:+export HUGETEXT_ROUNDS=$HUGETEXT_ROUNDS}"
     for file in $tests; do
         echo "echo; echo 'Running $(basename "$file")'; '$file' --test-threads=2 $* 2>&1 || touch /failed"
     done
