@@ -55,17 +55,56 @@ Made by \`make results-promote\`, which runs \`scripts/promote.sh\`. Each progra
 and mapped back three times, and promoted once more. Times are of one machine: Linux $(uname -r) on $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg).
 END
 
-if have gcc; then
-    gcc -O1 -o "$work/big" "$loads/big_text.c" -lpthread
-    "$work/big" >"$work/big.out" &
+# big NAME THREADS [MAPPINGS]: a program with 100 MiB of text.
+big() {
+    name=$1
+    shift
+    "$work/big" "$@" >"$work/big.out" &
     big=$!
     pids="$pids $big"
     sleep 5
-    promote "100 MiB of text, 64 threads" "$big"
+    promote "$name" "$big"
     kill -0 "$big" 2>/dev/null && [ ! -s "$work/big.out" ] && echo "every sum right, no sleep interrupted" ||
         echo "FAILED: $(cat "$work/big.out")"
     finish
     kill "$big"
+    wait "$big" 2>/dev/null
+}
+
+# shared P_ALIGN FILE: how much memory the copies of 50 processes take. The file is written in small pieces,
+# because larger ones may be huge without promotion.
+shared() {
+    p_align=$1
+    dd if="$2" of="$work/shared" bs=16k status=none && chmod +x "$work/shared" && sync "$work/shared"
+    set --
+    for _ in $(seq 50); do
+        "$work/shared" 4 &
+        set -- "$@" $!
+    done
+    pids="$pids $*"
+    sleep 5
+    # Each process has a line. Sizes are in MiB.
+    "$hugetext" promote "$@" | awk -v p_align="$p_align" '
+        /: promoted/ {processes++}
+        {for (i = 1; i < NF; i++) if ($i == "take") taken += $(i + 1); else if ($i == "shares") shared += $(i + 1)}
+        END {printf "p_align %s: %d processes promoted; copies take %d MiB, and %d MiB more are shared\n", p_align, processes, taken, shared}'
+    kill "$@"
+    wait "$@" 2>/dev/null
+    rm "$work/shared"
+}
+
+if have gcc; then
+    gcc -O1 -o "$work/big" "$loads/big_text.c" -lpthread
+    big "100 MiB of text, 64 threads" 64
+    big "100 MiB of text, 1,000 threads" 1000
+    big "100 MiB of text, 64 threads and 60,000 mappings" 64 60000
+    printf '\n## 8 MiB of text, 50 processes, executed one by one\n\n```\n'
+    for p_align in 4K 2M; do
+        bytes=$(numfmt --from=iec "$p_align")
+        gcc -O1 -DFUNCTIONS=131072 "-Wl,-z,max-page-size=$bytes" -o "$work/program" "$loads/big_text.c" -lpthread
+        shared "$p_align" "$work/program"
+    done
+    finish
 fi
 
 if have node; then

@@ -1,11 +1,18 @@
-/* 100 MiB of text that 64 threads call all the time. Prints only what goes wrong: a wrong sum, or a
- * sleep that a signal interrupted. */
+/* Text that threads call all the time: big_text [THREADS [MAPPINGS]]. Without arguments 64 threads, and no mappings
+ * besides its own. FUNCTIONS is the number of functions of 64 bytes; without it 100 MiB of them. Prints only what
+ * goes wrong: a wrong sum, or a sleep that a signal interrupted. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-asm(".text\n.balign 64\n.globl functions\nfunctions:\n.set k, 0\n.rept 1638400\n.balign 64\n"
+#ifndef FUNCTIONS
+#define FUNCTIONS 1638400
+#endif
+#define TEXT(what) #what
+#define NUMBER(what) TEXT(what)
+asm(".text\n.balign 64\n.globl functions\nfunctions:\n.set k, 0\n.rept " NUMBER(FUNCTIONS) "\n.balign 64\n"
 #ifdef __x86_64__
     "lea k(%rdi), %rax\nret\n"
 #else
@@ -13,11 +20,14 @@ asm(".text\n.balign 64\n.globl functions\nfunctions:\n.set k, 0\n.rept 1638400\n
 #endif
     ".set k, (k + 1) & 65535\n.endr\n");
 extern char functions[];
+static long threads = 64;
 static void *work(void *argument) {
-    long index = (long)argument;
+    /* However many threads there are, together they use the same share of the processors. */
+    long nap_ns = threads * 160000;
+    struct timespec nap = {nap_ns / 1000000000, nap_ns % 1000000000};
     for (;;) {
         unsigned long sum = 0, want = 0;
-        for (long k = index; k < 1638400; k += 64) {
+        for (long k = (long)argument % FUNCTIONS; k < FUNCTIONS; k += threads) {
             sum = ((unsigned long (*)(unsigned long))(functions + 64 * k))(sum);
             want += k & 65535;
         }
@@ -25,16 +35,30 @@ static void *work(void *argument) {
             puts("wrong");
             exit(1);
         }
-        struct timespec nap = {0, 10000000};
         if (nanosleep(&nap, 0)) {
             puts("interrupted");
             exit(1);
         }
     }
 }
-int main(void) {
+/* Every second page has other rights, so that each is a mapping of its own. */
+static void map(long mappings) {
+    long page = sysconf(_SC_PAGESIZE);
+    char *at = mmap(0, mappings * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        exit(2);
+    for (long n = 0; n < mappings; n += 2)
+        if (mprotect(at + n * page, page, PROT_NONE))
+            exit(2);
+}
+int main(int count, char **arguments) {
     pthread_t thread;
-    for (long i = 0; i < 63; i++)
-        pthread_create(&thread, 0, work, (void *)i);
-    work((void *)63);
+    if (count > 1)
+        threads = atol(arguments[1]);
+    if (count > 2)
+        map(atol(arguments[2]));
+    for (long i = 1; i < threads; i++)
+        if (pthread_create(&thread, 0, work, (void *)i))
+            exit(2);
+    work(0);
 }
