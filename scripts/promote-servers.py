@@ -12,6 +12,7 @@ import os
 import pathlib
 import platform
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -188,6 +189,117 @@ class Node(Http):
         links = [os.readlink(link) for link in glob.glob(f"/proc/{process.pid}/fd/*")]
         if any("io_uring" in link for link in links):
             self.name = "node with io_uring"
+
+
+TOKIO = """use axum::{Router, http::StatusCode, routing::get};
+
+async fn body() -> Result<Vec<u8>, (StatusCode, String)> {
+    tokio::fs::read("body").await.map_err(|error| {
+        println!("error: {error}");
+        (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    })
+}
+
+#[tokio::main]
+async fn main() {
+    let port = std::env::args().nth(1).unwrap().parse().unwrap();
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    axum::serve(listener, Router::new().route("/body", get(body))).await.unwrap();
+}
+"""
+TOKIO_PACKAGE = """[package]
+name = "serve"
+version = "0.0.0"
+edition = "2024"
+[dependencies]
+axum = "0.8"
+tokio = { version = "1", features = ["full"] }
+"""
+
+
+class Tokio(Http):
+    # Optimized, its text is smaller than a window. Without p_align of 2 MiB, it seldom fills one.
+    name = "tokio (axum), not optimized, p_align 2M"
+    port = PORT + 8
+
+    def start(self):
+        cargo = need("cargo")
+        (self.work / "body").write_bytes(BODY)
+        (self.work / "Cargo.toml").write_text(TOKIO_PACKAGE)
+        (self.work / "src").mkdir()
+        (self.work / "src/main.rs").write_text(TOKIO)
+        aligned = 'build.rustflags=["-Clink-arg=-Wl,-z,max-page-size=2097152"]'
+        run(cargo, "build", "--quiet", f"--manifest-path={self.work}/Cargo.toml", "--config", aligned)
+        self.spawn(str(self.work / "target/debug/serve"), str(self.port))
+        wait_for(self.port)
+
+
+class Chromium(Server):
+    """A browser without a window, which is asked through a pipe by the DevTools protocol."""
+
+    name = "chromium, opening pages"
+    # What it lacks here: a session bus, a graphics processor, a keyring.
+    harmless = re.compile("dbus|gpu|vulkan|egl|angle|viz|gcm|registration|ssl_client|on_device|keyring", re.IGNORECASE)
+    question = "Array.from({length: 5000}, (_, n) => (n + 1) * 7 % 13).reduce((sum, n) => sum + n)"
+    expected = sum(n * 7 % 13 for n in range(1, 5001))
+
+    def start(self):
+        chromium = need("chromium")
+        (self.work / "page.html").write_bytes(b"<pre>" + BODY + b"</pre>")
+        (their_input, self.input), (self.output, their_output) = os.pipe(), os.pipe()
+        script = f'exec "$@" 3<&{their_input} 4>&{their_output}'
+        # Its sandbox is a seccomp filter, under which no process is promoted.
+        self.spawn("sh", "-c", script, "sh", chromium, "--headless", "--no-sandbox", "--remote-debugging-pipe",
+                   f"--user-data-dir={self.work}/profile", pass_fds=(their_input, their_output))
+        os.close(their_input)
+        os.close(their_output)
+        self.lock, self.asked, self.received = threading.Lock(), 0, b""
+        self.page = self.open_page()
+
+    def ask(self, method, session=None, **parameters):
+        with self.lock:
+            self.asked += 1
+            message = {"id": self.asked, "method": method, "params": parameters}
+            message |= {"sessionId": session} if session else {}
+            os.write(self.input, json.dumps(message).encode() + b"\0")
+            while (answer := self.message()).get("id") != self.asked:
+                pass
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def message(self):
+        while b"\0" not in self.received:
+            if not select.select([self.output], [], [], 60)[0]:
+                raise RuntimeError("the browser does not answer")
+            part = os.read(self.output, 1 << 16)
+            if not part:
+                raise RuntimeError("the browser has closed its pipe")
+            self.received += part
+        first, self.received = self.received.split(b"\0", 1)
+        return json.loads(first)
+
+    def open_page(self):
+        target = self.ask("Target.createTarget", url=f"file://{self.work}/page.html")["targetId"]
+        return target, self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def evaluate(self, page, expression):
+        return self.ask("Runtime.evaluate", page[1], expression=expression)["result"].get("value")
+
+    def load(self, seconds):
+        until, done, failed = time.monotonic() + seconds, 0, 0
+        while time.monotonic() < until:
+            page, length = self.open_page(), None
+            loaded = time.monotonic() + 60
+            while length != len(BODY) and time.monotonic() < loaded:
+                length = self.evaluate(page, "document.querySelector('pre')?.textContent.length")
+            self.ask("Target.closeTarget", targetId=page[0])
+            done, failed = done + 1, failed + (length != len(BODY))
+        return done, failed
+
+    def answers(self):
+        while True:
+            yield self.evaluate(self.page, self.question) == self.expected
 
 
 class Lines(Server):
@@ -441,7 +553,7 @@ def main():
     load = pathlib.Path("/proc/loadavg").read_text().split()[0]
     print(HEAD.format(seconds=seconds, kernel=platform.release(), processors=os.cpu_count(), load=load), flush=True)
     notes, is_well = [], True
-    for kind in (Nginx, Haproxy, Redis, Memcached, Postgres, Mariadb, Node):
+    for kind in (Nginx, Haproxy, Redis, Memcached, Postgres, Mariadb, Node, Tokio, Chromium):
         try:
             server, done, load, check, alive, errors = survey(kind, hugetext, seconds)
         except RuntimeError as error:

@@ -194,7 +194,7 @@ packages_of() {
         ;;
     promote-servers)
         packages build
-        echo nginx haproxy redis-server memcached postgresql mariadb-server-core nodejs # servers
+        echo nginx haproxy redis-server memcached postgresql mariadb-server-core nodejs chromium # servers
         # Their clients: ab, redis-benchmark, memcslap, mariadb and sysbench.
         echo python3 apache2-utils redis-tools libmemcached-tools mariadb-client-core sysbench
         ;;
