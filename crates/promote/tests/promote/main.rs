@@ -6,6 +6,7 @@ mod held;
 mod merge;
 #[path = "../place/mod.rs"]
 mod place;
+mod profile;
 mod words;
 
 use std::fs::OpenOptions;
