@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hugetext_engine::plain;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::BenchError;
 
-/// Remembers that the user wants to stop.
-#[derive(Debug)]
+/// Remembers that the user wants to stop. By default it is told nothing.
+#[derive(Debug, Default)]
 pub struct Interrupt {
     stop: Arc<AtomicBool>,
     /// The number of that signal; 0 before it comes.
@@ -19,10 +19,12 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on, records SIGINT and SIGTERM. A second signal ends the process at once.
+    /// From now on, records SIGINT and SIGTERM, and SIGHUP unless nohup(1) had it ignored. A second
+    /// signal ends the process at once.
     pub fn watch() -> Result<Interrupt, BenchError> {
         let (stop, signal) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        for number in [SIGINT, SIGTERM] {
+        let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        for number in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             flag::register_conditional_default(number, Arc::clone(&stop))
                 .and_then(|_| {
                     let value = number.unsigned_abs() as usize;
@@ -59,6 +61,16 @@ impl Interrupt {
             end: Instant::now().checked_add(Duration::from_secs(seconds)),
         }
     }
+}
+
+/// Whether this process ignores the signal `number`, as proc(5) has it; no where proc is not mounted.
+fn is_ignored(number: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut fields = status.lines().filter_map(|line| line.split_once(':'));
+    let ignored = fields.find(|(name, _)| *name == "SigIgn");
+    let ignored = ignored.and_then(|(_, set)| u64::from_str_radix(set.trim(), 16).ok());
+    let bit = number.unsigned_abs().saturating_sub(1);
+    ignored.is_some_and(|set| set.checked_shr(bit).is_some_and(|set| set & 1 == 1))
 }
 
 /// The time limit of a benchmark.
