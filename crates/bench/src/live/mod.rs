@@ -5,6 +5,7 @@
 //! compared is the processor time of a unit of work. After a switch the service runs for a moment
 //! before it is measured: it fills its page tables again.
 
+mod command;
 #[cfg_attr(
     not(any(
         target_arch = "x86",
@@ -74,7 +75,7 @@ pub fn bench_live(
     };
     let mut service = Service {
         switch: Switch::new(&settings.pids, settings.leave, host)?,
-        meter: Meter::open(&settings.work).map_err(failed)?,
+        meter: Meter::open(&settings.work, &settings.pids).map_err(BenchError::from)?,
         done: None,
         settings,
         bounds: interrupt.within(settings.timeout),
@@ -87,10 +88,6 @@ pub fn bench_live(
     service.switch.leave()?;
     let decision = measured?;
     Ok(vec![pairs.comparison(plan, decision, &service)])
-}
-
-fn failed(error: WorkError) -> BenchError {
-    BenchError::new("work", error)
 }
 
 /// A service that is being measured.
@@ -173,7 +170,7 @@ impl Service<'_> {
 
     /// Measures a period. One in which no work was done is prolonged.
     fn observe(&mut self) -> Result<Period, BenchError> {
-        let counters = Counters::start(&self.settings.pids).ok();
+        let counters = Counters::start(&self.settings.pids);
         let (before, time, begun) = (self.units()?, self.processor_time()?, Instant::now());
         let mut naps = 0;
         let (units, elapsed, later) = loop {
@@ -183,10 +180,10 @@ impl Service<'_> {
             match between(before, self.units()?) {
                 // A machine with much else to do may run the service seldom.
                 Err(WorkError::Stalled { .. }) if naps < LONGEST => {}
-                units => break (units.map_err(failed)?, elapsed, later),
+                units => break (units?, elapsed, later),
             }
         };
-        let counted = counters.map(Counters::stop).unwrap_or_default();
+        let counted = counters.stop();
         Ok(Period {
             units,
             elapsed,
@@ -197,12 +194,13 @@ impl Service<'_> {
 
     /// The units of work so far. A service may also restart between two periods.
     fn units(&mut self) -> Result<f64, BenchError> {
-        let now = self.meter.read().map_err(failed)?;
+        let now = self.meter.read(&self.bounds)?;
         match self.done.replace(now) {
-            Some(before) if now < before => Err(failed(WorkError::WentBack {
+            Some(before) if now < before => Err(WorkError::WentBack {
                 from: before,
                 to: now,
-            })),
+            }
+            .into()),
             _ => Ok(now),
         }
     }
@@ -281,8 +279,9 @@ impl Pairs {
 
     fn comparison(&self, plan: Plan, decision: Decision, service: &Service<'_>) -> Comparison {
         let mut notes = vec![answer(decision, plan, self.reverted.len())];
-        if let Some(reason) = Counters::start(&service.settings.pids).err() {
-            notes.push(format!("no cycles and no TLB misses: {reason}"));
+        notes.extend(Counters::start(&service.settings.pids).refused());
+        if let Source::Instructions = service.settings.work {
+            notes.push("a unit of work is a million instructions in user mode".to_owned());
         }
         let sides = [
             ("reverted", "at most", self.most_reverted),

@@ -4,7 +4,14 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
+
+use hugetext_host::Pid;
+
+use super::command::printed;
+use super::counters::Instructions;
+use crate::error::BenchError;
+use crate::interrupt::Bounds;
 
 /// What counts the work.
 #[derive(Debug, Clone)]
@@ -20,7 +27,14 @@ pub enum Source {
         /// The name of the counter.
         name: String,
     },
+    /// The instructions that the processes retire in user mode. A million is a unit.
+    Instructions,
 }
+
+/// Whoever is asked for a count has this time to answer.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
+
+const INSTRUCTIONS_OF_A_UNIT: f64 = 1e6;
 
 /// Why no count exists.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +45,12 @@ pub(super) enum WorkError {
     /// The command cannot be started.
     #[error("sh: {0}")]
     Shell(io::Error),
+    /// The command takes too long.
+    #[error("'{command}' did not end within {} s", ANSWER.as_secs())]
+    Slow { command: String },
+    /// The measurement has to end.
+    #[error("{0}")]
+    Stopped(BenchError),
     /// The command failed.
     #[error("'{command}' ended with {status}")]
     Failed { command: String, status: String },
@@ -43,6 +63,9 @@ pub(super) enum WorkError {
     /// The endpoint does not have the counter.
     #[error("{url}: has no counter named {name}")]
     NoMetric { url: String, name: String },
+    /// The processor's counters cannot be used.
+    #[error("no instructions are counted: {0}")]
+    NoInstructions(String),
     /// A count fell.
     #[error("the count of work went back from {from} to {to}: did the service restart?")]
     WentBack { from: f64, to: f64 },
@@ -51,17 +74,35 @@ pub(super) enum WorkError {
     Stalled { at: f64 },
 }
 
+impl From<WorkError> for BenchError {
+    fn from(error: WorkError) -> BenchError {
+        let remedy = match &error {
+            WorkError::Stopped(stop) => return stop.clone(),
+            WorkError::NoInstructions(_) => {
+                Some("count the work by --count, --log or --metrics; guests often have no counters")
+            }
+            _ => None,
+        };
+        let failure = BenchError::new("work", error);
+        match remedy {
+            Some(remedy) => failure.remedy(remedy),
+            None => failure,
+        }
+    }
+}
+
 /// A counter that is being read.
 #[derive(Debug)]
 pub(super) enum Meter {
     Command(String),
     Log(Log),
     Metric { url: String, name: String },
+    Instructions(Instructions),
 }
 
 impl Meter {
-    /// Begins to count. A log counts from its present end.
-    pub(super) fn open(source: &Source) -> Result<Meter, WorkError> {
+    /// Begins to count the work of `pids`. A log counts from its present end.
+    pub(super) fn open(source: &Source, pids: &[Pid]) -> Result<Meter, WorkError> {
         Ok(match source {
             Source::Command(command) => Meter::Command(command.clone()),
             Source::Log(path) => Meter::Log(Log::at_end(path).map_err(failed(path))?),
@@ -69,18 +110,26 @@ impl Meter {
                 url: url.clone(),
                 name: name.clone(),
             },
+            Source::Instructions => {
+                let counters = Instructions::start(pids).map_err(WorkError::NoInstructions)?;
+                Meter::Instructions(counters)
+            }
         })
     }
 
     /// The units of work done so far.
-    pub(super) fn read(&mut self) -> Result<f64, WorkError> {
+    pub(super) fn read(&mut self, bounds: &Bounds<'_>) -> Result<f64, WorkError> {
         match self {
-            Meter::Command(command) => printed(command),
+            Meter::Command(command) => printed(command, bounds),
             Meter::Log(log) => {
                 let path = log.path.clone();
                 log.lines().map_err(failed(&path))
             }
             Meter::Metric { url, name } => metric(url, name),
+            Meter::Instructions(counters) => {
+                let count = counters.read().map_err(WorkError::NoInstructions)?;
+                Ok(count as f64 / INSTRUCTIONS_OF_A_UNIT)
+            }
         }
     }
 }
@@ -102,25 +151,6 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> WorkError {
         path: path.clone(),
         source,
     }
-}
-
-fn printed(command: &str) -> Result<f64, WorkError> {
-    let output = Command::new("sh").args(["-c", command]).output();
-    let output = output.map_err(WorkError::Shell)?;
-    let command = command.to_owned();
-    if !output.status.success() {
-        let status = output.status.to_string();
-        return Err(WorkError::Failed { command, status });
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    last_number(&text).ok_or(WorkError::NoNumber { command })
-}
-
-fn last_number(text: &str) -> Option<f64> {
-    let words = text.split_whitespace().rev();
-    words
-        .filter_map(|word| word.parse().ok())
-        .find(|number: &f64| number.is_finite())
 }
 
 /// A log that is followed by name: it may be rotated or cut short meanwhile.
@@ -182,7 +212,7 @@ fn metric(url: &str, name: &str) -> Result<f64, WorkError> {
         url: url.to_owned(),
         problem,
     };
-    let answer = minreq::get(url).with_timeout(10).send();
+    let answer = minreq::get(url).with_timeout(ANSWER.as_secs()).send();
     let answer = answer.map_err(|error| problem(error.to_string()))?;
     if answer.status_code != 200 {
         return Err(problem(format!("answers {}", answer.status_code)));
@@ -207,14 +237,17 @@ fn sum_of(text: &str, name: &str) -> Option<f64> {
         };
         value.split_whitespace().next()?.parse::<f64>().ok()
     });
-    samples.reduce(|sum, sample| sum + sample)
+    let sum = samples.reduce(|sum, sample| sum + sample);
+    sum.filter(|sum| sum.is_finite())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
 
     use super::*;
+    use crate::interrupt::Interrupt;
 
     #[test]
     fn counts_must_grow() {
@@ -225,34 +258,25 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_counts() {
-        assert_eq!(last_number("requests: 12 of 40\n"), Some(40.0));
-        assert_eq!(last_number("1.5e3 done"), Some(1500.0));
-        assert_eq!(last_number("none NaN inf"), None);
-        let mut meter = Meter::open(&Source::Command("echo 7; exit 3".to_owned())).unwrap();
-        assert!(matches!(meter.read(), Err(WorkError::Failed { .. })));
-        let mut meter = Meter::open(&Source::Command("echo work 7".to_owned())).unwrap();
-        assert_eq!(meter.read().unwrap(), 7.0);
-    }
-
-    #[test]
     fn a_log_is_followed_when_it_is_rotated_and_when_it_is_cut() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let mut file = File::create(&path).unwrap();
         writeln!(file, "old").unwrap();
-        let mut meter = Meter::open(&Source::Log(path.clone())).unwrap();
-        assert_eq!(meter.read().unwrap(), 0.0);
+        let mut meter = Meter::open(&Source::Log(path.clone()), &[]).unwrap();
+        let interrupt = Interrupt::default();
+        let mut read = || meter.read(&interrupt.within(60));
+        assert_eq!(read().unwrap(), 0.0);
         write!(file, "one\ntwo\nhal").unwrap();
-        assert_eq!(meter.read().unwrap(), 2.0);
+        assert_eq!(read().unwrap(), 2.0);
         writeln!(file, "f").unwrap();
         std::fs::rename(&path, directory.path().join("log.1")).unwrap();
         std::fs::write(&path, "four\n").unwrap();
-        assert_eq!(meter.read().unwrap(), 4.0);
+        assert_eq!(read().unwrap(), 4.0);
         std::fs::write(&path, "5\n").unwrap();
-        assert_eq!(meter.read().unwrap(), 5.0);
+        assert_eq!(read().unwrap(), 5.0);
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(meter.read(), Err(WorkError::Log { .. })));
+        assert!(matches!(read(), Err(WorkError::Log { .. })));
     }
 
     #[test]
@@ -265,5 +289,46 @@ mod tests {
         assert_eq!(sum_of(text, "requests_total"), Some(7.5));
         assert_eq!(sum_of(text, "up"), Some(1.0));
         assert_eq!(sum_of(text, "requests"), None);
+        assert_eq!(sum_of("up NaN\nup 1\n", "up"), None);
+    }
+
+    /// An endpoint that gives each answer once, to one asker after the other.
+    fn endpoint(answers: &'static [&'static str]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for (answer, stream) in answers.iter().zip(listener.incoming()) {
+                let mut stream = stream.unwrap();
+                let request = BufReader::new(&stream).lines().map(Result::unwrap);
+                request.take_while(|line| !line.is_empty()).for_each(drop);
+                write!(stream, "HTTP/1.1 {answer}").unwrap();
+            }
+        });
+        format!("http://{address}/metrics")
+    }
+
+    #[test]
+    fn an_endpoint_is_asked_each_time_and_its_failures_are_named() {
+        let url = endpoint(&[
+            "200 OK\r\nContent-Length: 15\r\n\r\nrequests{} 41\n\n",
+            "200 OK\r\nContent-Length: 11\r\n\r\nrequests 42",
+            "200 OK\r\nContent-Length: 4\r\n\r\nup 1",
+            "503 Busy\r\nContent-Length: 0\r\n\r\n",
+        ]);
+        let name = "requests".to_owned();
+        let source = Source::Metric {
+            url: url.clone(),
+            name,
+        };
+        let mut meter = Meter::open(&source, &[]).unwrap();
+        let interrupt = Interrupt::default();
+        let mut read = || meter.read(&interrupt.within(60));
+        assert_eq!(read().unwrap(), 41.0);
+        assert_eq!(read().unwrap(), 42.0);
+        let said = [(); 3].map(|()| read().unwrap_err().to_string());
+        assert_eq!(said[0], format!("{url}: has no counter named requests"));
+        assert_eq!(said[1], format!("{url}: answers 503"));
+        // It is gone.
+        assert!(said[2].starts_with(&url), "{}", said[2]);
     }
 }

@@ -26,7 +26,7 @@ impl Counted {
     /// Whether the event counts page walks, which misses in both levels cause. It does on x86
     /// (arch/x86/events/amd/core.c: event 0x85; intel/core.c: 0x85, umask 1, walks), while
     /// arm64 counts refills of the first level (L1I_TLB_REFILL, drivers/perf/arm_pmuv3.c).
-    pub fn are_walks() -> bool {
+    pub const fn are_walks() -> bool {
         cfg!(target_arch = "x86_64")
     }
 }

@@ -200,7 +200,8 @@ impl MprotectArguments {
 /// Compare a running service with its text on huge pages and off, again and again
 ///
 /// Copies of its text are mapped and unmapped, as `hugetext promote` does it. What is compared is the
-/// processor time for a unit of its work, which one of --count, --log and --metrics counts.
+/// processor time for a unit of its work, which one of --count, --log, --metrics and --instructions
+/// counts.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("work").required(true))]
 pub(super) struct LiveArguments {
@@ -219,6 +220,10 @@ pub(super) struct LiveArguments {
     /// The name of that counter, summed over its labels
     #[arg(long, value_name = "NAME", requires = "metrics")]
     counter: Option<String>,
+    /// Units of work: millions of instructions that the processes retire in user mode, by the
+    /// processor's counters; only for a service that never waits by spinning or polling
+    #[arg(long, group = "work")]
+    instructions: bool,
     /// Length of a period in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     period: u64,
@@ -275,14 +280,16 @@ impl LiveArguments {
     }
 
     fn work(&self) -> Source {
-        match (&self.count, &self.log) {
-            (Some(command), _) => Source::Command(command.clone()),
-            (None, Some(log)) => Source::Log(log.clone()),
-            // One of the group is required, and a counter with --metrics.
-            (None, None) => Source::Metric {
-                url: self.metrics.clone().unwrap_or_default(),
+        match (&self.count, &self.log, &self.metrics) {
+            (Some(command), _, _) => Source::Command(command.clone()),
+            (None, Some(log), _) => Source::Log(log.clone()),
+            (None, None, Some(url)) => Source::Metric {
+                url: url.clone(),
+                // It is required with --metrics.
                 name: self.counter.clone().unwrap_or_default(),
             },
+            // One of the group is required.
+            (None, None, None) => Source::Instructions,
         }
     }
 }
