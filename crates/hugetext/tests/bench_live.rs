@@ -62,6 +62,14 @@ impl Service {
         command
     }
 
+    /// A measurement by a command that counts.
+    fn count(&self, count: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        command.args(["bench", "live", &self.pid(), "--count", count]);
+        command.args(["--period", "100", "--settle", "10"]);
+        command
+    }
+
     /// The number of mappings that are promoted.
     fn promoted(&self) -> usize {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
@@ -160,18 +168,42 @@ fn measuring(mut command: Command) -> Option<(Child, impl Iterator<Item = String
 }
 
 #[test]
-fn a_signal_to_end_leaves_the_process_as_found() {
+fn a_signal_to_end_leaves_the_process_as_it_is_wanted() {
     let Some(service) = Service::start() else {
         return;
     };
-    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let Some((mut bench, _)) = measuring(service.bench(&[])) else {
+    // The last finds it promoted.
+    for (signal, status, leave, promoted) in [
+        (Signal::INT, 130, "as-found", false),
+        (Signal::TERM, 143, "reverted", false),
+        (Signal::HUP, 129, "promoted", true),
+        (Signal::TERM, 143, "as-found", true),
+    ] {
+        let Some((mut bench, _)) = measuring(service.bench(&["--leave", leave])) else {
             return;
         };
         kill_process(Pid::from_child(&bench), signal).unwrap();
         assert_eq!(bench.wait().unwrap().code(), Some(status));
-        assert_eq!(service.promoted(), 0);
+        assert_eq!(service.promoted() > 0, promoted, "{leave}");
     }
+}
+
+#[test]
+fn a_count_that_does_not_come_ends_with_a_signal_too() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    let hangs = service.log.with_file_name("hangs");
+    let count = format!("[ -e {} ] && sleep 1000 || date +%s%N", hangs.display());
+    let mut command = service.count(&count);
+    command.args(["--leave", "reverted"]);
+    let Some((mut bench, _)) = measuring(command) else {
+        return;
+    };
+    File::create(hangs).unwrap();
+    kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
+    assert_eq!(bench.wait().unwrap().code(), Some(143));
+    assert_eq!(service.promoted(), 0);
 }
 
 #[test]
@@ -193,6 +225,28 @@ fn a_process_that_ends_ends_the_measurement() {
 }
 
 #[test]
+fn one_of_two_processes_that_starts_anew_ends_the_measurement_and_the_other_is_left_as_found() {
+    let (Some(mut first), Some(other)) = (Service::start(), Service::start()) else {
+        return;
+    };
+    let mut command = other.bench(&[]);
+    command.arg(first.pid());
+    let Some((mut bench, mut said)) = measuring(command) else {
+        return;
+    };
+    let old = first.pid();
+    first.process.kill().unwrap();
+    first.process.wait().unwrap();
+    let said = said.by_ref().collect::<Vec<_>>().join("\n");
+    assert_eq!(bench.wait().unwrap().code(), Some(2), "{said}");
+    assert!(
+        said.contains(&format!("process {old}: ended while it was measured")),
+        "{said}"
+    );
+    assert_eq!(other.promoted(), 0);
+}
+
+#[test]
 fn a_count_that_goes_back_ends_the_measurement_and_the_process_is_left_as_found() {
     let Some(service) = Service::start() else {
         return;
@@ -200,10 +254,7 @@ fn a_count_that_goes_back_ends_the_measurement_and_the_process_is_left_as_found(
     // The count of a service that starts again: it grows, until the file is there.
     let restarted = service.log.with_file_name("restarted");
     let count = format!("[ -e {} ] && echo 1 || date +%s%N", restarted.display());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
-    command.args(["bench", "live", &service.pid(), "--count", &count]);
-    command.args(["--period", "100", "--settle", "10"]);
-    let Some((mut bench, mut said)) = measuring(command) else {
+    let Some((mut bench, mut said)) = measuring(service.count(&count)) else {
         return;
     };
     File::create(restarted).unwrap();
@@ -240,4 +291,71 @@ fn a_service_without_work_is_said_and_left_as_found() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn a_clear_answer_ends_the_measurement_early_and_the_report_draws_it() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    // No difference is as large as this.
+    let arguments = ["--pairs", "100000", "--matters", "100"];
+    let output = service.bench(&arguments).output().unwrap();
+    if is_impossible(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let live = &report["benchmarks"][0];
+    let rounds = &live["measures"][0]["values"][1]["rounds"];
+    assert_eq!(rounds.as_array().unwrap().len(), 16);
+    let answer = live["notes"][0].as_str().unwrap();
+    assert!(answer.ends_with("confidence, after 16 pairs"), "{answer}");
+
+    let results = service.log.with_file_name("live.json");
+    std::fs::write(&results, &output.stdout).unwrap();
+    let page = results.with_extension("html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+    command.arg("report").arg("-o").arg(&page);
+    let drawn = command.arg("--bench").arg(&results).output().unwrap();
+    assert_eq!(drawn.status.code(), Some(0), "{}", stderr(&drawn));
+    let text = std::fs::read_to_string(page).unwrap();
+    let plot = text.split("processor time per unit").nth(1).unwrap();
+    let plot = plot.split("</svg>").next().unwrap();
+    assert!(plot.contains("<svg"), "{plot}");
+    // One stroke for each period of the first side.
+    assert_eq!(plot.matches("class=\"round\"").count(), 16, "{plot}");
+    for shown in ["reverted: at most", "promoted: at least", answer] {
+        assert!(text.contains(shown), "{shown}");
+    }
+}
+
+#[test]
+fn instructions_are_work_where_the_processor_counts_them() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+    command.args(["bench", "live", &service.pid(), "--instructions", "--json"]);
+    command.args(["--pairs", "1", "--period", "100"]);
+    let output = command.output().unwrap();
+    if is_impossible(&output) {
+        return;
+    }
+    let said = stderr(&output);
+    if output.status.code() == Some(0) {
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let notes = report["benchmarks"][0]["notes"].to_string();
+        assert!(notes.contains("a unit of work is a million"), "{notes}");
+    } else {
+        // One line names the problem, the reason and a way out.
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            said.contains("no instructions are counted: perf_event_open: "),
+            "{said}"
+        );
+        assert!(said.contains("--count, --log or --metrics"), "{said}");
+    }
+    assert_eq!(service.promoted(), 0);
 }
