@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/limit.md: what the page faults of a start are on, and which huge text removes: results-limit.py HUGETEXT
+"""Writes docs/limit.md: what a start is made of, and which page faults huge text removes: results-limit.py HUGETEXT
 
 Takes root, for copies under the programs' own paths. Programs that are not installed are left out.
 """
@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROUNDS = 20
 KINDS = ["faults on text", "faults on read-only data", "faults on data and relocations", "faults on other memory"]
@@ -26,13 +27,16 @@ read-only data joined to text (merged). *removed* is the share of the faults on 
 and each cost as much as those that are; it is left out where less than a tenth is gone, as larger folios alone make starts
 shorter too ([folios.md](folios.md)).
 
+*calls* is the number of system calls of a start of the unchanged file, by `strace -f -c`. Their time is in *system*, with
+that of the faults. It has no column, because strace and `perf trace` both add more to most calls than these take.
+
 The aim was a start of cc1 in 0.75 of the time. No layout reaches it: by *limit*, even text and read-only data without a
 single fault would not give it. Three ways were tried: the unchanged file, the rewritten file, and read-only data beside
 text. A fourth way is folios between 4 KiB and a window, for text that does not fill a window. They shorten the starts of
 smaller programs ([folios.md](folios.md)). The faults that are left are on zeroed memory, heaps and relocations.
 
-| | side | user | system | text | read-only | data | other | removed | ratio | limit |
-|---|---|---|---|---|---|---|---|---|---|---|"""
+| | side | user | system | calls | text | read-only | data | other | removed | ratio | limit |
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def programs():
@@ -50,6 +54,18 @@ def programs():
         "postgres --version": ([postgres, "--version"], postgres if os.path.exists(postgres) else None),
         "git version": (["git", "version"], shutil.which("git")),
     }
+
+
+def system_calls(command):
+    """The number of system calls of `command` and all its children."""
+    with tempfile.NamedTemporaryFile("r") as summary:
+        subprocess.run(
+            ["strace", "-f", "-c", "-U", "name,calls", "-o", summary.name, *command],
+            stdout=subprocess.DEVNULL, check=True)
+        name, calls = summary.read().split()[-2:]
+    if name != "total":
+        raise SystemExit(f"strace: no summary of {command[0]}")
+    return calls
 
 
 def rows(hugetext, name, command, program):
@@ -71,7 +87,8 @@ def rows(hugetext, name, command, program):
         if ratio:
             limit = f"{1 - (1 - ratio['median']) / removed:.2f}" if removed >= 0.1 else ""
             compared = f"{removed:.0%} | {ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f}) | {limit}"
-        print(f"| {name if index == 0 else ''} | {side['name']} | {times} | {counts} | {compared} |")
+        calls = system_calls(command) if index == 0 else ""
+        print(f"| {name if index == 0 else ''} | {side['name']} | {times} | {calls} | {counts} | {compared} |")
 
 
 def main():

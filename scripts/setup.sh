@@ -206,6 +206,7 @@ packages_of() {
     results)
         packages build
         echo python3    # brings files into small folios
+        echo strace     # counts the system calls of starts
         ;;
     package)
         packages build
