@@ -18,6 +18,8 @@ One workload: `hugetext bench work NAME`. Any other way: `--rival`.
   there, so this side is also what `vmtouch -l` gives.
 - **warmed**: the same file, its text in folios of 2M (`hugetext warm`).
 - **fixed**: a copy that `hugetext fix` aligned, warmed. **merged**: with `--strategy merge`.
+- **as found**: the unchanged program, dropped from memory and read again in order, as by cp or an unpacking package
+  manager. Readahead chooses the folios.
 - **as it is**: the file holds no window of 2M, so its page cache is left alone.
 - **iodlr**: the library that copies text to huge pages when a program starts, by LD_PRELOAD, on small folios.
 - **node's own**: `node --use-largepages=on`, on small folios.
@@ -34,6 +36,9 @@ A guest's huge pages make TLB entries of 2M only where its host maps that memory
 guest, and cannot find out whether its host does.
 
 libhugetlbfs has no row, because it needs pages that the administrator reserves.
+
+The autopilot has no row. It makes the text of a program huge in place and holds it, so a row of it would be **warmed**
+again. [auto.md](auto.md) has which programs it chooses, and [auto-results.md](auto-results.md) what it costs.
 """
 
 
