@@ -59,9 +59,9 @@ test-guest: ## tests (TESTS=NAME…) of the command and of promotion in a guest 
 	scripts/setup.sh test fresh guest
 	scripts/test-guest.sh $(GUEST) $(TESTS)
 
-test-guest-held: ## ROUNDS stops of programs that wait in blocking calls, in a guest (GUEST=7.3-amd64); takes root
+test-guest-held: ## ROUNDS stops of each blocking call, in a guest (GUEST=7.3-amd64); takes root, and hours
 	scripts/setup.sh test fresh guest
-	PACKAGES=hugetext-promote HUGETEXT_ROUNDS=$(ROUNDS) scripts/test-guest.sh $(GUEST) held::
+	PACKAGES=hugetext-promote HUGETEXT_ROUNDS=$(ROUNDS) scripts/test-guest.sh $(GUEST) held:: --nocapture
 
 .PHONY: static test-static test-install test-guest test-guest-held
 
