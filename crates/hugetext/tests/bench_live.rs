@@ -152,9 +152,12 @@ fn periods_of_both_sides_are_compared_and_the_process_is_left_as_found() {
 
 /// Starts a measurement of very many pairs. Returns it after the first line of its errors, when it
 /// measures; `None`, with the reason printed, if this machine cannot.
-fn measuring(mut command: Command) -> Option<(Child, impl Iterator<Item = String>)> {
-    command.args(["--pairs", "100000"]);
-    let pipes = command.stdout(Stdio::null()).stderr(Stdio::piped());
+fn measuring(command: Command) -> Option<(Child, impl Iterator<Item = String>)> {
+    // These tests may run under nohup, whose children ignore SIGHUP.
+    let mut env = Command::new("env");
+    env.arg("--default-signal=HUP").arg(command.get_program());
+    env.args(command.get_args()).args(["--pairs", "100000"]);
+    let pipes = env.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut bench = pipes.spawn().unwrap();
     let lines = BufReader::new(bench.stderr.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
