@@ -2,208 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod place;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use hugetext_host::FileWindows;
-use hugetext_leaf::{Leaf, Span};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
 
-fn hugetext() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_hugetext"))
-}
-
-/// A directory with a program of four windows, settings, and places for the daemon.
-struct Place {
-    directory: TempDir,
-}
-
-impl Place {
-    fn new(mode: &str) -> Place {
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let place = Place { directory };
-        place.configure(&format!("mode = \"{mode}\"\nbudget = \"64M\"\n"));
-        place.install(0);
-        for name in ["run", "lists"] {
-            fs::create_dir(place.path(name)).unwrap();
-        }
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        // The kernel names files without links.
-        self.directory.path().canonicalize().unwrap().join(name)
-    }
-
-    fn configure(&self, text: &str) {
-        fs::write(self.path("auto.toml"), text).unwrap();
-    }
-
-    /// Compiles the program that answers `status`, and renames it into place, as packages do. With an
-    /// argument, it works until it is killed.
-    fn install(&self, status: u8) {
-        self.install_with(status, 8 << 20);
-    }
-
-    /// The same with this number of bytes of text.
-    fn install_with(&self, status: u8, text: u32) {
-        let source = format!(
-            "int main(int count, char **words) {{ while (count > 1) ; return {status}; }}\n\
-             __asm__(\".text\\n.balign 4096\\n.skip {text}, 0xc3\\n\");\n"
-        );
-        let new = self.path("new");
-        fs::write(self.path("program.c"), source).unwrap();
-        let compiled = Command::new("cc")
-            .args(["-Wl,-z,max-page-size=0x200000", "-o"])
-            .args([&new, &self.path("program.c")])
-            .status();
-        assert!(compiled.unwrap().success());
-        // What is not written back cannot be dropped and read again.
-        fs::File::open(&new).unwrap().sync_all().unwrap();
-        fs::rename(new, self.path("program")).unwrap();
-    }
-
-    fn daemon(&self, options: &[&str]) -> Daemon {
-        let mut child = hugetext()
-            .args(["--json", "auto"])
-            .args(options)
-            .arg("--config")
-            .arg(self.path("auto.toml"))
-            .arg("--state")
-            .arg(self.path("state"))
-            .arg("--run-dir")
-            .arg(self.path("run"))
-            .arg("--lists")
-            .arg(self.path("lists"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let complaints = BufReader::new(child.stderr.take().unwrap());
-        Daemon {
-            child,
-            events: events(lines),
-            complaints,
-        }
-    }
-
-    /// How the daemon sees starts, once it has said so.
-    fn status_source(&self) -> String {
-        while !self.path("run/all.json").exists() {
-            let _ = Command::new(self.path("program")).status().unwrap();
-        }
-        self.status()["source"].as_str().unwrap().to_owned()
-    }
-
-    fn status(&self) -> Value {
-        serde_json::from_slice(&fs::read(self.path("run/all.json")).unwrap()).unwrap()
-    }
-
-    /// Why the daemon could not hold what it should have held, if that was the machine: it gave no huge
-    /// folios, because its memory is fragmented, or tasks stalled for memory.
-    fn excuse(&self) -> Option<&'static str> {
-        let status = self.status();
-        if status.to_string().contains("in small folios") {
-            return Some("the kernel gave no huge folios");
-        }
-        let stalls = ["some", "full", "plenty"];
-        let stalled = stalls.iter().any(|kind| status["stalls"][kind] != 0);
-        stalled.then_some("tasks stalled for memory")
-    }
-
-    /// Runs the program until the daemon says `event` about it. `None`, with the reason printed, if
-    /// the machine has an excuse.
-    fn run_until(&self, daemon: &Daemon, event: &str) -> Option<Value> {
-        let program = self.path("program");
-        let concerns = |told: &Value| match event {
-            "promoted" => told["reason"].as_str().unwrap().starts_with("program ("),
-            _ => told["path"] == program.to_str().unwrap(),
-        };
-        for _ in 0..20_000 {
-            let _ = Command::new(&program).status().unwrap();
-            for told in daemon.events.try_iter() {
-                if told["event"] == event && concerns(&told) {
-                    return Some(told);
-                }
-            }
-        }
-        let status = format!("{:#}", self.status());
-        let excuse = self.excuse();
-        assert!(excuse.is_some(), "never {event}: {status}");
-        println!("skipped: never {event}, because {}: {status}", excuse?);
-        None
-    }
-}
-
-/// The lines of the daemon, as they come.
-fn events(lines: BufReader<ChildStdout>) -> Receiver<Value> {
-    let (send, receive) = channel();
-    thread::spawn(move || {
-        for line in lines.lines().map_while(Result::ok) {
-            let _ = send.send(serde_json::from_str(&line).unwrap());
-        }
-    });
-    receive
-}
-
-struct Daemon {
-    child: Child,
-    events: Receiver<Value>,
-    complaints: BufReader<ChildStderr>,
-}
-
-impl Daemon {
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// The next line on stderr.
-    fn complaint(&mut self) -> String {
-        let mut line = String::new();
-        self.complaints.read_line(&mut line).unwrap();
-        line
-    }
-
-    /// Ends it in order.
-    fn end(mut self) {
-        self.signal(Signal::TERM);
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Whether this machine can hold the program; says why not.
-fn can_hold(place: &Place) -> bool {
-    let id = Command::new("id").arg("-u").output().unwrap();
-    if id.stdout != b"0\n" {
-        println!("skipped: only root sees what all processes run");
-        return false;
-    }
-    let warmed = hugetext().arg("warm").arg(place.path("program")).output();
-    let warmed = warmed.unwrap();
-    if !warmed.status.success() {
-        let said = String::from_utf8_lossy(&warmed.stdout).into_owned();
-        println!("skipped: no huge folios here: {said}");
-        return false;
-    }
-    true
-}
+use place::{Place, Working, can_hold, hugetext, make_small};
 
 #[test]
 fn no_thread_keeps_the_power_to_administer() {
@@ -272,16 +85,6 @@ fn a_hot_program_is_found_held_followed_and_remembered() {
     daemon.end();
 }
 
-/// A process that works until this value is dropped.
-struct Working(Child);
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn what_runs_in_small_pages_is_promoted_where_a_rule_allows_it() {
     let place = Place::new("act");
@@ -329,15 +132,6 @@ fn what_runs_in_small_pages_is_promoted_where_a_rule_allows_it() {
             .unwrap()
             .contains("program")
     );
-}
-
-/// Brings a file into the small folios of page faults.
-fn make_small(path: &Path) {
-    let file = fs::File::open(path).unwrap();
-    let len = file.metadata().unwrap().len();
-    let end = len.next_multiple_of(rustix::param::page_size() as u64);
-    let whole = FileWindows::readable(&file, Span::new(0, end), Leaf::M2);
-    whole.make_small().unwrap();
 }
 
 #[test]
