@@ -5,7 +5,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ const MOST_IDS: usize = 64;
 const REMEMBERED: u64 = 0;
 /// The most files that wait to be looked at.
 const MOST_UNREAD: usize = 512;
+/// The most files that are remembered although they could not be looked at.
+const MOST_UNREADABLE: usize = 512;
 
 /// The share of its text that a process touches when it starts, where nothing better is known: docs/auto.md
 /// has what programs of a build touch.
@@ -171,6 +173,9 @@ pub struct Catalog {
     /// The numbers of files that hold nothing huge, with their generations.
     small: HashMap<FileId, u64>,
     unread: usize,
+    /// The files without text that could not be looked at. They may have gone at once, as the programs of a
+    /// configure script do, so they take no place from files that were not tried.
+    unreadable: BTreeSet<Key>,
     next: Key,
     /// Starts that were not counted, because too many new files came at once.
     pub uncounted: u64,
@@ -303,7 +308,8 @@ impl Catalog {
     ) -> Option<Key> {
         let known = self.files.get_mut(&key)?;
         if let Some(text) = text {
-            self.unread = self.unread.saturating_sub(usize::from(known.is_unread()));
+            let was_unread = known.is_unread() && !self.unreadable.remove(&key);
+            self.unread = self.unread.saturating_sub(usize::from(was_unread));
             let path = text.path.clone();
             if known.file.id.dev == REMEMBERED {
                 known.file = file;
@@ -324,6 +330,18 @@ impl Catalog {
         }
         self.small.insert(small.id, small.generation);
         None
+    }
+
+    /// A file could not be looked at. Of too many such files, the oldest is forgotten, and returned.
+    pub fn failed(&mut self, key: Key) -> Option<Key> {
+        if !self.files.get(&key).is_some_and(Known::is_unread) || !self.unreadable.insert(key) {
+            return None;
+        }
+        self.unread = self.unread.saturating_sub(1);
+        let is_over = self.unreadable.len() > MOST_UNREADABLE;
+        let oldest = self.unreadable.first().copied().filter(|_| is_over)?;
+        self.remove(oldest);
+        Some(oldest)
     }
 
     /// Makes one file of those that are the same below: the same image's file in several containers, or
@@ -368,7 +386,8 @@ impl Catalog {
         let Some(known) = self.files.remove(&key) else {
             return;
         };
-        self.unread = self.unread.saturating_sub(usize::from(known.is_unread()));
+        let was_unread = known.is_unread() && !self.unreadable.remove(&key);
+        self.unread = self.unread.saturating_sub(usize::from(was_unread));
         if let Some(text) = known.text {
             self.by_path.remove(&text.path);
         }

@@ -161,6 +161,26 @@ fn new_files_that_come_too_fast_are_counted() {
 }
 
 #[test]
+fn files_that_are_gone_before_they_are_looked_at_leave_room_for_others() {
+    let mut catalog = Catalog::default();
+    for number in 0..10 * MOST_UNREAD as u64 {
+        let key = start(&mut catalog, 0, file(number, 0), "/tmp/conftest").unwrap();
+        catalog.failed(key);
+        catalog.failed(key);
+    }
+    assert_eq!(catalog.uncounted, 0);
+    assert_eq!(catalog.iter().count(), MOST_UNREADABLE);
+    // The last of them can be looked at after all.
+    let (last, _) = catalog.iter().last().unwrap();
+    catalog.identified(last, file(0, 0), Some(text("/tmp/conftest")), time());
+    assert_eq!(catalog.iter().count(), MOST_UNREADABLE);
+    for number in 0..2 * MOST_UNREAD as u64 {
+        start(&mut catalog, 0, file(number, 1), "/bin/x");
+    }
+    assert_eq!(catalog.uncounted, MOST_UNREAD as u64);
+}
+
+#[test]
 fn what_is_remembered_is_recalled() {
     let mut catalog = Catalog::default();
     let mut groups = Groups::default();

@@ -83,6 +83,9 @@ impl Daemon<'_> {
         self.tally.unread = self.tally.unread.saturating_add(1);
         let wait = Wait::after(self.unread.get(&key), reason, now);
         self.unread.insert(key, wait);
+        if let Some(forgotten) = self.catalog.failed(key) {
+            self.unread.remove(&forgotten);
+        }
     }
 
     pub(super) fn looked(&mut self, looked: Looked) {
