@@ -97,10 +97,11 @@ impl Daemon<'_> {
                 let before = self.catalog.get(key).and_then(|known| known.text.as_ref());
                 let before = before.map(|text| text.state);
                 let after = text.as_ref().map(|text| text.state);
-                let known = self.catalog.identified(key, file, text, time);
+                // While it is known, so that what is told of it has its path.
                 if before.is_some() && before != after {
                     self.let_go(key);
                 }
+                let known = self.catalog.identified(key, file, text, time);
                 // Under another number, it may have replaced a file that is held.
                 let held = known.and_then(|known| self.holder.get(known));
                 if let Some(known) = known
@@ -109,21 +110,16 @@ impl Daemon<'_> {
                     self.let_go(known);
                 }
             }
-            Err(_)
-                if self
-                    .catalog
-                    .get(key)
-                    .is_some_and(|known| known.text.is_some()) =>
-            {
+            Err(error) => {
                 self.release(key, LetGo::Gone);
-                self.holder.forget(key);
-                self.catalog.remove(key);
+                if error.kind() == io::ErrorKind::NotFound && looked.by_path {
+                    self.holder.forget(key);
+                    self.catalog.remove(key);
+                } else {
+                    // What was seen of it stays: it may be readable again.
+                    self.delay_look(key, error.to_string());
+                }
             }
-            // What was remembered is gone.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && looked.by_path => {
-                self.catalog.remove(key);
-            }
-            Err(error) => self.delay_look(key, error.to_string()),
         }
         self.watch();
     }

@@ -12,7 +12,7 @@ pub(super) enum LetGo {
     GroupShort,
     /// Another file is in its place.
     Replaced,
-    /// It cannot be found any more.
+    /// It cannot be found, or opened, any more.
     Gone,
     /// The daemon does not act any more.
     Observes,
@@ -31,7 +31,7 @@ impl LetGo {
             LetGo::Stalled(_) => "memory is short",
             LetGo::GroupShort => "its control group is short of memory",
             LetGo::Replaced => "replaced or changed",
-            LetGo::Gone => "gone",
+            LetGo::Gone => "gone or unreadable",
             LetGo::Observes => "the daemon only observes",
             LetGo::NotWorthIt => "no longer worth it",
             LetGo::Others => "others are worth more",

@@ -41,6 +41,7 @@ const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::DELETE)
     .union(WatchFlags::CREATE)
+    .union(WatchFlags::ATTRIB)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF);
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod bad_files;
 mod place;
 
 use std::collections::BTreeSet;

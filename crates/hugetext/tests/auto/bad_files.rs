@@ -1,0 +1,239 @@
+//! Files that vanish, change, cannot be read, or are none, while the daemon acts on them.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::{Value, json};
+
+use crate::place::{Daemon, Place, can_hold, hugetext};
+
+/// Holds the program, and returns the daemon that does.
+fn holding(place: &Place) -> Option<Daemon> {
+    if !can_hold(place) {
+        return None;
+    }
+    let daemon = place.daemon(&[]);
+    place.run_until(&daemon, "held")?;
+    Some(daemon)
+}
+
+/// Runs another program, so that the daemon goes on, until it releases the first one. Returns why; `None`, with the
+/// reason printed, if memory was short.
+fn released(place: &Place, daemon: &Daemon) -> Option<String> {
+    let program = place.path("program");
+    for _ in 0..20_000 {
+        Command::new("true").status().unwrap();
+        let mut told = daemon.events.try_iter();
+        if let Some(told) = told
+            .find(|told| told["event"] == "released" && told["path"] == program.to_str().unwrap())
+        {
+            let reason = told["reason"].as_str().unwrap().to_owned();
+            if reason == "memory is short" {
+                println!("skipped: tasks stalled for memory");
+                return None;
+            }
+            return Some(reason);
+        }
+    }
+    panic!("never released: {:#}", place.status());
+}
+
+#[test]
+fn a_file_that_vanishes_or_is_truncated_is_released_and_the_next_one_held() {
+    let place = Place::new("act");
+    let Some(daemon) = holding(&place) else {
+        return;
+    };
+    let program = place.path("program");
+    fs::remove_file(&program).unwrap();
+    let Some(reason) = released(&place, &daemon) else {
+        return;
+    };
+    assert_eq!(reason, "gone or unreadable");
+    place.install(0);
+    if place.run_until(&daemon, "held").is_none() {
+        return;
+    }
+    // Nobody runs it, so it may be written to.
+    File::options()
+        .write(true)
+        .open(&program)
+        .unwrap()
+        .set_len(4096)
+        .unwrap();
+    let Some(reason) = released(&place, &daemon) else {
+        return;
+    };
+    assert_eq!(reason, "replaced or changed");
+    place.install(0);
+    if place.run_until(&daemon, "held").is_none() {
+        return;
+    }
+    daemon.end();
+}
+
+#[test]
+fn a_fifo_or_device_in_the_place_of_a_program_is_never_opened() {
+    let place = Place::new("act");
+    let Some(daemon) = holding(&place) else {
+        return;
+    };
+    let fifo = place.path("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    fs::rename(&fifo, place.path("program")).unwrap();
+    let Some(reason) = released(&place, &daemon) else {
+        return;
+    };
+    assert_eq!(reason, "gone or unreadable");
+    daemon.end();
+    // A state file that names such files: they wait, and what is a program is held.
+    place.install(0);
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let record = |path: &Path| {
+        let by = json!([{"user": 0, "cgroup": "/", "starts": 1e6, "seconds": 0.0}]);
+        json!({"path": path, "name": path, "by": by}).to_string()
+    };
+    let paths = [
+        &fifo,
+        Path::new("/dev/zero"),
+        Path::new("/dev/tty"),
+        Path::new("/proc/kmsg"),
+    ];
+    let head = json!({"hugetext-auto": 1, "watched_seconds": 1}).to_string();
+    let records = paths
+        .into_iter()
+        .map(record)
+        .chain([record(&place.path("program"))]);
+    let lines: Vec<String> = [head].into_iter().chain(records).collect();
+    fs::write(place.path("state"), lines.join("\n") + "\n").unwrap();
+    let daemon = place.daemon(&[]);
+    if place.run_until(&daemon, "held").is_some() {
+        let losses = &place.status()["losses"];
+        assert_eq!(losses["given_up"], 0, "{losses}");
+    }
+    daemon.end();
+}
+
+#[test]
+fn a_file_that_turns_unreadable_waits_and_is_held_again_when_it_is_readable() {
+    let place = Place::new("act");
+    if !can_hold(&place) {
+        return;
+    }
+    // Root, but bound by permissions.
+    let mut command = Command::new("setpriv");
+    let powers = "-dac_override,-dac_read_search,-fowner";
+    command.args(["--bounding-set", powers, "--inh-caps", powers]);
+    command.arg(hugetext().get_program());
+    let daemon = place.daemon_by(command, &[]);
+    if place.run_until(&daemon, "held").is_none() {
+        return;
+    }
+    // Another user's file, which everybody may execute and nobody else read.
+    let program = place.path("program");
+    let other = place.path("other");
+    fs::copy(&program, &other).unwrap();
+    File::open(&other).unwrap().sync_all().unwrap();
+    chown(&other, Some(65_534), None).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o711)).unwrap();
+    fs::rename(&other, &program).unwrap();
+    let Some(reason) = released(&place, &daemon) else {
+        return;
+    };
+    assert_eq!(reason, "gone or unreadable");
+    let waits = |file: &Value| {
+        file["path"] == program.to_str().unwrap()
+            && file["state"] == "waiting"
+            && file["reason"].as_str().unwrap().contains("denied")
+    };
+    let is_told = || {
+        place.status()["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(waits)
+    };
+    let mut turns = (0..20_000).map(|_| Command::new("true").status().unwrap());
+    assert!(turns.any(|_| is_told()), "{:#}", place.status());
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let _ = place.run_until(&daemon, "held");
+    daemon.end();
+}
+
+#[test]
+fn a_filesystem_that_turns_read_only_loses_nothing() {
+    let place = Place::new("act");
+    if !can_hold(&place) {
+        return;
+    }
+    let (image, at) = (place.path("image"), place.path("disk"));
+    fs::create_dir(&at).unwrap();
+    File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-F"])
+        .arg(&image)
+        .status();
+    if !made.is_ok_and(|made| made.success()) {
+        return println!("skipped: no mkfs.ext4");
+    }
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    let mounted = unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| mount(None::<&str>, "/", None::<&str>, private, None::<&str>));
+    if let Err(error) = mounted {
+        return println!("skipped: no mount namespace: {error}");
+    }
+    let loops = Command::new("mount")
+        .args(["-o", "loop"])
+        .args([&image, &at])
+        .status();
+    if !loops.is_ok_and(|loops| loops.success()) {
+        return println!("skipped: no loop device can be mounted here");
+    }
+    let program = place.copy_program("disk/program");
+    let daemon = place.daemon(&[]);
+    if place.run_other_until(&daemon, &program, "held").is_some() {
+        mount(
+            None::<&str>,
+            &at,
+            None::<&str>,
+            MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY,
+            None::<&str>,
+        )
+        .unwrap();
+        // It goes on with others, and still holds it.
+        if place.run_until(&daemon, "held").is_some() {
+            let both = [&program, &place.path("program")];
+            let is_held = |path: &&PathBuf| {
+                let is_so = |file: &Value| {
+                    file["path"] == path.to_str().unwrap() && file["state"] == "held"
+                };
+                place.status()["files"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(is_so)
+            };
+            let mut turns = (0..20_000).map(|_| Command::new("true").status().unwrap());
+            let both_are = turns.any(|_| both.iter().all(is_held));
+            assert!(both_are || place.excuse().is_some(), "{:#}", place.status());
+        }
+    }
+    daemon.end();
+    umount2(&at, MntFlags::MNT_DETACH).unwrap();
+}
