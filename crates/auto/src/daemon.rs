@@ -2,6 +2,7 @@
 //! in threads that can be given up.
 
 mod act;
+mod blame;
 mod decide;
 mod let_go;
 mod meter;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use hugetext_engine::HostContext;
 use hugetext_engine::keep::HoldReport;
-use hugetext_host::{FileState, Nodes, Watcher, give_up_administration};
+use hugetext_host::{FileState, Nodes, give_up_administration};
 use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
 use hugetext_promote::can_show_copies;
@@ -39,6 +40,7 @@ use crate::sight::{Sight, SourceName};
 use crate::state::State;
 use crate::status::{Losses, Stalls, Status};
 use crate::text::{Fill, Filled, Look, Looked, Name, fill, look};
+use crate::watches::Watches;
 use crate::work::Worker;
 use meter::{Meter, Tally};
 use wake::Wake;
@@ -186,7 +188,9 @@ pub struct Daemon<'t> {
     fills: VecDeque<Fill>,
     filler: Worker<Fill, (Key, Result<Filled, String>)>,
     filling: Option<(Key, FileText)>,
-    watcher: Watcher,
+    /// Users whose files are left alone, because one of them does not answer.
+    blamed: BTreeSet<u32>,
+    watches: Watches,
     watched: BTreeMap<(PathBuf, std::ffi::OsString), Key>,
     wake: Wake,
     candidates: Vec<Candidate<Key>>,
@@ -243,8 +247,8 @@ impl<'t> Daemon<'t> {
         let lists = settings.lists.take();
         let stalled = Stalled::hear(wake.handle());
         problems.extend(stalled.problem.clone());
-        let watcher = Watcher::new().map_err(system("inotify"))?;
-        wake.add(&watcher, EventFlags::IN)
+        let watches = Watches::new(LOOK, wake.handle()).map_err(system("inotify"))?;
+        wake.add(&watches, EventFlags::IN)
             .map_err(system("epoll"))?;
         let limits = GroupLimits::new().map_err(system("epoll"))?;
         wake.add(&limits, EventFlags::IN).map_err(system("epoll"))?;
@@ -308,7 +312,8 @@ impl<'t> Daemon<'t> {
             problems,
             stalled,
             memory,
-            watcher,
+            blamed: BTreeSet::new(),
+            watches,
             wake,
         };
         daemon.follow_metrics();

@@ -20,4 +20,5 @@ pub mod state;
 pub mod status;
 pub mod text;
 pub mod units;
+pub mod watches;
 pub mod work;

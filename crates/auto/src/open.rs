@@ -11,6 +11,31 @@ use hugetext_host::{MappedFile, Mounts, Pid, filesystem_of};
 use hugetext_leaf::Filesystem;
 use rustix::fs::{Mode, OFlags, open};
 
+/// An error if `path` may lead through a filesystem that never answers. The path is not touched. A user who
+/// puts a symbolic link into it still makes its opening hang, so it is opened in a thread that can be given up.
+pub fn ensure_answers(path: &Path) -> io::Result<()> {
+    let of_process = || {
+        let (pid, inside) = path
+            .strip_prefix("/proc")
+            .ok()?
+            .to_str()?
+            .split_once("/root/")?;
+        Some((pid.parse::<Pid>().ok()?, Path::new("/").join(inside)))
+    };
+    match of_process() {
+        Some((pid, inside)) => answers(&Mounts::of_process(pid)?, &inside),
+        None => answers(&Mounts::read()?, path),
+    }
+}
+
+fn answers(mounts: &Mounts, path: &Path) -> io::Result<()> {
+    if mounts.may_never_answer(path) {
+        let problem = "a process or another machine serves its filesystem, which may never answer";
+        return Err(io::Error::other(problem));
+    }
+    Ok(())
+}
+
 /// Opens a regular file for reading. Where [`hugetext_host::open_regular`] opens a device and then refuses
 /// it, this looks first and opens nothing else. It needs /proc.
 pub fn open_untouched(path: &Path) -> io::Result<File> {
@@ -35,24 +60,20 @@ pub struct Found {
 /// Opens the file that process `pid` mapped by the name `path`: on this machine, or in the root directory
 /// of that process. For a file of an overlay, the layer that holds its pages, if this machine can see it.
 pub fn open_mapped(pid: Pid, path: &Path, mapped: MappedFile) -> io::Result<Found> {
-    let here = open_untouched(path)
-        .ok()
-        .filter(|file| is_same(file, mapped));
-    if let Some(file) = here {
-        return Ok(below_overlay(&Mounts::read()?, path, path, file));
+    let mounts = Mounts::read()?;
+    let here = answers(&mounts, path).and_then(|()| open_untouched(path));
+    if let Some(file) = here.ok().filter(|file| is_same(file, mapped)) {
+        return Ok(below_overlay(&mounts, path, path, file));
     }
+    let mounts = Mounts::of_process(pid)?;
+    answers(&mounts, path)?;
     let inside = PathBuf::from(format!("/proc/{pid}/root"));
     let inside = inside.join(path.strip_prefix("/").unwrap_or(path));
     let file = open_untouched(&inside)?;
     if !is_same(&file, mapped) {
         return Err(io::Error::other("its name leads to another file by now"));
     }
-    Ok(below_overlay(
-        &Mounts::of_process(pid)?,
-        path,
-        &inside,
-        file,
-    ))
+    Ok(below_overlay(&mounts, path, &inside, file))
 }
 
 /// Whether an open file is the one that was mapped. Overlays and btrfs give other numbers to a profiler
@@ -74,6 +95,7 @@ fn below_overlay(mounts: &Mounts, path: &Path, opened: &Path, file: File) -> Fou
         let len = file.metadata().ok()?.len();
         overlay.layers.iter().find_map(|layer| {
             let path = layer.join(inside);
+            ensure_answers(&path).ok()?;
             let file = open_untouched(&path).ok()?;
             let is_alike = file.metadata().ok()?.len() == len;
             is_alike.then_some(Found { path, file })

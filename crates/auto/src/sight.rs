@@ -14,6 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::open::ensure_answers;
+
 /// A source of starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -109,6 +111,7 @@ fn tell(start: Start, seen: &mut impl FnMut(Sideband)) {
 }
 
 fn id_of(path: &Path) -> Option<FileId> {
+    ensure_answers(path).ok()?;
     let metadata = fs::metadata(path).ok()?;
     metadata.is_file().then(|| FileId::of(&metadata))
 }

@@ -16,7 +16,7 @@ use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
-use crate::open::{Found, is_public, open_mapped, open_untouched};
+use crate::open::{Found, ensure_answers, is_public, open_mapped, open_untouched};
 
 /// A file to look at.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ pub fn look(job: Look) -> Looked {
     let by_path = matches!(job.by, Name::Path(_));
     let found = match job.by {
         Name::Mapped { pid, path, file } => open_mapped(pid, &path, file),
-        Name::Path(path) => open_untouched(&path).map(|file| Found { path, file }),
+        Name::Path(path) => open_named(&path).map(|file| Found { path, file }),
     };
     Looked {
         key: job.key,
@@ -72,6 +72,11 @@ pub fn look(job: Look) -> Looked {
 pub fn look_at(path: &Path) -> io::Result<Option<FileText>> {
     let file = open_untouched(path)?;
     Ok(text_of(path.to_owned(), file)?.1)
+}
+
+fn open_named(path: &Path) -> io::Result<File> {
+    ensure_answers(path)?;
+    open_untouched(path)
 }
 
 fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText>)> {
@@ -156,7 +161,7 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
         path: text.path.clone(),
         source,
     };
-    let file = open_untouched(&text.path).map_err(failed)?;
+    let file = open_named(&text.path).map_err(failed)?;
     let program = Program::from_file(&text.path, file).map_err(|error| error.at(&text.path))?;
     if program.state() != text.state {
         return Err(failed(io::Error::other(

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The most threads that were given up and have not ended. Until one ends, nothing new begins.
-const MOST_LOST: usize = 4;
+const MOST_LOST: usize = 16;
 
 /// How a job ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,6 +58,11 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
     /// Whether a job can begin now.
     pub fn is_free(&self) -> bool {
         self.current.is_none() && self.lost.load(Ordering::Relaxed) < MOST_LOST
+    }
+
+    /// Whether a job runs that was not given up, or [`Worker::done`] has not told its end.
+    pub fn is_busy(&self) -> bool {
+        self.current.is_some()
     }
 
     /// Threads that were given up and have not ended.

@@ -20,6 +20,11 @@ impl Daemon<'_> {
 
     /// Begins what can begin now.
     pub(super) fn begin(&mut self) {
+        while let Some(look) = self.looks.front()
+            && self.is_blamed(look.key)
+        {
+            self.looks.pop_front();
+        }
         if self.looker.is_free()
             && let Some(look) = self.looks.pop_front()
         {
@@ -36,12 +41,18 @@ impl Daemon<'_> {
 
     /// Takes in what has ended, and begins the next at once.
     pub(super) fn finish(&mut self) {
+        self.forgive();
+        for directory in self.watches.finish(self.now()) {
+            self.losses.given_up = self.losses.given_up.saturating_add(1);
+            self.blame_directory(&directory);
+        }
         while let Some(done) = self.looker.done() {
             let look = self.looking.take();
             match (done, look) {
                 (Done::Result(looked), _) => self.looked(looked),
                 (Done::GivenUp, Some(look)) => {
                     self.losses.given_up = self.losses.given_up.saturating_add(1);
+                    self.blame(look.key);
                     self.delay_look(look.key, "its filesystem did not answer in time".to_owned());
                 }
                 (Done::GivenUp, None) => {}
@@ -64,6 +75,7 @@ impl Daemon<'_> {
                 }
                 Done::GivenUp => {
                     self.losses.given_up = self.losses.given_up.saturating_add(1);
+                    self.blame(key);
                     let now = self.now();
                     let problem = "its filesystem did not answer in time".to_owned();
                     (self.tell)(Event::Problem(format!(

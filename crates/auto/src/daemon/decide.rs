@@ -214,6 +214,7 @@ impl Daemon<'_> {
             let text = self.catalog.get(key).and_then(|known| known.text.as_ref());
             if let Some(text) = text
                 && filling != Some(key)
+                && !self.is_blamed(key)
                 && self.holder.wants(key, text, now)
             {
                 let text = text.clone();

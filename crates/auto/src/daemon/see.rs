@@ -1,9 +1,7 @@
 //! Takes in what happens on the machine: starts, processor time, lists, and files that are replaced.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
-use std::time::Duration;
 
 use hugetext_host::{Change, MappedFile, Pid, Sideband, running_nodes};
 use hugetext_leaf::replica::Runners;
@@ -133,23 +131,22 @@ impl Daemon<'_> {
         for (key, known) in self.catalog.iter() {
             let Some(text) = &known.text else { continue };
             let wanted = self.choice.held.contains_key(&key) || self.holder.get(key).is_some();
-            if let (true, Some(parent), Some(name)) =
-                (wanted, text.path.parent(), text.path.file_name())
-            {
+            if let (true, Some(parent), Some(name)) = (
+                wanted && !self.is_blamed(key),
+                text.path.parent(),
+                text.path.file_name(),
+            ) {
                 watched.insert((parent.to_owned(), name.to_owned()), key);
             }
         }
-        if watched != self.watched {
-            self.watched = watched;
-            let directories = self.watched.keys().map(|(parent, _)| parent.as_path());
-            let directories: BTreeSet<&Path> = directories.collect();
-            self.watcher.watch(directories.into_iter());
-        }
+        self.watched = watched;
+        let directories = self.watched.keys().map(|(parent, _)| parent.clone());
+        self.watches.want(directories.collect(), self.now());
     }
 
     /// Looks again at what an upgrade may have replaced.
     pub(super) fn follow_changes(&mut self) -> io::Result<()> {
-        for change in self.watcher.wait(Duration::ZERO)? {
+        for change in self.watches.changes()? {
             let keys: Vec<Key> = match change {
                 Change::Name { directory, name } => self
                     .watched

@@ -84,14 +84,18 @@ pub fn free_bytes(file: &File) -> io::Result<u64> {
 }
 
 /// The mounts of a process's namespace, as read at one time.
-#[derive(Debug)]
-pub struct Mounts(HashMap<u64, MountedOn>);
+#[derive(Debug, Default)]
+pub struct Mounts {
+    by_id: HashMap<u64, MountedOn>,
+    /// Where filesystems are mounted that another machine or a process serves.
+    served: Vec<PathBuf>,
+}
 
 impl Mounts {
     /// The mounts of this process; none if proc is not mounted, as in image builds.
     pub fn read() -> io::Result<Mounts> {
         match Mounts::listed("/proc/self/mountinfo") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Mounts(HashMap::new())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Mounts::default()),
             read => read,
         }
     }
@@ -102,12 +106,23 @@ impl Mounts {
     }
 
     fn listed(path: &str) -> io::Result<Mounts> {
-        let mounts = MountInfos::from_file(path).map_err(io_error)?;
-        let by_id = mounts.into_iter().filter_map(|mount| {
-            let id = u64::try_from(mount.mnt_id).ok()?;
-            Some((id, describe(mount)))
-        });
-        Ok(Mounts(by_id.collect()))
+        let listed = MountInfos::from_file(path).map_err(io_error)?;
+        let mut mounts = Mounts::default();
+        for mount in listed {
+            if is_served(&mount.fs_type) {
+                mounts.served.push(mount.mount_point.clone());
+            }
+            if let Ok(id) = u64::try_from(mount.mnt_id) {
+                mounts.by_id.insert(id, describe(mount));
+            }
+        }
+        Ok(mounts)
+    }
+
+    /// Whether `path` may lead through a filesystem that never answers, because a process (FUSE) or another
+    /// machine serves it. The path is not touched, and its symbolic links are not followed.
+    pub fn may_never_answer(&self, path: &Path) -> bool {
+        self.served.iter().any(|mount| path.starts_with(mount))
     }
 
     /// The mount through which `file` was opened, by its mount id (statx STATX_MNT_ID, Linux 5.8).
@@ -115,7 +130,7 @@ impl Mounts {
     /// chroot's root directory, since its mount point lies outside, and is empty without proc.
     pub fn of(&self, file: &File) -> io::Result<MountedOn> {
         let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-        match self.0.get(&stat.stx_mnt_id) {
+        match self.by_id.get(&stat.stx_mnt_id) {
             Some(mount) => Ok(mount.clone()),
             None => MountedOn::unlisted(file),
         }
@@ -155,6 +170,14 @@ fn layers(options: &HashMap<String, Option<String>>) -> Vec<PathBuf> {
     names
         .flat_map(|names| names.split(':').map(PathBuf::from))
         .collect()
+}
+
+/// Whether a process or another machine serves a filesystem of this type.
+fn is_served(kind: &str) -> bool {
+    const TYPES: [&str; 10] = [
+        "9p", "afs", "autofs", "ceph", "cifs", "coda", "nfs", "nfs4", "smb3", "virtiofs",
+    ];
+    TYPES.contains(&kind) || kind.starts_with("fuse")
 }
 
 fn describe(mount: MountInfo) -> MountedOn {
@@ -199,6 +222,23 @@ mod tests {
     }
 
     #[test]
+    fn what_others_serve_may_never_answer() {
+        assert!(
+            ["fuse", "fuse.sshfs", "fuseblk", "nfs4"]
+                .into_iter()
+                .all(is_served)
+        );
+        assert!(!["ext4", "overlay", "tmpfs"].into_iter().any(is_served));
+        let mounts = Mounts {
+            served: vec!["/home/alice/remote".into()],
+            ..Mounts::default()
+        };
+        let answers = |path| !mounts.may_never_answer(Path::new(path));
+        assert!(answers("/home/alice/remote2/bin") && answers("/home"));
+        assert!(!answers("/home/alice/remote") && !answers("/home/alice/remote/bin"));
+    }
+
+    #[test]
     fn names_the_filesystem_of_proc() {
         let file = File::open("/proc/self/status").unwrap();
         let mounts = Mounts::read().unwrap();
@@ -210,7 +250,7 @@ mod tests {
     fn a_mount_that_is_not_listed_is_known_by_statfs() {
         let file = File::open(std::env::current_exe().unwrap()).unwrap();
         let listed = Mounts::read().unwrap().of(&file).unwrap();
-        let unlisted = Mounts(HashMap::new()).of(&file).unwrap();
+        let unlisted = Mounts::default().of(&file).unwrap();
         assert_eq!(unlisted.filesystem, listed.filesystem);
         assert_eq!(unlisted.noexec, listed.noexec);
     }

@@ -33,4 +33,4 @@ pub use public_tmpfs::{PublicTmpfs, lease};
 pub use replace::{ReplaceError, Replacement, replace_with, unnamed_file};
 pub use state::FileState;
 pub use verity::{enable_verity, measure_verity};
-pub use watcher::{Change, Watcher};
+pub use watcher::{Change, Watch, WatchAsker, Watcher};

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,9 +17,25 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 /// inode.
 #[derive(Debug)]
 pub struct Watcher {
-    inotify: OwnedFd,
+    inotify: Arc<OwnedFd>,
     /// The paths of each watch: symbolic links may give one directory several paths.
     directories: HashMap<i32, BTreeSet<PathBuf>>,
+}
+
+/// A directory that the kernel watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watch(i32);
+
+/// Asks the kernel to watch directories. That may take long, and may be done in another thread.
+#[derive(Debug, Clone)]
+pub struct WatchAsker(Arc<OwnedFd>);
+
+impl WatchAsker {
+    /// Watches a directory. [`Watcher::add`] takes the watch; until then its changes are not told.
+    pub fn ask(&self, directory: &Path) -> io::Result<Watch> {
+        let flags = CHANGES | WatchFlags::ONLYDIR;
+        Ok(Watch(inotify::add_watch(&*self.0, directory, flags)?))
+    }
 }
 
 /// A change.
@@ -48,34 +65,70 @@ const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
 impl Watcher {
     /// A watcher of no directory yet.
     pub fn new() -> io::Result<Watcher> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Watcher {
-            inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            inotify: Arc::new(inotify),
             directories: HashMap::new(),
         })
+    }
+
+    /// What asks for further watches of this watcher.
+    pub fn asker(&self) -> WatchAsker {
+        WatchAsker(Arc::clone(&self.inotify))
+    }
+
+    /// Tells the changes of this directory from now on, and no more those of another one that was at its path.
+    pub fn add(&mut self, watch: Watch, directory: PathBuf) {
+        let entry = self.directories.entry(watch.0).or_default();
+        if entry.insert(directory.clone()) {
+            self.retain(|other, path| other == watch || path != directory);
+        }
+    }
+
+    /// Whether a directory is watched.
+    pub fn is_watched(&self, directory: &Path) -> bool {
+        let mut all = self.directories.values();
+        all.any(|paths| paths.contains(directory))
+    }
+
+    /// Watches none but these directories from now on.
+    pub fn keep(&mut self, is_wanted: impl Fn(&Path) -> bool) {
+        self.retain(|_, path| is_wanted(path));
+    }
+
+    fn retain(&mut self, stays: impl Fn(Watch, &Path) -> bool) {
+        let inotify = &self.inotify;
+        self.directories.retain(|watch, paths| {
+            paths.retain(|path| stays(Watch(*watch), path));
+            if paths.is_empty() {
+                // The kernel itself removes the watch of a removed directory.
+                let _ = inotify::remove_watch(&**inotify, *watch);
+            }
+            !paths.is_empty()
+        });
     }
 
     /// Watches these directories, and no others from now on. Returns how many of them could not be
     /// watched, because they are missing or the user's limit of watches is reached.
     pub fn watch<'p>(&mut self, directories: impl Iterator<Item = &'p Path>) -> usize {
+        let asker = self.asker();
         let mut watched: HashMap<i32, BTreeSet<PathBuf>> = HashMap::new();
         let mut missed = 0;
         for directory in directories {
-            let flags = CHANGES | WatchFlags::ONLYDIR;
-            match inotify::add_watch(&self.inotify, directory, flags) {
-                Ok(watch) => {
+            match asker.ask(directory) {
+                Ok(Watch(watch)) => {
                     let paths = watched.entry(watch).or_default();
                     paths.insert(directory.to_owned());
                 }
                 Err(_) => missed += 1,
             }
         }
-        for watch in self.directories.keys() {
-            if !watched.contains_key(watch) {
-                // The kernel itself removes the watch of a removed directory.
-                let _ = inotify::remove_watch(&self.inotify, *watch);
+        let before = std::mem::replace(&mut self.directories, watched);
+        for watch in before.keys() {
+            if !self.directories.contains_key(watch) {
+                let _ = inotify::remove_watch(&*self.inotify, *watch);
             }
         }
-        self.directories = watched;
         missed
     }
 
@@ -83,13 +136,13 @@ impl Watcher {
     /// none if none came.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Vec<Change>> {
         let timeout = Timespec::try_from(timeout).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let mut ready = [PollFd::new(&self.inotify, PollFlags::IN)];
+        let mut ready = [PollFd::new(&*self.inotify, PollFlags::IN)];
         match poll(&mut ready, Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             other => other?,
         };
         let mut buffer = [MaybeUninit::uninit(); 1 << 14];
-        let mut reader = Reader::new(&self.inotify, &mut buffer);
+        let mut reader = Reader::new(&*self.inotify, &mut buffer);
         let mut changes = Vec::new();
         loop {
             let event = match reader.next() {
@@ -105,6 +158,10 @@ impl Watcher {
                 continue;
             };
             match event.file_name() {
+                None if event.events().contains(ReadFlags::IGNORED) => {
+                    self.directories.remove(&event.wd());
+                    changes.push(Change::Unknown);
+                }
                 Some(name) => changes.extend(paths.iter().map(|directory| Change::Name {
                     directory: directory.clone(),
                     name: OsString::from_vec(name.to_bytes().to_vec()),
@@ -159,5 +216,31 @@ mod tests {
         assert_eq!(watcher.wait(Duration::ZERO).unwrap(), []);
         std::fs::remove_dir(&one).unwrap();
         assert!(watcher.wait(LONG).unwrap().contains(&Change::Unknown));
+    }
+
+    #[test]
+    fn a_watch_that_another_thread_asked_for_is_told_until_it_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let one = directory.path().join("one");
+        std::fs::create_dir(&one).unwrap();
+        let mut watcher = Watcher::new().unwrap();
+        let (asker, path) = (watcher.asker(), one.clone());
+        let watch = std::thread::spawn(move || asker.ask(&path).unwrap());
+        watcher.add(watch.join().unwrap(), one.clone());
+        watcher.keep(|path| path == one);
+        assert!(watcher.is_watched(&one));
+        std::fs::remove_dir(&one).unwrap();
+        while watcher.is_watched(&one) {
+            assert!(watcher.wait(LONG).unwrap().contains(&Change::Unknown));
+        }
+        std::fs::create_dir(&one).unwrap();
+        watcher.add(watcher.asker().ask(&one).unwrap(), one.clone());
+        // Another directory in its place is watched instead of it.
+        std::fs::rename(&one, directory.path().join("other")).unwrap();
+        std::fs::create_dir(&one).unwrap();
+        watcher.add(watcher.asker().ask(&one).unwrap(), one.clone());
+        assert_eq!(watcher.directories.len(), 1);
+        watcher.keep(|_| false);
+        assert!(!watcher.is_watched(&one));
     }
 }

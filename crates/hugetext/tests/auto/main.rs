@@ -4,6 +4,7 @@
 
 mod bad_files;
 mod place;
+mod slow_filesystem;
 
 use std::collections::BTreeSet;
 use std::fs;
