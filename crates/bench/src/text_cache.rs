@@ -1,6 +1,5 @@
 //! The page cache of a program's text, brought into a state, held there and checked.
 
-use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,8 +26,6 @@ pub(crate) enum FolioState {
     /// In folios of the leaf's order or, without windows, in the largest that the file can fill, as after
     /// `hugetext warm`.
     Huge,
-    /// In the folios that an ordinary read of the file leaves.
-    Read,
 }
 
 /// What is brought into a state.
@@ -81,13 +78,12 @@ impl<'h> CachedText<'h> {
     pub(crate) fn bring(&self, state: FolioState) -> Result<HeldState<'_>, BenchStop> {
         let patience = Instant::now() + PATIENCE;
         loop {
-            let reached = match state {
-                FolioState::Small => self.each_piece(|piece| piece.make_small().map(|()| true))?,
-                FolioState::Huge => warm(&self.program, WarmPolicy::InPlace).map(|_| true)?,
-                FolioState::Read => self.each_piece(|piece| piece.read_anew())?,
-            };
+            match state {
+                FolioState::Small => self.make_small()?,
+                FolioState::Huge => drop(warm(&self.program, WarmPolicy::InPlace)?),
+            }
             let held = HeldState::new(self, state)?;
-            if reached && held.stands()? {
+            if held.stands()? {
                 return Ok(held);
             }
             drop(held);
@@ -103,22 +99,16 @@ impl<'h> CachedText<'h> {
         &self.program.program.path
     }
 
-    /// Whether `bring` succeeded for each piece of the text.
-    fn each_piece(
-        &self,
-        bring: impl Fn(&FileWindows<'_>) -> io::Result<bool>,
-    ) -> Result<bool, BenchError> {
+    fn make_small(&self) -> Result<(), BenchError> {
         let file = &self.program.program.file;
         let pieces = match self.unit {
             Unit::Windows => self.ranges.clone(),
             Unit::Text => self.program.loaded_pieces(),
         };
-        let brought = pieces
+        pieces
             .iter()
-            .map(|range| bring(&FileWindows::new(file, *range, self.leaf)));
-        let brought: io::Result<Vec<bool>> = brought.collect();
-        let brought = brought.map_err(|error| BenchError::io(self.path(), &error))?;
-        Ok(brought.into_iter().all(|reached| reached))
+            .try_for_each(|range| FileWindows::new(file, *range, self.leaf).make_small())
+            .map_err(|error| BenchError::io(self.path(), &error))
     }
 
     /// Why the page cache did not come into `state`.
@@ -137,7 +127,6 @@ impl<'h> CachedText<'h> {
         let problem = match state {
             FolioState::Small => "its text stays in huge folios".to_owned(),
             FolioState::Huge => warm(&self.program, WarmPolicy::InPlace)?.obstacle(),
-            FolioState::Read => "its text stays in memory".to_owned(),
         };
         Ok(BenchError::at(path, problem).remedy("try a copy on ext4, xfs or a huge=always tmpfs"))
     }
@@ -173,17 +162,15 @@ impl<'t> HeldState<'t> {
                     matches!(folios.now, CachedIn::Folios(_)) && !folios.are_largest()
                 }
                 FolioState::Huge => folios.are_largest(),
-                FolioState::Read => matches!(folios.now, CachedIn::Folios(_)),
             }));
         }
+        let wanted = match self.state {
+            FolioState::Small => WindowState::Small,
+            FolioState::Huge => WindowState::Huge,
+        };
         let text = self.text;
         let cache = text.program.page_cache(&text.ranges, text.leaf)?;
-        let reached = match self.state {
-            FolioState::Small => cache.count(WindowState::Small),
-            FolioState::Huge => cache.count(WindowState::Huge),
-            FolioState::Read => cache.count(WindowState::Small) + cache.count(WindowState::Huge),
-        };
-        Ok(reached == cache.total())
+        Ok(cache.count(wanted) == cache.total())
     }
 
     /// The state that was reached, for the reader.
@@ -199,7 +186,6 @@ impl<'t> HeldState<'t> {
         };
         let folios = match (self.text.unit, self.state) {
             (_, FolioState::Small) => "in small folios",
-            (_, FolioState::Read) => "as an ordinary read left it",
             (Unit::Windows, FolioState::Huge) => "huge",
             (Unit::Text, FolioState::Huge) => "in the largest folios",
         };

@@ -69,20 +69,6 @@ fn every_rung_is_seen_in_the_state() {
 }
 
 #[test]
-fn a_file_is_read_anew_unless_it_is_in_use() {
-    let Some((file, leaf)) = file_of_windows("a_file_is_read_anew_unless_it_is_in_use") else {
-        return;
-    };
-    let range = Span::new(0, WINDOWS * leaf.bytes());
-    let windows = FileWindows::new(&file, range, leaf);
-    assert!(windows.read_anew().unwrap());
-    let held = windows.map().unwrap();
-    held.lock().unwrap();
-    assert_eq!(windows.state().unwrap().count(WindowState::Absent), 0);
-    assert!(!windows.read_anew().unwrap());
-}
-
-#[test]
 fn a_window_in_use_does_not_keep_the_next_one_small() {
     let Some((file, leaf)) = file_of_windows("a_window_in_use_does_not_keep_the_next_one_small")
     else {

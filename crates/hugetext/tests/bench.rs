@@ -89,10 +89,6 @@ fn exec_puts_the_same_file_into_both_states() {
     assert_eq!(huge[0]["median"], 0.0);
     assert!(huge[1]["median"].as_f64() > Some(0.0));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
-    let as_found = benchmark["sides"].as_array().unwrap().last().unwrap();
-    assert_eq!(as_found["name"], "as found");
-    let state = as_found["state"].as_str().unwrap();
-    assert!(state.contains("as an ordinary read left it"), "{state}");
     if benchmark["sides"].as_array().unwrap().len() < 4 {
         println!("skipped: {}", benchmark["notes"]);
         return;

@@ -1,5 +1,5 @@
-//! The sides of an exec benchmark: the program in small folios, warmed, and as an ordinary read leaves it, rewritten
-//! copies that appear under its path while they are measured, and rivals.
+//! The sides of an exec benchmark: the program in small folios and warmed, rewritten copies that appear
+//! under its path while they are measured, and rivals.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,11 +23,10 @@ const SMALL: &str = "small folios";
 const WARMED: &str = "warmed";
 const FIXED: &str = "fixed";
 const MERGED: &str = "merged";
-const AS_FOUND: &str = "as found";
 const AS_IT_IS: &str = "as it is";
 
 /// The names of the sides that every comparison may have.
-pub(super) const OWN_SIDES: [&str; 6] = [SMALL, WARMED, FIXED, MERGED, AS_FOUND, AS_IT_IS];
+pub(super) const OWN_SIDES: [&str; 5] = [SMALL, WARMED, FIXED, MERGED, AS_IT_IS];
 
 /// A file in a state, which runs under the program's path.
 pub(crate) struct Version<'h> {
@@ -109,7 +108,6 @@ impl<'h> Versions<'h> {
         } else {
             versions.add_all(&original, copied, means)?;
         }
-        versions.add_as_found(means)?;
         for rival in means.rivals {
             versions.add_rival(rival, means)?;
         }
@@ -181,21 +179,6 @@ impl<'h> Versions<'h> {
             self.add(name, "as it is".to_owned(), state, copy.clone(), means)?;
         }
         Ok(())
-    }
-
-    /// The program, or its copy, as an ordinary read leaves it in memory.
-    fn add_as_found(&mut self, means: &Means<'h>) -> Result<(), BenchStop> {
-        let first = self.sides.first().filter(|side| side.state.is_some());
-        let Some(copy) = first.map(|side| side.stand_in.clone()) else {
-            return Ok(());
-        };
-        self.add(
-            AS_FOUND,
-            "as it is".to_owned(),
-            FolioState::Read,
-            copy,
-            means,
-        )
     }
 
     fn add(

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
 
 use hugetext_leaf::{Leaf, Span};
 use rustix::fs::{Advice, fadvise};
@@ -11,9 +10,6 @@ use serde::Serialize;
 
 use super::mapping::FileMapping;
 use super::pagemap;
-
-/// What cp(1) and cat(1) read with one call.
-const READ_AT_ONCE: usize = 128 << 10;
 
 /// The state of one window in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -213,23 +209,6 @@ impl<'f> FileWindows<'f> {
         let _ = rustix::fs::fdatasync(self.file);
         self.drop_cached(self.range)?;
         self.map()?.touch(self.range)
-    }
-
-    /// Drops the run from the page cache and reads it in order, as cp(1) does, into the folios of
-    /// readahead. Gives whether nothing of it stayed in between; pages that a process maps do.
-    pub fn read_anew(&self) -> io::Result<bool> {
-        let _ = rustix::fs::fdatasync(self.file);
-        self.drop_cached(self.range)?;
-        let stayed = self.map()?.resident(self.range)?.contains(&true);
-        let mut at = self.range.start;
-        let mut bytes = vec![0; READ_AT_ONCE];
-        while at < self.range.end {
-            match self.file.read_at(&mut bytes, at)? {
-                0 => break,
-                read => at = at.saturating_add(read as u64),
-            }
-        }
-        Ok(!stayed)
     }
 
     fn drop_cached(&self, range: Span) -> io::Result<()> {

@@ -29,8 +29,7 @@ impl From<RoundsArgument> for Rounds {
     }
 }
 
-/// Start a command repeatedly, with its text in small and huge folios and as an ordinary read leaves
-/// it, unchanged and rewritten
+/// Start a command repeatedly, with its text in small and huge folios, unchanged and rewritten
 #[derive(Debug, Args)]
 pub(super) struct ExecArguments {
     #[command(flatten)]
@@ -73,8 +72,8 @@ impl ExecArguments {
     }
 }
 
-/// Do real work of compilers, interpreters and databases, with its text in small and huge folios and
-/// as an ordinary read leaves it, unchanged and rewritten
+/// Do real work of compilers, interpreters and databases, with its text in small and huge folios,
+/// unchanged and rewritten
 #[derive(Debug, Args)]
 pub(super) struct WorkArguments {
     #[command(flatten)]
