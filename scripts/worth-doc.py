@@ -18,8 +18,6 @@ One workload: `hugetext bench work NAME`. Any other way: `--rival`.
   there, so this side is also what `vmtouch -l` gives.
 - **warmed**: the same file, its text in folios of 2M (`hugetext warm`).
 - **fixed**: a copy that `hugetext fix` aligned, warmed. **merged**: with `--strategy merge`.
-- **as found**: the unchanged program, dropped from memory and read again in order, as by cp or an unpacking package
-  manager. Readahead chooses the folios.
 - **as it is**: the file holds no window of 2M, so its page cache is left alone.
 - **iodlr**: the library that copies text to huge pages when a program starts, by LD_PRELOAD, on small folios.
 - **node's own**: `node --use-largepages=on`, on small folios.
