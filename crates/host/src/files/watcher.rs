@@ -112,23 +112,18 @@ impl Watcher {
     /// watched, because they are missing or the user's limit of watches is reached.
     pub fn watch<'p>(&mut self, directories: impl Iterator<Item = &'p Path>) -> usize {
         let asker = self.asker();
-        let mut watched: HashMap<i32, BTreeSet<PathBuf>> = HashMap::new();
+        let mut told = BTreeSet::new();
         let mut missed = 0;
         for directory in directories {
             match asker.ask(directory) {
-                Ok(Watch(watch)) => {
-                    let paths = watched.entry(watch).or_default();
-                    paths.insert(directory.to_owned());
+                Ok(watch) => {
+                    self.add(watch, directory.to_owned());
+                    told.insert(directory.to_owned());
                 }
                 Err(_) => missed += 1,
             }
         }
-        let before = std::mem::replace(&mut self.directories, watched);
-        for watch in before.keys() {
-            if !self.directories.contains_key(watch) {
-                let _ = inotify::remove_watch(&*self.inotify, *watch);
-            }
-        }
+        self.keep(|path| told.contains(path));
         missed
     }
 
