@@ -5,9 +5,9 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hugetext_host::Namespace;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::place::{Daemon, Place, can_hold, hugetext};
 
@@ -82,14 +82,7 @@ fn a_fifo_or_device_in_the_place_of_a_program_is_never_opened() {
     let Some(daemon) = holding(&place) else {
         return;
     };
-    let fifo = place.path("fifo");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let fifo = place.make_fifo("fifo");
     fs::rename(&fifo, place.path("program")).unwrap();
     let Some(reason) = released(&place, &daemon) else {
         return;
@@ -98,13 +91,7 @@ fn a_fifo_or_device_in_the_place_of_a_program_is_never_opened() {
     daemon.end();
     // A state file that names such files: they wait, and what is a program is held.
     place.install(0);
-    assert!(
-        Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let fifo = place.make_fifo("fifo");
     let record = |path: &Path| {
         let by = json!([{"user": 0, "cgroup": "/", "starts": 1e6, "seconds": 0.0}]);
         json!({"path": path, "name": path, "by": by}).to_string()
@@ -157,17 +144,10 @@ fn a_file_that_turns_unreadable_waits_and_is_held_again_when_it_is_readable() {
         return;
     };
     assert_eq!(reason, "gone or unreadable");
-    let waits = |file: &Value| {
-        file["path"] == program.to_str().unwrap()
-            && file["state"] == "waiting"
-            && file["reason"].as_str().unwrap().contains("denied")
-    };
     let is_told = || {
-        place.status()["files"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(waits)
+        place.status_of(&program).is_some_and(|file| {
+            file["state"] == "waiting" && file["reason"].as_str().unwrap().contains("denied")
+        })
     };
     let mut turns = (0..20_000).map(|_| Command::new("true").status().unwrap());
     assert!(turns.any(|_| is_told()), "{:#}", place.status());
@@ -192,10 +172,7 @@ fn a_filesystem_that_turns_read_only_loses_nothing() {
     if !made.is_ok_and(|made| made.success()) {
         return println!("skipped: no mkfs.ext4");
     }
-    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    let mounted = unshare(CloneFlags::CLONE_NEWNS)
-        .and_then(|()| mount(None::<&str>, "/", None::<&str>, private, None::<&str>));
-    if let Err(error) = mounted {
+    if let Err(error) = Namespace::Mount.enter() {
         return println!("skipped: no mount namespace: {error}");
     }
     let loops = Command::new("mount")
@@ -220,14 +197,8 @@ fn a_filesystem_that_turns_read_only_loses_nothing() {
         if place.run_until(&daemon, "held").is_some() {
             let both = [&program, &place.path("program")];
             let is_held = |path: &&PathBuf| {
-                let is_so = |file: &Value| {
-                    file["path"] == path.to_str().unwrap() && file["state"] == "held"
-                };
-                place.status()["files"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .any(is_so)
+                let file = place.status_of(path);
+                file.is_some_and(|file| file["state"] == "held")
             };
             let mut turns = (0..20_000).map(|_| Command::new("true").status().unwrap());
             let both_are = turns.any(|_| both.iter().all(is_held));

@@ -167,16 +167,13 @@ fn what_only_observes_holds_nothing_and_says_what_it_would() {
     }
     let program = place.path("program");
     let daemon = place.daemon(&["--observe"]);
-    let of_program = |status: &Value| {
-        let files = status["files"].as_array().unwrap().clone();
-        let path = program.to_str().unwrap().to_owned();
-        files.into_iter().find(|file| file["path"] == path.as_str())
-    };
     let mut found = None;
     for _ in 0..20_000 {
         let _ = Command::new(&program).status().unwrap();
         if place.path("run/all.json").exists() {
-            found = of_program(&place.status()).filter(|file| file["state"] == "would-hold");
+            found = place
+                .status_of(&program)
+                .filter(|file| file["state"] == "would-hold");
         }
         if found.is_some() {
             break;

@@ -110,6 +110,16 @@ impl Place {
         serde_json::from_slice(&fs::read(self.path("run/all.json")).unwrap()).unwrap()
     }
 
+    /// What the status says about a file of the directory.
+    pub(crate) fn status_of(&self, path: &Path) -> Option<Value> {
+        let mut status = self.status();
+        let files = status["files"].as_array_mut().unwrap();
+        let at = files
+            .iter()
+            .position(|file| file["path"] == path.to_str().unwrap())?;
+        Some(files.swap_remove(at))
+    }
+
     /// Why the daemon could not hold what it should have held, if that was the machine: it gave no huge
     /// folios, because its memory is fragmented, or tasks stalled for memory.
     pub(crate) fn excuse(&self) -> Option<&'static str> {
@@ -163,6 +173,14 @@ impl Place {
         assert!(excuse.is_some(), "never {event}: {status}");
         println!("skipped: never {event}, because {}: {status}", excuse?);
         None
+    }
+
+    /// Makes a FIFO in the directory.
+    pub(crate) fn make_fifo(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        path
     }
 
     /// Copies the program to another place in the directory.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use hugetext_host::Namespace;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
 
 use crate::place::{Place, can_hold};
 
@@ -41,19 +41,12 @@ impl Fuse {
             "fd={},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions",
             device.as_raw_fd()
         );
-        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-        let mounted = unshare(CloneFlags::CLONE_NEWNS)
-            .and_then(|()| mount(None::<&str>, "/", None::<&str>, private, None::<&str>))
-            .and_then(|()| {
-                let kind = Some("fuse");
-                mount(
-                    Some("hugetext-test"),
-                    at,
-                    kind,
-                    MsFlags::MS_NODEV,
-                    Some(options.as_str()),
-                )
-            });
+        Namespace::Mount
+            .enter()
+            .map_err(|error| println!("skipped: no mount namespace: {error}"))
+            .ok()?;
+        let (source, kind) = (Some("hugetext-test"), Some("fuse"));
+        let mounted = mount(source, at, kind, MsFlags::MS_NODEV, Some(options.as_str()));
         mounted
             .map_err(|error| println!("skipped: no FUSE mount: {error}"))
             .ok()?;
