@@ -33,6 +33,8 @@ server's log count if they tell of an error. Linux {kernel} on {processors} proc
 
 BODY = "".join(f"{n} hugetext\n" for n in range(400)).encode()
 PORT = 18080
+# The answer to a question about 5000 numbers, which clients of databases and of the browser ask.
+KNOWN = sum(n * 7 % 13 for n in range(1, 5001))
 ERROR = re.compile(r"\b(error|emerg|crit|alert|fatal|panic|assert|segfault|exited on signal)\b", re.IGNORECASE)
 
 
@@ -241,7 +243,6 @@ class Chromium(Server):
     # What it lacks here: a session bus, a graphics processor, a keyring.
     harmless = re.compile("dbus|gpu|vulkan|egl|angle|viz|gcm|registration|ssl_client|on_device|keyring", re.IGNORECASE)
     question = "Array.from({length: 5000}, (_, n) => (n + 1) * 7 % 13).reduce((sum, n) => sum + n)"
-    expected = sum(n * 7 % 13 for n in range(1, 5001))
 
     def start(self):
         chromium = need("chromium")
@@ -299,7 +300,7 @@ class Chromium(Server):
 
     def answers(self):
         while True:
-            yield self.evaluate(self.page, self.question) == self.expected
+            yield self.evaluate(self.page, self.question) == KNOWN
 
 
 class Lines(Server):
@@ -375,12 +376,11 @@ class Database(Server):
 
     def answers(self):
         client = subprocess.Popen(self.client, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        expected = str(sum(n * 7 % 13 for n in range(1, 5001)))
         try:
             while True:
                 client.stdin.write(self.query + "\n")
                 client.stdin.flush()
-                yield client.stdout.readline().strip() == expected
+                yield client.stdout.readline().strip() == str(KNOWN)
         finally:
             client.kill()
             client.wait()

@@ -114,7 +114,7 @@ cat <<TEXT
 ## From the first start to huge text
 
 A copy of gcc's cc1, in small folios, is run again and again, one at a time. From its first start until its
-text is huge and held: $(echo "$ended $begun" | awk '{ printf "%.1f", $1 - $2 }') s (target: 5 s).
+text is huge and held: $(between "$begun" "$ended") s (target: 5 s).
 
 ## From a replaced file to its follow-up
 
