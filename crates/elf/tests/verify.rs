@@ -251,6 +251,7 @@ fn changes_of_other_program_headers() {
 #[test]
 fn changes_of_sections() {
     const TEXT_HEADER: usize = SECTIONS + 64;
+    const BSS_HEADER: usize = SECTIONS + 2 * 64;
     const COMMENT_HEADER: usize = SECTIONS + 3 * 64;
     are_noticed(&[
         (
@@ -285,6 +286,15 @@ fn changes_of_sections() {
         (
             |file| put(file, COMMENT_HEADER + 56, &[8], 8),
             "section 3 differs",
+        ),
+        // Sections that have no bytes: that at index 0, and .bss.
+        (
+            |file| put(file, SECTIONS + 24, &[0x10], 8),
+            "section 0 differs in its offset",
+        ),
+        (
+            |file| put(file, BSS_HEADER + 24, &[0x3810], 8),
+            "section 2 differs in its offset",
         ),
     ]);
 }

@@ -1,6 +1,8 @@
 //! Compares the sections of two files by offset, name and content.
 
-use hugetext_leaf::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugetext_leaf::{Segment, Span};
 
 use super::Difference;
 use super::bytes::{Comparer, taken_by_headers};
@@ -26,6 +28,7 @@ where
         return Err(differs(new.section_names, "its use for the section names"));
     }
     let names = Names::read(comparer.old, old).map_err(Difference::Old)?;
+    let mut offsets = Offsets::new(old, new);
     let mut first = 0;
     while first < old.section_table.count {
         let batch = read_batch(comparer.old, old, first).map_err(Difference::Old)?;
@@ -36,6 +39,7 @@ where
             if !same_but_offset(before, &whole) {
                 return Err(differs(index, "a field other than its offset"));
             }
+            offsets.moved(index, before, after.offset);
             let end = before.offset.saturating_add(before.file_size());
             if Span::new(before.offset, end).overlaps(&taken) {
                 return Err(differs(index, "its bytes, which the program headers take"));
@@ -64,7 +68,57 @@ where
         }
         first += batch.len() as u64;
     }
-    Ok(())
+    match offsets.without_reason() {
+        Some(index) => Err(differs(index, "its offset, without a reason")),
+        None => Ok(()),
+    }
+}
+
+/// How far sections moved. One without bytes only marks a place, so it moves as far as anything that has some. The
+/// distances are few: a distance for each PT_LOAD, and one for what follows them.
+struct Offsets {
+    /// Of what has bytes.
+    moved: BTreeSet<u64>,
+    /// Of sections without bytes, each with the index of one that moved so far.
+    marks: BTreeMap<u64, u64>,
+}
+
+impl Offsets {
+    /// The most distances of either kind. One kind may have one more: then it has one that the other lacks.
+    const MOST: usize = 1 << 17;
+
+    fn new(old: &Image, new: &Image) -> Offsets {
+        let tables = [(&old.section_table, &new.section_table)];
+        let tables = tables.map(|(old, new)| new.offset.wrapping_sub(old.offset));
+        let delta = |segment: &Segment| segment.offset.wrapping_sub(segment.vaddr);
+        let segments = old.segments.iter().flat_map(|before| {
+            let same = new.segments.iter();
+            let same = same.filter(|after| after.memory().contains(before.vaddr));
+            same.map(move |after| delta(after).wrapping_sub(delta(before)))
+        });
+        Offsets {
+            moved: segments.chain(tables).chain([0]).collect(),
+            marks: BTreeMap::new(),
+        }
+    }
+
+    fn moved(&mut self, index: u64, before: &Section, after: u64) {
+        let distance = after.wrapping_sub(before.offset);
+        if before.file_size() > 0 {
+            if self.moved.len() < Self::MOST {
+                self.moved.insert(distance);
+            }
+        } else if self.marks.len() <= Self::MOST {
+            self.marks.entry(distance).or_insert(index);
+        }
+    }
+
+    /// The index of a section without bytes that moved as far as nothing else.
+    fn without_reason(&self) -> Option<u64> {
+        let mut marks = self.marks.iter();
+        let odd = marks.find(|(distance, _)| !self.moved.contains(distance));
+        odd.map(|(_, index)| *index)
+    }
 }
 
 /// A section of the new file that is the second part of one of the old file.
