@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use hugetext_engine::HostContext;
 use hugetext_engine::keep::HoldReport;
-use hugetext_host::{FileState, Nodes, give_up_administration};
+use hugetext_host::{FileState, Nodes, Worker, give_up_administration, limit_listing};
 use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
 use hugetext_promote::can_show_copies;
@@ -41,7 +41,6 @@ use crate::state::State;
 use crate::status::{Losses, Stalls, Status};
 use crate::text::{Fill, Filled, Look, Looked, Name, fill, look};
 use crate::watches::Watches;
-use crate::work::Worker;
 use meter::{Meter, Tally};
 use wake::Wake;
 
@@ -240,6 +239,7 @@ impl<'t> Daemon<'t> {
         if settings.observe || !config.promotes_any() || !can_show_copies() {
             give_up_administration().map_err(system("giving up CAP_SYS_ADMIN"))?;
         }
+        limit_listing();
         let host = HostContext::with_huge_pages()?;
         let costs = calibrate(host.leaf, config.share.0).map_err(system("calibration"))?;
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));

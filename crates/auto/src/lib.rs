@@ -21,4 +21,3 @@ pub mod status;
 pub mod text;
 pub mod units;
 pub mod watches;
-pub mod work;

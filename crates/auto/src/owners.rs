@@ -1,9 +1,8 @@
 //! On whose behalf a process runs: its user, and its control group.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
 
-use hugetext_host::{Pid, cgroups, memory_group};
+use hugetext_host::{Pid, group_of_process, user_of_process};
 use hugetext_leaf::hold::Principal;
 
 /// The most control groups whose names are remembered. The rest are one group.
@@ -128,47 +127,17 @@ impl Owners {
     }
 
     fn read(&mut self, pid: Pid) -> Option<Principal> {
-        let group = memory_group(cgroups(pid).ok()?)?.pathname;
-        let user = match user_of_slice(&group) {
-            Some(user) => user,
-            None => {
-                let status = fs::read(format!("/proc/{pid}/status")).ok()?;
-                user_of(&String::from_utf8_lossy(&status))?
-            }
-        };
+        let group = group_of_process(pid)?;
         Some(Principal {
-            user,
+            user: user_of_process(pid, Some(&group))?,
             group: self.groups.number(&group),
         })
     }
 }
 
-/// The user whose slice of systemd a control group lies in (user-1000.slice), whatever the ids inside:
-/// a user may have thousands of ids (subuid(5)), and has one share.
-fn user_of_slice(group: &str) -> Option<u32> {
-    let slice = group.strip_prefix("/user.slice/user-")?;
-    let (user, _) = slice.split_once(".slice")?;
-    user.parse().ok()
-}
-
-/// The real user in /proc/PID/status. The owner of /proc/PID itself is root for programs that must not
-/// be read.
-fn user_of(status: &str) -> Option<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_user_is_that_of_the_slice_or_of_the_process() {
-        let group = "/user.slice/user-1000.slice/session-2.scope";
-        assert_eq!(user_of_slice(group), Some(1000));
-        assert_eq!(user_of_slice("/docker/5f"), None);
-        assert_eq!(user_of("Name:\tx\nUid:\t1000\t0\t0\t0\n"), Some(1000));
-    }
 
     #[test]
     fn a_child_is_its_parents_until_it_is_read_and_after_it_has_ended() {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{MappedText, Pid, mapped_text, pids};
+use hugetext_host::{MappedText, Pid, ProcessError, mapped_text, pids};
 
 /// Looking may take this share of one processor.
 const SHARE: f64 = 0.000_3;
@@ -30,6 +30,13 @@ pub struct Spent {
     pub text: Vec<(MappedText, f64)>,
 }
 
+/// How reading the mappings of a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    InTime,
+    Unresponsive,
+}
+
 #[derive(Debug)]
 struct SampledProcess {
     ticks: ProcessTicks,
@@ -42,6 +49,7 @@ pub struct Sampler {
     processes: HashMap<Pid, SampledProcess>,
     next: Instant,
     ticks_per_second: f64,
+    given_up: u64,
 }
 
 impl Sampler {
@@ -51,7 +59,13 @@ impl Sampler {
             processes: HashMap::new(),
             next: Instant::now(),
             ticks_per_second: ticks_per_second(),
+            given_up: 0,
         }
+    }
+
+    /// Processes whose mappings could not be listed in time since the last call of this function.
+    pub fn take_given_up(&mut self) -> u64 {
+        std::mem::take(&mut self.given_up)
     }
 
     /// Who spent time since the last look; nothing before the next one is due.
@@ -74,7 +88,10 @@ impl Sampler {
             let mut process = SampledProcess { ticks, text };
             let seconds = spent as f64 / self.ticks_per_second;
             if seconds >= LEAST.as_secs_f64() {
-                let text = process.text(pid, start);
+                let (text, read) = process.text(pid, start);
+                self.given_up = self
+                    .given_up
+                    .saturating_add(u64::from(read == Read::Unresponsive));
                 all.extend((!text.is_empty()).then(|| Spent {
                     pid,
                     text: divided(text, seconds),
@@ -96,14 +113,18 @@ impl Default for Sampler {
 }
 
 impl SampledProcess {
-    /// Its text, as it was read a short time ago.
-    fn text(&mut self, pid: Pid, now: Instant) -> &[MappedText] {
+    /// Its text, as it was read a short time ago, or now. What cannot be read anew stays as it was.
+    fn text(&mut self, pid: Pid, now: Instant) -> (&[MappedText], Read) {
         let fresh = |(read, _): &(Instant, _)| now.saturating_duration_since(*read) < STALE;
-        let text = match self.text.take().filter(fresh) {
-            Some(text) => text,
-            None => (now, mapped_text(pid).unwrap_or_default()),
-        };
-        &self.text.insert(text).1
+        let mut read = Read::InTime;
+        if !self.text.as_ref().is_some_and(fresh) {
+            match mapped_text(pid) {
+                Err(ProcessError::Unresponsive) => read = Read::Unresponsive,
+                text => self.text = Some((now, text.unwrap_or_default())),
+            }
+        }
+        let text = self.text.as_ref().map_or(&[][..], |(_, text)| text);
+        (text, read)
     }
 }
 
@@ -112,7 +133,8 @@ pub fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second().max(1) as f64
 }
 
-/// Processor time of this thread: what looking costs, however busy the machine is.
+/// Processor time of this thread: what looking costs, however busy the machine is. What the kernel takes to list
+/// mappings, in another thread, is not counted; reading the lists takes longer.
 pub(crate) fn own_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use hugetext_engine::promotion::{PromoteRequest, PromotedProcess, promote_process};
 use hugetext_engine::{HostContext, plain};
-use hugetext_host::Pid;
+use hugetext_host::{Done, Pid, Worker};
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, give_back_unused};
 
 use crate::holder::Wait;
 use crate::processor::ProcessTicks;
-use crate::work::{Done, Worker};
 
 /// A change that takes longer is given up.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -8,7 +8,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hugetext_host::{MappedFile, Pid, Sideband, Start, Starts, TextMaps, mapped_text, pids};
+use hugetext_host::{
+    MappedFile, Pid, ProcessAsker, Sideband, Start, Starts, TextMaps, mapped_text, pids,
+};
 use hugetext_leaf::FileId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use schemars::JsonSchema;
@@ -34,7 +36,7 @@ pub enum Sight {
     /// By records.
     Records(TextMaps),
     /// By reports.
-    Reports(Starts),
+    Reports(Reports),
     /// By scans.
     Scan(Scan),
 }
@@ -56,7 +58,7 @@ impl Sight {
     pub fn of(name: SourceName) -> io::Result<Sight> {
         Ok(match name {
             SourceName::Records => Sight::Records(TextMaps::new()?),
-            SourceName::Reports => Sight::Reports(Starts::new()?),
+            SourceName::Reports => Sight::Reports(Reports::new()?),
             SourceName::Scan => Sight::Scan(Scan::default()),
         })
     }
@@ -76,37 +78,69 @@ impl Sight {
         &mut self,
         timeout: Duration,
         also: impl AsFd,
-        mut seen: impl FnMut(Sideband),
+        seen: impl FnMut(Sideband),
     ) -> io::Result<()> {
         match self {
             Sight::Records(maps) => maps.wait(timeout, also, seen),
-            Sight::Reports(starts) => {
-                for start in starts.wait(timeout, also)? {
-                    tell(start, &mut seen);
-                }
-                Ok(())
-            }
+            Sight::Reports(reports) => reports.wait(timeout, also, seen),
             Sight::Scan(scan) => scan.wait(timeout, also, seen),
         }
     }
 }
 
-/// A report as a record. The files of a process that has ended already are looked up by the path of its
-/// program.
-fn tell(start: Start, seen: &mut impl FnMut(Sideband)) {
-    match start {
-        Start::Fork { parent, child } => seen(Sideband::Fork { parent, child }),
-        Start::Exit { pid } => seen(Sideband::Exit { pid }),
-        Start::Lost => seen(Sideband::Lost(1)),
-        Start::Exec { pid, program } => match mapped_text(pid) {
-            Ok(files) if !files.is_empty() => files
-                .into_iter()
-                .for_each(|file| seen(text(pid, file.path, file.file))),
-            _ => match program.and_then(|program| Some((id_of(&program)?, program))) {
-                Some((id, program)) => seen(text(pid, program, id)),
-                None => seen(Sideband::Lost(1)),
+/// A program that has ended is looked up by its path, and this is the longest wait for it.
+const LIMIT: Duration = Duration::from_millis(250);
+
+/// Hears of starts, and looks up what each process maps.
+#[derive(Debug)]
+pub struct Reports {
+    starts: Starts,
+    asker: ProcessAsker<Option<FileId>>,
+}
+
+impl Reports {
+    fn new() -> io::Result<Reports> {
+        Ok(Reports {
+            starts: Starts::new()?,
+            asker: ProcessAsker::new(LIMIT),
+        })
+    }
+
+    fn wait(
+        &mut self,
+        timeout: Duration,
+        also: impl AsFd,
+        mut seen: impl FnMut(Sideband),
+    ) -> io::Result<()> {
+        for start in self.starts.wait(timeout, also)? {
+            self.tell(start, &mut seen);
+        }
+        Ok(())
+    }
+
+    /// A report as a record.
+    fn tell(&mut self, start: Start, seen: &mut impl FnMut(Sideband)) {
+        match start {
+            Start::Fork { parent, child } => seen(Sideband::Fork { parent, child }),
+            Start::Exit { pid } => seen(Sideband::Exit { pid }),
+            Start::Lost => seen(Sideband::Lost(1)),
+            Start::Exec { pid, program } => match mapped_text(pid) {
+                Ok(files) if !files.is_empty() => files
+                    .into_iter()
+                    .for_each(|file| seen(text(pid, file.path, file.file))),
+                _ => match program.and_then(|program| self.ended(pid, program)) {
+                    Some((program, id)) => seen(text(pid, program, id)),
+                    None => seen(Sideband::Lost(1)),
+                },
             },
-        },
+        }
+    }
+
+    /// The program of a process that has ended.
+    fn ended(&mut self, pid: Pid, program: PathBuf) -> Option<(PathBuf, FileId)> {
+        let path = program.clone();
+        let id = self.asker.ask(pid, move || id_of(&path))??;
+        Some((program, id))
     }
 }
 

@@ -119,8 +119,15 @@ pub struct Losses {
     pub records: u64,
     /// Starts that were not counted, because too many new files came at once.
     pub starts: u64,
-    /// Looks and fills that took too long and were given up.
+    /// Looks at files, looks at processes that spend time, and fills, that took too long and were given up.
     pub given_up: u64,
+}
+
+impl Losses {
+    /// Counts what was given up.
+    pub(crate) fn gave_up(&mut self, times: u64) {
+        self.given_up = self.given_up.saturating_add(times);
+    }
 }
 
 /// How often memory was short.

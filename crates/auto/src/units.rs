@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::Duration;
 
-use hugetext_host::{
-    Paging, Pid, TextMapping, cgroups, folio_bytes, memory_group, pids, text_mappings,
-};
+use hugetext_host::{Paging, Pid, TextMapping, folio_bytes, group_of_process, pids, text_mappings};
 use hugetext_leaf::Leaf;
 use hugetext_metrics::{MOST_UNITS, UnitText, bounded, unit_of_cgroup};
 
@@ -37,12 +35,12 @@ pub fn look() -> Looked {
     let paging = Paging::this();
     let mut text: BTreeMap<(String, Leaf), u64> = BTreeMap::new();
     for pid in pids().unwrap_or_default().into_iter().take(MOST) {
-        // It has ended, it is a thread of the kernel, or another user's.
+        // It has ended, it is a thread of the kernel or another user's, or its mappings are locked.
         let Ok(mappings) = text_mappings(pid) else {
             continue;
         };
-        let group = cgroups(pid).ok().and_then(memory_group);
-        let unit = unit_of_cgroup(group.as_ref().map_or("/", |group| &group.pathname));
+        let group = group_of_process(pid);
+        let unit = unit_of_cgroup(group.as_deref().unwrap_or("/"));
         for (leaf, bytes) in by_leaf(pid, &mappings, &paging) {
             let sum = text.entry((unit.clone(), leaf)).or_default();
             *sum = sum.saturating_add(bytes);

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hugetext_host::{Change, Watch, Watcher};
+use hugetext_host::{Change, Done, Watch, Watcher, Worker};
 
 use crate::holder::Wait;
 use crate::open::ensure_answers;
-use crate::work::{Done, Worker};
 
 /// The directories that are watched, and those that are about to be.
 pub struct Watches {

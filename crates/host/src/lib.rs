@@ -14,6 +14,7 @@ mod memory;
 mod nanoseconds;
 mod processes;
 mod starts;
+mod work;
 
 pub use files::{
     Change, Copier, FileState, Guard, Mountable, MountedOn, Mounts, Namespace, NamespaceError,
@@ -37,12 +38,14 @@ pub use memory::{
 pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
     ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, MappedText, MemoryKinds,
-    NoPid, Pid, ProcessError, Running, RunningNodes, TextMapping, Tid, Usage, cpu_time,
-    die_with_parent, exec, executable_files, file_id, file_mappings, give_up_administration,
-    holders, ignore_file_size_signal, in_child, is_thp_disabled, mapped_text, may_execute, perms,
-    pids, pmd_mapped, process_name, processor_time, run_measured, running_nodes, text_mappings,
-    thread_name, threads,
+    NoPid, Pid, ProcessAsker, ProcessError, Running, RunningNodes, TextMapping, Tid, Usage,
+    cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings,
+    give_up_administration, group_of_process, holders, ignore_file_size_signal, in_child,
+    is_thp_disabled, limit_listing, mapped_text, may_execute, perms, pids, pmd_mapped,
+    process_name, processor_time, run_measured, running_nodes, text_mappings, thread_name, threads,
+    user_of_process,
 };
 pub use starts::{
     Interest, MappedFile, Moment, Sideband, Start, Starts, TextMaps, Watched, Way, watch,
 };
+pub use work::{Done, Worker};

@@ -2,13 +2,14 @@
 
 use std::io;
 
+use hugetext_host::Done;
+
 use super::let_go::LetGo;
 use super::{Daemon, Event, MOST_LOOKS};
 use crate::catalog::{FileText, Key};
 use crate::config::Mode;
 use crate::holder::Wait;
 use crate::text::{Filled, Look, Looked, Name};
-use crate::work::Done;
 
 impl Daemon<'_> {
     pub(super) fn want_look(&mut self, key: Key, by: Name) {
@@ -43,7 +44,7 @@ impl Daemon<'_> {
     pub(super) fn finish(&mut self) {
         self.forgive();
         for directory in self.watches.finish(self.now()) {
-            self.losses.given_up = self.losses.given_up.saturating_add(1);
+            self.losses.gave_up(1);
             self.blame_directory(&directory);
         }
         while let Some(done) = self.looker.done() {
@@ -51,7 +52,7 @@ impl Daemon<'_> {
             match (done, look) {
                 (Done::Result(looked), _) => self.looked(looked),
                 (Done::GivenUp, Some(look)) => {
-                    self.losses.given_up = self.losses.given_up.saturating_add(1);
+                    self.losses.gave_up(1);
                     self.blame(look.key);
                     self.delay_look(look.key, "its filesystem did not answer in time".to_owned());
                 }
@@ -74,7 +75,7 @@ impl Daemon<'_> {
                     self.want_look(key, Name::Path(text.path));
                 }
                 Done::GivenUp => {
-                    self.losses.given_up = self.losses.given_up.saturating_add(1);
+                    self.losses.gave_up(1);
                     self.blame(key);
                     let now = self.now();
                     let problem = "its filesystem did not answer in time".to_owned();

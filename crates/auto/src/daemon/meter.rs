@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hugetext_host::{Done, Worker};
 use hugetext_leaf::hold::{Place, Pressure};
 use hugetext_metrics::{
     Decision, Endpoint, FilesIn, GivenBack, Snapshot, UnitText, openmetrics, write_textfile,
@@ -17,7 +18,6 @@ use super::{Daemon, Event};
 use crate::config::Metrics;
 use crate::status::Status;
 use crate::units::{self, Looked};
-use crate::work::{Done, Worker};
 
 /// A look at all processes that takes longer is given up.
 const LOOK: Duration = Duration::from_secs(60);

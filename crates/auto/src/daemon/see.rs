@@ -56,6 +56,7 @@ impl Daemon<'_> {
     pub(super) fn sample(&mut self) {
         let time = (self.now(), self.config.half_life());
         let all = self.sampler.look().unwrap_or_default();
+        self.losses.gave_up(self.sampler.take_given_up());
         if !all.is_empty() {
             self.promoter.forget_ended();
         }

@@ -3,6 +3,7 @@
 use hugetext_leaf::Span;
 use procfs::process::{MMPermissions, MemoryMap};
 
+use super::ask::MappingsFile;
 use super::id::Pid;
 use super::process::{ProcessError, read_maps};
 
@@ -26,7 +27,7 @@ pub struct MemoryKinds(Vec<(Span, MemoryKind)>);
 impl MemoryKinds {
     /// Those of the process now.
     pub fn of(pid: Pid) -> Result<MemoryKinds, ProcessError> {
-        let maps = read_maps(pid, "smaps")?;
+        let maps = read_maps(pid, MappingsFile::Smaps)?;
         let kinds = maps
             .into_iter()
             .map(|map| (Span::new(map.address.0, map.address.1), kind(&map)));

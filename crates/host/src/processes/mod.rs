@@ -1,5 +1,6 @@
 //! Processes: what others map, children and their end, and becoming another program.
 
+mod ask;
 mod capabilities;
 mod child;
 mod cpu_time;
@@ -20,10 +21,12 @@ mod forward;
 mod id;
 mod instance;
 mod launch;
+mod owner;
 mod process;
 mod runners;
 mod running;
 
+pub use ask::{ProcessAsker, limit_listing};
 pub use capabilities::give_up_administration;
 pub use child::{ChildError, die_with_parent, in_child};
 pub use cpu_time::cpu_time;
@@ -35,6 +38,7 @@ pub(crate) use forward::Forward;
 pub use id::{NoPid, Pid, Tid};
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
+pub use owner::{group_of_process, user_of_process};
 pub(crate) use process::own_smaps;
 pub use process::{
     Holder, MappedText, ProcessError, TextMapping, executable_files, file_id, file_mappings,

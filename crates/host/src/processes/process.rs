@@ -10,6 +10,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::ask::{MappingsFile, read_mappings};
 use super::id::{Pid, Tid};
 use crate::files::{io_error, is_root};
 
@@ -25,6 +26,12 @@ pub enum ProcessError {
     /// It maps nothing executable.
     #[error("no text: a kernel thread, or a process that has ended")]
     NoText,
+    /// The list of its mappings did not come in time, or one of the same user or service is still to come.
+    #[error(
+        "its mappings cannot be listed: a thread of it, or of another process of the same user or service, holds \
+         their lock and waits, perhaps for a filesystem that does not answer"
+    )]
+    Unresponsive,
     /// proc is not mounted.
     #[error("proc is not mounted; mount it on /proc")]
     NoProc,
@@ -84,7 +91,7 @@ pub struct TextMapping {
 
 /// The executable mappings of a process, by address; at least one.
 pub fn text_mappings(pid: Pid) -> Result<Vec<TextMapping>, ProcessError> {
-    let maps = read_maps(pid, "smaps")?;
+    let maps = read_maps(pid, MappingsFile::Smaps)?;
     let texts: Vec<TextMapping> = maps
         .into_iter()
         .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
@@ -100,14 +107,14 @@ pub fn text_mappings(pid: Pid) -> Result<Vec<TextMapping>, ProcessError> {
 /// The number of file mappings of a process. Each was one insertion into the `i_mmap` tree of its
 /// file, under that file's lock.
 pub fn file_mappings(pid: Pid) -> Result<usize, ProcessError> {
-    let maps = read_maps(pid, "maps")?;
+    let maps = read_maps(pid, MappingsFile::Maps)?;
     Ok(maps.into_iter().filter(|map| map.inode != 0).count())
 }
 
 /// The files that a process maps executable, without the figures of [`text_mappings`], for which
 /// the kernel walks its page tables. Files that were removed are left out.
 pub fn executable_files(pid: Pid) -> Result<Vec<PathBuf>, ProcessError> {
-    let maps = read_maps(pid, "maps")?;
+    let maps = read_maps(pid, MappingsFile::Maps)?;
     let mut files: Vec<PathBuf> = maps
         .into_iter()
         .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
@@ -134,7 +141,7 @@ pub struct MappedText {
 /// The files that a process maps executable, each with all its mappings.
 pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
     let mut files: Vec<MappedText> = Vec::new();
-    for map in read_maps(pid, "maps")? {
+    for map in read_maps(pid, MappingsFile::Maps)? {
         let file = file_id(&map);
         let MMapPath::Path(path) = map.pathname else {
             continue;
@@ -151,10 +158,10 @@ pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
     Ok(files)
 }
 
-/// Reads the mappings from `file` in /proc/PID. Paths may hold any byte; a path that is not UTF-8
-/// is returned with replacement characters.
-pub(super) fn read_maps(pid: Pid, file: &str) -> Result<MemoryMaps, ProcessError> {
-    let bytes = fs::read(format!("/proc/{pid}/{file}")).map_err(procfs::ProcError::from)?;
+/// Lists the mappings. Paths may hold any byte; a path that is not UTF-8 is returned with replacement
+/// characters.
+pub(super) fn read_maps(pid: Pid, file: MappingsFile) -> Result<MemoryMaps, ProcessError> {
+    let bytes = read_mappings(pid, file)?;
     Ok(MemoryMaps::from_read(
         String::from_utf8_lossy(&bytes).as_bytes(),
     )?)
@@ -238,7 +245,7 @@ pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
     let wanted = FileId::of(&metadata);
     let own = Pid::own();
     let holds = |pid: Pid| {
-        let maps = read_maps(pid, "maps").ok()?;
+        let maps = read_maps(pid, MappingsFile::Maps).ok()?;
         maps.into_iter()
             .any(|map| file_id(&map) == wanted)
             .then(|| Holder {

@@ -6,6 +6,7 @@ mod view;
 use std::path::PathBuf;
 
 use clap::Args;
+use hugetext_host::limit_listing;
 
 use crate::documents::top::{Order, Row, TopReport};
 use crate::failure::Failure;
@@ -29,6 +30,7 @@ pub(crate) struct Arguments {
 
 /// Runs `hugetext top`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    limit_listing();
     let directory: PathBuf = arguments.place.path().to_owned();
     let mut sample = Sample::default();
     if !arguments.once && output.format() == Format::Text {

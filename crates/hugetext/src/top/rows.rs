@@ -20,7 +20,7 @@ pub(super) struct Sample {
     rows: Vec<Row>,
     /// Whether the daemon tells starts and states.
     pub(super) daemon: bool,
-    /// Processes that this user may not see.
+    /// Processes that this user may not see, or whose mappings are locked.
     pub(super) hidden: usize,
     ticks: HashMap<Pid, ProcessTicks>,
     at: Option<Instant>,
@@ -47,7 +47,7 @@ impl Sample {
                 Ok(texts) => texts.iter().fold((0, 0), |(text, huge), mapping| {
                     (text + mapping.rss, huge + mapping.pmd_mapped)
                 }),
-                Err(ProcessError::Forbidden) => {
+                Err(ProcessError::Forbidden | ProcessError::Unresponsive) => {
                     self.hidden += 1;
                     continue;
                 }

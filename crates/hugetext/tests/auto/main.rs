@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod bad_files;
+mod fuse;
 mod place;
 mod slow_filesystem;
 

@@ -1,173 +1,15 @@
 //! Files on a filesystem that never answers: the daemon goes on with those of others.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use hugetext_host::Namespace;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-
-use crate::place::{Place, can_hold};
-
-/// A FUSE filesystem (include/uapi/linux/fuse.h) of one file, "program". It answers until it is told to hang.
-struct Fuse {
-    at: PathBuf,
-    hangs: Arc<AtomicBool>,
-}
-
-const ROOT: u64 = 1;
-const PROGRAM: u64 = 2;
-/// Bytes of an answer to INIT of version 7.23.
-const INIT_BYTES: usize = 64;
-const LARGEST_WRITE: u32 = 4096;
-/// No entry and no attributes may be cached, so that each look-up asks.
-const UNCACHED: [u8; 16] = [0; 16];
-
-impl Fuse {
-    /// Mounts `content` as the file "program" in a mount namespace of this thread. `None`, with the reason printed,
-    /// where that is not possible.
-    fn mount(at: &Path, content: Vec<u8>) -> Option<Fuse> {
-        let device = File::options().read(true).write(true).open("/dev/fuse");
-        let device = device
-            .map_err(|error| println!("skipped: /dev/fuse: {error}"))
-            .ok()?;
-        let options = format!(
-            "fd={},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions",
-            device.as_raw_fd()
-        );
-        Namespace::Mount
-            .enter()
-            .map_err(|error| println!("skipped: no mount namespace: {error}"))
-            .ok()?;
-        let (source, kind) = (Some("hugetext-test"), Some("fuse"));
-        let mounted = mount(source, at, kind, MsFlags::MS_NODEV, Some(options.as_str()));
-        mounted
-            .map_err(|error| println!("skipped: no FUSE mount: {error}"))
-            .ok()?;
-        let hangs = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&hangs);
-        thread::spawn(move || serve(device, &content, &told));
-        Some(Fuse {
-            at: at.to_owned(),
-            hangs,
-        })
-    }
-
-    fn hang(&self) {
-        self.hangs.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Drop for Fuse {
-    fn drop(&mut self) {
-        // The kernel ends the connection, and with it all that waits.
-        umount2(&self.at, MntFlags::MNT_FORCE | MntFlags::MNT_DETACH).unwrap();
-    }
-}
-
-/// Answers requests until the filesystem is unmounted. Those that come after it was told to hang are read and never
-/// answered, as by a server that has stopped.
-fn serve(mut device: File, content: &[u8], hangs: &AtomicBool) {
-    let mut buffer = vec![0; 1 << 17];
-    while let Ok(len) = device.read(&mut buffer) {
-        if hangs.load(Ordering::SeqCst) {
-            continue;
-        }
-        let request = &buffer[..len];
-        let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
-        let (opcode, unique, node) = (number(0) >> 32, number(8), number(16));
-        let Some(answer) = answer(opcode, node, &request[40..], content) else {
-            continue;
-        };
-        let (error, body) = match answer {
-            Ok(body) => (0, body),
-            Err(error) => (-error, Vec::new()),
-        };
-        let mut reply = u32::try_from(16 + body.len())
-            .unwrap()
-            .to_ne_bytes()
-            .to_vec();
-        reply.extend(error.to_ne_bytes());
-        reply.extend(unique.to_ne_bytes());
-        reply.extend(body);
-        // An interrupted request takes no answer.
-        let _ = device.write(&reply);
-    }
-}
-
-const ENOENT: i32 = 2;
-const ENOSYS: i32 = 38;
-
-/// The answer to a request, or the number of an error; `None` for requests without an answer.
-fn answer(opcode: u64, node: u64, body: &[u8], content: &[u8]) -> Option<Result<Vec<u8>, i32>> {
-    const LOOKUP: u64 = 1;
-    const FORGET: u64 = 2;
-    const GETATTR: u64 = 3;
-    const OPEN: u64 = 14;
-    const READ: u64 = 15;
-    const RELEASE: u64 = 18;
-    const INIT: u64 = 26;
-    const INTERRUPT: u64 = 36;
-    const BATCH_FORGET: u64 = 42;
-    Some(match opcode {
-        FORGET | INTERRUPT | BATCH_FORGET => return None,
-        INIT => {
-            let mut answer = vec![0; INIT_BYTES];
-            answer[..4].copy_from_slice(&7u32.to_ne_bytes());
-            answer[4..8].copy_from_slice(&23u32.to_ne_bytes());
-            answer[8..12].copy_from_slice(&(1u32 << 17).to_ne_bytes());
-            answer[20..24].copy_from_slice(&LARGEST_WRITE.to_ne_bytes());
-            Ok(answer)
-        }
-        LOOKUP if body.strip_suffix(&[0]) == Some(b"program") => {
-            // The node, its generation, and how long the entry and its attributes may be cached.
-            let mut entry = PROGRAM.to_ne_bytes().to_vec();
-            entry.extend([0; 8]);
-            entry.extend(UNCACHED);
-            entry.extend([0; 8]);
-            entry.extend(attributes(PROGRAM, content));
-            Ok(entry)
-        }
-        LOOKUP => Err(ENOENT),
-        GETATTR => {
-            let mut answer = UNCACHED.to_vec();
-            answer.extend(attributes(node, content));
-            Ok(answer)
-        }
-        OPEN => Ok(vec![0; 16]),
-        READ => {
-            let word = |at: usize| u64::from_ne_bytes(body[at..at + 8].try_into().unwrap());
-            let from = usize::try_from(word(8)).unwrap().min(content.len());
-            let len = usize::try_from(word(16) & 0xffff_ffff).unwrap();
-            Ok(content[from..].iter().take(len).copied().collect())
-        }
-        RELEASE => Ok(Vec::new()),
-        _ => Err(ENOSYS),
-    })
-}
-
-/// The attributes of a node (struct fuse_attr).
-fn attributes(node: u64, content: &[u8]) -> Vec<u8> {
-    let (mode, size) = match node {
-        ROOT => (0o40_755u32, 0),
-        _ => (0o100_755, content.len() as u64),
-    };
-    let mut answer = Vec::new();
-    for word in [node, size, size.div_ceil(512), 1, 1, 1] {
-        answer.extend(word.to_ne_bytes());
-    }
-    // Three parts of times, the mode, links, owner, device, block size, and flags.
-    for word in [0, 0, 0, mode, 1, 0, 0, 0, 4096, 0] {
-        answer.extend(u32::to_ne_bytes(word));
-    }
-    answer
-}
+use crate::fuse::Fuse;
+use crate::place::{Place, Working, can_hold, hugetext};
 
 #[test]
 fn a_program_whose_filesystem_never_answers_keeps_no_other_waiting() {
@@ -231,4 +73,100 @@ fn a_directory_that_leads_to_such_a_filesystem_stops_nothing() {
     let _ = place.run_until(&daemon, "released");
     drop(fuse);
     daemon.end();
+}
+
+/// Reads a file that is given as its argument, maps it in the meantime, and works in a third thread. Once the file's
+/// server hangs, mmap(2) waits for the page that is being read, with the lock of all mappings.
+const HANGING: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int cached, direct;
+static void *read_page(void *page) { return (void *)pread(cached, page, 4096, 0); }
+static void *map_page(void *at) {
+    for (;;) mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, direct, 0);
+}
+int main(int count, char **words) {
+    static char page[4096];
+    pthread_t reads, maps;
+    cached = open(words[1], O_RDONLY);
+    direct = open(words[1], O_RDONLY | O_DIRECT);
+    void *at = mmap(0, 12288, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    puts(cached >= 0 && direct >= 0 && at != MAP_FAILED ? "open" : "not open");
+    fflush(stdout);
+    getchar();
+    pthread_create(&reads, 0, read_page, page);
+    pthread_create(&maps, 0, map_page, at + 4096);
+    for (;;) ;
+}
+"#;
+
+/// Begins a process of user `user` whose mappings cannot be read any more.
+fn begin_hanging(place: &Place, fuse: &Fuse, file: &Path, user: u32) -> Working {
+    let (source, program) = (place.path("hanging.c"), place.path("hanging"));
+    if !program.exists() {
+        fs::write(&source, HANGING).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.arg("-pthread").arg("-o").args([&program, &source]);
+        assert!(compiler.status().unwrap().success());
+    }
+    let mut command = Command::new(&program);
+    command.arg(file).uid(user);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut said).unwrap();
+    assert_eq!(said, "open\n");
+    fuse.hang();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    while !last_thread_waits(&child) {
+        thread::yield_now();
+    }
+    Working(child)
+}
+
+/// Whether the last thread of a process waits for what no signal but that of its end interrupts.
+fn last_thread_waits(child: &Child) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let ids = threads.flatten().map(|thread| thread.file_name());
+    let ids = ids.filter_map(|name| name.to_str()?.parse::<u32>().ok());
+    let last = ids.max().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/task/{last}/stat", child.id()));
+    last != child.id() && stat.unwrap().contains(") D ")
+}
+
+#[test]
+fn a_process_whose_mappings_are_locked_stops_nothing() {
+    for source in ["records", "reports"] {
+        let place = Place::new("act");
+        if !can_hold(&place) {
+            return;
+        }
+        let at = place.path("remote");
+        fs::create_dir(&at).unwrap();
+        let Some(fuse) = Fuse::mount(&at, vec![0; 4096]) else {
+            return;
+        };
+        let daemon = place.daemon(&["--by", source]);
+        let hanging = begin_hanging(&place, &fuse, &at.join("program"), 65_534);
+        // It is dropped first: a process whose thread waits for an answer cannot end.
+        let fuse = fuse;
+        let given_up = || place.status()["losses"]["given_up"] != 0;
+        let _ = place.status_source();
+        while !given_up() {
+            let _ = Command::new(place.path("program")).status().unwrap();
+        }
+        if place.run_until(&daemon, "held").is_none() {
+            return;
+        }
+        let top = hugetext().args(["top", "--once"]).output().unwrap();
+        assert!(top.status.success());
+        drop(fuse);
+        drop(hanging);
+        daemon.end();
+    }
 }

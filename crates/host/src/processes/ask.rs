@@ -1,0 +1,176 @@
+//! Asks the kernel about processes in a thread that can be given up. Whoever lists the mappings of a process takes its
+//! mmap_lock, and a thread of that process may hold this lock for as long as a filesystem does not answer: NFS asks
+//! its server in mmap(2), and FUSE may wait for its own.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::id::Pid;
+use super::owner::{group_of_process, user_of_process};
+use super::process::ProcessError;
+use crate::work::{Done, Worker};
+
+/// Whose processes are not asked about until all threads have ended that were given up, so that nobody uses up
+/// all that may be given up.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Silent {
+    /// All of a user. Root is none: it runs what belongs to the machine.
+    User(u32),
+    /// Those of root in a control group, such as a service that waits for a server which is away.
+    Group(String),
+    /// One that lies in no control group.
+    Process(Pid),
+}
+
+impl Silent {
+    fn of(pid: Pid) -> Silent {
+        let group = group_of_process(pid);
+        match user_of_process(pid, group.as_deref()) {
+            Some(user) if user != 0 => Silent::User(user),
+            _ => match group.filter(|group| group != "/") {
+                Some(group) => Silent::Group(group),
+                None => Silent::Process(pid),
+            },
+        }
+    }
+}
+
+type Job<R> = Box<dyn FnOnce() -> R + Send>;
+
+/// Asks about one process after another.
+pub struct ProcessAsker<R> {
+    worker: Worker<Job<R>, R>,
+    silent: BTreeSet<Silent>,
+}
+
+impl<R> fmt::Debug for ProcessAsker<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProcessAsker {{ silent: {:?} }}", self.silent)
+    }
+}
+
+impl<R: Send + 'static> ProcessAsker<R> {
+    /// Waits for each answer at most `limit`.
+    pub fn new(limit: Duration) -> ProcessAsker<R> {
+        ProcessAsker {
+            worker: Worker::new(limit, Arc::new(|| {}), |job: Job<R>| job()),
+            silent: BTreeSet::new(),
+        }
+    }
+
+    /// The answer of `job`, which is about process `pid`. `None` if it does not come in time, or if one about the
+    /// same user or service is still to come.
+    pub fn ask(&mut self, pid: Pid, job: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+        if self.worker.lost() == 0 {
+            self.silent.clear();
+        }
+        let is_silent = !self.silent.is_empty() && self.silent.contains(&Silent::of(pid));
+        if is_silent || !self.worker.is_free() {
+            return None;
+        }
+        self.worker.begin(Box::new(job));
+        match self.worker.wait()? {
+            Done::Result(result) => Some(result),
+            Done::GivenUp => {
+                self.silent.insert(Silent::of(pid));
+                None
+            }
+        }
+    }
+}
+
+/// A list of the mappings of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MappingsFile {
+    /// /proc/PID/maps.
+    Maps,
+    /// /proc/PID/smaps, for which the kernel also walks the page tables.
+    Smaps,
+}
+
+type ListAsker = Mutex<ProcessAsker<io::Result<Vec<u8>>>>;
+
+/// Asks for lists, in the process that made it: a child made by fork(2) lacks the threads, and may find a lock taken.
+struct ListAskers {
+    maker: u32,
+    maps: ListAsker,
+    smaps: ListAsker,
+}
+
+impl ListAskers {
+    fn new() -> ListAskers {
+        let asker = |limit| Mutex::new(ProcessAsker::new(limit));
+        ListAskers {
+            maker: std::process::id(),
+            // A list of 60,000 mappings takes a fifth of this.
+            maps: asker(Duration::from_millis(250)),
+            // Page tables of 1 TiB in base pages take some seconds.
+            smaps: asker(Duration::from_secs(10)),
+        }
+    }
+}
+
+static ASKERS: OnceLock<ListAskers> = OnceLock::new();
+
+/// From now on, this process waits for the mappings of others for a limited time. They are read in threads, so this is
+/// for who looks at all processes again and again, and enters no user namespace, which only a process of one thread
+/// may.
+pub fn limit_listing() {
+    ASKERS.get_or_init(ListAskers::new);
+}
+
+/// Reads a list of mappings.
+pub(super) fn read_mappings(pid: Pid, file: MappingsFile) -> Result<Vec<u8>, ProcessError> {
+    let name = match file {
+        MappingsFile::Maps => "maps",
+        MappingsFile::Smaps => "smaps",
+    };
+    let path = format!("/proc/{pid}/{name}");
+    let askers = ASKERS.get().filter(|_| pid != Pid::own());
+    let read = match askers.filter(|askers| askers.maker == std::process::id()) {
+        None => fs::read(path),
+        Some(askers) => {
+            let asker = match file {
+                MappingsFile::Maps => &askers.maps,
+                MappingsFile::Smaps => &askers.smaps,
+            };
+            let mut asker = asker.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = asker.ask(pid, || fs::read(path));
+            read.ok_or(ProcessError::Unresponsive)?
+        }
+    };
+    Ok(read.map_err(procfs::ProcError::from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_again_before_the_answer_has_come() {
+        let (answer, waiting) = channel::<()>();
+        let mut asker = ProcessAsker::new(Duration::from_millis(1));
+        let own = Pid::own();
+        let hang = move || {
+            let _ = waiting.recv();
+        };
+        assert_eq!(asker.ask(own, hang), None);
+        // However often it is asked, one thread waits.
+        for _ in 0..100 {
+            assert_eq!(asker.ask(own, || ()), None);
+        }
+        assert_eq!(asker.worker.lost(), 1);
+        answer.send(()).unwrap();
+        while asker.worker.lost() > 0 {
+            std::thread::yield_now();
+        }
+        // A machine under load may not answer within a millisecond either.
+        assert!((0..10_000).any(|_| asker.ask(own, || ()).is_some()));
+    }
+}
