@@ -7,8 +7,8 @@ use std::fs::File;
 use clap::Args;
 use hugetext_engine::{TextNodes, text_nodes};
 use hugetext_host::{
-    FolioBytes, Machine, Nodes, PageMapError, Pid, ProcessError, TextMapping, folio_bytes, pids,
-    process_name, text_mappings,
+    FolioBytes, Machine, Nodes, PageMapError, Pid, ProcessError, TextMapping, folio_bytes,
+    limit_listing, pids, process_name, text_mappings,
 };
 
 use crate::documents::stat::{MappingStat, ProcessStat, StatReport, TextTotal};
@@ -34,6 +34,7 @@ pub(crate) struct Arguments {
 
 /// Answers `hugetext stat`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    limit_listing();
     let machine = Machine::this();
     let nodes = arguments.nodes.then(Nodes::this);
     let everyone = || pids().map_err(|error| Failure::new("/proc", error));

@@ -8,7 +8,9 @@ use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::Path;
 
-use hugetext_host::{Namespace, NamespaceError, in_child, mount_huge_tmpfs, protect, uncover};
+use hugetext_host::{
+    Namespace, NamespaceError, in_child, limit_listing, mount_huge_tmpfs, protect, uncover,
+};
 use hugetext_leaf::replica::Replica;
 use hugetext_store::{DEFAULT_LIMIT, Store};
 use serde::{Deserialize, Serialize};
@@ -214,6 +216,7 @@ fn in_memory(
 ) -> Result<(), Error> {
     mount_memory(directory, policy.replica)?;
     let filled = in_child(|| {
+        limit_listing();
         let mut unprepared = Unprepared::default();
         let shown = fill_memory(directory, files, policy, &mut unprepared);
         (shown, unprepared)

@@ -116,9 +116,8 @@ impl ListAskers {
 
 static ASKERS: OnceLock<ListAskers> = OnceLock::new();
 
-/// From now on, this process waits for the mappings of others for a limited time. They are read in threads, so this is
-/// for who looks at all processes again and again, and enters no user namespace, which only a process of one thread
-/// may.
+/// From now on, this process waits for the mappings of others for a limited time. They are read in threads, so a
+/// process that enters a user namespace, which only one of one thread may, looks at others in a child.
 pub fn limit_listing() {
     ASKERS.get_or_init(ListAskers::new);
 }

@@ -55,8 +55,8 @@ pub enum ChildError {
 /// The child's standard error is lost.
 /// The child stays counted among those that were waited for (RUSAGE_CHILDREN of getrusage(2)).
 ///
-/// The caller must have only one thread: a lock that another thread holds would stay locked in the
-/// child.
+/// The caller must have no other threads than those of [`super::ask`]: a lock that another thread holds would
+/// stay locked in the child. A thread that reads, or waits for what to read, holds none.
 pub fn in_child<T, F>(work: F) -> Result<T, ChildError>
 where
     T: Serialize + DeserializeOwned,

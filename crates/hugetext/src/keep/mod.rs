@@ -15,6 +15,7 @@ use hugetext_engine::keep::{
     KeepList, KeepOutcome, absolute_entry, keep_warm, list_directories, own_list_directory,
     read_lists,
 };
+use hugetext_host::limit_listing;
 
 use crate::documents::keep::KeepReport;
 use crate::failure::Failure;
@@ -103,6 +104,7 @@ impl Arguments {
 
 /// Runs `hugetext keep`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    limit_listing();
     let options = &arguments.options;
     match &arguments.task {
         Task::Add(entries) => edit(options, |list| add(list, entries)),

@@ -18,7 +18,7 @@ use hugetext_engine::prepare::{
     CopyBackend, PrepareRequest, Ready, RecentCommand, ReplicaAdvice, Unprepared, make_ready,
     plan_preparation,
 };
-use hugetext_host::{Nodes, exec, in_child, own_processors};
+use hugetext_host::{Nodes, exec, in_child, limit_listing, own_processors};
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaWish, choose_replica};
 
 use crate::command::{cannot_run, find};
@@ -212,7 +212,10 @@ fn prepare_here(
 ) -> Result<Found, Failure> {
     let mut unprepared = Unprepared::default();
     let mut not_tried = None;
-    let ready = match in_child(|| prepare(program, request)) {
+    let ready = match in_child(|| {
+        limit_listing();
+        prepare(program, request)
+    }) {
         Ok((ready, found)) => {
             unprepared.add(found);
             ready

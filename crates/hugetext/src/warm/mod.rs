@@ -8,7 +8,7 @@ use clap::Args;
 use hugetext_engine::{
     HostContext, NodeWish, ProgramOnHost, WarmOutcome, WarmPolicy, libraries_of, warm, warm_on,
 };
-use hugetext_host::Nodes;
+use hugetext_host::{Nodes, limit_listing};
 use hugetext_leaf::replica::Node;
 
 use crate::documents::warm::WarmReport;
@@ -54,6 +54,7 @@ fn node_wish(word: &str) -> Result<NodeWish, String> {
 
 /// Runs `hugetext warm`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    limit_listing();
     let host = HostContext::with_huge_pages()?;
     let wish = arguments.node.map(|wish| wish.nodes(&Nodes::this()));
     let nodes = wish.transpose()?;
