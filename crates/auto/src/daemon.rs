@@ -41,6 +41,7 @@ use crate::state::State;
 use crate::status::{Losses, Stalls, Status};
 use crate::text::{Fill, Filled, Look, Looked, Name, fill, look};
 use crate::watches::Watches;
+use blame::BlamedUsers;
 use meter::{Meter, Tally};
 use wake::Wake;
 
@@ -187,8 +188,7 @@ pub struct Daemon<'t> {
     fills: VecDeque<Fill>,
     filler: Worker<Fill, (Key, Result<Filled, String>)>,
     filling: Option<(Key, FileText)>,
-    /// Users whose files are left alone, because one of them does not answer.
-    blamed: BTreeSet<u32>,
+    blamed: BlamedUsers,
     watches: Watches,
     watched: BTreeMap<(PathBuf, std::ffi::OsString), Key>,
     wake: Wake,
@@ -312,7 +312,7 @@ impl<'t> Daemon<'t> {
             problems,
             stalled,
             memory,
-            blamed: BTreeSet::new(),
+            blamed: BlamedUsers::default(),
             watches,
             wake,
         };

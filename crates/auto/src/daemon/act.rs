@@ -44,16 +44,14 @@ impl Daemon<'_> {
     pub(super) fn finish(&mut self) {
         self.forgive();
         for directory in self.watches.finish(self.now()) {
-            self.losses.gave_up(1);
-            self.blame_directory(&directory);
+            self.no_answer_of_directory(&directory);
         }
         while let Some(done) = self.looker.done() {
             let look = self.looking.take();
             match (done, look) {
                 (Done::Result(looked), _) => self.looked(looked),
                 (Done::GivenUp, Some(look)) => {
-                    self.losses.gave_up(1);
-                    self.blame(look.key);
+                    self.no_answer(look.key);
                     self.delay_look(look.key, "its filesystem did not answer in time".to_owned());
                 }
                 (Done::GivenUp, None) => {}
@@ -75,8 +73,7 @@ impl Daemon<'_> {
                     self.want_look(key, Name::Path(text.path));
                 }
                 Done::GivenUp => {
-                    self.losses.gave_up(1);
-                    self.blame(key);
+                    self.no_answer(key);
                     let now = self.now();
                     let problem = "its filesystem did not answer in time".to_owned();
                     (self.tell)(Event::Problem(format!(

@@ -1,22 +1,39 @@
 //! Whose files are left alone, because the daemon waits for one of them without an answer.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::Daemon;
 use crate::catalog::Key;
 
-impl Daemon<'_> {
-    /// A file of these users did not answer in time, and the thread that waits for it is lost until it does. Only so
-    /// many may be lost. So that nobody can use them all up, nothing that only these users run is touched until then.
-    /// Root is never blamed: it runs what belongs to the machine.
-    pub(super) fn blame(&mut self, key: Key) {
-        let users = self.catalog.get(key).map(|known| known.by.keys());
-        let users = users.into_iter().flatten().map(|by| by.user);
-        self.blamed.extend(users.filter(|user| *user != 0));
+/// Users of whose files one did not answer in time. The thread that waits for it is lost until it does, and only so
+/// many may be lost. So that nobody can use them all up, nothing that only these users run is touched until then.
+#[derive(Debug, Default)]
+pub(super) struct BlamedUsers(BTreeSet<u32>);
+
+impl BlamedUsers {
+    /// Blames those who run a file. Root is never blamed: it runs what belongs to the machine.
+    fn blame(&mut self, users: impl Iterator<Item = u32>) {
+        self.0.extend(users.filter(|user| *user != 0));
     }
 
-    /// Blames those who run files of this directory.
-    pub(super) fn blame_directory(&mut self, directory: &Path) {
+    /// Whether these users are some, and all of them are blamed.
+    fn are_all_of(&self, users: impl Iterator<Item = u32>) -> bool {
+        let mut users = users.peekable();
+        users.peek().is_some() && users.all(|user| self.0.contains(&user))
+    }
+}
+
+impl Daemon<'_> {
+    /// Counts a file that did not answer in time, and blames those who run it.
+    pub(super) fn no_answer(&mut self, key: Key) {
+        self.losses.gave_up(1);
+        self.blame(key);
+    }
+
+    /// Counts a directory that did not answer in time, and blames those who run files of it.
+    pub(super) fn no_answer_of_directory(&mut self, directory: &Path) {
+        self.losses.gave_up(1);
         let inside = self.watched.iter().filter(|((of, _), _)| of == directory);
         let keys: Vec<Key> = inside.map(|(_, key)| *key).collect();
         for key in keys {
@@ -24,19 +41,40 @@ impl Daemon<'_> {
         }
     }
 
+    fn blame(&mut self, key: Key) {
+        if let Some(known) = self.catalog.get(key) {
+            self.blamed.blame(known.by.keys().map(|by| by.user));
+        }
+    }
+
     /// Whether nobody runs a file but users who are blamed.
     pub(super) fn is_blamed(&self, key: Key) -> bool {
-        let Some(known) = self.catalog.get(key).filter(|_| !self.blamed.is_empty()) else {
-            return false;
-        };
-        let mut users = known.by.keys().map(|by| by.user);
-        !known.by.is_empty() && users.all(|user| self.blamed.contains(&user))
+        let known = self.catalog.get(key);
+        known.is_some_and(|known| self.blamed.are_all_of(known.by.keys().map(|by| by.user)))
     }
 
     /// Blames nobody any more once all threads have ended that were given up.
     pub(super) fn forgive(&mut self) {
         if self.looker.lost() == 0 && self.filler.lost() == 0 && self.watches.lost() == 0 {
-            self.blamed.clear();
+            self.blamed = BlamedUsers::default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_else_runs_is_left_alone() {
+        let mut blamed = BlamedUsers::default();
+        assert!(!blamed.are_all_of([1000].into_iter()));
+        blamed.blame([0, 1000, 1001].into_iter());
+        assert!(blamed.are_all_of([1000].into_iter()));
+        assert!(blamed.are_all_of([1000, 1001].into_iter()));
+        // Somebody else runs it too, root does, or nobody is known to.
+        assert!(!blamed.are_all_of([1000, 1002].into_iter()));
+        assert!(!blamed.are_all_of([0, 1000].into_iter()));
+        assert!(!blamed.are_all_of(std::iter::empty()));
     }
 }
