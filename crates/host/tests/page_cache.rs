@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use hugetext_host::{FileWindows, Machine, Mounts, WindowState, holders};
 use hugetext_leaf::{Ability, Leaf, Span, Topic, ability};
@@ -37,8 +38,13 @@ fn file_of_windows(test: &str) -> Option<(File, Leaf)> {
     Some((file, leaf))
 }
 
+/// The limit of locked memory counts all that a process has locked, and by default it is what one test locks
+/// (RLIMIT_MEMLOCK, 8 MiB). So those that lock take turns.
+static LOCKED: Mutex<()> = Mutex::new(());
+
 #[test]
 fn every_rung_is_seen_in_the_state() {
+    let _turn = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((file, leaf)) = file_of_windows("every_rung_is_seen_in_the_state") else {
         return;
     };
@@ -70,6 +76,7 @@ fn every_rung_is_seen_in_the_state() {
 
 #[test]
 fn a_window_in_use_does_not_keep_the_next_one_small() {
+    let _turn = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((file, leaf)) = file_of_windows("a_window_in_use_does_not_keep_the_next_one_small")
     else {
         return;
