@@ -1,5 +1,6 @@
 /* Text that threads call all the time: big_text [THREADS [MAPPINGS]]. Without arguments 64 threads, and no mappings
- * besides its own. FUNCTIONS is the number of functions of 64 bytes; without it 100 MiB of them. Prints only what
+ * besides its own. FUNCTIONS is the number of functions of 64 bytes; without it 100 MiB of them. NAP_NS is
+ * the sleep of a thread between two sums, for each thread that there is. Prints only what
  * goes wrong: a wrong sum, or a sleep that a signal interrupted. */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,6 +10,9 @@
 #include <unistd.h>
 #ifndef FUNCTIONS
 #define FUNCTIONS 1638400
+#endif
+#ifndef NAP_NS
+#define NAP_NS 160000
 #endif
 #define TEXT(what) #what
 #define NUMBER(what) TEXT(what)
@@ -23,7 +27,7 @@ extern char functions[];
 static long threads = 64;
 static void *work(void *argument) {
     /* However many threads there are, together they use the same share of the processors. */
-    long nap_ns = threads * 160000;
+    long nap_ns = threads * NAP_NS;
     struct timespec nap = {nap_ns / 1000000000, nap_ns % 1000000000};
     for (;;) {
         unsigned long sum = 0, want = 0;
