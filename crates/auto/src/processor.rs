@@ -30,13 +30,6 @@ pub struct Spent {
     pub text: Vec<(MappedText, f64)>,
 }
 
-/// How reading the mappings of a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
-    InTime,
-    Unresponsive,
-}
-
 #[derive(Debug)]
 struct SampledProcess {
     ticks: ProcessTicks,
@@ -88,10 +81,10 @@ impl Sampler {
             let mut process = SampledProcess { ticks, text };
             let seconds = spent as f64 / self.ticks_per_second;
             if seconds >= LEAST.as_secs_f64() {
-                let (text, read) = process.text(pid, start);
-                self.given_up = self
-                    .given_up
-                    .saturating_add(u64::from(read == Read::Unresponsive));
+                if process.refresh(pid, start).is_err() {
+                    self.given_up = self.given_up.saturating_add(1);
+                }
+                let text = process.text();
                 all.extend((!text.is_empty()).then(|| Spent {
                     pid,
                     text: divided(text, seconds),
@@ -113,18 +106,22 @@ impl Default for Sampler {
 }
 
 impl SampledProcess {
-    /// Its text, as it was read a short time ago, or now. What cannot be read anew stays as it was.
-    fn text(&mut self, pid: Pid, now: Instant) -> (&[MappedText], Read) {
+    /// Reads its text, if that was not read a short time ago. After an error, its mappings are not listed in time, and
+    /// its text stays as it was.
+    fn refresh(&mut self, pid: Pid, now: Instant) -> Result<(), ProcessError> {
         let fresh = |(read, _): &(Instant, _)| now.saturating_duration_since(*read) < STALE;
-        let mut read = Read::InTime;
         if !self.text.as_ref().is_some_and(fresh) {
-            match mapped_text(pid) {
-                Err(ProcessError::Unresponsive) => read = Read::Unresponsive,
-                text => self.text = Some((now, text.unwrap_or_default())),
-            }
+            let text = match mapped_text(pid) {
+                Err(error @ ProcessError::Unresponsive) => return Err(error),
+                text => text.unwrap_or_default(),
+            };
+            self.text = Some((now, text));
         }
-        let text = self.text.as_ref().map_or(&[][..], |(_, text)| text);
-        (text, read)
+        Ok(())
+    }
+
+    fn text(&self) -> &[MappedText] {
+        self.text.as_ref().map_or(&[], |(_, text)| text)
     }
 }
 
@@ -134,7 +131,7 @@ pub fn ticks_per_second() -> f64 {
 }
 
 /// Processor time of this thread: what looking costs, however busy the machine is. What the kernel takes to list
-/// mappings, in another thread, is not counted; reading the lists takes longer.
+/// mappings is not counted: another thread asks for the lists.
 pub(crate) fn own_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -1,7 +1,7 @@
 /* Text that threads call all the time: big_text [THREADS [MAPPINGS]]. Without arguments 64 threads, and no mappings
- * besides its own. FUNCTIONS is the number of functions of 64 bytes; without it 100 MiB of them. NAP_NS is
- * the sleep of a thread between two sums, for each thread that there is. Prints only what
- * goes wrong: a wrong sum, or a sleep that a signal interrupted. */
+ * besides its own. FUNCTIONS is the number of functions of 64 bytes; without it 100 MiB of them. A thread
+ * sleeps NAP_NS between two sums, times the number of threads. Prints only what goes wrong: a wrong sum, or a sleep that
+ * a signal interrupted. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -39,7 +39,7 @@ where
             if !same_but_offset(before, &whole) {
                 return Err(differs(index, "a field other than its offset"));
             }
-            offsets.moved(index, before, after.offset);
+            offsets.note(index, before, after.offset);
             let end = before.offset.saturating_add(before.file_size());
             if Span::new(before.offset, end).overlaps(&taken) {
                 return Err(differs(index, "its bytes, which the program headers take"));
@@ -102,7 +102,7 @@ impl Offsets {
         }
     }
 
-    fn moved(&mut self, index: u64, before: &Section, after: u64) {
+    fn note(&mut self, index: u64, before: &Section, after: u64) {
         let distance = after.wrapping_sub(before.offset);
         if before.file_size() > 0 {
             if self.moved.len() < Self::MOST {
