@@ -51,17 +51,17 @@ test-install: ## `cargo install` alone gives a command that works, beside no oth
 		--root target/installed --target-dir target/install
 	target/installed/bin/hugetext check target/installed/bin/hugetext
 
-# A kernel of the lab, and how often each blocking call is stopped.
+# A kernel of the lab, and in how many rounds each blocking call is stopped: twice a round.
 GUEST ?= 6.12-arm64
-ROUNDS ?= 500
+ROUNDS ?= 250
 
 test-guest: ## tests (TESTS=NAME…) of the command and of promotion in a guest (GUEST=7.3-amd64); takes root, and an hour
 	scripts/setup.sh test fresh guest
 	scripts/test-guest.sh $(GUEST) $(TESTS)
 
-test-guest-held: ## ROUNDS stops of each blocking call, in a guest (GUEST=7.3-amd64); takes root, and hours
+test-guest-held: ## ROUNDS of two stops of each blocking call, in a guest (GUEST=7.3-amd64); takes root
 	scripts/setup.sh test fresh guest
-	PACKAGES=hugetext-promote HUGETEXT_ROUNDS=$(ROUNDS) scripts/test-guest.sh $(GUEST) held:: --nocapture
+	PACKAGES=hugetext-promote HUGETEXT_ROUNDS=$(ROUNDS) scripts/test-guest.sh $(GUEST) held:: probes profile --nocapture
 
 .PHONY: static test-static test-install test-guest test-guest-held
 
@@ -374,8 +374,8 @@ test-auto: build ## the autopilot in guests, with containers, upgrades, shortage
 
 .PHONY: test-auto
 
-results-auto: build ## what the autopilot costs and gains, in about half an hour, as root: docs/auto-results.md
-	scripts/setup.sh results
+results-auto: build ## what the autopilot costs and gains, in about an hour, as root: docs/auto-results.md
+	scripts/setup.sh results-auto
 	cargo build --release -p hugetext-auto --example sources
 	scripts/results-auto.sh $(HUGETEXT) target/release/examples/sources > target/auto-results.md
 	mv target/auto-results.md docs/auto-results.md

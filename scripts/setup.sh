@@ -208,6 +208,10 @@ packages_of() {
         echo python3    # brings files into small folios
         echo strace     # counts the system calls of starts
         ;;
+    results-auto)
+        packages results
+        echo g++ clang  # compile the C++ project that is built
+        ;;
     package)
         packages build
         ;;

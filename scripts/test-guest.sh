@@ -43,7 +43,7 @@ command=$(jq -r 'select(.target.kind == ["bin"] and .target.name == "hugetext" a
 
 root=$work/root
 mmdebstrap --quiet --variant=extract --architectures="$debian" \
-    --include=coreutils,dash,bash,util-linux,mount,findutils,grep,sed,tar,gzip,libc-bin,base-passwd,base-files,login.defs,procps,libcap2-bin,attr,gcc,libc6-dev,binutils,lld,gdb,strace,e2fsprogs,squashfs-tools,erofs-utils,bubblewrap,runc,cpio \
+    --include=coreutils,dash,bash,util-linux,mount,findutils,grep,sed,tar,gzip,libc-bin,base-passwd,base-files,login.defs,procps,libcap2-bin,attr,gcc,libc6-dev,binutils,lld,gdb,strace,e2fsprogs,squashfs-tools,erofs-utils,bubblewrap,runc,cpio,linux-perf \
     trixie "$root"
 # What the packages' scripts would have made.
 cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
@@ -63,6 +63,8 @@ mkdir -p "$root$here/target/$target/tmp" "$root$here/target/tmp"
 {
     echo '#!/bin/sh'
     echo 'hostname guest 2>/dev/null; ip link set lo up 2>/dev/null'
+    # Probes of the kernel on functions of a program are set there.
+    echo 'mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing'
     echo "cd '$here/crates/hugetext'"
     echo "export INSTA_WORKSPACE_ROOT='$here'"
     echo "${HUGETEXT_ROUNDS:+export HUGETEXT_ROUNDS=$HUGETEXT_ROUNDS}"

@@ -127,20 +127,19 @@ fn selecting(wait: fn(i32, *mut libc::fd_set) -> i32) -> io::Result<Held> {
     Ok(Held::new(1, call, move || signal(fd)))
 }
 
-static WORD: AtomicU32 = AtomicU32::new(0);
-
 /// `operation` is FUTEX_WAIT, whose time is a duration, or FUTEX_WAIT_BITSET, which gets none.
 fn futex(operation: i32) -> io::Result<Held> {
+    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     let call = move || {
         let limit = libc::timespec {
             tv_sec: 600,
             tv_nsec: 0,
         };
-        // SAFETY: a static word and a live time.
+        // SAFETY: a leaked word and a live time.
         let returned = result(unsafe {
             libc::syscall(
                 libc::SYS_futex,
-                WORD.as_ptr(),
+                word.as_ptr(),
                 operation,
                 0,
                 match operation {
@@ -152,15 +151,15 @@ fn futex(operation: i32) -> io::Result<Held> {
             )
         });
         // If the call is made again after the word has changed, it has nothing to wait for.
-        if returned == -i64::from(libc::EAGAIN) && WORD.load(Ordering::Relaxed) == 1 {
+        if returned == -i64::from(libc::EAGAIN) && word.load(Ordering::Relaxed) == 1 {
             return 0;
         }
         returned
     };
-    let wake = || {
-        WORD.store(1, Ordering::Relaxed);
-        // SAFETY: a static word.
-        unsafe { libc::syscall(libc::SYS_futex, WORD.as_ptr(), libc::FUTEX_WAKE, 1) };
+    let wake = move || {
+        word.store(1, Ordering::Relaxed);
+        // SAFETY: a leaked word.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
     };
     Ok(Held::new(0, call, wake))
 }

@@ -28,7 +28,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
         block();
         // SAFETY: a live set, which is empty.
         let call = || result(unsafe { libc::sigsuspend(&empty()) }.into());
-        Ok(Held::new(-i64::from(libc::EINTR), call, send))
+        Ok(Held::new(-i64::from(libc::EINTR), call, signal_to_me()))
     }),
     // SAFETY: no memory is involved.
     ("pause", || until_handled(|| unsafe { libc::pause() })),
@@ -82,18 +82,25 @@ fn until_handled(wait: fn() -> i32) -> io::Result<Held> {
     handle();
     let call = move || {
         let returned = result(wait().into());
-        match HANDLED.load(Ordering::Relaxed) {
+        match handled() {
             0 => 0,
             _ => returned,
         }
     };
-    Ok(Held::new(-i64::from(libc::EINTR), call, send))
+    Ok(Held::new(-i64::from(libc::EINTR), call, signal_to_me()))
 }
 
-static HANDLED: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// How many signals this thread has handled.
+    static HANDLED: AtomicU64 = const { AtomicU64::new(0) };
+}
+
+fn handled() -> u64 {
+    HANDLED.with(|count| count.load(Ordering::Relaxed))
+}
 
 extern "C" fn count(_signal: i32) {
-    HANDLED.fetch_add(1, Ordering::Relaxed);
+    HANDLED.with(|count| count.fetch_add(1, Ordering::Relaxed));
 }
 
 fn empty() -> libc::sigset_t {
@@ -126,9 +133,14 @@ fn handle() {
     }
 }
 
-fn send() {
-    // SAFETY: the signal goes to this process itself.
-    unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
+/// The action that sends the signal to the thread that is here now.
+fn signal_to_me() -> impl FnOnce() + Send + 'static {
+    // SAFETY: no memory is involved, and the thread is one of this process.
+    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+    move || unsafe {
+        // SAFETY: as above.
+        libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1);
+    }
 }
 
 fn waiting(call: fn(*const libc::sigset_t) -> i32) -> io::Result<Held> {
@@ -136,7 +148,7 @@ fn waiting(call: fn(*const libc::sigset_t) -> i32) -> io::Result<Held> {
     Ok(Held::new(
         libc::SIGUSR1.into(),
         move || result(call(&ours()).into()),
-        send,
+        signal_to_me(),
     ))
 }
 
@@ -162,6 +174,6 @@ pub(crate) fn mask() {
         if result(returned.into()) != -i64::from(libc::EINTR) {
             return println!("wrong: epoll_pwait returned {returned}");
         }
-        println!("{}", HANDLED.load(Ordering::Relaxed));
+        println!("{}", handled());
     }
 }
