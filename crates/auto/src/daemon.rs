@@ -35,6 +35,7 @@ use crate::memory::{GroupLimits, Memory, Stalled, memory_events};
 use crate::owners::Owners;
 use crate::processor::Sampler;
 use crate::promoter::{Promoter, PromotionNews};
+use crate::runs::Runs;
 use crate::rush::Rushes;
 use crate::sight::{Sight, SourceName};
 use crate::state::State;
@@ -168,6 +169,7 @@ pub struct Daemon<'t> {
     problems: Vec<String>,
     catalog: Catalog,
     rushes: Rushes,
+    runs: Runs,
     nodes: Nodes,
     owners: Owners,
     sampler: Sampler,
@@ -273,6 +275,7 @@ impl<'t> Daemon<'t> {
             sampler: Sampler::new(),
             catalog: Catalog::default(),
             rushes: Rushes::default(),
+            runs: Runs::default(),
             nodes: Nodes::this(),
             owners: Owners::default(),
             limits,

@@ -67,12 +67,13 @@ impl Holder {
         self.waits.get(&key)
     }
 
-    /// Whether a file may be filled now: it is not held in this state, and does not wait.
-    pub fn wants(&self, key: Key, text: &FileText, now: Duration) -> bool {
+    /// Whether a file may be filled now: it is not held in this state, and does not wait. If processes that ran it
+    /// were in the way, and it `is_idle` now, then it waits no longer.
+    pub fn wants(&self, key: Key, text: &FileText, now: Duration, is_idle: bool) -> bool {
         let held = self.held.get(&key);
         let is_done = held.is_some_and(|held| held.state == text.state && held.obstacle.is_none());
         let waits = self.waits.get(&key).is_some_and(|wait| wait.until > now);
-        !is_done && !waits
+        !is_done && (!waits || is_idle)
     }
 
     /// Takes what was filled. What is left is tried again later.

@@ -5,6 +5,7 @@
 
 pub mod calibrate;
 pub mod catalog;
+pub mod charge;
 pub mod config;
 pub mod daemon;
 pub mod fixed;
@@ -14,6 +15,7 @@ pub mod open;
 pub mod owners;
 pub mod processor;
 pub mod promoter;
+pub mod runs;
 pub mod rush;
 pub mod sight;
 pub mod state;

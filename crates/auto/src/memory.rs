@@ -6,9 +6,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use hugetext_host::PressureTrigger;
 use hugetext_leaf::hold::{MemoryEvents, Pressure};
@@ -74,11 +74,35 @@ fn counted(vmstat: &str) -> MemoryEvents {
     events
 }
 
+/// What the kernel has reported of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StallReport {
+    /// The worst of several reports.
+    pub pressure: Pressure,
+    /// When the first of them came.
+    pub at: Instant,
+}
+
+impl StallReport {
+    fn and(before: Option<StallReport>, pressure: Pressure) -> StallReport {
+        match before {
+            None => StallReport {
+                pressure,
+                at: Instant::now(),
+            },
+            Some(before) => StallReport {
+                pressure: before.pressure.max(pressure),
+                ..before
+            },
+        }
+    }
+}
+
 /// What the kernel reports of the machine, heard by a thread of its own.
 #[derive(Debug)]
 pub struct Stalled {
-    /// The worst since the last call: 0 nothing, 1 some, 2 full.
-    worst: Arc<AtomicU8>,
+    /// All since the last call.
+    reported: Arc<Mutex<Option<StallReport>>>,
     /// Why not everything is reported.
     pub problem: Option<String>,
 }
@@ -86,7 +110,7 @@ pub struct Stalled {
 impl Stalled {
     /// Hears what this kernel reports, and calls `wake` for each report.
     pub fn hear(wake: Arc<dyn Fn() + Send + Sync>) -> Stalled {
-        let worst = Arc::new(AtomicU8::new(0));
+        let reported = Arc::new(Mutex::new(None));
         let mut triggers = Vec::new();
         let mut problem = None;
         for (pressure, share) in [(Pressure::Some, SOME), (Pressure::Full, FULL)] {
@@ -95,17 +119,13 @@ impl Stalled {
                 Err(error) => problem = Some(format!("{MACHINE}: {error}")),
             }
         }
-        let heard = Arc::clone(&worst);
+        let heard = Arc::clone(&reported);
         let hear = move || {
-            while let Ok(reported) = PressureTrigger::wait(&triggers, None) {
-                let number = reported
-                    .into_iter()
-                    .max()
-                    .map_or(0, |pressure| match pressure {
-                        Pressure::Some => 1,
-                        Pressure::Full => 2,
-                    });
-                heard.fetch_max(number, Ordering::Relaxed);
+            while let Ok(pressures) = PressureTrigger::wait(&triggers, None) {
+                if let Some(worst) = pressures.into_iter().max() {
+                    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                    *heard = Some(StallReport::and(*heard, worst));
+                }
                 wake();
             }
         };
@@ -114,16 +134,13 @@ impl Stalled {
         {
             problem = Some(format!("{MACHINE}: {error}"));
         }
-        Stalled { worst, problem }
+        Stalled { reported, problem }
     }
 
-    /// The worst that was reported since the last call.
-    pub fn worst(&self) -> Option<Pressure> {
-        match self.worst.swap(0, Ordering::Relaxed) {
-            0 => None,
-            1 => Some(Pressure::Some),
-            _ => Some(Pressure::Full),
-        }
+    /// What was reported since the last call.
+    pub fn take(&self) -> Option<StallReport> {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.take()
     }
 }
 
@@ -229,6 +246,15 @@ mod tests {
     fn this_machine_has_memory() {
         let memory = Memory::read().unwrap();
         assert!(memory.available > 0 && memory.available <= memory.total);
+    }
+
+    #[test]
+    fn several_reports_are_one_since_the_first() {
+        let first = StallReport::and(None, Pressure::Some);
+        let both = StallReport::and(Some(first), Pressure::Full);
+        assert_eq!((both.pressure, both.at), (Pressure::Full, first.at));
+        let all = StallReport::and(Some(both), Pressure::Some);
+        assert_eq!(all, both);
     }
 
     #[test]

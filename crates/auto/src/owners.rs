@@ -53,19 +53,14 @@ impl Groups {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Owner {
-    principal: Principal,
-    /// Whether it was read for this process, and not taken over from its parent.
-    was_read: bool,
-}
-
-/// The owners of processes. A child has that of its parent until it is read.
+/// The owners of processes, for those that end before they are looked at. A child has that of its parent until it is
+/// read. A process may be moved to another control group at any time, as `runc init` is before it executes the
+/// program of a container, so each look reads again.
 #[derive(Debug, Default)]
 pub struct Owners {
     /// The names of their control groups.
     pub groups: Groups,
-    of: HashMap<Pid, Owner>,
+    of: HashMap<Pid, Principal>,
     ended: Vec<Pid>,
     reads: usize,
 }
@@ -76,8 +71,7 @@ impl Owners {
         if let Some(owner) = self.of.get(&parent).copied()
             && self.of.len() < MOST_PROCESSES
         {
-            let was_read = false;
-            self.of.insert(child, Owner { was_read, ..owner });
+            self.of.insert(child, owner);
         }
     }
 
@@ -102,26 +96,17 @@ impl Owners {
     /// The owner of a process, which may have ended.
     pub fn of(&mut self, pid: Pid) -> Principal {
         let known = self.of.get(&pid).copied();
-        if let Some(owner) = known.filter(|owner| owner.was_read || self.reads >= READS) {
-            return owner.principal;
+        if let Some(owner) = known.filter(|_| self.reads >= READS) {
+            return owner;
         }
         self.reads = self.reads.saturating_add(1);
-        let read = self.read(pid);
         let unknown = Principal {
             user: UNKNOWN_USER,
             group: 0,
         };
-        let principal = read.or(known.map(|owner| owner.principal));
-        let principal = principal.unwrap_or(unknown);
+        let principal = self.read(pid).or(known).unwrap_or(unknown);
         if self.of.len() < MOST_PROCESSES {
-            let was_read = read.is_some();
-            self.of.insert(
-                pid,
-                Owner {
-                    principal,
-                    was_read,
-                },
-            );
+            self.of.insert(pid, principal);
         }
         principal
     }
@@ -152,6 +137,15 @@ mod tests {
         assert_eq!(owners.of(child), principal);
         owners.settle();
         assert_eq!(owners.of(child).user, UNKNOWN_USER);
+    }
+
+    #[test]
+    fn a_process_that_was_moved_is_read_again() {
+        let mut owners = Owners::default();
+        let own = Pid::own();
+        let (user, group) = (owners.of(own).user, owners.groups.number("/before"));
+        owners.of.insert(own, Principal { user, group });
+        assert_ne!(owners.of(own).group, group);
     }
 
     #[test]

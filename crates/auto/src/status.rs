@@ -142,6 +142,10 @@ pub struct Stalls {
     pub plenty: u64,
     /// A control group was at its limit.
     pub cgroups: u64,
+    /// The longest time from the kernel's report that tasks waited until memory was unlocked for them, in
+    /// microseconds. The kernel reports a wait within 50 ms.
+    #[serde(default)]
+    pub slowest_us: u64,
 }
 
 /// What the daemon is and does.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, HostContext, Program, ProgramOnHost, WarmPolicy, cached_by_node, plain,
+    Error, HeldText, HostContext, Program, ProgramOnHost, Rung, WarmPolicy, cached_by_node, plain,
     warm_ranges, warm_unused,
 };
 use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState};
@@ -16,6 +16,7 @@ use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
+use crate::charge::{Lockable, charged_elsewhere};
 use crate::open::{Found, ensure_answers, is_public, open_mapped, open_untouched};
 
 /// A file to look at.
@@ -126,6 +127,8 @@ pub struct Fill {
     pub key: Key,
     /// Its text, as it was when it was looked at.
     pub text: FileText,
+    /// What of it may be locked.
+    pub lockable: Lockable,
 }
 
 /// What is held of a file.
@@ -143,6 +146,8 @@ pub struct Filled {
     pub huge: u64,
     /// Why not all of it is as it should be; `None` if it is.
     pub obstacle: Option<String>,
+    /// Whether processes that map it were in the way.
+    pub is_in_use: bool,
     /// Bytes of its text in the page cache by NUMA node; empty on a machine of one node.
     pub nodes: NodeBytes,
     /// How long it took.
@@ -156,7 +161,7 @@ pub fn fill(job: Fill) -> (Key, Result<Filled, String>) {
 }
 
 fn try_fill(job: Fill) -> Result<Filled, Error> {
-    let text = job.text;
+    let (text, lockable) = (job.text, job.lockable);
     let failed = |source| Error::Io {
         path: text.path.clone(),
         source,
@@ -172,18 +177,31 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
     // A file may belong to any user: it is read, and never mapped executable.
     let program = ProgramOnHost::new(program, &host)?.only_read();
     match text.gain {
-        Gain::Windows(_) => fill_windows(job.key, &program, &text),
-        Gain::Folios => fill_folios(job.key, &program, &text),
+        Gain::Windows(_) => fill_windows(job.key, &program, &text, &lockable),
+        Gain::Folios => fill_folios(job.key, &program, &text, &lockable),
     }
 }
 
-fn fill_windows(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Result<Filled, Error> {
-    let outcome = warm_ranges(program, &text.ranges, text.leaf, WarmPolicy::InPlace)?;
+/// The windows of a text that are huge now.
+fn huge_windows(program: &ProgramOnHost<'_>, text: &FileText) -> Result<Vec<Span>, Error> {
     let cache = program.page_cache(&text.ranges, text.leaf)?;
     let huge = cache
         .windows()
         .filter(|(_, state)| *state == WindowState::Huge);
-    let huge = Span::joined(huge.map(|(window, _)| window));
+    Ok(huge.map(|(window, _)| window).collect())
+}
+
+fn fill_windows(
+    key: Key,
+    program: &ProgramOnHost<'_>,
+    text: &FileText,
+    lockable: &Lockable,
+) -> Result<Filled, Error> {
+    let foreign = lockable.foreign(huge_windows(program, text)?.into_iter());
+    let outcome = warm_ranges(program, &text.ranges, text.leaf, WarmPolicy::InPlace)?;
+    let mut huge = huge_windows(program, text)?;
+    huge.retain(|window| !foreign.contains(window));
+    let huge = Span::joined(huge);
     let held = if huge.is_empty() {
         None
     } else {
@@ -191,10 +209,18 @@ fn fill_windows(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Resul
     };
     let windows = text.windows();
     let huge = held.as_ref().map_or(0, HeldText::bytes) / text.leaf.bytes();
+    let left = || {
+        if foreign.is_empty() {
+            obstacle(outcome.obstacle(), &outcome.holders)
+        } else {
+            charged_elsewhere()
+        }
+    };
     Ok(Filled {
         key,
         state: text.state,
-        obstacle: (huge < windows).then(|| obstacle(outcome.obstacle(), &outcome.holders)),
+        obstacle: (huge < windows).then(left),
+        is_in_use: huge < windows && !outcome.holders.is_empty(),
         held,
         windows,
         huge,
@@ -203,18 +229,33 @@ fn fill_windows(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Resul
     })
 }
 
-fn fill_folios(key: Key, program: &ProgramOnHost<'_>, text: &FileText) -> Result<Filled, Error> {
+fn fill_folios(
+    key: Key,
+    program: &ProgramOnHost<'_>,
+    text: &FileText,
+    lockable: &Lockable,
+) -> Result<Filled, Error> {
     let outcome = warm_unused(program)?;
-    let held = if outcome.is_in_largest_folios() {
+    let are_largest = outcome.is_in_largest_folios();
+    let were_largest = are_largest && outcome.rung == Some(Rung::AlreadyHuge);
+    let is_foreign = were_largest && !lockable.foreign(text.ranges.iter().copied()).is_empty();
+    let held = if are_largest && !is_foreign {
         Some(HeldText::lock(program, &text.ranges, text.leaf)?)
     } else {
         None
     };
-    let small = || obstacle("its text is in small folios".to_owned(), &outcome.holders);
+    let left = || {
+        if is_foreign {
+            charged_elsewhere()
+        } else {
+            obstacle("its text is in small folios".to_owned(), &outcome.holders)
+        }
+    };
     Ok(Filled {
         key,
         state: text.state,
-        obstacle: held.is_none().then(small),
+        obstacle: held.is_none().then(left),
+        is_in_use: held.is_none() && !outcome.holders.is_empty(),
         held,
         windows: 0,
         huge: 0,

@@ -49,9 +49,13 @@ impl HeldText {
         self.mappings.iter().try_for_each(FileMapping::lock)
     }
 
+    /// The ranges of the file that are mapped.
+    pub fn ranges(&self) -> impl Iterator<Item = Span> {
+        self.mappings.iter().map(FileMapping::range)
+    }
+
     /// Bytes of text that are mapped.
     pub fn bytes(&self) -> u64 {
-        let ranges = self.mappings.iter().map(FileMapping::range);
-        ranges.map(|range| range.len()).sum()
+        self.ranges().map(|range| range.len()).sum()
     }
 }

@@ -25,8 +25,8 @@ pub use files::{
 };
 pub use machine::{
     Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory, bind_to_processors,
-    cgroups, container_id, current_node, glibc_version, is_frozen, memory_group, memory_limit,
-    memory_limit_of, own_processors,
+    cgroups, container_id, current_node, glibc_version, is_frozen, is_memory_limited, memory_group,
+    memory_limit, memory_limit_of, own_processors,
 };
 pub use memory::{
     Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, MemoryPolicy, MovedPages,

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use hugetext_auto::status::{FileStatus, State, Status};
 use hugetext_engine::{HostContext, Program, ProgramOnHost, is_native};
 use hugetext_host::{
-    Pid, cgroups, memory_group, memory_limit_of, open_without_waiting, pids, text_mappings,
+    Pid, cgroups, limit_listing, memory_group, memory_limit_of, open_without_waiting, pids,
+    text_mappings,
 };
 use hugetext_leaf::FileId;
 
@@ -52,6 +53,8 @@ pub(crate) fn host_rows(
     directories: &[PathBuf],
     tell: &mut dyn FnMut(String),
 ) -> Vec<Row> {
+    // A process that waits for a dead server in mmap(2) must not stop the inventory of its machine.
+    limit_listing();
     let mut files = running();
     let known = status.map_or(&[][..], |status| &status.files);
     for path in known.iter().map(|file| &file.path) {

@@ -68,12 +68,14 @@ impl Daemon<'_> {
                 Done::Result((key, Err(problem))) => {
                     self.tally.unfilled = self.tally.unfilled.saturating_add(1);
                     let now = self.now();
+                    self.runs.forget(key);
                     self.holder.delay(key, problem, now);
                     // It may be another file by now.
                     self.want_look(key, Name::Path(text.path));
                 }
                 Done::GivenUp => {
                     self.no_answer(key);
+                    self.runs.forget(key);
                     let now = self.now();
                     let problem = "its filesystem did not answer in time".to_owned();
                     (self.tell)(Event::Problem(format!(
@@ -151,6 +153,11 @@ impl Daemon<'_> {
                     .as_ref()
                     .is_some_and(|known| known.state == filled.state)
             });
+        if is_wanted && filled.is_in_use {
+            self.runs.watch(key);
+        } else {
+            self.runs.forget(key);
+        }
         if !is_wanted {
             // Pressure, a reload or an upgrade came first: what was locked is dropped here.
             return;
@@ -166,6 +173,7 @@ impl Daemon<'_> {
     }
 
     pub(super) fn release(&mut self, key: Key, why: LetGo) {
+        self.runs.forget(key);
         let Some(bytes) = self.holder.release(key) else {
             return;
         };

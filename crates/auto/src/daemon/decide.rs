@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use hugetext_engine::HeldText;
+use hugetext_host::is_memory_limited;
 use hugetext_leaf::hold::{
     Candidate, Ceiling, Pressure, Principal, Refusal, StallCause, choose, give_up,
 };
@@ -10,8 +12,9 @@ use hugetext_leaf::hold::{
 use super::let_go::LetGo;
 use super::{Daemon, GROUPS, LIMIT};
 use crate::catalog::{FileText, Key, Known};
+use crate::charge::Lockable;
 use crate::config::Mode;
-use crate::memory::{Memory, memory_events};
+use crate::memory::{Memory, StallReport, memory_events};
 use crate::text::Fill;
 
 /// After its control group was at a limit, what it runs is left alone for this long.
@@ -45,7 +48,7 @@ impl Daemon<'_> {
             // Decides in this round, and not when the next decision is due.
             self.decided = None;
         }
-        let Some(pressure) = self.stalled.worst() else {
+        let Some(StallReport { pressure, at }) = self.stalled.take() else {
             return;
         };
         self.memory = Memory::read().unwrap_or(self.memory);
@@ -69,6 +72,8 @@ impl Daemon<'_> {
         }
         self.give_up(LetGo::Stalled(pressure));
         self.allow_lists();
+        let took = u64::try_from(at.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.stalls.slowest_us = self.stalls.slowest_us.max(took);
         self.changed = true;
     }
 
@@ -109,7 +114,7 @@ impl Daemon<'_> {
             self.feel_groups();
         }
         // Evidence fades even if nothing happens, and what waits comes due.
-        let is_due = self.due.is_none_or(|due| now >= due);
+        let is_due = self.due.is_none_or(|due| now >= due) || !self.runs.idle(now).is_empty();
         if !self.changed && !is_due {
             return;
         }
@@ -118,6 +123,7 @@ impl Daemon<'_> {
         self.consider();
         self.release_refused();
         self.plan();
+        self.watch_idle(now);
         self.watch();
     }
 
@@ -215,10 +221,44 @@ impl Daemon<'_> {
             if let Some(text) = text
                 && filling != Some(key)
                 && !self.is_blamed(key)
-                && self.holder.wants(key, text, now)
+                && self
+                    .holder
+                    .wants(key, text, now, self.runs.is_idle(key, now))
             {
-                let text = text.clone();
-                self.fills.push_back(Fill { key, text });
+                let (text, lockable) = (text.clone(), self.lockable(key));
+                self.fills.push_back(Fill {
+                    key,
+                    text,
+                    lockable,
+                });
+            }
+        }
+    }
+
+    /// A file that is idle, and need not be filled, waits for its next end.
+    fn watch_idle(&mut self, now: Duration) {
+        let filling = self.filling.as_ref().map(|(key, _)| *key);
+        for key in self.runs.idle(now) {
+            let is_planned = self.fills.iter().any(|fill| fill.key == key);
+            if !is_planned && filling != Some(key) {
+                self.runs.watch(key);
+            }
+        }
+    }
+
+    /// What of a file may be locked: a control group with a memory limit that runs it may pay for what is huge
+    /// already.
+    fn lockable(&self, key: Key) -> Lockable {
+        let known = self.catalog.get(key);
+        let by = known.into_iter().flat_map(|known| known.by.keys());
+        let groups: BTreeSet<u64> = by.map(|by| by.group).collect();
+        let names = groups.iter().map(|group| self.owners.groups.name(*group));
+        match is_memory_limited(names) {
+            Ok(false) => Lockable::All,
+            // What cannot be read may be limited.
+            Ok(true) | Err(_) => {
+                let held = self.holder.get(key).and_then(|filled| filled.held.as_ref());
+                Lockable::Own(held.into_iter().flat_map(HeldText::ranges).collect())
             }
         }
     }

@@ -18,11 +18,15 @@ impl Daemon<'_> {
         let (catalog, owners, losses) = (&mut self.catalog, &mut self.owners, &mut self.losses);
         let (looks, unread) = (&mut self.looks, &self.unread);
         let (starts, rushes) = (&mut self.tally.starts, &mut self.rushes);
+        let runs = &mut self.runs;
         let mut changed = false;
         let mut last = None;
         let seen = self.sight.wait(PAUSE, &self.wake, |told| match told {
             Sideband::Fork { parent, child } => owners.fork(parent, child),
-            Sideband::Exit { pid } => owners.exit(pid),
+            Sideband::Exit { pid } => {
+                owners.exit(pid);
+                runs.ended(pid, time.0);
+            }
             Sideband::Lost(records) => losses.records = losses.records.saturating_add(records),
             Sideband::Text { pid, file, path } => {
                 // A file with two executable segments is mapped twice in a row.
@@ -34,6 +38,11 @@ impl Daemon<'_> {
                 let told = (file, path);
                 let started = catalog.started(|| owners.of(pid), told, time);
                 changed |= started != Started::Small;
+                if runs.watches_any()
+                    && let Some(key) = catalog.of_id(file.id)
+                {
+                    runs.started(pid, key);
+                }
                 let Started::Unread(key) = started else {
                     return;
                 };

@@ -52,25 +52,50 @@ pub fn memory_limit_of(group: ProcessCGroup) -> io::Result<Option<u64>> {
     limit_of(&[group])
 }
 
+/// Whether one of these control groups, or one above it, has a limit of memory. The groups are named as
+/// [`memory_group`] names them. A hierarchy that is mounted nowhere cannot be asked.
+pub fn is_memory_limited<'g>(groups: impl Iterator<Item = &'g str>) -> io::Result<bool> {
+    let mounts = mounts()?;
+    let mut limits = groups.flat_map(|pathname| limits_of(&mounts, &in_each_version(pathname)));
+    Ok(limits.any(|limit| limit < UNLIMITED))
+}
+
+/// A control group of this path in each hierarchy that may count memory: the path does not tell which does.
+fn in_each_version(pathname: &str) -> [ProcessCGroup; 2] {
+    let of = |hierarchy, controllers| ProcessCGroup {
+        hierarchy,
+        controllers,
+        pathname: pathname.to_owned(),
+    };
+    [of(0, Vec::new()), of(1, vec!["memory".to_owned()])]
+}
+
 fn limit_of(groups: &[ProcessCGroup]) -> io::Result<Option<u64>> {
-    let process = Process::myself().map_err(io_error)?;
-    let mounts = process.mountinfo().map_err(io_error)?;
+    let lowest = limits_of(&mounts()?, groups).into_iter().min();
+    Ok(lowest.filter(|limit| *limit < UNLIMITED))
+}
+
+fn mounts() -> io::Result<Vec<MountInfo>> {
+    let mounts = Process::myself().and_then(|own| own.mountinfo());
+    Ok(mounts.map_err(io_error)?.into_iter().collect())
+}
+
+/// The limits that these groups and those above them set, in bytes.
+fn limits_of(mounts: &[MountInfo], groups: &[ProcessCGroup]) -> Vec<u64> {
     let mut limits = Vec::new();
-    for mount in &mounts {
+    for mount in mounts {
         let Some((version, directory)) = group_at(mount, groups, "memory") else {
             continue;
         };
-        let file = match version {
-            Version::Two => MEMORY_MAX,
-            Version::One => MEMORY_LIMIT,
-        };
         let above = directory.ancestors();
         let inside = above.take_while(|above| above.starts_with(&mount.mount_point));
-        // The root group has no such file, and "max" is not a number.
-        let files = inside.map(|above| fs::read_to_string(above.join(file)));
+        // The root group has no such files, and "max" is not a number.
+        let files =
+            inside.flat_map(|above| version.limit_files().iter().map(|file| above.join(file)));
+        let files = files.map(fs::read_to_string);
         limits.extend(files.filter_map(|text| text.ok()?.trim().parse::<u64>().ok()));
     }
-    Ok(limits.into_iter().min().filter(|limit| *limit < UNLIMITED))
+    limits
 }
 
 /// Whether a control group of the process is frozen, so that none of its threads runs before somebody thaws
@@ -92,10 +117,6 @@ pub fn is_frozen(pid: Pid) -> bool {
     })
 }
 
-/// The limit file of a group of version 2 (Documentation/admin-guide/cgroup-v2.rst).
-const MEMORY_MAX: &str = "memory.max";
-/// The limit file of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst).
-const MEMORY_LIMIT: &str = "memory.limit_in_bytes";
 /// Version 1 writes "no limit" as the largest number of whole pages in a 64-bit count of bytes.
 const UNLIMITED: u64 = 1 << 60;
 
@@ -104,6 +125,17 @@ const UNLIMITED: u64 = 1 << 60;
 enum Version {
     One,
     Two,
+}
+
+impl Version {
+    /// The files that hold a group's limits of memory (Documentation/admin-guide/cgroup-v2.rst and
+    /// cgroup-v1/memory.rst). Beyond memory.high nobody is killed, but everybody waits for reclaim.
+    fn limit_files(self) -> &'static [&'static str] {
+        match self {
+            Version::One => &["memory.limit_in_bytes"],
+            Version::Two => &["memory.max", "memory.high"],
+        }
+    }
 }
 
 /// The directory at which a mount shows one of these groups: that of version 2, or that of version 1 with the
@@ -151,5 +183,6 @@ mod tests {
     #[test]
     fn there_is_a_limit_or_none() {
         assert!(memory_limit().unwrap().is_none_or(|limit| limit > 1 << 20));
+        assert!(!is_memory_limited(["/no/such/group"].into_iter()).unwrap());
     }
 }

@@ -15,7 +15,10 @@ use hugetext_leaf::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use cgroup::{cgroups, container_id, is_frozen, memory_group, memory_limit, memory_limit_of};
+pub use cgroup::{
+    cgroups, container_id, is_frozen, is_memory_limited, memory_group, memory_limit,
+    memory_limit_of,
+};
 pub(crate) use nodes::allowed_processors;
 pub use nodes::{
     NodeInfo, Nodes, available_memory, bind_to_processors, current_node, own_processors,

@@ -66,6 +66,13 @@ pub(super) fn status(status: &Status, all: bool) -> String {
         stalls.cgroups,
         count(stalls.plenty, "time")
     );
+    if stalls.slowest_us > 0 {
+        let slowest = time(stalls.slowest_us.saturating_mul(1000));
+        let _ = writeln!(
+            text,
+            "memory was unlocked at most {slowest} after the kernel reported that tasks waited"
+        );
+    }
     let _ = writeln!(
         text,
         "took {} of processor time and {} of memory itself",

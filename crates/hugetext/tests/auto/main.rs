@@ -4,6 +4,7 @@
 
 mod bad_files;
 mod fuse;
+mod limits;
 mod place;
 mod slow_filesystem;
 

@@ -1,0 +1,47 @@
+//! Who pays for the page cache: the control group whose process read a page first. Nobody else can give the page
+//! back to a group at its limit, so it is not locked there.
+
+use hugetext_leaf::Span;
+
+/// Which huge text may be locked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lockable {
+    /// All of it.
+    All,
+    /// What the daemon itself makes huge, and these ranges of the file, which it holds already. A control group with
+    /// a memory limit runs the file and may pay for the rest. The kernel would kill its processes before it
+    /// took locked pages from the group.
+    Own(Vec<Span>),
+}
+
+impl Lockable {
+    /// Those of `huge` that may not be locked. They are the windows that are huge before the daemon makes others huge.
+    pub fn foreign(&self, huge: impl Iterator<Item = Span>) -> Vec<Span> {
+        match self {
+            Lockable::All => Vec::new(),
+            Lockable::Own(own) => {
+                let is_own = |window: &Span| own.iter().any(|range| range.contains(window.start));
+                huge.filter(|window| !is_own(window)).collect()
+            }
+        }
+    }
+}
+
+/// Why huge text is not locked.
+pub fn charged_elsewhere() -> String {
+    "it is huge already, and a control group with a memory limit may pay for it, so it is not locked".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_limited_group_may_pay_for_is_foreign() {
+        let windows = || [0, 2, 4].map(|at| Span::new(at, at + 2)).into_iter();
+        assert_eq!(Lockable::All.foreign(windows()), []);
+        let own = Lockable::Own(vec![Span::new(2, 6)]);
+        assert_eq!(own.foreign(windows()), [Span::new(0, 2)]);
+        assert_eq!(Lockable::Own(Vec::new()).foreign(windows()).len(), 3);
+    }
+}
