@@ -1,13 +1,13 @@
 #!/bin/sh
 # Prints docs/auto-results.md: scripts/results-auto.sh HUGETEXT SOURCES, as root. SOURCES is the example of
-# crates/auto. FILES (100; 0: no build) and ROUNDS (5) are the files of the build and its rounds. Writes
-# only to a directory of its own below target/.
+# crates/auto. BUILDS (g++ clang++ cargo) are the builds that are measured, each in ROUNDS (5). Writes only to a
+# directory of its own below target/.
 set -eu
 
 hugetext=$(realpath "${1:?usage: $0 HUGETEXT SOURCES}")
 sources=$(realpath "${2:?usage: $0 HUGETEXT SOURCES}")
 scripts=$(dirname "$0")
-files=${FILES:-100}
+builds=${BUILDS-g++ clang++ cargo}
 rounds=${ROUNDS:-5}
 # A directory whose page cache holds huge folios, if this machine has one.
 scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/auto.XXXXXX")
@@ -124,15 +124,11 @@ held: $(between "$replaced" "$again") s.
 
 TEXT
 
-if [ "$files" = 0 ]; then
-    printf '## A build\n\nskipped: FILES is 0\n'
-    exit 0
-fi
-
-# The build. Each file includes what C++ files include.
-mkdir "$scratch/project"
-for number in $(seq "$files"); do
-    cat >"$scratch/project/$number.cc" <<CODE
+# A project of 100 files. Each includes what C++ files include.
+write_cpp() {
+    mkdir "$scratch/project"
+    for number in $(seq 100); do
+        cat >"$scratch/project/$number.cc" <<CODE
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -148,21 +144,67 @@ int function_$number(const std::vector<std::string> &words) {
     return values.empty() ? 0 : values.back();
 }
 CODE
-done
-cat >"$scratch/build" <<CODE
-#!/bin/sh
-for file in "$scratch"/project/*.cc; do g++ -O1 -c "\$file" -o "\$file.o"; done
+    done
+}
+
+# A workspace of 50 crates. Each but the first uses another one.
+write_rust() {
+    mkdir "$scratch/workspace"
+    printf '[workspace]\nmembers = ["crate*"]\nresolver = "2"\n' >"$scratch/workspace/Cargo.toml"
+    for number in $(seq 50); do
+        crate=$scratch/workspace/crate$number
+        mkdir -p "$crate/src"
+        printf '[package]\nname = "crate%s"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\n' "$number" >"$crate/Cargo.toml"
+        before=0
+        if [ "$number" -gt 1 ]; then
+            before="crate$((number / 2))::count(&words[1..])"
+            echo "crate$((number / 2)) = { path = \"../crate$((number / 2))\" }" >>"$crate/Cargo.toml"
+        fi
+        cat >"$crate/src/lib.rs" <<CODE
+use std::collections::{BTreeMap, HashMap};
+pub fn count(words: &[String]) -> usize {
+    if words.len() < 2 {
+        return $number;
+    }
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    words.iter().for_each(|word| *counts.entry(word).or_default() += $number);
+    let sorted: BTreeMap<_, _> = counts.iter().map(|(word, count)| (count, word.to_uppercase())).collect();
+    let text: Vec<String> = sorted.iter().map(|(count, word)| format!("{word}: {count:?}")).collect();
+    text.join(", ").len() + $before
+}
 CODE
-chmod +x "$scratch/build"
-programs="$(g++ -print-prog-name=cc1plus) $(command -v as) $(command -v g++)"
-programs=$(for program in $programs; do realpath "$program"; done)
+    done
+}
+
+# What a build executes: the list that somebody who knows it would name.
+programs_of() {
+    case $1 in
+    g++) set -- "$(g++ -print-prog-name=cc1plus)" "$(command -v as)" "$(command -v g++)" ;;
+    clang++)
+        # shellcheck disable=SC2046
+        set -- "$(command -v clang++)" $(ldd "$(command -v clang++)" | awk '/LLVM|clang/ { print $3 }')
+        ;;
+    cargo)
+        rust=$(rustc --print sysroot)
+        set -- "$rust/bin/rustc" "$rust/bin/cargo" "$rust"/lib/librustc_driver-*.so "$rust"/lib/libLLVM*.so*
+        ;;
+    esac
+    # A library may be a linker script.
+    for program in "$@"; do
+        program=$(realpath "$program")
+        [ "$(head -c 4 "$program" | tail -c 3)" != ELF ] || echo "$program"
+    done | sort -u
+}
+
 # User and system time of a command, in seconds.
 cpu() { perl -e 'system(@ARGV) == 0 or exit 1; my @t = times; printf "%.3f\n", $t[2] + $t[3]' "$@"; }
+
 # One side: nobody, the right list, or the daemon; the second build counts.
-side() {
+side() { # BUILD SIDE
+    programs=$(programs_of "$1")
     # shellcheck disable=SC2086
     "$scripts/small-folios.py" $programs
-    case $1 in
+    case $2 in
     keep)
         # shellcheck disable=SC2086
         "$hugetext" keep --lists "$scratch/lists" add $programs
@@ -172,42 +214,79 @@ side() {
         ;;
     auto) auto ;;
     esac
-    "$scratch/build"
+    "$scratch/build" "$1" >&2
     sleep 5
-    cpu "$scratch/build"
+    cpu "$scratch/build" "$1"
     stop
+    rm -rf "$scratch/lists"
+    mkdir "$scratch/lists"
 }
-for round in $(seq "$rounds"); do
-    case $((round % 3)) in
-    0) order="none keep auto" ;;
-    1) order="keep auto none" ;;
-    2) order="auto none keep" ;;
-    esac
-    for side in $order; do
-        echo "$round $side $(side "$side")" >>"$scratch/times"
+
+in_turns() { # BUILD
+    for round in $(seq "$rounds"); do
+        case $((round % 3)) in
+        0) order="none keep auto" ;;
+        1) order="keep auto none" ;;
+        2) order="auto none keep" ;;
+        esac
+        for side in $order; do
+            echo "$round $side $(side "$1" "$side")"
+        done
     done
-done
+}
+
+table() { # TIMES
+    echo
+    echo '| | median seconds | of nobody'"'"'s, median of the rounds (range) |'
+    echo '|---|---|---|'
+    perl -e '
+        my %t;
+        while (<>) { my ($round, $side, $time) = split; $t{$side}[$round] = $time }
+        sub median { my @s = sort { $a <=> $b } @_; ($s[$#s / 2] + $s[@s / 2]) / 2 }
+        for my $side ("none", "keep", "auto") {
+            my @rounds = grep { defined $t{$side}[$_] && defined $t{none}[$_] } 1 .. $#{ $t{none} };
+            my @ratios = sort { $a <=> $b } map { $t{$side}[$_] / $t{none}[$_] } @rounds;
+            printf "| %s | %.2f | %.3f (%.3f to %.3f) |\n", $side, median(map { $t{$side}[$_] } @rounds),
+                median(@ratios), $ratios[0], $ratios[-1];
+        }
+    ' "$1"
+}
+
+cat >"$scratch/compile" <<'CODE'
+#!/bin/sh
+exec "$1" -O1 -c "$2" -o "$2.o"
+CODE
+# The whole build, from sources, with a compiler for each processor.
+cat >"$scratch/build" <<CODE
+#!/bin/sh
+case \$1 in
+cargo)
+    cd "$scratch/workspace" && rm -rf target
+    cargo build --quiet --offline --target-dir target
+    ;;
+*) find "$scratch/project" -name '*.cc' -print0 | xargs -0 -n 1 -P "$(nproc)" "$scratch/compile" "\$1" ;;
+esac
+CODE
+chmod +x "$scratch/compile" "$scratch/build"
+write_cpp
+write_rust
 cat <<TEXT
-## A build
+## Builds
 
-A C++ project of $files files is built with g++ -O1, file by file. Before each side, the text of the compiler is in
-the small folios of page faults. Then nobody, \`hugetext keep\` with the right list, or \`hugetext auto\` without
-any list watches a first build, and the second one is measured: user and system time, $rounds rounds in turns.
-
-| | median seconds | of nobody's, median of the rounds (range) |
-|---|---|---|
+A C++ project of 100 files is built with -O1, and a Rust workspace of 50 crates by \`cargo build\`, each with a compiler
+for each processor. Before each side, the text of the compiler is in the small folios of page faults. Then nobody,
+\`hugetext keep\` with the right list, or \`hugetext auto\` without any list watches a first build, and the second one is
+measured: user and system time, $rounds rounds in turns.
 TEXT
-perl -e '
-    my %t;
-    while (<>) { my ($round, $side, $time) = split; $t{$side}[$round] = $time }
-    sub median { my @s = sort { $a <=> $b } @_; ($s[$#s / 2] + $s[@s / 2]) / 2 }
-    for my $side ("none", "keep", "auto") {
-        my @rounds = grep { defined $t{$side}[$_] && defined $t{none}[$_] } 1 .. $#{ $t{none} };
-        my @ratios = sort { $a <=> $b } map { $t{$side}[$_] / $t{none}[$_] } @rounds;
-        printf "| %s | %.2f | %.3f (%.3f to %.3f) |\n", $side, median(map { $t{$side}[$_] } @rounds),
-            median(@ratios), $ratios[0], $ratios[-1];
-    }
-' "$scratch/times"
+for build in $builds; do
+    printf '\n### %s\n' "$build"
+    if ! command -v "$build" >/dev/null; then
+        printf '\nskipped: not installed\n'
+        continue
+    fi
+    in_turns "$build" >"$scratch/times"
+    table "$scratch/times"
+done
 cat <<TEXT
 
 The target is that \`auto\` gains what \`keep\` gains, within a tenth.
