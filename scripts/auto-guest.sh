@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs inside a guest, as root: scripts/auto-guest.sh see FILESYSTEM…, pressure ROUNDS or days NUMBER. Prints lines that
-# begin with "record ": what the autopilot does there with a compiler that no list names. scripts/auto-lab.sh boots
-# the guests and keeps the lines.
+# Runs inside a guest, as root: scripts/auto-guest.sh see FILESYSTEM…, limit, hostile FILES, pressure ROUNDS or days
+# NUMBER. Prints lines that begin with "record ": what the autopilot does there with a compiler that no list names.
+# scripts/auto-lab.sh boots the guests and keeps the lines.
 mkdir -p /tmp/auto /tmp/no-lists
 printf 'mode = "act"\nbudget = "256M"\n' > /tmp/auto.toml
 
@@ -66,23 +66,60 @@ leaf() { # COMMAND…: text of a process of it, and what of it is on huge leaves
 }
 
 containers() { # starts two beside each other
-    unshare -m /tmp/inside "$place" &
-    unshare -m /tmp/inside "$place"
+    unshare -m /tmp/inside "$image" &
+    unshare -m /tmp/inside "$image"
     wait $!
 }
 
-one() { # FILESYSTEM
-    fs=$1 place=/mnt/$1
+# Fills the place with a compiler and its libraries, and leaves nothing of it in memory.
+install_compiler() {
     cd "$place" || return
     mkdir lib
     cp /lab/programs/cc1 compiler
     cp /lab/programs/lib*.so.* lib
-    mkfifo input
-    # Open for writing too, so that the compiler waits for more.
-    exec 3<> input
     export LD_LIBRARY_PATH="$place/lib"
     sync
     echo 3 > /proc/sys/vm/drop_caches
+}
+
+# Two containers of one image, each with a mount namespace and a layer of its own over the same lower one.
+in_containers() { # IMAGE TOOL
+    image=$1 tool=$2
+    cat > /tmp/inside << TEXT
+#!/bin/sh
+# /tmp/inside IMAGE: starts the compiler of the image four times.
+mount -t tmpfs tmpfs /tmp/layer && mkdir /tmp/layer/upper /tmp/layer/work /tmp/layer/root || exit
+mount -t overlay overlay -o "lowerdir=\$1,upperdir=/tmp/layer/upper,workdir=/tmp/layer/work" /tmp/layer/root || exit
+cd /tmp/layer/root || exit
+for _ in 1 2 3 4; do ./$tool -quiet -o /dev/null /dev/null; done
+TEXT
+    chmod +x /tmp/inside
+    mkdir -p /tmp/layer
+    starts=$(run_until held "$image/$tool" containers)
+    echo "record {\"what\": \"containers\", \"fs\": \"$fs\", \"starts\": $((starts * 8)), \"held\": $(tellings held "$image/$tool"), \"by_layer\": $(grep '"held"' /tmp/events | grep -c layer/root)}"
+}
+
+# The image of containers on a filesystem that nobody writes to. The lab puts cc1 there.
+read_only() { # FILESYSTEM
+    fs=$1
+    mkdir -p /tmp/lib
+    cp /lab/programs/lib*.so.* /tmp/lib
+    export LD_LIBRARY_PATH=/tmp/lib
+    autopilot
+    in_containers "/mnt/$fs" cc1
+    stopped
+    echo "record {\"what\": \"end\", \"fs\": \"$fs\", \"locked_kib\": $(locked), \"errors\": $(grep -c . /tmp/errors)}"
+    rm /tmp/auto.state
+}
+
+locked() { awk '/Mlocked/ { print $2 }' /proc/meminfo; }
+
+one() { # FILESYSTEM
+    fs=$1 place=/mnt/$1
+    install_compiler || return
+    mkfifo input
+    # Open for writing too, so that the compiler waits for more.
+    exec 3<> input
 
     autopilot
     starts=$(run_until held "$place/compiler" compile ./compiler)
@@ -90,23 +127,10 @@ one() { # FILESYSTEM
     wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q compiler'
     echo "record {\"what\": \"hot\", \"fs\": \"$fs\", \"starts\": $starts, \"stat\": $(leaf ./compiler), \"status\": $(status | tr '\n' ' ')}"
 
-    # Two containers of one image, each with a mount namespace and a layer of its own over the same lower one.
     mkdir image && cp compiler image/tool && sync
-    cat > /tmp/inside << 'TEXT'
-#!/bin/sh
-# /tmp/inside PLACE: starts the compiler of the image four times.
-mount -t tmpfs tmpfs /tmp/layer && mkdir /tmp/layer/upper /tmp/layer/work /tmp/layer/root || exit
-mount -t overlay overlay -o "lowerdir=$1/image,upperdir=/tmp/layer/upper,workdir=/tmp/layer/work" /tmp/layer/root || exit
-cd /tmp/layer/root || exit
-for _ in 1 2 3 4; do ./tool -quiet -o /dev/null /dev/null; done
-TEXT
-    chmod +x /tmp/inside
-    mkdir -p /tmp/layer
-    starts=$(run_until held "$place/image/tool" containers)
-    echo "record {\"what\": \"containers\", \"fs\": \"$fs\", \"starts\": $((starts * 8)), \"held\": $(tellings held "$place/image/tool"), \"by_layer\": $(grep '"held"' /tmp/events | grep -c layer/root)}"
+    in_containers "$place/image" tool
 
     # An upgrade gives another file under the same name. The old one has no user.
-    locked() { awk '/Mlocked/ { print $2 }' /proc/meminfo; }
     before=$(locked)
     cp compiler new && sync && mv new compiler
     seconds=0
@@ -125,6 +149,56 @@ TEXT
     echo "record {\"what\": \"remembered\", \"fs\": \"$fs\", \"again\": $again, \"status\": $(status | tr '\n' ' ')}"
     stopped
     rm /tmp/auto.state
+}
+
+# A control group may use little memory, and pays for the compiler, whose text its own processes made huge. Then it
+# needs all it may use.
+limit() {
+    place=/mnt/ext4
+    install_compiler || return
+    [ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup || return
+    echo +memory > /sys/fs/cgroup/cgroup.subtree_control
+    group=/sys/fs/cgroup/limited
+    mkdir "$group"
+    echo 64M > "$group/memory.max"
+    cat > /tmp/inside << TEXT
+#!/bin/sh
+# /tmp/inside COMMAND…: runs it in the control group.
+echo 0 > $group/cgroup.procs
+exec "\$@"
+TEXT
+    chmod +x /tmp/inside
+    of_group() { awk -v name="$2" '$1 == name { print $2 }' "$group/$1"; }
+
+    /tmp/inside hugetext warm compiler > /dev/null
+    autopilot
+    # A shell that lives on: the children of a process that is known are known too.
+    echo 'for _ in $(seq 200); do ./compiler -quiet -o /dev/null /dev/null; done' > /tmp/loop # shellcheck disable=SC2016
+    /tmp/inside sh /tmp/loop
+    wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q compiler'
+    paid=$(of_group memory.stat file) held=$(tellings held "$place/compiler") unevictable=$(of_group memory.stat unevictable)
+    /tmp/inside dd if=/dev/zero of=/dev/null bs=52M count=3 2> /dev/null
+    echo "record {\"what\": \"limit\", \"paid\": $paid, \"unevictable\": $unevictable, \"held\": $held, \"needed\": $?, \"oom\": $(of_group memory.events oom_kill), \"status\": $(status | tr '\n' ' ')}"
+    stopped
+}
+
+# Somebody executes many different large programs, while everybody's compiler is hot.
+hostile() { # FILES
+    place=/mnt/ext4
+    install_compiler || return
+    mkdir many
+    autopilot
+    run_until held "$place/compiler" compile ./compiler > /dev/null
+    for number in $(seq "$1"); do
+        cp compiler "many/$number"
+        for _ in 1 2 3; do
+            start-stop-daemon -S -c 4711:4711 -x "$place/many/$number" -- -quiet -o /dev/null /dev/null
+        done
+        rm "many/$number"
+    done
+    wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q compiler'
+    echo "record {\"what\": \"hostile\", \"files\": $1, \"released\": $(tellings released "$place/compiler"), \"status\": $(status | tr '\n' ' ')}"
+    stopped
 }
 
 # A working set of files and anonymous memory that together exceed what the guest has, for one round.
@@ -206,8 +280,15 @@ days() { # NUMBER
 case $1 in
 see)
     shift
-    for filesystem in "$@"; do (one "$filesystem"); done
+    for filesystem in "$@"; do
+        case $filesystem in
+        erofs) (read_only "$filesystem") ;;
+        *) (one "$filesystem") ;;
+        esac
+    done
     ;;
+limit) limit ;;
+hostile) hostile "$2" ;;
 pressure) pressure "$2" ;;
 days) days "$2" ;;
 esac

@@ -16,10 +16,28 @@ SEEN = """
 The compiler is started ten times, then nothing runs for a second, and so on until its text is held. Then two containers
 at a time start a file of one image, each below an overlay of its own. Then an upgrade replaces the compiler. At the end
 the daemon stops, the page cache is dropped, and the daemon starts again: "again" says whether it held the text
-before anybody started it.
+before anybody started it. Nobody writes to erofs, so only the containers are there.
 
 | kernel | filesystem | starts until held | text of 2M leaves | starts in containers | held, by image and by overlay | released after the upgrade | locked at the end | again |
 |---|---|---:|---:|---:|---|---:|---:|---|"""
+
+LIMIT = """
+## A control group with little memory
+
+A control group may use 64 MiB and runs the compiler, whose text its processes made huge, so that the group pays for it.
+Then a process of the group needs 52 MiB three times. Nothing that the group pays for may be locked: the kernel would
+kill the process.
+
+| kernel | page cache of the group | of it unevictable | files held | killed |
+|---|---:|---:|---:|---:|"""
+
+HOSTILE = """
+## Somebody with many programs
+
+Everybody's compiler is held. Then another user starts copies of it, each three times, and removes them.
+
+| kernel | copies | times that the compiler was released | held at the end |
+|---|---:|---:|---|"""
 
 PRESSURE = """
 ## Out of memory
@@ -62,23 +80,52 @@ def section(records, what, head):
 
 def seen(records):
     print(SEEN)
-    for hot in of(records, "hot"):
-        same = [one for one in records if (one["kernel"], one.get("fs")) == (hot["kernel"], hot["fs"])]
-        said = {one["what"]: one for one in same}
-        containers, upgrade = said.get("containers"), said.get("upgrade")
+    places = dict.fromkeys((one["kernel"], one["fs"]) for one in records if "fs" in one)
+    for kernel, fs in places:
+        said = {one["what"]: one for one in records if (one["kernel"], one.get("fs")) == (kernel, fs)}
+        hot, containers, upgrade = said.get("hot"), said.get("containers"), said.get("upgrade")
         end, remembered = said.get("end"), said.get("remembered")
+        released = f"{upgrade['seconds']} s" if upgrade and upgrade["after_kib"] < upgrade["before_kib"] else "**no**"
         cells = [
-            hot["kernel"],
-            hot["fs"],
-            f"{hot['starts']}",
-            mebibytes(hot["stat"]["pmd_mapped"]) if hot.get("stat") else "-",
+            kernel,
+            fs,
+            f"{hot['starts']}" if hot else "-",
+            mebibytes(hot["stat"]["pmd_mapped"]) if hot and hot.get("stat") else "-",
             f"{containers['starts']}" if containers else "-",
             f"{containers['held']} and {containers['by_layer']}" if containers else "-",
-            f"{upgrade['seconds']} s" if upgrade and upgrade["after_kib"] < upgrade["before_kib"] else "no",
+            released if upgrade else "-",
             f"{end['locked_kib']} KiB" if end else "-",
-            "yes" if remembered and remembered["again"] else "**no**",
+            ("yes" if remembered["again"] else "**no**") if remembered else "-",
         ]
         row(cells)
+
+
+def limit(records):
+    for end in section(records, "limit", LIMIT):
+        numbers = [mebibytes(end["paid"]), mebibytes(end["unevictable"]), f"{end['held']}", f"{end['oom']}"]
+        row([end["kernel"], *numbers])
+
+
+def names_of_held(status):
+    held = sorted(file["path"].rpartition("/")[2] for file in status["files"] if file["state"] == "held")
+    return ", ".join(held) or "nothing"
+
+
+def hostile(records):
+    for end in section(records, "hostile", HOSTILE):
+        row([end["kernel"], f"{end['files']}", f"{end['released']}", names_of_held(end["status"])])
+
+
+def stalls(records):
+    """How often the guest out of memory stalled, and how fast the autopilot answered."""
+    said = [one["status"]["stalls"] for one in of(records, "stalls")]
+    if said:
+        times = sum(one["some"] + one["full"] for one in said)
+        slowest = max(one["slowest_us"] for one in said) / 1000
+        print(
+            f"\nThe kernel reported {times} times that tasks waited for memory. What was to be unlocked was unlocked at most"
+            f" {slowest:.1f} ms later (target: 100 ms from the stall, of which the kernel takes up to 50)."
+        )
 
 
 def pressure(records):
@@ -98,9 +145,8 @@ def days(records):
     if not lived:
         return
     for day in lived:
-        held = sorted(file["path"].rpartition("/")[2] for file in day["status"]["files"] if file["state"] == "held")
         own = f"{day['status']['own_bytes'] >> 10} KiB"
-        cells = [f"{day['day']}", ", ".join(held) or "nothing", f"{len(day['events'])}", own, f"{day['files']}", f"{day['oom']}"]
+        cells = [f"{day['day']}", names_of_held(day["status"]), f"{len(day['events'])}", own, f"{day['files']}", f"{day['oom']}"]
         row(cells)
     for end in of(records, "days"):
         print(f"\nAt the end {end['locked_kib']} KiB are locked, and the state file has {end['state_bytes']} bytes.")
@@ -111,7 +157,10 @@ def main():
         records = [json.loads(line) for line in lines]
     print(HEAD.rstrip())
     seen(records)
+    limit(records)
+    hostile(records)
     pressure(records)
+    stalls(records)
     days(records)
 
 

@@ -3,13 +3,17 @@
 #
 #   LAB      the lab and its options   (cargo run -q -p hugetext-lab --)
 #   GUESTS   KERNEL:FILESYSTEM,…       (those of docs/auto-lab.md; empty: none)
+#   LIMITS   KERNEL…                   (of the guests with a small control group; empty: none)
+#   FILES    that somebody else starts (60; 0: none)
 #   ROUNDS   of the guest that runs out of memory (5; 0: none)
 #   DAYS     that a guest lives through (30; 0: none)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=${LAB:-cargo run -q -p hugetext-lab --}
-guests=${GUESTS-6.12-amd64:ext4,xfs 6.18-amd64:ext4,xfs,btrfs 7.3-amd64:ext4,xfs,btrfs 6.12-arm64:xfs}
+guests=${GUESTS-6.12-amd64:ext4,xfs 6.18-amd64:ext4,xfs,btrfs,erofs 7.3-amd64:ext4,xfs,btrfs,erofs 6.12-arm64:xfs}
+limits=${LIMITS-6.18-amd64 7.3-amd64}
+files=${FILES:-60}
 rounds=${ROUNDS:-5}
 days=${DAYS:-30}
 
@@ -37,6 +41,10 @@ for guest in $guests; do
     IFS=, read -ra each <<< "$filesystems"
     boot "$kernel" --smp 2 --memory 1024 --timeout 900 --fs "$filesystems,overlay" -- see "${each[@]}"
 done
+for kernel in $limits; do
+    boot "$kernel" --smp 2 --memory 1024 --timeout 900 --fs ext4 -- limit
+done
+[ "$files" = 0 ] || boot 6.18-amd64 --smp 2 --memory 1024 --timeout 1800 --fs ext4 -- hostile "$files"
 # Instructions are time there, so that the figures hardly depend on the machine.
 [ "$rounds" = 0 ] || boot 6.18-amd64 --icount --smp 1 --memory 1024 --timeout 3000 --fs ext4 -- pressure "$rounds"
 [ "$days" = 0 ] || boot 6.18-amd64 --smp 2 --memory 1024 --timeout 3000 --fs ext4 -- days "$days"
