@@ -173,7 +173,8 @@ TEXT
     /tmp/inside hugetext warm compiler > /dev/null
     autopilot
     # A shell that lives on: the children of a process that is known are known too.
-    echo 'for _ in $(seq 200); do ./compiler -quiet -o /dev/null /dev/null; done' > /tmp/loop # shellcheck disable=SC2016
+    # shellcheck disable=SC2016
+    echo 'for _ in $(seq 200); do ./compiler -quiet -o /dev/null /dev/null; done' > /tmp/loop
     /tmp/inside sh /tmp/loop
     wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q compiler'
     paid=$(of_group memory.stat file) held=$(tellings held "$place/compiler") unevictable=$(of_group memory.stat unevictable)
