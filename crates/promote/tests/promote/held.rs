@@ -58,7 +58,7 @@ fn wait_for_sleep(target: &Target) {
 
 /// What happened to a program whose calls were held.
 #[derive(PartialEq, Debug)]
-enum Report {
+enum HeldEnd {
     Well,
     /// Calls that have a wrong result, in the program's words.
     Wrong(String),
@@ -67,26 +67,26 @@ enum Report {
 }
 
 /// Stops a program that waits in a call of each of these kinds, many times: twice a round.
-fn report_after(kinds: &[String], rounds: usize, leaf: Leaf) -> Report {
+fn report_after(kinds: &[String], rounds: usize, leaf: Leaf) -> HeldEnd {
     let (mut held, said) = Busy::spawn(Command::new(example("held")).args(kinds));
     if said != "ready\n" {
         eprintln!("{}: {said}", kinds.join(", "));
         assert!(said.starts_with("skipped: "), "{kinds:?}: {said}");
-        return Report::Unable;
+        return HeldEnd::Unable;
     }
     let target = held.target().unwrap();
     wait_for_sleep(&target);
     let mut copies = Copies::default();
     for _ in 0..rounds {
         if !there_and_back(&target, leaf, &mut copies) {
-            return Report::Unable;
+            return HeldEnd::Unable;
         }
     }
     // A program whose call was ended has exited and does not read its input.
     let _ = writeln!(held.input.as_ref().unwrap());
     match held.line().trim() {
-        "ok" => Report::Well,
-        said => Report::Wrong(said.to_owned()),
+        "ok" => HeldEnd::Well,
+        said => HeldEnd::Wrong(said.to_owned()),
     }
 }
 
@@ -102,14 +102,14 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
     let mut reports: Vec<_> = by_itself.collect();
     let able = reports
         .iter()
-        .filter(|(_, report)| *report != Report::Unable);
+        .filter(|(_, report)| *report != HeldEnd::Unable);
     let able: Vec<String> = able.map(|(kind, _)| kind.clone()).collect();
     if able.is_empty() {
         return;
     }
     reports.push(report(&able, rounds));
     reports.extend(kinds.alone.chunks(1).map(|kind| report(kind, rounds)));
-    reports.retain(|(_, report)| !matches!(report, Report::Well | Report::Unable));
+    reports.retain(|(_, report)| !matches!(report, HeldEnd::Well | HeldEnd::Unable));
     assert_eq!(reports, []);
 }
 
@@ -121,7 +121,7 @@ fn a_child_that_ends_in_a_stop_ends_no_call() {
     let rounds = from_environment("HUGETEXT_ROUNDS", 500);
     let report = report_after(&["epoll_wait beside children".to_owned()], rounds, leaf);
     assert!(
-        matches!(report, Report::Well | Report::Unable),
+        matches!(report, HeldEnd::Well | HeldEnd::Unable),
         "{report:?}"
     );
 }
