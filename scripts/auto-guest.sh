@@ -173,10 +173,12 @@ TEXT
     /tmp/inside hugetext warm compiler > /dev/null
     autopilot
     # A shell that lives on: the children of a process that is known are known too.
-    # shellcheck disable=SC2016
-    echo 'for _ in $(seq 200); do ./compiler -quiet -o /dev/null /dev/null; done' > /tmp/loop
-    /tmp/inside sh /tmp/loop
-    wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q compiler'
+    echo 'until [ -e /tmp/enough ]; do ./compiler -quiet -o /dev/null /dev/null; done' > /tmp/loop
+    /tmp/inside sh /tmp/loop &
+    loop=$!
+    wait_for 180 sh -c "grep -q 'held.*$place/compiler' /tmp/events || hugetext auto status --run-dir /tmp/auto --json | grep -q 'memory limit'"
+    touch /tmp/enough
+    wait $loop
     paid=$(of_group memory.stat file) held=$(tellings held "$place/compiler") unevictable=$(of_group memory.stat unevictable)
     /tmp/inside dd if=/dev/zero of=/dev/null bs=52M count=3 2> /dev/null
     echo "record {\"what\": \"limit\", \"paid\": $paid, \"unevictable\": $unevictable, \"held\": $held, \"needed\": $?, \"oom\": $(of_group memory.events oom_kill), \"status\": $(status | tr '\n' ' ')}"
