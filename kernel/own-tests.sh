@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2034 # rounds.sh uses it
 disk_size=256M
-tests=(exec_leaf collapse_punch)
+tests=(exec_leaf text_place collapse_punch)
 
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
@@ -53,6 +53,7 @@ run() { # TEST QEMU-OPTION…
 
 # Time is counted in instructions, so that a busy machine does not make the disk look slow.
 run exec_leaf -accel "tcg,thread=single" -icount shift=0 -smp 1
+run text_place -accel "tcg,thread=single" -icount shift=0 -smp 1
 # The race needs two processors. They must not share a thread under -icount: QEMU before 8.1 can stop one of
 # them for good then (kernel/README.md).
 run collapse_punch -accel "tcg,thread=multi" -smp 2

@@ -6,13 +6,15 @@ s/^#include <linux\/cleanup\.h>$/&\
 /*\
  * Whether a mapping is made for text. glibc maps a library as a whole with the\
  * protection of its first segment, which may be read-only, and then its text\
- * over that. It sets MAP_DENYWRITE, which has no other effect.\
+ * over that. It sets MAP_DENYWRITE, which has no other effect. Nothing is text\
+ * where execution is off for the mount.\
  */\
 static bool maps_text(const struct file *file, unsigned long flags,\
 		      const vma_flags_t *vma_flags)\
 {\
-	return file \&\& (vma_flags_test(vma_flags, VMA_EXEC_BIT) ||\
-			(flags \& MAP_DENYWRITE));\
+	return file \&\& !path_noexec(\&file->f_path) \&\&\
+	       (vma_flags_test(vma_flags, VMA_EXEC_BIT) ||\
+		(flags \& MAP_DENYWRITE));\
 }\
 \
 /**\
@@ -25,7 +27,7 @@ static bool maps_text(const struct file *file, unsigned long flags,\
  *\
  * No filesystem needs to ask for this: what leaves its page cache can hold is\
  * known. A process that got more rights than its caller keeps every random bit\
- * of its addresses.\
+ * of its addresses, and MAP_32BIT has too few to lose some.\
  *\
  * Return: an address congruent to the offset modulo the largest leaf of which\
  * the mapping holds a whole one; 0 if the mapping gains nothing.\
@@ -38,7 +40,7 @@ unsigned long text_get_unmapped_area(struct file *file, unsigned long len,\
 	unsigned int orders[2];\
 	unsigned long addr = 0;\
 \
-	if (!maps_text(file, flags, \&vma_flags) ||\
+	if (!maps_text(file, flags, \&vma_flags) || (flags \& MAP_32BIT) ||\
 	    task_exec_state_get_dumpable(current) != TASK_DUMPABLE_OWNER)\
 		return 0;\
 	orders[0] = text_pmd_order(current->mm, file->f_mapping);\

@@ -1,25 +1,34 @@
 # Reservations of loaders gain what text gains.
 s/^ \* @file: what is mapped$/ * @file: what is mapped, or NULL/
 /^unsigned long text_get_unmapped_area\(/,/^}$/{
-	s/^	if \(!maps_text\(file, flags, &vma_flags\) \|\|$/	if ((!maps_text(file, flags, \&vma_flags) \&\&\
-	     !reserves_room(file, flags, \&vma_flags)) ||/
+	s/^	if \(!maps_text\(file, flags, &vma_flags\) \|\| \(flags & MAP_32BIT\) \|\|$/	if ((!maps_text(file, flags, \&vma_flags) \&\&\
+	     !reserves_room(file, len, flags, \&vma_flags)) ||\
+	    (flags \& MAP_32BIT) ||/
 	s/^	orders\[0\] = text_pmd_order\(current->mm, file->f_mapping\);$/	orders[0] = text_pmd_order(current->mm, mapping);/
-	s/^	orders\[1\] = text_cont_order\(current->mm, file->f_mapping\);$/	orders[1] = text_cont_order(current->mm, mapping);/
+	s/^	orders\[1\] = text_cont_order\(current->mm, file->f_mapping\);$/	orders[1] = text_cont_order(current->mm, mapping);\
+	\/* In the room that it reserved, a loader aligns by p_align itself. *\/\
+	if (!file \&\& (PAGE_SIZE << orders[1]) <= SZ_64K)\
+		orders[1] = 0;/
 	s/^	const loff_t off = .*$/	const struct address_space *mapping = file ? file->f_mapping : NULL;\
 &/
 }
 /^\/\*\*$/{
 	N
 	/\n \* text_get_unmapped_area - /i\
+/* Code reaches the data of its image within 4G at most, so no image is longer. */\
+#define IMAGE_MAX_PAGES		(SZ_4G >> PAGE_SHIFT)\
+\
 /*\
  * Whether a mapping reserves room for an image that a loader will map over it:\
  * glibc does so if p_align is larger than the page, and other loaders always do.\
- * Stacks and heaps that are reserved in this way say so by a flag.\
+ * Stacks and heaps that are reserved in this way say so by a flag, or are longer\
+ * than any image.\
  */\
-static bool reserves_room(const struct file *file, unsigned long flags,\
-			  const vma_flags_t *vma_flags)\
+static bool reserves_room(const struct file *file, unsigned long len,\
+			  unsigned long flags, const vma_flags_t *vma_flags)\
 {\
-	return !file \&\& (flags \& MAP_TYPE) == MAP_PRIVATE \&\&\
+	return !file \&\& len >> PAGE_SHIFT <= IMAGE_MAX_PAGES \&\&\
+	       (flags \& MAP_TYPE) == MAP_PRIVATE \&\&\
 	       !(flags \& (MAP_STACK | MAP_NORESERVE | MAP_GROWSDOWN |\
 			  MAP_HUGETLB)) \&\&\
 	       !vma_flags_test_any(vma_flags, VMA_READ_BIT, VMA_WRITE_BIT,\

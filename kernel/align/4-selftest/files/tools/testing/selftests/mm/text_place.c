@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which mappings the kernel places for leaves, and which keep all random bits of
+ * their addresses. Maps each kind several times: their lengths are such that two
+ * neighbours are not aligned both, unless the kernel aligns them.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "vm_util.h"
+
+#define TIMES		4
+#define LARGEST		(2UL << 20)	/* TEXT_LEAF_MAX of the kernel */
+#define FILE_NAME	"text_place.tmp"
+#define ANONYMOUS	(MAP_PRIVATE | MAP_ANONYMOUS)
+
+static size_t leaf, page;
+static int file;
+
+struct place {
+	const char *name;
+	int prot;
+	int flags;
+	size_t offset;		/* of the mapping in the file, in pages */
+	size_t pages;		/* 0: a leaf and a half */
+	size_t more;		/* bytes in addition */
+	bool thp_off;		/* by prctl() */
+	bool aligned;		/* is expected */
+};
+
+static const struct place places[] = {
+	{ "text", PROT_READ | PROT_EXEC, MAP_PRIVATE, .aligned = true },
+	{ "text from the middle of a file", PROT_READ | PROT_EXEC, MAP_PRIVATE,
+	  .offset = 3, .more = LARGEST, .aligned = true },
+	{ "a library as glibc maps it", PROT_READ, MAP_PRIVATE | MAP_DENYWRITE,
+	  .aligned = true },
+	{ "less text than a leaf", PROT_READ | PROT_EXEC, MAP_PRIVATE,
+	  .pages = 17 },
+	{ "a reservation", PROT_NONE, ANONYMOUS, .aligned = true },
+	{ "a reservation without swap", PROT_NONE, ANONYMOUS | MAP_NORESERVE },
+	{ "a stack", PROT_NONE, ANONYMOUS | MAP_STACK },
+	{ "memory", PROT_READ | PROT_WRITE, ANONYMOUS },
+	{ "a small reservation", PROT_NONE, ANONYMOUS, .pages = 17 },
+#if __SIZEOF_SIZE_T__ > 4
+	{ "a reservation that no image fills", PROT_NONE, ANONYMOUS,
+	  .more = 4UL << 30 },
+#endif
+#ifdef MAP_32BIT
+	{ "a low reservation", PROT_NONE, ANONYMOUS | MAP_32BIT },
+#endif
+	{ "a reservation, PR_SET_THP_DISABLE", PROT_NONE, ANONYMOUS,
+	  .thp_off = true },
+};
+
+static bool all_aligned(const struct place *place)
+{
+	const size_t size = (place->pages ? place->pages * page : leaf / 2 * 3) +
+			    place->more;
+	const size_t offset = place->offset * page;
+	char *at[TIMES];
+	bool all = true;
+
+	for (int i = 0; i < TIMES; i++) {
+		at[i] = mmap(NULL, size, place->prot, place->flags,
+			     place->flags & MAP_ANONYMOUS ? -1 : file, offset);
+		if (at[i] == MAP_FAILED)
+			ksft_exit_fail_perror("mmap");
+		if (((unsigned long)at[i] - offset) % leaf)
+			all = false;
+	}
+	for (int i = 0; i < TIMES; i++)
+		munmap(at[i], size);
+	return all;
+}
+
+static void make_file(void)
+{
+	file = open(FILE_NAME, O_RDWR | O_CREAT | O_TRUNC, 0700);
+	if (file < 0 || ftruncate(file, 2 * leaf))
+		ksft_exit_skip("cannot write " FILE_NAME "\n");
+	unlink(FILE_NAME);
+}
+
+int main(void)
+{
+	ksft_print_header();
+	page = getpagesize();
+	leaf = read_pmd_pagesize();
+	/* Larger pages have blocks of 2M below the PMD, if they have leaves. */
+	if (leaf > LARGEST)
+		leaf = LARGEST;
+	if (!leaf)
+		ksft_exit_skip("no huge pages\n");
+	make_file();
+	if (!all_aligned(&places[0]))
+		ksft_exit_skip("no leaves on this filesystem or in this THP mode\n");
+
+	ksft_set_plan(ARRAY_SIZE(places));
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		const struct place *place = &places[i];
+
+		if (place->thp_off && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+			ksft_exit_fail_perror("prctl");
+		ksft_test_result(all_aligned(place) == place->aligned, "%s: %s\n",
+				 place->name, place->aligned ? "aligned" : "random");
+		if (place->thp_off)
+			prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+	}
+	ksft_finished();
+}
