@@ -31,17 +31,28 @@ static void count(int what)
 	__atomic_add_fetch(&counts[what], 1, __ATOMIC_RELAXED);
 }
 
+/*
+ * Kernels before 7.2 do not collapse a file that is open for write, so it is open
+ * for each hole only, and not all the time.
+ */
 static void punch(int fd, unsigned int seed)
 {
 	const long page = sysconf(_SC_PAGESIZE);
+	char name[32];
 
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	srandom(seed);
 	for (;;) {
-		if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		const int writable = open(name, O_RDWR);
+
+		if (writable < 0 ||
+		    fallocate(writable, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			      page * (random() % (size / page)),
 			      page * (1 + random() % 64)))
 			_exit(KSFT_SKIP);
+		close(writable);
 		count(PUNCHED);
+		usleep(random() % 1000);
 	}
 }
 
@@ -82,11 +93,29 @@ static bool halts(void)
 	return idle == PATIENCE;
 }
 
+/* A descriptor for reading of a file of @size bytes that has no name. */
+static int make_file(void)
+{
+	int fd = open(FILE_NAME, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+	char *data = calloc(1, size);
+
+	if (!data)
+		ksft_exit_fail_perror("memory");
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size || fsync(fd))
+		ksft_exit_skip("cannot write " FILE_NAME "\n");
+	free(data);
+	close(fd);
+	fd = open(FILE_NAME, O_RDONLY);
+	unlink(FILE_NAME);
+	if (fd < 0)
+		ksft_exit_skip("cannot read " FILE_NAME "\n");
+	return fd;
+}
+
 int main(void)
 {
 	pid_t pids[PUNCHERS + 1];
 	bool halted;
-	char *data;
 	int fd;
 
 	ksft_print_header();
@@ -97,13 +126,9 @@ int main(void)
 		ksft_exit_skip("no huge pages\n");
 	counts = mmap(NULL, sizeof(*counts) * NR_COUNTS, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	data = calloc(1, size);
-	if (counts == MAP_FAILED || !data)
+	if (counts == MAP_FAILED)
 		ksft_exit_fail_perror("memory");
-	fd = open(FILE_NAME, O_RDWR | O_CREAT | O_TRUNC, 0700);
-	if (fd < 0 || write(fd, data, size) != (ssize_t)size || fsync(fd))
-		ksft_exit_skip("cannot write " FILE_NAME "\n");
-	unlink(FILE_NAME);
+	fd = make_file();
 
 	for (int i = 0; i <= PUNCHERS; i++) {
 		pids[i] = fork();
