@@ -112,8 +112,11 @@ fn registers() -> Vec<Program> {
 fn held() -> Vec<Program> {
     let listed = Command::new(example("held")).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    listed
+    // Each waits by itself here, also those that could wait together.
+    let kinds = listed
         .lines()
+        .map(|kind| kind.strip_prefix("alone: ").unwrap_or(kind));
+    kinds
         .map(|kind| {
             let conduct = match kind.ends_with("beside children") {
                 true => Conduct::WaitsBesideChildren,

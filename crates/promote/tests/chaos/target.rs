@@ -132,7 +132,7 @@ impl Target {
 
     /// Calls that signal(7) lists end with EINTR after SIGSTOP, and after a tracer that was killed.
     fn is_excused(&self, said: &str) -> bool {
-        self.is_disturbed && said.starts_with("wrong: returned -4,")
+        self.is_disturbed && said.starts_with("wrong: ") && said.contains(" returned -4,")
     }
 
     /// What it said at its end though nobody had asked. Nothing if its one call ended early for a reason that is no
