@@ -31,6 +31,10 @@ status() {
     hugetext auto status --run-dir /tmp/auto --json
 }
 
+status_names() { # WORD
+    status | grep -q "$1"
+}
+
 tellings() { # EVENT PATH: how often it was reported
     grep -c "\"event\":\"$1\".*\"path\":\"$2\"" /tmp/events
 }
@@ -71,11 +75,11 @@ containers() { # starts two beside each other
     wait $!
 }
 
-# Fills the place with a compiler and its libraries, and leaves nothing of it in memory.
-install_compiler() {
+# Fills the place with copies of a compiler and its libraries, and leaves nothing of them in memory.
+install_compilers() { # NAME…
     cd "$place" || return
     mkdir lib
-    cp /lab/programs/cc1 compiler
+    for name in "$@"; do cp /lab/programs/cc1 "$name"; done
     cp /lab/programs/lib*.so.* lib
     export LD_LIBRARY_PATH="$place/lib"
     sync
@@ -116,7 +120,7 @@ locked() { awk '/Mlocked/ { print $2 }' /proc/meminfo; }
 
 one() { # FILESYSTEM
     fs=$1 place=/mnt/$1
-    install_compiler || return
+    install_compilers compiler || return
     mkfifo input
     # Open for writing too, so that the compiler waits for more.
     exec 3<> input
@@ -124,7 +128,7 @@ one() { # FILESYSTEM
     autopilot
     starts=$(run_until held "$place/compiler" compile ./compiler)
     # The documents for others are written every ten seconds.
-    wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q compiler'
+    wait_for 30 status_names compiler
     echo "record {\"what\": \"hot\", \"fs\": \"$fs\", \"starts\": $starts, \"stat\": $(leaf ./compiler), \"status\": $(status | tr '\n' ' ')}"
 
     mkdir image && cp compiler image/tool && sync
@@ -145,7 +149,7 @@ one() { # FILESYSTEM
     again=false
     wait_for 60 told held "$place/image/tool" && again=true
     # The documents for others are written every ten seconds.
-    wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q tool'
+    wait_for 30 status_names tool
     echo "record {\"what\": \"remembered\", \"fs\": \"$fs\", \"again\": $again, \"status\": $(status | tr '\n' ' ')}"
     stopped
     rm /tmp/auto.state
@@ -155,7 +159,7 @@ one() { # FILESYSTEM
 # needs all it may use.
 limit() {
     place=/mnt/ext4
-    install_compiler || return
+    install_compilers compiler || return
     [ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup || return
     echo +memory > /sys/fs/cgroup/cgroup.subtree_control
     group=/sys/fs/cgroup/limited
@@ -176,7 +180,8 @@ TEXT
     echo 'until [ -e /tmp/enough ]; do ./compiler -quiet -o /dev/null /dev/null; done' > /tmp/loop
     /tmp/inside sh /tmp/loop &
     loop=$!
-    wait_for 180 sh -c "grep -q 'held.*$place/compiler' /tmp/events || hugetext auto status --run-dir /tmp/auto --json | grep -q 'memory limit'"
+    is_decided() { told held "$place/compiler" || status_names 'memory limit'; }
+    wait_for 180 is_decided
     touch /tmp/enough
     wait $loop
     paid=$(of_group memory.stat file) held=$(tellings held "$place/compiler") unevictable=$(of_group memory.stat unevictable)
@@ -188,7 +193,7 @@ TEXT
 # Somebody executes many different large programs, while everybody's compiler is hot.
 hostile() { # FILES
     place=/mnt/ext4
-    install_compiler || return
+    install_compilers compiler || return
     mkdir many
     autopilot
     run_until held "$place/compiler" compile ./compiler > /dev/null
@@ -199,7 +204,7 @@ hostile() { # FILES
         done
         rm "many/$number"
     done
-    wait_for 30 sh -c 'hugetext auto status --run-dir /tmp/auto --json | grep -q compiler'
+    wait_for 30 status_names compiler
     echo "record {\"what\": \"hostile\", \"files\": $1, \"released\": $(tellings released "$place/compiler"), \"status\": $(status | tr '\n' ' ')}"
     stopped
 }
@@ -217,11 +222,7 @@ counted() { awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat; }
 
 pressure() { # ROUNDS
     place=/mnt/ext4
-    cd "$place" || return
-    mkdir lib
-    cp /lab/programs/cc1 compiler
-    cp /lab/programs/lib*.so.* lib
-    export LD_LIBRARY_PATH="$place/lib"
+    install_compilers compiler || return
     dd if=/dev/zero of=data bs=1M count=400 2> /dev/null
     sync
     work
@@ -250,11 +251,7 @@ pressure() { # ROUNDS
 # hour without memory.
 days() { # NUMBER
     place=/mnt/ext4
-    cd "$place" || return
-    mkdir lib
-    for name in job build server; do cp /lab/programs/cc1 $name; done
-    cp /lab/programs/lib*.so.* lib
-    export LD_LIBRARY_PATH="$place/lib"
+    install_compilers job build server || return
     mkfifo input
     exec 3<> input
     printf 'half-life = "60s"\n' >> /tmp/auto.toml

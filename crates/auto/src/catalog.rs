@@ -100,6 +100,11 @@ impl Known {
         self.text.is_none() && self.file.id.dev != REMEMBERED
     }
 
+    /// The control groups that ran it. One that several users share is named once for each.
+    pub fn groups(&self) -> impl Iterator<Item = u64> {
+        self.by.keys().map(|by| by.group)
+    }
+
     /// Starts that are remembered.
     pub fn starts(&self, now: Duration, half_life: HalfLife) -> f64 {
         let starts = self.by.values().map(|seen| seen.starts.at(now, half_life));

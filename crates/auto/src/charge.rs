@@ -15,15 +15,15 @@ pub enum Lockable {
 }
 
 impl Lockable {
-    /// Those of `huge` that may not be locked. They are the windows that are huge before the daemon makes others huge.
-    pub fn foreign(&self, huge: impl Iterator<Item = Span>) -> Vec<Span> {
-        match self {
-            Lockable::All => Vec::new(),
-            Lockable::Own(own) => {
-                let is_own = |window: &Span| own.iter().any(|range| range.contains(window.start));
-                huge.filter(|window| !is_own(window)).collect()
-            }
-        }
+    /// Those of the windows of `huge` that may not be locked. These are huge before the daemon makes others huge. Where
+    /// all may be locked, nobody need look which are huge.
+    pub fn foreign<E>(&self, huge: impl FnOnce() -> Result<Vec<Span>, E>) -> Result<Vec<Span>, E> {
+        let Lockable::Own(own) = self else {
+            return Ok(Vec::new());
+        };
+        let mut foreign = huge()?;
+        foreign.retain(|window| !own.iter().any(|range| range.contains(window.start)));
+        Ok(foreign)
     }
 }
 
@@ -38,10 +38,11 @@ mod tests {
 
     #[test]
     fn what_a_limited_group_may_pay_for_is_foreign() {
-        let windows = || [0, 2, 4].map(|at| Span::new(at, at + 2)).into_iter();
-        assert_eq!(Lockable::All.foreign(windows()), []);
+        let windows = || Ok::<_, ()>([0, 2, 4].map(|at| Span::new(at, at + 2)).to_vec());
+        assert_eq!(Lockable::All.foreign(windows), Ok(vec![]));
         let own = Lockable::Own(vec![Span::new(2, 6)]);
-        assert_eq!(own.foreign(windows()), [Span::new(0, 2)]);
-        assert_eq!(Lockable::Own(Vec::new()).foreign(windows()).len(), 3);
+        assert_eq!(own.foreign(windows), Ok(vec![Span::new(0, 2)]));
+        let none = Lockable::Own(Vec::new()).foreign(windows);
+        assert_eq!(none.map(|foreign| foreign.len()), Ok(3));
     }
 }

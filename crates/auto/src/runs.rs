@@ -3,7 +3,7 @@
 //! Without MADV_COLLAPSE, a window is made huge only while nobody maps it. A build maps its compiler all the time, and
 //! then not at all for a few seconds. Tries that come ever later would miss these seconds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use hugetext_host::Pid;
@@ -12,83 +12,76 @@ use crate::catalog::Key;
 
 /// A file that nobody has run for so long may be left alone for longer.
 const IDLE: Duration = Duration::from_secs(1);
-/// The most processes that are counted. The rest run nothing.
+/// The most processes of a file that are known: ends may be lost.
 const MOST_PROCESSES: usize = 32_768;
 
-/// Counts who runs the files that were in use when they should have been made huge. What ran before that is not
-/// counted, so a file may be in use that seems idle.
+/// A file that was in use when it should have been made huge.
+#[derive(Debug, Default)]
+struct Watched {
+    /// The processes that began to run it since then.
+    running: HashSet<Pid>,
+    /// When the last of them ended; `None` before, and while one runs.
+    idle_since: Option<Duration>,
+}
+
+impl Watched {
+    fn is_idle(&self, now: Duration) -> bool {
+        let since = self.idle_since;
+        since.is_some_and(|since| now.saturating_sub(since) >= IDLE)
+    }
+}
+
+/// Who runs the files that were in use when they should have been made huge. What ran before that is not
+/// known, so a file may be in use that seems idle.
 #[derive(Debug, Default)]
 pub struct Runs {
-    /// When the last counted process of a file ended; `None` before, and while one runs.
-    idle_since: BTreeMap<Key, Option<Duration>>,
-    /// The counted processes of each of these files.
-    counts: BTreeMap<Key, usize>,
-    by: HashMap<Pid, Vec<Key>>,
+    files: BTreeMap<Key, Watched>,
 }
 
 impl Runs {
-    /// From now on, or anew, counts who runs a file.
+    /// From now on, or anew, watches who runs a file.
     pub fn watch(&mut self, key: Key) {
-        self.idle_since.insert(key, None);
+        self.files.entry(key).or_default().idle_since = None;
     }
 
     /// A file is not in the way any more.
     pub fn forget(&mut self, key: Key) {
-        self.idle_since.remove(&key);
-        self.counts.remove(&key);
-        if self.idle_since.is_empty() {
-            self.by.clear();
-        }
+        self.files.remove(&key);
     }
 
-    /// Whether a file is counted.
-    pub fn watches(&self, key: Key) -> bool {
-        self.idle_since.contains_key(&key)
-    }
-
-    /// Whether any file is counted.
+    /// Whether any file is watched.
     pub fn watches_any(&self) -> bool {
-        !self.idle_since.is_empty()
+        !self.files.is_empty()
     }
 
-    /// A process has begun to run a file that is counted.
+    /// A process has begun to run a file, whose text may be mapped in several pieces.
     pub fn started(&mut self, pid: Pid, key: Key) {
-        if !self.watches(key) || self.by.len() >= MOST_PROCESSES {
-            return;
+        if let Some(file) = self.files.get_mut(&key)
+            && file.running.len() < MOST_PROCESSES
+        {
+            file.running.insert(pid);
+            file.idle_since = None;
         }
-        let keys = self.by.entry(pid).or_default();
-        // Its text may be mapped in several pieces.
-        if !keys.contains(&key) {
-            keys.push(key);
-            let count = self.counts.entry(key).or_default();
-            *count = count.saturating_add(1);
-        }
-        self.idle_since.insert(key, None);
     }
 
     /// A process has ended.
     pub fn ended(&mut self, pid: Pid, now: Duration) {
-        for key in self.by.remove(&pid).into_iter().flatten() {
-            let Some(count) = self.counts.get_mut(&key) else {
-                continue;
-            };
-            *count = count.saturating_sub(1);
-            if *count == 0 && self.watches(key) {
-                self.idle_since.insert(key, Some(now));
+        for file in self.files.values_mut() {
+            if file.running.remove(&pid) && file.running.is_empty() {
+                file.idle_since = Some(now);
             }
         }
     }
 
-    /// Whether a counted file was run, and nobody has run it for a second.
+    /// Whether a watched file was run, and nobody has run it for a second.
     pub fn is_idle(&self, key: Key, now: Duration) -> bool {
-        let since = self.idle_since.get(&key).copied().flatten();
-        since.is_some_and(|since| now.saturating_sub(since) >= IDLE)
+        self.files.get(&key).is_some_and(|file| file.is_idle(now))
     }
 
-    /// The counted files that are idle.
+    /// The watched files that are idle.
     pub fn idle(&self, now: Duration) -> Vec<Key> {
-        let keys = self.idle_since.keys().copied();
-        keys.filter(|key| self.is_idle(*key, now)).collect()
+        let idle = self.files.iter().filter(|(_, file)| file.is_idle(now));
+        idle.map(|(key, _)| *key).collect()
     }
 }
 
@@ -125,7 +118,13 @@ mod tests {
         // A try that failed waits for the next end.
         runs.watch(7);
         assert!(!runs.is_idle(7, 9 * SECOND));
+        runs.started(pid(4), 7);
         runs.forget(7);
         assert!(!runs.watches_any());
+        // Who ran it before it was watched anew does not count.
+        runs.watch(7);
+        runs.started(pid(5), 7);
+        runs.ended(pid(4), 5 * SECOND);
+        assert!(!runs.is_idle(7, 9 * SECOND));
     }
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, HostContext, Program, ProgramOnHost, Rung, WarmPolicy, cached_by_node, plain,
-    warm_ranges, warm_unused,
+    Error, HeldText, HostContext, Program, ProgramOnHost, Rung, WarmOutcome, WarmPolicy,
+    cached_by_node, plain, warm_ranges, warm_unused,
 };
 use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState};
 use hugetext_leaf::hold::Gain;
@@ -176,10 +176,46 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
     let host = HostContext::with_huge_pages()?;
     // A file may belong to any user: it is read, and never mapped executable.
     let program = ProgramOnHost::new(program, &host)?.only_read();
-    match text.gain {
-        Gain::Windows(_) => fill_windows(job.key, &program, &text, &lockable),
-        Gain::Folios => fill_folios(job.key, &program, &text, &lockable),
-    }
+    let warmed = match text.gain {
+        Gain::Windows(_) => warm_windows(&program, &text, &lockable)?,
+        Gain::Folios => warm_folios(&program, &text, &lockable)?,
+    };
+    let lock = |ranges: &[Span]| HeldText::lock(&program, ranges, text.leaf);
+    let held = warmed.lockable.as_deref().map(lock).transpose()?;
+    let locked = held.as_ref().map_or(0, HeldText::bytes);
+    let is_whole = held.is_some() && locked >= text.ranges.iter().map(Span::len).sum();
+    let outcome = warmed.outcome;
+    Ok(Filled {
+        key: job.key,
+        state: text.state,
+        obstacle: (!is_whole).then(|| {
+            if warmed.is_foreign {
+                charged_elsewhere()
+            } else {
+                obstacle(warmed.tried, &outcome.holders)
+            }
+        }),
+        is_in_use: !is_whole && !outcome.holders.is_empty(),
+        held,
+        windows: text.windows(),
+        huge: match text.gain {
+            Gain::Windows(_) => locked / text.leaf.bytes(),
+            Gain::Folios => 0,
+        },
+        nodes: nodes_of(&program),
+        took: outcome.took,
+    })
+}
+
+/// What warming gave.
+struct Warmed {
+    outcome: WarmOutcome,
+    /// What is to be locked; `None` if nothing is.
+    lockable: Option<Vec<Span>>,
+    /// Whether something is huge that may not be locked.
+    is_foreign: bool,
+    /// Why not all of it is huge, if that is so.
+    tried: String,
 }
 
 /// The windows of a text that are huge now.
@@ -191,76 +227,39 @@ fn huge_windows(program: &ProgramOnHost<'_>, text: &FileText) -> Result<Vec<Span
     Ok(huge.map(|(window, _)| window).collect())
 }
 
-fn fill_windows(
-    key: Key,
+fn warm_windows(
     program: &ProgramOnHost<'_>,
     text: &FileText,
     lockable: &Lockable,
-) -> Result<Filled, Error> {
-    let foreign = lockable.foreign(huge_windows(program, text)?.into_iter());
+) -> Result<Warmed, Error> {
+    let foreign = lockable.foreign(|| huge_windows(program, text))?;
     let outcome = warm_ranges(program, &text.ranges, text.leaf, WarmPolicy::InPlace)?;
     let mut huge = huge_windows(program, text)?;
     huge.retain(|window| !foreign.contains(window));
     let huge = Span::joined(huge);
-    let held = if huge.is_empty() {
-        None
-    } else {
-        Some(HeldText::lock(program, &huge, text.leaf)?)
-    };
-    let windows = text.windows();
-    let huge = held.as_ref().map_or(0, HeldText::bytes) / text.leaf.bytes();
-    let left = || {
-        if foreign.is_empty() {
-            obstacle(outcome.obstacle(), &outcome.holders)
-        } else {
-            charged_elsewhere()
-        }
-    };
-    Ok(Filled {
-        key,
-        state: text.state,
-        obstacle: (huge < windows).then(left),
-        is_in_use: huge < windows && !outcome.holders.is_empty(),
-        held,
-        windows,
-        huge,
-        nodes: nodes_of(program),
-        took: outcome.took,
+    Ok(Warmed {
+        tried: outcome.obstacle(),
+        outcome,
+        lockable: (!huge.is_empty()).then_some(huge),
+        is_foreign: !foreign.is_empty(),
     })
 }
 
-fn fill_folios(
-    key: Key,
+fn warm_folios(
     program: &ProgramOnHost<'_>,
     text: &FileText,
     lockable: &Lockable,
-) -> Result<Filled, Error> {
+) -> Result<Warmed, Error> {
     let outcome = warm_unused(program)?;
     let are_largest = outcome.is_in_largest_folios();
     let were_largest = are_largest && outcome.rung == Some(Rung::AlreadyHuge);
-    let is_foreign = were_largest && !lockable.foreign(text.ranges.iter().copied()).is_empty();
-    let held = if are_largest && !is_foreign {
-        Some(HeldText::lock(program, &text.ranges, text.leaf)?)
-    } else {
-        None
-    };
-    let left = || {
-        if is_foreign {
-            charged_elsewhere()
-        } else {
-            obstacle("its text is in small folios".to_owned(), &outcome.holders)
-        }
-    };
-    Ok(Filled {
-        key,
-        state: text.state,
-        obstacle: held.is_none().then(left),
-        is_in_use: held.is_none() && !outcome.holders.is_empty(),
-        held,
-        windows: 0,
-        huge: 0,
-        nodes: nodes_of(program),
-        took: outcome.took,
+    let foreign = lockable.foreign(|| Ok::<_, Error>(text.ranges.clone()))?;
+    let is_foreign = were_largest && !foreign.is_empty();
+    Ok(Warmed {
+        outcome,
+        lockable: (are_largest && !is_foreign).then(|| text.ranges.clone()),
+        is_foreign,
+        tried: "its text is in small folios".to_owned(),
     })
 }
 

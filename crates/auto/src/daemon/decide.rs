@@ -187,7 +187,7 @@ impl Daemon<'_> {
         for key in self.holder.keys() {
             if !keeps || !self.choice.held.contains_key(&key) {
                 let is_pressed = |known: &Known| {
-                    let mut groups = known.by.keys().map(|by| by.group);
+                    let mut groups = known.groups();
                     groups.any(|group| self.pressed.contains_key(&group))
                 };
                 let why = match self.choice.refused.get(&key) {
@@ -250,8 +250,7 @@ impl Daemon<'_> {
     /// already.
     fn lockable(&self, key: Key) -> Lockable {
         let known = self.catalog.get(key);
-        let by = known.into_iter().flat_map(|known| known.by.keys());
-        let groups: BTreeSet<u64> = by.map(|by| by.group).collect();
+        let groups: BTreeSet<u64> = known.into_iter().flat_map(Known::groups).collect();
         let names = groups.iter().map(|group| self.owners.groups.name(*group));
         match is_memory_limited(names) {
             Ok(false) => Lockable::All,
@@ -270,9 +269,7 @@ impl Daemon<'_> {
         self.pressed.retain(|_, until| *until > now);
         let held = self.holder.keys();
         let claims = held.iter().filter_map(|key| self.catalog.get(*key));
-        let groups: BTreeSet<u64> = claims
-            .flat_map(|known| known.by.keys().map(|by| by.group))
-            .collect();
+        let groups: BTreeSet<u64> = claims.flat_map(Known::groups).collect();
         let names = &self.owners.groups;
         let paths = groups.into_iter().map(|group| (group, names.name(group)));
         for group in self.limits.pressed(paths) {

@@ -102,9 +102,8 @@ fn limits_of(mounts: &[MountInfo], groups: &[ProcessCGroup]) -> Vec<u64> {
 /// the group. A hierarchy that is mounted nowhere cannot be asked.
 pub fn is_frozen(pid: Pid) -> bool {
     let groups = cgroups(pid).unwrap_or_default();
-    let mounts = Process::myself().and_then(|own| own.mountinfo());
-    mounts.into_iter().flatten().any(|mount| {
-        let Some((version, directory)) = group_at(&mount, &groups, "freezer") else {
+    mounts().unwrap_or_default().iter().any(|mount| {
+        let Some((version, directory)) = group_at(mount, &groups, "freezer") else {
             return false;
         };
         // Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/freezer-subsystem.rst
