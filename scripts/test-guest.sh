@@ -57,7 +57,9 @@ echo '127.0.0.1 localhost guest' > "$root/etc/hosts"
 mkdir -p "$root$here"
 git ls-files -z | xargs -0 cp --parents --no-dereference -t "$root$here"
 for file in $tests $examples $command; do
-    install -D --strip --strip-program="$machine-linux-gnu-strip" "$file" "$root$file"
+    install -D "$file" "$root$file"
+    # Profilers find names in the symbol table, which is small. What debuggers need is not.
+    "$machine-linux-gnu-strip" --strip-debug "$root$file"
 done
 mkdir -p "$root$here/target/$target/tmp" "$root$here/target/tmp"
 {
