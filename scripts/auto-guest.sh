@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs inside a guest, as root: scripts/auto-guest.sh see FILESYSTEM…, limit, hostile FILES, pressure ROUNDS or days
+# Runs inside a guest, as root: scripts/auto-guest.sh see FILESYSTEM, limit, hostile FILES, pressure ROUNDS or days
 # NUMBER. Prints lines that begin with "record ": what the autopilot does there with a compiler that no list names.
 # scripts/auto-lab.sh boots the guests and keeps the lines.
 mkdir -p /tmp/auto /tmp/no-lists
@@ -279,13 +279,10 @@ days() { # NUMBER
 
 case $1 in
 see)
-    shift
-    for filesystem in "$@"; do
-        case $filesystem in
-        erofs) (read_only "$filesystem") ;;
-        *) (one "$filesystem") ;;
-        esac
-    done
+    case $2 in
+    erofs) read_only "$2" ;;
+    *) one "$2" ;;
+    esac
     ;;
 limit) limit ;;
 hostile) hostile "$2" ;;

@@ -38,8 +38,9 @@ boot() { # KERNEL WORDS OF THE LAB… -- WORDS OF THE GUEST…
 
 for guest in $guests; do
     IFS=: read -r kernel filesystems <<< "$guest"
-    IFS=, read -ra each <<< "$filesystems"
-    boot "$kernel" --smp 2 --memory 1024 --timeout 900 --fs "$filesystems,overlay" -- see "${each[@]}"
+    for filesystem in ${filesystems//,/ }; do
+        boot "$kernel" --smp 2 --memory 1024 --timeout 900 --fs "$filesystem,overlay" -- see "$filesystem"
+    done
 done
 for kernel in $limits; do
     boot "$kernel" --smp 2 --memory 1024 --timeout 900 --fs ext4 -- limit
