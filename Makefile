@@ -336,7 +336,12 @@ results-limit: build ## what the page faults of starts are on, and what huge tex
 	scripts/results-limit.py $(HUGETEXT) > target/limit.md
 	mv target/limit.md docs/limit.md
 
-.PHONY: results-folios results-limit results-rivals
+results-steady: build ## what misses of the instruction TLB cost programs that run for long: docs/steady.md
+	scripts/setup.sh work bench
+	scripts/results-steady.py $(HUGETEXT) > target/steady.md
+	mv target/steady.md docs/steady.md
+
+.PHONY: results-folios results-limit results-rivals results-steady
 
 # PARTS chooses among the parts of the record; without it all are measured.
 results-self-warming: build ## cold starts of files that warm themselves (PARTS=): docs/self-warming.md

@@ -102,8 +102,9 @@ packages_of() {
         esac
         echo libstb-dev nlohmann-json3-dev librust-memchr-dev node-typescript # what they work on
         echo nodejs python3 php-cli default-jdk-headless # interpreters
+        echo linux-source make flex bison bc # a part of a kernel build
         echo postgresql mariadb-server-core redis-server nginx # servers
-        echo redis-tools apache2-utils # their clients
+        echo redis-tools apache2-utils sysbench # their clients
         ;;
     self-warming)
         packages lab # a guest, for the modes of THP, and disks

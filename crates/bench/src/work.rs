@@ -34,12 +34,16 @@ macro_rules! workloads {
 
 /// All of them, compilers first.
 pub const WORKLOADS: &[Workload] = workloads![
-    "gcc-c" "gcc-cxx" "clang-cxx" "rustc" "mold" "node" "python" "php" "javac" "git" "postgres" "mariadb" "redis"
-    "nginx"
+    "gcc-c" "gcc-cxx" "clang-cxx" "rustc" "kernel-gcc" "kernel-clang" "mold" "node" "python" "php" "javac" "java" "git"
+    "postgres" "pgbench-one" "pgbench-many" "mariadb" "sysbench" "redis" "nginx"
 ];
 
-/// The program that every C++ compiler compiles. Scripts find it in their directory.
-const CXX_PROGRAM: &str = include_str!("../loads/work/json.cpp");
+/// What several scripts use, by its name in their directory.
+const SHARED: &[(&str, &str)] = &[
+    ("json.cpp", include_str!("../loads/work/json.cpp")),
+    ("kernel", include_str!("../loads/work/kernel")),
+    ("pgbench", include_str!("../loads/work/pgbench")),
+];
 
 /// The exit status of a script whose packages are missing.
 const MISSING: i32 = 3;
@@ -120,7 +124,9 @@ impl Workload {
         let script = directory.join("prepare.sh");
         let failed = |error| BenchError::io(&script, &error);
         fs::write(&script, self.script).map_err(failed)?;
-        fs::write(directory.join("json.cpp"), CXX_PROGRAM).map_err(failed)?;
+        for (name, text) in SHARED {
+            fs::write(directory.join(name), text).map_err(failed)?;
+        }
         // A server may run as another user.
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).map_err(failed)?;
         let output = Command::new("/bin/sh")

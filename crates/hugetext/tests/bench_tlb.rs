@@ -127,6 +127,24 @@ fn the_output_names_the_emulator() {
 }
 
 #[test]
+fn both_runs_read_the_input_from_its_beginning() {
+    if !emulator() {
+        return;
+    }
+    let input = tempfile::NamedTempFile::new().unwrap();
+    let path = input.path().to_str().unwrap();
+    let instructions = || {
+        let output = bench(&["--json", "--core", "zen4", "--input", path, "--", "cksum"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["instructions"].as_u64().unwrap()
+    };
+    let empty = instructions();
+    std::fs::write(input.path(), vec![1; 4 << 20]).unwrap();
+    assert!(instructions() > empty + (1 << 20));
+}
+
+#[test]
 fn errors_are_one_line() {
     let failing = |arguments: &[&str], says: &str| {
         let output = bench(arguments);
@@ -138,6 +156,7 @@ fn errors_are_one_line() {
     if !emulator() {
         return;
     }
+    failing(&["--input", "/no/such/file", "--", "true"], "/no/such/file");
     failing(&["--", "false"], "failed");
     failing(&["--timeout", "0", "--", "sleep", "1000"], "--timeout");
 }

@@ -21,6 +21,7 @@ mod layouts;
 mod report;
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -49,6 +50,8 @@ pub struct TlbSettings {
     /// The emulator. By default it is QEMU if it loads plugins, and otherwise Valgrind, which runs
     /// programs of this machine only.
     pub emulator: Option<EmulatorKind>,
+    /// The file that the command reads as its standard input. By default it has none.
+    pub input: Option<PathBuf>,
     /// A run that takes longer than this many seconds is an error.
     pub timeout: u64,
     /// The command and its arguments.
@@ -75,6 +78,7 @@ impl TlbSettings {
             cores: Vec::new(),
             variables: Vec::new(),
             emulator: None,
+            input: None,
             timeout: 600,
             command,
         }
@@ -134,8 +138,18 @@ impl<'a> Subject<'a> {
         found.map_err(|error| emulator_failure(&error))
     }
 
-    /// No input, no output, and an environment that is the same for all users.
-    fn prepare(&self, command: &mut Command) {
+    /// The input from its beginning.
+    fn input(&self) -> Result<Stdio, BenchError> {
+        match &self.settings.input {
+            Some(path) => Ok(File::open(path)
+                .map_err(|error| BenchError::io(path, &error))?
+                .into()),
+            None => Ok(Stdio::null()),
+        }
+    }
+
+    /// No output, and an environment that is the same for all users.
+    fn prepare(&self, command: &mut Command, input: Stdio) {
         let kept = ["PATH", "HOME"];
         let kept = kept
             .iter()
@@ -152,7 +166,7 @@ impl<'a> Subject<'a> {
                 .map(|(name, value)| (name, value)),
         );
         command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
     }
@@ -171,7 +185,7 @@ impl<'a> Subject<'a> {
         let counters = Counters::open();
         let mut command = Command::new(&self.program);
         command.args(self.rest());
-        self.prepare(&mut command);
+        self.prepare(&mut command, self.input()?);
         let instance = match Instance::start(&mut command) {
             Ok(instance) => instance,
             Err(error) => {
@@ -233,7 +247,9 @@ impl<'a> Subject<'a> {
         grid: &mut Grid,
         live: Option<&ObservedProcess>,
     ) -> Result<Totals, BenchError> {
-        let started = emulator.start(&self.program, self.rest(), |command| self.prepare(command));
+        let input = self.input()?;
+        let prepare = |command: &mut Command| self.prepare(command, input);
+        let started = emulator.start(&self.program, self.rest(), prepare);
         let (mut child, stream) = started.map_err(|error| emulator_failure(&error))?;
         let deadline = self.deadline(Pid::of_child(&child))?;
         let (lanes, spaces) = (grid.lanes.clone(), grid.spaces());
@@ -267,7 +283,12 @@ impl<'a> Subject<'a> {
             return Ok(());
         }
         let problem = format!("failed{how} ({status})");
-        Err(BenchError::new(self.name(), problem).remedy("try it by itself, with no input"))
+        Err(
+            BenchError::new(self.name(), problem).remedy(match self.settings.input {
+                Some(_) => "try it by itself with this input, or another --emulator",
+                None => "try it by itself with no input, or another --emulator",
+            }),
+        )
     }
 }
 

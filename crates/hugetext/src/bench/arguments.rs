@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hugetext_bench::tlb::TlbSettings;
 use hugetext_bench::{
@@ -91,7 +92,7 @@ pub(super) struct WorkArguments {
     #[command(flatten)]
     rivals: RivalArgument,
     /// What to do [default: all that the installed packages allow]
-    #[arg(value_name = "NAME", value_parser = workload)]
+    #[arg(value_name = "NAME", value_parser = workload())]
     names: Vec<Workload>,
 }
 
@@ -105,14 +106,12 @@ struct RivalArgument {
     rivals: Vec<Rival>,
 }
 
-fn workload(name: &str) -> Result<Workload, String> {
-    let mut all = WORKLOADS.iter();
-    all.find(|workload| workload.name == name)
-        .copied()
-        .ok_or_else(|| {
-            let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
-            format!("it is none of {}", names.join(", "))
-        })
+/// The help lists their names.
+fn workload() -> impl TypedValueParser<Value = Workload> {
+    PossibleValuesParser::new(WORKLOADS.iter().map(|workload| workload.name)).try_map(|name| {
+        let known = WORKLOADS.iter().find(|workload| workload.name == name);
+        known.copied().ok_or("no such work")
+    })
 }
 
 impl WorkArguments {
@@ -373,13 +372,13 @@ impl NumaArguments {
 
 /// Count the instruction-TLB misses of a command under several page layouts
 ///
-/// The command runs once natively and once under an emulator. It has no input, its output is
-/// discarded, and its environment holds PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries
-/// and arguments give the same counts. The emulator is QEMU's user mode if it loads plugins (Debian
-/// 12: qemu-user). Otherwise, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is
-/// slower. The output names the emulator. Only the process itself is counted, not the programs that
-/// it executes: name the compiler proper (cc1), not its driver. Every thread has its own processor,
-/// with cold TLBs at its start.
+/// The command runs once natively and once under an emulator. Its output is discarded, and its
+/// environment holds PATH, HOME, LC_ALL=C and TZ=UTC, so that the same binaries and arguments give
+/// the same counts. The emulator is QEMU's user mode if it loads plugins (Debian 12: qemu-user).
+/// Otherwise, as on Debian 13, it is Valgrind (packages valgrind and gcc), which is slower. The
+/// output names the emulator. Only the process itself is counted, not the programs that it executes:
+/// name the compiler proper (cc1), not its driver. Every thread has its own processor, with cold
+/// TLBs at its start.
 #[derive(Debug, Args)]
 pub(super) struct TlbArguments {
     /// Model this core only (repeatable): zen4, zen5, golden-cove, neoverse-v2, cortex-a53,
@@ -393,6 +392,9 @@ pub(super) struct TlbArguments {
     /// loads plugins, otherwise valgrind]
     #[arg(long, value_name = "NAME", value_enum)]
     emulator: Option<EmulatorName>,
+    /// Give the command this file as its standard input [default: none]
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
     /// Stop with an error if a run takes longer than this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
@@ -407,6 +409,7 @@ impl TlbArguments {
             cores: self.cores.clone(),
             variables: self.variables.clone(),
             emulator: self.emulator.map(EmulatorKind::from),
+            input: self.input.clone(),
             timeout: self.timeout,
             command: self.command.clone(),
         }

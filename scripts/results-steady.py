@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Writes docs/steady.md: what misses of the instruction TLB cost programs that run for long: results-steady.py HUGETEXT
+
+Reads the records of docs/worth beside it. Takes root, for the server of a database. What is not installed is left out.
+"""
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+LOADS = HERE.parent / "crates/bench/loads/work"
+RECORDS = HERE.parent / "docs/worth"
+CORE = "zen4"
+# Names of works, and the sides of their records from the best one down.
+WORKS = ["gcc-c", "gcc-cxx", "clang-cxx", "rustc", "mold", "node", "python", "php", "git", "postgres", "mariadb"]
+SIDES = ["merged", "fixed", "warmed"]
+
+TEXT = """# What huge text can give a program that runs for long
+
+Written by `make results-steady` on {machine}.
+
+*Misses* are those of the first level of a core's instruction TLB, and *walks* those of both levels, for each 1000
+instructions, counted by the model of {core} ([tlb.md](tlb.md)): with all text in base pages, and after `hugetext fix` and
+`warm`. *Reached* is the share of the walks that is gone; what is left is in libraries too small for a window, and in code
+that was generated. *Bound* is what the misses and walks of base pages cost in all, in percent of the processor time: no
+layout of text can give more. *Measured* is what the best side of the same work gave ([worth.md](worth.md)), with its
+interval.
+
+A miss that the second level answers takes {miss:.1f} ns here, and a walk {walk:.1f} ns. Both are measured by `hugetext bench
+random`: calls at random into {miss_size} MiB and {walk_size} MiB of text, which have more pages than the first level has
+entries, and than both have. The difference between small folios and huge ones is the cost of a call. Nothing hides the
+wait there, and tables of pages of a whole file take room in the caches. A program pays less for most of its misses, so the
+bound is too high rather than too low. But the model has one program, no kernel and no second thread of the core, so a
+busy machine has more misses. A guest walks two tables, its own and its host's.
+
+| | million instructions | misses | fixed | walks | fixed | reached | bound | measured |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|"""
+
+# MiB of text: 512 and 8192 pages. The first level has 64 entries, the second 512, of up to four pages each.
+MISS_SIZE = 2
+WALK_SIZE = 32
+CALLS = 1_000_000
+
+
+def ask(hugetext, *words, user=None):
+    """The document that the command prints."""
+    as_user = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"] if user else []
+    answer = subprocess.run([*as_user, hugetext, "bench", *words], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(answer.stdout)
+
+
+def cost(hugetext, size):
+    """Nanoseconds that a call at random takes longer in small folios than in huge ones."""
+    said = ask(hugetext, "random", "--json", "--rounds", "20", "--size", f"{size}", "--calls", f"{CALLS}")
+    comparison = said["benchmarks"][0]
+    names = [side["name"] for side in comparison["sides"]]
+    values = next(measure["values"] for measure in comparison["measures"] if measure["name"] == "random calls")
+    small, huge = (values[names.index(name)]["median"] for name in ("small folios", "warmed"))
+    return max(0.0, small - huge) / CALLS * 1e9
+
+
+class Work:
+    """A work of `hugetext bench work`, prepared in a directory."""
+
+    def __init__(self, name, directory):
+        for shared in LOADS.glob("*"):
+            if shared.suffix != ".sh":
+                shutil.copy(shared, directory)
+        said = subprocess.run(["sh", LOADS / f"{name}.sh", directory], capture_output=True, text=True)
+        self.missing = said.returncode != 0
+        if self.missing:
+            return
+        _, _, *self.command = said.stdout.rstrip("\n").split("\n")
+        self.user = self.input = None
+        if self.command[:2] == ["sh", "-c"]:
+            self.command, self.user, self.input = direct(self.command[2])
+
+
+def direct(script):
+    """The words of a shell's command "exec [setpriv … --clear-groups] COMMAND < INPUT", as whom, and with which input."""
+    words = [word.strip("'") for word in script.split()]
+    at = words.index("<")
+    words, source, user = words[1:at], words[at + 1], None
+    if words[0] == "setpriv":
+        user = words[words.index("--reuid") + 1]
+        words = words[words.index("--clear-groups") + 1:]
+    return words, user, source
+
+
+def modelled(hugetext, work):
+    """The counts of the work, or None. A program that fails under one emulator may run under another."""
+    given = ["--input", work.input] if work.input else []
+    for emulator in ([], ["--emulator", "valgrind"]):
+        try:
+            return ask(hugetext, "tlb", "--json", "--core", CORE, *emulator, *given, "--", *work.command, user=work.user)
+        except subprocess.CalledProcessError:
+            continue
+    return None
+
+
+def measured(name):
+    """Processor time of the small side in nanoseconds, and the ratio of the best side that was measured."""
+    path = RECORDS / f"{name}.json"
+    if not path.exists():
+        return None, "-"
+    comparison = json.loads(path.read_text(encoding="utf-8"))["benchmarks"][0]
+    names = [side["name"] for side in comparison["sides"]]
+    values = next(measure["values"] for measure in comparison["measures"] if measure["name"] == "processor")
+    side = next(side for side in SIDES if side in names)
+    ratio = values[names.index(side)]["ratio"]
+    gain = [100 * (1 - ratio[key]) for key in ("median", "high", "low")]
+    return values[0]["median"] * 1e9, f"{gain[0]:.1f} % ({gain[1]:.1f} to {gain[2]:.1f}), {side}"
+
+
+def row(name, report, miss, walk):
+    layouts = {layout["layout"]: layout for layout in report["cores"][0]["layouts"]}
+    base, fixed = layouts["4k"], layouts["fixed"]
+    time, gain = measured(name)
+    lost = (base["l1_misses"] - base["l2_misses"]) * miss + base["l2_misses"] * walk
+    bound = f"{100 * lost / time:.1f} %" if time else "-"
+    reached = f"{1 - fixed['l2_misses'] / base['l2_misses']:.0%}" if base["l2_misses"] else "-"
+    numbers = [f"{layout[key]:.3f}" for key in ("l1_mpki", "l2_mpki") for layout in (base, fixed)]
+    print("|", " | ".join([name, f"{report['instructions'] / 1e6:.0f}", *numbers, reached, bound, gain]), "|", flush=True)
+
+
+def main():
+    hugetext = os.path.realpath(sys.argv[1])
+    miss, walk = cost(hugetext, MISS_SIZE), cost(hugetext, WALK_SIZE)
+    model = subprocess.run(["sed", "-n", "s/^model name[^:]*: //p;T;q", "/proc/cpuinfo"], capture_output=True, text=True)
+    machine = f"Linux {os.uname().release}, {os.cpu_count()} x {model.stdout.strip()}"
+    print(TEXT.format(machine=machine, core=CORE, miss=miss, walk=walk, miss_size=MISS_SIZE, walk_size=WALK_SIZE))
+    for name in WORKS:
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o755)
+            work = Work(name, directory)
+            if work.missing:
+                print(f"{name}: left out, because something that it needs is not installed", file=sys.stderr)
+                continue
+            report = modelled(hugetext, work)
+            if report is None:
+                print(f"{name}: left out, because it runs under no emulator", file=sys.stderr)
+                continue
+            row(name, report, miss, walk)
+
+
+main()
