@@ -4,27 +4,33 @@
 # memory is small or in pieces. Prints docs/kernel-devices.md.
 #
 #   kernel/devices.sh IMAGE
+#
+# KERNEL_DEVICES  the devices, as below; without it, those of the document
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 image=$1
-records=$(mktemp)
-trap 'rm -f "$records"' EXIT
+records=$(mktemp) one=$(mktemp)
+trap 'rm -f "$records" "$one"' EXIT
 # Name, bytes and requests in a second; 0: not throttled.
-devices='
+devices=${KERNEL_DEVICES:-'
 memory          0            0
 SATA-SSD        500000000    10000
 eMMC            250000000    5000
 disk            150000000    110
 100-MB/s        100000000    2000
-SD-card         40000000     1000'
+SD-card         40000000     1000'}
 
 while read -r name bytes requests; do
     drive=cache=writeback
     [ "$bytes" = 0 ] || drive+=,throttling.bps-read=$bytes,throttling.iops-read=$requests
     KERNEL_DRIVE=$drive KERNEL_APPEND="guest.touch kunit.enable=0" "$here/boot.sh" x86_64 "$image" 1024 walkers |
         tr -d '\r' | sed -n 's/^record //p' | jq -c --arg device "$name" --argjson bytes "$bytes" \
-            --argjson requests "$requests" '{device: $device, speed: $bytes, requests: $requests} + .' >> "$records"
+            --argjson requests "$requests" '{device: $device, speed: $bytes, requests: $requests} + .' > "$one"
+    # Three parts with and without leaves, two control groups, and memory in pieces twice.
+    touched=$(jq -s 'map(select(.kind == "leaves")) | length' "$one")
+    [ "$touched" = 10 ] || { echo "kernel/devices.sh: $name: $touched of 10 records" >&2; exit 1; }
+    cat "$one" >> "$records"
 done < <(grep . <<< "$devices")
 
 cat <<'END'

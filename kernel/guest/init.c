@@ -26,6 +26,12 @@
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 #define FAULT_AROUND "/sys/kernel/debug/fault_around_bytes"
 #define MANY_MAX 64
+/*
+ * The address that a mapping gets at random costs a small program some percent,
+ * because it decides how many page tables there are. So it starts this often.
+ */
+#define SMALL_STARTS 15
+#define SMALL_TEXT (8UL << 20)
 
 /* What a process has of its text, in bytes. */
 struct text {
@@ -216,8 +222,11 @@ static void print_text(const struct text *text)
 	       text->size, text->present, text->pmd, text->cont);
 }
 
-/* @kind is "start" for a cold page cache, "again" for the cache that the start left. */
-static void start(const char *kind, const char *thp, const char *line)
+/*
+ * @kind is "start" for a cold page cache, "again" for the cache that the start left.
+ * Returns the bytes of executable mappings.
+ */
+static unsigned long start(const char *kind, const char *thp, const char *line)
 {
 	char *command = strdup(line);
 	const char *name;
@@ -249,6 +258,7 @@ static void start(const char *kind, const char *thp, const char *line)
 	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 	fflush(stdout);
 	free(command);
+	return text.size;
 }
 
 static void many(const char *thp, FILE *list)
@@ -306,7 +316,10 @@ static void start_each(const char *thp)
 	put(THP "enabled", thp);
 	while (fgets(line, sizeof(line), list)) {
 		line[strcspn(line, "\n")] = 0;
-		start("start", thp, line);
+		for (int i = 0; i < SMALL_STARTS; i++) {
+			if (start("start", thp, line) >= SMALL_TEXT)
+				break;
+		}
 		start("again", thp, line);
 	}
 	fclose(list);
@@ -383,15 +396,20 @@ static void use_up_burst(void)
 	close(fd);
 }
 
-/* Holds every other page of most memory, so that no large folio is free. */
+/*
+ * Holds every other page of all memory but 8 MiB, so that few large folios are
+ * free. What the kernel keeps free would be large folios, so it keeps little.
+ */
 static pid_t fragment_memory(void)
 {
 	const unsigned long page = sysconf(_SC_PAGESIZE);
-	const unsigned long bytes = number("/proc/meminfo", "MemFree:", 0) * 1024 / 8 * 7;
+	unsigned long bytes;
 	int ready[2];
 	char byte;
 	pid_t pid;
 
+	put("/proc/sys/vm/min_free_kbytes", "2048");
+	bytes = (number("/proc/meminfo", "MemFree:", 0) - 8192) * 1024;
 	if (pipe(ready))
 		die("pipe");
 	pid = fork();

@@ -97,6 +97,31 @@ struct exec_read {
 	enum exec_limit limit;
 };
 
+/* Whether the VMA and the file hold a whole window that a leaf of @order can map. */
+static inline bool exec_holds_window(const struct exec_fault *f,
+				     unsigned int order)
+{
+	const unsigned long pages = 1UL << order;
+	const unsigned long first = round_up(f->start, pages);
+	const unsigned long end = min(f->end, f->file_pages);
+
+	return order > f->base_order && !(f->skew & (pages - 1)) &&
+	       first < end && end - first >= pages;
+}
+
+/**
+ * exec_holds_leaf - whether a fault on the VMA could read a leaf at all
+ * @f: the fault
+ *
+ * Most VMAs are too small. Then nothing depends on the speed of the device, on
+ * available memory, or on @f->refault.
+ */
+static inline bool exec_holds_leaf(const struct exec_fault *f)
+{
+	return exec_holds_window(f, f->pmd_order) ||
+	       exec_holds_window(f, f->cont_order);
+}
+
 /* Whether the fault would wait much longer than for the usual readahead. */
 static inline bool exec_leaf_slow(const struct exec_fault *f, unsigned long pages)
 {

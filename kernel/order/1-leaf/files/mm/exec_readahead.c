@@ -50,20 +50,23 @@ static bool evicted_recently(struct address_space *mapping, pgoff_t index)
 	       workingset_test_recent(entry, true, &workingset, false);
 }
 
-/* All facts but those of the mapping, as if nothing were cached. */
-static void exec_fault_facts(struct exec_fault *f, struct mm_struct *mm,
+/*
+ * All facts but those of the mapping and the orders of leaves, as if nothing
+ * were cached. What it takes long to find out is left 0 where no leaf fits.
+ */
+static void exec_fault_facts(struct exec_fault *f,
 			     struct address_space *mapping,
 			     const struct file_ra_state *ra)
 {
 	f->file_pages = DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE);
 	f->ra_pages = ra->ra_pages;
 	f->page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns);
+	f->free_order = MAX_PAGECACHE_ORDER;
+	f->base_order = exec_folio_order();
+	if (!exec_holds_leaf(f))
+		return;
 	f->avail_pages = min(node_avail_pages(mapping_gfp_mask(mapping)),
 			     mem_cgroup_avail_pages());
-	f->free_order = MAX_PAGECACHE_ORDER;
-	f->pmd_order = text_pmd_order(mm, mapping);
-	f->cont_order = text_cont_order(mm, mapping);
-	f->base_order = exec_folio_order();
 	f->refault = evicted_recently(mapping, f->index);
 }
 
@@ -77,6 +80,8 @@ static void exec_fault_facts(struct exec_fault *f, struct mm_struct *mm,
 void exec_fault_init(struct exec_fault *f, struct vm_area_struct *vma,
 		     pgoff_t index, const struct file_ra_state *ra)
 {
+	struct address_space *mapping = vma->vm_file->f_mapping;
+
 	*f = (struct exec_fault) {
 		.index = index,
 		.start = vma_start_pgoff(vma),
@@ -84,11 +89,11 @@ void exec_fault_init(struct exec_fault *f, struct vm_area_struct *vma,
 		.skew = (vma->vm_start >> PAGE_SHIFT) - vma_start_pgoff(vma),
 		.random = vma->vm_flags & VM_RAND_READ,
 	};
-	exec_fault_facts(f, vma->vm_mm, vma->vm_file->f_mapping, ra);
-	if (vma->vm_flags & VM_NOHUGEPAGE) {
-		f->pmd_order = 0;
-		f->cont_order = 0;
+	if (!(vma->vm_flags & VM_NOHUGEPAGE)) {
+		f->pmd_order = text_pmd_order(vma->vm_mm, mapping);
+		f->cont_order = text_cont_order(vma->vm_mm, mapping);
 	}
+	exec_fault_facts(f, mapping, ra);
 }
 
 static bool range_has_page(struct address_space *mapping, pgoff_t start,
@@ -155,7 +160,9 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 {
 	struct address_space *mapping = ractl->mapping;
 	struct file_ra_state *ra = ractl->ra;
-	const u64 since = ktime_get_ns();
+	/* Where no leaf fits, the first fault tells the speed, and no other. */
+	const bool learns = may_wait && (exec_holds_leaf(f) || !f->page_ns);
+	const u64 since = learns ? ktime_get_ns() : 0;
 	struct exec_read read = exec_decide(f, mapping);
 	unsigned long pages = 0;
 
@@ -172,7 +179,7 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 	}
 	if (!pages) {
 		/* Only a whole window says how fast the device is. */
-		if (may_wait && read.size >= f->ra_pages &&
+		if (learns && read.size >= f->ra_pages &&
 		    !range_has_page(mapping, read.start, read.size))
 			pages = read.size;
 		ractl->_index = read.start;
@@ -182,6 +189,6 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 		ra->order = read.order;
 		page_cache_ra_order(ractl, ra);
 	}
-	if (pages && may_wait)
+	if (pages && learns)
 		exec_wait(mapping, f->index, pages, since);
 }

@@ -52,16 +52,15 @@ void exec_readahead_head(struct file *file, unsigned long addr,\
 	struct exec_fault f = {\
 		.end = PAGE_ALIGN(len) >> PAGE_SHIFT,\
 		.skew = addr >> PAGE_SHIFT,\
+		.pmd_order = text_pmd_order(mm, mapping),\
+		.cont_order = text_cont_order(mm, mapping),\
 	};\
-	const unsigned int smallest = text_cont_order(mm, mapping) ?:\
-				      text_pmd_order(mm, mapping);\
 	struct exec_read read;\
 	DEFINE_READAHEAD(ractl, file, \&file->f_ra, mapping, 0);\
 \
-	/* Most mappings are too small for any leaf. */\
-	if (!smallest || f.end >> smallest == 0 || !file->f_ra.ra_pages)\
+	if (!file->f_ra.ra_pages)\
 		return;\
-	exec_fault_facts(\&f, mm, mapping, \&file->f_ra);\
+	exec_fault_facts(\&f, mapping, \&file->f_ra);\
 	read = exec_read(\&f);\
 	if (read.order <= f.base_order ||\
 	    !only_head_is_cached(mapping, 1UL << read.order))\

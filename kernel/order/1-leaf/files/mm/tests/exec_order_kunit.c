@@ -244,6 +244,30 @@ static void random_access_reads_no_more_than_before(struct kunit *test)
 	expect_read(test, &f, 512, 512, 9);
 }
 
+/* Windows are aligned in the file, and whole in the file and in the VMA. */
+static void most_mappings_hold_no_leaf(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	KUNIT_EXPECT_TRUE(test, exec_holds_leaf(&f));
+	f.start = 2;
+	f.end = 1023;
+	KUNIT_EXPECT_FALSE(test, exec_holds_leaf(&f));
+	f.end = 1024;
+	KUNIT_EXPECT_TRUE(test, exec_holds_leaf(&f));
+	f.file_pages = 1023;
+	KUNIT_EXPECT_FALSE(test, exec_holds_leaf(&f));
+	f.file_pages = 1024;
+	f.skew = 1;
+	KUNIT_EXPECT_FALSE(test, exec_holds_leaf(&f));
+	f.cont_order = 4;
+	f.skew = 16;
+	KUNIT_EXPECT_TRUE(test, exec_holds_leaf(&f));
+	/* What is read in any case is no leaf to wait for. */
+	f.base_order = 4;
+	KUNIT_EXPECT_FALSE(test, exec_holds_leaf(&f));
+}
+
 static void expect_limit(struct kunit *test, const struct exec_fault *f,
 			 enum exec_limit limit)
 {
@@ -282,6 +306,7 @@ static struct kunit_case exec_order_cases[] = {
 	KUNIT_CASE(pressure_takes_leaves_away),
 	KUNIT_CASE(a_fault_waits_little_longer_for_a_leaf),
 	KUNIT_CASE(random_access_reads_no_more_than_before),
+	KUNIT_CASE(most_mappings_hold_no_leaf),
 	KUNIT_CASE(the_first_limit_of_the_largest_leaf_is_named),
 	{}
 };
