@@ -51,17 +51,16 @@ test-install: ## `cargo install` alone gives a command that works, beside no oth
 		--root target/installed --target-dir target/install
 	target/installed/bin/hugetext check target/installed/bin/hugetext
 
-# A kernel of the lab, and in how many rounds each blocking call is stopped: twice a round.
+# A kernel of the lab.
 GUEST ?= 6.12-arm64
-ROUNDS ?= 250
 
 test-guest: ## tests (TESTS=NAME…) of the command and of promotion in a guest (GUEST=7.3-amd64); takes root, and an hour
 	scripts/setup.sh test fresh guest
 	scripts/test-guest.sh $(GUEST) $(TESTS)
 
-test-guest-held: ## ROUNDS of two stops of each blocking call, in a guest (GUEST=7.3-amd64); takes root
-	scripts/setup.sh test fresh guest
-	PACKAGES=hugetext-promote HUGETEXT_ROUNDS=$(ROUNDS) scripts/test-guest.sh $(GUEST) held:: probes profile --nocapture
+test-guest-held: ## ROUNDS (250) of two stops of each blocking call, in guests (GUESTS=7.3-amd64): docs/promote-held.md
+	scripts/setup.sh test fresh guest lab
+	scripts/promote-held.sh docs/promote-held.md $(GUESTS)
 
 .PHONY: static test-static test-install test-guest test-guest-held
 

@@ -31,7 +31,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     }),
     ("poll", || {
         // SAFETY: every argument is live and of the size given.
-        polling(|entry| unsafe { libc::poll(entry, 1, 600_000) })
+        polling(|entry| unsafe { libc::poll(entry, 1, 36_000_000) })
     }),
     ("ppoll", || {
         // SAFETY: every argument is live and of the size given.
@@ -40,7 +40,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     ("select", || {
         selecting(|fds, set| {
             let mut limit = libc::timeval {
-                tv_sec: 600,
+                tv_sec: 36_000,
                 tv_usec: 0,
             };
             // SAFETY: a live set and time.
@@ -132,7 +132,7 @@ fn futex(operation: i32) -> io::Result<Held> {
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     let call = move || {
         let limit = libc::timespec {
-            tv_sec: 600,
+            tv_sec: 36_000,
             tv_nsec: 0,
         };
         // SAFETY: a leaked word and a live time.

@@ -130,7 +130,7 @@ fn timer() -> io::Result<Held> {
     let set = move |time: libc::itimerspec| unsafe {
         libc::timerfd_settime(fd, 0, &raw const time, null_mut())
     };
-    done(set(in_seconds(600)).into())?;
+    done(set(in_seconds(36_000)).into())?;
     let call = move || events::read_count(fd);
     Ok(Held::new(8, call, move || {
         assert_eq!(set(in_seconds(0)), 0)

@@ -13,7 +13,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     }),
     ("semtimedop", || {
         let limit = libc::timespec {
-            tv_sec: 600,
+            tv_sec: 36_000,
             tv_nsec: 0,
         };
         // SAFETY: a live step and time.

@@ -11,7 +11,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     ("sigtimedwait", || {
         waiting(|set| {
             let limit = libc::timespec {
-                tv_sec: 600,
+                tv_sec: 36_000,
                 tv_nsec: 0,
             };
             // SAFETY: a live set and time.
@@ -55,7 +55,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
 
 /// Ten minutes.
 const LONG: libc::timespec = libc::timespec {
-    tv_sec: 600,
+    tv_sec: 36_000,
     tv_nsec: 0,
 };
 

@@ -115,7 +115,7 @@ fn messages(
     })
 }
 
-const LIMIT: Option<Duration> = Some(Duration::from_secs(600));
+const LIMIT: Option<Duration> = Some(Duration::from_secs(36_000));
 
 fn receiving(call: fn(i32, *mut libc::c_void, usize) -> i64) -> io::Result<Held> {
     let (near, mut far) = UnixStream::pair()?;
@@ -138,7 +138,7 @@ fn accepting(call: fn(i32) -> i32) -> io::Result<Held> {
     // SAFETY: a socket option with a live value of its size.
     unsafe {
         let limit = libc::timeval {
-            tv_sec: 600,
+            tv_sec: 36_000,
             tv_usec: 0,
         };
         let size = size_of_val(&limit) as libc::socklen_t;
@@ -192,7 +192,7 @@ fn connecting() -> io::Result<Held> {
     let (fd, address) = unsafe {
         let fd = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
         let limit = libc::timeval {
-            tv_sec: 600,
+            tv_sec: 36_000,
             tv_usec: 0,
         };
         let size = size_of_val(&limit) as libc::socklen_t;
