@@ -38,6 +38,8 @@ wait there, and tables of pages of a whole file take room in the caches. A progr
 bound is too high rather than too low. But the model has one program, no kernel and no second thread of the core, so a
 busy machine has more misses. A guest walks two tables, its own and its host's.
 
+Works that no emulator runs are left out: on Debian 12 mariadb.
+
 | | million instructions | misses | fixed | walks | fixed | reached | bound | measured |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|"""
 
