@@ -15,7 +15,7 @@ trap 'rm -f "$log" "$kept"' EXIT
 answer=0
 for kernel in "$@"; do
     begun=$(date +%s)
-    PACKAGES=hugetext-promote PROFILE=release HUGETEXT_ROUNDS=${ROUNDS:-250} \
+    PACKAGES=hugetext-promote HUGETEXT_ROUNDS=${ROUNDS:-250} \
         "$here/test-guest.sh" "$kernel" held:: probes profile --nocapture > "$log" 2>&1 || answer=1
     # Two tests at a time: a line of the summary may stand behind what another test prints.
     jq -n -R -c --arg kernel "$kernel" --arg date "$(date -u +%F)" --argjson seconds $(($(date +%s) - begun)) '
@@ -39,9 +39,8 @@ lists and in others, each in a thread of its own. It is promoted and mapped back
 call. No call may end. In other tests a signal meets a stop of epoll_pwait(2) at random, children end in the middle of a
 stop, probes are set on promoted text, and perf profiles it. The guests have two emulated processors.
 
-Two failures are known. On arm64, calls that the kernel ends with EINTR are not made again ([promote.md](promote.md)), so
-the tests of held calls fail. In these guests perf finds no names in promoted text; on this project's machines it does.
-Why is not known.
+One failure is known. On arm64, calls that the kernel ends with EINTR are not made again ([promote.md](promote.md)), so
+the tests of held calls fail.
 
 | kernel | kinds of calls held | stops of each | not in this kernel | tests that passed | failed |
 |---|---:|---:|---|---:|---|

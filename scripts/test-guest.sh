@@ -3,10 +3,9 @@
 # scripts/test-guest.sh KERNEL [TEST…], such as
 #
 #   scripts/test-guest.sh 6.12-arm64
-#   PACKAGES=hugetext-promote PROFILE=release HUGETEXT_ROUNDS=250 scripts/test-guest.sh 7.3-amd64 held
+#   PACKAGES=hugetext-promote HUGETEXT_ROUNDS=250 scripts/test-guest.sh 7.3-amd64 held
 #
-# PACKAGES: the crates whose tests run; without it, the command and hugetext-promote. PROFILE: Cargo's, "release" for
-# many rounds, because an emulated processor executes what is not optimized slowly. Of the tests, those run
+# PACKAGES: the crates whose tests run; without it, the command and hugetext-promote. Of the tests, those run
 # whose names hold a TEST, or all. Tests that look at the source tree are left out: a source tree has no
 # architecture, and some need Cargo.
 #
@@ -35,7 +34,7 @@ export "$linker=rust-lld"
 rustup -q target add "$target"
 packages=()
 for package in ${PACKAGES:-hugetext hugetext-promote}; do packages+=(-p "$package"); done
-cargo test "${packages[@]}" --profile "${PROFILE:-test}" --target "$target" --no-run --message-format=json > "$work/built"
+cargo test "${packages[@]}" --target "$target" --no-run --message-format=json > "$work/built"
 # hugetext-promote's tests run examples beside them.
 examples=$(jq -r 'select(.target.kind == ["example"] and .executable) | .executable' "$work/built")
 tests=$(jq -r 'select(.profile.test and .executable) | .executable' "$work/built" |
