@@ -16,7 +16,10 @@ answer=0
 for kernel in "$@"; do
     begun=$(date +%s)
     PACKAGES=hugetext-promote HUGETEXT_ROUNDS=${ROUNDS:-250} \
-        "$here/test-guest.sh" "$kernel" held:: probes profile --nocapture > "$log" 2>&1 || answer=1
+        "$here/test-guest.sh" "$kernel" held:: probes profile --nocapture > "$log" 2>&1 || {
+        answer=1
+        tail -n 40 "$log" >&2
+    }
     # Two tests at a time: a line of the summary may stand behind what another test prints.
     jq -n -R -c --arg kernel "$kernel" --arg date "$(date -u +%F)" --argjson seconds $(($(date +%s) - begun)) '
         [inputs] | {kernel: $kernel, date: $date, seconds: $seconds,
@@ -28,7 +31,6 @@ for kernel in "$@"; do
     [ ! -s "$record" ] || jq -c --arg kernel "$kernel" 'select(.kernel != $kernel)' "$record" >> "$kept"
     sort "$kept" > "$record.new"
     mv "$record.new" "$record"
-    [ $answer = 0 ] || tail -n 40 "$log" >&2
 done
 
 cat > "$document.new" << 'TEXT'

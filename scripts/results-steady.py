@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -56,14 +55,19 @@ def ask(hugetext, *words, user=None):
     return json.loads(answer.stdout)
 
 
+def by_side(report, name):
+    """The values of a measure of the report's first benchmark, by the names of its sides."""
+    comparison = report["benchmarks"][0]
+    values = next(measure["values"] for measure in comparison["measures"] if measure["name"] == name)
+    return {side["name"]: value for side, value in zip(comparison["sides"], values)}
+
+
 def cost(hugetext, size):
-    """Nanoseconds that a call at random takes longer in small folios than in huge ones."""
-    said = ask(hugetext, "random", "--json", "--rounds", "20", "--size", f"{size}", "--calls", f"{CALLS}")
-    comparison = said["benchmarks"][0]
-    names = [side["name"] for side in comparison["sides"]]
-    values = next(measure["values"] for measure in comparison["measures"] if measure["name"] == "random calls")
-    small, huge = (values[names.index(name)]["median"] for name in ("small folios", "warmed"))
-    return max(0.0, small - huge) / CALLS * 1e9
+    """Nanoseconds that a call at random takes longer in small folios than in huge ones, and the machine in words."""
+    report = ask(hugetext, "random", "--json", "--rounds", "20", "--size", f"{size}", "--calls", f"{CALLS}")
+    calls = by_side(report, "random calls")
+    longer = calls["small folios"]["median"] - calls["warmed"]["median"]
+    return max(0.0, longer) / CALLS * 1e9, report["summary"]
 
 
 class Work:
@@ -110,13 +114,12 @@ def measured(name):
     path = RECORDS / f"{name}.json"
     if not path.exists():
         return None, "-"
-    comparison = json.loads(path.read_text(encoding="utf-8"))["benchmarks"][0]
-    names = [side["name"] for side in comparison["sides"]]
-    values = next(measure["values"] for measure in comparison["measures"] if measure["name"] == "processor")
-    side = next(side for side in SIDES if side in names)
-    ratio = values[names.index(side)]["ratio"]
+    processor = by_side(json.loads(path.read_text(encoding="utf-8")), "processor")
+    side = next(side for side in SIDES if side in processor)
+    ratio = processor[side]["ratio"]
     gain = [100 * (1 - ratio[key]) for key in ("median", "high", "low")]
-    return values[0]["median"] * 1e9, f"{gain[0]:.1f} % ({gain[1]:.1f} to {gain[2]:.1f}), {side}"
+    small = next(iter(processor.values()))
+    return small["median"] * 1e9, f"{gain[0]:.1f} % ({gain[1]:.1f} to {gain[2]:.1f}), {side}"
 
 
 def row(name, report, miss, walk):
@@ -132,9 +135,8 @@ def row(name, report, miss, walk):
 
 def main():
     hugetext = os.path.realpath(sys.argv[1])
-    miss, walk = cost(hugetext, MISS_SIZE), cost(hugetext, WALK_SIZE)
-    model = subprocess.run(["sed", "-n", "s/^model name[^:]*: //p;T;q", "/proc/cpuinfo"], capture_output=True, text=True)
-    machine = f"Linux {os.uname().release}, {os.cpu_count()} x {model.stdout.strip()}"
+    miss, machine = cost(hugetext, MISS_SIZE)
+    walk, _ = cost(hugetext, WALK_SIZE)
     print(TEXT.format(machine=machine, core=CORE, miss=miss, walk=walk, miss_size=MISS_SIZE, walk_size=WALK_SIZE))
     for name in WORKS:
         with tempfile.TemporaryDirectory() as directory:

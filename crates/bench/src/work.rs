@@ -40,6 +40,7 @@ pub const WORKLOADS: &[Workload] = workloads![
 
 /// What several scripts use, by its name in their directory.
 const SHARED: &[(&str, &str)] = &[
+    ("cluster", include_str!("../loads/work/cluster")),
     ("json.cpp", include_str!("../loads/work/json.cpp")),
     ("kernel", include_str!("../loads/work/kernel")),
     ("pgbench", include_str!("../loads/work/pgbench")),
