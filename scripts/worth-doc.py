@@ -28,10 +28,14 @@ One workload: `hugetext bench work NAME`. Any other way: `--rival`.
 
 Only one file is changed in each row. A compiler whose libraries hold more of its text gains from them too,
 which is not counted here. "Huge text" and "copied" are bytes at the end of a run: text that PMDs map, and text in
-memory that each process has for itself. Twenty processes have twenty copies.
+memory that each process has for itself. Twenty processes have twenty copies. They are those of the process that
+was started: a build by make shows 0, because its compilers have ended by then.
+
+The page cache of a copy ("fixed", "merged") stays in the same place of memory for all rounds. Which place that is can
+change how long a program takes, and the intervals do not show it. [steady.md](steady.md) says by how much.
 
 A guest's huge pages make TLB entries of 2M only where its host maps that memory by huge pages too. This machine is a
-guest, and cannot find out whether its host does.
+guest. [steady.md](steady.md) measures whether its host does: it seems not to.
 
 libhugetlbfs has no row, because it needs pages that the administrator reserves.
 
