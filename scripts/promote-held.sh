@@ -41,9 +41,6 @@ lists and in others, each in a thread of its own. It is promoted and mapped back
 call. No call may end. In other tests a signal meets a stop of epoll_pwait(2) at random, children end in the middle of a
 stop, probes are set on promoted text, and perf profiles it. The guests have two emulated processors.
 
-One failure is known. On arm64, calls that the kernel ends with EINTR are not made again ([promote.md](promote.md)), so
-the tests of held calls fail.
-
 | kernel | kinds of calls held | stops of each | not in this kernel | tests that passed | failed |
 |---|---:|---:|---|---:|---|
 TEXT

@@ -35,6 +35,8 @@ pub(crate) struct Caller<'t> {
     mask: u64,
     /// Address of a system call instruction.
     place: u64,
+    /// The call that the kernel believes the thread to be in when it continues.
+    ending: Option<u64>,
 }
 
 /// How a call failed.
@@ -83,6 +85,7 @@ impl<'t> Caller<'t> {
             saved: Native::settled(regs),
             mask,
             place,
+            ending: None,
         })
     }
 
@@ -100,6 +103,7 @@ impl<'t> Caller<'t> {
             saved: *stopped,
             mask,
             place: 0,
+            ending: None,
         };
         caller.run_to_syscall_stop().map_err(SwapError::Trace)?;
         let entry = caller.registers().map_err(SwapError::Trace)?;
@@ -109,6 +113,25 @@ impl<'t> Caller<'t> {
         Native::skip_call(tid, &entry).map_err(SwapError::Trace)?;
         caller.run_to_syscall_stop().map_err(SwapError::Trace)?;
         Ok(caller)
+    }
+
+    /// Makes a stopped thread enter call `number` from the registers `again` and end it, without
+    /// making it, with the registers `ended`. The thread then runs, and stops again before it
+    /// executes another instruction.
+    pub(crate) fn end_again(
+        target: &'t Target,
+        tid: Tid,
+        number: u64,
+        again: &Registers,
+        ended: Registers,
+    ) -> Result<(), SwapError> {
+        Native::set_registers(tid, again).map_err(SwapError::Trace)?;
+        let mut caller = Caller::from_restart(target, tid, again)?;
+        caller.ending = Some(number);
+        caller.saved = ended;
+        drop(caller);
+        ptrace::interrupt(tid.into()).map_err(|error| SwapError::Trace(error.into()))?;
+        ptrace::cont(tid.into(), None).map_err(|error| SwapError::Trace(error.into()))
     }
 
     pub(crate) fn target(&self) -> &'t Target {
@@ -184,7 +207,7 @@ impl Drop for Caller<'_> {
     fn drop(&mut self) {
         // A thread whose registers cannot be restored has been killed.
         let _ = self.set_registers(&self.saved);
-        let _ = Native::forget_call(self.tid);
+        let _ = Native::set_call(self.tid, self.ending);
         let _ = raw::block_signals(self.tid, self.mask);
         let _ = ptrace::setoptions(self.tid.into(), OPTIONS);
     }

@@ -34,6 +34,14 @@ mod steps;
 mod stop;
 mod swap;
 mod target;
+#[cfg_attr(
+    not(target_arch = "aarch64"),
+    allow(
+        dead_code,
+        reason = "other kernels keep the arguments of a call that has ended"
+    )
+)]
+mod waiting;
 
 use std::io;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Stops every thread of a process, and releases all of them again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -11,9 +11,11 @@ use nix::sys::ptrace;
 use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
 use crate::SwapError;
-use crate::arch::{Architecture, Native, Registers};
+use crate::arch::{Architecture, Decision, Native, Registers};
+use crate::call::Caller;
 use crate::raw;
 use crate::target::{Refusal, Status, Target};
+use crate::waiting::WaitingCall;
 
 /// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT requests, and
 /// group-stop.
@@ -57,6 +59,9 @@ pub(crate) struct Stopped<'t> {
     ended: BTreeSet<Tid>,
     /// The kernel's own threads of the process, which are left alone: see [`Target::executes`].
     workers: BTreeSet<Tid>,
+    /// The calls in which threads waited before they were interrupted: see
+    /// [`Architecture::waiting_call`].
+    waiting: BTreeMap<Tid, WaitingCall>,
     /// When the first thread was interrupted.
     pub(crate) since: Instant,
     /// How long the process may stand still, if the user has said so.
@@ -132,6 +137,7 @@ impl<'t> Stopped<'t> {
             asleep: Vec::new(),
             ended: BTreeSet::new(),
             workers: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             since: Instant::now(),
             limit,
         };
@@ -226,6 +232,9 @@ impl<'t> Stopped<'t> {
 
     fn interrupt(&mut self, seized: Vec<Tid>) -> Result<(), SwapError> {
         for tid in &seized {
+            if let Some(call) = Native::waiting_call(*tid) {
+                self.waiting.insert(*tid, call);
+            }
             // ESRCH: the thread has ended. The wait below reports that.
             let _ = ptrace::interrupt((*tid).into());
         }
@@ -292,10 +301,10 @@ impl<'t> Stopped<'t> {
             let mut still = Vec::new();
             for tid in pending {
                 match Event::look(tid, WaitOptions::NOHANG).map_err(SwapError::Trace)? {
-                    Some(Event::Stop) => {
-                        self.stopped.push(tid);
-                        self.renew_call(tid);
-                    }
+                    Some(Event::Stop) => match self.renew_call(tid) {
+                        Renewed::StopsAgain => still.push(tid),
+                        Renewed::Stays => self.stopped.push(tid),
+                    },
                     Some(Event::Ended) => {
                         self.ended.insert(tid);
                     }
@@ -342,24 +351,48 @@ impl<'t> Stopped<'t> {
         self.stopped.iter().filter_map(read).collect()
     }
 
-    /// Repeats a call that ended with EINTR because of the stop, unless a handler is to run. The
+    /// Lets the kernel decide again about a call that ended with EINTR because of the stop. The
     /// kernel repeats most other calls by itself. A repeated call with a time limit waits for the
     /// whole time again.
-    fn renew_call(&self, tid: Tid) {
+    fn renew_call(&mut self, tid: Tid) -> Renewed {
+        // A thread that has made its call again has not waited for anything since.
+        let before = self.waiting.remove(&tid);
         let Ok(regs) = Native::registers(tid) else {
-            return;
+            return Renewed::Stays;
         };
-        let Some((call, again)) = Native::interrupted(&regs) else {
-            return;
+        let Some(call) = Native::interrupted(tid, &regs, before.as_ref()) else {
+            return Renewed::Stays;
         };
         let is_socket = |fd: u64| {
             let link = format!("/proc/{}/task/{tid}/fd/{fd}", self.target.pid());
             fs::read_link(link)
                 .is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"socket:"))
         };
-        if call.did_nothing(is_socket) {
-            // A thread whose registers cannot be written has been killed.
-            let _ = Native::set_registers(tid, &again);
+        if !call.did_nothing(is_socket) {
+            return Renewed::Stays;
+        }
+        match call.decision {
+            Decision::OnContinuing(regs) => {
+                // A thread whose registers cannot be written has been killed.
+                let _ = Native::set_registers(tid, &regs);
+                Renewed::Stays
+            }
+            Decision::Repeated { again, ended } => {
+                let number = call.number;
+                match Caller::end_again(self.target, tid, number, &again, ended) {
+                    Ok(()) => Renewed::StopsAgain,
+                    // It has been killed, or got no processor, and makes the call once more.
+                    Err(_) => Renewed::Stays,
+                }
+            }
         }
     }
+}
+
+/// What a stopped thread does after [`Stopped::renew_call`].
+enum Renewed {
+    /// It stays stopped.
+    Stays,
+    /// It runs, and stops again before it executes another instruction.
+    StopsAgain,
 }

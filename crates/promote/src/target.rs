@@ -533,6 +533,16 @@ impl Status {
         self.field("TracerPid")?.parse().ok()
     }
 
+    /// The signals that it blocks now, one bit each. In a call with a mask of its own, such as
+    /// epoll_pwait(2), that is the mask of the call.
+    #[cfg_attr(
+        not(target_arch = "aarch64"),
+        allow(dead_code, reason = "see waiting.rs")
+    )]
+    pub(crate) fn blocked(&self) -> Option<u64> {
+        u64::from_str_radix(self.field("SigBlk")?, 16).ok()
+    }
+
     pub(crate) fn is_ending(&self) -> bool {
         matches!(self.state(), Some('Z' | 'X'))
     }

@@ -53,7 +53,7 @@ pub(crate) const KINDS: &[(&str, Prepare)] = &[
     }),
 ];
 
-/// Ten minutes.
+/// Ten hours.
 const LONG: libc::timespec = libc::timespec {
     tv_sec: 36_000,
     tv_nsec: 0,

@@ -6,8 +6,9 @@ use hugetext_host::Tid;
 use libc::c_long;
 use nix::sys::ptrace;
 
-use super::{Architecture, Interrupted};
+use super::{Architecture, Decision, Interrupted};
 use crate::raw;
+use crate::waiting::WaitingCall;
 
 /// PSR_BTYPE_MASK: the kind of indirect branch that led to the instruction
 /// (arch/arm64/include/uapi/asm/ptrace.h).
@@ -18,6 +19,37 @@ const MODE32: u64 = 0x10;
 const NT_ARM_SYSTEM_CALL: usize = 0x404;
 /// The register with the number of a system call.
 const NUMBER: usize = 8;
+const EINTR: i64 = -(libc::EINTR as i64);
+/// ERESTARTNOHAND (include/linux/errno.h): the kernel's own code for "restart this call, unless a
+/// handler runs".
+const RESTART_UNLESS_HANDLED: i64 = -514;
+/// The number from include/uapi/asm-generic/unistd.h. libc does not define it.
+const SYS_IO_PGETEVENTS: c_long = 292;
+
+/// A call that waits with a mask of its own if an argument is not zero. That of io_uring_enter may
+/// hold a mask.
+struct Masked {
+    number: c_long,
+    argument: usize,
+}
+
+const MASKED: [Masked; 4] = [
+    Masked::by(libc::SYS_epoll_pwait, 4),
+    Masked::by(libc::SYS_epoll_pwait2, 4),
+    Masked::by(SYS_IO_PGETEVENTS, 5),
+    Masked::by(libc::SYS_io_uring_enter, 4),
+];
+
+impl Masked {
+    const fn by(number: c_long, argument: usize) -> Masked {
+        Masked { number, argument }
+    }
+
+    fn is(&self, call: &WaitingCall) -> bool {
+        let value = call.arguments.get(self.argument);
+        u64::try_from(self.number) == Ok(call.number) && value.is_some_and(|value| *value != 0)
+    }
+}
 
 /// This architecture.
 pub(crate) enum Native {}
@@ -33,8 +65,31 @@ impl Architecture for Native {
     const TRAP: &'static [u8] = &[0x00, 0x00, 0x20, 0xd4];
     /// `brk #5` (UPROBES_BRK_IMM, arch/arm64/include/asm/brk-imm.h)
     const UPROBE: &'static [u8] = &[0xa0, 0x00, 0x20, 0xd4];
-    const GIVE_UP: &'static [c_long] = &[];
-    const TIMED_ON_SOCKETS: &'static [c_long] = &[];
+    const GIVE_UP: &'static [c_long] = &[
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_rt_sigtimedwait,
+        libc::SYS_io_getevents,
+        SYS_IO_PGETEVENTS,
+        libc::SYS_io_uring_enter,
+    ];
+    const TIMED_ON_SOCKETS: &'static [c_long] = &[
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+        libc::SYS_recvmmsg,
+        libc::SYS_accept,
+        libc::SYS_accept4,
+        libc::SYS_connect,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+    ];
 
     fn registers(tid: Tid) -> io::Result<Self::Registers> {
         Ok(ptrace::getregs(tid.into())?)
@@ -45,11 +100,12 @@ impl Architecture for Native {
     }
 
     fn skip_call(tid: Tid, _entry: &Self::Registers) -> io::Result<()> {
-        Self::forget_call(tid)
+        Self::set_call(tid, None)
     }
 
-    fn forget_call(tid: Tid) -> io::Result<()> {
-        raw::set_register_set(tid, NT_ARM_SYSTEM_CALL, -1i32)
+    fn set_call(tid: Tid, number: Option<u64>) -> io::Result<()> {
+        let number = number.and_then(|number| i32::try_from(number).ok());
+        raw::set_register_set(tid, NT_ARM_SYSTEM_CALL, number.unwrap_or(-1))
     }
 
     fn is_native(regs: &Self::Registers) -> bool {
@@ -105,8 +161,44 @@ impl Architecture for Native {
         *stopped
     }
 
-    /// arm64 loses the first argument of a call that has ended, so the call cannot be made again.
-    fn interrupted(_regs: &Self::Registers) -> Option<(Interrupted, Self::Registers)> {
-        None
+    fn waiting_call(tid: Tid) -> Option<WaitingCall> {
+        let call = WaitingCall::read(tid)?;
+        match MASKED.iter().any(|masked| masked.is(&call)) {
+            true => call.with_mask(tid),
+            false => Some(call),
+        }
+    }
+
+    /// do_signal() of arch/arm64/kernel/signal.c decides before the tracer sees the thread, and the
+    /// result has replaced the first argument in x0. So only the look from before has it.
+    ///
+    /// The call may have ended because a handler ran since that look. For most calls the handler
+    /// might as well have run just before the call, and nothing is lost if the call is made again.
+    /// A call with a mask of its own admits signals that are blocked before it. After such a
+    /// handler, that mask is no longer in force, and the call has to end.
+    fn interrupted(
+        tid: Tid,
+        regs: &Self::Registers,
+        before: Option<&WaitingCall>,
+    ) -> Option<Interrupted<Self::Registers>> {
+        let before = before.filter(|before| {
+            Self::result(regs) == EINTR
+                && regs.pc == before.pc
+                && regs.regs[NUMBER] == before.number
+                && before.mask_stands(tid)
+        })?;
+        let [first, ..] = before.arguments;
+        let mut again = Self::Registers {
+            pc: regs.pc.wrapping_sub(Self::SYSCALL.len() as u64),
+            ..*regs
+        };
+        again.regs[0] = first;
+        let mut ended = *regs;
+        ended.regs[0] = RESTART_UNLESS_HANDLED.cast_unsigned();
+        Some(Interrupted {
+            number: before.number,
+            first,
+            decision: Decision::Repeated { again, ended },
+        })
     }
 }

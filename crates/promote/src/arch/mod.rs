@@ -8,6 +8,8 @@ use std::io;
 use hugetext_host::Tid;
 use libc::c_long;
 
+use crate::waiting::WaitingCall;
+
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -61,9 +63,9 @@ pub(crate) trait Architecture {
     /// the call without making it.
     fn skip_call(tid: Tid, entry: &Self::Registers) -> io::Result<()>;
 
-    /// Makes the kernel forget the system call that a thread is in, where the registers do not hold
-    /// it.
-    fn forget_call(tid: Tid) -> io::Result<()>;
+    /// Sets the number of the system call that the kernel believes a thread to be in, where the
+    /// registers do not hold it. `None`: it is in none.
+    fn set_call(tid: Tid, number: Option<u64>) -> io::Result<()>;
 
     /// Whether the thread runs 64-bit code of this architecture.
     fn is_native(regs: &Self::Registers) -> bool;
@@ -97,23 +99,49 @@ pub(crate) trait Architecture {
     /// A state in which the kernel restarts nothing by itself.
     fn settled(stopped: &Self::Registers) -> Self::Registers;
 
-    /// If the thread's call just ended with EINTR: the call, and registers with which the kernel
-    /// decides again how the call ends. The kernel restarts the call unless a handler is to run. In
-    /// that case the call ends with EINTR (signal(7)). The kernel makes this decision after the
-    /// last signal that could arrive in between.
-    fn interrupted(regs: &Self::Registers) -> Option<(Interrupted, Self::Registers)>;
+    /// The call in which a thread waits. `None` if it waits in none, or if the registers of a
+    /// stopped thread have everything that [`Architecture::interrupted`] needs.
+    fn waiting_call(tid: Tid) -> Option<WaitingCall>;
+
+    /// If the thread's call just ended with EINTR: the call, and how the kernel can decide again
+    /// how it ends. `before` is [`Architecture::waiting_call`] from before the thread was stopped.
+    fn interrupted(
+        tid: Tid,
+        regs: &Self::Registers,
+        before: Option<&WaitingCall>,
+    ) -> Option<Interrupted<Self::Registers>>;
 }
 
 /// A system call that ended with EINTR.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Interrupted {
+pub(crate) struct Interrupted<R> {
     /// Its number.
     pub(crate) number: u64,
     /// Its first argument.
     pub(crate) first: u64,
+    pub(crate) decision: Decision<R>,
 }
 
-impl Interrupted {
+/// How the kernel decides again whether an interrupted call is restarted. It restarts the call
+/// unless a handler is to run. In that case the call ends with EINTR (signal(7)). The kernel makes
+/// this decision after the last signal that could arrive in between.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "no call is interrupted where nothing is promoted")
+)]
+pub(crate) enum Decision<R> {
+    /// When the thread continues with these registers.
+    #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "see Repeated"))]
+    OnContinuing(R),
+    /// The decision was made before the tracer saw the thread. It is made again only at the end of
+    /// another call. The thread enters the same call from the registers `again`, is kept from making
+    /// it, and ends it with the registers `ended`.
+    #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "see OnContinuing"))]
+    Repeated { again: R, ended: R },
+}
+
+impl<R> Interrupted<R> {
     /// Whether the call ended only because of the stop and did nothing, so that it can be made
     /// again. The kernel repeats most calls by itself. Those that it does not are in
     /// [`Architecture::GIVE_UP`] and [`Architecture::TIMED_ON_SOCKETS`] (signal(7), "Interruption

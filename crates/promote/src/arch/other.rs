@@ -7,6 +7,7 @@ use hugetext_host::Tid;
 use libc::c_long;
 
 use super::{Architecture, Interrupted};
+use crate::waiting::WaitingCall;
 
 /// This architecture.
 pub(crate) enum Native {}
@@ -39,7 +40,7 @@ impl Architecture for Native {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn forget_call(_tid: Tid) -> io::Result<()> {
+    fn set_call(_tid: Tid, _number: Option<u64>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -75,7 +76,15 @@ impl Architecture for Native {
         *stopped
     }
 
-    fn interrupted(_regs: &Unknown) -> Option<(Interrupted, Unknown)> {
+    fn waiting_call(_tid: Tid) -> Option<WaitingCall> {
+        None
+    }
+
+    fn interrupted(
+        _tid: Tid,
+        _regs: &Unknown,
+        _before: Option<&WaitingCall>,
+    ) -> Option<Interrupted<Unknown>> {
         None
     }
 }

@@ -6,7 +6,8 @@ use hugetext_host::Tid;
 use libc::c_long;
 use nix::sys::ptrace;
 
-use super::{Architecture, Interrupted};
+use super::{Architecture, Decision, Interrupted};
+use crate::waiting::WaitingCall;
 
 const EINTR: i64 = -(libc::EINTR as i64);
 /// The kernel's own codes for "restart this call" (include/linux/errno.h). A tracer sees them, but
@@ -72,7 +73,7 @@ impl Architecture for Native {
         Self::set_registers(tid, &Self::settled(entry))
     }
 
-    fn forget_call(_tid: Tid) -> io::Result<()> {
+    fn set_call(_tid: Tid, _number: Option<u64>) -> io::Result<()> {
         Ok(())
     }
 
@@ -132,17 +133,24 @@ impl Architecture for Native {
         }
     }
 
-    fn interrupted(regs: &Self::Registers) -> Option<(Interrupted, Self::Registers)> {
+    fn waiting_call(_tid: Tid) -> Option<WaitingCall> {
+        None
+    }
+
+    /// The kernel looks at the registers when the thread continues.
+    fn interrupted(
+        _tid: Tid,
+        regs: &Self::Registers,
+        _before: Option<&WaitingCall>,
+    ) -> Option<Interrupted<Self::Registers>> {
         let ended = regs.rax.cast_signed() == EINTR && regs.orig_rax.cast_signed() >= 0;
-        ended.then_some((
-            Interrupted {
-                number: regs.orig_rax,
-                first: regs.rdi,
-            },
-            Self::Registers {
+        ended.then_some(Interrupted {
+            number: regs.orig_rax,
+            first: regs.rdi,
+            decision: Decision::OnContinuing(Self::Registers {
                 rax: RESTART_UNLESS_HANDLED.cast_unsigned(),
                 ..*regs
-            },
-        ))
+            }),
+        })
     }
 }
