@@ -369,12 +369,10 @@ results-work: build ## what huge text is worth on real work, beside rivals (IODL
 
 .PHONY: results-work
 
-test-auto: build ## the autopilot in guests, with containers, upgrades, shortages of memory and days of starts; writes docs/auto-lab.md
+test-auto: build ## the autopilot in guests (GUESTS: in these), with containers, upgrades, shortages of memory and days of starts: docs/auto-lab.md
 	scripts/setup.sh lab guest
 	$(LAB) fetch
-	LAB="$(LAB)" scripts/auto-lab.sh > target/auto-lab.jsonl
-	mv target/auto-lab.jsonl docs/auto-lab.jsonl
-	scripts/auto-lab-doc.py docs/auto-lab.jsonl > docs/auto-lab.md
+	LAB="$(LAB)" scripts/auto-lab.sh docs/auto-lab.md $(GUESTS)
 
 .PHONY: test-auto
 

@@ -1,51 +1,71 @@
 #!/usr/bin/env bash
-# Boots guests and keeps what scripts/auto-guest.sh prints there: scripts/auto-lab.sh > RECORD.jsonl
+# Boots guests and keeps what scripts/auto-guest.sh prints there: scripts/auto-lab.sh DOCUMENT [GUEST…]
+# Records go to DOCUMENT with .jsonl for .md, in place of those of the same guest, and the document is made of all of
+# them. Fails if a guest failed; what it said is kept in any case.
+#
+# A GUEST is a part with its kernel, and with a filesystem if it has a choice of them: see:6.18-amd64:btrfs,
+# limit:7.3-amd64, hostile:6.18-amd64, pressure:6.18-amd64, days:6.18-amd64. Without one, those of docs/auto-lab.md.
 #
 #   LAB      the lab and its options   (cargo run -q -p hugetext-lab --)
-#   GUESTS   KERNEL:FILESYSTEM,…       (those of docs/auto-lab.md; empty: none)
-#   LIMITS   KERNEL…                   (of the guests with a small control group; empty: none)
-#   FILES    that somebody else starts (60; 0: none)
-#   ROUNDS   of the guest that runs out of memory (5; 0: none)
-#   DAYS     that a guest lives through (30; 0: none)
+#   FILES    that somebody else starts (60)
+#   ROUNDS   of the guest that runs out of memory (5)
+#   DAYS     that a guest lives through (30)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-lab=${LAB:-cargo run -q -p hugetext-lab --}
-guests=${GUESTS-6.12-amd64:ext4,xfs 6.18-amd64:ext4,xfs,btrfs,erofs 7.3-amd64:ext4,xfs,btrfs,erofs 6.12-arm64:xfs}
-limits=${LIMITS-6.18-amd64 7.3-amd64}
-files=${FILES:-60}
-rounds=${ROUNDS:-5}
-days=${DAYS:-30}
+document=${1:?usage: $0 DOCUMENT [GUEST…]}
+record=${document%.md}.jsonl
+shift
+[ $# -gt 0 ] || set -- see:6.12-amd64:{ext4,xfs} see:{6.18,7.3}-amd64:{ext4,xfs,btrfs,erofs} see:6.12-arm64:xfs \
+    limit:{6.18,7.3}-amd64 hostile:6.18-amd64 pressure:6.18-amd64 days:6.18-amd64
+kept=$(mktemp)
+trap 'rm -f "$kept"' EXIT
 
-boot() { # KERNEL WORDS OF THE LAB… -- WORDS OF THE GUEST…
-    kernel=$1 options=()
-    shift
+boot() { # WORDS OF THE LAB… -- WORDS OF THE GUEST…
+    options=()
     while [ "$1" != -- ]; do
         options+=("$1")
         shift
     done
     shift
-    # A guest that fails is reported, and the others still run.
     # shellcheck disable=SC2086 # LAB is a command with options
-    said=$($lab boot "$kernel" "${options[@]}" -- sh -c "$(cat "$here/auto-guest.sh")" guest "$@") ||
-        echo "$kernel $*: the guest failed" >&2
-    jq -r '.command.printed // ""' <<< "$said" | sed -n 's/^record //p' |
-        jq -c --arg kernel "$kernel" --arg date "$(date -u +%F)" '{kernel: $kernel, date: $date} + .
-            | if .stat then .stat = .stat.processes[0].total else . end
-            | if .status then .status |= {source, held, allowed, own_bytes, own_cpu_ns, losses, stalls, problems,
-                files: [.files[] | {path, state, reason}]} else . end'
+    ${LAB:-cargo run -q -p hugetext-lab --} boot "$kernel" --memory 1024 "${options[@]}" \
+        -- sh -c "$(cat "$here/auto-guest.sh")" guest "$@"
 }
 
-for guest in $guests; do
-    IFS=: read -r kernel filesystems <<< "$guest"
-    for filesystem in ${filesystems//,/ }; do
-        boot "$kernel" --smp 2 --memory 1024 --timeout 900 --fs "$filesystem,overlay" -- see "$filesystem"
-    done
+start() { # PART
+    case $1 in
+    see) boot --smp 2 --timeout 900 --fs "$filesystem,overlay" -- see "$filesystem" ;;
+    limit) boot --smp 2 --timeout 900 --fs ext4 -- limit ;;
+    hostile) boot --smp 2 --timeout 1800 --fs ext4 -- hostile "${FILES:-60}" ;;
+    # Instructions are time there, so that the figures hardly depend on the machine.
+    pressure) boot --icount --smp 1 --timeout 3000 --fs ext4 -- pressure "${ROUNDS:-5}" ;;
+    days) boot --smp 2 --timeout 3000 --fs ext4 -- days "${DAYS:-30}" ;;
+    *) echo "$0: no guest is named $guest" >&2 && exit 2 ;;
+    esac
+}
+
+answer=0
+for guest in "$@"; do
+    IFS=: read -r part kernel filesystem <<< "$guest"
+    said=$(start "$part") || {
+        [ $? != 2 ] || exit 2
+        echo "$guest: the guest failed" >&2
+        answer=1
+    }
+    jq -r '.command.printed // ""' <<< "$said" | sed -n 's/^record //p' |
+        jq -c --arg guest "$guest" --arg kernel "$kernel" --arg date "$(date -u +%F)" '
+            {guest: $guest, kernel: $kernel, date: $date} + .
+            | if .stat then .stat = .stat.processes[0].total else . end
+            | if .status then .status |= {source, held, allowed, own_bytes, own_cpu_ns, losses, stalls, problems,
+                files: [.files[] | {path, state, reason}]} else . end' > "$kept"
+    [ -s "$kept" ] || { echo "$guest: no record" >&2 && answer=1 && continue; }
+    [ ! -s "$record" ] || jq -c --arg guest "$guest" 'select(.guest != $guest)' "$record" >> "$kept"
+    # Records of one guest stay in their order.
+    sort --stable --key=1,1 --field-separator=, "$kept" > "$record.new"
+    mv "$record.new" "$record"
 done
-for kernel in $limits; do
-    boot "$kernel" --smp 2 --memory 1024 --timeout 900 --fs ext4 -- limit
-done
-[ "$files" = 0 ] || boot 6.18-amd64 --smp 2 --memory 1024 --timeout 1800 --fs ext4 -- hostile "$files"
-# Instructions are time there, so that the figures hardly depend on the machine.
-[ "$rounds" = 0 ] || boot 6.18-amd64 --icount --smp 1 --memory 1024 --timeout 3000 --fs ext4 -- pressure "$rounds"
-[ "$days" = 0 ] || boot 6.18-amd64 --smp 2 --memory 1024 --timeout 3000 --fs ext4 -- days "$days"
+
+"$here/auto-lab-doc.py" "$record" > "$document.new"
+mv "$document.new" "$document"
+exit $answer
