@@ -70,6 +70,11 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         self.lost.load(Ordering::Relaxed)
     }
 
+    /// From now on, a job may take this long.
+    pub(crate) fn set_limit(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
     /// Begins a job; only while the worker is free.
     pub fn begin(&mut self, job: J) {
         if !self.is_free() {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_host::{
-    Pid, Tid, changed_pages, file_id, huge_spans, io_error, perms, pmd_mapped, threads,
+    Pid, ProcessError, Tid, changed_pages, file_id, huge_spans, io_error, perms, pmd_mapped,
+    threads,
 };
 use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Stat};
@@ -75,9 +76,22 @@ pub enum Refusal {
         /// The privilege to grant.
         remedy: String,
     },
+    /// Its mappings cannot be listed.
+    #[error(transparent)]
+    Unlisted(ProcessError),
     /// /proc could not be read.
     #[error(transparent)]
     Io(io::Error),
+}
+
+impl From<ProcessError> for Refusal {
+    /// Why the mappings of a process that was there a moment ago are not known.
+    fn from(error: ProcessError) -> Refusal {
+        match error {
+            ProcessError::Gone | ProcessError::NoText => Refusal::Gone,
+            error => Refusal::Unlisted(error),
+        }
+    }
 }
 
 impl From<io::Error> for Refusal {

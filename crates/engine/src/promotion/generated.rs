@@ -87,7 +87,7 @@ pub(super) fn collapse_generated(
 
 /// The mappings of generated text, each with its bytes by PMD leaves.
 fn generated(pid: Pid) -> Result<Vec<(Span, u64)>, SwapError> {
-    let mappings = text_mappings(pid).map_err(|_| SwapError::from(Refusal::Gone))?;
+    let mappings = text_mappings(pid).map_err(Refusal::from)?;
     let anonymous = mappings.iter().filter(|text| text.file.is_none());
     Ok(anonymous
         .map(|text| (text.addresses, text.pmd_mapped))

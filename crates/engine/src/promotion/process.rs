@@ -281,7 +281,7 @@ fn refusal(error: std::io::Error) -> SwapError {
 }
 
 fn text(pid: Pid) -> Result<TextBytes, SwapError> {
-    let mut mappings = text_mappings(pid).map_err(|_| SwapError::from(Refusal::Gone))?;
+    let mut mappings = text_mappings(pid).map_err(Refusal::from)?;
     // The heaps of some runtimes, such as sbcl, are writable and executable files.
     mappings.retain(|text| !(text.perms.write && text.path.is_some()));
     Ok(TextBytes {

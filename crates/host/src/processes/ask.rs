@@ -9,6 +9,9 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use procfs::FromRead;
+use procfs::process::StatM;
+
 use super::id::Pid;
 use super::owner::{group_of_process, user_of_process};
 use super::process::ProcessError;
@@ -92,6 +95,31 @@ pub(super) enum MappingsFile {
     Smaps,
 }
 
+impl MappingsFile {
+    fn name(self) -> &'static str {
+        match self {
+            MappingsFile::Maps => "maps",
+            MappingsFile::Smaps => "smaps",
+        }
+    }
+
+    /// How long the list of a process is waited for.
+    fn patience(self, pid: Pid) -> Duration {
+        match self {
+            // A list of 60,000 mappings takes a fifth of this.
+            MappingsFile::Maps => Duration::from_millis(250),
+            // Page tables of 1 TiB in base pages take some seconds.
+            MappingsFile::Smaps => {
+                const GIB: u64 = 1 << 30;
+                let resident = StatM::from_file(format!("/proc/{pid}/statm"));
+                let pages = resident.map_or(0, |memory| memory.resident);
+                let bytes = pages.saturating_mul(procfs::page_size());
+                Duration::from_secs(10).saturating_add(Duration::from_millis(20 * (bytes / GIB)))
+            }
+        }
+    }
+}
+
 type ListAsker = Mutex<ProcessAsker<io::Result<Vec<u8>>>>;
 
 /// Asks for lists, in the process that made it: a child made by fork(2) lacks the threads, and may find a lock taken.
@@ -103,13 +131,12 @@ struct ListAskers {
 
 impl ListAskers {
     fn new() -> ListAskers {
-        let asker = |limit| Mutex::new(ProcessAsker::new(limit));
+        // Each list has a limit of its own.
+        let asker = || Mutex::new(ProcessAsker::new(Duration::ZERO));
         ListAskers {
             maker: std::process::id(),
-            // A list of 60,000 mappings takes a fifth of this.
-            maps: asker(Duration::from_millis(250)),
-            // Page tables of 1 TiB in base pages take some seconds.
-            smaps: asker(Duration::from_secs(10)),
+            maps: asker(),
+            smaps: asker(),
         }
     }
 }
@@ -124,11 +151,7 @@ pub fn limit_listing() {
 
 /// Reads a list of mappings.
 pub(super) fn read_mappings(pid: Pid, file: MappingsFile) -> Result<Vec<u8>, ProcessError> {
-    let name = match file {
-        MappingsFile::Maps => "maps",
-        MappingsFile::Smaps => "smaps",
-    };
-    let path = format!("/proc/{pid}/{name}");
+    let path = format!("/proc/{pid}/{}", file.name());
     let askers = ASKERS.get().filter(|_| pid != Pid::own());
     let read = match askers.filter(|askers| askers.maker == std::process::id()) {
         None => fs::read(path),
@@ -138,6 +161,7 @@ pub(super) fn read_mappings(pid: Pid, file: MappingsFile) -> Result<Vec<u8>, Pro
                 MappingsFile::Smaps => &askers.smaps,
             };
             let mut asker = asker.lock().unwrap_or_else(PoisonError::into_inner);
+            asker.worker.set_limit(file.patience(pid));
             let read = asker.ask(pid, || fs::read(path));
             read.ok_or(ProcessError::Unresponsive)?
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use hugetext_engine::{Error, ProcessText, process_texts, text_nodes};
-use hugetext_host::{Machine, Nodes, Pid};
+use hugetext_host::{Machine, Nodes, Pid, limit_listing};
 use hugetext_leaf::Leaf;
 
 use crate::documents::check::{ProcessCheck, ProcessCheckReport};
@@ -17,6 +17,7 @@ use crate::verdict::Verdict;
 /// Checks running processes. A process that cannot be read is an error; the others are still
 /// checked.
 pub(super) fn run(pids: &[Pid], require: Option<u8>, output: &Output) -> Result<Verdict, Failure> {
+    limit_listing();
     let machine = Machine::this();
     let leaf = machine
         .pmd

@@ -14,7 +14,7 @@ use hugetext_engine::HostContext;
 use hugetext_engine::promotion::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
-use hugetext_host::{Pid, pids, process_name};
+use hugetext_host::{Pid, limit_listing, pids, process_name};
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, Refusal, SwapError, give_back_unused};
 
@@ -105,6 +105,7 @@ impl Arguments {
 /// Runs `hugetext promote`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let completion = arguments.completion()?;
+    limit_listing();
     let host = HostContext::with_huge_pages()?;
     let request = PromoteRequest {
         kernel: host.kernel,
@@ -204,7 +205,7 @@ fn severity(error: &PromoteError) -> Severity {
             Refusal::Gone | Refusal::Own | Refusal::KernelThread | Refusal::Forbidden { .. } => {
                 Severity::Nothing
             }
-            Refusal::Io(_) => Severity::Error,
+            Refusal::Unlisted(_) | Refusal::Io(_) => Severity::Error,
             _ => Severity::Answer,
         },
         SwapError::Changed { .. }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hugetext_bench::BenchmarkFile;
 use hugetext_engine::HostContext;
-use hugetext_host::{Machine, replace_with};
+use hugetext_host::{Machine, limit_listing, replace_with};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
@@ -132,6 +132,7 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
         );
         return Err(both.remedy("name a file with -o"));
     }
+    limit_listing();
     let machine = Machine::this();
     let host = HostContext::with_huge_pages()?;
     let mut verdict = Verdict::Done;

@@ -157,6 +157,36 @@ fn ensure_commands_end(place: &Place) {
     drop(used_by);
 }
 
+/// Commands about this very process say why they cannot answer.
+fn ensure_commands_tell(place: &Place, hanging: &Working) {
+    let pid = hanging.0.id().to_string();
+    let page = place.path("page.html").display().to_string();
+    let commands = [
+        vec!["check", "--pid", &pid],
+        vec!["promote", &pid],
+        vec!["stat", &pid],
+        vec!["report", "-o", &page, &pid],
+    ];
+    // Each waits for ten seconds, so all wait at the same time.
+    let begun: Vec<_> = commands
+        .iter()
+        .map(|words| {
+            let mut command = Command::new("timeout");
+            command.arg("60").arg(env!("CARGO_BIN_EXE_hugetext"));
+            command.args(words).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for (words, child) in commands.iter().zip(begun) {
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(
+            said.contains("its mappings cannot be listed"),
+            "{words:?}: {said}"
+        );
+        assert_eq!(ended.status.code(), Some(2), "{words:?}");
+    }
+}
+
 #[test]
 fn a_process_whose_mappings_are_locked_stops_nothing() {
     for source in ["records", "reports"] {
@@ -182,6 +212,7 @@ fn a_process_whose_mappings_are_locked_stops_nothing() {
             return;
         }
         ensure_commands_end(&place);
+        ensure_commands_tell(&place, &hanging);
         drop(fuse);
         drop(hanging);
         daemon.end();
