@@ -340,7 +340,11 @@ results-steady: build ## what misses of the instruction TLB cost programs that r
 	scripts/results-steady.py $(HUGETEXT) > target/steady.md
 	mv target/steady.md docs/steady.md
 
-.PHONY: results-folios results-limit results-rivals results-steady
+results-syscalls: build ## what a system call costs huge text, in a minute: docs/syscalls.md
+	scripts/results-syscalls.py $(HUGETEXT) > target/syscalls.md
+	mv target/syscalls.md docs/syscalls.md
+
+.PHONY: results-folios results-limit results-rivals results-steady results-syscalls
 
 # PARTS chooses among the parts of the record; without it all are measured.
 results-self-warming: build ## cold starts of files that warm themselves (PARTS=): docs/self-warming.md

@@ -8,6 +8,7 @@ use crate::interrupt::Interrupt;
 use crate::mprotect::{MprotectSettings, bench_mprotect};
 use crate::observer::Observer;
 use crate::rmap::{RmapSettings, bench_rmap};
+use crate::syscalls::{SyscallSettings, bench_syscalls};
 use crate::tlb::{self, TlbSettings};
 
 /// Runs every benchmark with its usual settings, tlb with an empty compile by cc1. With `quick`,
@@ -22,6 +23,7 @@ pub fn bench_all(
     let outcomes = [
         bench_exec(&ExecSettings::usual(quick), interrupt, observer),
         bench_calls(&CallSettings::usual(quick), &calls, interrupt, observer),
+        bench_syscalls(&SyscallSettings::usual(quick), interrupt, observer),
         bench_mprotect(&MprotectSettings::usual(quick), interrupt, observer),
         bench_rmap(&RmapSettings::usual(quick), interrupt, observer),
     ];

@@ -150,6 +150,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
         ("exec", has_copies, &compile[..]),
         ("rmap", true, &["--per-round", "1"]),
         ("cold", false, &["--size", "8"]),
+        ("syscalls", false, &["--passes", "10"]),
         ("mprotect", false, &["--size", "8", "--loops", "1"]),
     ] {
         let place = tempfile::tempdir().unwrap();
@@ -186,7 +187,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
 #[test]
 fn a_full_disk_is_seen_before_the_first_byte() {
     let script = "mount -t tmpfs -o size=1m none \"$1\" || exit 77
-        for benchmark in exec cold random mprotect rmap; do
+        for benchmark in exec cold random syscalls mprotect rmap; do
             \"$0\" bench $benchmark --directory \"$1\" && exit 1
             [ $? -eq 2 ] || exit 1
         done
@@ -206,7 +207,7 @@ fn a_full_disk_is_seen_before_the_first_byte() {
         return;
     }
     assert!(output.status.success(), "{text}");
-    assert_eq!(text.lines().count(), 5, "{text}");
+    assert_eq!(text.lines().count(), 6, "{text}");
     assert!(
         text.lines().all(|line| line.contains("not enough")),
         "{text}"
@@ -314,6 +315,22 @@ fn a_file_that_does_not_fit_is_not_begun() {
         text.contains("not enough") && text.lines().count() == 1,
         "{text}"
     );
+}
+
+#[test]
+fn passes_are_timed_without_and_with_system_calls() {
+    let words = ["syscalls", "--json", "--rounds", "1", "--passes", "10"];
+    let Some(benchmarks) = benchmarks(&words) else {
+        return;
+    };
+    for name in ["passes after system calls", "passes alone"] {
+        let sides = measure(&benchmarks[0], name);
+        assert!(sides[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
+    }
+    let huge = measure(&benchmarks[0], "mapped by huge leaves");
+    let bytes = |side: usize| huge[side]["median"].as_f64().unwrap();
+    let expected = [0.0, f64::from(2 << 20), 0.0];
+    assert_eq!([bytes(0), bytes(1), bytes(2)], expected);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Text that consists of return instructions, one at each base page, to be called. The time of a
-//! call beyond the call itself is spent on the fault, page walk and TLB.
+//! Text that consists of return instructions, one in each line of the caches, to be called. The time of a
+//! call beyond the call itself is spent on the fault, page walk, TLB and caches.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,10 +15,13 @@ use super::region::Region;
 use crate::arch::RETURN;
 use crate::files::unnamed_file;
 
+/// Bytes of a line of the caches of most processors. A multiple of it is an aligned instruction everywhere.
+pub const LINE: u64 = 64;
+
 /// A file of stubs.
 ///
-/// Invariant: the file has no name and is open here only, for reading only, so every base
-/// page of it below `len` begins with `RETURN` and stays unchanged.
+/// Invariant: the file has no name and is open here only, for reading only, so every line of it
+/// below `len` begins with `RETURN` and stays unchanged.
 #[derive(Debug)]
 pub struct StubFile {
     file: File,
@@ -37,8 +40,8 @@ impl StubFile {
         }
         let mut file = unnamed_file(directory)?;
         let mut window = vec![0; usize::try_from(leaf.bytes()).map_err(io::Error::other)?];
-        for page in window.chunks_mut(rustix::param::page_size()) {
-            for (byte, instruction) in page.iter_mut().zip(RETURN) {
+        for line in window.chunks_mut(LINE as usize) {
+            for (byte, instruction) in line.iter_mut().zip(RETURN) {
                 *byte = *instruction;
             }
         }
@@ -88,19 +91,24 @@ impl Stubs {
         self.0.span()
     }
 
-    /// Calls the stub of each page, in the given order; pages beyond the end are skipped.
+    /// Calls the first stub of each page, in the given order; pages beyond the end are skipped.
     pub fn call(&self, pages: impl IntoIterator<Item = u32>) {
-        let page = rustix::param::page_size() as u64;
+        let lines = rustix::param::page_size() as u64 / LINE;
+        self.call_lines(pages.into_iter().map(|page| u64::from(page) * lines));
+    }
+
+    /// Calls the stub of each line, in the given order; lines beyond the end are skipped.
+    pub fn call_lines(&self, lines: impl IntoIterator<Item = u64>) {
         let addresses = self.0.span();
-        for index in pages {
-            let address = addresses.start + u64::from(index) * page;
+        for index in lines {
+            let address = addresses.start.saturating_add(index.saturating_mul(LINE));
             if address >= addresses.end {
                 continue;
             }
-            // SAFETY: the address is the start of a base page of a StubFile that is mapped
-            // executable while self lives, so a return instruction stands there: as a function
-            // it takes nothing, gives nothing back and changes no register. The file cannot be
-            // truncated or changed, since nobody has it open for writing.
+            // SAFETY: the address is the start of a line of a StubFile that is mapped executable
+            // while self lives, so a return instruction stands there: as a function it takes
+            // nothing, gives nothing back and changes no register. The file cannot be truncated
+            // or changed, since nobody has it open for writing.
             unsafe {
                 let stub: extern "C" fn() = std::mem::transmute(address as usize);
                 stub();
@@ -139,6 +147,8 @@ mod tests {
         let pages = (Leaf::M2.bytes() / page) as u32;
         stubs.call((0..pages).rev());
         stubs.call([pages, u32::MAX]);
+        let lines = Leaf::M2.bytes() / LINE;
+        stubs.call_lines((0..=lines).chain([u64::MAX]));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

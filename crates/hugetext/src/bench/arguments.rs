@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use hugetext_bench::tlb::TlbSettings;
 use hugetext_bench::{
     CallSettings, ExecSettings, Leave, LiveSettings, MprotectSettings, NumaSettings, Rival,
-    RmapSettings, Rounds, Source, WORKLOADS, WorkSettings, Workload,
+    RmapSettings, Rounds, Source, SyscallSettings, WORKLOADS, WorkSettings, Workload,
 };
 use hugetext_host::Pid;
 use hugetext_tlb::{Core, EmulatorKind};
@@ -158,6 +158,38 @@ impl CallArguments {
             rounds: self.rounds.into(),
             size: self.size,
             calls: self.calls,
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
+/// Call text in use with and without a system call before each pass: whether huge text makes system calls dear
+#[derive(Debug, Args)]
+pub(super) struct SyscallArguments {
+    #[command(flatten)]
+    rounds: RoundsArgument,
+    /// Base pages of text in use: each is called once in a pass
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pages: u32,
+    /// Passes in a round
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    passes: u32,
+    /// Directory for the files, which have no name and leave nothing behind [default: the directory
+    /// for temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Stop with an error after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+}
+
+impl SyscallArguments {
+    pub(super) fn settings(&self) -> SyscallSettings {
+        SyscallSettings {
+            rounds: self.rounds.into(),
+            pages: self.pages,
+            passes: self.passes,
             directory: self.directory.clone(),
             timeout: self.timeout,
         }

@@ -9,9 +9,9 @@ use clap::{Args, Subcommand};
 use hugetext_bench::tlb::{TlbReport, bench_tlb};
 use hugetext_bench::{
     BenchError, BenchStop, CallKind, Interrupt, bench_all, bench_calls, bench_exec, bench_live,
-    bench_mprotect, bench_numa, bench_rmap, bench_work,
+    bench_mprotect, bench_numa, bench_rmap, bench_syscalls, bench_work,
 };
-use hugetext_host::Machine;
+use hugetext_host::{Machine, limit_listing};
 
 use crate::documents::bench::{BenchReport, TlbDocument};
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ use crate::output::{Output, command_line};
 use crate::verdict::Verdict;
 use arguments::{
     AllArguments, CallArguments, ExecArguments, LiveArguments, MprotectArguments, NumaArguments,
-    RmapArguments, TlbArguments, WorkArguments,
+    RmapArguments, SyscallArguments, TlbArguments, WorkArguments,
 };
 use observer::BenchProgress;
 
@@ -37,6 +37,7 @@ enum Benchmark {
     /// Time random calls into a big file, which pay for page walks and TLB misses
     Random(CallArguments),
     Live(LiveArguments),
+    Syscalls(SyscallArguments),
     Mprotect(MprotectArguments),
     Numa(NumaArguments),
     Rmap(RmapArguments),
@@ -72,7 +73,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Benchmark::Random(arguments) => {
             bench_calls(&arguments.settings(), &[CallKind::Random], stop, observer)
         }
-        Benchmark::Live(arguments) => bench_live(&arguments.settings(), stop, observer),
+        Benchmark::Live(arguments) => {
+            limit_listing();
+            bench_live(&arguments.settings(), stop, observer)
+        }
+        Benchmark::Syscalls(arguments) => bench_syscalls(&arguments.settings(), stop, observer),
         Benchmark::Mprotect(arguments) => bench_mprotect(&arguments.settings(), stop, observer),
         Benchmark::Numa(arguments) => bench_numa(&arguments.settings(), stop, observer),
         Benchmark::Rmap(arguments) => bench_rmap(&arguments.settings(), stop, observer),

@@ -1,0 +1,175 @@
+//! Passes over text that is in use, with and without a system call before each. A processor may lose TLB
+//! entries of text when it enters the kernel, and which it loses may depend on what maps the text. A program that makes
+//! many system calls then runs slower with huge text.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use hugetext_engine::{HostContext, plain};
+use hugetext_host::{LINE, Stubs};
+
+use crate::calls::seconds;
+use crate::comparison::{Comparison, Measure, Unit};
+use crate::error::{BenchError, BenchStop};
+use crate::interrupt::{Bounds, Interrupt};
+use crate::observer::Observer;
+use crate::quantity::{bytes, count};
+use crate::rounds::Rounds;
+use crate::stub_files::{StubFiles, huge_bytes};
+
+/// Seed of the order of the pages, which is the same for every side and round.
+const SEED: u64 = 0x7379_7363;
+
+/// What to call, and how often.
+#[derive(Debug, Clone)]
+pub struct SyscallSettings {
+    /// How many rounds.
+    pub rounds: Rounds,
+    /// Base pages of text in use: each is called once in a pass.
+    pub pages: u32,
+    /// Passes in a round.
+    pub passes: u32,
+    /// The directory for the files, which have no name and leave nothing behind; by default that for
+    /// temporary files.
+    pub directory: Option<PathBuf>,
+    /// The benchmark ends with an error after this many seconds.
+    pub timeout: u64,
+}
+
+impl SyscallSettings {
+    /// The default settings.
+    pub(crate) fn usual(quick: bool) -> SyscallSettings {
+        SyscallSettings {
+            rounds: Rounds::usual(quick),
+            pages: 256,
+            passes: if quick { 10 } else { 1000 },
+            directory: None,
+            timeout: 600,
+        }
+    }
+}
+
+/// Times passes without and with a system call.
+pub fn bench_syscalls(
+    settings: &SyscallSettings,
+    interrupt: &Interrupt,
+    observer: &dyn Observer,
+) -> Result<Vec<Comparison>, BenchStop> {
+    let bounds = interrupt.within(settings.timeout);
+    let host = HostContext::with_huge_pages()?;
+    observer.begin("rounds", u64::from(settings.rounds.count));
+    observer.say("writing the files");
+    let size = u64::from(settings.pages).saturating_mul(host.page.bytes());
+    let files = StubFiles::make(settings.directory.as_ref(), size, &host, &bounds)?;
+    observer.say("");
+    let times = measure(settings, &files, &bounds, observer);
+    observer.end();
+    Ok(vec![comparison(settings, &files, &times?)])
+}
+
+/// The results of one side, round by round.
+#[derive(Default)]
+struct Times {
+    /// Seconds of the passes.
+    alone: Vec<f64>,
+    /// Seconds of the passes and of the system calls before them.
+    after: Vec<f64>,
+    /// Bytes mapped by huge leaves.
+    huge: Vec<f64>,
+}
+
+fn measure(
+    settings: &SyscallSettings,
+    files: &StubFiles,
+    bounds: &Bounds,
+    observer: &dyn Observer,
+) -> Result<Vec<Times>, BenchError> {
+    let lines = lines_of_a_pass(settings.pages, files.page.bytes() / LINE);
+    let mut times: Vec<Times> = files.sides.iter().map(|_| Times::default()).collect();
+    for order in settings.rounds.orders(files.sides.len()) {
+        for index in order {
+            let (Some(side), Some(times)) = (files.sides.get(index), times.get_mut(index)) else {
+                continue;
+            };
+            bounds.check()?;
+            let failed = |error| BenchError::new(side.name, plain(&error));
+            let stubs = files.map(side).map_err(failed)?;
+            stubs.call(0..settings.pages);
+            let huge = huge_bytes(stubs.addresses()).map_err(failed)?;
+            times.alone.push(passes(settings, &stubs, &lines, || {}));
+            times.after.push(passes(settings, &stubs, &lines, || {
+                black_box(std::os::unix::process::parent_id());
+            }));
+            times.huge.push(huge);
+        }
+        observer.step();
+    }
+    Ok(times)
+}
+
+/// The lines that a pass calls: one in each page, in a random order. Its place in the page is random too, as that of
+/// text in use is, so that the lines do not compete for one set of a cache.
+fn lines_of_a_pass(pages: u32, lines: u64) -> Vec<u64> {
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let mut order: Vec<u64> = (0..u64::from(pages))
+        .map(|page| page * lines + random.u64(0..lines.max(1)))
+        .collect();
+    random.shuffle(&mut order);
+    order
+}
+
+/// Seconds of all passes of a round, each behind `before`.
+fn passes(settings: &SyscallSettings, stubs: &Stubs, lines: &[u64], before: impl Fn()) -> f64 {
+    seconds(|| {
+        for _ in 0..settings.passes {
+            before();
+            stubs.call_lines(lines.iter().copied());
+        }
+    })
+}
+
+fn comparison(settings: &SyscallSettings, files: &StubFiles, times: &[Times]) -> Comparison {
+    let text = bytes(u64::from(settings.pages).saturating_mul(files.page.bytes()));
+    let values = |of: fn(&Times) -> &Vec<f64>| times.iter().map(|side| of(side).clone()).collect();
+    let measures = [
+        Measure::new(
+            "passes after system calls",
+            Unit::Seconds,
+            values(|side| &side.after),
+        ),
+        Measure::new("passes alone", Unit::Seconds, values(|side| &side.alone)),
+        Measure::new(
+            "mapped by huge leaves",
+            Unit::Bytes,
+            values(|side| &side.huge),
+        ),
+    ];
+    Comparison {
+        benchmark: "syscalls".to_owned(),
+        title: format!(
+            "{} passes over {text} of text, a call into each page, without and with a system call before each, {}",
+            settings.passes,
+            count(settings.rounds.count, "round")
+        ),
+        sides: files.described(),
+        measures: measures.into_iter().flatten().collect(),
+        notes: files.notes.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines_of_a_pass;
+
+    #[test]
+    fn a_pass_calls_each_page_once() {
+        for pages in [1, 2, 16, 256, 4096] {
+            let mut called: Vec<u64> = lines_of_a_pass(pages, 64)
+                .iter()
+                .map(|line| line / 64)
+                .collect();
+            called.sort_unstable();
+            assert!(called.into_iter().eq(0..u64::from(pages)), "{pages}");
+        }
+    }
+}
