@@ -29,7 +29,9 @@ mod pass;
 mod probes;
 #[allow(unsafe_code)]
 mod raw;
+mod refusal;
 mod skeleton;
+mod status;
 mod steps;
 mod stop;
 mod swap;
@@ -51,8 +53,9 @@ use hugetext_host::Tid;
 pub use copies::{Copies, can_show_copies, give_back_unused};
 pub use engine::{LeftText, SwapOutcome, promote, revert};
 pub use probes::{Probe, probes};
+pub use refusal::Refusal;
 pub use swap::Pause;
-pub use target::{Mappings, Refusal, Target};
+pub use target::{Mappings, Target};
 
 /// Why mappings were not replaced. Except for [`SwapError::NotUndone`], the process maps the same
 /// as before.

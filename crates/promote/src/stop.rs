@@ -14,7 +14,9 @@ use crate::SwapError;
 use crate::arch::{Architecture, Decision, Native, Registers};
 use crate::call::Caller;
 use crate::raw;
-use crate::target::{Refusal, Status, Target};
+use crate::refusal::Refusal;
+use crate::status::Status;
+use crate::target::Target;
 use crate::waiting::WaitingCall;
 
 /// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT requests, and

@@ -19,8 +19,9 @@ use crate::content::{Content, Join, Step};
 use crate::maps::{Mapped, find_gadget, is_gadget, mapped};
 use crate::pass::pass_files;
 use crate::raw;
+use crate::refusal::Refusal;
 use crate::stop::Stopped;
-use crate::target::{Refusal, Target};
+use crate::target::Target;
 
 /// A set of changes. Either all are made or none.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::fs;
 
 use hugetext_host::Tid;
 
-use crate::target::Status;
+use crate::status::Status;
 
 /// The system call in which a thread waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
