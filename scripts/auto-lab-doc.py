@@ -79,8 +79,9 @@ def section(records, what, head):
 
 
 def seen(records):
-    print(SEEN)
     places = dict.fromkeys((one["kernel"], one["fs"]) for one in records if "fs" in one)
+    if places:
+        print(SEEN)
     for kernel, fs in places:
         said = {one["what"]: one for one in records if (one["kernel"], one.get("fs")) == (kernel, fs)}
         hot, containers, upgrade = said.get("hot"), said.get("containers"), said.get("upgrade")
