@@ -36,11 +36,14 @@ impl Ceiling {
     }
 }
 
-/// The bytes that may be held now. It falls at once, and rises in steps when it has been calm.
+/// The bytes that may be held now. It falls at once, and rises in steps when it has been calm. Free memory trembles
+/// all the time: memory is short only once the allowance has fallen by more than an eighth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     bytes: u64,
-    /// When it last fell or rose.
+    /// The bytes when it last rose, or when memory was last short.
+    peak: u64,
+    /// When that was.
     changed: Duration,
     /// How long it must be calm before it rises.
     patience: Duration,
@@ -60,6 +63,7 @@ impl Allowance {
     pub fn new(ceiling: u64, now: Duration) -> Allowance {
         Allowance {
             bytes: ceiling,
+            peak: ceiling,
             changed: now,
             patience: Allowance::STEP,
             rests: now,
@@ -92,8 +96,14 @@ impl Allowance {
             Pressure::Some => self.bytes.min(held) / 2,
             Pressure::Full => 0,
         };
+        self.short(bytes, now)
+    }
+
+    /// Memory is short, and `bytes` may be held.
+    fn short(self, bytes: u64, now: Duration) -> Allowance {
         Allowance {
             bytes,
+            peak: bytes,
             changed: now,
             patience: Allowance::CALM,
             ..self
@@ -101,23 +111,31 @@ impl Allowance {
     }
 
     /// Without pressure, under a ceiling that may have moved. It rises by an eighth of the ceiling, and
-    /// not for less, so that a ceiling that trembles moves nothing.
+    /// not for less. A ceiling that trembles by less makes it no less calm.
     pub fn follow(self, ceiling: u64, now: Duration) -> Allowance {
-        if ceiling < self.bytes {
-            return Allowance {
-                bytes: ceiling,
-                changed: now,
-                patience: Allowance::CALM,
-                ..self
-            };
+        if ceiling >= self.bytes {
+            return self.rise(ceiling, now);
         }
+        if self.peak.saturating_sub(ceiling) > self.peak / 8 {
+            return self.short(ceiling, now);
+        }
+        Allowance {
+            bytes: ceiling,
+            ..self
+        }
+    }
+
+    /// Below a ceiling, when it has been calm.
+    fn rise(self, ceiling: u64, now: Duration) -> Allowance {
         let step = ceiling / 8;
         let is_due = now.saturating_sub(self.changed) >= self.patience;
         if !is_due || step == 0 || ceiling.saturating_sub(self.bytes) < step {
             return self;
         }
+        let bytes = self.bytes.saturating_add(step).min(ceiling);
         Allowance {
-            bytes: self.bytes.saturating_add(step).min(ceiling),
+            bytes,
+            peak: bytes,
             changed: now,
             patience: Allowance::STEP,
             ..self
