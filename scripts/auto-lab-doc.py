@@ -78,6 +78,15 @@ def section(records, what, head):
     return found
 
 
+def released(upgrade):
+    """How long after an upgrade less was locked."""
+    if not upgrade:
+        return "-"
+    if not upgrade["before_kib"]:
+        return "**nothing was locked then**"
+    return f"{upgrade['seconds']} s" if upgrade["after_kib"] < upgrade["before_kib"] else "**no**"
+
+
 def seen(records):
     places = dict.fromkeys((one["kernel"], one["fs"]) for one in records if "fs" in one)
     if places:
@@ -86,7 +95,6 @@ def seen(records):
         said = {one["what"]: one for one in records if (one["kernel"], one.get("fs")) == (kernel, fs)}
         hot, containers, upgrade = said.get("hot"), said.get("containers"), said.get("upgrade")
         end, remembered = said.get("end"), said.get("remembered")
-        released = f"{upgrade['seconds']} s" if upgrade and upgrade["after_kib"] < upgrade["before_kib"] else "**no**"
         cells = [
             kernel,
             fs,
@@ -94,7 +102,7 @@ def seen(records):
             mebibytes(hot["stat"]["pmd_mapped"]) if hot and hot.get("stat") else "-",
             f"{containers['starts']}" if containers else "-",
             f"{containers['held']} and {containers['by_layer']}" if containers else "-",
-            released if upgrade else "-",
+            released(upgrade),
             f"{end['locked_kib']} KiB" if end else "-",
             ("yes" if remembered["again"] else "**no**") if remembered else "-",
         ]
