@@ -16,7 +16,8 @@ SEEN = """
 The compiler is started ten times, then nothing runs for a second, and so on until its text is held. Then two containers
 at a time start a file of one image, each below an overlay of its own. Then an upgrade replaces the compiler. At the end
 the daemon stops, the page cache is dropped, and the daemon starts again: "again" says whether it held the text
-before anybody started it. Nobody writes to erofs, so only the containers are there.
+before anybody started it. Nobody writes to erofs, so only the containers are there. The page cache of btrfs
+holds no folios of 2M, so nothing may be held there.
 
 | kernel | filesystem | starts until held | text of 2M leaves | starts in containers | held, by image and by overlay | released after the upgrade | locked at the end | again |
 |---|---|---:|---:|---:|---|---:|---:|---|"""
