@@ -6,6 +6,7 @@ use hugetext_host::Tid;
 use libc::c_long;
 use nix::sys::ptrace;
 
+use super::eintr::{EINTR, RESTART_UNLESS_HANDLED, TIMED_ON_SOCKETS};
 use super::{Architecture, Decision, Interrupted};
 use crate::raw;
 use crate::waiting::WaitingCall;
@@ -19,10 +20,6 @@ const MODE32: u64 = 0x10;
 const NT_ARM_SYSTEM_CALL: usize = 0x404;
 /// The register with the number of a system call.
 const NUMBER: usize = 8;
-const EINTR: i64 = -(libc::EINTR as i64);
-/// ERESTARTNOHAND (include/linux/errno.h): the kernel's own code for "restart this call, unless a
-/// handler runs".
-const RESTART_UNLESS_HANDLED: i64 = -514;
 /// The number from include/uapi/asm-generic/unistd.h. libc does not define it.
 const SYS_IO_PGETEVENTS: c_long = 292;
 
@@ -75,21 +72,7 @@ impl Architecture for Native {
         SYS_IO_PGETEVENTS,
         libc::SYS_io_uring_enter,
     ];
-    const TIMED_ON_SOCKETS: &'static [c_long] = &[
-        libc::SYS_read,
-        libc::SYS_readv,
-        libc::SYS_recvfrom,
-        libc::SYS_recvmsg,
-        libc::SYS_recvmmsg,
-        libc::SYS_accept,
-        libc::SYS_accept4,
-        libc::SYS_connect,
-        libc::SYS_write,
-        libc::SYS_writev,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
-        libc::SYS_sendmmsg,
-    ];
+    const TIMED_ON_SOCKETS: &'static [c_long] = TIMED_ON_SOCKETS;
 
     fn registers(tid: Tid) -> io::Result<Self::Registers> {
         Ok(ptrace::getregs(tid.into())?)

@@ -12,6 +12,8 @@ use crate::waiting::WaitingCall;
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod eintr;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod other;
 #[cfg(target_arch = "x86_64")]

@@ -6,15 +6,13 @@ use hugetext_host::Tid;
 use libc::c_long;
 use nix::sys::ptrace;
 
+use super::eintr::{EINTR, RESTART_UNLESS_HANDLED, TIMED_ON_SOCKETS};
 use super::{Architecture, Decision, Interrupted};
 use crate::waiting::WaitingCall;
 
-const EINTR: i64 = -(libc::EINTR as i64);
 /// The kernel's own codes for "restart this call" (include/linux/errno.h). A tracer sees them, but
 /// the program never does.
 const RESTARTS: [i64; 4] = [-512, RESTART_UNLESS_HANDLED, -513, -516];
-/// ERESTARTNOHAND
-const RESTART_UNLESS_HANDLED: i64 = -514;
 /// __USER_CS (arch/x86/include/asm/segment.h): 64-bit code.
 const USER_CS: u64 = 0x33;
 /// The number from arch/x86/entry/syscalls/syscall_64.tbl. libc does not define it.
@@ -45,21 +43,7 @@ impl Architecture for Native {
         SYS_IO_PGETEVENTS,
         libc::SYS_io_uring_enter,
     ];
-    const TIMED_ON_SOCKETS: &'static [c_long] = &[
-        libc::SYS_read,
-        libc::SYS_readv,
-        libc::SYS_recvfrom,
-        libc::SYS_recvmsg,
-        libc::SYS_recvmmsg,
-        libc::SYS_accept,
-        libc::SYS_accept4,
-        libc::SYS_connect,
-        libc::SYS_write,
-        libc::SYS_writev,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
-        libc::SYS_sendmmsg,
-    ];
+    const TIMED_ON_SOCKETS: &'static [c_long] = TIMED_ON_SOCKETS;
 
     fn registers(tid: Tid) -> io::Result<Self::Registers> {
         Ok(ptrace::getregs(tid.into())?)
