@@ -71,6 +71,7 @@ pub fn bench_calls(
     let files = StubFiles::make(
         settings.directory.as_ref(),
         settings.size << 20,
+        "--size",
         &host,
         &bounds,
     )?;

@@ -39,9 +39,11 @@ pub(crate) struct StubFiles {
 
 impl StubFiles {
     /// Files of at least `size` bytes in `at`, or in the directory for temporary files. They have no name.
+    /// `option` is the one of the command that sets the size.
     pub(crate) fn make(
         at: Option<&PathBuf>,
         size: u64,
+        option: &str,
         host: &HostContext,
         bounds: &Bounds,
     ) -> Result<StubFiles, BenchStop> {
@@ -54,6 +56,7 @@ impl StubFiles {
             directory: &directory,
             len,
             leaf,
+            option,
         };
         place.has_room()?;
         let huge = |name, residue| {
@@ -107,6 +110,7 @@ struct Place<'p> {
     directory: &'p File,
     len: u64,
     leaf: Leaf,
+    option: &'p str,
 }
 
 impl Place<'_> {
@@ -120,7 +124,7 @@ impl Place<'_> {
         }
         let (memory, needed) = (bytes(memory), bytes(needed));
         let problem = format!("{memory} of memory is not enough for files of {needed}");
-        Err(BenchError::at(self.path, problem).remedy("lower --size"))
+        Err(BenchError::at(self.path, problem).remedy(format!("lower {}", self.option)))
     }
 
     /// A file whose page cache is brought into a state and held there.

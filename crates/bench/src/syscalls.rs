@@ -60,7 +60,7 @@ pub fn bench_syscalls(
     observer.begin("rounds", u64::from(settings.rounds.count));
     observer.say("writing the files");
     let size = u64::from(settings.pages).saturating_mul(host.page.bytes());
-    let files = StubFiles::make(settings.directory.as_ref(), size, &host, &bounds)?;
+    let files = StubFiles::make(settings.directory.as_ref(), size, "--pages", &host, &bounds)?;
     observer.say("");
     let times = measure(settings, &files, &bounds, observer);
     observer.end();
