@@ -58,6 +58,8 @@ promotion() { # of a compiler that goes on forever, since semicolons declare not
     working=$!
     mkdir -p /etc/systemd/system/$unit.d
     cp /usr/share/doc/hugetext/examples/promote.conf /etc/systemd/system/$unit.d/
+    # It never starts again, so processor time is the only reason to hold it, however dear system calls are.
+    sed -i 's/^# *share = /share = /' /etc/hugetext/auto.toml
     printf '[[rule]]\npath = "/opt/worker"\nverdict = "promote"\n' >> /etc/hugetext/auto.toml
     ok it starts with the drop-in -- sh -c "systemctl daemon-reload && systemctl restart $unit"
     ok a process that runs is promoted -- within 120 logged promoted
@@ -74,6 +76,7 @@ first() {
     ok the unit starts -- systemctl enable --now $unit
     ok it says what it would hold -- within 120 wanted
     echo "note: $(hugetext auto status | head -n 12)"
+    ok its sandbox lets it measure system calls -- sh -c "hugetext auto status --json | grep system_call_per_mille"
     ok it only observes -- sh -c "! hugetext auto why $compiler"
     sed -i 's/^#* *mode = .*/mode = "act"/' /etc/hugetext/auto.toml
     ok it takes its settings again -- systemctl reload $unit

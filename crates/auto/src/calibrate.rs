@@ -1,10 +1,12 @@
-//! What a fault and a fill cost on this machine, measured once in less than a second.
+//! What a fault, a fill and a system call cost on this machine, measured once in less than a second.
 
 use std::fs::File;
+use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{Advice, Region};
+use hugetext_engine::HostContext;
+use hugetext_host::{Advice, Region, StubFile, Stubs, scattered_lines};
 use hugetext_leaf::hold::Costs;
 use hugetext_leaf::{Leaf, Perms};
 
@@ -13,18 +15,44 @@ const AROUND: usize = 64 << 10;
 /// Of so many rounds the fastest counts: whatever else runs can only make one slower.
 const ROUNDS: usize = 8;
 /// No round begins after this long.
-const LONGEST: Duration = Duration::from_millis(400);
+const LONGEST: Duration = Duration::from_millis(100);
+/// Pages of text in use between two system calls: more than the first level of a TLB holds, and fewer than the second.
+const PAGES: u32 = 256;
+/// Passes over these pages in a round.
+const PASSES: u32 = 50;
+/// Larger leaves are not tried: they need as much memory.
+const LARGEST_TRIED: Leaf = Leaf::M32;
 
-/// Measures the costs. `leaf` is what a window holds; `share` is the configured share of processor time.
+/// What was measured, and what could not be.
+#[derive(Debug)]
+pub struct Calibration {
+    /// What the machine pays.
+    pub costs: Costs,
+    /// That the cost of system calls is unknown, where the decision needs it, and why.
+    pub unknown: Option<String>,
+}
+
+/// Measures the costs. `set_share` is the configured share of processor time.
 ///
 /// The fault is one on the text of this very program, which is in the page cache and cannot be cut
 /// short while it runs. The fill is a huge page taken and written, and a window copied.
-pub fn calibrate(leaf: Leaf, share: f64) -> io::Result<Costs> {
+pub fn calibrate(host: &HostContext, set_share: Option<f64>) -> io::Result<Calibration> {
     let own = File::open("/proc/self/exe")?;
-    Ok(Costs {
-        fault: fault(&own)?,
-        fill: fill(leaf)?,
-        share,
+    let system_call = system_call(host);
+    let unknown = system_call.as_ref().err().filter(|_| set_share.is_none());
+    Ok(Calibration {
+        unknown: unknown.map(|error| {
+            format!(
+                "what system calls cost huge text is unknown: {error}; \
+                 where `hugetext bench syscalls` finds a cost, set `share = 0`"
+            )
+        }),
+        costs: Costs {
+            fault: fault(&own)?,
+            fill: fill(host.leaf)?,
+            system_call: system_call.ok(),
+            set_share,
+        },
     })
 }
 
@@ -58,11 +86,53 @@ fn fill(leaf: Leaf) -> io::Result<f64> {
         let _ = region.advise(Advice::HugePage);
         let start = Instant::now();
         region.dirty(4096);
-        target.copy_from_slice(std::hint::black_box(&source));
-        std::hint::black_box(&target);
+        target.copy_from_slice(black_box(&source));
+        black_box(&target);
         Ok(start.elapsed().as_nanos() as f64)
     })?;
     Ok(taken * times)
+}
+
+/// By what share of its time a pass over text slows down behind a system call, more for text behind leaves than for the
+/// same folios behind tables of pages. A leaf is used if the address is congruent to the offset, and only then.
+fn system_call(host: &HostContext) -> io::Result<f64> {
+    let leaf = host.leaf;
+    if leaf > LARGEST_TRIED {
+        let problem = format!("windows of {leaf} are too large to try");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+    }
+    let file = StubFile::in_memory(leaf.bytes(), leaf)?;
+    let leaves = file.map(leaf, 0)?;
+    leaves.collapse()?;
+    if leaves.pmd_mapped()? < leaf.bytes() {
+        return Err(io::Error::other(
+            "the kernel maps no text in memory by leaves",
+        ));
+    }
+    let tables = file.map(leaf, host.page.bytes())?;
+    let lines = scattered_lines(PAGES, host.page);
+    let (alone, behind_leaves) = passes(&leaves, &lines)?;
+    let (_, behind_tables) = passes(&tables, &lines)?;
+    Ok((behind_leaves - behind_tables) / alone)
+}
+
+/// Nanoseconds of passes over text, alone and each behind a system call.
+fn passes(stubs: &Stubs, lines: &[u64]) -> io::Result<(f64, f64)> {
+    stubs.call_lines(lines.iter().copied());
+    let round = |before: fn()| {
+        fastest(|| {
+            let start = Instant::now();
+            for _ in 0..PASSES {
+                before();
+                stubs.call_lines(lines.iter().copied());
+            }
+            Ok(start.elapsed().as_nanos() as f64)
+        })
+    };
+    let call = || {
+        black_box(std::os::unix::process::parent_id());
+    };
+    Ok((round(|| {})?, round(call)?))
 }
 
 fn fastest(mut round: impl FnMut() -> io::Result<f64>) -> io::Result<f64> {
@@ -83,10 +153,18 @@ mod tests {
 
     #[test]
     fn costs_are_those_of_some_machine() {
-        let costs = calibrate(Leaf::M2, 0.02).unwrap();
+        let host = HostContext::with_huge_pages().unwrap();
+        let Calibration { costs, unknown } = calibrate(&host, None).unwrap();
         // From 10 ns to 1 ms for a fault, and from 1 µs to 1 s for a fill.
         assert!((10.0..1e6).contains(&costs.fault), "{costs:?}");
         assert!((1e3..1e9).contains(&costs.fill), "{costs:?}");
-        assert_eq!(costs.share, 0.02);
+        // Either it was measured, or somebody learns why not.
+        assert_ne!(
+            costs.system_call.is_some(),
+            unknown.is_some(),
+            "{costs:?} {unknown:?}"
+        );
+        let told = calibrate(&host, Some(0.03)).unwrap();
+        assert_eq!((told.costs.share(), told.unknown), (0.03, None));
     }
 }

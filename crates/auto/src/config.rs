@@ -65,8 +65,9 @@ pub struct Config {
     pub budget: Budget,
     /// What was seen so long ago counts half.
     pub half_life: Span,
-    /// The share of processor time in text that huge leaves save.
-    pub share: Share,
+    /// The share of processor time in text that huge leaves save; if it is missing, what the machine's system
+    /// calls leave of it.
+    pub share: Option<Share>,
     /// Where numbers about the daemon go.
     pub metrics: Metrics,
     /// When copies of a file are worth it.
@@ -82,8 +83,7 @@ impl Default for Config {
             mode: Mode::Observe,
             budget: Budget::Share(0.1),
             half_life: Span(Duration::from_secs(12 * 3600)),
-            // The smallest gain of real compilations in docs/results.md.
-            share: Share(0.02),
+            share: None,
             metrics: Metrics::default(),
             replicas: Replicas::default(),
             rules: Vec::new(),
@@ -151,6 +151,11 @@ impl Config {
         HalfLife::new(self.half_life.0)
     }
 
+    /// The share of processor time in text that leaves save, 0 to 1, if it is set.
+    pub fn set_share(&self) -> Option<f64> {
+        self.share.map(|share| share.0)
+    }
+
     /// The first rule for a file that a control group started, by number; `None` if no rule matches.
     pub fn rule(&self, path: &Path, cgroup: &str) -> Option<(usize, &Rule)> {
         self.rules.iter().enumerate().find(|(_, rule)| {
@@ -208,6 +213,8 @@ mod tests {
         assert_eq!(config.mode, Mode::Act);
         assert_eq!(config.budget.bytes(1 << 40), 512 << 20);
         assert_eq!(config.half_life().duration(), Duration::from_secs(5400));
+        assert_eq!(config.set_share(), Some(0.03));
+        assert_eq!(Config::default().set_share(), None);
         assert!(!config.allows(
             Path::new("/home/mallory/bin/x"),
             "/system.slice/cron.service"

@@ -26,7 +26,7 @@ use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
 use hugetext_promote::can_show_copies;
 use rustix::event::epoll::EventFlags;
 
-use crate::calibrate::calibrate;
+use crate::calibrate::{Calibration, calibrate};
 use crate::catalog::{Catalog, FileText, Key, MOST_FILES};
 use crate::config::{Config, ConfigError, Mode};
 use crate::fixed::{FixedList, Keeper};
@@ -243,9 +243,10 @@ impl<'t> Daemon<'t> {
         }
         limit_listing();
         let host = HostContext::with_huge_pages()?;
-        let costs = calibrate(host.leaf, config.share.0).map_err(system("calibration"))?;
+        let Calibration { costs, unknown } =
+            calibrate(&host, config.set_share()).map_err(system("calibration"))?;
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));
-        let mut problems: Vec<String> = refused.collect();
+        let mut problems: Vec<String> = refused.chain(unknown).collect();
         let lists = settings.lists.take();
         let stalled = Stalled::hear(wake.handle());
         problems.extend(stalled.problem.clone());
@@ -391,7 +392,7 @@ impl<'t> Daemon<'t> {
     fn reload(&mut self) {
         match Config::read(&self.settings.config) {
             Ok(config) => {
-                self.costs.share = config.share.0;
+                self.costs.set_share = config.set_share();
                 self.config = config;
                 self.changed = true;
                 self.follow_metrics();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 pub use hugetext_engine::prepare::AUTOPILOT_DIRECTORY as DIRECTORY;
 use hugetext_engine::prepare::{AdvisedFile, ReplicaAdvice};
 use hugetext_host::{Pid, open_regular};
+use hugetext_leaf::hold::Costs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,8 +97,26 @@ pub struct CostStatus {
     pub fault_ns: u64,
     /// Nanoseconds to fill a window.
     pub fill_ns: u64,
-    /// The configured share of processor time that huge text saves.
+    /// By how many parts in a thousand of its time a pass over 256 pages of text slows down behind a system call because
+    /// leaves map it; absent if it could not be measured. It may be negative, since it is a difference of times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_call_per_mille: Option<i64>,
+    /// The share of processor time that huge text is expected to save.
     pub share: f64,
+    /// Whether the share was configured.
+    pub is_share_set: bool,
+}
+
+impl From<&Costs> for CostStatus {
+    fn from(costs: &Costs) -> CostStatus {
+        CostStatus {
+            fault_ns: costs.fault as u64,
+            fill_ns: costs.fill as u64,
+            system_call_per_mille: costs.system_call.map(|lost| (lost * 1000.0) as i64),
+            share: costs.share(),
+            is_share_set: costs.set_share.is_some(),
+        }
+    }
 }
 
 /// A file that many processes start with at once, or that nodes fetch from each other, and whether copies are

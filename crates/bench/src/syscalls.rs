@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use hugetext_engine::{HostContext, plain};
-use hugetext_host::{LINE, Stubs};
+use hugetext_host::{Stubs, scattered_lines};
 
 use crate::calls::seconds;
 use crate::comparison::{Comparison, Measure, Unit};
@@ -16,9 +16,6 @@ use crate::observer::Observer;
 use crate::quantity::{bytes, count};
 use crate::rounds::Rounds;
 use crate::stub_files::{StubFiles, huge_bytes};
-
-/// Seed of the order of the pages, which is the same for every side and round.
-const SEED: u64 = 0x7379_7363;
 
 /// What to call, and how often.
 #[derive(Debug, Clone)]
@@ -84,7 +81,7 @@ fn measure(
     bounds: &Bounds,
     observer: &dyn Observer,
 ) -> Result<Vec<Times>, BenchError> {
-    let lines = lines_of_a_pass(settings.pages, files.page.bytes() / LINE);
+    let lines = scattered_lines(settings.pages, files.page);
     let mut times: Vec<Times> = files.sides.iter().map(|_| Times::default()).collect();
     for order in settings.rounds.orders(files.sides.len()) {
         for index in order {
@@ -105,17 +102,6 @@ fn measure(
         observer.step();
     }
     Ok(times)
-}
-
-/// The lines that a pass calls: one in each page, in a random order. Its place in the page is random too, as that of
-/// text in use is, so that the lines do not compete for one set of a cache.
-fn lines_of_a_pass(pages: u32, lines: u64) -> Vec<u64> {
-    let mut random = fastrand::Rng::with_seed(SEED);
-    let mut order: Vec<u64> = (0..u64::from(pages))
-        .map(|page| page * lines + random.u64(0..lines.max(1)))
-        .collect();
-    random.shuffle(&mut order);
-    order
 }
 
 /// Seconds of all passes of a round, each behind `before`.
@@ -154,22 +140,5 @@ fn comparison(settings: &SyscallSettings, files: &StubFiles, times: &[Times]) ->
         sides: files.described(),
         measures: measures.into_iter().flatten().collect(),
         notes: files.notes.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::lines_of_a_pass;
-
-    #[test]
-    fn a_pass_calls_each_page_once() {
-        for pages in [1, 2, 16, 256, 4096] {
-            let mut called: Vec<u64> = lines_of_a_pass(pages, 64)
-                .iter()
-                .map(|line| line / 64)
-                .collect();
-            called.sort_unstable();
-            assert!(called.into_iter().eq(0..u64::from(pages)), "{pages}");
-        }
     }
 }

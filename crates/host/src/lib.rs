@@ -29,11 +29,11 @@ pub use machine::{
     memory_limit, memory_limit_of, own_processors,
 };
 pub use memory::{
-    Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, LINE, MemoryPolicy,
-    MovedPages, NodeRun, PageMapError, Placement, PressureTrigger, Region, Sharers, StubFile,
-    Stubs, Whose, WindowState, Written, advise_process, anonymous_folios, changed_pages,
-    detached_huge_tmpfs, folio_bytes, folio_count, folio_sizes, huge_spans, move_to_node,
-    node_runs, numa_maps, present_bytes, while_busy,
+    Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, MemoryPolicy, MovedPages,
+    NodeRun, PageMapError, Placement, PressureTrigger, Region, Sharers, StubFile, Stubs, Whose,
+    WindowState, Written, advise_process, anonymous_folios, changed_pages, detached_huge_tmpfs,
+    folio_bytes, folio_count, folio_sizes, huge_spans, move_to_node, node_runs, numa_maps,
+    present_bytes, scattered_lines, while_busy,
 };
 pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{

@@ -7,7 +7,8 @@ const NOW: Duration = Duration::from_secs(10);
 const COSTS: Costs = Costs {
     fault: 500.0,
     fill: 300_000.0,
-    share: 0.02,
+    system_call: None,
+    set_share: Some(0.02),
 };
 
 fn half_life() -> HalfLife {

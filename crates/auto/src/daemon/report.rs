@@ -10,7 +10,7 @@ use super::{Daemon, REPORT};
 use crate::catalog::{FileText, Key, Known};
 use crate::fixed::Keeper;
 use crate::memory::field;
-use crate::status::{CostStatus, FileStatus, State, Status};
+use crate::status::{FileStatus, State, Status};
 
 /// The most files in a document. `auto why` says of the others that little is known of them.
 const MOST_FILES: usize = 1000;
@@ -66,11 +66,7 @@ impl Daemon<'_> {
             problems: self.problems.clone(),
             watched_ns: whole_nanoseconds(time.0),
             half_life_ns: whole_nanoseconds(time.1.duration()),
-            costs: CostStatus {
-                fault_ns: self.costs.fault as u64,
-                fill_ns: self.costs.fill as u64,
-                share: self.costs.share,
-            },
+            costs: (&self.costs).into(),
             budget: self.config.budget.bytes(self.memory.total),
             allowed: self.allowance.bytes(),
             held: self.held(),

@@ -162,7 +162,12 @@ impl Daemon<'_> {
                     Gain::Windows(_) => "a window".to_owned(),
                     Gain::Folios => format!("{} of text", text.leaf),
                 };
-                format!("not worth it: {unit} saves {saved} and costs {cost} to fill")
+                let ignored = if self.costs.system_calls_are_dear() && self.costs.share() == 0.0 {
+                    "; its processor time does not count, because system calls slow huge text down here"
+                } else {
+                    ""
+                };
+                format!("not worth it: {unit} saves {saved} and costs {cost} to fill{ignored}")
             }
             Why::NotRun => "not run for a long time".to_owned(),
             Why::Denied => {

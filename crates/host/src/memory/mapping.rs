@@ -9,7 +9,7 @@ use rustix::mm::Advice;
 use super::region::{Region, while_busy};
 
 /// How many times a collapse is tried before EAGAIN is returned.
-const COLLAPSE_TRIES: u32 = 6;
+pub(super) const COLLAPSE_TRIES: u32 = 6;
 
 /// A shared read-only mapping of a range of a file, placed so that address and file offset are
 /// congruent modulo a leaf: a view of the page cache. Unmapped when dropped.

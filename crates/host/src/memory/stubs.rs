@@ -6,17 +6,20 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use hugetext_leaf::{Leaf, Perms, Span};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
     fsopen,
 };
 
-use super::region::Region;
+use super::mapping::COLLAPSE_TRIES;
+use super::region::{Advice, Region, while_busy};
 use crate::arch::RETURN;
 use crate::files::unnamed_file;
 
 /// Bytes of a line of the caches of most processors. A multiple of it is an aligned instruction everywhere.
-pub const LINE: u64 = 64;
+const LINE: u64 = 64;
 
 /// A file of stubs.
 ///
@@ -32,13 +35,29 @@ impl StubFile {
     /// A file without a name in `directory`, of `len` bytes rounded up to `leaf`, written in pieces
     /// of a leaf. It is gone when this process ends, for whatever reason.
     pub fn new(directory: impl AsFd, len: u64, leaf: Leaf) -> io::Result<StubFile> {
+        StubFile::write(unnamed_file(directory)?, len, leaf)
+    }
+
+    /// As [`StubFile::new`], in memory of the kernel's own tmpfs. [`Stubs::collapse`] gives it huge folios,
+    /// whatever filesystems the machine has.
+    pub fn in_memory(len: u64, leaf: Leaf) -> io::Result<StubFile> {
+        let flags = MemfdFlags::CLOEXEC;
+        // Nobody executes the file as a program. Kernels before 6.3 do not know the flag.
+        let memfd = match memfd_create("hugetext-stubs", flags | MemfdFlags::NOEXEC_SEAL) {
+            Err(Errno::INVAL) => memfd_create("hugetext-stubs", flags),
+            other => other,
+        };
+        StubFile::write(memfd?.into(), len, leaf)
+    }
+
+    /// Writes the stubs into a new file.
+    fn write(mut file: File, len: u64, leaf: Leaf) -> io::Result<StubFile> {
         if RETURN.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "the return instruction of this architecture is unknown",
             ));
         }
-        let mut file = unnamed_file(directory)?;
         let mut window = vec![0; usize::try_from(leaf.bytes()).map_err(io::Error::other)?];
         for line in window.chunks_mut(LINE as usize) {
             for (byte, instruction) in line.iter_mut().zip(RETURN) {
@@ -91,6 +110,16 @@ impl Stubs {
         self.0.span()
     }
 
+    /// Puts huge folios into the page cache of the file and maps them by leaves (MADV_COLLAPSE, Linux 6.1).
+    pub fn collapse(&self) -> io::Result<()> {
+        while_busy(COLLAPSE_TRIES, || self.0.advise(Advice::Collapse))
+    }
+
+    /// Bytes that PMD leaves map.
+    pub fn pmd_mapped(&self) -> io::Result<u64> {
+        self.0.pmd_mapped()
+    }
+
     /// Calls the first stub of each page, in the given order; pages beyond the end are skipped.
     pub fn call(&self, pages: impl IntoIterator<Item = u32>) {
         let lines = rustix::param::page_size() as u64 / LINE;
@@ -117,6 +146,19 @@ impl Stubs {
     }
 }
 
+/// Lines to call, one in each of so many pages of `page` bytes, in a random order that is always the same. Its place in
+/// the page is random too, as that of text in use is, so that the lines do not compete for one set of a cache.
+pub fn scattered_lines(pages: u32, page: Leaf) -> Vec<u64> {
+    const SEED: u64 = 0x7379_7363;
+    let lines = page.bytes() / LINE;
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let mut order: Vec<u64> = (0..u64::from(pages))
+        .map(|page| page * lines + random.u64(0..lines.max(1)))
+        .collect();
+    random.shuffle(&mut order);
+    order
+}
+
 /// A tmpfs of huge pages (huge=always) of at most `size` bytes that has no mount point. Files are
 /// made in it through this descriptor; the tmpfs is gone with the last of them. Needs
 /// CAP_SYS_ADMIN.
@@ -136,6 +178,27 @@ pub fn detached_huge_tmpfs(size: u64) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scattered_lines_lie_in_each_page_once() {
+        for pages in [1, 2, 16, 256, 4096] {
+            let lines = scattered_lines(pages, Leaf::K4);
+            let mut called: Vec<u64> = lines.iter().map(|line| line / 64).collect();
+            called.sort_unstable();
+            assert!(called.into_iter().eq(0..u64::from(pages)), "{pages}");
+        }
+    }
+
+    #[test]
+    fn stubs_in_memory_are_called_behind_leaves() {
+        let file = StubFile::in_memory(1, Leaf::M2).unwrap();
+        let stubs = file.map(Leaf::M2, 0).unwrap();
+        if let Err(error) = stubs.collapse() {
+            return println!("skipped: memory files cannot be collapsed: {error}");
+        }
+        stubs.call_lines(scattered_lines(512, Leaf::K4));
+        assert_eq!(stubs.pmd_mapped().unwrap(), Leaf::M2.bytes());
+    }
 
     #[test]
     fn every_stub_returns() {

@@ -171,10 +171,8 @@ fn tell(event: &Event, output: &Output) {
             mode,
             costs,
         } => {
-            let (fault, fill) = (costs.fault, costs.fill / 1000.0);
-            let reason = format!(
-                "{mode:?} by {source:?}; a fault takes {fault:.0} ns, a window {fill:.0} µs to fill"
-            );
+            let costs = show::costs(&costs.into());
+            let reason = format!("{mode:?} by {source:?}; {costs}");
             ("begun", PathBuf::new(), 0, reason)
         }
         Event::Held { path, bytes } => ("held", path.clone(), *bytes, String::new()),

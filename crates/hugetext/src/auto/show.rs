@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use hugetext_auto::config::Mode;
-use hugetext_auto::status::{FileStatus, ReplicaStatus, State, Status};
+use hugetext_auto::status::{CostStatus, FileStatus, ReplicaStatus, State, Status};
 use hugetext_leaf::replica::{NoReplica, ReplicaDecision};
 
 use crate::path::shown;
@@ -79,6 +79,7 @@ pub(super) fn status(status: &Status, all: bool) -> String {
         time(status.own_cpu_ns),
         bytes(status.own_bytes)
     );
+    let _ = writeln!(text, "{}", costs(&status.costs));
     for problem in &status.problems {
         let _ = writeln!(text, "{problem}");
     }
@@ -110,6 +111,22 @@ pub(super) fn status(status: &Status, all: bool) -> String {
         text.push('\n');
     }
     text
+}
+
+/// What the machine pays, and what huge text is expected to save on it.
+pub(super) fn costs(costs: &CostStatus) -> String {
+    let (fault, fill) = (costs.fault_ns, time(costs.fill_ns));
+    let share = 100.0 * costs.share;
+    let why = match costs.system_call_per_mille {
+        _ if costs.is_share_set => ", as configured".to_owned(),
+        Some(lost) if costs.share == 0.0 => {
+            format!(": each system call slows 256 pages of it by {}%", lost / 10)
+        }
+        _ => String::new(),
+    };
+    format!(
+        "a fault takes {fault} ns, a window {fill} to fill; huge text saves {share:.0}% of processor time{why}"
+    )
 }
 
 fn replica_table(replicas: &[ReplicaStatus]) -> String {

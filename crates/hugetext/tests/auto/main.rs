@@ -78,7 +78,7 @@ fn a_hot_program_is_found_held_followed_and_remembered() {
     daemon.end();
     assert!(!place.path("run/all.json").exists());
     // What was seen outlives the daemon: it is held again without being run.
-    place.configure("mode = \"act\"\nbudget = \"64M\"\n");
+    place.configure("mode = \"act\"\nbudget = \"64M\"\nshare = 0.02\n");
     let daemon = place.daemon(&[]);
     // A kernel without huge folios for it is waited for no longer than this.
     let next = || daemon.events.recv_timeout(Duration::from_secs(60)).ok();
@@ -106,7 +106,7 @@ fn what_runs_in_small_pages_is_promoted_where_a_rule_allows_it() {
         )
     };
     place.configure(&format!(
-        "mode = \"act\"\nbudget = \"64M\"\n{}",
+        "mode = \"act\"\nbudget = \"64M\"\nshare = 0.02\n{}",
         rule("promote")
     ));
     let daemon = place.daemon(&[]);

@@ -27,7 +27,9 @@ impl Place {
     pub(crate) fn new(mode: &str) -> Place {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let place = Place { directory };
-        place.configure(&format!("mode = \"{mode}\"\nbudget = \"64M\"\n"));
+        place.configure(&format!(
+            "mode = \"{mode}\"\nbudget = \"64M\"\nshare = 0.02\n"
+        ));
         place.install(0);
         for name in ["run", "lists"] {
             fs::create_dir(place.path(name)).unwrap();

@@ -9,7 +9,8 @@ use crate::Leaf;
 const COSTS: Costs = Costs {
     fault: 500.0,
     fill: 300_000.0,
-    share: 0.02,
+    system_call: None,
+    set_share: Some(0.02),
 };
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -89,6 +90,37 @@ fn bytes_of(candidates: &[Candidate<usize>], choice: &Choice<usize>) -> u64 {
         .iter()
         .filter(|c| choice.held.contains_key(&c.key));
     held.map(|candidate| candidate.bytes).sum()
+}
+
+#[test]
+fn processor_time_counts_unless_system_calls_cost_what_leaves_save() {
+    let costs = |system_call, set_share| Costs {
+        system_call,
+        set_share,
+        ..COSTS
+    };
+    for (system_call, set_share, share) in [
+        (None, None, 0.02),
+        (Some(-0.3), None, 0.02),
+        (Some(0.19), None, 0.02),
+        (Some(0.21), None, 0.0),
+        (Some(0.8), Some(0.03), 0.03),
+        (Some(0.0), Some(0.0), 0.0),
+    ] {
+        let share_of = costs(system_call, set_share).share();
+        assert_eq!(share_of, share, "{system_call:?} {set_share:?}");
+    }
+    // A text that runs for ever and starts never is worth nothing where nothing is saved while it runs.
+    let busy = Evidence {
+        starts: Decayed::default(),
+        processor: Decayed::new(3600.0, Duration::ZERO),
+    };
+    let worth = |costs: &Costs| {
+        let now = (Duration::ZERO, half_life());
+        Worth::of(&busy, 0.5, Gain::Windows(8), Leaf::M2, costs, now).nanoseconds()
+    };
+    assert!(worth(&costs(None, None)) > COSTS.fill);
+    assert_eq!(worth(&costs(Some(0.8), None)), 0.0);
 }
 
 proptest! {

@@ -12,8 +12,37 @@ pub struct Costs {
     pub fault: f64,
     /// Nanoseconds to make one window huge: a folio to allocate, and a window to copy.
     pub fill: f64,
-    /// The share of the processor time in text that huge leaves save, 0 to 1.
-    pub share: f64,
+    /// By what share of its time text behind leaves slows down for each system call, if that could be measured. 0 where
+    /// leaves survive system calls.
+    pub system_call: Option<f64>,
+    /// The share of the processor time in text that leaves save, 0 to 1, if somebody set it.
+    pub set_share: Option<f64>,
+}
+
+impl Costs {
+    /// What leaves save where nobody set it: the smallest gain of real compilations in docs/results.md.
+    const USUAL_SHARE: f64 = 0.02;
+    /// Leaves save nothing where a system call costs text more than this share of the time that it takes to call one line
+    /// in each of 256 pages. A program does about ten times as much in a page between two system calls, so it would lose
+    /// by leaves what they save (docs/syscalls.md).
+    const DEAR: f64 = 0.2;
+
+    /// The share of the processor time in text that leaves are expected to save, 0 to 1. It is the one that was
+    /// set. Otherwise it is 0 where system calls make text behind leaves slow, since nobody counts the
+    /// system calls of a program.
+    pub fn share(&self) -> f64 {
+        let usual = if self.system_calls_are_dear() {
+            0.0
+        } else {
+            Costs::USUAL_SHARE
+        };
+        self.set_share.unwrap_or(usual).clamp(0.0, 1.0)
+    }
+
+    /// Whether each system call makes text behind leaves miss the TLB, as on some virtual machines.
+    pub fn system_calls_are_dear(&self) -> bool {
+        self.system_call.is_some_and(|lost| lost > Costs::DEAR)
+    }
 }
 
 /// What those who run a text gain if it is held.
@@ -56,7 +85,7 @@ impl Worth {
         let faults = (leaf.bytes() / FAULT_AROUND.bytes()).saturating_sub(1) as f64;
         let touched = touched.clamp(0.0, 1.0);
         let starts = evidence.starts.at(now, half_life) * faults * touched * costs.fault;
-        let processor = evidence.processor.at(now, half_life) * 1e9 * costs.share.clamp(0.0, 1.0);
+        let processor = evidence.processor.at(now, half_life) * 1e9 * costs.share();
         Worth(starts + processor / windows)
     }
 
