@@ -46,19 +46,21 @@ pub(super) fn collapse_generated(
     dry_run: bool,
     process: &mut PromotedProcess,
 ) -> Result<(), SwapError> {
-    for addresses in generated(target.pid())? {
-        let whole = windows(addresses.0, leaf);
+    let mut pieces = Pieces::default();
+    for (addresses, huge) in generated(target.pid())? {
+        let whole = windows(addresses, leaf);
+        if whole.is_empty() {
+            pieces.add(addresses);
+            continue;
+        }
         let mut text = GeneratedText {
-            addresses: addresses.0,
+            addresses,
             windows: whole.len(),
-            before: addresses.1,
-            after: addresses.1,
+            before: huge,
+            after: huge,
             unbacked: 0,
             error: None,
         };
-        if whole.is_empty() {
-            continue;
-        }
         for start in (whole.start..whole.end).step_by(leaf.bytes() as usize) {
             if dry_run {
                 break;
@@ -76,6 +78,7 @@ pub(super) fn collapse_generated(
         }
         process.generated.push(text);
     }
+    process.notes.extend(pieces.in_words(leaf));
     for (addresses, huge) in generated(target.pid()).unwrap_or_default() {
         let same = |text: &&mut GeneratedText| text.addresses == addresses;
         if let Some(text) = process.generated.iter_mut().find(same) {
@@ -83,6 +86,30 @@ pub(super) fn collapse_generated(
         }
     }
     Ok(())
+}
+
+/// Mappings of generated text that hold no whole window. V8 of Node 20 keeps its code in pieces of 256K, each with other
+/// rights around it.
+#[derive(Debug, Default)]
+struct Pieces {
+    count: usize,
+    bytes: u64,
+}
+
+impl Pieces {
+    fn add(&mut self, addresses: Span) {
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(addresses.len());
+    }
+
+    fn in_words(&self, leaf: Leaf) -> Option<String> {
+        let (count, kib) = (self.count, self.bytes >> 10);
+        (count > 0).then(|| {
+            format!(
+                "generated text in pieces of which none holds a whole window of {leaf}: {count}, {kib} KiB in all"
+            )
+        })
+    }
 }
 
 /// The mappings of generated text, each with its bytes by PMD leaves.
@@ -100,4 +127,26 @@ fn windows(addresses: Span, leaf: Leaf) -> Span {
         leaf.align_down(addresses.end),
     );
     Span::new(start, end.max(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_without_a_window_are_told() {
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.in_words(Leaf::M2), None);
+        pieces.add(Span::new(0x3000, 0x3f000));
+        pieces.add(Span::new(0x43000, 0x7f000));
+        let words = pieces.in_words(Leaf::M2).unwrap();
+        assert!(words.ends_with(": 2, 480 KiB in all"), "{words}");
+    }
+
+    #[test]
+    fn windows_are_whole() {
+        assert!(windows(Span::new(0x1000, 0x3f_f000), Leaf::M2).is_empty());
+        let whole = windows(Span::new(0x20_0000, 0x60_1000), Leaf::M2);
+        assert_eq!(whole, Span::new(0x20_0000, 0x60_0000));
+    }
 }
