@@ -340,8 +340,9 @@ results-steady: build ## what misses of the instruction TLB cost programs that r
 	scripts/results-steady.py $(HUGETEXT) > target/steady.md
 	mv target/steady.md docs/steady.md
 
-results-syscalls: build ## what a system call costs huge text, in a minute: docs/syscalls.md
-	scripts/results-syscalls.py $(HUGETEXT) > target/syscalls.md
+results-syscalls: build ## what a system call costs huge text, and postgres, in a few minutes: docs/syscalls.md
+	scripts/setup.sh work
+	scripts/results-syscalls.py $(HUGETEXT) docs/syscalls.jsonl > target/syscalls.md
 	mv target/syscalls.md docs/syscalls.md
 
 .PHONY: results-folios results-limit results-rivals results-steady results-syscalls

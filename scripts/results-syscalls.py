@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes docs/syscalls.md: whether huge text makes system calls dear on this machine: results-syscalls.py HUGETEXT
+"""Measures whether huge text makes system calls dear on this machine, and writes docs/syscalls.md from the records of all
+machines: results-syscalls.py HUGETEXT RECORD.jsonl
 
-Reads the record of postgres in docs/worth beside it.
+The record has one line for each machine. That of this machine is replaced.
 """
 import json
 import os
@@ -9,18 +10,18 @@ import pathlib
 import subprocess
 import sys
 
-RECORD = pathlib.Path(__file__).resolve().parent.parent / "docs/worth/postgres.json"
 PAGES = [16, 32, 64, 128, 256, 512, 1024]
 ROUNDS = 30
 PASSES = 1000
 # Of one run of `bench work postgres`, by `strace -f -c`: two of lseek(2) and one of write(2) for each of 30,000 selects, and
 # 2,500 others.
 CALLS_OF_POSTGRES = 92_500
+# A system call is dear if passes behind it take so much longer with leaves, at least.
 LOST = 1.1
 
 TEXT = """# What a system call costs huge text
 
-Written by `make results-syscalls` on {machine}.
+Written by `make results-syscalls` from [syscalls.jsonl](syscalls.jsonl), which has a line for each machine.
 
 `hugetext bench syscalls` calls one line of each page of some text, in a random order, a thousand times. It does so once
 with nothing between these passes, and once with a system call, getppid(2), before each. The columns tell how many
@@ -30,83 +31,119 @@ folio that a PMD leaf maps (warmed); in a huge folio that a table of pages maps,
 warmed to small folios, with its interval: the median of {rounds} rounds. A number below zero says that passes follow each
 other slower than a call.
 
+**On some machines a system call makes text behind leaves miss the instruction TLB, and on others it does not.** Text in
+the same huge folios, mapped by tables of pages, loses nothing there, so the leaf does it and not where the text lies in
+memory. With more pages than both levels of the TLB hold, every call misses in any case. The machines here are guests.
+Run `hugetext bench syscalls` on yours. The autopilot measures it when it begins ([auto.md](auto.md)).
+
+A program that makes few system calls, such as a compiler, loses little by them. On such a machine, warm text in place
+(`hugetext warm`) without rewriting what makes many system calls: its folios are large, and only windows that are
+congruent by chance get leaves.
+"""
+
+TABLE = """
+## {machine}
+
 | pages in use | small, alone | and a call | warmed, alone | and a call | misaligned, alone | and a call | tmpfs, alone | and a call | ratio |
 |---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"""
 
 HARM = """
-**Here a system call makes text behind leaves miss the instruction TLB.** At {pages} pages in use it costs {each:.1f} ns for each
-page. Text in the same huge folios, mapped by tables of pages, loses nothing, so the leaf does it and not where the text
-lies in memory. With more pages than both levels of the TLB hold, every call misses in any case. This machine is a guest
-whose host seems to map memory by pages of 4K ([steady.md](steady.md)), so its leaves give no entries of 2M. Whether
-machines with such entries lose them too was not measured. Run `hugetext bench syscalls` on yours.
-
-This is enough to explain why postgres became slower here ([worth.md](worth.md)). One run of that work makes {calls:,} system
-calls, two of lseek(2) and one of write(2) for each of its selects. It loses {fixed:.0f} ns for each system call with 2 MiB of
-text behind leaves (fixed), and {merged:.0f} ns with 8 MiB (merged). A call here costs {low:.0f} ns with {low_pages} pages in use, and
-{high:.0f} ns with {high_pages}. A program that makes few system calls, such as a compiler, loses little by them. On such a machine,
-warm text in place (`hugetext warm`) without rewriting what makes many system calls: its folios are large, and only
-windows that are congruent by chance get leaves.
-"""
+A system call is dear here: at {high_pages} pages in use it costs text behind leaves {high:.0f} ns, and {low:.0f} ns at {low_pages}."""
 
 NO_HARM = """
-Here a system call costs huge text no more than other text.
-"""
+Here a system call costs huge text no more than other text."""
+
+POSTGRES = """
+One run of postgres ([worth.md](worth.md)) makes {calls:,} system calls, two of lseek(2) and one of write(2) for each of its
+selects. With 2 MiB of text behind leaves (fixed) it takes {fixed} of its processor time, and with 8 MiB
+(merged) {merged}. For each system call that is {fixed_loss}, and {merged_loss}."""
 
 
-def measured(hugetext, pages):
-    words = ["--json", "--rounds", f"{ROUNDS}", "--passes", f"{PASSES}", "--pages", f"{pages}"]
-    said = subprocess.run([hugetext, "bench", "syscalls", *words], check=True, stdout=subprocess.PIPE)
+def said_by(*command):
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     report = json.loads(said.stdout)
     [comparison] = report["benchmarks"]
-    return report["summary"], {one["name"]: one["values"] for one in comparison["measures"]}
+    return report["summary"], comparison
 
 
-def nanoseconds(values):
-    return [value["median"] / PASSES * 1e9 for value in values]
+def row(hugetext, pages):
+    options = ["--rounds", f"{ROUNDS}", "--passes", f"{PASSES}", "--pages", f"{pages}"]
+    _, comparison = said_by(hugetext, "--json", "bench", "syscalls", *options)
+    measures = {one["name"]: one["values"] for one in comparison["measures"]}
+    nanoseconds = [[value["median"] / PASSES * 1e9 for value in measures[name]]
+                   for name in ("passes alone", "passes after system calls")]
+    sides = [{"alone": round(alone), "call": round(after - alone)} for alone, after in zip(*nanoseconds)]
+    return {"pages": pages, "sides": sides, "ratio": measures["passes after system calls"][1]["ratio"]}
 
 
-def added(measures):
-    """Nanoseconds that a system call adds to a pass, by side."""
-    alone, after = (nanoseconds(measures[name]) for name in ("passes alone", "passes after system calls"))
-    return [more - less for less, more in zip(alone, after)]
-
-
-def row(pages, measures):
-    alone = nanoseconds(measures["passes alone"])
-    cells = [f"{number:.0f}" for pair in zip(alone, added(measures)) for number in pair]
-    cells += ["-"] * (8 - len(cells))
-    ratio = measures["passes after system calls"][1]["ratio"]
-    cells.append(f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})")
-    print("|", " | ".join([f"{pages}", *cells]), "|")
-
-
-def lost_by_postgres(side):
-    """Nanoseconds of processor time that postgres loses on this side for each of its system calls."""
-    [comparison] = json.loads(RECORD.read_text(encoding="utf-8"))["benchmarks"]
-    at = [one["name"] for one in comparison["sides"]].index(side)
+def postgres_of(comparison):
+    """What postgres takes of its processor time with fixed and with merged text, and its seconds without."""
+    sides = [one["name"] for one in comparison["sides"]]
     [values] = [one["values"] for one in comparison["measures"] if one["name"] == "processor"]
-    return values[0]["median"] * (values[at]["ratio"]["median"] - 1) / CALLS_OF_POSTGRES * 1e9
+    ratios = {side: values[sides.index(side)]["ratio"] for side in ("fixed", "merged") if side in sides}
+    return {"seconds": values[0]["median"], **ratios}
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    values = dict(reversed([[word.strip() for word in line.split(":", 1)] for line in lines if ":" in line]))
+    family, model = values.get("cpu family"), values.get("model")
+    return f", processor family {family}, model {model}" if family else ""
+
+
+def measured(hugetext):
+    summary, comparison = said_by(hugetext, "--json", "bench", "work", "--rounds", f"{ROUNDS}", "postgres")
+    return {
+        "machine": summary + processor(),
+        "rows": [row(hugetext, pages) for pages in PAGES],
+        "postgres": postgres_of(comparison),
+    }
+
+
+def interval(ratio):
+    return f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})"
+
+
+def change(nanoseconds):
+    return f"{abs(nanoseconds):.0f} ns {'more' if nanoseconds > 0 else 'less'}"
+
+
+def show(record):
+    print(TABLE.format(machine=record["machine"]))
+    dear = {}
+    for one in record["rows"]:
+        sides = one["sides"]
+        cells = [f"{side[name]:.0f}" for side in sides for name in ("alone", "call")]
+        cells += ["-"] * (8 - len(cells))
+        print("|", " | ".join([f"{one['pages']}", *cells, interval(one["ratio"])]), "|")
+        if one["ratio"]["low"] > LOST:
+            dear[one["pages"]] = sides[1]["call"] - sides[0]["call"]
+    if dear:
+        most, least = max(dear, key=dear.get), min(dear, key=dear.get)
+        print(HARM.format(high_pages=most, high=dear[most], low_pages=least, low=dear[least]))
+    else:
+        print(NO_HARM)
+    postgres = record["postgres"]
+    if "fixed" in postgres and "merged" in postgres:
+        fixed, merged = postgres["fixed"], postgres["merged"]
+        loss = postgres["seconds"] / CALLS_OF_POSTGRES * 1e9
+        print(POSTGRES.format(
+            calls=CALLS_OF_POSTGRES, fixed=interval(fixed), merged=interval(merged),
+            fixed_loss=change(loss * (fixed["median"] - 1)), merged_loss=change(loss * (merged["median"] - 1)),
+        ))
 
 
 def main():
-    hugetext = os.path.realpath(sys.argv[1])
-    results = {pages: measured(hugetext, pages) for pages in PAGES}
-    machine = next(summary for summary, _ in results.values())
-    print(TEXT.format(machine=machine, rounds=ROUNDS))
-    for pages, (_, measures) in results.items():
-        row(pages, measures)
-    dear = {pages: added(measures) for pages, (_, measures) in results.items()
-            if measures["passes after system calls"][1]["ratio"]["low"] > LOST}
-    if not dear:
-        print(NO_HARM.rstrip())
-        return
-    costs = {pages: warmed - small for pages, (small, warmed, *_) in dear.items()}
-    most, least = max(costs, key=costs.get), min(costs, key=costs.get)
-    print(HARM.rstrip().format(
-        pages=most, each=costs[most] / most, calls=CALLS_OF_POSTGRES,
-        fixed=lost_by_postgres("fixed"), merged=lost_by_postgres("merged"),
-        low=costs[least], low_pages=least, high=costs[most], high_pages=most,
-    ))
+    hugetext, path = os.path.realpath(sys.argv[1]), pathlib.Path(sys.argv[2])
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    own = measured(hugetext)
+    records = [one for one in records if one["machine"] != own["machine"]] + [own]
+    print(TEXT.rstrip().format(rounds=ROUNDS))
+    for record in records:
+        show(record)
+    new = path.with_suffix(".new")
+    new.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    new.replace(path)
 
 
 main()

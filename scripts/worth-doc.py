@@ -36,7 +36,8 @@ change how long a program takes, and the intervals do not show it. [steady.md](s
 
 A guest's huge pages make TLB entries of 2M only where its host maps that memory by huge pages too. This machine is a
 guest. [steady.md](steady.md) measures whether its host does: it seems not to. And here each system call makes text behind
-leaves miss the TLB again, which costs programs of many system calls more than they gain ([syscalls.md](syscalls.md)).
+leaves miss the TLB again, which costs programs of many system calls more than they gain. [syscalls.md](syscalls.md) has
+postgres on a machine that does not: it gains there.
 
 libhugetlbfs has no row, because it needs pages that the administrator reserves.
 
