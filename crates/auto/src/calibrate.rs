@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hugetext_engine::HostContext;
-use hugetext_host::{Advice, Region, StubFile, Stubs, scattered_lines};
+use hugetext_engine::{HostContext, system_call_cost};
+use hugetext_host::{Advice, Region};
 use hugetext_leaf::hold::Costs;
 use hugetext_leaf::{Leaf, Perms};
 
@@ -15,13 +15,7 @@ const AROUND: usize = 64 << 10;
 /// Of so many rounds the fastest counts: whatever else runs can only make one slower.
 const ROUNDS: usize = 8;
 /// No round begins after this long.
-const LONGEST: Duration = Duration::from_millis(100);
-/// Pages of text in use between two system calls: more than the first level of a TLB holds, and fewer than the second.
-const PAGES: u32 = 256;
-/// Passes over these pages in a round.
-const PASSES: u32 = 50;
-/// Larger leaves are not tried: they need as much memory.
-const LARGEST_TRIED: Leaf = Leaf::M32;
+const LONGEST: Duration = Duration::from_millis(200);
 
 /// What was measured, and what could not be.
 #[derive(Debug)]
@@ -38,7 +32,7 @@ pub struct Calibration {
 /// short while it runs. The fill is a huge page taken and written, and a window copied.
 pub fn calibrate(host: &HostContext, set_share: Option<f64>) -> io::Result<Calibration> {
     let own = File::open("/proc/self/exe")?;
-    let system_call = system_call(host);
+    let system_call = system_call_cost(host);
     let unknown = system_call.as_ref().err().filter(|_| set_share.is_none());
     Ok(Calibration {
         unknown: unknown.map(|error| {
@@ -91,48 +85,6 @@ fn fill(leaf: Leaf) -> io::Result<f64> {
         Ok(start.elapsed().as_nanos() as f64)
     })?;
     Ok(taken * times)
-}
-
-/// By what share of its time a pass over text slows down behind a system call, more for text behind leaves than for the
-/// same folios behind tables of pages. A leaf is used if the address is congruent to the offset, and only then.
-fn system_call(host: &HostContext) -> io::Result<f64> {
-    let leaf = host.leaf;
-    if leaf > LARGEST_TRIED {
-        let problem = format!("windows of {leaf} are too large to try");
-        return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
-    }
-    let file = StubFile::in_memory(leaf.bytes(), leaf)?;
-    let leaves = file.map(leaf, 0)?;
-    leaves.collapse()?;
-    if leaves.pmd_mapped()? < leaf.bytes() {
-        return Err(io::Error::other(
-            "the kernel maps no text in memory by leaves",
-        ));
-    }
-    let tables = file.map(leaf, host.page.bytes())?;
-    let lines = scattered_lines(PAGES, host.page);
-    let (alone, behind_leaves) = passes(&leaves, &lines)?;
-    let (_, behind_tables) = passes(&tables, &lines)?;
-    Ok((behind_leaves - behind_tables) / alone)
-}
-
-/// Nanoseconds of passes over text, alone and each behind a system call.
-fn passes(stubs: &Stubs, lines: &[u64]) -> io::Result<(f64, f64)> {
-    stubs.call_lines(lines.iter().copied());
-    let round = |before: fn()| {
-        fastest(|| {
-            let start = Instant::now();
-            for _ in 0..PASSES {
-                before();
-                stubs.call_lines(lines.iter().copied());
-            }
-            Ok(start.elapsed().as_nanos() as f64)
-        })
-    };
-    let call = || {
-        black_box(std::os::unix::process::parent_id());
-    };
-    Ok((round(|| {})?, round(call)?))
 }
 
 fn fastest(mut round: impl FnMut() -> io::Result<f64>) -> io::Result<f64> {

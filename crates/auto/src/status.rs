@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub use hugetext_engine::prepare::AUTOPILOT_DIRECTORY as DIRECTORY;
 use hugetext_engine::prepare::{AdvisedFile, ReplicaAdvice};
 use hugetext_host::{Pid, open_regular};
-use hugetext_leaf::hold::Costs;
+use hugetext_leaf::hold::{Costs, SystemCallCost};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +112,7 @@ impl From<&Costs> for CostStatus {
         CostStatus {
             fault_ns: costs.fault as u64,
             fill_ns: costs.fill as u64,
-            system_call_per_mille: costs.system_call.map(|lost| (lost * 1000.0) as i64),
+            system_call_per_mille: costs.system_call.map(SystemCallCost::per_mille),
             share: costs.share(),
             is_share_set: costs.set_share.is_some(),
         }

@@ -162,8 +162,8 @@ impl Daemon<'_> {
                     Gain::Windows(_) => "a window".to_owned(),
                     Gain::Folios => format!("{} of text", text.leaf),
                 };
-                let ignored = if self.costs.system_calls_are_dear() && self.costs.share() == 0.0 {
-                    "; its processor time does not count, because system calls slow huge text down here"
+                let ignored = if self.costs.share() == 0.0 {
+                    "; its processor time does not count (see `auto status`)"
                 } else {
                     ""
                 };

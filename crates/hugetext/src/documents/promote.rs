@@ -18,6 +18,10 @@ pub(crate) struct PromoteReport {
     /// listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) audit: Option<&'static str>,
+    /// By how many parts in a thousand each system call slows text on huge pages down; absent where that is little or
+    /// unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dear_system_call_per_mille: Option<i64>,
 }
 
 /// A process that was left unchanged.

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use hugetext_engine::HostContext;
 use hugetext_engine::promotion::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
+use hugetext_engine::{HostContext, system_call_cost};
 use hugetext_host::{Pid, limit_listing, pids, process_name};
+use hugetext_leaf::hold::SystemCallCost;
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, Refusal, SwapError, give_back_unused};
 
@@ -164,6 +165,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     if !request.dry_run {
         give_back_unused();
         report.audit = log_promotions(&report.processes, request.revert);
+    }
+    if !request.revert && report.processes.iter().any(|process| process.changed() > 0) {
+        let dear = system_call_cost(&host).ok().filter(|cost| cost.is_dear());
+        report.dear_system_call_per_mille = dear.map(SystemCallCost::per_mille);
     }
     output.result("promote", &report, |report| report.show(output.verbose()))?;
     Ok(verdict)

@@ -59,6 +59,7 @@ impl PromoteReport {
             processes: Vec::new(),
             refused: Vec::new(),
             audit: None,
+            dear_system_call_per_mille: None,
         }
     }
 
@@ -72,6 +73,14 @@ impl PromoteReport {
         }
         if self.processes.is_empty() && self.refused.is_empty() {
             text.push_str("no process to change\n");
+        }
+        if let Some(lost) = self.dear_system_call_per_mille {
+            let lost = lost / 10;
+            let _ = writeln!(
+                text,
+                "each system call slows text on huge pages down here, 256 pages of it by {lost}%; \
+                 `hugetext bench live PID` tells whether a process gains"
+            );
         }
         text
     }

@@ -22,4 +22,4 @@ pub use allowance::{Allowance, Ceiling, Pressure};
 pub use choose::{Candidate, Choice, Claim, Place, Principal, Refusal, choose, give_up};
 pub use evidence::{Decayed, Evidence, HalfLife};
 pub use stall::{MemoryEvents, StallCause};
-pub use worth::{Costs, Gain, Level, Worth};
+pub use worth::{Costs, Gain, Level, SystemCallCost, Worth};

@@ -94,8 +94,8 @@ fn bytes_of(candidates: &[Candidate<usize>], choice: &Choice<usize>) -> u64 {
 
 #[test]
 fn processor_time_counts_unless_system_calls_cost_what_leaves_save() {
-    let costs = |system_call, set_share| Costs {
-        system_call,
+    let costs = |system_call: Option<f64>, set_share| Costs {
+        system_call: system_call.map(SystemCallCost),
         set_share,
         ..COSTS
     };

@@ -12,9 +12,8 @@ pub struct Costs {
     pub fault: f64,
     /// Nanoseconds to make one window huge: a folio to allocate, and a window to copy.
     pub fill: f64,
-    /// By what share of its time text behind leaves slows down for each system call, if that could be measured. 0 where
-    /// leaves survive system calls.
-    pub system_call: Option<f64>,
+    /// What a system call costs text behind leaves, if that could be measured.
+    pub system_call: Option<SystemCallCost>,
     /// The share of the processor time in text that leaves save, 0 to 1, if somebody set it.
     pub set_share: Option<f64>,
 }
@@ -22,26 +21,38 @@ pub struct Costs {
 impl Costs {
     /// What leaves save where nobody set it: the smallest gain of real compilations in docs/results.md.
     const USUAL_SHARE: f64 = 0.02;
-    /// Leaves save nothing where a system call costs text more than this share of the time that it takes to call one line
-    /// in each of 256 pages. A program does about ten times as much in a page between two system calls, so it would lose
-    /// by leaves what they save (docs/syscalls.md).
-    const DEAR: f64 = 0.2;
 
     /// The share of the processor time in text that leaves are expected to save, 0 to 1. It is the one that was
     /// set. Otherwise it is 0 where system calls make text behind leaves slow, since nobody counts the
     /// system calls of a program.
     pub fn share(&self) -> f64 {
-        let usual = if self.system_calls_are_dear() {
-            0.0
-        } else {
-            Costs::USUAL_SHARE
+        let usual = match self.system_call {
+            Some(cost) if cost.is_dear() => 0.0,
+            _ => Costs::USUAL_SHARE,
         };
         self.set_share.unwrap_or(usual).clamp(0.0, 1.0)
     }
+}
 
-    /// Whether each system call makes text behind leaves miss the TLB, as on some virtual machines.
-    pub fn system_calls_are_dear(&self) -> bool {
-        self.system_call.is_some_and(|lost| lost > Costs::DEAR)
+/// What a system call costs text behind leaves: the share of the time of a call into each of 256 pages by which these calls
+/// take longer behind it, for text that leaves map. About 0 where the TLB keeps its entries. It is a difference of times, so it
+/// may be negative.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SystemCallCost(pub f64);
+
+impl SystemCallCost {
+    /// A program does about ten times as much in a page between two system calls as it is called and returns. With a cost
+    /// above this share it loses by leaves what they save (docs/syscalls.md).
+    const DEAR: f64 = 0.2;
+
+    /// Whether programs of many system calls lose by leaves what they save.
+    pub fn is_dear(self) -> bool {
+        self.0 > SystemCallCost::DEAR
+    }
+
+    /// The share, in parts of a thousand.
+    pub fn per_mille(self) -> i64 {
+        (self.0 * 1000.0) as i64
     }
 }
 
