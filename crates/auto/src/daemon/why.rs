@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hugetext_leaf::hold::{Gain, Place, Refusal};
+use hugetext_leaf::hold::{Gain, Level, Place, Refusal, Worth};
 
 use super::Daemon;
 use crate::catalog::{FileText, Key, Known};
@@ -157,17 +157,14 @@ impl Daemon<'_> {
                 text.bytes()
             ),
             Why::NotWorthIt => {
-                let (saved, cost) = self.per_window(known, now);
                 let unit = match text.gain {
                     Gain::Windows(_) => "a window".to_owned(),
                     Gain::Folios => format!("{} of text", text.leaf),
                 };
-                let ignored = if self.costs.share() == 0.0 {
-                    "; its processor time does not count (see `auto status`)"
-                } else {
-                    ""
-                };
-                format!("not worth it: {unit} saves {saved} and costs {cost} to fill{ignored}")
+                self.not_worth_it(
+                    &unit,
+                    known.worth(&self.costs, now, self.config.half_life()),
+                )
             }
             Why::NotRun => "not run for a long time".to_owned(),
             Why::Denied => {
@@ -200,10 +197,21 @@ impl Daemon<'_> {
         })
     }
 
-    /// What a window saves and costs, in words.
-    fn per_window(&self, known: &Known, now: Duration) -> (String, String) {
-        let worth = known.worth(&self.costs, now, self.config.half_life());
+    /// What a unit of text saves and costs, in words.
+    fn not_worth_it(&self, unit: &str, worth: Worth) -> String {
         let words = |nanoseconds: f64| format!("{:.0} µs", nanoseconds / 1000.0);
-        (words(worth.nanoseconds()), words(self.costs.fill))
+        let (saved, cost) = (words(worth.nanoseconds()), words(self.costs.fill));
+        let numbers = format!("{unit} saves {saved} and costs {cost} to fill");
+        if worth.nanoseconds() >= self.costs.fill {
+            // A level follows the worth only when that has changed by a whole level.
+            let step = Level::STEP;
+            return format!("not worth it yet: {numbers}; it must save {step} times its cost");
+        }
+        let ignored = if self.costs.share() == 0.0 {
+            "; its processor time does not count (see `auto status`)"
+        } else {
+            ""
+        };
+        format!("not worth it: {numbers}{ignored}")
     }
 }
