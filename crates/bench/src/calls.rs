@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use hugetext_engine::{HostContext, plain};
+use hugetext_engine::HostContext;
 
 use super::comparison::{Comparison, Measure, Unit};
 use super::interrupt::{Bounds, Interrupt};
@@ -14,7 +14,7 @@ use crate::error::BenchError;
 use crate::error::BenchStop;
 use crate::observer::Observer;
 use crate::quantity::{bytes, count};
-use crate::stub_files::{StubFiles, huge_bytes};
+use crate::stub_files::StubFiles;
 
 /// Seed of the order of random calls, which is the same for every side and round.
 const SEED: u64 = 0x6361_6c6c;
@@ -83,13 +83,14 @@ pub fn bench_calls(
     Ok(kinds.iter().map(comparison).collect())
 }
 
-/// The results of one side, round by round.
-#[derive(Default)]
-struct Times {
-    cold: Vec<f64>,
-    random: Vec<f64>,
+/// What one side took in one round.
+struct Calls {
+    /// Seconds of the sweep.
+    cold: f64,
+    /// Seconds of the calls at random after it.
+    random: f64,
     /// Bytes mapped by huge leaves after the sweep.
-    huge: Vec<f64>,
+    huge: f64,
 }
 
 fn measure(
@@ -98,7 +99,7 @@ fn measure(
     files: &StubFiles,
     bounds: &Bounds,
     observer: &dyn Observer,
-) -> Result<Vec<Times>, BenchError> {
+) -> Result<Vec<Vec<Calls>>, BenchError> {
     let pages = u32::try_from(files.len / files.page.bytes()).unwrap_or(u32::MAX);
     let mut random = fastrand::Rng::with_seed(SEED);
     let calls: Vec<u32> = if kinds.contains(&CallKind::Random) {
@@ -106,32 +107,13 @@ fn measure(
     } else {
         Vec::new()
     };
-    let mut times: Vec<Times> = files.sides.iter().map(|_| Times::default()).collect();
-    // The first round warms up the processor and kernel, and is not counted.
-    let warm_up = (0..files.sides.len()).collect();
-    let orders = std::iter::once(warm_up).chain(settings.rounds.orders(files.sides.len()));
-    for (round, order) in orders.enumerate() {
-        for index in order {
-            let (Some(side), Some(times)) = (files.sides.get(index), times.get_mut(index)) else {
-                continue;
-            };
-            bounds.check()?;
-            let failed = |error| BenchError::new(side.name, plain(&error));
-            let stubs = files.map(side).map_err(failed)?;
-            let cold = seconds(|| stubs.call(0..pages));
-            let huge = huge_bytes(stubs.addresses()).map_err(failed)?;
-            let random = seconds(|| stubs.call(calls.iter().copied()));
-            if round > 0 {
-                times.cold.push(cold);
-                times.random.push(random);
-                times.huge.push(huge);
-            }
-        }
-        if round > 0 {
-            observer.step();
-        }
-    }
-    Ok(times)
+    files.in_rounds(settings.rounds, bounds, observer, |stubs| {
+        Ok(Calls {
+            cold: seconds(|| stubs.call(0..pages)),
+            huge: stubs.pmd_mapped()? as f64,
+            random: seconds(|| stubs.call(calls.iter().copied())),
+        })
+    })
 }
 
 pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
@@ -140,11 +122,17 @@ pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
+/// One number of each round, for each side.
+pub(crate) fn values<T>(sides: &[Vec<T>], of: fn(&T) -> f64) -> Vec<Vec<f64>> {
+    let side = |rounds: &Vec<T>| rounds.iter().map(of).collect();
+    sides.iter().map(side).collect()
+}
+
 fn comparison(
     kind: CallKind,
     settings: &CallSettings,
     files: &StubFiles,
-    times: &[Times],
+    times: &[Vec<Calls>],
 ) -> Comparison {
     let size = bytes(files.len);
     let rounds = count(settings.rounds.count, "round");
@@ -163,17 +151,17 @@ fn comparison(
             "random calls",
         ),
     };
-    let values = |of: fn(&Times) -> &Vec<f64>| times.iter().map(|side| of(side).clone()).collect();
+    let values = |of: fn(&Calls) -> f64| values(times, of);
     let time = match kind {
-        CallKind::Cold => values(|side| &side.cold),
-        CallKind::Random => values(|side| &side.random),
+        CallKind::Cold => values(|calls| calls.cold),
+        CallKind::Random => values(|calls| calls.random),
     };
     let measures = [
         Measure::new(name, Unit::Seconds, time),
         Measure::new(
             "mapped by huge leaves",
             Unit::Bytes,
-            values(|side| &side.huge),
+            values(|calls| calls.huge),
         ),
     ];
     Comparison {

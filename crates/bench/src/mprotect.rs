@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use hugetext_engine::{HostContext, plain};
-use hugetext_host::{Region, Written, anonymous_folios, huge_spans, unnamed_file};
+use hugetext_host::{Region, Written, anonymous_folios, unnamed_file};
 use hugetext_leaf::{Leaf, Perms, Span};
 
 use super::comparison::{Comparison, Measure, Side, Unit};
@@ -147,9 +147,9 @@ fn memory(len: usize, leaf: Leaf, page: Leaf, notes: &mut Vec<String>) -> io::Re
 /// The thread's T1, or the reason that it cannot be made.
 fn split(len: usize, page: Leaf, leaf: Leaf) -> io::Result<Result<Subject, String>> {
     let memory = Written::in_huge_pages(len, page, leaf)?;
-    let before = huge_bytes(memory.region().span())?;
+    let before = memory.region().pmd_mapped()?;
     memory.split_leaves()?;
-    let after = huge_bytes(memory.region().span())?;
+    let after = memory.region().pmd_mapped()?;
     let whole = len as u64;
     if before < whole / 10 * 9 || after > 0 {
         return Ok(Err(format!(
@@ -231,9 +231,4 @@ fn in_folios(addresses: Span, size: Leaf) -> Option<u64> {
     let sizes = hugetext_host::folio_sizes(&pagemap, addresses).ok()?;
     let exact = sizes.iter().filter(|(_, folio)| *folio == size.bytes());
     Some(exact.map(|(pages, _)| pages.len()).sum())
-}
-
-fn huge_bytes(addresses: Span) -> io::Result<u64> {
-    let huge = huge_spans(&File::open("/proc/self/pagemap")?, addresses)?;
-    Ok(huge.iter().map(Span::len).sum())
 }

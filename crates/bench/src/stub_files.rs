@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use hugetext_engine::{HostContext, plain};
 use hugetext_host::{
     FileMapping, FileWindows, Machine, StubFile, Stubs, WindowState, detached_huge_tmpfs,
-    huge_spans,
 };
-use hugetext_leaf::{Leaf, Span};
+use hugetext_leaf::Leaf;
 
 use crate::comparison::Side;
 use crate::disk::{directory, has_room};
 use crate::error::{BenchError, BenchStop};
 use crate::interrupt::Bounds;
+use crate::observer::Observer;
 use crate::quantity::bytes;
+use crate::rounds::Rounds;
 
 /// A file in a state, mapped at an address ≡ `residue` (mod leaf).
 pub(crate) struct Mapped {
@@ -89,9 +90,37 @@ impl StubFiles {
         Ok(files)
     }
 
-    /// Maps the file of a side.
-    pub(crate) fn map(&self, side: &Mapped) -> io::Result<Stubs> {
-        side.file.map(self.leaf, side.residue)
+    /// Measures every side in every round, mapped anew each time, and returns what each side's rounds gave. Before them, a
+    /// round that is not counted warms up the processor and the kernel.
+    pub(crate) fn in_rounds<T>(
+        &self,
+        rounds: Rounds,
+        bounds: &Bounds,
+        observer: &dyn Observer,
+        mut measure: impl FnMut(&Stubs) -> io::Result<T>,
+    ) -> Result<Vec<Vec<T>>, BenchError> {
+        let mut results: Vec<Vec<T>> = self.sides.iter().map(|_| Vec::new()).collect();
+        let warm_up = (0..self.sides.len()).collect();
+        let orders = std::iter::once(warm_up).chain(rounds.orders(self.sides.len()));
+        for (round, order) in orders.enumerate() {
+            for index in order {
+                let (Some(side), Some(results)) = (self.sides.get(index), results.get_mut(index))
+                else {
+                    continue;
+                };
+                bounds.check()?;
+                let stubs = side.file.map(self.leaf, side.residue);
+                let result = stubs.and_then(|stubs| measure(&stubs));
+                let result = result.map_err(|error| BenchError::new(side.name, plain(&error)))?;
+                if round > 0 {
+                    results.push(result);
+                }
+            }
+            if round > 0 {
+                observer.step();
+            }
+        }
+        Ok(results)
     }
 
     /// The sides, in words.
@@ -168,13 +197,6 @@ impl Place<'_> {
             file,
         })
     }
-}
-
-/// Bytes of the addresses that huge leaves map.
-pub(crate) fn huge_bytes(addresses: Span) -> io::Result<f64> {
-    let pagemap = File::open("/proc/self/pagemap")?;
-    let huge = huge_spans(&pagemap, addresses)?;
-    Ok(huge.iter().map(Span::len).sum::<u64>() as f64)
 }
 
 fn state(side: &Mapped, leaf: Leaf) -> String {

@@ -5,17 +5,17 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use hugetext_engine::{HostContext, plain};
+use hugetext_engine::HostContext;
 use hugetext_host::{Stubs, scattered_lines};
 
-use crate::calls::seconds;
+use crate::calls::{seconds, values};
 use crate::comparison::{Comparison, Measure, Unit};
 use crate::error::{BenchError, BenchStop};
 use crate::interrupt::{Bounds, Interrupt};
 use crate::observer::Observer;
 use crate::quantity::{bytes, count};
 use crate::rounds::Rounds;
-use crate::stub_files::{StubFiles, huge_bytes};
+use crate::stub_files::StubFiles;
 
 /// What to call, and how often.
 #[derive(Debug, Clone)]
@@ -64,15 +64,14 @@ pub fn bench_syscalls(
     Ok(vec![comparison(settings, &files, &times?)])
 }
 
-/// The results of one side, round by round.
-#[derive(Default)]
-struct Times {
+/// What one side took in one round.
+struct Passes {
     /// Seconds of the passes.
-    alone: Vec<f64>,
+    alone: f64,
     /// Seconds of the passes and of the system calls before them.
-    after: Vec<f64>,
+    after: f64,
     /// Bytes mapped by huge leaves.
-    huge: Vec<f64>,
+    huge: f64,
 }
 
 fn measure(
@@ -80,28 +79,18 @@ fn measure(
     files: &StubFiles,
     bounds: &Bounds,
     observer: &dyn Observer,
-) -> Result<Vec<Times>, BenchError> {
+) -> Result<Vec<Vec<Passes>>, BenchError> {
     let lines = scattered_lines(settings.pages, files.page);
-    let mut times: Vec<Times> = files.sides.iter().map(|_| Times::default()).collect();
-    for order in settings.rounds.orders(files.sides.len()) {
-        for index in order {
-            let (Some(side), Some(times)) = (files.sides.get(index), times.get_mut(index)) else {
-                continue;
-            };
-            bounds.check()?;
-            let failed = |error| BenchError::new(side.name, plain(&error));
-            let stubs = files.map(side).map_err(failed)?;
-            stubs.call(0..settings.pages);
-            let huge = huge_bytes(stubs.addresses()).map_err(failed)?;
-            times.alone.push(passes(settings, &stubs, &lines, || {}));
-            times.after.push(passes(settings, &stubs, &lines, || {
+    files.in_rounds(settings.rounds, bounds, observer, |stubs| {
+        stubs.call(0..settings.pages);
+        Ok(Passes {
+            huge: stubs.pmd_mapped()? as f64,
+            alone: passes(settings, stubs, &lines, || {}),
+            after: passes(settings, stubs, &lines, || {
                 black_box(std::os::unix::process::parent_id());
-            }));
-            times.huge.push(huge);
-        }
-        observer.step();
-    }
-    Ok(times)
+            }),
+        })
+    })
 }
 
 /// Seconds of all passes of a round, each behind `before`.
@@ -114,20 +103,20 @@ fn passes(settings: &SyscallSettings, stubs: &Stubs, lines: &[u64], before: impl
     })
 }
 
-fn comparison(settings: &SyscallSettings, files: &StubFiles, times: &[Times]) -> Comparison {
+fn comparison(settings: &SyscallSettings, files: &StubFiles, times: &[Vec<Passes>]) -> Comparison {
     let text = bytes(u64::from(settings.pages).saturating_mul(files.page.bytes()));
-    let values = |of: fn(&Times) -> &Vec<f64>| times.iter().map(|side| of(side).clone()).collect();
+    let values = |of: fn(&Passes) -> f64| values(times, of);
     let measures = [
         Measure::new(
             "passes after system calls",
             Unit::Seconds,
-            values(|side| &side.after),
+            values(|passes| passes.after),
         ),
-        Measure::new("passes alone", Unit::Seconds, values(|side| &side.alone)),
+        Measure::new("passes alone", Unit::Seconds, values(|passes| passes.alone)),
         Measure::new(
             "mapped by huge leaves",
             Unit::Bytes,
-            values(|side| &side.huge),
+            values(|passes| passes.huge),
         ),
     ];
     Comparison {
