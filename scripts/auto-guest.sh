@@ -40,6 +40,10 @@ tellings() { # EVENT PATH: how often it was reported
     grep -c "\"event\":\"$1\".*\"path\":\"$2\"" /tmp/events
 }
 
+releases() { # all of them, as members of a list
+    awk '/"released"/ { printf "%s%s", comma, $0; comma = "," }' /tmp/events
+}
+
 told() { # EVENT PATH
     [ "$(tellings "$1" "$2")" -gt 0 ]
 }
@@ -140,7 +144,7 @@ one() { # FILESYSTEM
     cp compiler new && sync && mv new compiler
     seconds=0
     until [ "$(locked)" -lt "$before" ] || [ "$seconds" -ge 60 ]; do sleep 1; seconds=$((seconds + 1)); done
-    echo "record {\"what\": \"upgrade\", \"fs\": \"$fs\", \"before_kib\": $before, \"after_kib\": $(locked), \"seconds\": $seconds}"
+    echo "record {\"what\": \"upgrade\", \"fs\": \"$fs\", \"before_kib\": $before, \"after_kib\": $(locked), \"seconds\": $seconds, \"releases\": [$(releases)]}"
 
     stopped
     echo "record {\"what\": \"end\", \"fs\": \"$fs\", \"locked_kib\": $(locked), \"errors\": $(grep -c . /tmp/errors)}"

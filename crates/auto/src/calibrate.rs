@@ -1,4 +1,4 @@
-//! What a fault, a fill and a system call cost on this machine, measured once in less than a second.
+//! What a fault, a fill and a system call cost on this machine, measured in less than a second.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -14,8 +14,10 @@ use hugetext_leaf::{Leaf, Perms};
 const AROUND: usize = 64 << 10;
 /// Of so many rounds the fastest counts: whatever else runs can only make one slower.
 const ROUNDS: usize = 8;
-/// No round begins after this long.
-const LONGEST: Duration = Duration::from_millis(200);
+/// So many are made on the slowest machine, too.
+const LEAST_ROUNDS: usize = 3;
+/// No further round begins after this long.
+const LONGEST: Duration = Duration::from_millis(300);
 
 /// What was measured, and what could not be.
 #[derive(Debug)]
@@ -90,8 +92,8 @@ fn fill(leaf: Leaf) -> io::Result<f64> {
 fn fastest(mut round: impl FnMut() -> io::Result<f64>) -> io::Result<f64> {
     let start = Instant::now();
     let mut best = round()?;
-    for _ in 1..ROUNDS {
-        if start.elapsed() > LONGEST {
+    for done in 1..ROUNDS {
+        if done >= LEAST_ROUNDS && start.elapsed() > LONGEST {
             break;
         }
         best = best.min(round()?);

@@ -58,6 +58,8 @@ const GROUPS: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(60);
 /// The time between two writes of the state.
 const REMEMBER: Duration = Duration::from_secs(300);
+/// What things cost is measured again after this long, which takes milliseconds, and less than a second on slow machines.
+const CALIBRATE: Duration = Duration::from_secs(1800);
 /// A look that takes longer is given up: headers are a few pages.
 const LOOK: Duration = Duration::from_secs(5);
 /// A fill that takes longer is given up: at 10 MB/s, 600 MB.
@@ -218,6 +220,7 @@ pub struct Daemon<'t> {
     decided: Option<Instant>,
     reported: Option<Instant>,
     remembered: Instant,
+    calibrated: Instant,
 }
 
 impl<'t> Daemon<'t> {
@@ -307,6 +310,7 @@ impl<'t> Daemon<'t> {
             decided: None,
             reported: None,
             remembered: Instant::now(),
+            calibrated: Instant::now(),
             settings,
             config,
             tell,
@@ -362,6 +366,9 @@ impl<'t> Daemon<'t> {
             self.begin();
             self.promote();
             self.report();
+            if self.calibrated.elapsed() >= CALIBRATE {
+                self.calibrate_again();
+            }
             if self.remembered.elapsed() >= REMEMBER {
                 self.remember();
             }
@@ -426,6 +433,17 @@ impl<'t> Daemon<'t> {
             let path = record.path.clone();
             let key = self.catalog.recall(record, &mut self.owners.groups, now);
             self.want_look(key, Name::Path(path));
+        }
+    }
+
+    /// The daemon begins while the machine boots and everything takes long. A quieter moment tells what things cost.
+    fn calibrate_again(&mut self) {
+        self.calibrated = Instant::now();
+        let host = HostContext::with_huge_pages().ok();
+        let again = host.and_then(|host| calibrate(&host, self.config.set_share()).ok());
+        if let Some(again) = again {
+            self.costs = self.costs.least(again.costs);
+            self.changed = true;
         }
     }
 

@@ -13,7 +13,7 @@ use crate::host_context::HostContext;
 /// Of so many rounds the fastest counts: whatever else runs can only make one slower.
 const ROUNDS: usize = 8;
 /// No round begins after this long.
-const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(50);
 /// Pages of text in use between two system calls: more than the first level of a TLB holds, and fewer than the second.
 const PAGES: u32 = 256;
 /// Passes over these pages in a round.
@@ -21,9 +21,9 @@ const PASSES: u32 = 50;
 /// Larger leaves are not tried: they need as much memory.
 const LARGEST_TRIED: Leaf = Leaf::M32;
 
-/// Measures the cost, in a few milliseconds and at most half a second. It compares text behind leaves with the same folios
-/// behind tables of pages: a leaf is used if the address is congruent to the offset, and only then. The text is a file in
-/// memory, so no filesystem and no capability matters.
+/// Measures the cost, in some milliseconds and at most a quarter of a second. It compares text behind leaves with the same
+/// folios behind tables of pages: a leaf is used if the address is congruent to the offset, and only then. The text is a
+/// file in memory, so no filesystem and no capability matters.
 pub fn system_call_cost(host: &HostContext) -> io::Result<SystemCallCost> {
     let leaf = host.leaf;
     if leaf > LARGEST_TRIED {

@@ -123,6 +123,24 @@ fn processor_time_counts_unless_system_calls_cost_what_leaves_save() {
     assert_eq!(worth(&costs(Some(0.8), None)), 0.0);
 }
 
+#[test]
+fn the_lowest_costs_count() {
+    let busy = Costs {
+        fault: 9000.0,
+        system_call: Some(SystemCallCost(0.3)),
+        ..COSTS
+    };
+    let calm = Costs {
+        fill: 400_000.0,
+        system_call: Some(SystemCallCost(0.01)),
+        ..COSTS
+    };
+    let least = busy.least(calm);
+    assert_eq!((least.fault, least.fill), (COSTS.fault, COSTS.fill));
+    assert_eq!(least.system_call, calm.system_call);
+    assert_eq!(COSTS.least(busy).system_call, busy.system_call);
+}
+
 proptest! {
     #[test]
     fn never_more_than_allowed_and_everything_is_answered(files in files(), allowed in 0u64..3000) {

@@ -22,6 +22,20 @@ impl Costs {
     /// What leaves save where nobody set it: the smallest gain of real compilations in docs/results.md.
     const USUAL_SHARE: f64 = 0.02;
 
+    /// These costs, or those of another measurement where they are lower: whatever else ran can only have made one higher.
+    pub fn least(self, other: Costs) -> Costs {
+        let system_call = match (self.system_call, other.system_call) {
+            (Some(one), Some(two)) => Some(SystemCallCost(one.0.min(two.0))),
+            (one, two) => one.or(two),
+        };
+        Costs {
+            fault: self.fault.min(other.fault),
+            fill: self.fill.min(other.fill),
+            system_call,
+            ..self
+        }
+    }
+
     /// The share of the processor time in text that leaves are expected to save, 0 to 1. It is the one that was
     /// set. Otherwise it is 0 where system calls make text behind leaves slow, since nobody counts the
     /// system calls of a program.
