@@ -159,6 +159,9 @@ pub struct Stalls {
     /// Tasks waited while memory was plenty: until it was compacted, or until pages that nobody missed
     /// were dropped. Nothing was given up.
     pub plenty: u64,
+    /// No task waited long, but much of what others need was dropped and read again.
+    #[serde(default)]
+    pub missed: u64,
     /// A control group was at its limit.
     pub cgroups: u64,
     /// The longest time from the kernel's report that tasks waited until memory was unlocked for them, in

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hugetext_engine::HeldText;
 use hugetext_host::is_memory_limited;
 use hugetext_leaf::hold::{
-    Candidate, Ceiling, Pressure, Principal, Refusal, StallCause, choose, give_up,
+    Candidate, Ceiling, MemoryEvents, Pressure, Principal, Refusal, StallCause, choose, give_up,
 };
 
 use super::let_go::LetGo;
@@ -65,15 +65,28 @@ impl Daemon<'_> {
             Pressure::Full => &mut self.stalls.full,
         };
         *count = count.saturating_add(1);
-        self.allowance = self.allowance.under(pressure, self.held(), self.now());
-        self.fills.clear();
         if pressure == Pressure::Full {
             self.promoter.give_back();
         }
-        self.give_up(LetGo::Stalled(pressure));
-        self.allow_lists();
+        self.yield_under(pressure, LetGo::Stalled(pressure));
         let took = u64::try_from(at.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.stalls.slowest_us = self.stalls.slowest_us.max(took);
+    }
+
+    /// Yields if others read again what they need, though nobody waits long for it.
+    fn feel_misses(&mut self) {
+        let before = std::mem::replace(&mut self.events, memory_events());
+        if MemoryEvents::miss(before, self.events, self.page, self.held()) {
+            self.stalls.missed = self.stalls.missed.saturating_add(1);
+            self.yield_under(Pressure::Some, LetGo::Missed);
+        }
+    }
+
+    fn yield_under(&mut self, pressure: Pressure, why: LetGo) {
+        self.allowance = self.allowance.under(pressure, self.held(), self.now());
+        self.fills.clear();
+        self.give_up(why);
+        self.allow_lists();
         self.changed = true;
     }
 
@@ -103,7 +116,7 @@ impl Daemon<'_> {
     pub(super) fn decide(&mut self) {
         let now = self.now();
         self.memory = Memory::read().unwrap_or(self.memory);
-        self.events = memory_events();
+        self.feel_misses();
         self.count_rushes();
         let ceiling = self.ceiling();
         let allowance = self.allowance.follow(ceiling, now);

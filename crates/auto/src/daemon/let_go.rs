@@ -8,6 +8,8 @@ use hugetext_metrics::Decision;
 pub(super) enum LetGo {
     /// Tasks wait for memory.
     Stalled(Pressure),
+    /// What others need was dropped, and read again.
+    Missed,
     /// A control group that runs it is at its limit.
     GroupShort,
     /// Another file is in its place.
@@ -29,6 +31,7 @@ impl LetGo {
     pub(super) fn words(self) -> &'static str {
         match self {
             LetGo::Stalled(_) => "memory is short",
+            LetGo::Missed => "memory is short: what others need was dropped and read again",
             LetGo::GroupShort => "its control group is short of memory",
             LetGo::Replaced => "replaced or changed",
             LetGo::Gone => "gone or unreadable",
@@ -42,7 +45,7 @@ impl LetGo {
     /// For metrics.
     pub(super) fn decision(self) -> Decision {
         let reason = match self {
-            LetGo::Stalled(_) => "pressure",
+            LetGo::Stalled(_) | LetGo::Missed => "pressure",
             LetGo::GroupShort => "cgroup_pressure",
             LetGo::Replaced => "replaced",
             LetGo::Gone => "gone",

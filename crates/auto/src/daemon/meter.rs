@@ -215,6 +215,7 @@ impl Daemon<'_> {
             stalls: vec![
                 ("some", status.stalls.some),
                 ("full", status.stalls.full),
+                ("missed", status.stalls.missed),
                 ("cgroup", status.stalls.cgroups),
                 ("plenty", status.stalls.plenty),
             ],

@@ -58,11 +58,15 @@ pub(super) fn status(status: &Status, all: bool) -> String {
         status.source, status.losses.records, status.losses.starts, status.losses.given_up
     );
     let stalls = status.stalls;
+    let short = [stalls.some, stalls.full, stalls.missed]
+        .into_iter()
+        .fold(0, u64::saturating_add);
     let _ = writeln!(
         text,
-        "memory was short {} (all tasks: {}, control groups: {}); tasks waited {} while it was plenty",
-        count(stalls.some.saturating_add(stalls.full), "time"),
+        "memory was short {} (all tasks: {}, read again: {}, control groups: {}); tasks waited {} while it was plenty",
+        count(short, "time"),
         stalls.full,
+        stalls.missed,
         stalls.cgroups,
         count(stalls.plenty, "time")
     );

@@ -129,7 +129,7 @@ impl Place {
         if status.to_string().contains("in small folios") {
             return Some("the kernel gave no huge folios");
         }
-        let stalls = ["some", "full", "plenty"];
+        let stalls = ["some", "full", "missed", "plenty"];
         let stalled = stalls.iter().any(|kind| status["stalls"][kind] != 0);
         stalled.then_some("tasks stalled for memory")
     }
