@@ -80,7 +80,7 @@ def section(records, what, head):
 
 
 # What the autopilot says where a kernel, or a filesystem, has no huge folios for files.
-IMPOSSIBLE = ("kernel too old", "the page cache of this filesystem holds no folios")
+IMPOSSIBLE = ("kernel too old", "the page cache of ")
 
 
 def impossible(hot):
