@@ -50,9 +50,9 @@ told() { # EVENT PATH
 
 clock() { cut -d . -f 1 /proc/uptime; }
 
-run_until() { # EVENT PATH COMMAND…: starts the command until the daemon says the event of the path, for two minutes at
+run_until() { # EVENT PATH COMMAND…: starts the command until the daemon says the event of the path, for four minutes at
     # most. Prints the starts.
-    event=$1 path=$2 starts=0 end=$(($(clock) + 120))
+    event=$1 path=$2 starts=0 end=$(($(clock) + 240))
     shift 2
     until told "$event" "$path" || [ "$(clock)" -ge "$end" ]; do
         "$@"

@@ -145,11 +145,17 @@ def stalls(records):
     said = [one["status"]["stalls"] for one in of(records, "stalls")]
     if said:
         times = sum(one["some"] + one["full"] for one in said)
-        slowest = max(one["slowest_us"] for one in said) / 1000
+        missed = sum(one.get("missed", 0) for one in said)
         print(
-            f"\nThe kernel reported {times} times that tasks waited for memory. What was to be unlocked was unlocked at most"
-            f" {slowest:.1f} ms later (target: 100 ms from the stall, of which the kernel takes up to 50)."
+            f"\nIn {len(said)} rounds the daemon yielded {missed} times because pages of the working set were read again, and"
+            f" {times} times because the kernel reported that tasks waited for memory."
         )
+        if times:
+            slowest = max(one["slowest_us"] for one in said) / 1000
+            print(
+                f"After such a report, what was to be unlocked was unlocked at most {slowest:.1f} ms later (target: 100 ms from"
+                " the stall, of which the kernel takes up to 50)."
+            )
 
 
 def pressure(records):

@@ -35,7 +35,7 @@ boot() { # WORDS OF THE LAB… -- WORDS OF THE GUEST…
 
 start() { # PART
     case $1 in
-    see) boot --smp 2 --timeout 900 --fs "$filesystem,overlay" -- see "$filesystem" ;;
+    see) boot --smp 2 --timeout 1500 --fs "$filesystem,overlay" -- see "$filesystem" ;;
     limit) boot --smp 2 --timeout 900 --fs ext4 -- limit ;;
     hostile) boot --smp 2 --timeout 1800 --fs ext4 -- hostile "${FILES:-60}" ;;
     # Instructions are time there, so that the figures hardly depend on the machine.
