@@ -46,15 +46,13 @@ gone() { for path in "$@"; do [ ! -e "$path" ] || { echo "$path is there"; retur
 copied() { grep "r-xp.*promoted" "/proc/$1/maps"; }
 mapped_again() { ! copied "$1" && grep "r-xp.*worker" "/proc/$1/maps"; }
 
-promotion() { # of a compiler that goes on forever, since semicolons declare nothing
+promotion() { # of a compiler that has work for minutes. It reads all of its input first, so that must end.
     cp "$compiler" /opt/worker
     # It begins in the small folios of page faults.
     sync
     echo 3 > /proc/sys/vm/drop_caches
-    mkfifo /tmp/semicolons
-    yes ';' > /tmp/semicolons &
-    yes=$!
-    /opt/worker -quiet -o /dev/null - < /tmp/semicolons &
+    seq 15000 | sed 's/.*/int f&(int x) { for (int i = 0; i < x; i++) x ^= i * &; return x; }/' > /tmp/work.c
+    /opt/worker -quiet -O2 -o /dev/null /tmp/work.c &
     working=$!
     mkdir -p /etc/systemd/system/$unit.d
     cp /usr/share/doc/hugetext/examples/promote.conf /etc/systemd/system/$unit.d/
@@ -66,7 +64,7 @@ promotion() { # of a compiler that goes on forever, since semicolons declare not
     ok the copy has a path there -- copied $working
     ok it stops -- systemctl stop $unit
     ok the process has its file again -- mapped_again $working
-    kill $working $yes
+    kill $working
     ok it starts again -- systemctl start $unit
 }
 

@@ -55,12 +55,12 @@ fn run() -> Result<(), init::InitError> {
 
 /// A program of the guest by its name. The program finds others in the same way.
 fn in_path(program: &str) -> Command {
-    let mut command = Command::new("/bin/env");
-    command
-        .arg(format!(
-            "PATH={PROGRAMS}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-        ))
-        .arg(program);
+    // A root directory of somebody's own may have no program of its own, not even env.
+    let mut command = Command::new(program);
+    command.env(
+        "PATH",
+        format!("{PROGRAMS}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
+    );
     command
 }
 
