@@ -60,7 +60,7 @@ promotion() { # of a compiler that has work for minutes. It reads all of its inp
     sed -i 's/^# *share = /share = /' /etc/hugetext/auto.toml
     printf '[[rule]]\npath = "/opt/worker"\nverdict = "promote"\n' >> /etc/hugetext/auto.toml
     ok it starts with the drop-in -- sh -c "systemctl daemon-reload && systemctl restart $unit"
-    ok a process that runs is promoted -- within 120 logged promoted
+    ok a process that runs is promoted -- within 120 logged "promoted [0-9]"
     ok the copy has a path there -- copied $working
     ok it stops -- systemctl stop $unit
     ok the process has its file again -- mapped_again $working
