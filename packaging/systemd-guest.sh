@@ -43,7 +43,12 @@ locked() { awk '$1 == "Mlocked:" { print $2 }' /proc/meminfo; }
 unlocked() { [ "$(locked)" -lt 2048 ]; }
 gone() { for path in "$@"; do [ ! -e "$path" ] || { echo "$path is there"; return 1; }; done; }
 
-copied() { grep "r-xp.*promoted" "/proc/$1/maps"; }
+copied() { # PID: says what is mapped instead
+    grep "r-xp.*promoted" "/proc/$1/maps" && return
+    grep r-xp "/proc/$1/maps"
+    logged promoted
+    return 1
+}
 mapped_again() { ! copied "$1" && grep "r-xp.*worker" "/proc/$1/maps"; }
 
 promotion() { # of a compiler that has work for minutes. It reads all of its input first, so that must end.
