@@ -159,15 +159,16 @@ pub(crate) fn enter_root() -> Result<(), InitError> {
         fs::create_dir_all(&to)?;
         mount_bind_recursive(from, &to).map_err(|errno| InitError::Mount(from, errno))?;
     }
-    for (fstype, at) in [
-        ("tmpfs", "/run"),
-        ("tmpfs", "/tmp"),
-        ("devpts", "/dev/pts"),
-        ("tmpfs", "/dev/shm"),
+    // As on real machines, only root can change /run.
+    for (fstype, at, options) in [
+        ("tmpfs", "/run", c"mode=0755"),
+        ("tmpfs", "/tmp", c""),
+        ("devpts", "/dev/pts", c""),
+        ("tmpfs", "/dev/shm", c""),
     ] {
         let to = root.join(at.trim_start_matches('/'));
         fs::create_dir_all(&to)?;
-        mount(fstype, &to, fstype, MountFlags::empty(), c"")
+        mount(fstype, &to, fstype, MountFlags::empty(), options)
             .map_err(|errno| InitError::Mount(at, errno))?;
     }
     rustix::process::chdir(root).map_err(io::Error::from)?;
