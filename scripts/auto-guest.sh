@@ -41,7 +41,7 @@ tellings() { # EVENT PATH: how often it was reported
 }
 
 releases() { # all of them, as members of a list
-    awk '/"released"/ { printf "%s%s", comma, $0; comma = "," }' /tmp/events
+    grep '"released"' /tmp/events | paste -s -d ,
 }
 
 told() { # EVENT PATH

@@ -14,7 +14,7 @@ use crate::error::BenchError;
 use crate::error::BenchStop;
 use crate::observer::Observer;
 use crate::quantity::{bytes, count};
-use crate::stub_files::StubFiles;
+use crate::stub_files::{StubFiles, values};
 
 /// Seed of the order of random calls, which is the same for every side and round.
 const SEED: u64 = 0x6361_6c6c;
@@ -116,16 +116,10 @@ fn measure(
     })
 }
 
-pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
+fn seconds(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_secs_f64()
-}
-
-/// One number of each round, for each side.
-pub(crate) fn values<T>(sides: &[Vec<T>], of: fn(&T) -> f64) -> Vec<Vec<f64>> {
-    let side = |rounds: &Vec<T>| rounds.iter().map(of).collect();
-    sides.iter().map(side).collect()
 }
 
 fn comparison(

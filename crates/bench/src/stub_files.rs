@@ -133,6 +133,12 @@ impl StubFiles {
     }
 }
 
+/// One number of what [`StubFiles::in_rounds`] gave, for each side and round.
+pub(crate) fn values<T>(sides: &[Vec<T>], of: fn(&T) -> f64) -> Vec<Vec<f64>> {
+    let side = |rounds: &Vec<T>| rounds.iter().map(of).collect();
+    sides.iter().map(side).collect()
+}
+
 /// The directory of the files.
 struct Place<'p> {
     path: &'p Path,

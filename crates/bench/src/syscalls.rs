@@ -6,16 +6,15 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use hugetext_engine::HostContext;
-use hugetext_host::{Stubs, scattered_lines};
+use hugetext_host::scattered_lines;
 
-use crate::calls::{seconds, values};
 use crate::comparison::{Comparison, Measure, Unit};
 use crate::error::{BenchError, BenchStop};
 use crate::interrupt::{Bounds, Interrupt};
 use crate::observer::Observer;
 use crate::quantity::{bytes, count};
 use crate::rounds::Rounds;
-use crate::stub_files::StubFiles;
+use crate::stub_files::{StubFiles, values};
 
 /// What to call, and how often.
 #[derive(Debug, Clone)]
@@ -81,25 +80,16 @@ fn measure(
     observer: &dyn Observer,
 ) -> Result<Vec<Vec<Passes>>, BenchError> {
     let lines = scattered_lines(settings.pages, files.page);
+    let call = || {
+        black_box(std::os::unix::process::parent_id());
+    };
     files.in_rounds(settings.rounds, bounds, observer, |stubs| {
         stubs.call(0..settings.pages);
         Ok(Passes {
             huge: stubs.pmd_mapped()? as f64,
-            alone: passes(settings, stubs, &lines, || {}),
-            after: passes(settings, stubs, &lines, || {
-                black_box(std::os::unix::process::parent_id());
-            }),
+            alone: stubs.passes(settings.passes, &lines, || {}).as_secs_f64(),
+            after: stubs.passes(settings.passes, &lines, call).as_secs_f64(),
         })
-    })
-}
-
-/// Seconds of all passes of a round, each behind `before`.
-fn passes(settings: &SyscallSettings, stubs: &Stubs, lines: &[u64], before: impl Fn()) -> f64 {
-    seconds(|| {
-        for _ in 0..settings.passes {
-            before();
-            stubs.call_lines(lines.iter().copied());
-        }
     })
 }
 

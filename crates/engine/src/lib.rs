@@ -23,6 +23,7 @@
 mod assess;
 mod cached_text;
 mod error;
+mod fastest;
 mod fix;
 mod folios;
 mod hold;
@@ -51,6 +52,7 @@ mod warm;
 
 pub use assess::{Assessment, LeafReach, Look, StrategyReach, WindowCounts};
 pub use error::{Error, plain};
+pub use fastest::fastest;
 pub use fix::{
     FixDecision, FixDestination, FixNote, FixPlan, FixRequest, FixTarget, Privileges,
     StrategyChoice, WrittenFix, compare_files, decide_fix, fix_notes, rewrite_into, write_fix,

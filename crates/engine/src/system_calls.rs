@@ -2,17 +2,15 @@
 
 use std::hint::black_box;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hugetext_host::{StubFile, Stubs, scattered_lines};
 use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::SystemCallCost;
 
-use crate::host_context::HostContext;
+use crate::fastest::fastest;
 
-/// Of so many rounds the fastest counts: whatever else runs can only make one slower.
-const ROUNDS: usize = 8;
-/// No round begins after this long.
+/// No further round begins after this long.
 const LONGEST: Duration = Duration::from_millis(50);
 /// Pages of text in use between two system calls: more than the first level of a TLB holds, and fewer than the second.
 const PAGES: u32 = 256;
@@ -21,11 +19,10 @@ const PASSES: u32 = 50;
 /// Larger leaves are not tried: they need as much memory.
 const LARGEST_TRIED: Leaf = Leaf::M32;
 
-/// Measures the cost, in some milliseconds and at most a quarter of a second. It compares text behind leaves with the same
-/// folios behind tables of pages: a leaf is used if the address is congruent to the offset, and only then. The text is a
-/// file in memory, so no filesystem and no capability matters.
-pub fn system_call_cost(host: &HostContext) -> io::Result<SystemCallCost> {
-    let leaf = host.leaf;
+/// Measures the cost, in some milliseconds and at most a quarter of a second on most machines. It compares text behind
+/// leaves with the same folios behind tables of base pages (`page`): a leaf is used if the address is congruent to the
+/// offset, and only then. The text is a file in memory, so no filesystem and no capability matters.
+pub fn system_call_cost(page: Leaf, leaf: Leaf) -> io::Result<SystemCallCost> {
     if leaf > LARGEST_TRIED {
         let problem = format!("windows of {leaf} are too large to try");
         return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
@@ -38,58 +35,22 @@ pub fn system_call_cost(host: &HostContext) -> io::Result<SystemCallCost> {
             "the kernel maps no text in memory by leaves",
         ));
     }
-    let tables = file.map(leaf, host.page.bytes())?;
-    let lines = scattered_lines(PAGES, host.page);
-    let (behind_leaves, behind_tables) = (Passes::of(&leaves, &lines), Passes::of(&tables, &lines));
-    let lost = behind_leaves
-        .after_calls
-        .saturating_sub(behind_tables.after_calls);
-    let won = behind_tables
-        .after_calls
-        .saturating_sub(behind_leaves.after_calls);
-    let alone = behind_leaves.alone.as_secs_f64().max(1e-9);
+    let tables = file.map(leaf, page.bytes())?;
+    let lines = scattered_lines(PAGES, page);
+    let (alone, behind_leaves) = passes(&leaves, &lines)?;
+    let (_, behind_tables) = passes(&tables, &lines)?;
     Ok(SystemCallCost(
-        (lost.as_secs_f64() - won.as_secs_f64()) / alone,
+        (behind_leaves - behind_tables) / alone.max(1e-9),
     ))
 }
 
-/// Times of passes over text.
-struct Passes {
-    alone: Duration,
-    /// With a system call before each.
-    after_calls: Duration,
-}
-
-impl Passes {
-    fn of(stubs: &Stubs, lines: &[u64]) -> Passes {
-        let round = |before: fn()| {
-            fastest(|| {
-                let start = Instant::now();
-                for _ in 0..PASSES {
-                    before();
-                    stubs.call_lines(lines.iter().copied());
-                }
-                start.elapsed()
-            })
-        };
-        stubs.call_lines(lines.iter().copied());
-        Passes {
-            alone: round(|| {}),
-            after_calls: round(|| {
-                black_box(std::os::unix::process::parent_id());
-            }),
-        }
-    }
-}
-
-fn fastest(mut round: impl FnMut() -> Duration) -> Duration {
-    let start = Instant::now();
-    let mut best = round();
-    for _ in 1..ROUNDS {
-        if start.elapsed() > LONGEST {
-            break;
-        }
-        best = best.min(round());
-    }
-    best
+/// Seconds of passes over text, alone and each behind a system call.
+fn passes(stubs: &Stubs, lines: &[u64]) -> io::Result<(f64, f64)> {
+    stubs.call_lines(lines.iter().copied());
+    let call = || {
+        black_box(std::os::unix::process::parent_id());
+    };
+    let alone = fastest(LONGEST, || Ok(stubs.passes(PASSES, lines, || {})))?;
+    let after_calls = fastest(LONGEST, || Ok(stubs.passes(PASSES, lines, call)))?;
+    Ok((alone.as_secs_f64(), after_calls.as_secs_f64()))
 }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use hugetext_host::{Advice, Region};
+use hugetext_host::{Advice, Region, memory_file};
 use hugetext_leaf::{CopyName, FileId, Leaf, Perms, Span};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate};
 
 use crate::arch::{Architecture, Native};
 use crate::skeleton::{Bytes, Part, skeleton};
@@ -250,15 +250,9 @@ fn fill(
     Ok(())
 }
 
-/// MFD_EXEC allows the copy to be executed (Linux 6.3; vm.memfd_noexec). Older kernels do not know
-/// the flag and do not need it.
+/// MFD_EXEC allows the copy to be executed.
 fn executable_memfd(name: &str) -> io::Result<File> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memfd = match memfd_create(name, flags | MemfdFlags::EXEC) {
-        Err(rustix::io::Errno::INVAL) => memfd_create(name, flags),
-        other => other,
-    };
-    Ok(memfd?.into())
+    memory_file(name, MemfdFlags::ALLOW_SEALING, MemfdFlags::EXEC)
 }
 
 fn fill_with_traps(window: &mut [u8]) {

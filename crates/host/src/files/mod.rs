@@ -30,7 +30,7 @@ pub use namespace::{
 };
 pub use own_note::OwnNote;
 pub use public_tmpfs::{PublicTmpfs, lease};
-pub use replace::{ReplaceError, Replacement, replace_with, unnamed_file};
+pub use replace::{ReplaceError, Replacement, memory_file, replace_with, unnamed_file};
 pub use state::FileState;
 pub use verity::{enable_verity, measure_verity};
 pub use watcher::{Change, Watch, WatchAsker, Watcher};

@@ -9,8 +9,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown,
-    fgetxattr, flistxattr, fsetxattr, futimens, linkat, openat, renameat,
+    AtFlags, CWD, Gid, MemfdFlags, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fchmod,
+    fchown, fgetxattr, flistxattr, fsetxattr, futimens, linkat, memfd_create, openat, renameat,
 };
 use rustix::io::Errno;
 
@@ -75,6 +75,17 @@ const MAX_LINKS: u32 = 40;
 /// process that has it open or mapped ends, for whatever reason (O_TMPFILE).
 pub fn unnamed_file(directory: impl AsFd) -> io::Result<File> {
     Ok(open_unnamed(directory, Mode::RWXU)?)
+}
+
+/// A file in memory (memfd_create(2)) with `flags`, and with `newer`, which kernels before 6.3 neither know nor need: whether
+/// anybody may execute it as a program (vm.memfd_noexec).
+pub fn memory_file(name: &str, flags: MemfdFlags, newer: MemfdFlags) -> io::Result<File> {
+    let flags = flags | MemfdFlags::CLOEXEC;
+    let memfd = match memfd_create(name, flags | newer) {
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        other => other,
+    };
+    Ok(memfd?.into())
 }
 
 fn open_unnamed(directory: impl AsFd, mode: Mode) -> Result<File, Errno> {

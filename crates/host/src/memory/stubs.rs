@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use hugetext_leaf::{Leaf, Perms, Span};
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::Errno;
+use rustix::fs::MemfdFlags;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
     fsopen,
@@ -16,7 +16,7 @@ use rustix::mount::{
 use super::mapping::COLLAPSE_TRIES;
 use super::region::{Advice, Region, while_busy};
 use crate::arch::RETURN;
-use crate::files::unnamed_file;
+use crate::files::{memory_file, unnamed_file};
 
 /// Bytes of a line of the caches of most processors. A multiple of it is an aligned instruction everywhere.
 const LINE: u64 = 64;
@@ -41,13 +41,13 @@ impl StubFile {
     /// As [`StubFile::new`], in memory of the kernel's own tmpfs. [`Stubs::collapse`] gives it huge folios,
     /// whatever filesystems the machine has.
     pub fn in_memory(len: u64, leaf: Leaf) -> io::Result<StubFile> {
-        let flags = MemfdFlags::CLOEXEC;
-        // Nobody executes the file as a program. Kernels before 6.3 do not know the flag.
-        let memfd = match memfd_create("hugetext-stubs", flags | MemfdFlags::NOEXEC_SEAL) {
-            Err(Errno::INVAL) => memfd_create("hugetext-stubs", flags),
-            other => other,
-        };
-        StubFile::write(memfd?.into(), len, leaf)
+        // Nobody executes the file as a program.
+        let file = memory_file(
+            "hugetext-stubs",
+            MemfdFlags::empty(),
+            MemfdFlags::NOEXEC_SEAL,
+        )?;
+        StubFile::write(file, len, leaf)
     }
 
     /// Writes the stubs into a new file.
@@ -124,6 +124,16 @@ impl Stubs {
     pub fn call(&self, pages: impl IntoIterator<Item = u32>) {
         let lines = rustix::param::page_size() as u64 / LINE;
         self.call_lines(pages.into_iter().map(|page| u64::from(page) * lines));
+    }
+
+    /// The time of so many passes over `lines`, each behind `before`.
+    pub fn passes(&self, times: u32, lines: &[u64], before: impl Fn()) -> Duration {
+        let start = Instant::now();
+        for _ in 0..times {
+            before();
+            self.call_lines(lines.iter().copied());
+        }
+        start.elapsed()
     }
 
     /// Calls the stub of each line, in the given order; lines beyond the end are skipped.

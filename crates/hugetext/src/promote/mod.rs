@@ -167,7 +167,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         report.audit = log_promotions(&report.processes, request.revert);
     }
     if !request.revert && report.processes.iter().any(|process| process.changed() > 0) {
-        let dear = system_call_cost(&host).ok().filter(|cost| cost.is_dear());
+        let dear = system_call_cost(host.page, host.leaf)
+            .ok()
+            .filter(|cost| cost.is_dear());
         report.dear_system_call_per_mille = dear.map(SystemCallCost::per_mille);
     }
     output.result("promote", &report, |report| report.show(output.verbose()))?;
