@@ -23,7 +23,7 @@ use hugetext_engine::keep::HoldReport;
 use hugetext_host::{FileState, Nodes, Worker, give_up_administration, limit_listing};
 use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
-use hugetext_promote::can_show_copies;
+use hugetext_promote::make_place_of_copies;
 use rustix::event::epoll::EventFlags;
 
 use crate::calibrate::{Calibration, calibrate};
@@ -158,6 +158,14 @@ fn refusal(name: SourceName, error: &io::Error) -> String {
     format!("no {name:?}: {error}{remedy}")
 }
 
+/// What it means that copies have no path.
+fn nameless(error: &io::Error) -> String {
+    format!(
+        "profilers find no names in promoted processes, because copies get no path in /run/hugetext: {error}; \
+         the example promote.conf permits it to the service"
+    )
+}
+
 /// A running daemon.
 pub struct Daemon<'t> {
     settings: Settings,
@@ -242,7 +250,9 @@ impl<'t> Daemon<'t> {
         let config = Config::read(&settings.config)?;
         // Kernels of Debian and Ubuntu ask for it to open records. After that, only the copies of promoted
         // processes need it, to have a path in the mount namespaces of these. No thread has been created yet.
-        if settings.observe || !config.promotes_any() || !can_show_copies() {
+        let promotes = !settings.observe && config.promotes_any();
+        let place = promotes.then(make_place_of_copies).transpose();
+        if !matches!(place, Ok(Some(()))) {
             give_up_administration().map_err(system("giving up CAP_SYS_ADMIN"))?;
         }
         limit_listing();
@@ -251,6 +261,7 @@ impl<'t> Daemon<'t> {
             calibrate(host.page, host.leaf, config.set_share()).map_err(system("calibration"))?;
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));
         let mut problems: Vec<String> = refused.chain(unknown).collect();
+        problems.extend(place.err().map(|error| nameless(&error)));
         let lists = settings.lists.take();
         let stalled = Stalled::hear(wake.handle());
         problems.extend(stalled.problem.clone());

@@ -3,20 +3,21 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hugetext_host::{FileState, PublicTmpfs, lease};
 use hugetext_leaf::{CopyName, Leaf, Run};
 use rustix::fs::{
-    AtFlags, Dir, FallocateFlags, Gid, Mode, OFlags, RenameFlags, Uid, fallocate, fchmod, fchown,
-    ftruncate, mkdirat, openat, renameat_with, unlinkat,
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Uid, chmodat, fchmod, fchown, mkdirat,
+    openat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::copy::{Blueprint, CopyError, HugeCopy};
+use crate::copy::{Blueprint, CopyError, HugeCopy, has_content, write_symbols};
 use crate::engine::copy_name;
 use crate::target::Mappings;
 
@@ -80,9 +81,9 @@ impl Copies {
     }
 }
 
-/// Whether this process can give copies a path where profilers find them. Makes the place for them.
-pub fn can_show_copies() -> bool {
-    PublicTmpfs::at(Path::new(PLACE)).is_ok()
+/// Makes the place where copies have a path that profilers find. An error says why this process cannot give them one.
+pub fn make_place_of_copies() -> io::Result<()> {
+    PublicTmpfs::at(Path::new(PLACE)).map(drop)
 }
 
 /// Gives back the memory of copies that no process maps any more. Their symbols stay for a while.
@@ -93,169 +94,131 @@ pub fn give_back_unused() {
 }
 
 fn is_kept(name: &CopyName) -> bool {
+    // Nobody waits for a copy that is only counted.
+    let flags = READ | OFlags::NONBLOCK;
     (0..MOST_OF_A_NAME)
-        .map(|number| {
-            Path::new(PLACE)
-                .join(directory(name, number))
-                .join(basename(name))
-        })
-        .map_while(|path| std::fs::metadata(path).ok())
+        .map(|number| Path::new(PLACE).join(path_of(name, number)))
+        .map_while(|path| openat(CWD, path, flags, Mode::empty()).ok())
         .any(|copy| has_content(&copy, name))
-}
-
-/// Whether a copy has its memory. Without it, what is left are the symbols.
-fn has_content(copy: &Metadata, name: &CopyName) -> bool {
-    copy.blocks().saturating_mul(512) >= name.len
 }
 
 fn directory(name: &CopyName, number: u32) -> String {
     format!("{}.{number}", name.facts())
 }
 
-fn basename(name: &CopyName) -> &str {
-    match name.basename.as_str() {
+fn path_of(name: &CopyName, number: u32) -> String {
+    let basename = match name.basename.as_str() {
         "" | "." | ".." => "text",
         other => other,
-    }
+    };
+    format!("{}/{basename}", directory(name, number))
 }
 
 /// Copies in a tmpfs, one directory each.
+///
+/// Invariant: a file under its path is never written. It is whole, or it is what profilers need without the text,
+/// and another file takes its path when it becomes the other. So whoever has opened a copy can map it, whatever
+/// becomes of the path. A file at the top, whose name begins with a dot, is being written.
 #[derive(Debug)]
 struct Registry(PublicTmpfs);
 
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
-const WRITE: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
 impl Registry {
-    /// The copy, opened through `shown`, the directory as the process finds it.
+    /// The copy, opened through `shown`, the directory as the process finds it. Returns whether it was made.
     fn get(
         &self,
         blueprint: &Blueprint<'_>,
         shown: &OwnedFd,
     ) -> Result<(HugeCopy, bool), CopyError> {
         let name = &blueprint.name;
-        let open = |number| {
-            let path = format!("{}/{}", directory(name, number), basename(name));
-            openat(shown, path, READ, Mode::empty()).map(File::from)
-        };
-        let copy = |file| HugeCopy::of(file, blueprint.windows(), blueprint.leaf);
         for number in 0..MOST_OF_A_NAME {
-            let is_new = match open(number) {
-                Err(Errno::NOENT) => self.make(blueprint, number)?,
-                Err(_) => false,
-                Ok(file) => self.fill_again(blueprint, number, file)?,
+            let path = path_of(name, number);
+            let open = || openat(shown, &path, READ, Mode::empty()).map(File::from);
+            let is_new = match open() {
+                Err(Errno::NOENT) => self.make(blueprint, number, RenameFlags::NOREPLACE)?,
+                Ok(file) if !has_content(&file, name) => {
+                    self.make(blueprint, number, RenameFlags::empty())?
+                }
+                Ok(_) | Err(_) => false,
             };
-            // Another hugetext may have made a directory of that name meanwhile.
-            if let Ok(file) = open(number)
-                && (is_new || blueprint.is_in(&file))
+            // The program may have been rewritten in place since, and another hugetext may have made this copy or
+            // given it back meanwhile. So every copy is compared.
+            if let Ok(file) = open()
+                && blueprint.is_in(&file)
             {
-                return Ok((copy(file)?, is_new));
+                let copy = HugeCopy::of(file, blueprint.windows(), blueprint.leaf)?;
+                return Ok((copy, is_new));
             }
         }
         Err(CopyError::Create(io::ErrorKind::AlreadyExists.into()))
     }
 
     /// Makes the copy under a number; `false` if there is one already.
-    fn make(&self, blueprint: &Blueprint<'_>, number: u32) -> Result<bool, CopyError> {
-        let own = format!(".{}.{number}", std::process::id());
-        let create = |error: Errno| CopyError::Create(error.into());
-        let root = self.0.writable();
-        let _ = self.remove(&own);
-        mkdirat(root, &own, Mode::from_raw_mode(0o755)).map_err(create)?;
-        let path = format!("{own}/{}", basename(&blueprint.name));
-        let made = openat(
-            root,
-            &path,
-            WRITE | OFlags::CREATE | OFlags::EXCL,
-            Mode::RUSR,
-        )
-        .map_err(create)
-        .and_then(|file| self.finish(blueprint, &File::from(file)))
-        .and_then(|()| {
-            let name = directory(&blueprint.name, number);
-            match renameat_with(root, &own, root, name, RenameFlags::NOREPLACE) {
-                Ok(()) => Ok(true),
-                Err(Errno::EXIST) => Ok(false),
-                Err(error) => Err(create(error)),
-            }
-        });
-        if !matches!(made, Ok(true)) {
-            let _ = self.remove(&own);
-        }
-        made
-    }
-
-    /// Fills a copy whose memory was given back, under the path that profiles have recorded. `false` if
-    /// it has its content, or somebody else fills it.
-    fn fill_again(
+    fn make(
         &self,
         blueprint: &Blueprint<'_>,
         number: u32,
-        found: File,
+        flags: RenameFlags,
     ) -> Result<bool, CopyError> {
-        let is_whole = |file: &File| {
-            let metadata = file.metadata();
-            metadata.is_ok_and(|metadata| has_content(&metadata, &blueprint.name))
-        };
-        if is_whole(&found) {
-            return Ok(false);
+        let create = |error: Errno| CopyError::Create(error.into());
+        let program = blueprint.program.metadata().map_err(CopyError::Read)?;
+        let begun = self.begin().map_err(create)?;
+        blueprint.write(&begun.file)?;
+        begun.give_to(&program).map_err(create)?;
+        let file = begun.file.try_clone().map_err(CopyError::Create)?;
+        HugeCopy::of(file, blueprint.windows(), blueprint.leaf)?;
+        let name = &blueprint.name;
+        match begun.publish(&directory(name, number), &path_of(name, number), flags) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(create(error)),
         }
-        // An open file would prevent the lease.
-        drop(found);
-        let directory = directory(&blueprint.name, number);
-        let Some((_, file)) = self.only_file(&directory) else {
-            return Ok(false);
-        };
-        if !lease(&file).unwrap_or(false) || is_whole(&file) {
-            return Ok(false);
-        }
-        // Nobody maps it, and nobody can open it before `file` is closed. The program may have been
-        // rewritten in place since, so nothing of the old file stays.
-        let emptied = ftruncate(&file, 0).map_err(|error| CopyError::Create(error.into()));
-        let filled = emptied.and_then(|()| self.finish(blueprint, &file));
-        if filled.is_err() {
-            let _ = self.remove(&directory);
-        }
-        filled.map(|()| true)
     }
 
-    /// Fills a copy, and lets those read it who may read the program.
-    fn finish(&self, blueprint: &Blueprint<'_>, file: &File) -> Result<(), CopyError> {
-        blueprint.write(file)?;
-        let program = blueprint.program.metadata().map_err(CopyError::Read)?;
-        let (user, group) = (Uid::from_raw(program.uid()), Gid::from_raw(program.gid()));
-        fchown(file, Some(user), Some(group))
-            .and_then(|()| fchmod(file, Mode::from_raw_mode(program.mode() & 0o444)))
-            .map_err(|error| CopyError::Create(error.into()))?;
-        let file = file.try_clone().map_err(CopyError::Create)?;
-        HugeCopy::of(file, blueprint.windows(), blueprint.leaf).map(drop)
+    /// A new file without a path of a copy.
+    fn begin(&self) -> Result<Unpublished<'_>, Errno> {
+        /// Threads of one process may write at once.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let root = self.0.writable();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!(".{}.{count}", std::process::id());
+        // A process that was killed had the same number.
+        let _ = unlinkat(root, &name, AtFlags::empty());
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
+        let file = openat(root, &name, flags, Mode::RUSR)?.into();
+        Ok(Unpublished { root, name, file })
     }
 
     fn give_back_unused(&self) {
         let mut unused = Vec::new();
-        for directory in names(self.0.writable()) {
-            let Some((path, file)) = self.only_file(&directory) else {
+        for entry in names(self.0.writable()) {
+            if entry.starts_with('.') {
+                self.remove_abandoned(&entry);
+                continue;
+            }
+            let Some((path, file)) = self.only_file(&entry) else {
                 // A directory without a file belongs to a hugetext that works, or was killed.
-                let _ = unlinkat(self.0.writable(), &directory, AtFlags::REMOVEDIR);
+                let _ = unlinkat(self.0.writable(), &entry, AtFlags::REMOVEDIR);
                 continue;
             };
             if !lease(&file).unwrap_or(false) {
                 continue;
             }
-            // Nobody maps it, and nobody can open it before `file` is closed.
-            let parsed: Option<CopyName> = directory.parse().ok();
-            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let punched = parsed.map(|name| fallocate(&file, punch, name.at, name.len));
-            match punched {
+            // Nobody maps it. A process that maps it after all, because the lease ended too early, keeps the file.
+            let kept = entry
+                .parse()
+                .ok()
+                .map(|name| self.keep_symbols(&name, &entry, &path, &file));
+            match kept {
                 Some(Ok(())) => {
                     let made = file.metadata().map_or(0, |metadata| metadata.mtime());
-                    unused.push((made, directory));
+                    unused.push((made, entry));
                 }
                 _ => {
-                    let _ = unlinkat(self.0.writable(), &path, AtFlags::empty());
-                    let _ = self.remove(&directory);
+                    let _ = self.remove(&entry);
                 }
             }
         }
@@ -265,13 +228,39 @@ impl Registry {
         }
     }
 
-    /// The file in a directory, open for writing.
+    /// Puts a file without the text in the place of a copy.
+    fn keep_symbols(
+        &self,
+        name: &CopyName,
+        directory: &str,
+        path: &str,
+        copy: &File,
+    ) -> io::Result<()> {
+        if !has_content(copy, name) {
+            return Ok(());
+        }
+        let begun = self.begin()?;
+        write_symbols(copy, name, &begun.file)?;
+        begun.give_to(&copy.metadata()?)?;
+        Ok(begun.publish(directory, path, RenameFlags::empty())?)
+    }
+
+    /// Removes a file that a process wrote which was killed.
+    fn remove_abandoned(&self, name: &str) {
+        let root = self.0.writable();
+        let opened = openat(root, name, READ, Mode::empty()).map(File::from);
+        if opened.is_ok_and(|file| lease(&file).unwrap_or(false)) {
+            let _ = unlinkat(root, name, AtFlags::empty());
+        }
+    }
+
+    /// The file in a directory.
     fn only_file(&self, directory: &str) -> Option<(String, File)> {
         let root = self.0.writable();
         let opened = openat(root, directory, READ | OFlags::DIRECTORY, Mode::empty()).ok()?;
         let name = names(opened.as_fd()).into_iter().next()?;
         let path = format!("{directory}/{name}");
-        let file = openat(root, &path, WRITE, Mode::empty()).ok()?;
+        let file = openat(root, &path, READ, Mode::empty()).ok()?;
         Some((path, file.into()))
     }
 
@@ -282,6 +271,51 @@ impl Registry {
             unlinkat(&opened, name, AtFlags::empty())?;
         }
         unlinkat(root, directory, AtFlags::REMOVEDIR)
+    }
+}
+
+/// A file that is being written. It goes with this value unless it was published.
+struct Unpublished<'r> {
+    root: BorrowedFd<'r>,
+    name: String,
+    file: File,
+}
+
+impl Unpublished<'_> {
+    /// Lets those read it who may read `other`.
+    fn give_to(&self, other: &Metadata) -> Result<(), Errno> {
+        let (user, group) = (Uid::from_raw(other.uid()), Gid::from_raw(other.gid()));
+        // The other way round takes CAP_FOWNER.
+        fchmod(&self.file, Mode::from_raw_mode(other.mode() & 0o444))?;
+        fchown(&self.file, Some(user), Some(group))
+    }
+
+    /// Gives it its path, in a directory that is made if it is missing.
+    fn publish(self, directory: &str, path: &str, flags: RenameFlags) -> Result<(), Errno> {
+        /// Somebody else removes directories without a file.
+        const ATTEMPTS: u32 = 8;
+        let mode = Mode::from_raw_mode(0o755);
+        let mut renamed = Err(Errno::NOENT);
+        for _ in 0..ATTEMPTS {
+            match mkdirat(self.root, directory, mode) {
+                // The umask has taken from the mode. Somebody may have removed it meanwhile.
+                Ok(()) => drop(chmodat(self.root, directory, mode, AtFlags::empty())),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
+            renamed = renameat_with(self.root, &self.name, self.root, path, flags);
+            if renamed != Err(Errno::NOENT) {
+                break;
+            }
+        }
+        renamed
+    }
+}
+
+impl Drop for Unpublished<'_> {
+    fn drop(&mut self) {
+        // Nothing has this name any more if it was published.
+        let _ = unlinkat(self.root, &self.name, AtFlags::empty());
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use hugetext_host::{Advice, Region, memory_file};
 use hugetext_leaf::{CopyName, FileId, Leaf, Perms, Span};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, ftruncate, seek};
+use rustix::io::Errno;
 
 use crate::arch::{Architecture, Native};
 use crate::skeleton::{Bytes, Part, skeleton};
@@ -246,6 +248,49 @@ fn fill(
             read(inside.start - content.start, bytes).map_err(CopyError::Read)?;
         }
         file.write_all_at(bytes, start).map_err(CopyError::Create)?;
+    }
+    Ok(())
+}
+
+/// Whether a copy has its content. Without it, what is left are the symbols ([`write_symbols`]).
+pub(crate) fn has_content(copy: impl AsFd, name: &CopyName) -> bool {
+    let content = name.content();
+    seek(copy, SeekFrom::Data(content.start)).is_ok_and(|data| data < content.end)
+}
+
+/// Writes to an empty file what tools need of a copy: all but the content and the traps around it.
+pub(crate) fn write_symbols(copy: &File, name: &CopyName, to: &File) -> io::Result<()> {
+    let (content, len) = (name.content(), copy.metadata()?.len());
+    to.set_len(len)?;
+    let before = Span::new(0, content.start.min(len));
+    let behind = Span::new(content.end.min(len), len);
+    for part in [before, behind] {
+        write_data(copy, part, to)?;
+    }
+    Ok(())
+}
+
+/// Writes the pages of `part` that are neither holes nor traps.
+fn write_data(copy: &File, part: Span, to: &File) -> io::Result<()> {
+    let page = rustix::param::page_size() as u64;
+    let (mut bytes, mut traps) = (vec![0; page as usize], vec![0; page as usize]);
+    fill_with_traps(&mut traps);
+    let mut at = part.start;
+    while at < part.end {
+        let data = match seek(copy, SeekFrom::Data(at)) {
+            Ok(data) if data < part.end => data,
+            // Only a hole is behind.
+            Ok(_) | Err(Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        at = part.end.min(data - data % page + page);
+        let Some(bytes) = bytes.get_mut(..(at - data) as usize) else {
+            break;
+        };
+        copy.read_exact_at(bytes, data)?;
+        if *bytes != traps {
+            to.write_all_at(bytes, data)?;
+        }
     }
     Ok(())
 }

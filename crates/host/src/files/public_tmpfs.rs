@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, flock, fstat,
-    mkdirat, openat2, statx,
+    AtFlags, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstat, mkdirat,
+    openat, statx,
 };
 use rustix::io::Errno;
 use rustix::mount::{
@@ -107,15 +107,17 @@ impl PublicTmpfs {
 
 /// Opens a directory below `root`, and makes what is missing if it may. No part of the path may be a
 /// symbolic link, and no user but its owner and root may change it.
+///
+/// Each part is opened by itself, so O_NOFOLLOW says all. openat2(2) would say it for the whole path, but the sandbox
+/// of a service that may set no SUID bit refuses that call (systemd.exec(5), RestrictSUIDSGID=).
 fn directory(root: BorrowedFd<'_>, path: &Path, make: bool) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let mut at = openat2(root, ".", flags, Mode::empty(), beneath)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut at = openat(root, ".", flags, Mode::empty())?;
     for part in path.components() {
         let Component::Normal(name) = part else {
             continue;
         };
-        let next = match openat2(&at, name, flags, Mode::empty(), beneath) {
+        let next = match openat(&at, name, flags, Mode::empty()) {
             Err(Errno::NOENT) if make => {
                 let mode = Mode::from_raw_mode(0o755);
                 let is_new = match mkdirat(&at, name, mode) {
@@ -123,7 +125,7 @@ fn directory(root: BorrowedFd<'_>, path: &Path, make: bool) -> io::Result<OwnedF
                     Err(Errno::EXIST) => false,
                     Err(error) => return Err(error.into()),
                 };
-                let next = openat2(&at, name, flags, Mode::empty(), beneath)?;
+                let next = openat(&at, name, flags, Mode::empty())?;
                 if is_new {
                     // The umask has taken from the mode.
                     rustix::fs::fchmod(&next, mode)?;
@@ -184,9 +186,10 @@ fn copy_of(mounted: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(open_tree(mounted, "", flags)?)
 }
 
-/// A lease on a file that this process has open for writing (F_SETLEASE with F_WRLCK, fcntl(2)):
-/// proof that no other open file and no mapping of it exists, in any namespace. Whoever opens it
-/// waits until the lease ends, when the file is closed. `false` if somebody has it open.
+/// A lease on a file that this process has open (F_SETLEASE with F_WRLCK, fcntl(2)): proof that at this moment no other
+/// open file and no mapping of it exists, in any namespace. Whoever opens it waits until the file is closed, but no
+/// longer than fs.lease-break-time (45 s), so nothing that would harm a mapping may follow from the proof. `false` if
+/// somebody has it open. Takes CAP_LEASE for a file of another user.
 pub fn lease(file: &File) -> io::Result<bool> {
     /// include/uapi/asm-generic/fcntl.h and include/uapi/linux/fcntl.h.
     const F_SETSIG: c_int = 10;
@@ -230,5 +233,15 @@ mod tests {
         rustix::fs::fchmod(&made, Mode::from_raw_mode(0o777)).unwrap();
         assert!(directory(root.as_fd(), Path::new("/one/two"), true).is_err());
         assert!(directory(root.as_fd(), Path::new("/one"), false).is_ok());
+    }
+
+    #[test]
+    fn a_symbolic_link_is_refused_and_leads_nowhere() {
+        let root = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/tmp", root.path().join("one")).unwrap();
+        let root = File::open(root.path()).unwrap();
+        for path in ["/one", "/one/two"] {
+            assert!(directory(root.as_fd(), Path::new(path), true).is_err());
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod copies;
 mod held;
 mod merge;
 #[path = "../place/mod.rs"]
@@ -15,10 +16,10 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{Machine, Namespace, Pid};
+use copies::copies;
+use hugetext_host::{Machine, Pid};
 use hugetext_leaf::{
     Backend, Completion, FileId, Leaf, Obstacle, Perms, Promotion, PromotionPolicy, Reason, Span,
     promotion,
@@ -447,125 +448,6 @@ fn a_process_without_room_for_files_is_left_as_it_was() {
         "{refused:?}"
     );
     assert_eq!(at_first, layout(&target));
-    busy.finish();
-}
-
-/// The paths of the copies that a process maps.
-fn copies(target: &Target) -> Vec<PathBuf> {
-    let mappings = target.mappings().unwrap();
-    let paths = mappings
-        .copies()
-        .map(|(vma, _)| mappings.at(vma.addresses.start).unwrap().1);
-    paths.map(|path| path.unwrap().to_owned()).collect()
-}
-
-/// The path of the first copy that a process maps. `None`, with the reason printed, where copies have none.
-fn path_of_copy(target: &Target) -> Option<PathBuf> {
-    let path = copies(target).remove(0);
-    if path.to_string_lossy().starts_with("/memfd:") {
-        eprintln!("skipped: no tmpfs can be mounted here");
-        return None;
-    }
-    Some(path)
-}
-
-/// Later promotions find the copy by its path, and so do profilers. Nobody can write to it.
-#[test]
-fn a_copy_has_a_path_that_later_promotions_share() {
-    let Some(leaf) = leaf() else { return };
-    let start = || Busy::run(Command::new("setarch").arg("-R").arg(program()).arg("2"));
-    let (mut one, mut other) = (start(), start());
-    let targets = [&one, &other].map(|busy| busy.target().unwrap());
-    let Some(first) = promote_all(&targets[0], leaf, &mut Copies::default()) else {
-        return;
-    };
-    let Some(path) = path_of_copy(&targets[0]) else {
-        return;
-    };
-    let second = promote_all(&targets[1], leaf, &mut Copies::default()).unwrap();
-    assert_eq!((second.copied, second.shared), (0, first.copied));
-    assert_eq!(copies(&targets[1]), copies(&targets[0]));
-
-    let error = OpenOptions::new().write(true).open(&path).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem);
-    // It is an ELF file with the symbols of the program.
-    let symbols = |path: &Path| {
-        let listed = Command::new("nm").arg(path).output();
-        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    match symbols(&program()) {
-        Ok(listed) => {
-            assert!(listed.contains("busy_functions"));
-            assert_eq!(symbols(&path).unwrap(), listed);
-        }
-        Err(error) => eprintln!("skipped: nm: {error}"),
-    }
-
-    // The text goes with the last process that maps it; the symbols stay for profiles.
-    let blocks = || std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap());
-    let full = blocks();
-    hugetext_promote::give_back_unused();
-    assert_eq!(blocks(), full);
-    one.assert_well();
-    other.assert_well();
-    one.finish();
-    revert_all(&targets[1]);
-    other.finish();
-    hugetext_promote::give_back_unused();
-    assert!(full - blocks() >= first.copied / 512, "{full} {}", blocks());
-    if let Ok(listed) = symbols(&path) {
-        assert!(listed.contains("busy_functions"));
-    }
-
-    // A copy that was given up is filled again, under the path by which profiles name it.
-    let again = start();
-    let target = again.target().unwrap();
-    for _ in 0..3 {
-        let filled = promote_all(&target, leaf, &mut Copies::default()).unwrap();
-        assert_eq!(filled.copied, first.copied);
-        assert_eq!(path_of_copy(&target).as_ref(), Some(&path));
-        assert_eq!(symbols(&path).ok(), symbols(&program()).ok());
-        revert_all(&target);
-        hugetext_promote::give_back_unused();
-    }
-    again.finish();
-}
-
-/// A process in another mount namespace maps the copy by a path that opens there.
-#[test]
-fn a_copy_has_its_path_in_the_namespace_of_the_process() {
-    let Some(leaf) = leaf() else { return };
-    if !hugetext_host::is_root() {
-        eprintln!("skipped: only root gives a process a mount namespace");
-        return;
-    }
-    let run_apart = || {
-        Namespace::Mount.enter().unwrap();
-        Busy::start(2)
-    };
-    let mut busy = thread::spawn(run_apart).join().unwrap();
-    let target = busy.target().unwrap();
-    let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
-        return;
-    };
-    assert!(!outcome.done.is_empty());
-    let Some(path) = path_of_copy(&target) else {
-        return;
-    };
-    if !path.starts_with("/run") {
-        // From a chroot, the kernel names what another namespace mounts as seen from the root of that.
-        eprintln!("skipped: this root does not see {}", path.display());
-        return;
-    }
-    let there = PathBuf::from(format!("/proc/{}/root", target.pid()));
-    let there = there.join(path.strip_prefix("/").unwrap());
-    assert_eq!(
-        there.metadata().unwrap().len(),
-        path.metadata().unwrap().len()
-    );
-    busy.assert_well();
-    assert!(!revert_all(&target).done.is_empty());
-    busy.assert_well();
     busy.finish();
 }
 

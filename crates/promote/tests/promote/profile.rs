@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 use hugetext_promote::{Copies, give_back_unused};
 
-use super::{Busy, leaf, path_of_copy, promote_all};
+use super::copies::path_of_copy;
+use super::{Busy, leaf, promote_all};
 
 /// Runs perf. `None`, with the reason printed, where it does not work.
 fn perf(arguments: &[&str], data: &Path) -> Option<Output> {

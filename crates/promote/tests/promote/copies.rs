@@ -1,0 +1,163 @@
+//! The files of copies: who finds them, and what becomes of them.
+
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use hugetext_host::Namespace;
+use hugetext_promote::{Copies, Target, give_back_unused};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use super::{Busy, leaf, program, promote_all, revert_all};
+
+/// The paths of the copies that a process maps.
+pub(super) fn copies(target: &Target) -> Vec<PathBuf> {
+    let mappings = target.mappings().unwrap();
+    let paths = mappings
+        .copies()
+        .map(|(vma, _)| mappings.at(vma.addresses.start).unwrap().1);
+    paths.map(|path| path.unwrap().to_owned()).collect()
+}
+
+/// The path of the first copy that a process maps. `None`, with the reason printed, where copies have none.
+pub(super) fn path_of_copy(target: &Target) -> Option<PathBuf> {
+    let path = copies(target).remove(0);
+    if path.to_string_lossy().starts_with("/memfd:") {
+        eprintln!("skipped: no tmpfs can be mounted here");
+        return None;
+    }
+    Some(path)
+}
+
+/// Later promotions find the copy by its path, and so do profilers. Nobody can write to it.
+#[test]
+fn a_copy_has_a_path_that_later_promotions_share() {
+    let Some(leaf) = leaf() else { return };
+    let start = || Busy::run(Command::new("setarch").arg("-R").arg(program()).arg("2"));
+    let (mut one, mut other) = (start(), start());
+    let targets = [&one, &other].map(|busy| busy.target().unwrap());
+    let Some(first) = promote_all(&targets[0], leaf, &mut Copies::default()) else {
+        return;
+    };
+    let Some(path) = path_of_copy(&targets[0]) else {
+        return;
+    };
+    let second = promote_all(&targets[1], leaf, &mut Copies::default()).unwrap();
+    assert_eq!((second.copied, second.shared), (0, first.copied));
+    assert_eq!(copies(&targets[1]), copies(&targets[0]));
+
+    let error = OpenOptions::new().write(true).open(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem);
+    // It is an ELF file with the symbols of the program.
+    let symbols = |path: &Path| {
+        let listed = Command::new("nm").arg(path).output();
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    match symbols(&program()) {
+        Ok(listed) => {
+            assert!(listed.contains("busy_functions"));
+            assert_eq!(symbols(&path).unwrap(), listed);
+        }
+        Err(error) => eprintln!("skipped: nm: {error}"),
+    }
+
+    // The text goes with the last process that maps it; the symbols stay for profiles.
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap());
+    let full = blocks();
+    give_back_unused();
+    assert_eq!(blocks(), full);
+    one.assert_well();
+    other.assert_well();
+    one.finish();
+    revert_all(&targets[1]);
+    other.finish();
+    give_back_unused();
+    assert!(full - blocks() >= first.copied / 512, "{full} {}", blocks());
+    if let Ok(listed) = symbols(&path) {
+        assert!(listed.contains("busy_functions"));
+    }
+
+    // A copy that was given up is filled again, under the path by which profiles name it.
+    let again = start();
+    let target = again.target().unwrap();
+    for _ in 0..3 {
+        let filled = promote_all(&target, leaf, &mut Copies::default()).unwrap();
+        assert_eq!(filled.copied, first.copied);
+        assert_eq!(path_of_copy(&target).as_ref(), Some(&path));
+        assert_eq!(symbols(&path).ok(), symbols(&program()).ok());
+        revert_all(&target);
+        give_back_unused();
+    }
+    again.finish();
+}
+
+/// Another hugetext may give a copy back between the moments at which this one finds it and maps it. The file that was
+/// found stays whole then: the process would execute zeroes otherwise. An O_PATH descriptor stands for one that is about
+/// to be opened, because no lease knows of it.
+#[test]
+fn a_copy_that_was_found_stays_whole_when_it_is_given_back() {
+    let Some(leaf) = leaf() else { return };
+    let mut busy = Busy::start(2);
+    let target = busy.target().unwrap();
+    let promoted = |busy: &mut Busy| {
+        promote_all(&target, leaf, &mut Copies::default())?;
+        let path = path_of_copy(&target)?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found = openat(CWD, &path, flags, Mode::empty()).unwrap();
+        let opened = format!("/proc/self/fd/{}", found.as_raw_fd());
+        busy.assert_well();
+        Some((found, fs::read(opened).unwrap()))
+    };
+    // The second time, the copy is one that was given back and is made again.
+    for _ in 0..2 {
+        let Some((found, whole)) = promoted(&mut busy) else {
+            return;
+        };
+        revert_all(&target);
+        give_back_unused();
+        let left = fs::read(format!("/proc/self/fd/{}", found.as_raw_fd())).unwrap();
+        assert!(left == whole, "the copy was changed after it was found");
+    }
+    busy.finish();
+}
+
+/// A process in another mount namespace maps the copy by a path that opens there.
+#[test]
+fn a_copy_has_its_path_in_the_namespace_of_the_process() {
+    let Some(leaf) = leaf() else { return };
+    if !hugetext_host::is_root() {
+        eprintln!("skipped: only root gives a process a mount namespace");
+        return;
+    }
+    let run_apart = || {
+        Namespace::Mount.enter().unwrap();
+        Busy::start(2)
+    };
+    let mut busy = thread::spawn(run_apart).join().unwrap();
+    let target = busy.target().unwrap();
+    let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
+        return;
+    };
+    assert!(!outcome.done.is_empty());
+    let Some(path) = path_of_copy(&target) else {
+        return;
+    };
+    if !path.starts_with("/run") {
+        // From a chroot, the kernel names what another namespace mounts as seen from the root of that.
+        eprintln!("skipped: this root does not see {}", path.display());
+        return;
+    }
+    let there = PathBuf::from(format!("/proc/{}/root", target.pid()));
+    let there = there.join(path.strip_prefix("/").unwrap());
+    assert_eq!(
+        there.metadata().unwrap().len(),
+        path.metadata().unwrap().len()
+    );
+    busy.assert_well();
+    assert!(!revert_all(&target).done.is_empty());
+    busy.assert_well();
+    busy.finish();
+}
