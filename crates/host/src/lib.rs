@@ -20,7 +20,7 @@ pub use files::{
     Change, Copier, FileState, Guard, Mountable, MountedOn, Mounts, Namespace, NamespaceError,
     Overlay, OwnNote, PublicTmpfs, ReplaceError, Replacement, SharedExtents, Watch, WatchAsker,
     Watcher, enable_verity, filesystem_of, free_bytes, io_error, is_root, is_shared, lease, lock,
-    make_directories, measure_verity, memory_file, mount_huge_tmpfs, open_regular,
+    make_directories, measure_verity, memory_file, mount_huge_tmpfs, next_data, open_regular,
     open_without_waiting, protect, replace_with, share, uncover, unnamed_file,
 };
 pub use machine::{

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hugetext_host::{FileState, PublicTmpfs, lease};
 use hugetext_leaf::{CopyName, Leaf, Run};
 use rustix::fs::{
-    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Uid, chmodat, fchmod, fchown, mkdirat,
-    openat, renameat_with, unlinkat,
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, openat, renameat_with,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -99,19 +99,22 @@ fn is_kept(name: &CopyName) -> bool {
     (0..MOST_OF_A_NAME)
         .map(|number| Path::new(PLACE).join(path_of(name, number)))
         .map_while(|path| openat(CWD, path, flags, Mode::empty()).ok())
-        .any(|copy| has_content(&copy, name))
+        .any(|copy| has_content(&copy.into(), name))
 }
 
 fn directory(name: &CopyName, number: u32) -> String {
     format!("{}.{number}", name.facts())
 }
 
-fn path_of(name: &CopyName, number: u32) -> String {
-    let basename = match name.basename.as_str() {
+fn basename(name: &CopyName) -> &str {
+    match name.basename.as_str() {
         "" | "." | ".." => "text",
         other => other,
-    };
-    format!("{}/{basename}", directory(name, number))
+    }
+}
+
+fn path_of(name: &CopyName, number: u32) -> String {
+    format!("{}/{}", directory(name, number), basename(name))
 }
 
 /// Copies in a tmpfs, one directory each.
@@ -163,23 +166,22 @@ impl Registry {
         number: u32,
         flags: RenameFlags,
     ) -> Result<bool, CopyError> {
-        let create = |error: Errno| CopyError::Create(error.into());
         let program = blueprint.program.metadata().map_err(CopyError::Read)?;
-        let begun = self.begin().map_err(create)?;
+        let begun = self.begin().map_err(CopyError::Create)?;
         blueprint.write(&begun.file)?;
-        begun.give_to(&program).map_err(create)?;
+        begun.give_to(&program).map_err(CopyError::Create)?;
         let file = begun.file.try_clone().map_err(CopyError::Create)?;
         HugeCopy::of(file, blueprint.windows(), blueprint.leaf)?;
         let name = &blueprint.name;
-        match begun.publish(&directory(name, number), &path_of(name, number), flags) {
+        match begun.publish(&directory(name, number), basename(name), flags) {
             Ok(()) => Ok(true),
-            Err(Errno::EXIST) => Ok(false),
-            Err(error) => Err(create(error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(CopyError::Create(error)),
         }
     }
 
     /// A new file without a path of a copy.
-    fn begin(&self) -> Result<Unpublished<'_>, Errno> {
+    fn begin(&self) -> io::Result<Unpublished<'_>> {
         /// Threads of one process may write at once.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let root = self.0.writable();
@@ -189,7 +191,8 @@ impl Registry {
         let _ = unlinkat(root, &name, AtFlags::empty());
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
         let file = openat(root, &name, flags, Mode::RUSR)?.into();
-        Ok(Unpublished { root, name, file })
+        let tmpfs = &self.0;
+        Ok(Unpublished { tmpfs, name, file })
     }
 
     fn give_back_unused(&self) {
@@ -199,7 +202,7 @@ impl Registry {
                 self.remove_abandoned(&entry);
                 continue;
             }
-            let Some((path, file)) = self.only_file(&entry) else {
+            let Some((basename, file)) = self.only_file(&entry) else {
                 // A directory without a file belongs to a hugetext that works, or was killed.
                 let _ = unlinkat(self.0.writable(), &entry, AtFlags::REMOVEDIR);
                 continue;
@@ -211,7 +214,7 @@ impl Registry {
             let kept = entry
                 .parse()
                 .ok()
-                .map(|name| self.keep_symbols(&name, &entry, &path, &file));
+                .map(|name| self.keep_symbols(&name, &entry, &basename, &file));
             match kept {
                 Some(Ok(())) => {
                     let made = file.metadata().map_or(0, |metadata| metadata.mtime());
@@ -233,7 +236,7 @@ impl Registry {
         &self,
         name: &CopyName,
         directory: &str,
-        path: &str,
+        basename: &str,
         copy: &File,
     ) -> io::Result<()> {
         if !has_content(copy, name) {
@@ -242,7 +245,7 @@ impl Registry {
         let begun = self.begin()?;
         write_symbols(copy, name, &begun.file)?;
         begun.give_to(&copy.metadata()?)?;
-        Ok(begun.publish(directory, path, RenameFlags::empty())?)
+        begun.publish(directory, basename, RenameFlags::empty())
     }
 
     /// Removes a file that a process wrote which was killed.
@@ -254,14 +257,13 @@ impl Registry {
         }
     }
 
-    /// The file in a directory.
+    /// The file in a directory, with its name.
     fn only_file(&self, directory: &str) -> Option<(String, File)> {
         let root = self.0.writable();
         let opened = openat(root, directory, READ | OFlags::DIRECTORY, Mode::empty()).ok()?;
         let name = names(opened.as_fd()).into_iter().next()?;
-        let path = format!("{directory}/{name}");
-        let file = openat(root, &path, READ, Mode::empty()).ok()?;
-        Some((path, file.into()))
+        let file = openat(&opened, &name, READ, Mode::empty()).ok()?;
+        Some((name, file.into()))
     }
 
     fn remove(&self, directory: &str) -> Result<(), Errno> {
@@ -276,46 +278,43 @@ impl Registry {
 
 /// A file that is being written. It goes with this value unless it was published.
 struct Unpublished<'r> {
-    root: BorrowedFd<'r>,
+    tmpfs: &'r PublicTmpfs,
     name: String,
     file: File,
 }
 
 impl Unpublished<'_> {
     /// Lets those read it who may read `other`.
-    fn give_to(&self, other: &Metadata) -> Result<(), Errno> {
+    fn give_to(&self, other: &Metadata) -> io::Result<()> {
         let (user, group) = (Uid::from_raw(other.uid()), Gid::from_raw(other.gid()));
         // The other way round takes CAP_FOWNER.
         fchmod(&self.file, Mode::from_raw_mode(other.mode() & 0o444))?;
-        fchown(&self.file, Some(user), Some(group))
+        Ok(fchown(&self.file, Some(user), Some(group))?)
     }
 
     /// Gives it its path, in a directory that is made if it is missing.
-    fn publish(self, directory: &str, path: &str, flags: RenameFlags) -> Result<(), Errno> {
+    fn publish(self, directory: &str, basename: &str, flags: RenameFlags) -> io::Result<()> {
         /// Somebody else removes directories without a file.
         const ATTEMPTS: u32 = 8;
-        let mode = Mode::from_raw_mode(0o755);
-        let mut renamed = Err(Errno::NOENT);
-        for _ in 0..ATTEMPTS {
-            match mkdirat(self.root, directory, mode) {
-                // The umask has taken from the mode. Somebody may have removed it meanwhile.
-                Ok(()) => drop(chmodat(self.root, directory, mode, AtFlags::empty())),
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error),
-            }
-            renamed = renameat_with(self.root, &self.name, self.root, path, flags);
-            if renamed != Err(Errno::NOENT) {
-                break;
+        let root = self.tmpfs.writable();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let published = self.tmpfs.directory(directory).and_then(|directory| {
+                Ok(renameat_with(root, &self.name, directory, basename, flags)?)
+            });
+            match published {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS => {}
+                outcome => return outcome,
             }
         }
-        renamed
     }
 }
 
 impl Drop for Unpublished<'_> {
     fn drop(&mut self) {
         // Nothing has this name any more if it was published.
-        let _ = unlinkat(self.root, &self.name, AtFlags::empty());
+        let _ = unlinkat(self.tmpfs.writable(), &self.name, AtFlags::empty());
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use hugetext_host::{Advice, Region, memory_file};
+use hugetext_host::{Advice, Region, memory_file, next_data};
 use hugetext_leaf::{CopyName, FileId, Leaf, Perms, Span};
-use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, ftruncate, seek};
-use rustix::io::Errno;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate};
 
 use crate::arch::{Architecture, Native};
 use crate::skeleton::{Bytes, Part, skeleton};
@@ -253,43 +252,38 @@ fn fill(
 }
 
 /// Whether a copy has its content. Without it, what is left are the symbols ([`write_symbols`]).
-pub(crate) fn has_content(copy: impl AsFd, name: &CopyName) -> bool {
+pub(crate) fn has_content(copy: &File, name: &CopyName) -> bool {
     let content = name.content();
-    seek(copy, SeekFrom::Data(content.start)).is_ok_and(|data| data < content.end)
+    next_data(copy, content.start..content.end).is_ok_and(|data| data.is_some())
 }
 
 /// Writes to an empty file what tools need of a copy: all but the content and the traps around it.
 pub(crate) fn write_symbols(copy: &File, name: &CopyName, to: &File) -> io::Result<()> {
     let (content, len) = (name.content(), copy.metadata()?.len());
     to.set_len(len)?;
-    let before = Span::new(0, content.start.min(len));
-    let behind = Span::new(content.end.min(len), len);
-    for part in [before, behind] {
+    for part in [0..content.start, content.end..len] {
         write_data(copy, part, to)?;
     }
     Ok(())
 }
 
 /// Writes the pages of `part` that are neither holes nor traps.
-fn write_data(copy: &File, part: Span, to: &File) -> io::Result<()> {
-    let page = rustix::param::page_size() as u64;
-    let (mut bytes, mut traps) = (vec![0; page as usize], vec![0; page as usize]);
+fn write_data(copy: &File, part: Range<u64>, to: &File) -> io::Result<()> {
+    let page = rustix::param::page_size();
+    let (mut bytes, mut traps) = (vec![0; page], vec![0; page]);
     fill_with_traps(&mut traps);
     let mut at = part.start;
-    while at < part.end {
-        let data = match seek(copy, SeekFrom::Data(at)) {
-            Ok(data) if data < part.end => data,
-            // Only a hole is behind.
-            Ok(_) | Err(Errno::NXIO) => break,
-            Err(error) => return Err(error.into()),
-        };
-        at = part.end.min(data - data % page + page);
-        let Some(bytes) = bytes.get_mut(..(at - data) as usize) else {
-            break;
-        };
-        copy.read_exact_at(bytes, data)?;
-        if *bytes != traps {
-            to.write_all_at(bytes, data)?;
+    while let Some(data) = next_data(copy, at..part.end)? {
+        at = data.end;
+        for start in data.clone().step_by(page) {
+            let len = (data.end - start).min(page as u64) as usize;
+            let Some(bytes) = bytes.get_mut(..len) else {
+                break;
+            };
+            copy.read_exact_at(bytes, start)?;
+            if *bytes != traps {
+                to.write_all_at(bytes, start)?;
+            }
         }
     }
     Ok(())

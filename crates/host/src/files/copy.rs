@@ -143,19 +143,9 @@ impl<'a> Copier<'a> {
     /// Copies the data between holes.
     fn copy_data(&mut self, from: Range<u64>, to: u64) -> io::Result<()> {
         let mut at = from.start;
-        while at < from.end {
-            let data = match seek(self.old, SeekFrom::Data(at)) {
-                Ok(data) => data,
-                // The rest of the file is a hole.
-                Err(Errno::NXIO) => break,
-                Err(error) => return Err(error.into()),
-            };
-            if data >= from.end {
-                break;
-            }
-            let hole = seek(self.old, SeekFrom::Hole(data))?.min(from.end);
-            self.copy_chunks(data..hole, to + (data - from.start))?;
-            at = hole;
+        while let Some(data) = next_data(self.old, at..from.end)? {
+            at = data.end;
+            self.copy_chunks(data.clone(), to + (data.start - from.start))?;
         }
         Ok(())
     }
@@ -174,6 +164,22 @@ impl<'a> Copier<'a> {
             done += len as u64;
         }
         Ok(())
+    }
+}
+
+/// The first bytes of `within` that are no hole, up to the next hole or its end.
+pub fn next_data(file: &File, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
+    if within.is_empty() {
+        return Ok(None);
+    }
+    match seek(file, SeekFrom::Data(within.start)) {
+        Ok(data) if data < within.end => {
+            let hole = seek(file, SeekFrom::Hole(data))?;
+            Ok(Some(data..hole.min(within.end)))
+        }
+        // The rest of the range, or of the file, is a hole.
+        Ok(_) | Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

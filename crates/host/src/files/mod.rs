@@ -16,7 +16,7 @@ mod temporary;
 mod verity;
 mod watcher;
 
-pub use copy::Copier;
+pub use copy::{Copier, next_data};
 pub use directories::make_directories;
 pub use extents::SharedExtents;
 pub use filesystem::{

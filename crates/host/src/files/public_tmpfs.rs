@@ -74,6 +74,11 @@ impl PublicTmpfs {
         self.writable.as_fd()
     }
 
+    /// A directory in it that everybody may read. It is made if it is missing.
+    pub fn directory(&self, name: &str) -> io::Result<OwnedFd> {
+        directory(self.writable(), Path::new(name), true)
+    }
+
     /// The directory as the process `pid` finds it at the same path: files opened through it have
     /// that path in /proc/PID/maps. If the process is in another mount namespace that lacks the
     /// tmpfs, it is mounted there too. An error if its directories cannot be made, or lead through

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -102,14 +102,15 @@ fn a_copy_that_was_found_stays_whole_when_it_is_given_back() {
     let Some(leaf) = leaf() else { return };
     let mut busy = Busy::start(2);
     let target = busy.target().unwrap();
+    let content = |found: &OwnedFd| fs::read(format!("/proc/self/fd/{}", found.as_raw_fd()));
     let promoted = |busy: &mut Busy| {
         promote_all(&target, leaf, &mut Copies::default())?;
         let path = path_of_copy(&target)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let found = openat(CWD, &path, flags, Mode::empty()).unwrap();
-        let opened = format!("/proc/self/fd/{}", found.as_raw_fd());
         busy.assert_well();
-        Some((found, fs::read(opened).unwrap()))
+        let whole = content(&found).unwrap();
+        Some((found, whole))
     };
     // The second time, the copy is one that was given back and is made again.
     for _ in 0..2 {
@@ -118,8 +119,10 @@ fn a_copy_that_was_found_stays_whole_when_it_is_given_back() {
         };
         revert_all(&target);
         give_back_unused();
-        let left = fs::read(format!("/proc/self/fd/{}", found.as_raw_fd())).unwrap();
-        assert!(left == whole, "the copy was changed after it was found");
+        assert!(
+            content(&found).unwrap() == whole,
+            "the copy was changed after it was found"
+        );
     }
     busy.finish();
 }
