@@ -10,7 +10,7 @@ use crate::decide::{Change, Event, Happening, SLOTS, Slot, State, Step, Which, s
 use crate::programs::{Conduct, Program, families};
 use crate::report::Figures;
 use crate::target::{Health, Target};
-use crate::tracer::{Ending, Tracer, TracerProgram, is_alarming};
+use crate::tracer::{Ending, Tracer, TracerProgram, is_alarming, threads_of};
 
 pub(crate) struct Chaos {
     seed: u64,
@@ -203,8 +203,8 @@ impl Chaos {
         for ending in endings {
             self.count(change, &ending, expected);
             let alarm = ending.words.iter().find(|words| is_alarming(words));
-            if ending.is_late {
-                self.find(first, step, "the tracer did not end");
+            if let Some(threads) = &ending.late_in {
+                self.find(first, step, &format!("the tracer did not end: {threads}"));
             } else if let Some(words) = alarm.filter(|_| !expected.target_killed) {
                 self.find(first, step, words);
             }
@@ -352,7 +352,8 @@ impl Chaos {
     /// Records a finding and gives the target up.
     fn find(&mut self, slot: usize, step: &Step, what: &str) {
         if let Some(target) = self.slots[slot].take() {
-            self.record(target.pid, &target.program.name, step, what);
+            let what = format!("{what}; it: {}", threads_of(target.pid));
+            self.record(target.pid, &target.program.name, step, &what);
         }
     }
 

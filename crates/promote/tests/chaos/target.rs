@@ -30,6 +30,8 @@ pub(crate) struct Target {
     pub(crate) is_asked: bool,
     /// Whether something happened to it that ends some calls with EINTR (signal(7)).
     pub(crate) is_disturbed: bool,
+    /// What it said though nobody had asked.
+    unasked: Option<String>,
     /// Whether its last tracer was killed, which may take it along, and not at once.
     pub(crate) may_die: bool,
 }
@@ -71,6 +73,7 @@ impl Target {
             is_stopped: false,
             is_asked: false,
             is_disturbed: false,
+            unasked: None,
             may_die: false,
         };
         if let Some(ready) = program.ready {
@@ -137,10 +140,23 @@ impl Target {
 
     /// What it said at its end though nobody had asked. Nothing if its one call ended early for a reason that is no
     /// fault of promotion.
-    pub(crate) fn last_words(&self) -> Option<String> {
-        let said = self.line().unwrap_or_else(|silence| silence);
+    pub(crate) fn last_words(&mut self) -> Option<String> {
+        let said = self.unasked.take();
+        let said = said.unwrap_or_else(|| self.line().unwrap_or_else(|silence| silence));
         let is_excused = self.program.ends_when_asked() && self.is_excused(&said);
         (!is_excused).then_some(said)
+    }
+
+    /// Whether its one call ended early for a reason that is no fault of promotion. On a machine without a free processor
+    /// it may take long from there to its last words.
+    fn is_ending(&mut self) -> bool {
+        if !self.is_disturbed || !self.program.ends_when_asked() {
+            return false;
+        }
+        self.unasked = self.line().ok();
+        self.unasked
+            .as_deref()
+            .is_some_and(|said| self.is_excused(said))
     }
 
     /// Lets it end by itself.
@@ -202,7 +218,7 @@ impl Target {
                 return Vec::new();
             }
             if begun.elapsed() > LASTING {
-                return found;
+                return if self.is_ending() { Vec::new() } else { found };
             }
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -77,7 +77,8 @@ pub(crate) struct Tracer {
 pub(crate) struct Ending {
     /// `None` after a signal, or if it had to be ended.
     pub(crate) code: Option<i32>,
-    pub(crate) is_late: bool,
+    /// Where its threads were, if it had to be ended.
+    pub(crate) late_in: Option<String>,
     /// How long each stop lasted.
     pub(crate) stops: Vec<Duration>,
     /// What it said, without numbers.
@@ -98,8 +99,8 @@ impl Tracer {
         while !self.has_ended() && begun.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_micros(200));
         }
-        let is_late = !self.has_ended();
-        if is_late {
+        let late_in = (!self.has_ended()).then(|| threads_of(Pid::of_child(&self.child)));
+        if late_in.is_some() {
             let _ = self.child.kill();
         }
         let code = self.child.wait().unwrap().code();
@@ -118,11 +119,38 @@ impl Tracer {
         let words = errors.lines().chain(reasons).map(without_numbers).collect();
         Ending {
             code,
-            is_late,
+            late_in,
             stops: pauses(&out),
             words,
         }
     }
+}
+
+/// For each thread of a process its state, the call that it is in, and the kernel's functions down to the one in which it
+/// waits.
+pub(crate) fn threads_of(pid: Pid) -> String {
+    let mut shown = String::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let read = |file| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        let (stat, call, stack) = (read("stat"), read("syscall"), read("stack"));
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.get(..1));
+        let stack: Vec<&str> = stack
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1))
+            .collect();
+        shown += &format!(
+            "thread {} {} in {}, {}; ",
+            entry.file_name().display(),
+            state.unwrap_or("?"),
+            call.trim(),
+            stack.join(" < ")
+        );
+    }
+    shown
 }
 
 /// The stops that the tracer tells of.
