@@ -29,7 +29,7 @@ unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
 	for (done = 0; done < nr; done++, index += 1UL << order) {\
 		struct folio *folio;\
 \
-		folio = ractl_alloc_folio(ractl, gfp \& ~__GFP_DIRECT_RECLAIM,\
+		folio = ractl_alloc_folio(ractl, gfp \& ~__GFP_RECLAIM,\
 					  order);\
 		if (!folio)\
 			break;\
