@@ -6,11 +6,11 @@
 #
 #   kernel/boot.sh x86_64|arm64 IMAGE MEMORY all|walkers [SUITE…]
 #
-# MEMORY is in MiB; kernel/guest/make.sh lists the programs. Time is counted in instructions: one
-# instruction is one nanosecond of the guest. While the guest waits for its disk, time is the clock of
-# this machine. The guest has KERNEL_CPUS processors (1). KERNEL_APPEND goes to the kernel's command line;
-# guest.readahead=KIB is what the guest sets for the disk (128). With KERNEL_DRIVE, options of -drive such as
-# throttling.bps-read=20000000, time is always the clock of this machine.
+# MEMORY is in MiB; kernel/guest/make.sh lists the programs. The image has the set `paced`. Time is counted
+# in instructions: one instruction is one nanosecond of the guest, and so is each nanosecond of a timer of its
+# disk. So the same image shows the same figures on every machine, whatever else the machine does.
+# The disk is as fast as an NVMe volume, unless KERNEL_APPEND, which goes to the kernel's command line, has
+# other parameters of kernel/paced. The guest has KERNEL_CPUS processors (1); with more, its timers have ticks of 4 ms.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,14 +25,14 @@ arm64) machine=(qemu-system-aarch64 -machine "virt,gic-version=3") console=ttyAM
 *) echo "kernel/boot.sh: unknown architecture $arch" >&2; exit 2 ;;
 esac
 
+disk="paced.latency_us=100 paced.mb_s=2000 paced.depth=32"
 guest=$("$here/guest/make.sh" "$arch" "$programs")
-time=(-accel "tcg,thread=single" -icount "shift=0,sleep=on")
-[ -z "${KERNEL_DRIVE:-}" ] || time=(-accel tcg)
 timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -cpu max -nodefaults -display none -no-reboot \
-    "${time[@]}" -smp "${KERNEL_CPUS:-1}" -m "$memory" \
+    -accel tcg,thread=single -icount shift=0,sleep=off -smp "${KERNEL_CPUS:-1}" -m "$memory" \
     -serial stdio -kernel "$kernel" -initrd "$guest/initrd" \
-    -append "console=$console panic=-1 oops=panic no_timer_check ${KERNEL_APPEND:-}" \
-    -drive "file=$guest/disk,format=raw,if=virtio,readonly=on${KERNEL_DRIVE:+,$KERNEL_DRIVE}" \
+    -append "console=$console panic=-1 oops=panic no_timer_check $disk ${KERNEL_APPEND:-}" \
+    -object "memory-backend-file,id=disk,mem-path=$guest/disk,size=2G,share=off" \
+    -device ivshmem-plain,memdev=disk \
     < /dev/null | tee "$work/console"
 die() { echo "kernel/boot.sh: $*" >&2; exit 1; }
 grep -q '^guest: done' "$work/console" || die "the guest did not end"

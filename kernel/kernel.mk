@@ -38,9 +38,9 @@ test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in L
 		"$$(kernel/build.sh image x86_64 kunit ltp | tail -n 1)" > target/kernel-ltp.txt
 	mv target/kernel-ltp.txt docs/kernel-ltp.txt
 
-docs-kernel-devices: ## faults on text on throttled disks and in little memory; writes docs/kernel-devices.md
+docs-kernel-devices: ## faults on text on disks of known speed and in little memory; writes docs/kernel-devices.md
 	scripts/setup.sh test-kernel
-	kernel/devices.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)" > target/kernel-devices.md
+	kernel/devices.sh "$$(KERNEL_SETS='order align paced order-lab' kernel/build.sh image x86_64 kunit | tail -n 1)" > target/kernel-devices.md
 	mv target/kernel-devices.md docs/kernel-devices.md
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel

@@ -4,7 +4,8 @@
 # rmap/lab/measure.sh has figures of the other sets.
 #
 #   kernel/measure.sh run CONFIG…              both kernels of each configuration, built if need be
-#   kernel/measure.sh boot CONFIG SETS IMAGE   one kernel that is built; SETS is "none" or their names
+#   kernel/measure.sh boot CONFIG SETS IMAGE   one kernel that is built, with the set paced; SETS is "none" or
+#                                              the names of the others
 #   kernel/measure.sh report                   docs/kernel.md from the record, docs/kernel.jsonl
 set -euo pipefail
 
@@ -40,7 +41,7 @@ boot() { # CONFIG SETS IMAGE
 run() { # CONFIG
     local sets image
     for sets in none "order align"; do
-        image=$(KERNEL_SETS=$sets "$here/build.sh" image "$1" kunit | tail -n 1)
+        image=$(KERNEL_SETS="${sets#none} paced" "$here/build.sh" image "$1" kunit | tail -n 1)
         boot "$1" "$sets" "$image"
     done
 }

@@ -141,7 +141,7 @@ esac
 "$cc" -static -O1 -Wall "$here/init.c" -o "$initramfs/init"
 "$cc" -static -O1 -Wall "$here/touch.c" -o "$initramfs/touch"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
-truncate -s 3G "$out/disk.new"
+truncate -s 2G "$out/disk.new" # the memory of a PCI device is a power of two
 mke2fs -q -t ext4 -d "$root" "$out/disk.new"
 rm -rf "$root"
 mv "$out/disk.new" "$out/disk"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# docs/kernel-devices.md from the records of the guests of devices.sh.
+
+def tenths: . * 10 | round | "\(. / 10 | floor).\(. % 10)";
+def ms: . / 1000 | tenths;
+def mib: . / 1048576 | tenths;
+def row: "| " + join(" | ") + " |";
+def middle: sort | .[length / 2 | floor];
+
+# Groups in the order in which the first of each comes.
+def in_order(key): reduce .[] as $one ([]; if map(key) | index([$one | key]) then . else . + [$one] end) | map(key);
+
+# A touch and what the kernel counted meanwhile, which is printed behind it.
+def touches: . as $all
+    | [range(1; length) | select($all[.].kind == "leaves" and $all[. - 1].kind == "touch") | $all[.] + $all[. - 1] + {bytes: $all[.].bytes}];
+
+# The median of a figure of some starts, in the unit of its column.
+def shown($key; $starts): $starts | map(.[$key]) | middle
+    | if $key == "elapsed_us" then ms elif $key == "read" then mib else tostring end;
+
+["today", "2 ms", "8 ms", "no bound"] as $bounds
+| . as $records
+| in_order(.disk) as $disks
+| "# Text on slow devices and in little memory
+
+Written by `make docs-kernel-devices`. The guest has a disk of known speed (`kernel/paced`), an emulated processor that
+counts instructions instead of time, 1 GiB of memory, and 128 KiB of readahead. So a fault waits for the same time on
+every machine. The speeds are typical ones of such devices; a seek is added to each request that does not follow
+the one before.
+
+## Faults that wait
+
+A text of 16 MiB is touched with a cold page cache, in every window of 64 KiB or in one of 4 or 16, not in order.
+Linux reads today what the same kernel reads with THP \"never\". The others read a leaf if a fault waits for the rest of
+it for at most 2 ms, 8 ms, which the series has, or any time. The four figures of each column are of these, in this order.
+
+| disk | latency + seek, MB/s, at once | touched | touches that wait | longest touch, ms | until all is touched, ms | read, MiB |
+|---|---|---|---:|---:|---:|---:|",
+($disks[] as $disk | (1, 4, 16) as $part
+ | $records | map(select(.disk == $disk)) | touches | map(select(.part == $part)) as $all
+ | [$bounds[] as $bound | $all[] | select(.name == $bound)] as $of
+ | [$disk, ($of[0] | "\(.latency) µs\(if .seek > 0 then " + \(.seek / 1000) ms" else "" end), \(.speed), \(.depth)"), "1 of \($part)"]
+   + [[$of[].major], [$of[].longest_us | ms], [$of[].total_us | ms], [$of[].bytes | mib] | map(tostring) | join(", ")]
+ | row),
+"
+A leaf takes the place of up to 16 reads of 128 KiB. It pays if so many of these would be needed that they take longer
+than reading the leaf.
+
+| disk | a read of 128 KiB, ms | of a leaf of 2 MiB, ms | a leaf pays from, of 16 |
+|---|---:|---:|---:|",
+($disks[] as $disk
+ | $records | map(select(.disk == $disk))[0] | (.latency + .seek) as $begin | ($begin + 131072 / .speed) as $small
+ | ($begin + 2097152 / .speed) as $leaf
+ | [$disk, ($small | ms), ($leaf | ms), ($leaf / $small | ceil)] | row),
+"
+## Cold starts
+
+Programs with text of 24 MiB, all of which they execute, and a library of 800 KiB, from exec to exit. Figures of the
+library are medians of 15 starts. Without → with the series.
+
+| disk | program | ms | major faults | read, MiB |
+|---|---|---:|---:|---:|",
+($disks[] as $disk
+ | $records | map(select(.disk == $disk and .kind == "start"))
+ | in_order(.program)[] as $program | map(select(.program == $program))
+ | (map(select(.thp == "never"))) as $without | (map(select(.thp == "madvise"))) as $with
+ | [$disk, $program]
+   + [("elapsed_us", "major", "read") as $key | shown($key; $without) + " → " + shown($key; $with)]
+ | row),
+"
+## Little memory
+
+The same text, all of it touched, on NVMe. *Not read* is the reason why a fault did not read a leaf, and how often. In
+fragmented memory every other page is held, and cannot be moved.
+
+| memory | leaves read | not read: memory | not read: no folio | faults that wait | read, MiB |
+|---|---:|---:|---:|---:|---:|",
+($records | map(select(.disk == $disks[0])) | touches[]
+ | select(.part == 1 and ([.name] | inside(["2 ms", "no bound"]) | not))
+ | [({"today": "1 GiB, today", "8 ms": "1 GiB"}[.name] // .name), .read, .memory, .alloc, .major, (.bytes | mib)] | row)

@@ -1,0 +1,2 @@
+/^obj-\$\(CONFIG_BLK_DEV_RAM\)/a\
+obj-$(CONFIG_BLK_DEV_PACED)	+= paced.o
