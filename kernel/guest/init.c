@@ -3,19 +3,17 @@
  * Init of a guest. Starts each command of /programs, one a line, from the first
  * disk with a cold page cache, under each THP mode. Then starts all commands of
  * /many, one after the other, and holds their processes. Prints as JSON what was
- * mapped when a program ended, and what that cost.
+ * mapped when a program ended, and what that cost. With guest.touch on the kernel's
+ * command line, faults.c runs instead.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/reboot.h>
@@ -25,9 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROOT "/disk"
-#define DISK "paced"	/* of kernel/paced */
-#define THP "/sys/kernel/mm/transparent_hugepage/"
+#include "init.h"
+
 #define FAULT_AROUND "/sys/kernel/debug/fault_around_bytes"
 #define MANY_MAX 64
 /*
@@ -48,7 +45,7 @@ struct text {
 /* Bytes of the block that a TLB entry between page and PMD maps, else of the PMD. */
 static unsigned long block;
 
-static void die(const char *what)
+void die(const char *what)
 {
 	printf("guest: %s: %s\n", what, strerror(errno));
 	fflush(stdout);
@@ -66,7 +63,7 @@ static long now(void)
 	return at.tv_sec * 1000000L + at.tv_nsec / 1000;
 }
 
-static void put(const char *path, const char *value)
+void put(const char *path, const char *value)
 {
 	int fd = open(path, O_WRONLY);
 
@@ -76,7 +73,7 @@ static void put(const char *path, const char *value)
 }
 
 /* Number @field of the line of @path that begins with @key; 0 if there is none. */
-static unsigned long number(const char *path, const char *key, int field)
+unsigned long number(const char *path, const char *key, int field)
 {
 	char line[512], *rest;
 	unsigned long value = 0;
@@ -104,7 +101,7 @@ static unsigned long splits(void)
 	return number(path, "", 0);
 }
 
-static unsigned long bytes_read(void)
+unsigned long bytes_read(void)
 {
 	return number("/sys/block/" DISK "/stat", "", 2) * 512;
 }
@@ -181,7 +178,7 @@ static void unmount(const char *path)
 }
 
 /* A new mount has nothing in the page cache, not even of directories. */
-static void mount_cold(void)
+void mount_cold(void)
 {
 	unmount(ROOT "/tmp");
 	unmount(ROOT "/dev");
@@ -322,7 +319,7 @@ static void many(const char *thp, FILE *list)
 	}
 }
 
-static void start_each(const char *thp)
+void start_each(const char *thp)
 {
 	char line[1024];
 	FILE *list = fopen("/programs", "r");
@@ -350,142 +347,6 @@ static void start_many(const char *thp)
 	put(THP "enabled", thp);
 	many(thp, list);
 	fclose(list);
-}
-
-/* What /touch may use: bytes of its memory cgroup, or 0 for no limit. */
-static void limit_memory(unsigned long bytes)
-{
-	char text[32];
-
-	if (!bytes)
-		return;
-	snprintf(text, sizeof(text), "%lu", bytes);
-	put("/cgroup/small/memory.max", text);
-	snprintf(text, sizeof(text), "%d", getpid());
-	put("/cgroup/small/cgroup.procs", text);
-}
-
-/*
- * Runs /touch over a file with a cold page cache. @bound_us is how long a fault may
- * wait for the rest of a leaf, if the kernel has the set order-lab. 0 stands for what
- * Linux reads today, which is what THP "never" reads.
- */
-static void touch(const char *name, const char *part, unsigned int bound_us, unsigned long memory)
-{
-	static const char *const events[] = { "read", "device", "memory", "alloc" };
-	unsigned long before[4], read;
-	char text[64];
-	pid_t pid;
-
-	for (int i = 0; i < 4; i++) {
-		snprintf(text, sizeof(text), "exec_leaf_%s ", events[i]);
-		before[i] = number("/proc/vmstat", text, 0);
-	}
-	put(THP "enabled", bound_us ? "madvise" : "never");
-	snprintf(text, sizeof(text), "%u", bound_us);
-	if (bound_us)
-		put("/sys/module/kernel/parameters/exec_leaf_wait_us", text);
-	read = bytes_read();
-	pid = fork();
-	if (!pid) {
-		limit_memory(memory);
-		execl("/touch", "touch", ROOT "/programs/stubs-16m", name, part, NULL);
-		_exit(127);
-	}
-	waitpid(pid, NULL, 0);
-	printf("record {\"kind\":\"leaves\",\"name\":\"%s\",\"part\":%s,\"bytes\":%lu",
-	       name, part, bytes_read() - read);
-	for (int i = 0; i < 4; i++) {
-		snprintf(text, sizeof(text), "exec_leaf_%s ", events[i]);
-		printf(",\"%s\":%lu", events[i], number("/proc/vmstat", text, 0) - before[i]);
-	}
-	printf("}\n");
-	fflush(stdout);
-}
-
-/* Takes each free block of 2 MiB. Where none is left, it takes a page. */
-static void take_large_blocks(void)
-{
-	const unsigned long large = 2UL << 20, most = 64 * large;
-	char *memory = mmap(NULL, most, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (memory == MAP_FAILED || madvise(memory, most, MADV_HUGEPAGE))
-		_exit(1);
-	for (unsigned long at = 0; at < most; at += large)
-		memory[at] = 1;
-}
-
-/*
- * Holds every other page of nearly all memory, and what is free as a large block. The
- * pages are locked, and compaction leaves locked pages where they are.
- */
-static pid_t fragment_memory(void)
-{
-	const unsigned long page = sysconf(_SC_PAGESIZE);
-	unsigned long bytes;
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	/* What is cached may lie in large folios, which would be free for the next read. */
-	put("/proc/sys/vm/drop_caches", "3");
-	put("/proc/sys/vm/compact_unevictable_allowed", "0");
-	put(THP "enabled", "madvise");
-	put("/proc/sys/vm/min_free_kbytes", "2048");
-	bytes = (number("/proc/meminfo", "MemFree:", 0) - 8192) * 1024;
-	if (pipe(ready))
-		die("pipe");
-	pid = fork();
-	if (!pid) {
-		char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		madvise(memory, bytes, MADV_NOHUGEPAGE);
-		for (unsigned long at = 0; at < bytes; at += page)
-			memory[at] = 1;
-		for (unsigned long at = 0; at < bytes; at += 2 * page)
-			madvise(memory + at, page, MADV_DONTNEED);
-		/* Only what is present, else the holes would be filled. */
-		if (mlock2(memory, bytes, MLOCK_ONFAULT))
-			_exit(1);
-		take_large_blocks();
-		if (write(ready[1], "", 1) < 0)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	if (read(ready[0], &byte, 1) != 1)
-		die("fragmenting memory");
-	return pid;
-}
-
-static void touch_all(void)
-{
-	static const char *const parts[] = { "1", "4", "16" };
-	pid_t pid;
-
-	mkdir("/cgroup", 0755);
-	if (mount("cgroup", "/cgroup", "cgroup2", 0, ""))
-		die("mount of cgroups");
-	put("/cgroup/cgroup.subtree_control", "+memory");
-	mkdir("/cgroup/small", 0755);
-	mount_cold();
-	for (int i = 0; i < 3; i++) {
-		touch("today", parts[i], 0, 0);
-		touch("2 ms", parts[i], 2000, 0);
-		touch("8 ms", parts[i], 8000, 0);
-		touch("no bound", parts[i], UINT_MAX, 0);
-	}
-	start_each("never");
-	put("/sys/module/kernel/parameters/exec_leaf_wait_us", "8000");
-	start_each("madvise");
-	touch("cgroup of 32 MiB", "1", 8000, 32 << 20);
-	touch("cgroup of 256 MiB", "1", 8000, 256 << 20);
-	pid = fragment_memory();
-	touch("fragmented, today", "1", 0, 0);
-	touch("fragmented", "1", 8000, 0);
-	kill(pid, SIGKILL);
 }
 
 /*

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the two parts of init share. */
+#ifndef GUEST_INIT_H
+#define GUEST_INIT_H
+
+#define ROOT "/disk"
+#define DISK "paced"	/* of kernel/paced */
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+
+/* Prints why the guest cannot go on, and ends it. */
+void die(const char *what);
+/* Writes to a file of the kernel. */
+void put(const char *path, const char *value);
+/* Number @field of the line of @path that begins with @key; 0 if there is none. */
+unsigned long number(const char *path, const char *key, int field);
+/* Bytes that were read from the disk since boot. */
+unsigned long bytes_read(void);
+/* Mounts the disk anew, with nothing in the page cache. */
+void mount_cold(void);
+/* Starts each command of /programs under a THP mode. */
+void start_each(const char *thp);
+/* How long faults on text wait, under bounds and where memory is small or in pieces. */
+void touch_all(void);
+
+#endif
