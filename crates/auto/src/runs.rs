@@ -3,7 +3,8 @@
 //! Without MADV_COLLAPSE, a window is made huge only while nobody maps it. A build maps its compiler all the time, and
 //! then not at all for a few seconds. Tries that come ever later would miss these seconds.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem::take;
 use std::time::Duration;
 
 use hugetext_host::Pid;
@@ -36,6 +37,10 @@ impl Watched {
 #[derive(Debug, Default)]
 pub struct Runs {
     files: BTreeMap<Key, Watched>,
+    /// The processes that ended since the last [`Runs::settle`], and when.
+    ended: HashMap<Pid, Duration>,
+    /// The same of the time before.
+    ended_before: HashMap<Pid, Duration>,
 }
 
 impl Runs {
@@ -54,11 +59,23 @@ impl Runs {
         !self.files.is_empty()
     }
 
+    /// What follows was seen after all of before. What a processor saw is told as a whole, and then what the next one
+    /// saw, so the end of a process that moved may be told before its beginning, and a little of that much later.
+    pub fn settle(&mut self) {
+        self.ended_before = take(&mut self.ended);
+    }
+
     /// A process has begun to run a file, whose text may be mapped in several pieces.
     pub fn started(&mut self, pid: Pid, key: Key) {
-        if let Some(file) = self.files.get_mut(&key)
-            && file.running.len() < MOST_PROCESSES
-        {
+        let Some(file) = self.files.get_mut(&key) else {
+            return;
+        };
+        let ended = self.ended.get(&pid).or(self.ended_before.get(&pid));
+        if let Some(at) = ended.filter(|_| !file.running.contains(&pid)) {
+            if file.running.is_empty() {
+                file.idle_since = file.idle_since.max(Some(*at));
+            }
+        } else if file.running.len() < MOST_PROCESSES {
             file.running.insert(pid);
             file.idle_since = None;
         }
@@ -66,6 +83,9 @@ impl Runs {
 
     /// A process has ended.
     pub fn ended(&mut self, pid: Pid, now: Duration) {
+        if self.watches_any() && self.ended.len() < MOST_PROCESSES {
+            self.ended.insert(pid, now);
+        }
         for file in self.files.values_mut() {
             if file.running.remove(&pid) && file.running.is_empty() {
                 file.idle_since = Some(now);
@@ -125,6 +145,28 @@ mod tests {
         runs.watch(7);
         runs.started(pid(5), 7);
         runs.ended(pid(4), 5 * SECOND);
+        assert!(!runs.is_idle(7, 9 * SECOND));
+    }
+
+    /// It ran on one processor and ended on another, whose records were read first.
+    #[test]
+    fn an_end_may_be_told_before_its_beginning() {
+        let mut runs = Runs::default();
+        runs.watch(7);
+        runs.settle();
+        runs.ended(pid(1), SECOND);
+        runs.started(pid(1), 7);
+        assert!(runs.is_idle(7, 2 * SECOND));
+        // Even if the next records have the beginning.
+        runs.watch(7);
+        runs.ended(pid(2), 2 * SECOND);
+        runs.settle();
+        runs.started(pid(2), 7);
+        assert!(runs.is_idle(7, 3 * SECOND));
+        // Another process may get the number later.
+        runs.settle();
+        runs.settle();
+        runs.started(pid(2), 7);
         assert!(!runs.is_idle(7, 9 * SECOND));
     }
 }

@@ -19,6 +19,7 @@ impl Daemon<'_> {
         let (looks, unread) = (&mut self.looks, &self.unread);
         let (starts, rushes) = (&mut self.tally.starts, &mut self.rushes);
         let runs = &mut self.runs;
+        runs.settle();
         let mut changed = false;
         let mut last = None;
         let seen = self.sight.wait(PAUSE, &self.wake, |told| match told {
