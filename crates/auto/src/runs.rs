@@ -3,7 +3,7 @@
 //! Without MADV_COLLAPSE, a window is made huge only while nobody maps it. A build maps its compiler all the time, and
 //! then not at all for a few seconds. Tries that come ever later would miss these seconds.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::mem::take;
 use std::time::Duration;
 
@@ -37,10 +37,10 @@ impl Watched {
 #[derive(Debug, Default)]
 pub struct Runs {
     files: BTreeMap<Key, Watched>,
-    /// The processes that ended since the last [`Runs::settle`], and when.
-    ended: HashMap<Pid, Duration>,
-    /// The same of the time before.
-    ended_before: HashMap<Pid, Duration>,
+    /// The processes that ended since the last [`Runs::settle`].
+    ended: HashSet<Pid>,
+    /// Those that had ended then.
+    ended_before: HashSet<Pid>,
 }
 
 impl Runs {
@@ -59,38 +59,39 @@ impl Runs {
         !self.files.is_empty()
     }
 
-    /// What follows was seen after all of before. What a processor saw is told as a whole, and then what the next one
-    /// saw, so the end of a process that moved may be told before its beginning, and a little of that much later.
-    pub fn settle(&mut self) {
-        self.ended_before = take(&mut self.ended);
-    }
-
     /// A process has begun to run a file, whose text may be mapped in several pieces.
     pub fn started(&mut self, pid: Pid, key: Key) {
-        let Some(file) = self.files.get_mut(&key) else {
-            return;
-        };
-        let ended = self.ended.get(&pid).or(self.ended_before.get(&pid));
-        if let Some(at) = ended.filter(|_| !file.running.contains(&pid)) {
-            if file.running.is_empty() {
-                file.idle_since = file.idle_since.max(Some(*at));
-            }
-        } else if file.running.len() < MOST_PROCESSES {
+        if let Some(file) = self.files.get_mut(&key)
+            && file.running.len() < MOST_PROCESSES
+        {
             file.running.insert(pid);
             file.idle_since = None;
         }
     }
 
-    /// A process has ended.
-    pub fn ended(&mut self, pid: Pid, now: Duration) {
-        if self.watches_any() && self.ended.len() < MOST_PROCESSES {
-            self.ended.insert(pid, now);
+    /// A process has ended. Reports of several processors come in no order, so it counts as running until
+    /// [`Runs::settle`].
+    pub fn ended(&mut self, pid: Pid) {
+        if self.watches_any() {
+            self.ended.insert(pid);
         }
-        for file in self.files.values_mut() {
-            if file.running.remove(&pid) && file.running.is_empty() {
+    }
+
+    /// Forgets the processes that have ended. Called after each batch of reports. The beginning of a process may be in
+    /// the batch after that with its end, so an end counts in two.
+    pub fn settle(&mut self, now: Duration) {
+        for file in self
+            .files
+            .values_mut()
+            .filter(|file| !file.running.is_empty())
+        {
+            let ended = |pid: &Pid| self.ended.contains(pid) || self.ended_before.contains(pid);
+            file.running.retain(|pid| !ended(pid));
+            if file.running.is_empty() {
                 file.idle_since = Some(now);
             }
         }
+        self.ended_before = take(&mut self.ended);
     }
 
     /// Whether a watched file was run, and nobody has run it for a second.
@@ -119,22 +120,26 @@ mod tests {
     fn a_file_is_idle_a_second_after_its_last_process() {
         let mut runs = Runs::default();
         runs.started(pid(1), 7);
-        runs.ended(pid(1), SECOND);
+        runs.ended(pid(1));
+        runs.settle(SECOND);
         assert_eq!(runs.idle(9 * SECOND), [0; 0], "nobody counts it");
         runs.watch(7);
         // Two pieces of text are one process.
         for number in [1, 1, 2] {
             runs.started(pid(number), 7);
         }
-        runs.ended(pid(1), SECOND);
+        runs.ended(pid(1));
+        runs.settle(SECOND);
         assert!(!runs.is_idle(7, 9 * SECOND));
-        runs.ended(pid(2), 2 * SECOND);
+        runs.ended(pid(2));
+        runs.settle(2 * SECOND);
         assert!(!runs.is_idle(7, 2 * SECOND) && runs.is_idle(7, 3 * SECOND));
         assert_eq!(runs.idle(3 * SECOND), [7]);
         // Somebody starts it again.
         runs.started(pid(3), 7);
         assert!(!runs.is_idle(7, 9 * SECOND));
-        runs.ended(pid(3), 4 * SECOND);
+        runs.ended(pid(3));
+        runs.settle(4 * SECOND);
         // A try that failed waits for the next end.
         runs.watch(7);
         assert!(!runs.is_idle(7, 9 * SECOND));
@@ -144,7 +149,8 @@ mod tests {
         // Who ran it before it was watched anew does not count.
         runs.watch(7);
         runs.started(pid(5), 7);
-        runs.ended(pid(4), 5 * SECOND);
+        runs.ended(pid(4));
+        runs.settle(5 * SECOND);
         assert!(!runs.is_idle(7, 9 * SECOND));
     }
 
@@ -153,20 +159,20 @@ mod tests {
     fn an_end_may_be_told_before_its_beginning() {
         let mut runs = Runs::default();
         runs.watch(7);
-        runs.settle();
-        runs.ended(pid(1), SECOND);
+        runs.ended(pid(1));
         runs.started(pid(1), 7);
+        runs.settle(SECOND);
         assert!(runs.is_idle(7, 2 * SECOND));
         // Even if the next records have the beginning.
         runs.watch(7);
-        runs.ended(pid(2), 2 * SECOND);
-        runs.settle();
+        runs.ended(pid(2));
+        runs.settle(SECOND);
         runs.started(pid(2), 7);
+        runs.settle(2 * SECOND);
         assert!(runs.is_idle(7, 3 * SECOND));
         // Another process may get the number later.
-        runs.settle();
-        runs.settle();
         runs.started(pid(2), 7);
+        runs.settle(3 * SECOND);
         assert!(!runs.is_idle(7, 9 * SECOND));
     }
 }

@@ -19,14 +19,13 @@ impl Daemon<'_> {
         let (looks, unread) = (&mut self.looks, &self.unread);
         let (starts, rushes) = (&mut self.tally.starts, &mut self.rushes);
         let runs = &mut self.runs;
-        runs.settle();
         let mut changed = false;
         let mut last = None;
         let seen = self.sight.wait(PAUSE, &self.wake, |told| match told {
             Sideband::Fork { parent, child } => owners.fork(parent, child),
             Sideband::Exit { pid } => {
                 owners.exit(pid);
-                runs.ended(pid, time.0);
+                runs.ended(pid);
             }
             Sideband::Lost(records) => losses.records = losses.records.saturating_add(records),
             Sideband::Text { pid, file, path } => {
@@ -57,6 +56,7 @@ impl Daemon<'_> {
         });
         seen.map_err(system("starts"))?;
         owners.settle();
+        runs.settle(time.0);
         self.losses.starts = self.catalog.uncounted;
         self.changed |= changed;
         Ok(())
