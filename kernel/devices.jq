@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # docs/kernel-devices.md from the records of the guests of devices.sh.
 
-def tenths: . * 10 | round | "\(. / 10 | floor).\(. % 10)";
-def ms: . / 1000 | tenths;
-def mib: . / 1048576 | tenths;
-def row: "| " + join(" | ") + " |";
-def middle: sort | .[length / 2 | floor];
+include "figures";
 
 # Groups in the order in which the first of each comes.
 def in_order(key): reduce .[] as $one ([]; if map(key) | index([$one | key]) then . else . + [$one] end) | map(key);

@@ -33,4 +33,4 @@ while read -r name latency seek speed depth; do
     [ "$touched" = 16 ] || { echo "kernel/devices.sh: $name: $touched of 16 records" >&2; exit 1; }
     cat "$one" >> "$records"
 done < <(grep . <<< "$devices")
-jq -r -s -f "$here/devices.jq" "$records"
+jq -r -s -L "$here" -f "$here/devices.jq" "$records"

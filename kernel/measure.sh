@@ -52,6 +52,6 @@ run)
     for config in "$@"; do run "$config"; done
     ;;
 boot) boot "$2" "$3" "$4" ;;
-report) jq -r -s -f "$here/report.jq" "$record" > "$here/../docs/kernel.md" ;;
+report) jq -r -s -L "$here" -f "$here/report.jq" "$record" > "$here/../docs/kernel.md" ;;
 *) sed -n '6,8p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # docs/kernel.md from the lines of docs/kernel.jsonl: each figure without and with the sets.
 
-def tenths: . * 10 | round | "\(. / 10 | floor).\(. % 10)";
-def mib: . / 1048576 | tenths;
+include "figures";
+
 # Millions, with two digits behind the point below ten.
 def millions: . / 1000000 | if . >= 10 then tenths else . * 100 | round | "\(. / 100 | floor).\(. % 100 + 100 | tostring | .[1:])" end;
 def change(figure): (.[0] | figure) as $before | (.[1] | figure) as $after |
     if $before == $after then $before | tostring else "\($before) → \($after)" end;
-def row: "| " + join(" | ") + " |";
 
 # One record for all starts of a program: the median of each number.
-def middle: sort | .[length / 2 | floor];
 def medians: group_by([.program, .sets]) | map(. as $starts | .[0] | with_entries(.key as $key | .value = ($starts | map(.[$key]) | middle)));
 
 # Pairs of records that differ in the sets alone: without them, with them.
@@ -21,7 +19,7 @@ def starts($executed):
     | ($head | row), ($head | map("---") | row),
       (medians | pairs(.program) | sort_by(.[0].text) | reverse[]
        | [.[0].program, ($executed[.[0].program] // 0 | mib), change(.pmd | mib), change(.cont | mib),
-          change(.minor), change(.major), change(.read | mib), change(.cpu_us * 1000 | millions), change(.elapsed_us / 1000 | tenths)]
+          change(.minor), change(.major), change(.read | mib), change(.cpu_us * 1000 | millions), change(.elapsed_us | ms)]
        | row);
 
 def many:

@@ -151,4 +151,3 @@ void touch_all(void)
 	touch("fragmented", "1", 8000, 0);
 	kill(pid, SIGKILL);
 }
-

@@ -20,9 +20,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "init.h"
 
 #define FAULT_AROUND "/sys/kernel/debug/fault_around_bytes"
@@ -52,15 +52,6 @@ void die(const char *what)
 	reboot(RB_POWER_OFF);
 	for (;;)
 		pause();
-}
-
-/* Microseconds, of the clock that the timers of the disk use. */
-static long now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000L + at.tv_nsec / 1000;
 }
 
 void put(const char *path, const char *value)

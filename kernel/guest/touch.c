@@ -13,19 +13,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define LEAF	(2UL << 20)
 #define WINDOW	(64UL << 10)
-
-static long now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000L + at.tv_nsec / 1000;
-}
 
 static int compare(const void *a, const void *b)
 {
