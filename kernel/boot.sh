@@ -4,7 +4,7 @@
 # a cold page cache. Prints the guest's console. It fails if a test failed, if a SUITE of KUnit did
 # not run, if the kernel reported an error, or if the guest did not end.
 #
-#   kernel/boot.sh x86_64|arm64 IMAGE MEMORY all|walkers [SUITE…]
+#   kernel/boot.sh x86_64|arm64|riscv64 IMAGE MEMORY all|walkers [SUITE…]
 #
 # MEMORY is in MiB; kernel/guest/make.sh lists the programs. The image has the set `paced`. Time is counted
 # in instructions: one instruction is one nanosecond of the guest, and so is each nanosecond of a timer of its
@@ -20,14 +20,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 case $arch in
-x86_64) machine=(qemu-system-x86_64 -machine q35) console=ttyS0 ;;
-arm64) machine=(qemu-system-aarch64 -machine "virt,gic-version=3") console=ttyAMA0 ;;
+x86_64) machine=(qemu-system-x86_64 -machine q35 -cpu max) console=ttyS0 ;;
+arm64) machine=(qemu-system-aarch64 -machine "virt,gic-version=3" -cpu max) console=ttyAMA0 ;;
+riscv64) machine=(qemu-system-riscv64 -machine virt -cpu rv64) console=ttyS0 ;;
 *) echo "kernel/boot.sh: unknown architecture $arch" >&2; exit 2 ;;
 esac
 
 disk="paced.latency_us=100 paced.mb_s=2000 paced.depth=32"
 guest=$("$here/guest/make.sh" "$arch" "$programs")
-timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -cpu max -nodefaults -display none -no-reboot \
+timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -nodefaults -display none -no-reboot \
     -accel tcg,thread=single -icount shift=0,sleep=off -smp "${KERNEL_CPUS:-1}" -m "$memory" \
     -serial stdio -kernel "$kernel" -initrd "$guest/initrd" \
     -append "console=$console panic=-1 oops=panic no_timer_check $disk ${KERNEL_APPEND:-}" \

@@ -4,11 +4,12 @@
 #
 #   kernel/build.sh source          fetch and unpack Debian's linux-source package
 #   kernel/build.sh package         the name and version of that package
+#   kernel/build.sh distribution    the configuration of Debian's kernel for virtual machines of x86-64
 #   kernel/build.sh series          write the series and its cover letters, and check it with checkpatch
 #   kernel/build.sh tree            bring the unpacked tree to exactly the chosen sets
-#   kernel/build.sh image CONFIG…   build; CONFIG: x86_64, arm64-4k, arm64-16k or arm64-64k, then
-#                                   any further fragments of kernel/config (kunit, debug); that
-#                                   of a set that is applied is among them by itself
+#   kernel/build.sh image CONFIG…   build; CONFIG: x86_64, arm64-4k, arm64-16k, arm64-64k or
+#                                   riscv64, then any further fragments of kernel/config (kunit,
+#                                   debug); that of a set that is applied is among them by itself
 #
 # KERNEL_RELEASE  release of the source package                        (7.3)
 # KERNEL_SETS     sets to apply, in order; "none" for the tree as it is (every set of kernel/sets)
@@ -40,15 +41,15 @@ scratch=$work/scratch   # a repository of the edited files only: one commit for 
 
 die() { echo "kernel/build.sh: $*" >&2; exit 2; }
 
-# The package of the newest build of the release, from the mirror that this machine's apt uses.
+# The newest build of the package $1, from the mirror that this machine's apt uses.
 fetch() {
-    local uri suite apt=$work/apt package=linux-source-$release
+    local uri suite apt=$work/apt package=$1
     # shellcheck disable=SC2016 # apt fills these in
     uri=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' |
         sed -n 's/^Debian|Debian|//p' | head -n 1)
     [ -n "$uri" ] || die "apt has no Debian archive; run apt-get update"
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$sources"
-    for suite in trixie-backports sid; do
+    for suite in trixie-backports sid trixie; do
         local options=(-oDir::Etc::sourcelist="$apt/sources.list" -oDir::Etc::sourceparts=-
             -oDir::State::Lists="$apt/lists" -oDir::Cache="$apt/cache" -oAPT::Sandbox::User=root)
         echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main" \
@@ -61,18 +62,26 @@ fetch() {
     die "no suite of $uri has $package: $(cat "$apt/log")"
 }
 
-package() { # the newest package in the folder of sources, if any
-    printf '%s\n' "$sources"/linux-source-"$release"_*.deb | sort -V | tail -n 1
+newest() { # PACKAGE: its newest build in the folder of sources, if any
+    printf '%s\n' "$sources/$1"_*.deb | sort -V | tail -n 1
+}
+
+distribution() {
+    local package=linux-config-$release
+    [ -n "$(newest "$package")" ] || fetch "$package"
+    dpkg-deb --fsys-tarfile "$(newest "$package")" |
+        tar -xO "./usr/src/$package/config.amd64_none_cloud-amd64.xz" | xz -d > "$work/distribution.config"
 }
 
 source_tree() {
+    local package=linux-source-$release
     if [ ! -e "$linux/.unpacked" ]; then
-        [ -n "$(package)" ] || fetch
+        [ -n "$(newest "$package")" ] || fetch "$package"
         rm -rf "$linux" "$pristine" "$work/applied"
         mkdir -p "$linux"
-        dpkg-deb --fsys-tarfile "$(package)" | tar -xO "./usr/src/linux-source-$release.tar.xz" |
+        dpkg-deb --fsys-tarfile "$(newest "$package")" | tar -xO "./usr/src/$package.tar.xz" |
             tar -xJ -C "$linux" --strip-components=1
-        basename "$(package)" .deb > "$linux/.unpacked"
+        basename "$(newest "$package")" .deb > "$linux/.unpacked"
     fi
 }
 
@@ -205,15 +214,16 @@ own_fragments() { # of the chosen sets: what options they have, on
 }
 
 image() { # CONFIG FRAGMENT…
-    local arch cross='' file
+    local arch cross='' host file
     case $1 in
-    x86_64) arch=x86_64 file=arch/x86/boot/bzImage ;;
-    arm64-*) arch=arm64 file=arch/arm64/boot/Image ;;
-    *) die "unknown configuration $1; the known ones are x86_64, arm64-4k, arm64-16k, arm64-64k" ;;
+    x86_64) arch=x86_64 host=x86_64 file=arch/x86/boot/bzImage ;;
+    arm64-*) arch=arm64 host=aarch64 file=arch/arm64/boot/Image ;;
+    riscv64) arch=riscv host=riscv64 file=arch/riscv/boot/Image ;;
+    *) die "unknown configuration $1; the known ones are x86_64, arm64-4k, arm64-16k, arm64-64k, riscv64" ;;
     esac
-    if [ "$arch" != "$(uname -m | sed s/aarch64/arm64/)" ]; then
-        "$here/../scripts/setup.sh" "kernel-$arch"
-        cross=${arch/arm64/aarch64}-linux-gnu-
+    if [ "$host" != "$(uname -m)" ]; then
+        "$here/../scripts/setup.sh" "kernel-${1%%-*}"
+        cross=$host-linux-gnu-
     fi
     tree
     local name fragment objects
@@ -248,8 +258,9 @@ image() { # CONFIG FRAGMENT…
 case ${1:-} in
 source) source_tree; echo "$linux" ;;
 package) source_tree; basename "$(cat "$linux/.unpacked")" _all ;;
+distribution) distribution; echo "$work/distribution.config" ;;
 series) series; checkpatch; echo "$work/patches" ;;
 tree) tree; echo "$linux" ;;
 image) shift; [ $# -gt 0 ] || die "image of which configuration?"; image "$@" ;;
-*) sed -n '3,12p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '3,13p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -1,13 +1,26 @@
 # The kernel half; kernel/build.sh says what the variables KERNEL_* choose.
 
 KERNEL_CONFIG ?= x86_64
-KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k
+KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k riscv64
 
-.PHONY: kernel test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks test-replicas bench-replicas results-replicas docs-rmap
+.PHONY: kernel kernel-deb docs-kernel-deb docs-kernel-tlb test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks test-replicas bench-replicas results-replicas docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
 	kernel/build.sh image $(KERNEL_CONFIG)
+
+docs-kernel-deb: package ## boots these packages with systemd, and what the command adds there: docs/kernel-deb.md; takes root
+	scripts/setup.sh kernel-deb-boot
+	kernel/deb-boot.sh "$$(kernel/deb.sh | tail -n 1)" target/debian/hugetext_*_amd64.deb > target/kernel-deb.md
+	mv target/kernel-deb.md docs/kernel-deb.md
+
+docs-kernel-tlb: build ## what a kernel build saves of instruction-TLB misses, by model: docs/kernel-tlb.md
+	scripts/setup.sh bench kernel
+	kernel/tlb.sh $(HUGETEXT) > target/kernel-tlb.md
+	mv target/kernel-tlb.md docs/kernel-tlb.md
+
+kernel-deb: ## Debian packages of the kernel with every set, in Debian's configuration for virtual machines
+	kernel/deb.sh
 
 test-kernel: lab-fetch ## what starting programs costs without and with the sets, in each of KERNEL_CONFIGS
 	scripts/setup.sh test-kernel

@@ -49,10 +49,11 @@ packages_of() {
         echo gcc-mips-linux-gnu libc6-dev-mips-cross
         ;;
     lab-riscv64)
-        packages lab
-        # Links the lab's guest.
-        echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
-        # The guest. Its package is another one since Debian 13.
+        packages lab guest-riscv64
+        ;;
+    guest-riscv64)
+        echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross # links its init
+        # The emulator. Its package is another one since Debian 13.
         case $(. /etc/os-release 2>/dev/null && echo "$VERSION_CODENAME") in
         bookworm) echo qemu-system-misc ;;
         *) echo qemu-system-riscv ;;
@@ -152,7 +153,7 @@ packages_of() {
         echo e2fsprogs jq    # its disk, and its output
         ;;
     test-kernel)
-        packages test-kernel-ci
+        packages test-kernel-ci guest-riscv64
         echo qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross # the guests of arm64 and their init
         echo binutils   # readelf, to choose programs
         echo mold lld   # started there, beside cc1 and git
@@ -169,8 +170,19 @@ packages_of() {
             echo "gcc-$architecture"
         done
         ;;
+    kernel-deb)
+        packages kernel
+        echo dpkg-dev debhelper rsync kmod python3 libdw-dev # what the kernel's own packaging needs
+        echo openssl    # the key of modules
+        ;;
+    kernel-deb-boot)
+        echo mmdebstrap qemu-system-x86 e2fsprogs jq # a root with systemd, and a guest that boots it
+        ;;
     kernel-arm64)
         echo gcc-aarch64-linux-gnu
+        ;;
+    kernel-riscv64)
+        echo gcc-riscv64-linux-gnu
         ;;
     kernel-x86_64)
         echo gcc-x86-64-linux-gnu

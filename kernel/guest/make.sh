@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes an initramfs and a disk of programs for guests. Prints the folder that holds both.
 #
-#   kernel/guest/make.sh x86_64|arm64 all|walkers
+#   kernel/guest/make.sh x86_64|arm64|riscv64 all|walkers
 #
 # `walkers` holds only programs that are quickly made and started. They are enough to see that text
 # gets huge pages. Both are made once, so that every kernel starts the same files. They are made
@@ -23,6 +23,7 @@ mkdir -p "$root"/{programs,source,tmp,dev} "$initramfs/dev"
 case $arch in
 x86_64) cc=cc ;;
 arm64) cc=aarch64-linux-gnu-gcc ;;
+riscv64) cc=riscv64-linux-gnu-gcc ;;
 esac
 
 copy() { # PROGRAM of this machine, with the libraries it names, under the same paths
@@ -53,6 +54,7 @@ stubs() {
     case $arch in
     x86_64) ret='\xc3' ;;
     arm64) ret='\xc0\x03\x5f\xd6' ;;
+    riscv64) ret='\x82\x80' ;;
     esac
     perl -e "print \"$ret\" x ($1 / length \"$ret\")"
 }
@@ -72,16 +74,25 @@ assorted() {
 libraries() {
     case $arch in
     x86_64) copy /usr/bin/true ;;
-    arm64)
-        cp -r /usr/aarch64-linux-gnu/lib "$root/lib"
+    arm64 | riscv64)
+        cp -r "/usr/${cc%-gcc}/lib" "$root/lib"
         rm -f "$root"/lib/*.a "$root"/lib/*.o
         ;;
     esac
 }
 
-# Packaged programs, as users run them.
+# As many programs as assorted has, of as many sizes. Debian's largest ones are made for the machine that this runs on.
+made() {
+    local number
+    for number in $(seq 50); do
+        walker "program-$number" $((number * number << 12))
+        echo "/programs/program-$number" >> "$initramfs/many"
+    done
+}
+
+# Packaged programs, as users run them, and many programs of every size.
 packaged() {
-    local program cc1 number
+    local program cc1
     printf 'int main(void) { return 0; }\n' > "$root/source/empty.c"
     "$cc" -c "$root/source/empty.c" -o "$root/source/empty.o"
     case $arch in
@@ -104,13 +115,9 @@ packaged() {
         cp "$lab"/*.so* "$root/lib"
         cp "$lab"/cc1 "$root/programs"
         start /programs/cc1 -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s
-        # Debian's largest programs are not available for arm64 here, but for these. So
-        # walkers replace them: as many, of as many sizes.
-        for number in $(seq 50); do
-            walker "program-$number" $((number * number << 12))
-            echo "/programs/program-$number" >> "$initramfs/many"
-        done
+        made
         ;;
+    riscv64) made ;;
     esac
 }
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* TEXT bytes of functions that return at once, one in each 4K. */
+#ifdef __riscv
+	/* A linker that relaxes moves what is aligned. */
+	.option norelax
+#endif
 	.text
 	.globl	text_start
 	.globl	text_end

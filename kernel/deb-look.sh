@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# What deb-boot.sh runs in the guest: starts each program with a cold page cache, alone and behind `hugetext run`, and
+# prints how much of its text is mapped by PMDs while it waits.
+set -u
+
+quiet() { # PID: waits until the process sleeps, and used no processor time for a second
+    local last='' now _
+    for _ in {1..120}; do
+        sleep 1
+        # The state, and the time in user space and in the kernel.
+        now=$(awk '{ sub(/.*\) /, ""); print $1, $12 + $13 }' "/proc/$1/stat") || return
+        [ "$now" != "$last" ] || [[ $now != S* ]] || return 0
+        last=$now
+    done
+}
+
+look() { # NAME WAY COMMAND…
+    local name=$1 way=$2 pid
+    shift 2
+    sync
+    echo 3 > /proc/sys/vm/drop_caches
+    if [ "$way" = run ]; then
+        # The first time, copies are made and warmed.
+        hugetext run -q -- "$@" < /tmp/input > /dev/null 2>&1 &
+    else
+        "$@" < /tmp/input > /dev/null 2>&1 &
+    fi
+    pid=$!
+    quiet "$pid"
+    hugetext stat --json "$pid" | jq -c --arg name "$name" --arg way "$way" \
+        '{name: $name, way: $way} + (.processes[0].total | {mapped, pmd_mapped})' | sed 's/^/record /'
+    kill "$pid"
+    wait "$pid" 2> /dev/null
+}
+
+mkfifo /tmp/input
+sleep infinity > /tmp/input &
+cc1=$(find /usr/libexec/gcc -name cc1 | head -n 1)
+gdb=$(command -v gdb)
+for way in alone run; do
+    look cc1 $way "$cc1" -quiet -o /dev/null
+    look clang $way clang -cc1 -x c -fsyntax-only -
+    look gdb $way "$gdb" -q
+    look git $way git hash-object --stdin
+    look node $way node -e 'setInterval(() => {}, 1e6)'
+    look python3 $way python3 -c 'input()'
+    look postgres $way setpriv --reuid postgres --regid postgres --clear-groups \
+        /usr/lib/postgresql/17/bin/postgres --single -D /var/lib/postgresql/17/main \
+        -c config_file=/etc/postgresql/17/main/postgresql.conf postgres
+done
+echo "record $(jq -n -c --arg thp "$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)" \
+    --arg init "$(ps -p 1 -o comm= 2> /dev/null || cat /proc/1/comm)" '{name: "machine", way: $thp, init: $init}')"
+echo "look: done"

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# docs/kernel-deb.md from what deb-boot.sh recorded.
+
+include "figures";
+
+def share(kernel; way; $name):
+    map(select((.kernel | kernel) and .way == way and .name == $name))[0]
+    | if . == null then "-" else "\(.pmd_mapped | mib) of \(.mapped | mib)" end;
+
+def patched: endswith("-hugetext");
+
+. as $all
+| "# The patched kernel as packages of Debian",
+  "",
+  "Written by `make docs-kernel-deb`. `make kernel-deb` made packages of the kernel with every set, in Debian's configuration",
+  "for virtual machines (cloud-amd64). It took \($seconds | tonumber / 60 | ceil) minutes of processor time. The packages and that of hugetext were",
+  "installed in a Debian 13 with systemd, which booted with this kernel (\(map(.kernel) | unique | map(select(patched))[0])) and with Debian's own of",
+  "the same source (\(map(.kernel) | unique | map(select(patched | not))[0])). THP is \"\(map(select(.name == "machine"))[0].way)\", as Debian sets it.",
+  "",
+  "Programs start from a cold page cache on ext4, alone and behind `hugetext run`. The table shows how much of the text that",
+  "a program and its libraries map is mapped by PMDs, in MiB, once the program waits for input.",
+  "",
+  (["program", "Debian's kernel, alone", "Debian's, with `run`", "patched, alone", "patched, with `run`"] as $head
+   | ($head | row), ($head | map("---") | row)),
+  (map(select(.name != "machine").name) | unique[] as $name
+   | [$name,
+      ($all | share(patched | not; "alone"; $name)), ($all | share(patched | not; "run"; $name)),
+      ($all | share(patched; "alone"; $name)), ($all | share(patched; "run"; $name))]
+   | row)
