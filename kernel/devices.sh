@@ -15,6 +15,7 @@ trap 'rm -f "$records" "$one"' EXIT
 # Name, microseconds of latency and of a seek, millions of bytes in a second, requests at once: typical
 # figures of such devices. In order of the document.
 devices=${KERNEL_DEVICES:-'
+NVMe-PCIe-4     70      0       7000    64
 NVMe            80      0       3000    32
 SATA-SSD        150     0       500     32
 cloud-volume    1000    0       125     32
