@@ -20,15 +20,16 @@ image=$(find "$folder" -maxdepth 1 -name 'linux-image-*.deb' ! -name '*-dbg*')
 # shellcheck disable=SC2016 # apt fills these in
 archive=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' | sed -n 's/^Debian|Debian|//p' | head -n 1)
 [ -n "$archive" ] || die "apt has no Debian archive; run apt-get update"
-# Programs of every kind: compilers, interpreters, a database, a debugger. Debian's kernel is of the same source.
+# Programs of every kind: a compiler, interpreters, a database, a debugger. Debian's kernel is of the same source.
 mmdebstrap --quiet --variant=minbase --components=main \
-    --include=systemd,systemd-sysv,initramfs-tools,cpp,clang,python3,gdb,nodejs,postgresql,git,jq \
+    --include=systemd,systemd-sysv,initramfs-tools,cpp,python3,gdb,nodejs,postgresql,git,jq \
     trixie "$root" "deb $archive trixie main" "deb $archive trixie-backports main"
 cp "$image" "$root/kernel.deb"
 cp "$hugetext" "$root/hugetext.deb"
+chroot "$root" apt-get -qq update
 stock=$(chroot "$root" apt-cache search --names-only '^linux-image-7\.3.*-cloud-amd64$' | sort -V | tail -n 1 | cut -d ' ' -f 1)
 [ -n "$stock" ] || die "Debian has no linux-image-7.3 for virtual machines"
-chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -qq install "$stock" /kernel.deb /hugetext.deb > "$work/install" 2>&1 ||
+chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -qq -t trixie-backports install "$stock" /kernel.deb /hugetext.deb > "$work/install" 2>&1 ||
     die "$(tail -n 5 "$work/install")"
 rm "$root"/*.deb
 install -m 755 "$here/deb-look.sh" "$root/look"
@@ -40,16 +41,11 @@ After=multi-user.target
 
 [Service]
 Type=oneshot
-ExecStart=/look
-StandardOutput=tty
-StandardError=tty
-TTYPath=/dev/ttyS0
-
-[Install]
-WantedBy=graphical.target
+ExecStart=/bin/sh -c "exec /look > /dev/ttyS1 2>&1"
 UNIT
-chroot "$root" systemctl -q enable look.service
-chroot "$root" systemctl -q disable postgresql.service
+mkdir -p "$root/etc/systemd/system/graphical.target.wants"
+ln -s ../look.service "$root/etc/systemd/system/graphical.target.wants"
+ln -s /dev/null "$root/etc/systemd/system/postgresql.service" # its files are used without it
 echo '/dev/vda / ext4 defaults 0 1' > "$root/etc/fstab"
 : > "$root/etc/hostname"
 truncate -s 8G "$work/disk"
@@ -61,12 +57,14 @@ for kernel in "$work"/boot/vmlinuz-*; do
     release=${kernel##*/vmlinuz-}
     cp --sparse=always "$work/disk" "$work/disk.now"
     timeout "${KERNEL_PATIENCE:-1800}" qemu-system-x86_64 -machine q35 -cpu max -accel tcg,thread=multi -smp 2 -m 4096 \
-        -nodefaults -display none -no-reboot -serial stdio -kernel "$kernel" -initrd "$work/boot/initrd.img-$release" \
+        -nodefaults -display none -no-reboot -serial stdio -serial "file:$work/said" -kernel "$kernel" -initrd "$work/boot/initrd.img-$release" \
         -append "root=/dev/vda rw console=ttyS0 quiet no_timer_check systemd.show_status=false" \
         -drive "file=$work/disk.now,format=raw,if=virtio,cache=unsafe" \
         < /dev/null | sed -u 's/\r$//' > "$folder/console-$release" || true
-    grep -q '^look: done' "$folder/console-$release" || die "the guest of $release did not end: $folder/console-$release"
+    sed -i 's/\r$//' "$work/said"
+    grep -q '^look: done' "$work/said" ||
+        die "the guest of $release did not end: $(tail -n 3 "$work/said") ($folder/console-$release)"
     ! grep -E '^\[.*(BUG|WARNING|Oops):' "$folder/console-$release" >&2 || die "the kernel $release printed the above"
-    sed -n 's/^record //p' "$folder/console-$release" | jq -c --arg kernel "$release" '{kernel: $kernel} + .'
+    sed -n 's/^record //p' "$work/said" | jq -c --arg kernel "$release" '{kernel: $kernel} + .'
 done > "$work/record"
 jq -r -s -L "$here" --arg seconds "$(cat "$folder/seconds")" -f "$here/deb.jq" "$work/record"

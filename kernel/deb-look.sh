@@ -40,7 +40,6 @@ cc1=$(find /usr/libexec/gcc -name cc1 | head -n 1)
 gdb=$(command -v gdb)
 for way in alone run; do
     look cc1 $way "$cc1" -quiet -o /dev/null
-    look clang $way clang -cc1 -x c -fsyntax-only -
     look gdb $way "$gdb" -q
     look git $way git hash-object --stdin
     look node $way node -e 'setInterval(() => {}, 1e6)'

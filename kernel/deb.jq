@@ -18,7 +18,8 @@ def patched: endswith("-hugetext");
   "the same source (\(map(.kernel) | unique | map(select(patched | not))[0])). THP is \"\(map(select(.name == "machine"))[0].way)\", as Debian sets it.",
   "",
   "Programs start from a cold page cache on ext4, alone and behind `hugetext run`. The table shows how much of the text that",
-  "a program and its libraries map is mapped by PMDs, in MiB, once the program waits for input.",
+  "a program and its libraries map is mapped by PMDs, in MiB, once the program waits for input. Windows that it has not",
+  "touched until then are not mapped.",
   "",
   (["program", "Debian's kernel, alone", "Debian's, with `run`", "patched, alone", "patched, with `run`"] as $head
    | ($head | row), ($head | map("---") | row)),

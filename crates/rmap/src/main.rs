@@ -1,5 +1,6 @@
 //! Writes docs/rmap.md from the record of measurements, docs/rmap.jsonl.
 
+mod kinds;
 mod prediction;
 mod record;
 mod replicas;

@@ -11,6 +11,8 @@ use serde::Deserialize;
 pub(crate) enum Side {
     /// Without any set of `kernel/`.
     Unpatched,
+    /// With the set trips, and no other.
+    Trips,
     /// With the sets trips and rmap, and no other.
     Alone,
     /// Without the set.
@@ -91,6 +93,14 @@ pub(crate) enum What {
         tree_ns: f64,
         lock_transfer_ns: f64,
         tree_transfer_ns: f64,
+        /// To map and unmap a page of the page cache, if another processor did so last.
+        page_transfer_ns: Option<f64>,
+        /// The same for a folio that a PMD maps.
+        leaf_transfer_ns: Option<f64>,
+    },
+    /// How often a PMD was set to map a file during the preceding storm.
+    Leaves {
+        mapped: u64,
     },
     /// Bytes that the kernel allocates for every file or process of a kind.
     Object {
@@ -148,6 +158,8 @@ pub(crate) struct Trips {
     pub(crate) contended: u64,
     pub(crate) waited_us: f64,
     pub(crate) held_us: f64,
+    /// How often a PMD was set to map a file.
+    pub(crate) leaves: u64,
 }
 
 impl Trips {
@@ -185,6 +197,7 @@ impl Trips {
                     trips.waited_us += wait_us;
                     trips.held_us += hold_us;
                 }
+                (What::Leaves { mapped }, Some(trips)) => trips.leaves += mapped,
                 _ => {}
             }
         }
@@ -219,6 +232,7 @@ impl Sum for Trips {
             contended: sum.contended + storm.contended,
             waited_us: sum.waited_us + storm.waited_us,
             held_us: sum.held_us + storm.held_us,
+            leaves: sum.leaves + storm.leaves,
         })
     }
 }

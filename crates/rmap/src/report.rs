@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
+use crate::kinds;
 use crate::prediction::Prediction;
 use crate::record::{Record, Side, Timed, Trips, What};
 
@@ -27,6 +28,7 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
     [
         introduction(records),
         storms(records),
+        kinds::sections(records),
         instructions(records),
         memory(records),
         stress(records),
@@ -53,17 +55,12 @@ fn introduction(records: &[Record]) -> String {
 }
 
 fn storms(records: &[Record]) -> String {
-    let of_all = SIDES.map(|(side, name)| (name, Trips::of(records, "storm", side)));
-    let mut cpus: Vec<u32> = of_all
-        .iter()
-        .flat_map(|(_, storms)| storms.iter().map(|storm| storm.cpus))
-        .collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    if cpus.is_empty() {
-        return String::new();
+    let sides = SIDES.map(|(side, name)| (name.to_owned(), Trips::of(records, "storm", side)));
+    let rows = rows(&sides);
+    if rows.is_empty() {
+        return rows;
     }
-    let mut text = String::from(
+    let text = format!(
         "## Trips to the locks\n\n\
          As many shells as the guest has processors start a small program 160 times together: fork, exec, exit.\n\
          32 more processes wait, as on a real system. LOCK_STAT counts how often the locks of the reverse map of\n\
@@ -74,12 +71,29 @@ fn storms(records: &[Record]) -> String {
          **The guest's processors are emulated and share two real ones.** At most two of them run at a time. A\n\
          processor that is put aside while it holds a lock makes the others wait until it runs again. So few trips\n\
          meet another, and those wait too long. Compare the kernels with each other, and not with a machine.\n\n\
-         | processors | kernel | storms | trips per start | | to shards | contended per 1000 starts | | median (spread) | waited, µs per start | |\n\
+         {rows}\n"
+    );
+    text + &alone(records)
+}
+
+/// A table of storms, by the number of processors and the kernel. Empty without storms.
+pub(crate) fn rows(sides: &[(String, Vec<Trips>)]) -> String {
+    let mut cpus: Vec<u32> = sides
+        .iter()
+        .flat_map(|(_, storms)| storms.iter().map(|storm| storm.cpus))
+        .collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    if cpus.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "| processors | kernel | storms | trips per start | | to shards | contended per 1000 starts | | median (spread) | waited, µs per start | |\n\
          |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for cpus in cpus {
         let mut first: Option<Trips> = None;
-        for (name, storms) in &of_all {
+        for (name, storms) in sides {
             let alike = storms.iter().filter(|storm| storm.cpus == cpus).copied();
             let alike: Vec<Trips> = alike.collect();
             if alike.is_empty() {
@@ -89,8 +103,7 @@ fn storms(records: &[Record]) -> String {
             first.get_or_insert(alike.into_iter().sum());
         }
     }
-    text.push('\n');
-    text + &alone(records)
+    text
 }
 
 /// The storms of one kernel on this many processors, next to all `before` of the first kernel.
@@ -252,12 +265,16 @@ fn race(records: &[Record]) -> String {
         else {
             continue;
         };
-        let name = SIDES.iter().find(|(side, _)| *side == record.side);
-        let name = name.map_or("", |(_, name)| name);
+        let version = record.package.rsplit('_').next().unwrap_or_default();
+        let sets = if record.side == Side::With {
+            "every set"
+        } else {
+            "none"
+        };
         let end = if halted { "deadlocked" } else { "went on" };
         let _ = writeln!(
             rows,
-            "| {name} | {punched} | {tried} | {collapsed} | {end} |"
+            "| {version} | {sets} | {punched} | {tried} | {collapsed} | {end} |"
         );
     }
     if rows.is_empty() {
@@ -266,8 +283,9 @@ fn race(records: &[Record]) -> String {
     format!(
         "## A deadlock of Linux 7.3\n\n\
          The stress test found it, and the set collapse removes it. The test is MADV_COLLAPSE of a file on ext4 while\n\
-         holes are punched into it, for two minutes. *Without* is unchanged Linux 7.3.\n\n\
-         | | holes punched | collapses tried | done | |\n|---|---:|---:|---:|---|\n{rows}\n"
+         holes are punched into it, for two minutes. The file is opened for each hole. Linux 6.12 has READ_ONLY_THP_FOR_FS,\n\
+         without which it collapses no file on ext4.\n\n\
+         | kernel | sets | holes punched | collapses tried | done | |\n|---|---|---:|---:|---:|---|\n{rows}\n"
     )
 }
 
@@ -337,12 +355,20 @@ fn compiled(records: &[Record]) -> String {
 }
 
 fn stress(records: &[Record]) -> String {
-    let sections = records.iter().filter_map(stress_section);
-    sections.take(1).collect()
+    let kernels: String = records.iter().filter_map(stressed).collect();
+    if kernels.is_empty() {
+        return kernels;
+    }
+    format!(
+        "## Stress\n\n\
+         24 processes exec, fork, map and move files, and others truncate, punch, write, collapse, reclaim, compact and\n\
+         migrate these. A pause of the host counts as two seconds at most. There was no report, and no worker failed.\n\
+         An emulated guest does far less work in that time than a machine.\n\n{kernels}"
+    )
 }
 
-/// None of the lines of a record of something else.
-fn stress_section(record: &Record) -> Option<String> {
+/// What a kernel did under stress. `None` for a record of something else.
+fn stressed(record: &Record) -> Option<String> {
     let What::Stress {
         seconds,
         steps,
@@ -353,15 +379,19 @@ fn stress_section(record: &Record) -> Option<String> {
     else {
         return None;
     };
+    let checks = match record.part.as_str() {
+        "stress-debug" => "KASAN, PROVE_LOCKING and DEBUG_VM",
+        "stress-rt" => "PREEMPT_RT, PROVE_LOCKING and DEBUG_VM",
+        "stress-kcsan" => "KCSAN",
+        other => other,
+    };
     let list = |table: &std::collections::BTreeMap<String, u64>| {
         let cell = |(name, count): (&String, &u64)| format!("{} {count}", name.replace('_', " "));
         table.iter().map(cell).collect::<Vec<_>>().join(", ")
     };
     Some(format!(
-        "## Stress\n\n\
-         A kernel with KASAN, PROVE_LOCKING and DEBUG_VM ran on {} processors for {seconds} seconds of work, on {}.\n\
-         A pause of the host counts as two seconds at most. There was no report, and no worker failed. An\n\
-         emulated guest does far less work in that time than a machine.\n\n\
+        "### {checks}\n\n\
+         {} processors, {seconds} seconds of work, on {}.\n\n\
          - Steps: {}.\n- Audit with every worker stopped: {}.\n\
          - Audit after all of them had ended: {}.\n- Counted by the kernel: {}.\n\n",
         record.cpus,

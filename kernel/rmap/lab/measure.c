@@ -7,6 +7,7 @@
  *					start PROCESSES that wait, as on every system
  *	measure storm WORKERS STARTS [REPLICAS]
  *					run WORKERS shells at once; each starts STARTS programs
+ *	measure execl WORKERS STARTS	run WORKERS programs at once; each executes itself STARTS times
  *	measure walk LIBRARY		walk over its text, truncate it, punch holes in it;
  *					its users must have ended
  *
@@ -97,7 +98,8 @@ static int crowd(long processes, long replicas)
 	return 0;
 }
 
-static int storm(long workers, const char *starts, long replicas)
+/* With @again, workers execute themselves instead of children. */
+static int storm(long workers, const char *starts, long replicas, int again)
 {
 	const long long since = now();
 	int i, status, failed = 0;
@@ -109,7 +111,10 @@ static int storm(long workers, const char *starts, long replicas)
 			die("fork");
 		if (pid == 0) {
 			enter(i, replicas);
-			execl(victim, victim, starts, NULL);
+			if (again)
+				execl(victim, victim, "again", starts, NULL);
+			else
+				execl(victim, victim, starts, NULL);
 			_exit(2);
 		}
 	}
@@ -218,9 +223,11 @@ int main(int argc, char **argv)
 	if ((argc == 3 || argc == 4) && !strcmp(argv[1], "crowd"))
 		return crowd(atol(argv[2]), argc == 4 ? atol(argv[3]) : 0);
 	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "storm"))
-		return storm(atol(argv[2]), argv[3], argc == 5 ? atol(argv[4]) : 0);
+		return storm(atol(argv[2]), argv[3], argc == 5 ? atol(argv[4]) : 0, 0);
+	if (argc == 4 && !strcmp(argv[1], "execl"))
+		return storm(atol(argv[2]), argv[3], 0, 1);
 	if (argc == 3 && !strcmp(argv[1], "walk"))
 		return walk(argv[2]);
-	fprintf(stderr, "usage: measure crowd PROCESSES [REPLICAS] | storm WORKERS STARTS [REPLICAS] | walk LIBRARY\n");
+	fprintf(stderr, "usage: measure crowd PROCESSES [REPLICAS] | storm WORKERS STARTS [REPLICAS] | execl WORKERS STARTS | walk LIBRARY\n");
 	return 2;
 }

@@ -9,6 +9,8 @@
 #                                                  the same with 1, 2, 4 and 8 copies of the shell, the
 #                                                  loader and libc, in docs/replicas.jsonl; of one side
 #                                                  alone, or of several in turn
+#   kernel/rmap/lab/measure.sh large SIDE=IMAGE…   storms of programs that execute 4 MiB of text, in turn
+#   kernel/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
 #   kernel/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
 #                                                  the same from consoles of guests that ran elsewhere, in
 #                                                  files SIDE-REPLICAS-ROUND
@@ -16,16 +18,21 @@
 #   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
 #   kernel/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
 #   kernel/rmap/lab/measure.sh race SIDE IMAGE     collapsing a file that holes are punched into
-#   kernel/rmap/lab/measure.sh stress SECONDS IMAGE the stress; recorded if the kernel reports nothing
+#   kernel/rmap/lab/measure.sh stress CHECKS SECONDS IMAGE
+#                                                  the stress; recorded if the kernel reports nothing. CHECKS
+#                                                  is the fragment of the image that chooses what it checks
+#                                                  (debug, rt). Nothing else of weight may run: where eight
+#                                                  processors of a debug kernel share one, its ticks take all of it
 #   kernel/rmap/lab/measure.sh service TREE        how long a trip takes on this machine
 #   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
 #   kernel/rmap/lab/measure.sh compiled            the files that compile for other architectures
 #
-# SIDE is "unpatched" (no set at all; replicas), "alone" (trips and rmap, no other set; replicas), "without", "off" (both sets, the option of rmap off),
-# "one-tree" (on, but with SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without", "one-tree" and "with" in
-# turn, because other work of the machine moves the figures. SHARDS is the number of shards of a file,
-# CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm and
-# trips need LOCK_STAT. count needs a kernel without it: LOCK_STAT makes locks cost many times as much.
+# SIDE is "unpatched" (no set at all; replicas, large, execl), "trips" (that set alone; execl), "alone" (trips and rmap,
+# no other set; replicas, large), "without", "off" (both sets, the option of rmap off), "one-tree" (on, but with
+# SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without", "one-tree" and "with" in
+# turn, because other work of the machine moves the figures. SHARDS is the number of shards of a file, CPUS the
+# processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm, large, execl and trips
+# need LOCK_STAT. count needs a kernel without it: LOCK_STAT makes locks cost many times as much.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -102,6 +109,18 @@ of_replicas() { # SIDE REPLICAS HOST-PROCESSORS
         '{side: $side, replicas: $replicas, host_cpus: $host_cpus} + .'
 }
 
+kind() { # KIND SIDE=IMAGE…; storms of another kind; guests take turns, as for storm
+    local side cpus
+    for cpus in ${CPUS:-8 16}; do
+        for _ in $(seq "${ROUNDS:-3}"); do
+            for side in "${@:2}"; do
+                guest "$cpus" "${side#*=}" "rmap.$1=1" rmap.crowd=32 rmap.workers="$cpus" \
+                    rmap.starts=$((160 / cpus)) rmap.rounds=4 | jq -c --arg side "${side%%=*}" '{side: $side} + .'
+            done
+        done
+    done
+}
+
 consoles() { # HOST-PROCESSORS DIRECTORY; what run.sh printed with the arguments of replicas_of
     local console side replicas
     for console in "$2"/*; do
@@ -166,7 +185,7 @@ image() { # SETS FRAGMENT…
 }
 
 all() {
-    local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with
+    local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with unpatched
     keep off off "$here/off.sh"
     keep compiled with "$kernel/compile.sh"
     keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"
@@ -179,17 +198,26 @@ all() {
     keep memory with memory "$with"
     keep race without race "$(image none kunit)"
     keep race with race "$with"
+    (
+        export KERNEL_RELEASE=6.12
+        keep race unpatched race "$(image none)"
+    )
     without=$(image "$before" measure)
     keep trips without trips "$without"
     keep trips off trips "$(image "$after" rmap-off measure)"
     with=$(image "$after" measure)
     keep trips with trips "$with"
     keep storm "" storm "$without" "$with"
-    keep stress with stress 1800 "$(image "$after" kunit stress debug)"
+    unpatched=$(image none measure)
+    keep execl "" kind execl "unpatched=$unpatched" "trips=$(image trips measure)" "with=$with"
+    keep large "" kind large "unpatched=$unpatched" "alone=$(image "trips rmap rmap-lab" measure)" "with=$with"
+    keep stress-debug with stress 1800 "$(image "$after" kunit stress debug)"
+    keep stress-rt with stress 900 "$(image "$after" kunit stress rt)"
 }
 
 case ${1:-} in
 storm) keep storm "" storm "$2" "$3" ;;
+large | execl) keep "$1" "" kind "$@" ;;
 replicas)
     record=$kernel/../docs/replicas.jsonl
     side=
@@ -197,7 +225,7 @@ replicas)
     keep replicas "$side" replicas "${@:2}"
     ;;
 trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
-stress) keep stress with stress "$2" "$3" ;;
+stress) keep "stress-$2" with stress "${@:3}" ;;
 consoles)
     record=$kernel/../docs/replicas.jsonl
     keep replicas "" consoles "$2" "$3"
@@ -206,5 +234,5 @@ service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
 compiled) keep compiled with "$kernel/compile.sh" ;;
 all) all ;;
-*) sed -n '6,27p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,33p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

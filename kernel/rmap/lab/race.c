@@ -6,7 +6,9 @@
  *	race SECONDS FILE
  *
  * Prints as JSON how often both were done, and whether they halted: whether
- * nothing was done for 20 seconds. Linux 7.3 deadlocks (kernel/collapse).
+ * nothing was done for 20 seconds. Linux 7.3 deadlocks (kernel/collapse). The
+ * file is opened for each hole: before 7.2 a file is not collapsed while it is
+ * open for write.
  */
 
 #define _GNU_SOURCE
@@ -42,19 +44,24 @@ static void count(int what)
 	__atomic_add_fetch(&counts[what], 1, __ATOMIC_RELAXED);
 }
 
-static void punch(int fd, unsigned int seed)
+static void punch(const char *path, unsigned int seed)
 {
 	srandom(seed);
 	for (;;) {
-		if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		const int fd = open(path, O_RDWR);
+
+		if (fd < 0 ||
+		    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			      PAGE * (random() % 512), PAGE * (1 + random() % 64)))
-			die("fallocate");
+			die(path);
+		close(fd);
 		count(PUNCHED);
 	}
 }
 
-static void collapse(int fd)
+static void collapse(const char *path)
 {
+	const int fd = open(path, O_RDONLY);
 	char *text = mmap(NULL, 2 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	text += -(unsigned long)text % SIZE;
@@ -69,7 +76,23 @@ static void collapse(int fd)
 	}
 }
 
-static void watch(int seconds)
+/* Where in the kernel a process waits. */
+static void print_wait(pid_t pid)
+{
+	char path[64], where[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", pid);
+	file = fopen(path, "r");
+	if (file) {
+		if (fgets(where, sizeof(where), file))
+			printf("race: %d waits in %s\n", pid, where);
+		fclose(file);
+	}
+}
+
+/* Whether nothing was done for the last seconds. */
+static int watch(int seconds)
 {
 	unsigned long before, now = 0;
 	int halted = 0;
@@ -83,6 +106,7 @@ static void watch(int seconds)
 	printf("record {\"what\": \"race\", \"punched\": %lu, \"tried\": %lu, \"collapsed\": %lu, \"halted\": %s}\n",
 	       counts[PUNCHED], counts[TRIED], counts[COLLAPSED],
 	       halted == PATIENCE ? "true" : "false");
+	return halted == PATIENCE;
 }
 
 int main(int argc, char **argv)
@@ -102,16 +126,20 @@ int main(int argc, char **argv)
 	counts = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (counts == MAP_FAILED)
 		die("mmap");
+	close(fd);
 	for (i = 0; i <= PUNCHERS; i++) {
 		pids[i] = fork();
 		if (pids[i] < 0)
 			die("fork");
 		if (!pids[i] && i < PUNCHERS)
-			punch(fd, i);
+			punch(argv[2], i);
 		else if (!pids[i])
-			collapse(fd);
+			collapse(argv[2]);
 	}
-	watch(atoi(argv[1]));
+	if (watch(atoi(argv[1]))) {
+		for (i = 0; i <= PUNCHERS; i++)
+			print_wait(pids[i]);
+	}
 	/* Deadlocked processes cannot be killed. */
 	for (i = 0; i <= PUNCHERS; i++)
 		kill(pids[i], SIGKILL);

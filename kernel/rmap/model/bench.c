@@ -10,9 +10,14 @@
  *	lock		taking and releasing the lock, without contention
  *	lock_transfer	added time of the lock if another processor had it last
  *	tree_transfer	added time of a change if another made the last one
+ *	page_transfer	time to map a page of the page cache and unmap it again, if another processor did so last
+ *	leaf_transfer	the same for a folio that is mapped as a whole
+ *
+ * The last two are of counters that are laid out and changed as those of struct folio are in 7.3.
  */
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <time.h>
 #include "../i_mmap.h"
 
@@ -27,8 +32,20 @@ static struct vm_area_struct vmas[CROWD][SEGMENTS];
 static int turn;	/* whose trip is next */
 
 /* What two threads do in turn. */
-enum visit { NOTHING, LOCK, CHANGE };
+enum visit { NOTHING, LOCK, CHANGE, MAP_PAGE, MAP_LEAF };
 static enum visit visits;
+
+/* The struct pages of a folio: the first has what pages have, the second what large folios have in addition. */
+static struct {
+	struct {
+		_Atomic int refcount, mapcount;
+	} ____cacheline_aligned_in_smp page;
+	struct {
+		_Atomic int large_mapcount, entire_mapcount;
+		_Atomic unsigned long mm_ids;	/* bit 0: the lock of what follows */
+		int mm_id_mapcount[2];
+	} ____cacheline_aligned_in_smp large;
+} folio;
 
 void i_mmap_model_init(void);
 
@@ -69,10 +86,43 @@ static void change(int processor)
 		mapping_rmap_tree_remove(vma, &inode.i_data);
 }
 
+static void count_page(int by)
+{
+	atomic_fetch_add(&folio.page.refcount, by);
+	atomic_fetch_add(&folio.page.mapcount, by);
+}
+
+/* As folio_add_file_rmap_pmd() and folio_remove_rmap_pmd(), while many processes map the folio. */
+static void count_leaf(int by)
+{
+	atomic_fetch_add(&folio.page.refcount, by);
+	atomic_fetch_add(&folio.large.entire_mapcount, by);
+	while (atomic_fetch_or_explicit(&folio.large.mm_ids, 1, memory_order_acquire) & 1)
+		;
+	atomic_store_explicit(&folio.large.large_mapcount,
+			      atomic_load_explicit(&folio.large.large_mapcount, memory_order_relaxed) + by,
+			      memory_order_relaxed);
+	folio.large.mm_id_mapcount[0] += by;
+	atomic_fetch_and_explicit(&folio.large.mm_ids, ~1UL, memory_order_release);
+}
+
 static void visit(enum visit what, int processor)
 {
-	if (what == NOTHING)
+	switch (what) {
+	case NOTHING:
 		return;
+	case MAP_PAGE:
+		count_page(1);
+		count_page(-1);
+		return;
+	case MAP_LEAF:
+		count_leaf(1);
+		count_leaf(-1);
+		return;
+	case LOCK:
+	case CHANGE:
+		break;
+	}
 	i_mmap_lock_write(&inode.i_data, &mms[processor]);
 	if (what == CHANGE)
 		change(processor);
@@ -153,6 +203,7 @@ static double median(double *values)
 int main(void)
 {
 	static double tree[ROUNDS], lock[ROUNDS], lock_transfer[ROUNDS], tree_transfer[ROUNDS];
+	static double page_transfer[ROUNDS], leaf_transfer[ROUNDS];
 	struct address_space *mapping = &inode.i_data;
 	int mm, segment, i;
 	pthread_t other;
@@ -180,8 +231,11 @@ int main(void)
 		lock[i] = of_lock();
 		lock_transfer[i] = locked - turns - lock[i];
 		tree_transfer[i] = of_turns(CHANGE) - locked - tree[i];
+		page_transfer[i] = of_turns(MAP_PAGE) - turns;
+		leaf_transfer[i] = of_turns(MAP_LEAF) - turns;
 	}
-	printf("{\"what\": \"service\", \"tree_ns\": %.0f, \"lock_ns\": %.0f, \"lock_transfer_ns\": %.0f, \"tree_transfer_ns\": %.0f}\n",
-	       median(tree), median(lock), median(lock_transfer), median(tree_transfer));
+	printf("{\"what\": \"service\", \"tree_ns\": %.0f, \"lock_ns\": %.0f, \"lock_transfer_ns\": %.0f, \"tree_transfer_ns\": %.0f, \"page_transfer_ns\": %.0f, \"leaf_transfer_ns\": %.0f}\n",
+	       median(tree), median(lock), median(lock_transfer), median(tree_transfer),
+	       median(page_transfer), median(leaf_transfer));
 	return 0;
 }
