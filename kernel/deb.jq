@@ -32,7 +32,7 @@ def patched: endswith("-hugetext");
   "What faults on text did on the patched kernel, while each program started alone. A fault that reads no leaf has one of these",
   "reasons: the *shape* of the mapping (no whole window lies around the fault), *cached* pages in the window, the *device*,",
   "for which the fault would wait too long, or which nobody has waited for yet, *memory*, or no free folio (*alloc*). An",
-  "emulated machine takes more than half a millisecond for a read of 128 KiB, an NVMe volume less than a fifth. So most faults",
+  "emulated machine takes more than half a millisecond for a read of 128 KiB, an NVMe volume less than a third. So most faults",
   "here read no leaf because of the device, and how many depends on other work of the machine below. [kernel.md](kernel.md) has",
   "starts from a disk of known speed, where cc1 and others get their leaves. Where a disk is as slow as this one, the command",
   "adds what the kernel leaves.",

@@ -59,6 +59,11 @@ unsigned int raw_smp_processor_id(void)
 	return 0;
 }
 
+unsigned char get_random_u8(void)
+{
+	return 1;	/* nobody looks for a crowd */
+}
+
 static double now(void)
 {
 	struct timespec at;
