@@ -67,4 +67,4 @@ for kernel in "$work"/boot/vmlinuz-*; do
     ! grep -E '^\[.*(BUG|WARNING|Oops):' "$folder/console-$release" >&2 || die "the kernel $release printed the above"
     sed -n 's/^record //p' "$work/said" | jq -c --arg kernel "$release" '{kernel: $kernel} + .'
 done > "$work/record"
-jq -r -s -L "$here" --arg seconds "$(cat "$folder/seconds")" -f "$here/deb.jq" "$work/record"
+jq -r -s -L "$here" --arg seconds "$(cat "$folder/seconds" 2> /dev/null)" -f "$here/deb.jq" "$work/record"

@@ -13,7 +13,7 @@ def patched: endswith("-hugetext");
 | "# The patched kernel as packages of Debian",
   "",
   "Written by `make docs-kernel-deb`. `make kernel-deb` made packages of the kernel with every set, in Debian's configuration",
-  "for virtual machines (cloud-amd64). It took \($seconds | tonumber / 60 | ceil) minutes of processor time. The packages and that of hugetext were",
+  "for virtual machines (cloud-amd64). \(if $seconds == "" then "" else "It took \($seconds | tonumber / 60 | ceil) minutes of processor time. " end)The packages and that of hugetext were",
   "installed in a Debian 13 with systemd, which booted with this kernel (\(map(.kernel) | unique | map(select(patched))[0])) and with Debian's own of",
   "the same source (\(map(.kernel) | unique | map(select(patched | not))[0])). THP is \"\(map(select(.name == "machine"))[0].way)\", as Debian sets it.",
   "",

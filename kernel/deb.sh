@@ -5,7 +5,7 @@
 # The configuration is that of Debian's kernel for virtual machines (cloud-amd64). Debug information is left out, and so
 # is what needs a compiler of Rust that the kernel knows. Modules are signed by a key that is made for this build.
 # The kernel's own bindeb-pkg makes the packages. KERNEL_* choose what they choose in build.sh. Prints the folder of
-# the packages as its last line. Its file `seconds` has the processor time that they took.
+# the packages as its last line. Its file `seconds` has the processor time that the last build of everything took.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,6 +17,8 @@ linux=$("$here/build.sh" tree | tail -n 1)
 version=$("$here/build.sh" package | tail -n 1)
 folder=$(dirname "$linux")/deb
 objects=$folder/objects
+whole=true
+[ ! -e "$objects" ] || whole=false
 mkdir -p "$objects"
 rm -f "$folder"/*.deb
 
@@ -30,5 +32,5 @@ grep -qx CONFIG_I_MMAP_SHARDS=y "$objects/.config" || die "the kernel does not a
 TIMEFORMAT='%U %S'
 { time "${make[@]}" -j"${KERNEL_JOBS:-$(nproc)}" bindeb-pkg > "$objects/build.log" 2>&1; } 2> "$folder/times" ||
     die "the build failed: $(grep -m 3 -E 'error|Error' "$objects/build.log") ($objects/build.log)"
-awk '{ print int($1 + $2) }' "$folder/times" > "$folder/seconds"
+! $whole || awk '{ print int($1 + $2) }' "$folder/times" > "$folder/seconds"
 echo "$folder"
