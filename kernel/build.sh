@@ -4,6 +4,7 @@
 #
 #   kernel/build.sh source          fetch and unpack Debian's linux-source package
 #   kernel/build.sh package         the name and version of that package
+#   kernel/build.sh archive         the address of the mirror that it comes from
 #   kernel/build.sh distribution    the configuration of Debian's kernel for virtual machines of x86-64
 #   kernel/build.sh series          write the series and its cover letters, and check it with checkpatch
 #   kernel/build.sh tree            bring the unpacked tree to exactly the chosen sets
@@ -41,13 +42,20 @@ scratch=$work/scratch   # a repository of the edited files only: one commit for 
 
 die() { echo "kernel/build.sh: $*" >&2; exit 2; }
 
-# The newest build of the package $1, from the mirror that this machine's apt uses.
-fetch() {
-    local uri suite apt=$work/apt package=$1
+# The address of the mirror of Debian that this machine's apt uses.
+archive() {
+    local uri
     # shellcheck disable=SC2016 # apt fills these in
     uri=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' |
         sed -n 's/^Debian|Debian|//p' | head -n 1)
     [ -n "$uri" ] || die "apt has no Debian archive; run apt-get update"
+    echo "$uri"
+}
+
+# The newest build of the package $1, from that mirror.
+fetch() {
+    local uri suite apt=$work/apt package=$1
+    uri=$(archive)
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$sources"
     for suite in trixie-backports sid trixie; do
         local options=(-oDir::Etc::sourcelist="$apt/sources.list" -oDir::Etc::sourceparts=-
@@ -258,9 +266,10 @@ image() { # CONFIG FRAGMENT…
 case ${1:-} in
 source) source_tree; echo "$linux" ;;
 package) source_tree; basename "$(cat "$linux/.unpacked")" _all ;;
+archive) archive ;;
 distribution) distribution; echo "$work/distribution.config" ;;
 series) series; checkpatch; echo "$work/patches" ;;
 tree) tree; echo "$linux" ;;
 image) shift; [ $# -gt 0 ] || die "image of which configuration?"; image "$@" ;;
-*) sed -n '3,13p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '3,14p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -17,9 +17,7 @@ die() { echo "kernel/deb-boot.sh: $*" >&2; exit 1; }
 root=$work/root
 image=$(find "$folder" -maxdepth 1 -name 'linux-image-*.deb' ! -name '*-dbg*')
 [ -n "$image" ] || die "no linux-image in $folder; run kernel/deb.sh"
-# shellcheck disable=SC2016 # apt fills these in
-archive=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' | sed -n 's/^Debian|Debian|//p' | head -n 1)
-[ -n "$archive" ] || die "apt has no Debian archive; run apt-get update"
+archive=$("$here/build.sh" archive | tail -n 1)
 # Programs of every kind: a compiler, interpreters, a database, a debugger. Debian's kernel is of the same source.
 mmdebstrap --quiet --variant=minbase --components=main \
     --include=systemd,systemd-sysv,initramfs-tools,cpp,python3,gdb,nodejs,postgresql,git,jq \

@@ -46,10 +46,9 @@ echo 128 > /sys/block/vda/queue/read_ahead_kb
 mkfifo /tmp/input
 sleep infinity > /tmp/input &
 cc1=$(find /usr/libexec/gcc -name cc1 | head -n 1)
-gdb=$(command -v gdb)
 for way in alone run; do
     look cc1 $way "$cc1" -quiet -o /dev/null
-    look gdb $way "$gdb" -q
+    look gdb $way gdb -q
     look git $way git hash-object --stdin
     look node $way node -e 'setInterval(() => {}, 1e6)'
     look python3 $way python3 -c 'input()'
@@ -57,6 +56,5 @@ for way in alone run; do
         /usr/lib/postgresql/17/bin/postgres --single -D /var/lib/postgresql/17/main \
         -c config_file=/etc/postgresql/17/main/postgresql.conf postgres
 done
-echo "record $(jq -n -c --arg thp "$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)" \
-    --arg init "$(ps -p 1 -o comm= 2> /dev/null || cat /proc/1/comm)" '{name: "machine", way: $thp, init: $init}')"
+sed 's/.*\[\(.*\)\].*/record {"name": "machine", "way": "\1"}/' /sys/kernel/mm/transparent_hugepage/enabled
 echo "look: done"

@@ -21,8 +21,7 @@ def patched: endswith("-hugetext");
   "shows how much of the text that a program and its libraries map is mapped by PMDs, in MiB, once the program waits for",
   "input. Windows that it has not touched until then are not mapped.",
   "",
-  (["program", "Debian's kernel, alone", "Debian's, with `run`", "patched, alone", "patched, with `run`"] as $head
-   | ($head | row), ($head | map("---") | row)),
+  (["program", "Debian's kernel, alone", "Debian's, with `run`", "patched, alone", "patched, with `run`"] | head),
   (map(select(.name != "machine").name) | unique[] as $name
    | [$name,
       ($all | share(patched | not; "alone"; $name)), ($all | share(patched | not; "run"; $name)),
@@ -37,8 +36,7 @@ def patched: endswith("-hugetext");
   "starts from a disk of known speed, where cc1 and others get their leaves. Where a disk is as slow as this one, the command",
   "adds what the kernel leaves.",
   "",
-  (["program", "leaves read", "not read: shape", "cached", "device", "memory", "alloc"] as $head
-   | ($head | row), ($head | map("---") | row)),
+  (["program", "leaves read", "not read: shape", "cached", "device", "memory", "alloc"] | head),
   (map(select(.name != "machine" and .way == "alone" and (.kernel | patched))) | sort_by(.name)[]
    | [.name, (.leaves | .read, .shape, .cached, .device, .memory, .alloc)]
    | row)

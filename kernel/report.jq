@@ -15,16 +15,14 @@ def medians: group_by([.program, .sets]) | map(. as $starts | .[0] | with_entrie
 def pairs(key): group_by(key) | map(sort_by(.sets != "none") | select(length == 2 and .[0].sets == "none"));
 
 def starts($executed):
-    ["program", "executed", "by PMD", "in blocks", "minor faults", "major faults", "read", "million instructions", "ms"] as $head
-    | ($head | row), ($head | map("---") | row),
+    (["program", "executed", "by PMD", "in blocks", "minor faults", "major faults", "read", "million instructions", "ms"] | head),
       (medians | pairs(.program) | sort_by(.[0].text) | reverse[]
        | [.[0].program, ($executed[.[0].program] // 0 | mib), change(.pmd | mib), change(.cont | mib),
           change(.minor), change(.major), change(.read | mib), change(.cpu_us * 1000 | millions), change(.elapsed_us | ms)]
        | row);
 
 def many:
-    ["memory", "THP", "programs", "by PMD", "in blocks", "minor faults", "major faults", "read", "read again", "page cache", "anonymous"] as $head
-    | ($head | row), ($head | map("---") | row),
+    (["memory", "THP", "programs", "by PMD", "in blocks", "minor faults", "major faults", "read", "read again", "page cache", "anonymous"] | head),
       (pairs([.memory, .thp]) | sort_by([-.[0].memory, .[0].thp])[]
        | [.[0].memory, .[0].thp, change(.programs), change(.pmd | mib), change(.cont | mib), change(.minor),
           change(.major), change(.read | mib), change(.refaults | mib), change(.cached | mib), change(.anon | mib)]

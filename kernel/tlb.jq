@@ -3,7 +3,7 @@
 
 include "figures";
 
-def hundredths: . * 1000 | round | "\(. / 1000 | floor).\(. % 1000 + 1000 | tostring | .[1:])";
+def thousandths: . * 1000 | round | "\(. / 1000 | floor).\(. % 1000 + 1000 | tostring | .[1:])";
 def saved($before; $after): if $before == 0 then "" else "-\(100 * (1 - $after / $before) | tenths) %" end;
 
 # Misses of all files together.
@@ -24,7 +24,7 @@ def misses($core; $layout; level): map(.cores[] | select(.core == $core) | .layo
   (.[] | . as $one | [.] as $file
    | ($file | misses("zen4"; "4k"; .l2_misses)) as $without | ($file | misses("zen4"; "fixed"; .l2_misses)) as $with
    | [.file, .lines, (.instructions / 1e6 | round),
-      ($without * 1000 / $one.instructions | hundredths), ($with * 1000 / $one.instructions | hundredths), saved($without; $with)]
+      ($without * 1000 / $one.instructions | thousandths), ($with * 1000 / $one.instructions | thousandths), saved($without; $with)]
    | row),
   "",
   "All files together, by core. L1 is what misses the first level, L2 what misses the second and walks the page table.",
@@ -34,8 +34,8 @@ def misses($core; $layout; level): map(.cores[] | select(.core == $core) | .layo
   (["zen4", "zen5", "golden-cove", "neoverse-v2", "cortex-a53", "cortex-a72"][] as $core
    | ($all | misses($core; "4k"; .l1_misses)) as $one | ($all | misses($core; "fixed"; .l1_misses)) as $one_with
    | ($all | misses($core; "4k"; .l2_misses)) as $two | ($all | misses($core; "fixed"; .l2_misses)) as $two_with
-   | [$core, ($one * 1000 / $instructions | hundredths), ($one_with * 1000 / $instructions | hundredths), saved($one; $one_with),
-      ($two * 1000 / $instructions | hundredths), ($two_with * 1000 / $instructions | hundredths), saved($two; $two_with)]
+   | [$core, ($one * 1000 / $instructions | thousandths), ($one_with * 1000 / $instructions | thousandths), saved($one; $one_with),
+      ($two * 1000 / $instructions | thousandths), ($two_with * 1000 / $instructions | thousandths), saved($two; $two_with)]
    | row),
   "",
   "The thread \"binfmt_elf: Align eligible read-only PT_LOAD segments to PMD_SIZE for THP\" (v4, cover letter) counted whole builds of",

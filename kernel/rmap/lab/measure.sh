@@ -76,6 +76,10 @@ records() { # CPUS, of the guest whose console is on stdin
         'select(startswith("record ")) | ltrimstr("record ") | fromjson | $origin + .'
 }
 
+storms() { # CPUS IMAGE ROUNDS ARGUMENT…: as many starts in every guest
+    guest "$1" "$2" rmap.crowd=32 rmap.workers="$1" rmap.starts=$((160 / $1)) rmap.rounds="$3" "${@:4}"
+}
+
 storm() { # WITHOUT WITH; as many starts in every guest, more guests of the target's eight processors
     local cpus
     for cpus in ${CPUS:-1 2 4 8 16}; do
@@ -100,8 +104,7 @@ replicas() { # SIDE=IMAGE…; guests take turns, as for storm
 
 replicas_of() { # SIDE IMAGE REPLICAS
     local cpus=${CPUS:-8}
-    guest "$cpus" "$2" rmap.crowd=32 rmap.workers="$cpus" rmap.starts=$((160 / cpus)) rmap.rounds=4 \
-        rmap.replicas="$3" | of_replicas "$1" "$3" "$(nproc)"
+    storms "$cpus" "$2" 4 rmap.replicas="$3" | of_replicas "$1" "$3" "$(nproc)"
 }
 
 of_replicas() { # SIDE REPLICAS HOST-PROCESSORS
@@ -114,8 +117,7 @@ kind() { # KIND SIDE=IMAGE…; storms of another kind; guests take turns, as for
     for cpus in ${CPUS:-8 16}; do
         for _ in $(seq "${ROUNDS:-3}"); do
             for side in "${@:2}"; do
-                guest "$cpus" "${side#*=}" "rmap.$1=1" rmap.crowd=32 rmap.workers="$cpus" \
-                    rmap.starts=$((160 / cpus)) rmap.rounds=4 | jq -c --arg side "${side%%=*}" '{side: $side} + .'
+                storms "$cpus" "${side#*=}" 4 "rmap.$1=1" | jq -c --arg side "${side%%=*}" '{side: $side} + .'
             done
         done
     done
@@ -138,8 +140,7 @@ storm_of() { # SIDE IMAGE CPUS
     8) rounds=4 ;;
     *) rounds=2 ;;
     esac
-    guest "$3" "$2" rmap.crowd=32 rmap.workers="$3" rmap.starts=$((160 / $3)) rmap.rounds=$rounds |
-        jq -c --arg side "$1" '{side: $side} + .'
+    storms "$3" "$2" $rounds | jq -c --arg side "$1" '{side: $side} + .'
 }
 
 trips() { # IMAGE
