@@ -189,7 +189,7 @@ checkpatch() {
         ignore=FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID
         # Trace events are laid out in a form of their own.
         ! grep -q '^+++ b/include/trace/events/' "$patch" ||
-            ignore+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT
+            ignore+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT,COMPLEX_MACRO,MACRO_ARG_UNUSED,TRAILING_SEMICOLON
         (cd "$linux" && scripts/checkpatch.pl --strict --terse --no-summary \
             --ignore "$ignore" "$patch") || die "checkpatch rejects $patch"
     done

@@ -15,11 +15,17 @@ trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2034 # rounds.sh uses it
 disk_size=256M
-tests=(exec_leaf text_place collapse_punch)
+tests=(exec_leaf text_place collapse_punch) # of mm
 
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
-build_selftests "$("$here/build.sh" tree | tail -n 1)" "${tests[@]}"
+tree=$("$here/build.sh" tree | tail -n 1)
+build_selftests "$tree" "${tests[@]}"
+# With an interpreter: mmap places a static PIE.
+(cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie -I.. -o "$work/root/bin/text_load" text_load.c)
+mkdir -p "$work"/root/{lib64,lib/x86_64-linux-gnu}
+cp /lib64/ld-linux-x86-64.so.2 "$work/root/lib64"
+cp /lib/x86_64-linux-gnu/libc.so.6 "$work/root/lib/x86_64-linux-gnu"
 make_initrd << 'END'
 #!/bin/busybox sh
 busybox mount -t proc proc /proc
@@ -31,7 +37,9 @@ busybox mount -t ext4 /dev/vda /disk || busybox reboot -f
 echo 128 > /sys/block/vda/queue/read_ahead_kb
 cd /disk
 test=$(busybox sed -n 's/.*guest\.test=\([a-z_]*\).*/\1/p' /proc/cmdline)
-$test 2>&1 | busybox sed "s/^/test $test: /"
+# What is executed must lie on a filesystem that has large folios, too.
+busybox cp "/bin/$test" .
+"./$test" 2>&1 | busybox sed "s/^/test $test: /"
 echo "guest: done"
 busybox reboot -f
 END
@@ -54,6 +62,7 @@ run() { # TEST QEMU-OPTION…
 # Time is counted in instructions, so that a busy machine does not make the disk look slow.
 run exec_leaf -accel "tcg,thread=single" -icount shift=0 -smp 1
 run text_place -accel "tcg,thread=single" -icount shift=0 -smp 1
+run text_load -accel "tcg,thread=single" -icount shift=0 -smp 1
 # The race needs two processors. They must not share a thread under -icount: QEMU before 8.1 can stop one of
 # them for good then (kernel/README.md).
 run collapse_punch -accel "tcg,thread=multi" -smp 2

@@ -17,7 +17,7 @@
 static inline unsigned long elf_text_alignment(const struct linux_binprm *bprm,
 					       const struct elf_phdr *phdrs, int nr)
 {
-	const struct address_space *mapping = bprm->file->f_mapping;
+	const struct address_space *mapping = text_file_mapping(bprm->file);
 	const unsigned int pmd = text_pmd_order(current->mm, mapping);
 	const unsigned int cont = text_cont_order(current->mm, mapping);
 

@@ -26,8 +26,9 @@ static bool maps_text(const struct file *file, unsigned long flags,\
  * @vma_flags: of the VMA that will be made\
  *\
  * No filesystem needs to ask for this: what leaves its page cache can hold is\
- * known. A process that got more rights than its caller keeps every random bit\
- * of its addresses, and MAP_32BIT has too few to lose some.\
+ * known. A process that is not dumpable by its owner, because it got more rights\
+ * than its caller, keeps every random bit of its addresses, and MAP_32BIT has too\
+ * few to lose some.\
  *\
  * Return: an address congruent to the offset modulo the largest leaf of which\
  * the mapping holds a whole one; 0 if the mapping gains nothing.\
@@ -37,14 +38,16 @@ unsigned long text_get_unmapped_area(struct file *file, unsigned long len,\
 				     vma_flags_t vma_flags)\
 {\
 	const loff_t off = (loff_t)pgoff << PAGE_SHIFT;\
+	const struct address_space *mapping;\
 	unsigned int orders[2];\
 	unsigned long addr = 0;\
 \
 	if (!maps_text(file, flags, \&vma_flags) || (flags \& MAP_32BIT) ||\
 	    task_exec_state_get_dumpable(current) != TASK_DUMPABLE_OWNER)\
 		return 0;\
-	orders[0] = text_pmd_order(current->mm, file->f_mapping);\
-	orders[1] = text_cont_order(current->mm, file->f_mapping);\
+	mapping = text_file_mapping(file);\
+	orders[0] = text_pmd_order(current->mm, mapping);\
+	orders[1] = text_cont_order(current->mm, mapping);\
 	for (int i = 0; i < ARRAY_SIZE(orders) \&\& !addr; i++) {\
 		if (orders[i])\
 			addr = __thp_get_unmapped_area(file, 0, len, off, flags,\

@@ -4,13 +4,11 @@ s/^ \* @file: what is mapped$/ * @file: what is mapped, or NULL/
 	s/^	if \(!maps_text\(file, flags, &vma_flags\) \|\| \(flags & MAP_32BIT\) \|\|$/	if ((!maps_text(file, flags, \&vma_flags) \&\&\
 	     !reserves_room(file, len, flags, \&vma_flags)) ||\
 	    (flags \& MAP_32BIT) ||/
-	s/^	orders\[0\] = text_pmd_order\(current->mm, file->f_mapping\);$/	orders[0] = text_pmd_order(current->mm, mapping);/
-	s/^	orders\[1\] = text_cont_order\(current->mm, file->f_mapping\);$/	orders[1] = text_cont_order(current->mm, mapping);\
+	s/^	mapping = text_file_mapping\(file\);$/	mapping = file ? text_file_mapping(file) : NULL;/
+	s/^	orders\[1\] = text_cont_order\(current->mm, mapping\);$/&\
 	\/* In the room that it reserved, a loader aligns by p_align itself. *\/\
 	if (!file \&\& (PAGE_SIZE << orders[1]) <= SZ_64K)\
 		orders[1] = 0;/
-	s/^	const loff_t off = .*$/	const struct address_space *mapping = file ? file->f_mapping : NULL;\
-&/
 }
 /^\/\*\*$/{
 	N

@@ -6,9 +6,12 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -17,10 +20,12 @@
 #define TIMES		4
 #define LARGEST		(2UL << 20)	/* TEXT_LEAF_MAX of the kernel */
 #define FILE_NAME	"text_place.tmp"
+#define LAYERS		"text_place.layers"
 #define ANONYMOUS	(MAP_PRIVATE | MAP_ANONYMOUS)
 
 static size_t leaf, page;
-static int file;
+static int file;	/* with room for two leaves */
+static int overlaid;	/* the same on overlayfs, or -1 */
 
 struct place {
 	const char *name;
@@ -29,6 +34,7 @@ struct place {
 	size_t offset;		/* of the mapping in the file, in pages */
 	size_t pages;		/* 0: a leaf and a half */
 	size_t more;		/* bytes in addition */
+	bool overlay;		/* the file is on overlayfs */
 	bool thp_off;		/* by prctl() */
 	bool aligned;		/* is expected */
 };
@@ -39,6 +45,10 @@ static const struct place places[] = {
 	  .offset = 3, .more = LARGEST, .aligned = true },
 	{ "a library as glibc maps it", PROT_READ, MAP_PRIVATE | MAP_DENYWRITE,
 	  .aligned = true },
+	{ "text on overlayfs", PROT_READ | PROT_EXEC, MAP_PRIVATE,
+	  .overlay = true, .aligned = true },
+	{ "a library on overlayfs", PROT_READ, MAP_PRIVATE | MAP_DENYWRITE,
+	  .overlay = true, .aligned = true },
 	{ "less text than a leaf", PROT_READ | PROT_EXEC, MAP_PRIVATE,
 	  .pages = 17 },
 	{ "a reservation", PROT_NONE, ANONYMOUS, .aligned = true },
@@ -67,7 +77,8 @@ static bool all_aligned(const struct place *place)
 
 	for (int i = 0; i < TIMES; i++) {
 		at[i] = mmap(NULL, size, place->prot, place->flags,
-			     place->flags & MAP_ANONYMOUS ? -1 : file, offset);
+			     place->flags & MAP_ANONYMOUS ? -1 :
+			     place->overlay ? overlaid : file, offset);
 		if (at[i] == MAP_FAILED)
 			ksft_exit_fail_perror("mmap");
 		if (((unsigned long)at[i] - offset) % leaf)
@@ -78,12 +89,43 @@ static bool all_aligned(const struct place *place)
 	return all;
 }
 
-static void make_file(void)
+static int make_file(const char *path)
 {
-	file = open(FILE_NAME, O_RDWR | O_CREAT | O_TRUNC, 0700);
-	if (file < 0 || ftruncate(file, 2 * leaf))
-		ksft_exit_skip("cannot write " FILE_NAME "\n");
-	unlink(FILE_NAME);
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0700);
+
+	if (fd < 0 || ftruncate(fd, 2 * leaf))
+		ksft_exit_skip("cannot write %s\n", path);
+	return fd;
+}
+
+/* The lower layer has a file, which is opened by way of the overlay. */
+static int open_overlay(void)
+{
+	int fd = -1;
+
+	if (mkdir(LAYERS, 0700) || mkdir(LAYERS "/lower", 0700) ||
+	    mkdir(LAYERS "/upper", 0700) || mkdir(LAYERS "/work", 0700) ||
+	    mkdir(LAYERS "/merged", 0700))
+		return -1;
+	close(make_file(LAYERS "/lower/" FILE_NAME));
+	if (!unshare(CLONE_NEWNS) &&
+	    !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	    !mount("overlay", LAYERS "/merged", "overlay", 0, "lowerdir=" LAYERS
+		   "/lower,upperdir=" LAYERS "/upper,workdir=" LAYERS "/work"))
+		fd = open(LAYERS "/merged/" FILE_NAME, O_RDONLY);
+	umount2(LAYERS "/merged", MNT_DETACH);
+	return fd;
+}
+
+static void remove_layers(void)
+{
+	unlink(LAYERS "/lower/" FILE_NAME);
+	rmdir(LAYERS "/lower");
+	rmdir(LAYERS "/upper");
+	rmdir(LAYERS "/work/work");
+	rmdir(LAYERS "/work");
+	rmdir(LAYERS "/merged");
+	rmdir(LAYERS);
 }
 
 int main(void)
@@ -96,7 +138,10 @@ int main(void)
 		leaf = LARGEST;
 	if (!leaf)
 		ksft_exit_skip("no huge pages\n");
-	make_file();
+	file = make_file(FILE_NAME);
+	unlink(FILE_NAME);
+	overlaid = open_overlay();
+	remove_layers();
 	if (!all_aligned(&places[0]))
 		ksft_exit_skip("no leaves on this filesystem or in this THP mode\n");
 
@@ -104,6 +149,10 @@ int main(void)
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		const struct place *place = &places[i];
 
+		if (place->overlay && overlaid < 0) {
+			ksft_test_result_skip("%s: no mount\n", place->name);
+			continue;
+		}
 		if (place->thp_off && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 			ksft_exit_fail_perror("prctl");
 		ksft_test_result(all_aligned(place) == place->aligned, "%s: %s\n",

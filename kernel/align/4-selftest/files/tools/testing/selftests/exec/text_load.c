@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Whether the kernel loads a PIE with much text so that leaves can map it: this
+ * program executes itself, and looks at its load bias.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+
+#define TIMES		4
+#define LARGEST		(2UL << 20)	/* TEXT_LEAF_MAX of the kernel */
+#define PMD_SIZE_FILE	"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+#define DIRECTORY	"text_load.tmp"
+
+/* Text that holds whole leaves. */
+asm(".pushsection .text\n\t.skip 0x600000\n\t.popsection");
+
+static unsigned long leaf;
+
+/* The first image is that of the program. */
+static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
+{
+	*(unsigned long *)bias = info->dlpi_addr;
+	return 1;
+}
+
+static unsigned long load_bias(void)
+{
+	unsigned long bias = 1;
+
+	dl_iterate_phdr(note_bias, &bias);
+	return bias;
+}
+
+static unsigned long read_leaf(void)
+{
+	unsigned long bytes = 0;
+	FILE *file = fopen(PMD_SIZE_FILE, "r");
+
+	if (file) {
+		if (fscanf(file, "%lu", &bytes) != 1)
+			bytes = 0;
+		fclose(file);
+	}
+	/* Larger pages have blocks of 2M below the PMD, if they have leaves. */
+	return bytes < LARGEST ? bytes : LARGEST;
+}
+
+/* Whether mmap() places the text of @path for leaves: then exec must, too. */
+static bool mapped_aligned(const char *path)
+{
+	const size_t size = 2 * leaf + leaf / 2;
+	const int file = open(path, O_RDONLY);
+	char *at[TIMES];
+	bool all = true;
+
+	if (file < 0)
+		return false;
+	for (int i = 0; i < TIMES; i++) {
+		at[i] = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+		all = all && at[i] != MAP_FAILED && (unsigned long)at[i] % leaf == 0;
+	}
+	for (int i = 0; i < TIMES; i++) {
+		if (at[i] != MAP_FAILED)
+			munmap(at[i], size);
+	}
+	close(file);
+	return all;
+}
+
+/* Whether all of some processes that execute @path have an aligned load bias. */
+static bool loaded_aligned(const char *path)
+{
+	bool all = true;
+
+	for (int i = 0; i < TIMES; i++) {
+		const pid_t pid = fork();
+		int status;
+
+		if (pid == 0) {
+			execl(path, path, "probe", NULL);
+			_exit(2);
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) != pid ||
+		    !WIFEXITED(status) || WEXITSTATUS(status) > 1)
+			ksft_exit_fail_msg("%s does not run\n", path);
+		all = all && WEXITSTATUS(status) == 0;
+	}
+	return all;
+}
+
+/*
+ * Mounts an overlay of the folder of this program, in a namespace of its own.
+ * Writes the program's path there to @path.
+ */
+static bool overlay(const char *self, char *path, size_t size)
+{
+	char options[2 * PATH_MAX], folder[PATH_MAX];
+	const char *name = strrchr(self, '/');
+
+	if (!name || mkdir(DIRECTORY, 0700) || mkdir(DIRECTORY "/upper", 0700) ||
+	    mkdir(DIRECTORY "/work", 0700) || mkdir(DIRECTORY "/merged", 0700))
+		return false;
+	snprintf(folder, sizeof(folder), "%.*s", (int)(name - self) + 1, self);
+	snprintf(options, sizeof(options), "lowerdir=%s,upperdir=" DIRECTORY
+		 "/upper,workdir=" DIRECTORY "/work", folder);
+	if (unshare(CLONE_NEWNS) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("overlay", DIRECTORY "/merged", "overlay", 0, options))
+		return false;
+	snprintf(path, size, DIRECTORY "/merged%s", name);
+	return true;
+}
+
+static void remove_overlay(void)
+{
+	umount2(DIRECTORY "/merged", MNT_DETACH);
+	rmdir(DIRECTORY "/merged");
+	rmdir(DIRECTORY "/work/work");
+	rmdir(DIRECTORY "/work");
+	rmdir(DIRECTORY "/upper");
+	rmdir(DIRECTORY);
+}
+
+int main(int argc, char **argv)
+{
+	char self[PATH_MAX] = "", path[PATH_MAX];
+
+	leaf = read_leaf();
+	if (argc > 1)
+		return load_bias() % leaf != 0;
+
+	ksft_print_header();
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		ksft_exit_fail_perror("/proc/self/exe");
+	if (!leaf || !mapped_aligned(self))
+		ksft_exit_skip("no leaves on this filesystem or in this THP mode\n");
+
+	ksft_set_plan(3);
+	ksft_test_result(loaded_aligned(self), "text: aligned\n");
+	if (overlay(self, path, sizeof(path)))
+		ksft_test_result(loaded_aligned(path), "text on overlayfs: aligned\n");
+	else
+		ksft_test_result_skip("text on overlayfs: no mount\n");
+	remove_overlay();
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		ksft_exit_fail_perror("prctl");
+	ksft_test_result(!loaded_aligned(self), "text, PR_SET_THP_DISABLE: random\n");
+	ksft_finished();
+}
