@@ -20,7 +20,8 @@ static enum scan_result collapse_wait_read(struct folio *folio,\
 /*\
  * Bring a range of @file into the page cache, up to date. Readahead takes the\
  * invalidate lock. Truncation waits for folio locks under that lock, so the\
- * caller must not hold the lock of a folio that others can find.\
+ * caller must not hold the lock of a folio that others can find. For khugepaged\
+ * this starts all reads, and says that it should come again.\
  */\
 static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 					   pgoff_t end,\
@@ -31,7 +32,7 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 	struct folio *folio;\
 	pgoff_t index;\
 \
-	for (index = start; index < end \&\& result == SCAN_SUCCEED;) {\
+	for (index = start; index < end \&\& result != SCAN_FAIL;) {\
 		folio = filemap_get_folio(mapping, index);\
 		if (IS_ERR(folio)) {\
 			page_cache_sync_readahead(mapping, \&file->f_ra, file,\
@@ -47,7 +48,8 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 			folio_put(folio);\
 			break;\
 		}\
-		result = collapse_wait_read(folio, cc);\
+		if (result == SCAN_SUCCEED)\
+			result = collapse_wait_read(folio, cc);\
 		index = folio_next_index(folio);\
 		folio_put(folio);\
 		cond_resched();\
@@ -57,13 +59,13 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 
 }
 /^static enum scan_result collapse_file\(/,/^}$/{
-	/^	new_folio->mapping = mapping;$/a\
-\
+	/^	result = alloc_charge_folio\(&new_folio, mm, cc, HPAGE_PMD_ORDER\);$/i\
 	if (!is_shmem) {\
 		result = collapse_read_file(file, start, end, cc);\
 		if (result != SCAN_SUCCEED)\
-			goto rollback;\
-	}
+			goto out;\
+	}\
+
 	/^			if \(!folio \|\| xa_is_value\(folio\)\) \{$/,/^			\} else if \(folio_test_dirty/c\
 			if (!folio || xa_is_value(folio)) {\
 				/* Truncated or reclaimed since it was read. */\
