@@ -106,7 +106,7 @@ static inline bool exec_holds_window(const struct exec_fault *f,
 	const unsigned long end = min(f->end, f->file_pages);
 
 	return order > f->base_order && !(f->skew & (pages - 1)) &&
-	       first < end && end - first >= pages;
+	       first >= f->start && first < end && end - first >= pages;
 }
 
 /**
@@ -214,12 +214,16 @@ static inline unsigned long exec_read_stop(const struct exec_fault *f,
 static inline struct exec_read exec_read(const struct exec_fault *f)
 {
 	struct exec_read read;
-	unsigned long pages, end;
+	unsigned long pages, last, end;
 
 	exec_choose_order(f, &read);
 	pages = 1UL << read.order;
 	read.start = max(round_down(f->index, pages), f->start);
-	end = min(round_up(read.start + f->ra_pages, pages), f->end);
+	/* The last page, because the end of the window may be no number. */
+	last = f->end - 1;
+	if (last - read.start >= f->ra_pages)
+		last = min(last, (read.start + f->ra_pages - 1) | (pages - 1));
+	end = last + 1;
 	end = exec_read_stop(f, read.order, f->pmd_order, end);
 	end = exec_read_stop(f, read.order, f->cont_order, end);
 	if (read.order > f->base_order)

@@ -16,8 +16,10 @@
 
 /*
  * Pages that are free above the watermark up to which kswapd works, plus
- * inactive pages of files, on the node that an allocation tries first. A machine
- * that has run for long has few free pages, and is not short of memory.
+ * inactive pages of files, on the node that an allocation tries first, if no
+ * policy binds it to others. A machine that has run for long has few free pages,
+ * and is not short of memory. The allowed nodes may change meanwhile: then this
+ * is a guess about the wrong node, and the allocation fails or not.
  */
 static unsigned long node_avail_pages(gfp_t gfp)
 {
@@ -123,13 +125,18 @@ static struct exec_read exec_decide(struct exec_fault *f,
 /*
  * Remember how long the fault waited for each page. A shorter wait is believed
  * at once: it is what the device can do. A longer one counts half: it may be due
- * to other work of the device or of the machine. Tasks that do this at the same
- * time may overwrite each other.
+ * to other work of the device or of the machine. A read that was at its end
+ * before anybody could wait says something only while nothing is known. It may
+ * be that of a device in memory, or of a hole in the file. Tasks that do this at
+ * the same time may overwrite each other.
  */
-static void exec_note_wait(struct backing_dev_info *bdi, unsigned long page_ns)
+static void exec_note_wait(struct backing_dev_info *bdi, bool waited,
+			   unsigned long page_ns)
 {
 	const unsigned long old = READ_ONCE(bdi->exec_page_ns);
 
+	if (old && !waited)
+		return;
 	if (old && page_ns > old)
 		page_ns = old + (page_ns - old) / 2;
 	WRITE_ONCE(bdi->exec_page_ns, max(page_ns, 1UL));
@@ -140,12 +147,17 @@ static void exec_wait(struct address_space *mapping, pgoff_t index,
 		      unsigned long pages, u64 since)
 {
 	struct folio *folio = filemap_get_folio(mapping, index);
+	bool waits;
 
 	if (IS_ERR(folio))
 		return;
-	if (!folio_wait_locked_killable(folio) && folio_test_uptodate(folio))
-		exec_note_wait(inode_to_bdi(mapping->host),
-			       div_u64(ktime_get_ns() - since, pages));
+	waits = folio_test_locked(folio);
+	if (!folio_wait_locked_killable(folio) && folio_test_uptodate(folio)) {
+		const u64 page_ns = div_u64(ktime_get_ns() - since, pages);
+
+		exec_note_wait(inode_to_bdi(mapping->host), waits,
+			       min_t(u64, page_ns, ULONG_MAX));
+	}
 	folio_put(folio);
 }
 
@@ -169,7 +181,7 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 	while (read.order > f->base_order) {
 		ractl->_index = read.start;
 		pages = page_cache_ra_folios(ractl, read.order,
-					     read.size >> read.order);
+					     read.size >> read.order, false);
 		if (pages)
 			break;
 		/* Step down: the folio cannot be had, or the window was taken. */

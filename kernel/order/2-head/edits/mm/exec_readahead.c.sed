@@ -8,7 +8,7 @@ $a\
 \
 /*\
  * Whether the first window of @pages of a file holds something, but little, and\
- * nobody maps it: the ELF header, and what was read ahead with it.\
+ * nobody maps, writes or reads it: the ELF header, and what was read ahead with it.\
  */\
 static bool only_head_is_cached(struct address_space *mapping,\
 				unsigned long pages)\
@@ -25,6 +25,8 @@ static bool only_head_is_cached(struct address_space *mapping,\
 \
 			cached += folio_nr_pages(folio);\
 			if (folio_mapped(folio) || folio_test_dirty(folio) ||\
+			    folio_test_writeback(folio) ||\
+			    folio_test_locked(folio) ||\
 			    cached > pages / EXEC_HEAD_PART)\
 				unused = false;\
 		}\
@@ -42,7 +44,9 @@ static bool only_head_is_cached(struct address_space *mapping,\
  * A fault reads a leaf where nothing is cached. But to start a program, or to\
  * open a library, means to read its ELF header, and then the window is taken\
  * before anything is mapped. If a fault would read a leaf there otherwise, small\
- * folios that nobody maps make room for it. Nobody waits for the reading.\
+ * folios that nobody maps make room for it. This does not wait for the device.\
+ *\
+ * A file of overlayfs has no leaves in its own page cache, and is left alone.\
  */\
 void exec_readahead_head(struct file *file, unsigned long addr,\
 			 unsigned long len)\
@@ -65,6 +69,5 @@ void exec_readahead_head(struct file *file, unsigned long addr,\
 	if (read.order <= f.base_order ||\
 	    !only_head_is_cached(mapping, 1UL << read.order))\
 		return;\
-	invalidate_mapping_pages(mapping, 0, (1UL << read.order) - 1);\
-	page_cache_ra_folios(\&ractl, read.order, 1);\
+	page_cache_ra_folios(\&ractl, read.order, 1, true);\
 }

@@ -11,7 +11,7 @@ struct exec_span {\
 \
 /**\
  * exec_spare_text - keep a read out of the windows of text beside a mapping\
- * @around: what would be read around a page of the mapping\
+ * @around: what would be read around a page of the mapping, not empty\
  * @mapped: what is mapped, not executable\
  * @pages: pages of the largest leaf for text of the file, a power of two\
  *\
@@ -26,7 +26,7 @@ static inline struct exec_span exec_spare_text(struct exec_span around,\
 {\
 	return (struct exec_span) {\
 		.start = max(around.start, round_down(mapped.start, pages)),\
-		.end = min(around.end, round_up(mapped.end, pages)),\
+		.end = min(around.end - 1, (mapped.end - 1) | (pages - 1)) + 1,\
 	};\
 }\
 \

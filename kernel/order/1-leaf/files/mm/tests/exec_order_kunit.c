@@ -296,6 +296,21 @@ static void the_first_limit_of_the_largest_leaf_is_named(struct kunit *test)
 	expect_limit(test, &f, EXEC_LIMIT_MEMORY);
 }
 
+/* With pages of 4K, a file of 16T on 32 bits ends where page numbers do. */
+static void the_largest_file_has_an_end(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.start = ULONG_MAX - 1000;
+	f.end = ULONG_MAX;
+	f.file_pages = ULONG_MAX;
+	f.index = ULONG_MAX - 10;
+	expect_read(test, &f, ULONG_MAX - 10, 10, 0);
+	KUNIT_EXPECT_FALSE(test, exec_holds_leaf(&f));
+	f.start = ULONG_MAX - 100;
+	KUNIT_EXPECT_FALSE(test, exec_holds_leaf(&f));
+}
+
 static struct kunit_case exec_order_cases[] = {
 	KUNIT_CASE(large_text_is_read_by_leaves),
 	KUNIT_CASE(small_text_is_read_as_before),
@@ -307,6 +322,7 @@ static struct kunit_case exec_order_cases[] = {
 	KUNIT_CASE(a_fault_waits_little_longer_for_a_leaf),
 	KUNIT_CASE(random_access_reads_no_more_than_before),
 	KUNIT_CASE(most_mappings_hold_no_leaf),
+	KUNIT_CASE(the_largest_file_has_an_end),
 	KUNIT_CASE(the_first_limit_of_the_largest_leaf_is_named),
 	{}
 };

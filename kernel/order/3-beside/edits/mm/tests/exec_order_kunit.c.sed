@@ -23,6 +23,9 @@ static void reads_around_data_spare_the_windows_of_text(struct kunit *test)\
 	/* Windows at both ends of what a file can have. */\
 	expect_spared(test, (struct exec_span){ 0, 32 }, (struct exec_span){ 0, 1 },\
 		      0, 32);\
+	expect_spared(test, (struct exec_span){ ULONG_MAX - 32, ULONG_MAX },\
+		      (struct exec_span){ ULONG_MAX - 100, ULONG_MAX },\
+		      ULONG_MAX - 32, ULONG_MAX);\
 }\
 \
 static void text_is_not_read_ahead_into_the_next_window(struct kunit *test)\

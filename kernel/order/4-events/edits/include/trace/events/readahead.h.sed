@@ -1,5 +1,25 @@
 /^#endif \/\* _TRACE_FILEMAP_H \*\/$/i\
-/* The limits are those of mm/exec_order.h. */\
+#define EXEC_LIMITS							\\\
+	EM(EXEC_LIMIT_NONE,	"none")					\\\
+	EM(EXEC_LIMIT_LEAF,	"no leaf")				\\\
+	EM(EXEC_LIMIT_SHAPE,	"shape")				\\\
+	EM(EXEC_LIMIT_DEVICE,	"device")				\\\
+	EM(EXEC_LIMIT_MEMORY,	"memory")				\\\
+	EM(EXEC_LIMIT_CACHED,	"cached")				\\\
+	EMe(EXEC_LIMIT_ALLOC,	"alloc")\
+\
+#undef EM\
+#undef EMe\
+#define EM(a, b)	TRACE_DEFINE_ENUM(a);\
+#define EMe(a, b)	TRACE_DEFINE_ENUM(a);\
+\
+EXEC_LIMITS\
+\
+#undef EM\
+#undef EMe\
+#define EM(a, b)	{ a, b },\
+#define EMe(a, b)	{ a, b }\
+\
 TRACE_EVENT(exec_readahead,\
 	TP_PROTO(struct inode *inode, pgoff_t index, pgoff_t start,\
 		 unsigned long size, unsigned int order, unsigned int limit,\
@@ -33,10 +53,7 @@ TRACE_EVENT(exec_readahead,\
 		"dev=%d:%d ino=%llx index=%lu start=%lu size=%lu order=%u limit=%s page_ns=%lu",\
 		MAJOR(__entry->s_dev), MINOR(__entry->s_dev), __entry->i_ino,\
 		__entry->index, __entry->start, __entry->size, __entry->order,\
-		__print_symbolic(__entry->limit,\
-			{ 0, "none" }, { 1, "no leaf" }, { 2, "shape" },\
-			{ 3, "device" }, { 4, "memory" }, { 5, "cached" },\
-			{ 6, "alloc" }),\
+		__print_symbolic(__entry->limit, EXEC_LIMITS),\
 		__entry->page_ns\
 	)\
 );\
