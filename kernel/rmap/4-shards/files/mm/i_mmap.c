@@ -11,9 +11,9 @@
  * Which shard
  *
  * mm_struct::i_mmap_shard_nr is drawn where exec gives a task its new, empty
- * address space, and copied where one is duplicated (fork). Hence all VMAs of an mm, and
- * of all mms forked from it, are in one tree, and two rules that rest on tree
- * order stay as they are:
+ * address space, and copied where one is duplicated (fork). Hence all VMAs of an
+ * mm, and of all mms forked from it, are in one tree, and two rules that rest on
+ * tree order stay as they are:
  *
  *  - fork inserts the child's VMA behind the parent's, so that a walk never
  *    sees the child before and the parent after the page tables are copied;
@@ -361,7 +361,8 @@ bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 		other = rb_entry(node, struct vm_area_struct, shared.rb);
 		if (vma_start_pgoff(other) != vma_start_pgoff(vma))
 			break;
-		if (other->vm_flags & VM_EXEC) {
+		/* mprotect() of another process may change it. This is a guess. */
+		if (data_race(other->vm_flags) & VM_EXEC) {
 			found++;
 			shards |= BIT(i_mmap_shard_nr(other->vm_mm));
 		}

@@ -1,5 +1,8 @@
 s/^(  :c:func:`!i_mmap_\[try\]lock_)write` for file-backed memory\. We refer to these$/\1write` for file-backed memory, which takes the mm whose mappings\
-  change (:c:func:`!i_mmap_lock_write_all` locks all mappings). We refer to these/
+  change (:c:func:`!i_mmap_lock_write_all` locks all mappings). In a file that\
+  is split, the first takes the lock of one shard, and nothing else. A walk, and\
+  what locks all mappings, take :c:member:`!i_mmap_root_rwsem` and then the lock\
+  of every shard, in ascending order. We refer to these/
 /^ +in the$/,/^ +red\/black interval tree\.$/c\
                                        in a red/black interval tree of the\
                                        :c:struct:`!struct address_space`.
