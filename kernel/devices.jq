@@ -22,7 +22,8 @@ def shown($key; $starts): $starts | map(.[$key]) | middle
 Written by `make docs-kernel-devices`. The guest has a disk of known speed (`kernel/paced`), an emulated processor that
 counts instructions instead of time, 1 GiB of memory, and 128 KiB of readahead. So a fault waits for the same time on
 every machine. The speeds are typical ones of such devices; a seek is added to each request that does not follow
-the one before.
+the one before. In the rows of NFS a server of NFS 4.2 in the same guest has the disk, and the programs are read from
+it over the loopback device; the work of both is in the times.
 
 ## Faults that wait
 
@@ -45,7 +46,7 @@ than reading the leaf.
 | disk | a read of 128 KiB, ms | of a leaf of 2 MiB, ms | a leaf pays from, of 16 |
 |---|---:|---:|---:|",
 ($disks[] as $disk
- | $records | map(select(.disk == $disk))[0] | (.latency + .seek) as $begin | ($begin + 131072 / .speed) as $small
+ | $records | map(select(.disk == $disk))[0] | select(.server == "") | (.latency + .seek) as $begin | ($begin + 131072 / .speed) as $small
  | ($begin + 2097152 / .speed) as $leaf
  | [$disk, ($small | ms), ($leaf | ms), ($leaf / $small | ceil)] | row),
 "
@@ -67,10 +68,12 @@ library are medians of 15 starts. Without → with the series.
 ## Little memory
 
 The same text, all of it touched, on NVMe. *Not read* is the reason why a fault did not read a leaf, and how often. In
-fragmented memory every other page is held, and cannot be moved.
+fragmented memory every other page is held, and cannot be moved, and no block of 2 MiB is free. The full cgroup has read
+more of a disk than it may keep: to charge a leaf reclaims some of that, as to charge a page does.
 
-| memory | leaves read | not read: memory | not read: no folio | faults that wait | read, MiB |
-|---|---:|---:|---:|---:|---:|",
+| memory | leaves read | not read: memory | not read: no folio | faults that wait | longest touch, ms | until all is touched, ms | read, MiB |
+|---|---:|---:|---:|---:|---:|---:|---:|",
 ($records | map(select(.disk == $disks[0])) | touches[]
  | select(.part == 1 and ([.name] | inside(["2 ms", "no bound"]) | not))
- | [({"today": "1 GiB, today", "8 ms": "1 GiB"}[.name] // .name), .read, .memory, .alloc, .major, (.bytes | mib)] | row)
+ | [({"today": "1 GiB, today", "8 ms": "1 GiB"}[.name] // .name), .read, .memory, .alloc, .major,
+    (.longest_us | ms), (.total_us | ms), (.bytes | mib)] | row)

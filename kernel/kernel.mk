@@ -39,10 +39,10 @@ test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest
 	scripts/setup.sh test-kernel
 	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
 
-test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages: docs/kernel-selftests.txt
+test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, hugetlb, userfaultfd and exec: docs/kernel-selftests.txt
 	scripts/setup.sh test-kernel
-	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit | tail -n 1)" \
-		"$$(kernel/build.sh image x86_64 kunit | tail -n 1)" > target/kernel-selftests.txt
+	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit selftests | tail -n 1)" \
+		"$$(kernel/build.sh image x86_64 kunit selftests | tail -n 1)" > target/kernel-selftests.txt
 	mv target/kernel-selftests.txt docs/kernel-selftests.txt
 
 test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in LTP (/opt/ltp): docs/kernel-ltp.txt
@@ -53,7 +53,7 @@ test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in L
 
 docs-kernel-devices: ## faults on text on disks of known speed and in little memory; writes docs/kernel-devices.md
 	scripts/setup.sh test-kernel
-	kernel/devices.sh "$$(KERNEL_SETS='order align paced order-lab' kernel/build.sh image x86_64 kunit | tail -n 1)" > target/kernel-devices.md
+	kernel/devices.sh "$$(KERNEL_SETS='order align paced order-lab' kernel/build.sh image x86_64 kunit nfs | tail -n 1)" > target/kernel-devices.md
 	mv target/kernel-devices.md docs/kernel-devices.md
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel

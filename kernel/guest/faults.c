@@ -4,8 +4,8 @@
  * in small memory cgroups, and with memory in pieces. /touch makes the faults.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "init.h"
+
+#define TEXT "/programs/stubs-16m"
 
 /* What /touch may use: bytes of its memory cgroup, or 0 for no limit. */
 static void limit_memory(unsigned long bytes)
@@ -49,11 +51,13 @@ static void touch(const char *name, const char *part, unsigned int bound_us, uns
 	snprintf(text, sizeof(text), "%u", bound_us);
 	if (bound_us)
 		put("/sys/module/kernel/parameters/exec_leaf_wait_us", text);
+	/* /touch drops what is cached of the file that it maps. */
+	forget_export(TEXT);
 	read = bytes_read();
 	pid = fork();
 	if (!pid) {
 		limit_memory(memory);
-		execl("/touch", "touch", ROOT "/programs/stubs-16m", name, part, NULL);
+		execl("/touch", "touch", ROOT TEXT, name, part, NULL);
 		_exit(127);
 	}
 	waitpid(pid, NULL, 0);
@@ -67,67 +71,106 @@ static void touch(const char *name, const char *part, unsigned int bound_us, uns
 	fflush(stdout);
 }
 
-/* Takes each free block of 2 MiB. Where none is left, it takes a page. */
+/* Fills a memory cgroup of @memory bytes with page cache, as in one that has run for long. */
+static void fill_group(unsigned long memory)
+{
+	static char buffer[1 << 20];
+	pid_t pid = fork();
+
+	if (!pid) {
+		int disk = open("/dev/" DISK, O_RDONLY);
+		unsigned long left = memory + memory / 4;
+
+		limit_memory(memory);
+		for (; left; left -= sizeof(buffer)) {
+			if (read(disk, buffer, sizeof(buffer)) != sizeof(buffer))
+				_exit(1);
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+/*
+ * Takes each free block of 2 MiB. Where none is left, it takes a page. Locks them,
+ * because reclaim splits huge pages of which little was written.
+ */
 static void take_large_blocks(void)
 {
 	const unsigned long large = 2UL << 20, most = 64 * large;
 	char *memory = mmap(NULL, most, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (memory == MAP_FAILED || madvise(memory, most, MADV_HUGEPAGE))
+	if (memory == MAP_FAILED || madvise(memory, most, MADV_HUGEPAGE) ||
+	    mlock2(memory, most, MLOCK_ONFAULT))
 		_exit(1);
 	for (unsigned long at = 0; at < most; at += large)
 		memory[at] = 1;
 }
 
-/*
- * Holds every other page of nearly all memory, and what is free as a large block. The
- * pages are locked, and compaction leaves locked pages where they are.
- */
-static pid_t fragment_memory(void)
+/* Takes every other page of nearly all memory. Compaction leaves locked pages where they are. */
+static void take_every_other_page(void)
 {
 	const unsigned long page = sysconf(_SC_PAGESIZE);
-	unsigned long bytes;
+	const unsigned long bytes = (number("/proc/meminfo", "MemFree:", 0) - 8192) * 1024;
+	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED || madvise(memory, bytes, MADV_NOHUGEPAGE))
+		_exit(1);
+	for (unsigned long at = 0; at < bytes; at += page)
+		memory[at] = 1;
+	for (unsigned long at = 0; at < bytes; at += 2 * page)
+		madvise(memory + at, page, MADV_DONTNEED);
+	/* Only what is present, else the holes would be filled. */
+	if (mlock2(memory, bytes, MLOCK_ONFAULT))
+		_exit(1);
+}
+
+/* Starts a process that takes memory and keeps it as long as the guest runs. */
+static void hold(void (*take)(void))
+{
 	int ready[2];
 	char byte;
-	pid_t pid;
 
-	/* What is cached may lie in large folios, which would be free for the next read. */
-	put("/proc/sys/vm/drop_caches", "3");
-	put("/proc/sys/vm/compact_unevictable_allowed", "0");
-	put(THP "enabled", "madvise");
-	put("/proc/sys/vm/min_free_kbytes", "2048");
-	bytes = (number("/proc/meminfo", "MemFree:", 0) - 8192) * 1024;
 	if (pipe(ready))
 		die("pipe");
-	pid = fork();
-	if (!pid) {
-		char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		madvise(memory, bytes, MADV_NOHUGEPAGE);
-		for (unsigned long at = 0; at < bytes; at += page)
-			memory[at] = 1;
-		for (unsigned long at = 0; at < bytes; at += 2 * page)
-			madvise(memory + at, page, MADV_DONTNEED);
-		/* Only what is present, else the holes would be filled. */
-		if (mlock2(memory, bytes, MLOCK_ONFAULT))
-			_exit(1);
-		take_large_blocks();
+	if (!fork()) {
+		take();
 		if (write(ready[1], "", 1) < 0)
 			_exit(1);
 		for (;;)
 			pause();
 	}
+	close(ready[1]);
 	if (read(ready[0], &byte, 1) != 1)
 		die("fragmenting memory");
-	return pid;
+	close(ready[0]);
+}
+
+/* As touch(), where no block of 2 MiB is free. Some become free again between two calls. */
+static void touch_in_pieces(const char *name, unsigned int bound_us)
+{
+	put(THP "enabled", "madvise");
+	put("/proc/sys/vm/min_free_kbytes", "2048");
+	hold(take_large_blocks);
+	touch(name, "1", bound_us, 0);
+}
+
+static void touch_in_fragmented_memory(void)
+{
+	/* What is cached may lie in large folios, which would be free for the next read. */
+	put("/proc/sys/vm/drop_caches", "3");
+	put("/proc/sys/vm/compact_unevictable_allowed", "0");
+	put("/proc/sys/vm/min_free_kbytes", "2048");
+	hold(take_every_other_page);
+	touch_in_pieces("fragmented, today", 0);
+	touch_in_pieces("fragmented", 8000);
 }
 
 void touch_all(void)
 {
 	static const char *const parts[] = { "1", "4", "16" };
-	pid_t pid;
 
 	mkdir("/cgroup", 0755);
 	if (mount("cgroup", "/cgroup", "cgroup2", 0, ""))
@@ -146,8 +189,7 @@ void touch_all(void)
 	start_each("madvise");
 	touch("cgroup of 32 MiB", "1", 8000, 32 << 20);
 	touch("cgroup of 256 MiB", "1", 8000, 256 << 20);
-	pid = fragment_memory();
-	touch("fragmented, today", "1", 0, 0);
-	touch("fragmented", "1", 8000, 0);
-	kill(pid, SIGKILL);
+	fill_group(256 << 20);
+	touch("cgroup of 256 MiB, full", "1", 8000, 256 << 20);
+	touch_in_fragmented_memory();
 }

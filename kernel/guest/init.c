@@ -4,7 +4,8 @@
  * disk with a cold page cache, under each THP mode. Then starts all commands of
  * /many, one after the other, and holds their processes. Prints as JSON what was
  * mapped when a program ended, and what that cost. With guest.touch on the kernel's
- * command line, faults.c runs instead.
+ * command line, faults.c runs instead. With guest.nfs, the disk is behind a server
+ * of NFS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,8 @@ struct text {
 	unsigned long cont;	/* in blocks that contiguous PTEs or a PMD could map */
 };
 
+/* Whether programs come from the NFS server of this guest. */
+static bool by_nfs;
 /* Bytes of the block that a TLB entry between page and PMD maps, else of the PMD. */
 static unsigned long block;
 
@@ -168,17 +171,23 @@ static void unmount(const char *path)
 	}
 }
 
-/* A new mount has nothing in the page cache, not even of directories. */
+/*
+ * A new mount has nothing in the page cache, not even of directories. The server of
+ * NFS keeps its mount, but nobody has mapped any of its pages.
+ */
 void mount_cold(void)
 {
 	unmount(ROOT "/tmp");
 	unmount(ROOT "/dev");
 	unmount(ROOT);
 	put("/proc/sys/vm/drop_caches", "3");
-	if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, "") ||
-	    mount("tmp", ROOT "/tmp", "tmpfs", 0, "") ||
-	    mount("dev", ROOT "/dev", "devtmpfs", 0, ""))
+	if (by_nfs)
+		mount_nfs();
+	else if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, ""))
 		die("mount of the disk");
+	if (mount("tmp", ROOT "/tmp", "tmpfs", 0, "") ||
+	    mount("dev", ROOT "/dev", "devtmpfs", 0, ""))
+		die("mount of what programs write to");
 }
 
 /*
@@ -383,6 +392,9 @@ int main(void)
 	/* With 4K pages count PMDs, not blocks of 64K. With larger PMDs count blocks of 2M. */
 	if (block > 2 << 20)
 		block = 2 << 20;
+	by_nfs = argument("guest.nfs");
+	if (by_nfs)
+		serve_nfs();
 	if (argument("guest.touch")) {
 		touch_all();
 		printf("guest: done\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the two parts of init share. */
+/* What the parts of init share. */
 #ifndef GUEST_INIT_H
 #define GUEST_INIT_H
 
@@ -21,5 +21,11 @@ void mount_cold(void);
 void start_each(const char *thp);
 /* How long faults on text wait, under bounds and where memory is small or in pieces. */
 void touch_all(void);
+/* Starts a server of NFS in this guest, which exports the disk. */
+void serve_nfs(void);
+/* Mounts what it exports. */
+void mount_nfs(void);
+/* Drops what the server has cached of a file of the disk. Does nothing without a server. */
+void forget_export(const char *path);
 
 #endif

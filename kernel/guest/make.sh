@@ -145,7 +145,7 @@ all) packaged; walkers; sweep ;;
 walkers) walkers; stubs $((16 << 20)) > "$root/programs/stubs-16m" ;;
 *) echo "kernel/guest/make.sh: no programs $programs" >&2; exit 2 ;;
 esac
-"$cc" -static -O1 -Wall "$here/init.c" "$here/faults.c" -o "$initramfs/init"
+"$cc" -static -O1 -Wall "$here/init.c" "$here/faults.c" "$here/nfs.c" -o "$initramfs/init"
 "$cc" -static -O1 -Wall "$here/touch.c" -o "$initramfs/touch"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
 truncate -s 2G "$out/disk.new" # the memory of a PCI device is a power of two
