@@ -25,13 +25,15 @@ make_initrd() {
 
 # The kernel's own tests of these names in tools/testing/selftests/mm, as static programs in $work/root/bin.
 build_selftests() { # TREE TEST…
-    local tree=$1 test
+    local tree=$1 test more
     shift
     mkdir -p "$work/root/bin"
     for test in "$@"; do
+        more=()
+        case $test in uffd-*) more=(uffd-common.c) ;; esac
         (cd "$tree/tools/testing/selftests/mm" && gcc -O1 -w -static -D_GNU_SOURCE= -I"$tree" \
             -I"$tree/tools/include/uapi" -I"$tree/tools/include" -I.. -o "$work/root/bin/$test" \
-            "$test.c" vm_util.c hugepage_settings.c -lpthread -lrt -lm)
+            "$test.c" "${more[@]}" vm_util.c hugepage_settings.c -lpthread -lrt -lm)
     done
 }
 
@@ -103,7 +105,7 @@ compare() { # IMAGE…
                 echo "$0: ${!image} reported an error, or did not finish" >&2
                 exit 1
             fi
-            sed -nE "s/^test ([a-z]+): ((not )?ok) /$image \2 \1 /p" "$console"
+            sed -nE "s/^test ([^ :]+): ((not )?ok) /$image \2 \1 /p" "$console"
         done
     done | tally $#
 }
