@@ -21,16 +21,15 @@ fn execl(records: &[Record]) -> String {
         (Side::Trips, "trips"),
         (Side::With, "every set"),
     ];
-    let rows =
-        rows(&sides.map(|(side, name)| (name.to_owned(), Trips::of(records, "execl", side))));
+    let storms = |(side, name): (Side, &str)| (name.to_owned(), Trips::of(records, "execl", side));
+    let rows = rows("start", &sides.map(storms));
     if rows.is_empty() {
         return rows;
     }
     format!(
         "## Storms of execl\n\n\
-         The storms above are like UnixBench's shell tests and will-it-scale's exec1: each start has a fork. In these, as in\n\
-         UnixBench's execl, each process executes itself again and again. Neither of the two is used: these are equivalents\n\
-         (`kernel/rmap/lab`). Guests of the three kernels took turns.\n\n{rows}\n"
+         In the storms above each start has a fork, as in UnixBench's shell tests. In these, as in UnixBench's execl, each\n\
+         process executes itself again and again. Guests of the three kernels took turns.\n\n{rows}\n"
     )
 }
 
@@ -47,7 +46,7 @@ fn large(records: &[Record]) -> String {
         let leaves = all.per_start(all.leaves as f64);
         (format!("{name}; {leaves:.1} leaves a start"), storms)
     };
-    let rows = rows(&sides.map(storms));
+    let rows = rows("start", &sides.map(storms));
     if rows.is_empty() {
         return rows;
     }

@@ -1,7 +1,9 @@
 //! Writes docs/rmap.md from the record of measurements, docs/rmap.jsonl.
 
+mod benchmarks;
 mod kinds;
 mod prediction;
+mod pressure;
 mod record;
 mod replicas;
 mod report;

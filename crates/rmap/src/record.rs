@@ -25,6 +25,16 @@ pub(crate) enum Side {
     With,
 }
 
+/// A benchmark of UnixBench or will-it-scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Bench {
+    Execl,
+    Shell8,
+    Mmap1,
+    Mmap2,
+}
+
 /// One line: its origin, and the measurement.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Record {
@@ -43,6 +53,8 @@ pub(crate) struct Record {
     /// Real processors of the machine that emulated the guest; 0 if that was not recorded.
     #[serde(default)]
     pub(crate) host_cpus: u32,
+    /// What ran instead of the lab's own storm.
+    pub(crate) bench: Option<Bench>,
     #[serde(default)]
     pub(crate) package: String,
     #[serde(default)]
@@ -58,6 +70,57 @@ pub(crate) struct Record {
 pub(crate) struct Timed {
     pub(crate) count: u64,
     pub(crate) ns: u64,
+}
+
+/// What ran for some time beside the walks over the mappings of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Load {
+    /// Storm and walkers, while the crowd starts and its files are split.
+    Crowd,
+    /// Shells that start programs.
+    Storm,
+    /// Reclaim, compaction and migration.
+    Pressure,
+    /// All of them.
+    Both,
+}
+
+/// What was done within `ns` nanoseconds.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Pressure {
+    pub(crate) load: Load,
+    pub(crate) ns: u64,
+    pub(crate) starts: u64,
+    /// Steps of reclaim, compaction and migration that ended.
+    pub(crate) reclaims: u64,
+    pub(crate) compactions: u64,
+    pub(crate) migrations: u64,
+    /// Pages of files that were reclaimed.
+    pub(crate) reclaimed: u64,
+    /// Pages that moved, by compaction or migration, and those that did not although they should.
+    pub(crate) migrated: u64,
+    pub(crate) not_migrated: u64,
+    /// Walks that gave up, because somebody held or wanted the lock.
+    pub(crate) refused: u64,
+    /// Walks that would have given up.
+    pub(crate) try_lock: Times,
+    /// All walks that took the lock, until they gave it back.
+    pub(crate) walk: Times,
+    /// The wait for the lock of those that do not give up.
+    pub(crate) wait: Times,
+    /// Splits of files.
+    pub(crate) split: Times,
+}
+
+/// How long something took, each time.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Times {
+    pub(crate) count: u64,
+    pub(crate) ns: u64,
+    pub(crate) longest_ns: u64,
+    /// At `i`, how many took less than 2^`i` ns, and not less than half of that.
+    pub(crate) below: Vec<u64>,
 }
 
 /// Times are in nanoseconds unless the name tells otherwise.
@@ -133,6 +196,7 @@ pub(crate) enum What {
         collapsed: u64,
         halted: bool,
     },
+    Pressure(Pressure),
     Stress {
         seconds: u64,
         steps: BTreeMap<String, u64>,
@@ -150,6 +214,9 @@ pub(crate) struct Trips {
     pub(crate) cpus: u32,
     /// Copies of the files.
     pub(crate) replicas: u32,
+    /// `None` for a storm of the lab.
+    pub(crate) bench: Option<Bench>,
+    /// Or operations of the benchmark.
     starts: u64,
     pub(crate) ns: u64,
     pub(crate) taken: u64,
@@ -175,6 +242,7 @@ impl Trips {
                     storms: 1,
                     cpus: record.cpus,
                     replicas: record.replicas,
+                    bench: record.bench,
                     starts: *count,
                     ns: *ns,
                     ..Self::default()
@@ -225,6 +293,7 @@ impl Sum for Trips {
             storms: sum.storms + storm.storms,
             cpus: storm.cpus,
             replicas: storm.replicas,
+            bench: storm.bench,
             starts: sum.starts + storm.starts,
             ns: sum.ns + storm.ns,
             taken: sum.taken + storm.taken,

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
+use crate::benchmarks;
 use crate::kinds;
 use crate::prediction::Prediction;
+use crate::pressure;
 use crate::record::{Record, Side, Timed, Trips, What};
 
 const SIDES: [(Side, &str); 4] = [
@@ -16,7 +18,7 @@ const SIDES: [(Side, &str); 4] = [
 ];
 
 /// How much less or more `after` is than `before`, in words.
-fn change(before: f64, after: f64) -> String {
+pub(crate) fn change(before: f64, after: f64) -> String {
     if before == 0.0 {
         return String::new();
     }
@@ -29,6 +31,8 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
         introduction(records),
         storms(records),
         kinds::sections(records),
+        benchmarks::section(records),
+        pressure::section(records),
         instructions(records),
         memory(records),
         stress(records),
@@ -41,7 +45,10 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
 }
 
 fn introduction(records: &[Record]) -> String {
-    let guests = records.iter().filter(|record| !record.package.is_empty());
+    // Records of an older release are beside them, without any set.
+    let guests = records
+        .iter()
+        .filter(|record| record.side == Side::With && !record.package.is_empty());
     let guest = guests.max_by(|a, b| a.date.cmp(&b.date));
     let origin = guest.map_or_else(String::new, |record| {
         format!("{}, QEMU {}, {}.", record.package, record.qemu, record.date)
@@ -56,7 +63,7 @@ fn introduction(records: &[Record]) -> String {
 
 fn storms(records: &[Record]) -> String {
     let sides = SIDES.map(|(side, name)| (name.to_owned(), Trips::of(records, "storm", side)));
-    let rows = rows(&sides);
+    let rows = rows("start", &sides);
     if rows.is_empty() {
         return rows;
     }
@@ -76,8 +83,8 @@ fn storms(records: &[Record]) -> String {
     text + &alone(records)
 }
 
-/// A table of storms, by the number of processors and the kernel. Empty without storms.
-pub(crate) fn rows(sides: &[(String, Vec<Trips>)]) -> String {
+/// A table of storms, by the number of processors and the kernel. Empty without storms. A storm is many of `each`.
+pub(crate) fn rows(each: &str, sides: &[(String, Vec<Trips>)]) -> String {
     let mut cpus: Vec<u32> = sides
         .iter()
         .flat_map(|(_, storms)| storms.iter().map(|storm| storm.cpus))
@@ -87,8 +94,8 @@ pub(crate) fn rows(sides: &[(String, Vec<Trips>)]) -> String {
     if cpus.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "| processors | kernel | storms | trips per start | | to shards | contended per 1000 starts | | median (spread) | waited, µs per start | |\n\
+    let mut text = format!(
+        "| processors | kernel | storms | trips per {each} | | to shards | contended per 1000 {each}s | | median (spread) | waited, µs per {each} | |\n\
          |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for cpus in cpus {

@@ -11,6 +11,13 @@
 #                                                  alone, or of several in turn
 #   kernel/rmap/lab/measure.sh large SIDE=IMAGE…   storms of programs that execute 4 MiB of text, in turn
 #   kernel/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
+#   kernel/rmap/lab/measure.sh bench SIDE=IMAGE…   UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn;
+#                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh)
+#   kernel/rmap/lab/measure.sh bench-count SIDE=IMAGE…
+#                                                  the same alone on one processor, in instructions
+#   kernel/rmap/lab/measure.sh pressure SIDE=IMAGE…
+#                                                  storms beside reclaim, compaction and migration, in instructions;
+#                                                  SECONDS_EACH of each load (2)
 #   kernel/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
 #                                                  the same from consoles of guests that ran elsewhere, in
 #                                                  files SIDE-REPLICAS-ROUND
@@ -27,12 +34,13 @@
 #   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
 #   kernel/rmap/lab/measure.sh compiled            the files that compile for other architectures
 #
-# SIDE is "unpatched" (no set at all; replicas, large, execl), "trips" (that set alone; execl), "alone" (trips and rmap,
-# no other set; replicas, large), "without", "off" (both sets, the option of rmap off), "one-tree" (on, but with
-# SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without", "one-tree" and "with" in
-# turn, because other work of the machine moves the figures. SHARDS is the number of shards of a file, CPUS the
-# processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm, large, execl and trips
-# need LOCK_STAT. count needs a kernel without it: LOCK_STAT makes locks cost many times as much.
+# SIDE is "unpatched" (no set at all; replicas, large, execl, bench, pressure), "trips" (that set alone; execl, bench),
+# "alone" (trips and rmap, no other set; replicas, large), "without", "off" (both sets, the option of rmap off),
+# "one-tree" (on, but with SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without",
+# "one-tree" and "with" in turn, because other work of the machine moves the figures. SHARDS is the number of shards of
+# a file, CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm, large,
+# execl, bench and trips need LOCK_STAT. count, bench-count and pressure need a kernel without it: LOCK_STAT makes locks
+# cost many times as much. pressure needs the set walk-lab, which counts the walks.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -123,6 +131,45 @@ kind() { # KIND SIDE=IMAGE…; storms of another kind; guests take turns, as for
     done
 }
 
+bench() { # SIDE=IMAGE…; guests take turns, as for storm
+    local side cpus
+    for cpus in ${CPUS:-8 16}; do
+        for _ in $(seq "${ROUNDS:-3}"); do
+            for side in "$@"; do
+                benches "$cpus" "$side" execl,shell8,mmap2 2
+            done
+        done
+    done
+}
+
+bench_count() { # SIDE=IMAGE…
+    local side
+    for side in "$@"; do
+        QEMU_TIME=instructions benches 1 "$side" execl,shell8,mmap1,mmap2 1
+    done
+}
+
+benches() { # CPUS SIDE=IMAGE NAME,… ROUNDS
+    guest "$1" "${2#*=}" rmap.crowd=32 rmap.workers="$1" rmap.starts=1 rmap.rounds="$4" rmap.bench="$3" |
+        jq -c --arg side "${2%%=*}" '{side: $side} + .'
+}
+
+# In instructions, because what another process of the machine takes from QEMU moves the throughput of two loads by more
+# than a lock does. With random addresses QEMU would translate the text of each start anew. Whoever writes to such a page
+# for the first time then discards the code of all starts, byte by byte: that takes minutes.
+pressure() { # SIDE=IMAGE…
+    local cpus=${CPUS:-8} side shards
+    for _ in $(seq "${ROUNDS:-3}"); do
+        for side in "$@"; do
+            shards=${SHARDS:-}
+            [ "${side%%=*}" != one-tree ] || shards=1
+            QEMU_TIME=instructions SHARDS=$shards guest "$cpus" "${side#*=}" numa=fake=2 norandmaps \
+                rmap.crowd=32 rmap.workers="$cpus" rmap.pressure="${SECONDS_EACH:-2}" |
+                jq -c --arg side "${side%%=*}" 'select(.what == "pressure") | {side: $side} + .'
+        done
+    done
+}
+
 consoles() { # HOST-PROCESSORS DIRECTORY; what run.sh printed with the arguments of replicas_of
     local console side replicas
     for console in "$2"/*; do
@@ -186,7 +233,7 @@ image() { # SETS FRAGMENT…
 }
 
 all() {
-    local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with unpatched
+    local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with unpatched trips walks
     keep off off "$here/off.sh"
     keep compiled with "$kernel/compile.sh"
     keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"
@@ -210,8 +257,16 @@ all() {
     keep trips with trips "$with"
     keep storm "" storm "$without" "$with"
     unpatched=$(image none measure)
-    keep execl "" kind execl "unpatched=$unpatched" "trips=$(image trips measure)" "with=$with"
+    trips=$(image trips measure)
+    keep execl "" kind execl "unpatched=$unpatched" "trips=$trips" "with=$with"
+    if [ -n "${UNIXBENCH:-}" ] && [ -n "${WILL_IT_SCALE:-}" ]; then
+        keep bench "" bench "unpatched=$unpatched" "trips=$trips" "with=$with"
+        keep bench-count "" bench_count "unpatched=$(image none kunit)" "trips=$(image trips kunit)" \
+            "with=$(image "$after" kunit)"
+    fi
     keep large "" kind large "unpatched=$unpatched" "alone=$(image "trips rmap rmap-lab" measure)" "with=$with"
+    walks=$(image "$after walk-lab" pressure)
+    keep pressure "" pressure "unpatched=$(image walk-lab pressure)" "one-tree=$walks" "with=$walks"
     keep stress-debug with stress 1800 "$(image "$after" kunit stress debug)"
     keep stress-rt with stress 900 "$(image "$after" kunit stress rt)"
 }
@@ -219,6 +274,9 @@ all() {
 case ${1:-} in
 storm) keep storm "" storm "$2" "$3" ;;
 large | execl) keep "$1" "" kind "$@" ;;
+bench) keep bench "" bench "${@:2}" ;;
+bench-count) keep bench-count "" bench_count "${@:2}" ;;
+pressure) keep pressure "" pressure "${@:2}" ;;
 replicas)
     record=$kernel/../docs/replicas.jsonl
     side=
@@ -235,5 +293,5 @@ service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
 compiled) keep compiled with "$kernel/compile.sh" ;;
 all) all ;;
-*) sed -n '6,33p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,43p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -4,6 +4,7 @@
 #
 #   kernel/rmap/lab/run.sh IMAGE CPUS SECONDS ARGUMENT…
 #
+# benchmarks.sh adds what UNIXBENCH and WILL_IT_SCALE name.
 # SECONDS bounds the whole run. ARGUMENTs go to the kernel. With QEMU_TIME=instructions one processor
 # runs at a time, and one instruction takes one nanosecond. Prints the guest's console; exit 0 if it
 # ended by itself, reported nothing, and audited well.
@@ -24,9 +25,11 @@ gcc -O1 -static -o "$root/bin/stress" "$here/stress.c"
 gcc -O1 -static -o "$root/bin/measure" "$here/measure.c"
 gcc -O1 -static -o "$root/bin/race" "$here/race.c"
 gcc -O1 -o "$disk/bin/victim" "$here/victim.c"
+gcc -O1 -o "$disk/bin/pressure" "$here/pressure.c"
 gcc -O1 -DLARGE -DTEXT=$((4 << 20)) -o "$disk/bin/victim-large" "$here/victim.c" "$here/../../guest/text.S"
 cp /lib64/ld-linux-x86-64.so.2 "$disk/lib64"
 cp /$libraries/lib{c,m}.so.6 "$disk/$libraries"
+"$here/benchmarks.sh" "$disk"
 cp "${BUSYBOX:-$here/../../../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
 ln -s busybox "$root/bin/sh"
 install "$here/init" "$root/init"

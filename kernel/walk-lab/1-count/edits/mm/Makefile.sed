@@ -1,0 +1,2 @@
+/ rmap\.o /a\
+mmu-$(CONFIG_MMU)	+= rmap_walks.o
