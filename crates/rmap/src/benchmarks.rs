@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::record::{Bench, Record, Side, Trips};
 use crate::report::{change, rows};
 
-/// Kernels, in the order of the tables.
-const SIDES: [(Side, &str); 3] = [
+/// Kernels that show what the set trips does alone, in the order of the tables.
+pub(crate) const SIDES: [(Side, &str); 3] = [
     (Side::Unpatched, "no set"),
     (Side::Trips, "trips"),
     (Side::With, "every set"),

@@ -1,5 +1,6 @@
 //! The sections on storms of other kinds: programs that execute themselves, and programs with much text.
 
+use crate::benchmarks::SIDES;
 use crate::record::{Record, Side, Trips, What};
 use crate::report::rows;
 
@@ -16,13 +17,8 @@ pub(crate) fn sections(records: &[Record]) -> String {
 
 /// Processes that start programs by execve alone.
 fn execl(records: &[Record]) -> String {
-    let sides = [
-        (Side::Unpatched, "no set"),
-        (Side::Trips, "trips"),
-        (Side::With, "every set"),
-    ];
     let storms = |(side, name): (Side, &str)| (name.to_owned(), Trips::of(records, "execl", side));
-    let rows = rows("start", &sides.map(storms));
+    let rows = rows("start", &SIDES.map(storms));
     if rows.is_empty() {
         return rows;
     }

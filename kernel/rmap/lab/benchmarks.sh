@@ -10,6 +10,7 @@
 # Each is left out if its variable is not set. The shell test runs this machine's dash and coreutils.
 set -euo pipefail
 
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 disk=$1
 programs=()
 
@@ -37,5 +38,4 @@ if [ -n "${WILL_IT_SCALE:-}" ]; then
 fi
 [ ${#programs[@]} -gt 0 ] || exit 0
 mkdir -p "$disk"/{dev,proc,sys,tmp}
-for program in "${programs[@]}"; do ldd "$program"; done | sed -n 's/.*=> \([^ ]*\) .*/\1/p' | sort -u |
-    xargs cp -t "$disk/lib/x86_64-linux-gnu"
+"$here/../../libraries.sh" "$disk" "${programs[@]}"

@@ -27,25 +27,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lab.h"
+
 #define PAGE		4096L
 #define MAX_PAGES	256	/* of a library, that are walked */
 #define TRUNCATIONS	21
 
 static char victim[] = "/bin/victim";
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
-
-static long long now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000000LL + at.tv_nsec;
-}
 
 static void record_time(const char *what, long count, long long ns)
 {

@@ -88,18 +88,77 @@ storms() { # CPUS IMAGE ROUNDS ARGUMENT…: as many starts in every guest
     guest "$1" "$2" rmap.crowd=32 rmap.workers="$1" rmap.starts=$((160 / $1)) rmap.rounds="$3" "${@:4}"
 }
 
-storm() { # WITHOUT WITH; as many starts in every guest, more guests of the target's eight processors
-    local cpus
-    for cpus in ${CPUS:-1 2 4 8 16}; do
-        for _ in 1 2 3; do
-            storm_of without "$1" "$cpus"
-            SHARDS=1 storm_of one-tree "$2" "$cpus"
-            storm_of with "$2" "$cpus"
+of_side() { # SIDE, of the guest whose records are on stdin
+    jq -c --arg side "$1" '{side: $side} + .'
+}
+
+# STORM CPUS IMAGE for each number of processors and each side. Guests take turns, because other work of the machine moves
+# the figures. The side "one-tree" has one shard.
+in_turn() { # STORM SIDE=IMAGE…
+    local cpus side shards
+    for cpus in ${CPUS:-8 16}; do
+        for _ in $(seq "${ROUNDS:-3}"); do
+            for side in "${@:2}"; do
+                shards=${SHARDS:-}
+                [ "${side%%=*}" != one-tree ] || shards=1
+                SHARDS=$shards "$1" "$cpus" "${side#*=}" | of_side "${side%%=*}"
+            done
         done
     done
 }
 
-replicas() { # SIDE=IMAGE…; guests take turns, as for storm
+storm() { # WITHOUT WITH
+    CPUS=${CPUS:-1 2 4 8 16} ROUNDS=3 in_turn plain "without=$1" "one-tree=$2" "with=$2"
+}
+
+plain() { # CPUS IMAGE; as many starts in every guest, more guests of the target's eight processors
+    local rounds
+    case $1 in
+    1) rounds=1 ;;
+    8) rounds=4 ;;
+    *) rounds=2 ;;
+    esac
+    storms "$1" "$2" $rounds
+}
+
+execl() { # CPUS IMAGE
+    storms "$1" "$2" 4 rmap.execl=1
+}
+
+large() { # CPUS IMAGE
+    storms "$1" "$2" 4 rmap.large=1
+}
+
+bench() { # CPUS IMAGE
+    benches "$1" "$2" execl,shell8,mmap2 2
+}
+
+bench_count() { # SIDE=IMAGE…
+    CPUS=1 ROUNDS=1 in_turn benches_alone "$@"
+}
+
+benches_alone() { # CPUS IMAGE
+    QEMU_TIME=instructions benches "$1" "$2" execl,shell8,mmap1,mmap2 1
+}
+
+# Addresses are not random, because QEMU would translate text again for each start.
+benches() { # CPUS IMAGE NAME,… ROUNDS
+    guest "$1" "$2" norandmaps rmap.crowd=32 rmap.workers="$1" rmap.starts=1 rmap.rounds="$4" rmap.bench="$3"
+}
+
+pressure() { # SIDE=IMAGE…
+    CPUS=${CPUS:-8} in_turn pressed "$@"
+}
+
+# In instructions, because what another process of the machine takes from QEMU moves the throughput of two loads by more
+# than a lock does. With random addresses QEMU would translate the text of each start anew. Whoever writes to such a page
+# for the first time then discards the code of all starts, byte by byte: that takes minutes.
+pressed() { # CPUS IMAGE
+    QEMU_TIME=instructions guest "$1" "$2" numa=fake=2 norandmaps rmap.crowd=32 rmap.workers="$1" \
+        rmap.pressure="${SECONDS_EACH:-2}" | jq -c 'select(.what == "pressure")'
+}
+
+replicas() { # SIDE=IMAGE…; guests take turns, as in_turn has it
     local replicas side
     for _ in $(seq "${ROUNDS:-3}"); do
         for replicas in 1 2 4 8; do
@@ -120,57 +179,6 @@ of_replicas() { # SIDE REPLICAS HOST-PROCESSORS
         '{side: $side, replicas: $replicas, host_cpus: $host_cpus} + .'
 }
 
-kind() { # KIND SIDE=IMAGE…; storms of another kind; guests take turns, as for storm
-    local side cpus
-    for cpus in ${CPUS:-8 16}; do
-        for _ in $(seq "${ROUNDS:-3}"); do
-            for side in "${@:2}"; do
-                storms "$cpus" "${side#*=}" 4 "rmap.$1=1" | jq -c --arg side "${side%%=*}" '{side: $side} + .'
-            done
-        done
-    done
-}
-
-bench() { # SIDE=IMAGE…; guests take turns, as for storm
-    local side cpus
-    for cpus in ${CPUS:-8 16}; do
-        for _ in $(seq "${ROUNDS:-3}"); do
-            for side in "$@"; do
-                benches "$cpus" "$side" execl,shell8,mmap2 2
-            done
-        done
-    done
-}
-
-bench_count() { # SIDE=IMAGE…
-    local side
-    for side in "$@"; do
-        QEMU_TIME=instructions benches 1 "$side" execl,shell8,mmap1,mmap2 1
-    done
-}
-
-# Addresses are not random, because QEMU would translate text again for each start.
-benches() { # CPUS SIDE=IMAGE NAME,… ROUNDS
-    guest "$1" "${2#*=}" norandmaps rmap.crowd=32 rmap.workers="$1" rmap.starts=1 rmap.rounds="$4" rmap.bench="$3" |
-        jq -c --arg side "${2%%=*}" '{side: $side} + .'
-}
-
-# In instructions, because what another process of the machine takes from QEMU moves the throughput of two loads by more
-# than a lock does. With random addresses QEMU would translate the text of each start anew. Whoever writes to such a page
-# for the first time then discards the code of all starts, byte by byte: that takes minutes.
-pressure() { # SIDE=IMAGE…
-    local cpus=${CPUS:-8} side shards
-    for _ in $(seq "${ROUNDS:-3}"); do
-        for side in "$@"; do
-            shards=${SHARDS:-}
-            [ "${side%%=*}" != one-tree ] || shards=1
-            QEMU_TIME=instructions SHARDS=$shards guest "$cpus" "${side#*=}" numa=fake=2 norandmaps \
-                rmap.crowd=32 rmap.workers="$cpus" rmap.pressure="${SECONDS_EACH:-2}" |
-                jq -c --arg side "${side%%=*}" 'select(.what == "pressure") | {side: $side} + .'
-        done
-    done
-}
-
 consoles() { # HOST-PROCESSORS DIRECTORY; what run.sh printed with the arguments of replicas_of
     local console side replicas
     for console in "$2"/*; do
@@ -179,16 +187,6 @@ consoles() { # HOST-PROCESSORS DIRECTORY; what run.sh printed with the arguments
             sed 's/\r$//' "$console" | records "${CPUS:-8}" | of_replicas "$side" "$replicas" "$1"
         fi
     done
-}
-
-storm_of() { # SIDE IMAGE CPUS
-    local rounds
-    case $3 in
-    1) rounds=1 ;;
-    8) rounds=4 ;;
-    *) rounds=2 ;;
-    esac
-    storms "$3" "$2" $rounds | jq -c --arg side "$1" '{side: $side} + .'
 }
 
 trips() { # IMAGE
@@ -259,13 +257,13 @@ all() {
     keep storm "" storm "$without" "$with"
     unpatched=$(image none measure)
     trips=$(image trips measure)
-    keep execl "" kind execl "unpatched=$unpatched" "trips=$trips" "with=$with"
+    keep execl "" in_turn execl "unpatched=$unpatched" "trips=$trips" "with=$with"
     if [ -n "${UNIXBENCH:-}" ] && [ -n "${WILL_IT_SCALE:-}" ]; then
-        keep bench "" bench "unpatched=$unpatched" "trips=$trips" "with=$with"
+        keep bench "" in_turn bench "unpatched=$unpatched" "trips=$trips" "with=$with"
         keep bench-count "" bench_count "unpatched=$(image none kunit)" "trips=$(image trips kunit)" \
             "with=$(image "$after" kunit)"
     fi
-    keep large "" kind large "unpatched=$unpatched" "alone=$(image "trips rmap rmap-lab" measure)" "with=$with"
+    keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "trips rmap rmap-lab" measure)" "with=$with"
     walks=$(image "$after walk-lab" pressure)
     keep pressure "" pressure "unpatched=$(image walk-lab pressure)" "one-tree=$walks" "with=$walks"
     keep stress-debug with stress 1800 "$(image "$after" kunit stress debug)"
@@ -274,8 +272,7 @@ all() {
 
 case ${1:-} in
 storm) keep storm "" storm "$2" "$3" ;;
-large | execl) keep "$1" "" kind "$@" ;;
-bench) keep bench "" bench "${@:2}" ;;
+large | execl | bench) keep "$1" "" in_turn "$@" ;;
 bench-count) keep bench-count "" bench_count "${@:2}" ;;
 pressure) keep pressure "" pressure "${@:2}" ;;
 replicas)

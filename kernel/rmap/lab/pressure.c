@@ -28,6 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lab.h"
+
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
@@ -59,19 +61,6 @@ static struct shared {
 } *shared;
 
 static const char victim[] = "/bin/victim";
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
-
-static long long now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000000LL + at.tv_nsec;
-}
 
 static void share(void)
 {

@@ -20,6 +20,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lab.h"
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -32,12 +34,6 @@
 enum { PUNCHED, TRIED, COLLAPSED, NR_COUNTS };
 
 static unsigned long *counts;	/* shared */
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static void count(int what)
 {

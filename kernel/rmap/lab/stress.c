@@ -28,6 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lab.h"
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -67,12 +69,6 @@ static int *over;		/* shared: workers come to their end */
 static char *map;		/* this worker's executable mapping */
 static int map_file;
 static sigjmp_buf bus;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static unsigned int draw(unsigned int below)
 {
