@@ -40,16 +40,12 @@ tests() {
 
 make_root() { # what the disk holds: a small system
     local root=$disk_root program
-    mkdir -p "$root"/{bin,sbin,usr/bin,etc,proc,sys,dev,tmp,lib64,lib/x86_64-linux-gnu,opt/ltp/testcases}
+    mkdir -p "$root"/{bin,sbin,usr/bin,etc,proc,sys,dev,tmp,opt/ltp/testcases}
     chmod 1777 "$root/tmp"
     cp -r "$ltp/testcases/bin" "$root/opt/ltp/testcases/"
     [ ! -d "$ltp/testcases/data" ] || cp -r "$ltp/testcases/data" "$root/opt/ltp/testcases/"
     find "$root/opt/ltp" -type f -exec strip {} + 2> /dev/null || true
-    cp /lib64/ld-linux-x86-64.so.2 "$root/lib64"
-    for program in /sbin/mke2fs /bin/bash "$ltp"/testcases/bin/*; do
-        # Scripts have no libraries.
-        { ldd "$program" 2> /dev/null || true; } | sed -n 's/.*=> \([^ ]*\) .*/\1/p'
-    done | sort -u | xargs cp -t "$root/lib/x86_64-linux-gnu"
+    "$here/libraries.sh" "$root" /sbin/mke2fs /bin/bash "$ltp"/testcases/bin/*
     cp /bin/bash "$root/bin"
     # Loaded when a thread ends.
     cp "$(gcc -print-file-name=libgcc_s.so.1)" "$root/lib/x86_64-linux-gnu"

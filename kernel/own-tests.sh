@@ -23,9 +23,7 @@ tree=$("$here/build.sh" tree | tail -n 1)
 build_selftests "$tree" "${tests[@]}"
 # With an interpreter: mmap places a static PIE.
 (cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie -I.. -o "$work/root/bin/text_load" text_load.c)
-mkdir -p "$work"/root/{lib64,lib/x86_64-linux-gnu}
-cp /lib64/ld-linux-x86-64.so.2 "$work/root/lib64"
-cp /lib/x86_64-linux-gnu/libc.so.6 "$work/root/lib/x86_64-linux-gnu"
+"$here/libraries.sh" "$work/root" "$work/root/bin/text_load"
 make_initrd << 'END'
 #!/bin/busybox sh
 busybox mount -t proc proc /proc

@@ -84,15 +84,12 @@ build_exec() { # TREE
     local selftests=$1/tools/testing/selftests root=$disk_root program
     [ -e /usr/include/sys/capability.h ] || { echo "$0: some tests of exec need libcap-dev" >&2; exit 2; }
     make -s -C "$1" O="$work/headers" ARCH=x86_64 headers >&2
-    mkdir -p "$root"/{exec,kselftest,lib64,lib/x86_64-linux-gnu,tmp}
+    mkdir -p "$root"/{exec,kselftest,tmp}
     make -s -C "$selftests/exec" OUTPUT="$root/exec" HAVE_BPF_TOOLCHAIN= \
         KHDR_INCLUDES="-isystem $work/headers/usr/include" all >&2
     cp "$selftests"/exec/{Makefile,check-exec-tests.sh} "$root/exec"
     cp "$selftests/kselftest/ktap_helpers.sh" "$root/kselftest"
-    cp /lib64/ld-linux-x86-64.so.2 "$root/lib64"
-    for program in /bin/{bash,true} "$root/exec/check-exec"; do
-        ldd "$program" | sed -n 's/.*=> \([^ ]*\) .*/\1/p'
-    done | sort -u | xargs cp -t "$root/lib/x86_64-linux-gnu"
+    "$here/libraries.sh" "$root" /bin/{bash,true} "$root/exec/check-exec"
     mkdir -p "$work/root"/{bin,usr}
     ln -s disk/lib disk/lib64 "$work/root"
     ln -s ../bin "$work/root/usr/bin"
