@@ -342,10 +342,15 @@ results-steady: build ## what misses of the instruction TLB cost programs that r
 
 results-syscalls: build ## what a system call costs huge text, and postgres, in a few minutes: docs/syscalls.md
 	scripts/setup.sh work
-	scripts/results-syscalls.py $(HUGETEXT) docs/syscalls.jsonl > target/syscalls.md
+	scripts/results-syscalls.py docs/syscalls.jsonl $(HUGETEXT) > target/syscalls.md
 	mv target/syscalls.md docs/syscalls.md
 
-.PHONY: results-folios results-limit results-rivals results-steady results-syscalls
+docs-syscalls: ## docs/syscalls.md from its record
+	mkdir -p target
+	scripts/results-syscalls.py docs/syscalls.jsonl > target/syscalls.md
+	mv target/syscalls.md docs/syscalls.md
+
+.PHONY: results-folios results-limit results-rivals results-steady results-syscalls docs-syscalls
 
 # PARTS chooses among the parts of the record; without it all are measured.
 results-self-warming: build ## cold starts of files that warm themselves (PARTS=): docs/self-warming.md

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measures whether huge text makes system calls dear on this machine, and writes docs/syscalls.md from the records of all
-machines: results-syscalls.py HUGETEXT RECORD.jsonl
+machines: results-syscalls.py RECORD.jsonl [HUGETEXT]
 
-The record has one line for each machine. That of this machine is replaced.
+The record has one line for each machine. That of this machine is replaced. Without HUGETEXT, which is the command,
+nothing is measured.
 """
 import json
 import os
@@ -133,17 +134,23 @@ def show(record):
         ))
 
 
-def main():
-    hugetext, path = os.path.realpath(sys.argv[1]), pathlib.Path(sys.argv[2])
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    own = measured(hugetext)
-    records = [one for one in records if one["machine"] != own["machine"]] + [own]
-    print(TEXT.rstrip().format(rounds=ROUNDS))
-    for record in records:
-        show(record)
+def keep(path, own, others):
+    """Puts `own` behind the records of other machines."""
+    records = [one for one in others if one["machine"] != own["machine"]] + [own]
     new = path.with_suffix(".new")
     new.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     new.replace(path)
+    return records
+
+
+def main():
+    path, hugetext = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    if hugetext:
+        records = keep(path, measured(os.path.realpath(hugetext[0])), records)
+    print(TEXT.rstrip().format(rounds=ROUNDS))
+    for record in records:
+        show(record)
 
 
 main()
