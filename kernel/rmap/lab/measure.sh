@@ -17,7 +17,7 @@
 #                                                  the same alone on one processor, in instructions
 #   kernel/rmap/lab/measure.sh pressure SIDE=IMAGE…
 #                                                  storms beside reclaim, compaction and migration, in instructions;
-#                                                  SECONDS_EACH of each load (2)
+#                                                  SECONDS_EACH of each load (2); takes QEMU 8.1
 #   kernel/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
 #                                                  the same from consoles of guests that ran elsewhere, in
 #                                                  files SIDE-REPLICAS-ROUND
@@ -65,9 +65,13 @@ console() { # IMAGE CPUS SECONDS ARGUMENT…
     "$here/run.sh" "$@" | tee -a "$1.console"
 }
 
+qemu_version() {
+    qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p'
+}
+
 origin() { # CPUS
     local qemu package
-    qemu=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')
+    qemu=$(qemu_version)
     package=$("$kernel/build.sh" package | tail -n 1)
     jq -n --argjson cpus "$1" --argjson shards "${SHARDS:-$1}" --arg qemu "$qemu" --arg package "$package" \
         '{cpus: $cpus, shards: $shards, package: $package, qemu: $qemu}'
@@ -84,8 +88,9 @@ records() { # CPUS, of the guest whose console is on stdin
         'select(startswith("record ")) | ltrimstr("record ") | fromjson | $origin + .'
 }
 
+# Addresses are not random, because QEMU would translate text again for each start.
 storms() { # CPUS IMAGE ROUNDS ARGUMENT…: as many starts in every guest
-    guest "$1" "$2" rmap.crowd=32 rmap.workers="$1" rmap.starts=$((160 / $1)) rmap.rounds="$3" "${@:4}"
+    guest "$1" "$2" norandmaps rmap.crowd=32 rmap.workers="$1" rmap.starts=$((160 / $1)) rmap.rounds="$3" "${@:4}"
 }
 
 of_side() { # SIDE, of the guest whose records are on stdin
@@ -141,13 +146,23 @@ benches_alone() { # CPUS IMAGE
     QEMU_TIME=instructions benches "$1" "$2" execl,shell8,mmap1,mmap2 1
 }
 
-# Addresses are not random, because QEMU would translate text again for each start.
+# As in storms(), addresses are not random.
 benches() { # CPUS IMAGE NAME,… ROUNDS
     guest "$1" "$2" norandmaps rmap.crowd=32 rmap.workers="$1" rmap.starts=1 rmap.rounds="$4" rmap.bench="$3"
 }
 
 pressure() { # SIDE=IMAGE…
+    fair_turns || return
     CPUS=${CPUS:-8} in_turn pressed "$@"
+}
+
+# Whether QEMU lets all processors of a thread run. Before 8.1, one of them may get no turn for many seconds under
+# -icount, in the middle of a walk.
+fair_turns() {
+    local qemu
+    qemu=$(qemu_version)
+    [ "$(printf '%s\n' 8.1 "$qemu" | sort -V | head -n 1)" = 8.1 ] ||
+        { echo "measure.sh: pressure takes QEMU 8.1, and this is $qemu; put a newer one first in PATH" >&2; return 1; }
 }
 
 # In instructions, because what another process of the machine takes from QEMU moves the throughput of two loads by more
@@ -212,7 +227,7 @@ race() { # IMAGE
 }
 
 stress() { # SECONDS IMAGE; the guest may be paused for as long as it runs
-    console "$2" 8 $(($1 * 2 + 900)) rmap.seconds="$1" numa=fake=2 sysctl.kernel.hung_task_timeout_secs=300 |
+    console "$2" 8 $(($1 * 2 + 900)) norandmaps rmap.seconds="$1" numa=fake=2 sysctl.kernel.hung_task_timeout_secs=300 |
         jq -c -R -n --argjson seconds "$1" --argjson origin "$(origin 8)" '
             def table(kind): map(capture("^" + kind + " (?<key>\\S+) +(?<value>[0-9]+)$"))
                 | map({(.key): (.value | tonumber)}) | add;
@@ -264,8 +279,10 @@ all() {
             "with=$(image "$after" kunit)"
     fi
     keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "trips rmap rmap-lab" measure)" "with=$with"
-    walks=$(image "$after walk-lab" pressure)
-    keep pressure "" pressure "unpatched=$(image walk-lab pressure)" "one-tree=$walks" "with=$walks"
+    if fair_turns; then
+        walks=$(image "$after walk-lab" pressure)
+        keep pressure "" pressure "unpatched=$(image walk-lab pressure)" "one-tree=$walks" "with=$walks"
+    fi
     keep stress-debug with stress 1800 "$(image "$after" kunit stress debug)"
     keep stress-rt with stress 900 "$(image "$after" kunit stress rt)"
 }
