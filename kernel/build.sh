@@ -25,7 +25,7 @@
 #   edits/PATH.cocci     a semantic patch of PATH
 #   edits/PATH.sed       a sed -E script for PATH, where spatch cannot read it (Kconfig, Makefile)
 set -euo pipefail
-shopt -s globstar nullglob
+shopt -s dotglob globstar nullglob
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 release=${KERNEL_RELEASE:-7.3}

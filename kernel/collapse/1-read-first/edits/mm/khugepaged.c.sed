@@ -3,9 +3,9 @@
 	N
 	/\n \* collapse_file - /i\
 /*\
- * Wait for a read, but not for other holders of the lock. The read may never\
- * end, on a server that is gone: a signal ends the wait of MADV_COLLAPSE, and\
- * khugepaged, which serves everyone, does not wait but comes again.\
+ * Wait for a read of @folio, but not for other holders of its lock. The read may\
+ * never end, on a server that is gone: a signal ends the wait of MADV_COLLAPSE,\
+ * and khugepaged, which serves everyone, does not wait but comes again.\
  */\
 static enum scan_result collapse_wait_read(struct folio *folio,\
 					   struct collapse_control *cc)\
@@ -43,10 +43,13 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 			if (IS_ERR(folio))\
 				return SCAN_FAIL;\
 		}\
-		/* The collapse will fail at this folio: read no further. */\
+		/* The collapse fails at this folio; see there. Read no further. */\
 		if (folio_test_dirty(folio) || folio_test_writeback(folio)) {\
+			if (folio_test_dirty(folio) \&\&\
+			    !inode_is_open_for_write(mapping->host))\
+				filemap_flush(mapping);\
 			folio_put(folio);\
-			break;\
+			return SCAN_PAGE_DIRTY_OR_WRITEBACK;\
 		}\
 		if (result == SCAN_SUCCEED)\
 			result = collapse_wait_read(folio, cc);\
@@ -58,14 +61,19 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 }\
 
 }
+s/^ \*  - allocate and lock a new huge page;$/ *  - allocate a new huge page;\
+ *  - read what is missing of a regular file, with no page locked;\
+ *  - lock the new page;/
 /^static enum scan_result collapse_file\(/,/^}$/{
-	/^	result = alloc_charge_folio\(&new_folio, mm, cc, HPAGE_PMD_ORDER\);$/i\
+	/^	new_pfn = folio_pfn\(new_folio\);$/a\
+\
 	if (!is_shmem) {\
 		result = collapse_read_file(file, start, end, cc);\
-		if (result != SCAN_SUCCEED)\
+		if (result != SCAN_SUCCEED) {\
+			folio_put(new_folio);\
 			goto out;\
-	}\
-
+		}\
+	}
 	/^			if \(!folio \|\| xa_is_value\(folio\)\) \{$/,/^			\} else if \(folio_test_dirty/c\
 			if (!folio || xa_is_value(folio)) {\
 				/* Truncated or reclaimed since it was read. */\

@@ -2,7 +2,6 @@
 config I_MMAP_SHARDS\
 	bool "Split the reverse map of files that many processes execute"\
 	depends on MMU \&\& SMP\
-	default y if NR_CPUS >= 64\
 	help\
 	  Give files that many address spaces execute, such as libc and the\
 	  dynamic loader, one lock and one tree of mappings for each of a number\
@@ -11,6 +10,8 @@ config I_MMAP_SHARDS\
 	  most 32, until its inode is evicted; other files take a pointer.\
 \
 	  Say Y for machines with many CPUs that start processes often.\
+\
+	  If unsure, say N.\
 \
 config I_MMAP_SHARDS_KUNIT_TEST\
 	bool "KUnit tests for shards of the reverse map" if !KUNIT_ALL_TESTS\

@@ -8,14 +8,16 @@ symbol file, mapping;
  	struct file *file = vma->vm_file;
  	struct address_space *mapping;
 +	bool crowded;
++	bool look;
  
  	if (file) {
  		mapping = file->f_mapping;
++		look = i_mmap_look(vma);
  		i_mmap_lock_write(mapping, vma->vm_mm);
  		__vma_link_file(vma, mapping);
 -		if (!hold_rmap_lock)
 +		if (!hold_rmap_lock) {
-+			crowded = i_mmap_look() && i_mmap_crowded(mapping, vma);
++			crowded = look && i_mmap_crowded(mapping, vma);
  			i_mmap_unlock_write(mapping, vma->vm_mm);
 +			if (crowded)
 +				i_mmap_split(mapping);

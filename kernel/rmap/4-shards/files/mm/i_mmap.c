@@ -374,21 +374,25 @@ bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 }
 
 /**
- * i_mmap_look() - Should a new executable mapping call i_mmap_crowded()?
+ * i_mmap_look() - Should a new mapping call i_mmap_crowded()?
+ * @vma: The mapping, executable or not.
  *
  * A look reads up to twice as many VMAs as there are shards, under the lock. So
- * few mappings look, by chance: with a count, the file that a program maps last
+ * few executable mappings look, by chance: with a count, the file that a program maps last
  * could be the only one that is ever looked at. No memory is spent on files that
  * do not get a crowd.
  */
-bool i_mmap_look(void)
+bool i_mmap_look(const struct vm_area_struct *vma)
 {
-	return get_random_u8() % I_MMAP_LOOK_EVERY == 0;
+	return (vma->vm_flags & VM_EXEC) &&
+	       get_random_u8() % I_MMAP_LOOK_EVERY == 0;
 }
 
 /*
  * Move some VMAs to their shards, in tree order, which equal keys keep. There
  * may be many VMAs, if only a fork family executed the file until others came.
+ * Between two calls the CPU and the lock of flush_dcache_mmap_lock() are free.
+ * All other locks stay held, and whoever wants one waits for the whole move.
  * Returns false when none is left.
  */
 static bool i_mmap_move_some(struct address_space *mapping,

@@ -37,7 +37,7 @@ unsigned int i_mmap_tree_nr(struct address_space *mapping,
 unsigned int i_mmap_vma_tree_nr(struct address_space *mapping,
 				struct vm_area_struct *vma);
 
-bool i_mmap_look(void);
+bool i_mmap_look(const struct vm_area_struct *vma);
 bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma);
 void i_mmap_split(struct address_space *mapping);
 
@@ -64,7 +64,7 @@ static inline unsigned int i_mmap_tree_nr(struct address_space *mapping,
 	return 0;
 }
 
-static inline bool i_mmap_look(void)
+static inline bool i_mmap_look(const struct vm_area_struct *vma)
 {
 	return false;
 }

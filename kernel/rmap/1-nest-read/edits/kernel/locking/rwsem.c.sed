@@ -8,7 +8,6 @@ void down_read_nest_lock(struct rw_semaphore *sem, struct rw_semaphore *nest)\
 	rwsem_acquire_read_nest(\&sem->dep_map, 0, 0, \&nest->dep_map, _RET_IP_);\
 	LOCK_CONTENDED(sem, __down_read_trylock, __down_read);\
 }\
-EXPORT_SYMBOL(down_read_nest_lock);\
 \
 int down_read_trylock_nest_lock(struct rw_semaphore *sem,\
 				struct rw_semaphore *nest)\
@@ -21,5 +20,4 @@ int down_read_trylock_nest_lock(struct rw_semaphore *sem,\
 					_RET_IP_);\
 	return ret;\
 }\
-EXPORT_SYMBOL(down_read_trylock_nest_lock);\
 

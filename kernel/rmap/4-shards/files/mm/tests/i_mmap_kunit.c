@@ -216,6 +216,9 @@ static void splitting_keeps_every_vma(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, seen[mm], mm % 2);
 	for (mm = 1; mm < NR_MMS; mm += 2)
 		unmap_segments(t, mm);
+	i_mmap_free_shards(mapping);
+	KUNIT_EXPECT_NULL(test, mapping->i_mmap_shards);
+	KUNIT_EXPECT_FALSE(test, mapping_mapped(mapping));
 }
 
 static void a_family_keeps_its_order(struct kunit *test)
@@ -245,14 +248,16 @@ static void locks_exclude_walks(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
 	struct address_space *mapping = &t->inode.i_data;
-	int round;
+	int round, mm;
 
 	if (num_possible_cpus() == 1)
 		kunit_skip(test, "one CPU, nothing to split");
 	for (round = 0; round < 2; round++) {
-		i_mmap_lock_write(mapping, &t->mms[1]);
-		KUNIT_EXPECT_FALSE(test, i_mmap_trylock_read(mapping));
-		i_mmap_unlock_write(mapping, &t->mms[1]);
+		for (mm = 0; mm < NR_MMS; mm++) {
+			i_mmap_lock_write(mapping, &t->mms[mm]);
+			KUNIT_EXPECT_FALSE(test, i_mmap_trylock_read(mapping));
+			i_mmap_unlock_write(mapping, &t->mms[mm]);
+		}
 		KUNIT_ASSERT_TRUE(test, i_mmap_trylock_read(mapping));
 		i_mmap_unlock_read(mapping);
 		i_mmap_lock_write_all(mapping);
@@ -260,6 +265,23 @@ static void locks_exclude_walks(struct kunit *test)
 		i_mmap_unlock_write_all(mapping);
 		i_mmap_split(mapping);
 	}
+}
+
+/* Changes to what two address spaces map do not wait for each other. */
+static void a_change_locks_one_shard(struct kunit *test)
+{
+	struct i_mmap_test *t = test->priv;
+	struct address_space *mapping = &t->inode.i_data;
+
+	if (num_possible_cpus() == 1)
+		kunit_skip(test, "one CPU, nothing to split");
+	i_mmap_split(mapping);
+	KUNIT_ASSERT_NOT_NULL(test, mapping->i_mmap_shards);
+	i_mmap_lock_write(mapping, &t->mms[1]);
+	KUNIT_EXPECT_TRUE(test, rwsem_is_locked(&mapping->i_mmap_shards[1].rwsem));
+	KUNIT_EXPECT_FALSE(test, rwsem_is_locked(&mapping->i_mmap_shards[0].rwsem));
+	KUNIT_EXPECT_FALSE(test, rwsem_is_locked(&mapping->i_mmap_root_rwsem));
+	i_mmap_unlock_write(mapping, &t->mms[1]);
 }
 
 static struct kunit_case i_mmap_test_cases[] = {
@@ -272,6 +294,7 @@ static struct kunit_case i_mmap_test_cases[] = {
 	KUNIT_CASE(splitting_keeps_every_vma),
 	KUNIT_CASE(a_family_keeps_its_order),
 	KUNIT_CASE(locks_exclude_walks),
+	KUNIT_CASE(a_change_locks_one_shard),
 	{}
 };
 

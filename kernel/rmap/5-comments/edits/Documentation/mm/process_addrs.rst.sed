@@ -1,8 +1,9 @@
-s/^(  :c:func:`!i_mmap_\[try\]lock_)write` for file-backed memory\. We refer to these$/\1write` for file-backed memory, which takes the mm whose mappings\
-  change (:c:func:`!i_mmap_lock_write_all` locks all mappings). In a file that\
-  is split, the first takes the lock of one shard, and nothing else. A walk, and\
-  what locks all mappings, take :c:member:`!i_mmap_root_rwsem` and then the lock\
-  of every shard, in ascending order. We refer to these/
+s/^(  :c:func:`!i_mmap_\[try\]lock_write)` for file-backed memory\. We refer to these$/\1_all` for file-backed memory. In a file that is split,\
+  these take :c:member:`!i_mmap_root_rwsem` and then the lock of every shard, in\
+  ascending order. Who links, changes or unlinks VMAs of one MM takes\
+  :c:func:`!i_mmap_lock_write` with that MM. In such a file this takes the lock\
+  of one shard and nothing else, so it stabilises the VMAs of that MM, and not\
+  all that a walk would meet. We refer to these/
 /^ +in the$/,/^ +red\/black interval tree\.$/c\
                                        in a red/black interval tree of the\
                                        :c:struct:`!struct address_space`.

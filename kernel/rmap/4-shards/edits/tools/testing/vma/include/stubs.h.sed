@@ -24,7 +24,7 @@ static struct i_mmap_trips i_mmap_trips;\
 	i_mmap_trips.holder = mm;\
 	i_mmap_trips.locked++;/
 /^static inline void anon_vma_lock_write\(/i\
-static inline bool i_mmap_look(void)\
+static inline bool i_mmap_look(const struct vm_area_struct *vma)\
 {\
 	return true;\
 }\

@@ -23,7 +23,7 @@ static struct vm_area_struct *link_file(struct mm_struct *mm, struct file *file,
 	return vma;
 }
 
-/* To link, split or merge a mapping of a file is one trip to its lock. */
+/* To link or to split a mapping of a file is one trip to its lock. */
 static bool test_i_mmap_change(void)
 {
 	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_EXEC_BIT,
@@ -115,9 +115,37 @@ static bool test_i_mmap_crowd(void)
 	return true;
 }
 
+/* A mapping that is hidden from walks until it is complete keeps the lock. */
+static bool test_i_mmap_hidden(void)
+{
+	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_EXEC_BIT,
+			VMA_MAYREAD_BIT, VMA_MAYEXEC_BIT);
+	struct address_space mapping = {};
+	struct file file = { .f_mapping = &mapping };
+	struct mm_struct mm = {};
+	struct vma_iterator vmi;
+	struct vm_area_struct *vma;
+
+	current->mm = &mm;
+	vma_iter_init(&vmi, &mm, 0);
+	vma = link_file(&mm, &file, 0x100000, vma_flags);
+	ASSERT_NE(vma, NULL);
+
+	i_mmap_trips = (struct i_mmap_trips){ .crowd = true };
+	vma_link_file(vma, true);
+	ASSERT_EQ(i_mmap_trips.holder, &mm);
+	ASSERT_EQ(i_mmap_trips.split, 0);
+	i_mmap_unlock_write(&mapping, &mm);
+	ASSERT_FALSE(i_mmap_trips.unlocked);
+
+	cleanup_mm(&mm, &vmi);
+	return true;
+}
+
 static void run_i_mmap_tests(int *num_tests, int *num_fail)
 {
 	TEST(i_mmap_change);
 	TEST(i_mmap_unlink);
 	TEST(i_mmap_crowd);
+	TEST(i_mmap_hidden);
 }

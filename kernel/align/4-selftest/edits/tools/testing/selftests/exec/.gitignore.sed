@@ -1,0 +1,2 @@
+/^\/set-exec$/a\
+/text_load
