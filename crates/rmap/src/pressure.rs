@@ -138,8 +138,9 @@ pub(crate) fn section(records: &[Record]) -> String {
          watch their locks.\n\n\
          **A second is a billion instructions of all processors together.** They take turns, and one may be put aside while\n\
          it holds a lock. So what else the machine does moves no figure, more processors do no more in a second, and the two\n\
-         loads share it. Which process of the pressure gets most of it differs between guests. Addresses are not random in\n\
-         these guests, because QEMU would translate the text again for each start.\n\n\
+         loads share it. These guests ran in QEMU {}. Before 8.1 a processor may wait many seconds for its turn, in the\n\
+         middle of a walk. Addresses are not random in these guests, because QEMU would translate the text again for each\n\
+         start.\n\n\
          ### Done per second\n\n{}\n\
          ### Walks over the mappings of files\n\n\
          Reclaim asks for references by try-lock: it gives up where somebody changes the mappings, and keeps the page. The\n\
@@ -148,6 +149,7 @@ pub(crate) fn section(records: &[Record]) -> String {
         of(records, first.side)
             .next()
             .map_or(0.0, |it| it.ns as f64 / 1e9),
+        first.qemu,
         table(records, &sides, &THROUGHPUT),
         table(records, &sides, &WALKS),
         splits(records),

@@ -1,5 +1,6 @@
 //! docs/rmap.md: the measurements, and what follows for machines that are not available.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
@@ -49,9 +50,11 @@ fn introduction(records: &[Record]) -> String {
     let guests = records
         .iter()
         .filter(|record| record.side == Side::With && !record.package.is_empty());
+    let emulators: BTreeSet<&str> = guests.clone().map(|record| record.qemu.as_str()).collect();
+    let emulators = Vec::from_iter(emulators).join(" and ");
     let guest = guests.max_by(|a, b| a.date.cmp(&b.date));
     let origin = guest.map_or_else(String::new, |record| {
-        format!("{}, QEMU {}, {}.", record.package, record.qemu, record.date)
+        format!("{}, QEMU {emulators}, {}.", record.package, record.date)
     });
     format!(
         "# Exec storms and the lock of a file\n\n\
@@ -392,7 +395,7 @@ fn stressed(record: &Record) -> Option<String> {
         "stress-kcsan" => "KCSAN",
         other => other,
     };
-    let list = |table: &std::collections::BTreeMap<String, u64>| {
+    let list = |table: &BTreeMap<String, u64>| {
         let cell = |(name, count): (&String, &u64)| format!("{} {count}", name.replace('_', " "));
         table.iter().map(cell).collect::<Vec<_>>().join(", ")
     };
