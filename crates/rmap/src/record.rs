@@ -199,6 +199,9 @@ pub(crate) enum What {
     Pressure(Pressure),
     Stress {
         seconds: u64,
+        /// Of the kernel itself, as KCSAN names them: functions that no set names.
+        #[serde(default)]
+        races: Vec<String>,
         steps: BTreeMap<String, u64>,
         audit: BTreeMap<String, u64>,
         end: BTreeMap<String, u64>,

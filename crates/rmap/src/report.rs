@@ -372,8 +372,8 @@ fn stress(records: &[Record]) -> String {
     format!(
         "## Stress\n\n\
          24 processes exec, fork, map and move files, and others truncate, punch, write, collapse, reclaim, compact and\n\
-         migrate these. A pause of the host counts as two seconds at most. There was no report, and no worker failed.\n\
-         An emulated guest does far less work in that time than a machine.\n\n{kernels}"
+         migrate these. A pause of the host counts as two seconds at most. No kernel reported anything that concerns the\n\
+         sets, and no worker failed. An emulated guest does far less work in that time than a machine.\n\n{kernels}"
     )
 }
 
@@ -381,6 +381,7 @@ fn stress(records: &[Record]) -> String {
 fn stressed(record: &Record) -> Option<String> {
     let What::Stress {
         seconds,
+        races,
         steps,
         audit,
         end,
@@ -392,17 +393,25 @@ fn stressed(record: &Record) -> Option<String> {
     let checks = match record.part.as_str() {
         "stress-debug" => "KASAN, PROVE_LOCKING and DEBUG_VM",
         "stress-rt" => "PREEMPT_RT, PROVE_LOCKING and DEBUG_VM",
-        "stress-kcsan" => "KCSAN",
+        "stress-kcsan" => "KCSAN and DEBUG_VM",
         other => other,
     };
     let list = |table: &BTreeMap<String, u64>| {
         let cell = |(name, count): (&String, &u64)| format!("{} {count}", name.replace('_', " "));
         table.iter().map(cell).collect::<Vec<_>>().join(", ")
     };
+    let races = if races.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "- Data races of functions that no set names: {}.\n",
+            races.join(", ")
+        )
+    };
     Some(format!(
         "### {checks}\n\n\
          {} processors, {seconds} seconds of work, on {}.\n\n\
-         - Steps: {}.\n- Audit with every worker stopped: {}.\n\
+         {races}- Steps: {}.\n- Audit with every worker stopped: {}.\n\
          - Audit after all of them had ended: {}.\n- Counted by the kernel: {}.\n\n",
         record.cpus,
         record.date,

@@ -226,12 +226,15 @@ race() { # IMAGE
     guest 3 "$1" rmap.race=120
 }
 
-stress() { # SECONDS IMAGE; the guest may be paused for as long as it runs
-    console "$2" 8 $(($1 * 2 + 900)) norandmaps rmap.seconds="$1" numa=fake=2 sysctl.kernel.hung_task_timeout_secs=300 |
+# The guest may be paused for as long as it runs. KCSAN, where a kernel has it, watches more addresses than by default, and
+# for longer: few processors of a guest run at the same time.
+stress() { # SECONDS IMAGE
+    console "$2" 8 $(($1 * 2 + 900)) norandmaps kcsan.skip_watch=1000 kcsan.udelay_task=300 rmap.seconds="$1" numa=fake=2 sysctl.kernel.hung_task_timeout_secs=300 |
         jq -c -R -n --argjson seconds "$1" --argjson origin "$(origin 8)" '
             def table(kind): map(capture("^" + kind + " (?<key>\\S+) +(?<value>[0-9]+)$"))
                 | map({(.key): (.value | tonumber)}) | add;
             [inputs] | $origin + {what: "stress", seconds: $seconds,
+                races: (map(capture("^BUG: KCSAN: data-race in (?<of>.*)").of) | unique),
                 steps: table("step"), audit: table("audit"), end: table("end audit"), vmstat: table("vmstat")}'
 }
 
