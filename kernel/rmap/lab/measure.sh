@@ -28,7 +28,7 @@
 #   kernel/rmap/lab/measure.sh stress CHECKS SECONDS IMAGE
 #                                                  the stress; recorded if the kernel reports nothing. CHECKS
 #                                                  is the fragment of the image that chooses what it checks
-#                                                  (debug, rt). Nothing else of weight may run: where eight
+#                                                  (debug, rt, kcsan). Nothing else of weight may run: where eight
 #                                                  processors of a debug kernel share one, its ticks take all of it
 #   kernel/rmap/lab/measure.sh service TREE        how long a trip takes on this machine
 #   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
@@ -288,6 +288,7 @@ all() {
     fi
     keep stress-debug with stress 1800 "$(image "$after" kunit stress debug)"
     keep stress-rt with stress 900 "$(image "$after" kunit stress rt)"
+    keep stress-kcsan with stress 900 "$(image "$after" kunit stress kcsan)"
 }
 
 case ${1:-} in
