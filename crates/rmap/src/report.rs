@@ -81,9 +81,31 @@ fn storms(records: &[Record]) -> String {
          **The guest's processors are emulated and share two real ones.** At most two of them run at a time. A\n\
          processor that is put aside while it holds a lock makes the others wait until it runs again. So few trips\n\
          meet another, and those wait too long. Compare the kernels with each other, and not with a machine.\n\n\
-         {rows}\n"
+         {rows}\n{}",
+        earlier(records)
     );
     text + &alone(records)
+}
+
+/// Which rows are not of the newest day. Until 2026-11-26 addresses were random in storms.
+fn earlier(records: &[Record]) -> String {
+    let storms = records.iter().filter(|record| record.part == "storm");
+    let days: BTreeSet<(&str, u32)> = storms
+        .map(|record| (record.date.as_str(), record.cpus))
+        .collect();
+    let newest = days.last().map(|&(day, _)| day);
+    let old = days.iter().filter(|&&(day, _)| Some(day) != newest);
+    let old: Vec<String> = old
+        .map(|(day, cpus)| format!("those of {cpus} processors on {day}"))
+        .collect();
+    match newest {
+        Some(newest) if !old.is_empty() => format!(
+            "These rows were measured on {newest} at fixed addresses, which spare QEMU much work, and\n\
+             {}, at random ones.\n\n",
+            old.join(", ")
+        ),
+        _ => String::new(),
+    }
 }
 
 /// A table of storms, by the number of processors and the kernel. Empty without storms. A storm is many of `each`.
