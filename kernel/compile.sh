@@ -6,7 +6,7 @@
 #   kernel/compile.sh [NAME…]     those of the table below; all of them
 #
 # Prints a line of JSON for each: how many of the files were compiled, with the option I_MMAP_SHARDS or
-# without it, and those that no configuration compiled. Fails, after the others, if one does not compile.
+# without it, and, of all, those that no configuration compiled. Fails, after the others, if one does not compile.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -225,6 +225,6 @@ while read -r name arch compiler config options; do
         --arg compiler "$version" --argjson files "${#compiled[@]}" \
         '{what: "compiled", name: $name, config: $config, compiler: $compiler, option: $option, files: $files}'
 done < <(grep . <<< "$table")
-comm -23 <(printf '%s\n' "${files[@]}") <(printf '%s\n' "${seen[@]}" | sort -u) |
+[ $# -gt 0 ] || comm -23 <(printf '%s\n' "${files[@]}") <(printf '%s\n' "${seen[@]}" | sort -u) |
     jq -n -c -R '{what: "not-compiled", files: [inputs]}'
 [ "${#failed[@]}" = 0 ] || { echo "compile.sh: these do not compile: ${failed[*]}; $work/build has their logs" >&2; exit 1; }

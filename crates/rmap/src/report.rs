@@ -361,7 +361,8 @@ fn compiled(records: &[Record]) -> String {
                 let option = if *option { "on" } else { "absent" };
                 let _ = writeln!(
                     rows,
-                    "| {name} | {config} | {compiler} | {option} | {files} |"
+                    "| {name} | {config} | {compiler} | {option} | {files} | {} |",
+                    record.date
                 );
             }
             What::NotCompiled { files } => {
@@ -382,7 +383,7 @@ fn compiled(records: &[Record]) -> String {
          These are the files that any set changes, and those that take the locks, walk the trees or use the\n\
          fields. They compile without a warning, in addition to the kernels that were booted. The option needs\n\
          an MMU and several processors.\n\n\
-         | | configuration | compiler | option | files |\n|---|---|---:|---|---:|\n{rows}\n{rest}"
+         | | configuration | compiler | option | files | on |\n|---|---|---:|---|---:|---|\n{rows}\n{rest}"
     )
 }
 

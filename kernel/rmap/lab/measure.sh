@@ -32,7 +32,8 @@
 #                                                  processors of a debug kernel share one, its ticks take all of it
 #   kernel/rmap/lab/measure.sh service TREE        how long a trip takes on this machine
 #   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
-#   kernel/rmap/lab/measure.sh compiled            the files that compile for other architectures
+#   kernel/rmap/lab/measure.sh compiled [NAME…]    the files that compile for other architectures, all or those of
+#                                                  kernel/compile.sh
 #
 # SIDE is "unpatched" (no set at all; replicas, large, execl, bench, pressure), "trips" (that set alone; execl, bench),
 # "alone" (trips and rmap, no other set; replicas, large), "without", "off" (both sets, the option of rmap off),
@@ -47,14 +48,18 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
 
-keep() { # PART SIDE COMMAND…: its lines, instead of those recorded of that part and side, or of any ""
+# The lines of COMMAND, instead of those recorded of that part and side, or of any "". A configuration that is compiled
+# again replaces its own line alone.
+keep() { # PART SIDE COMMAND…
     local part=$1 side=$2 lines new=$record.new
     shift 2
     lines=$("$@")
     touch "$record"
     {
-        jq -c --arg part "$part" --arg side "$side" \
-            'select(.part != $part or ($side != "" and .side != $side))' "$record"
+        jq -c --arg part "$part" --arg side "$side" --slurpfile new <(echo "$lines") '
+            def compiled: [.what, .name];
+            select(.part != $part or ($side != "" and .side != $side)
+                or ($part == "compiled" and (compiled | IN($new[] | compiled) | not)))' "$record"
         jq -c --arg part "$part" --arg side "$side" --arg date "$(date -u +%F)" \
             '{part: $part, side: $side, date: $date} + .' <<< "$lines"
     } > "$new"
@@ -310,7 +315,7 @@ consoles)
     ;;
 service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
-compiled) keep compiled with "$kernel/compile.sh" ;;
+compiled) keep compiled with "$kernel/compile.sh" "${@:2}" ;;
 all) all ;;
-*) sed -n '6,43p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,45p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
