@@ -342,8 +342,8 @@ results-steady: build ## what misses of the instruction TLB cost programs that r
 
 results-syscalls: build ## what a system call costs huge text, and postgres, in a few minutes: docs/syscalls.md
 	scripts/setup.sh work
-	scripts/results-syscalls.py docs/syscalls.jsonl $(HUGETEXT) > target/syscalls.md
-	mv target/syscalls.md docs/syscalls.md
+	scripts/results-syscalls.py docs/syscalls.jsonl $(HUGETEXT)
+	$(MAKE) docs-syscalls
 
 docs-syscalls: ## docs/syscalls.md from its record
 	mkdir -p target

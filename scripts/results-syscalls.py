@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Measures whether huge text makes system calls dear on this machine, and writes docs/syscalls.md from the records of all
-machines: results-syscalls.py RECORD.jsonl [HUGETEXT]
+"""Prints docs/syscalls.md from the records of all machines: results-syscalls.py RECORD.jsonl
 
-The record has one line for each machine. That of this machine is replaced. Without HUGETEXT, which is the command,
-nothing is measured.
+With the command as another argument, HUGETEXT, it measures instead whether huge text makes system calls dear on this
+machine. The record has one line for each machine. That of this machine is replaced.
 """
 import json
 import os
@@ -134,20 +133,20 @@ def show(record):
         ))
 
 
-def keep(path, own, others):
-    """Puts `own` behind the records of other machines."""
-    records = [one for one in others if one["machine"] != own["machine"]] + [own]
+def keep(path, own, records):
+    """Replaces the record of this machine, or adds it."""
+    records = [one for one in records if one["machine"] != own["machine"]] + [own]
     new = path.with_suffix(".new")
     new.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     new.replace(path)
-    return records
 
 
 def main():
     path, hugetext = pathlib.Path(sys.argv[1]), sys.argv[2:]
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     if hugetext:
-        records = keep(path, measured(os.path.realpath(hugetext[0])), records)
+        keep(path, measured(os.path.realpath(hugetext[0])), records)
+        return
     print(TEXT.rstrip().format(rounds=ROUNDS))
     for record in records:
         show(record)

@@ -18,6 +18,9 @@ const SIDES: [(Side, &str); 4] = [
     (Side::With, "with"),
 ];
 
+/// The day since which addresses are fixed in storms. Records do not say it.
+const FIXED_SINCE: &str = "2026-11-27";
+
 /// How much less or more `after` is than `before`, in words.
 pub(crate) fn change(before: f64, after: f64) -> String {
     if before == 0.0 {
@@ -82,30 +85,27 @@ fn storms(records: &[Record]) -> String {
          processor that is put aside while it holds a lock makes the others wait until it runs again. So few trips\n\
          meet another, and those wait too long. Compare the kernels with each other, and not with a machine.\n\n\
          {rows}\n{}",
-        earlier(records)
+        at_random_addresses(records)
     );
     text + &alone(records)
 }
 
-/// Which rows are not of the newest day. Until 2026-11-26 addresses were random in storms.
-fn earlier(records: &[Record]) -> String {
-    let storms = records.iter().filter(|record| record.part == "storm");
+/// Which rows are of storms at random addresses.
+fn at_random_addresses(records: &[Record]) -> String {
+    let storms = records
+        .iter()
+        .filter(|record| record.part == "storm" && record.date.as_str() < FIXED_SINCE);
     let days: BTreeSet<(&str, u32)> = storms
         .map(|record| (record.date.as_str(), record.cpus))
         .collect();
-    let newest = days.last().map(|&(day, _)| day);
-    let old = days.iter().filter(|&&(day, _)| Some(day) != newest);
-    let old: Vec<String> = old
-        .map(|(day, cpus)| format!("those of {cpus} processors on {day}"))
-        .collect();
-    match newest {
-        Some(newest) if !old.is_empty() => format!(
-            "These rows were measured on {newest} at fixed addresses, which spare QEMU much work, and\n\
-             {}, at random ones.\n\n",
-            old.join(", ")
-        ),
-        _ => String::new(),
-    }
+    days.into_iter()
+        .map(|(day, cpus)| {
+            format!(
+                "The rows of {cpus} processors were measured on {day} at random addresses, for which QEMU translates the text of\n\
+                 each start again.\n\n"
+            )
+        })
+        .collect()
 }
 
 /// A table of storms, by the number of processors and the kernel. Empty without storms. A storm is many of `each`.

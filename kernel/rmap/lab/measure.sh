@@ -234,7 +234,8 @@ race() { # IMAGE
 # The guest may be paused for as long as it runs. KCSAN, where a kernel has it, watches more addresses than by default, and
 # for longer: few processors of a guest run at the same time.
 stress() { # SECONDS IMAGE
-    console "$2" 8 $(($1 * 2 + 900)) norandmaps kcsan.skip_watch=1000 kcsan.udelay_task=300 rmap.seconds="$1" numa=fake=2 sysctl.kernel.hung_task_timeout_secs=300 |
+    console "$2" 8 $(($1 * 2 + 900)) norandmaps rmap.seconds="$1" numa=fake=2 \
+        sysctl.kernel.hung_task_timeout_secs=300 kcsan.skip_watch=1000 kcsan.udelay_task=300 |
         jq -c -R -n --argjson seconds "$1" --argjson origin "$(origin 8)" '
             def table(kind): map(capture("^" + kind + " (?<key>\\S+) +(?<value>[0-9]+)$"))
                 | map({(.key): (.value | tonumber)}) | add;

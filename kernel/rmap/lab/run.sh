@@ -62,7 +62,8 @@ grep -q 'guest done' "$work/console" || fail "the guest did not come to its end"
 ! grep -v '^BUG: KCSAN: data-race' "$work/console" |
     grep -E 'WARNING|BUG:|INFO: |possible recursive|not ok|Call Trace|Kernel panic' ||
     fail "the kernel reported the above"
-[ -z "$(raced)" ] || fail "data races of these, which the sets name: $(raced)"
+named=$(raced)
+[ -z "$named" ] || fail "data races of these, which the sets name: $named"
 ! grep -E 'audit (misplaced|foreign|unsorted) [1-9]' "$work/console" || fail "the audit found the above"
 ! grep -E 'stress .* failed [1-9]' "$work/console" || fail "steps that must work did not"
 awk '/audit vmas_in_processes/ { a = $NF } /audit vmas_in_trees/ && $NF + 0 != a + 0 { exit 1 }' \

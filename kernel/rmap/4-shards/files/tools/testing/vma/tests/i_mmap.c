@@ -23,22 +23,34 @@ static struct vm_area_struct *link_file(struct mm_struct *mm, struct file *file,
 	return vma;
 }
 
-/* To link or to split a mapping of a file is one trip to its lock. */
-static bool test_i_mmap_change(void)
+static struct vm_area_struct *link_text(struct mm_struct *mm, struct file *file,
+					unsigned long addr)
 {
 	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_EXEC_BIT,
 			VMA_MAYREAD_BIT, VMA_MAYEXEC_BIT);
+
+	return link_file(mm, file, addr, vma_flags);
+}
+
+static void start_mm(struct mm_struct *mm, struct vma_iterator *vmi)
+{
+	current->mm = mm;
+	vma_iter_init(vmi, mm, 0);
+}
+
+/* To link or to split a mapping of a file is one trip to its lock. */
+static bool test_i_mmap_change(void)
+{
 	struct address_space mapping = {};
 	struct file file = { .f_mapping = &mapping };
 	struct mm_struct mm = {};
 	struct vma_iterator vmi;
 	struct vm_area_struct *vma;
 
-	current->mm = &mm;
-	vma_iter_init(&vmi, &mm, 0);
+	start_mm(&mm, &vmi);
 	i_mmap_trips = (struct i_mmap_trips){};
 
-	vma = link_file(&mm, &file, 0x100000, vma_flags);
+	vma = link_text(&mm, &file, 0x100000);
 	ASSERT_NE(vma, NULL);
 	ASSERT_EQ(i_mmap_trips.locked, 1);
 
@@ -68,8 +80,7 @@ static bool test_i_mmap_unlink(void)
 	struct vma_iterator vmi;
 	struct vm_area_struct *vma;
 
-	current->mm = &mm;
-	vma_iter_init(&vmi, &mm, 0);
+	start_mm(&mm, &vmi);
 	ASSERT_NE(link_file(&mm, &files[0], 0x100000, vma_flags), NULL);
 	ASSERT_NE(link_file(&mm, &files[0], 0x200000, vma_flags), NULL);
 	ASSERT_NE(link_file(&mm, &files[1], 0x300000, vma_flags), NULL);
@@ -91,23 +102,20 @@ static bool test_i_mmap_unlink(void)
 /* A crowded file is split once its lock is free, and no other is. */
 static bool test_i_mmap_crowd(void)
 {
-	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_EXEC_BIT,
-			VMA_MAYREAD_BIT, VMA_MAYEXEC_BIT);
 	struct address_space mapping = {};
 	struct file file = { .f_mapping = &mapping };
 	struct mm_struct mm = {};
 	struct vma_iterator vmi;
 
-	current->mm = &mm;
-	vma_iter_init(&vmi, &mm, 0);
+	start_mm(&mm, &vmi);
 	i_mmap_trips = (struct i_mmap_trips){};
-	ASSERT_NE(link_file(&mm, &file, 0x100000, vma_flags), NULL);
+	ASSERT_NE(link_text(&mm, &file, 0x100000), NULL);
 	ASSERT_EQ(i_mmap_trips.split, 0);
 
 	i_mmap_trips.crowd = true;
-	ASSERT_NE(link_file(&mm, &file, 0x200000, vma_flags), NULL);
+	ASSERT_NE(link_text(&mm, &file, 0x200000), NULL);
 	ASSERT_EQ(i_mmap_trips.split, 1);
-	ASSERT_NE(link_file(&mm, NULL, 0x300000, vma_flags), NULL);
+	ASSERT_NE(link_text(&mm, NULL, 0x300000), NULL);
 	ASSERT_EQ(i_mmap_trips.split, 1);
 	ASSERT_FALSE(i_mmap_trips.unlocked);
 
@@ -118,17 +126,14 @@ static bool test_i_mmap_crowd(void)
 /* A mapping that is hidden from walks until it is complete keeps the lock. */
 static bool test_i_mmap_hidden(void)
 {
-	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_EXEC_BIT,
-			VMA_MAYREAD_BIT, VMA_MAYEXEC_BIT);
 	struct address_space mapping = {};
 	struct file file = { .f_mapping = &mapping };
 	struct mm_struct mm = {};
 	struct vma_iterator vmi;
 	struct vm_area_struct *vma;
 
-	current->mm = &mm;
-	vma_iter_init(&vmi, &mm, 0);
-	vma = link_file(&mm, &file, 0x100000, vma_flags);
+	start_mm(&mm, &vmi);
+	vma = link_text(&mm, &file, 0x100000);
 	ASSERT_NE(vma, NULL);
 
 	i_mmap_trips = (struct i_mmap_trips){ .crowd = true };
