@@ -41,14 +41,14 @@ test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest
 
 test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, hugetlb, userfaultfd and exec: docs/kernel-selftests.txt
 	scripts/setup.sh test-kernel
-	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit selftests | tail -n 1)" \
-		"$$(kernel/build.sh image x86_64 kunit selftests | tail -n 1)" > target/kernel-selftests.txt
+	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" \
+		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" > target/kernel-selftests.txt
 	mv target/kernel-selftests.txt docs/kernel-selftests.txt
 
 test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in LTP (/opt/ltp): docs/kernel-ltp.txt
 	scripts/setup.sh test-kernel
-	kernel/ltp.sh 1 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp | tail -n 1)" \
-		"$$(kernel/build.sh image x86_64 kunit ltp | tail -n 1)" > target/kernel-ltp.txt
+	kernel/ltp.sh 1 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" \
+		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" > target/kernel-ltp.txt
 	mv target/kernel-ltp.txt docs/kernel-ltp.txt
 
 docs-kernel-devices: ## faults on text on disks of known speed and in little memory; writes docs/kernel-devices.md

@@ -143,7 +143,11 @@ fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
     let trips: Trips = alike.iter().copied().sum();
     let cell = |amount: fn(Trips) -> f64| {
         let value = amount(trips);
-        let change = before.map_or_else(String::new, |before| change(amount(before), value));
+        // A percentage of what is shown as 0.0 says nothing.
+        let change = before
+            .map(amount)
+            .filter(|before| *before >= 0.05)
+            .map_or_else(String::new, |before| change(before, value));
         format!("{value:.1} | {change}")
     };
     let contended = alike.iter().map(|storm| storm.contended_per_thousand());

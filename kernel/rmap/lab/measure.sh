@@ -48,17 +48,18 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
 
-# The lines of COMMAND, instead of those recorded of that part and side, or of any "". A configuration that is compiled
-# again replaces its own line alone.
+# The lines of COMMAND, instead of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
+# those of other numbers stay. A configuration that is compiled again replaces its own line alone.
 keep() { # PART SIDE COMMAND…
     local part=$1 side=$2 lines new=$record.new
     shift 2
     lines=$("$@")
     touch "$record"
     {
-        jq -c --arg part "$part" --arg side "$side" --slurpfile new <(echo "$lines") '
+        jq -c --arg part "$part" --arg side "$side" --arg cpus "${CPUS:-}" --slurpfile new <(echo "$lines") '
             def compiled: [.what, .name];
             select(.part != $part or ($side != "" and .side != $side)
+                or ($cpus != "" and ("\(.cpus)" | IN($cpus | splits(" ")) | not))
                 or ($part == "compiled" and (compiled | IN($new[] | compiled) | not)))' "$record"
         jq -c --arg part "$part" --arg side "$side" --arg date "$(date -u +%F)" \
             '{part: $part, side: $side, date: $date} + .' <<< "$lines"
