@@ -22,7 +22,7 @@ tests=(exec_leaf text_place collapse_punch) # of mm
 tree=$("$here/build.sh" tree | tail -n 1)
 build_selftests "$tree" "${tests[@]}"
 # With an interpreter: mmap places a static PIE.
-(cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie -I.. -o "$work/root/bin/text_load" text_load.c)
+(cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie -Wl,-z,max-page-size=0x10000 -I.. -o "$work/root/bin/text_load" text_load.c)
 "$here/libraries.sh" "$work/root" "$work/root/bin/text_load"
 make_initrd << 'END'
 #!/bin/busybox sh

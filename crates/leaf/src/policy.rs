@@ -12,7 +12,7 @@ use crate::segment::Segment;
 /// The rest of a leaf may make a fault wait this many nanoseconds longer than the readahead of the
 /// device does: about one seek of a disk.
 const LEAF_WAIT_NS: u64 = 8_000_000;
-/// A leaf may be at most 1/64 of the available memory.
+/// Leaves that are read may be at most 1/64 of the available memory.
 const MEMORY_SHIFT: u32 = 6;
 /// The same bound is 1/512 if the page that faulted was evicted a short time ago.
 const REFAULT_SHIFT: u32 = 9;
@@ -82,14 +82,14 @@ pub struct ExecRead {
 
 impl ExecFault {
     /// The range to read. The folios are of the largest leaf that mapping, file, device and memory
-    /// allow, or else of the architecture's order. The range begins at the start of the folio and
-    /// ends where the device's readahead ends, inside the mapping and before any window that can be
-    /// a larger leaf. Leaves are read whole or not at all.
+    /// allow, or else of the architecture's order. The range begins at the start of the folio, is
+    /// as long as the device's readahead, but a folio at least, and ends inside the mapping and before any
+    /// window that can be a larger leaf. Leaves are read whole or not at all.
     pub fn read(&self) -> ExecRead {
         let (order, limit) = self.order();
         let start = window(self.index, order).max(self.start);
         let liked = start
-            .saturating_add(self.ra_pages)
+            .saturating_add(self.wanted(order))
             .next_multiple_of(1 << order);
         let next_leaf = |leaf: u32| window(self.index, leaf) + (1 << leaf);
         let end = [self.pmd_order, self.cont_order]
@@ -112,6 +112,25 @@ impl ExecFault {
         }
     }
 
+    /// How many pages to read if nothing stops before: leaves as the device's readahead and memory
+    /// hold, but one at least, and other folios as today.
+    fn wanted(&self, order: u32) -> u64 {
+        if order <= self.base_order {
+            return self.ra_pages;
+        }
+        let most = self.ra_pages.min(self.memory_pages());
+        window(most, order).max(1 << order)
+    }
+
+    /// The largest part of the available memory that one read of leaves may take.
+    fn memory_pages(&self) -> u64 {
+        self.avail_pages.unbounded_shr(if self.refault {
+            REFAULT_SHIFT
+        } else {
+            MEMORY_SHIFT
+        })
+    }
+
     /// The order to read, and why it is not that of the largest leaf.
     fn order(&self) -> (u32, ExecLimit) {
         let limit = |order| match self.limit(self.index, order) {
@@ -131,11 +150,6 @@ impl ExecFault {
     fn limit(&self, index: u64, order: u32) -> ExecLimit {
         let pages = 1u64 << order;
         let first = window(index, order);
-        let shift = if self.refault {
-            REFAULT_SHIFT
-        } else {
-            MEMORY_SHIFT
-        };
         let congruent = self.skew.is_multiple_of(pages);
         let whole = self.start <= first && first + pages <= self.end.min(self.file_pages);
         if order <= self.base_order {
@@ -144,7 +158,7 @@ impl ExecFault {
             ExecLimit::Shape
         } else if self.slow(pages) {
             ExecLimit::Device
-        } else if pages > self.avail_pages.unbounded_shr(shift) {
+        } else if pages > self.memory_pages() {
             ExecLimit::Memory
         } else {
             ExecLimit::None

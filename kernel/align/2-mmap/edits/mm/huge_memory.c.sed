@@ -1,4 +1,5 @@
 s/^#include <linux\/cleanup\.h>$/&\
+#include <linux\/dax.h>\
 #include <linux\/sched\/coredump.h>\
 #include <linux\/text_leaf.h>/
 /^EXPORT_SYMBOL_GPL\(thp_get_unmapped_area\);$/a\
@@ -17,6 +18,23 @@ static bool maps_text(const struct file *file, unsigned long flags,\
 		(flags \& MAP_DENYWRITE));\
 }\
 \
+/*\
+ * The order of the PMD for text of @file. Where a PMD is larger than what faults\
+ * read, khugepaged, MADV_COLLAPSE and DAX still map by PMDs what filesystems align\
+ * to them.\
+ */\
+static unsigned int file_pmd_order(struct file *file,\
+				   struct address_space *mapping)\
+{\
+	const unsigned long pmd = PMD_SIZE;\
+\
+	if (pmd > TEXT_LEAF_MAX \&\&\
+	    file->f_op->get_unmapped_area == thp_get_unmapped_area \&\&\
+	    (dax_mapping(mapping) || mapping_pmd_folio_support(mapping)))\
+		return PMD_ORDER;\
+	return text_pmd_order(current->mm, mapping);\
+}\
+\
 /**\
  * text_get_unmapped_area - find an address where leaves can map text\
  * @file: what is mapped\
@@ -26,9 +44,9 @@ static bool maps_text(const struct file *file, unsigned long flags,\
  * @vma_flags: of the VMA that will be made\
  *\
  * No filesystem needs to ask for this: what leaves its page cache can hold is\
- * known. A process that is not dumpable by its owner, because it got more rights\
- * than its caller, keeps every random bit of its addresses, and MAP_32BIT has too\
- * few to lose some.\
+ * known. A process that is not dumpable by its owner, because it got the rights of\
+ * another, keeps every random bit of its addresses, and MAP_32BIT has too few to\
+ * lose some.\
  *\
  * Return: an address congruent to the offset modulo the largest leaf of which\
  * the mapping holds a whole one; 0 if the mapping gains nothing.\
@@ -38,7 +56,7 @@ unsigned long text_get_unmapped_area(struct file *file, unsigned long len,\
 				     vma_flags_t vma_flags)\
 {\
 	const loff_t off = (loff_t)pgoff << PAGE_SHIFT;\
-	const struct address_space *mapping;\
+	struct address_space *mapping;\
 	unsigned int orders[2];\
 	unsigned long addr = 0;\
 \
@@ -46,7 +64,7 @@ unsigned long text_get_unmapped_area(struct file *file, unsigned long len,\
 	    task_exec_state_get_dumpable(current) != TASK_DUMPABLE_OWNER)\
 		return 0;\
 	mapping = text_file_mapping(file);\
-	orders[0] = text_pmd_order(current->mm, mapping);\
+	orders[0] = file_pmd_order(file, mapping);\
 	orders[1] = text_cont_order(current->mm, mapping);\
 	for (int i = 0; i < ARRAY_SIZE(orders) \&\& !addr; i++) {\
 		if (orders[i])\

@@ -5,6 +5,8 @@ s/^ \* @file: what is mapped$/ * @file: what is mapped, or NULL/
 	     !reserves_room(file, len, flags, \&vma_flags)) ||\
 	    (flags \& MAP_32BIT) ||/
 	s/^	mapping = text_file_mapping\(file\);$/	mapping = file ? text_file_mapping(file) : NULL;/
+	s/^	orders\[0\] = file_pmd_order\(file, mapping\);$/	orders[0] = file ? file_pmd_order(file, mapping) :\
+			   text_pmd_order(current->mm, NULL);/
 	s/^	orders\[1\] = text_cont_order\(current->mm, mapping\);$/&\
 	\/* In the room that it reserved, a loader aligns by p_align itself. *\/\
 	if (!file \&\& (PAGE_SIZE << orders[1]) <= SZ_64K)\
@@ -19,13 +21,14 @@ s/^ \* @file: what is mapped$/ * @file: what is mapped, or NULL/
 /*\
  * Whether a mapping reserves room for an image that a loader will map over it:\
  * glibc does so if p_align is larger than the page, and other loaders always do.\
- * Stacks and heaps that are reserved in this way say so by a flag, or are longer\
- * than any image.\
+ * Stacks and heaps that are reserved in this way say so by a flag, are longer than\
+ * any image, or have whole PMDs, to which they are aligned anyway.\
  */\
 static bool reserves_room(const struct file *file, unsigned long len,\
 			  unsigned long flags, const vma_flags_t *vma_flags)\
 {\
 	return !file \&\& len >> PAGE_SHIFT <= IMAGE_MAX_PAGES \&\&\
+	       !IS_ALIGNED(len, PMD_SIZE) \&\&\
 	       (flags \& MAP_TYPE) == MAP_PRIVATE \&\&\
 	       !(flags \& (MAP_STACK | MAP_NORESERVE | MAP_GROWSDOWN |\
 			  MAP_HUGETLB)) \&\&\

@@ -10,8 +10,8 @@
  * For a caller that has another plan if a large folio cannot be had: unlike\
  * page_cache_ra_order(), it does not read the range by smaller folios then. The\
  * first folio that cannot be allocated, charged or inserted ends the range.\
- * Memory is not reclaimed or compacted for the folios, but may be reclaimed to\
- * charge them.\
+ * Neither reserves are used for the folios, nor is memory reclaimed or compacted,\
+ * but it may be reclaimed to charge them.\
  *\
  * Return: the number of pages that are being read, or 0.\
  */\
@@ -31,8 +31,8 @@ unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
 	for (done = 0; done < nr; done++, index += 1UL << order) {\
 		struct folio *folio;\
 \
-		folio = ractl_alloc_folio(ractl, gfp \& ~__GFP_RECLAIM,\
-					  order);\
+		folio = ractl_alloc_folio(ractl, (gfp | __GFP_NOMEMALLOC) \&\
+					  ~__GFP_RECLAIM, order);\
 		if (!folio)\
 			break;\
 		if (replace)\

@@ -20,7 +20,7 @@
  * of the device does: about one seek of a disk.
  */
 #define EXEC_LEAF_WAIT_NS		8000000UL
-/* A leaf may be at most this part of the available memory. */
+/* What leaves take may be at most this part of the available memory. */
 #define EXEC_LEAF_MEMORY_SHIFT		6
 /* The same if the page that faulted was evicted a short time ago. */
 #define EXEC_LEAF_REFAULT_SHIFT		9
@@ -131,6 +131,13 @@ static inline bool exec_leaf_slow(const struct exec_fault *f, unsigned long page
 	       f->page_ns > EXEC_LEAF_WAIT_NS / (pages - f->ra_pages);
 }
 
+/* The largest part of the available memory that one read of leaves may take. */
+static inline unsigned long exec_memory_pages(const struct exec_fault *f)
+{
+	return f->avail_pages >> (f->refault ? EXEC_LEAF_REFAULT_SHIFT :
+					       EXEC_LEAF_MEMORY_SHIFT);
+}
+
 /* Why no leaf can map the window of @order around @index, if nothing is cached. */
 static inline enum exec_limit exec_leaf_limit(const struct exec_fault *f,
 					      unsigned long index,
@@ -138,8 +145,6 @@ static inline enum exec_limit exec_leaf_limit(const struct exec_fault *f,
 {
 	const unsigned long pages = 1UL << order;
 	const unsigned long first = round_down(index, pages);
-	const unsigned int shift = f->refault ? EXEC_LEAF_REFAULT_SHIFT :
-						EXEC_LEAF_MEMORY_SHIFT;
 
 	if (order <= f->base_order)
 		return EXEC_LIMIT_LEAF;
@@ -153,7 +158,7 @@ static inline enum exec_limit exec_leaf_limit(const struct exec_fault *f,
 		return EXEC_LIMIT_SHAPE;
 	if (exec_leaf_slow(f, pages))
 		return EXEC_LIMIT_DEVICE;
-	if (pages > f->avail_pages >> shift)
+	if (pages > exec_memory_pages(f))
 		return EXEC_LIMIT_MEMORY;
 	return EXEC_LIMIT_NONE;
 }
@@ -186,6 +191,25 @@ static inline void exec_choose_order(const struct exec_fault *f,
 }
 
 /*
+ * One past the last page that a read of @order from @start wants. Leaves are as
+ * many as fit in the readahead of the device and in memory, and at least one.
+ * Other folios are those of today. The end may be no number, but the last page is.
+ */
+static inline unsigned long exec_read_end(const struct exec_fault *f,
+					  unsigned long start, unsigned int order)
+{
+	const unsigned long pages = 1UL << order;
+	unsigned long size = f->ra_pages;
+	unsigned long last = f->end - 1;
+
+	if (order > f->base_order)
+		size = max(round_down(min(size, exec_memory_pages(f)), pages), pages);
+	if (last - start >= size)
+		last = min(last, (start + size - 1) | (pages - 1));
+	return last + 1;
+}
+
+/*
  * Where a read of @order that would go on to @end should stop. Small folios
  * must not take pages of the next window if that can be a leaf.
  */
@@ -207,23 +231,19 @@ static inline unsigned long exec_read_stop(const struct exec_fault *f,
  *
  * Folios are aligned to their order in the file. Reading starts at the folio,
  * or at the start of the VMA if that is later. It covers the readahead set for
- * the device, rounded up to whole folios. It stops at a window for a larger
- * folio, and at the end of the VMA. Padding between segments is not read.
- * Leaves are read whole or not at all.
+ * the device, but at least a folio. It stops at a window for a larger folio, and
+ * at the end of the VMA. Padding between segments is not read. Leaves are read
+ * whole or not at all.
  */
 static inline struct exec_read exec_read(const struct exec_fault *f)
 {
 	struct exec_read read;
-	unsigned long pages, last, end;
+	unsigned long pages, end;
 
 	exec_choose_order(f, &read);
 	pages = 1UL << read.order;
 	read.start = max(round_down(f->index, pages), f->start);
-	/* The last page, because the end of the window may be no number. */
-	last = f->end - 1;
-	if (last - read.start >= f->ra_pages)
-		last = min(last, (read.start + f->ra_pages - 1) | (pages - 1));
-	end = last + 1;
+	end = exec_read_end(f, read.start, read.order);
 	end = exec_read_stop(f, read.order, f->pmd_order, end);
 	end = exec_read_stop(f, read.order, f->cont_order, end);
 	if (read.order > f->base_order)

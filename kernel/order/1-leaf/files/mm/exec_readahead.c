@@ -42,7 +42,10 @@ static unsigned long node_avail_pages(gfp_t gfp)
 	return pgdat ? pages + node_page_state(pgdat, NR_INACTIVE_FILE) : 0;
 }
 
-/* Only reclaim leaves a value where a page of a regular file was. */
+/*
+ * A value where a page was is what reclaim left there. Files on DAX and shmem keep
+ * other values: their faults do not come here, because no page is read for them.
+ */
 static bool evicted_recently(struct address_space *mapping, pgoff_t index)
 {
 	void *entry = xa_load(&mapping->i_pages, index);
@@ -161,6 +164,18 @@ static void exec_wait(struct address_space *mapping, pgoff_t index,
 	folio_put(folio);
 }
 
+/* Make @ractl and its readahead state those of @read. Nothing of it is ahead. */
+static void exec_aim(struct readahead_control *ractl, const struct exec_read *read)
+{
+	struct file_ra_state *ra = ractl->ra;
+
+	ractl->_index = read->start;
+	ra->start = read->start;
+	ra->size = read->size;
+	ra->async_size = 0;
+	ra->order = read->order;
+}
+
 /**
  * exec_readahead - read what a fault on text needs
  * @f: the fault; free_order changes
@@ -171,7 +186,6 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 		    bool may_wait)
 {
 	struct address_space *mapping = ractl->mapping;
-	struct file_ra_state *ra = ractl->ra;
 	/* Where no leaf fits, the first fault tells the speed, and no other. */
 	const bool learns = may_wait && (exec_holds_leaf(f) || !f->page_ns);
 	const u64 since = learns ? ktime_get_ns() : 0;
@@ -179,7 +193,7 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 	unsigned long pages = 0;
 
 	while (read.order > f->base_order) {
-		ractl->_index = read.start;
+		exec_aim(ractl, &read);
 		pages = page_cache_ra_folios(ractl, read.order,
 					     read.size >> read.order, false);
 		if (pages)
@@ -194,12 +208,8 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 		if (learns && read.size >= f->ra_pages &&
 		    !range_has_page(mapping, read.start, read.size))
 			pages = read.size;
-		ractl->_index = read.start;
-		ra->start = read.start;
-		ra->size = read.size;
-		ra->async_size = 0;
-		ra->order = read.order;
-		page_cache_ra_order(ractl, ra);
+		exec_aim(ractl, &read);
+		page_cache_ra_order(ractl, ractl->ra);
 	}
 	if (pages && learns)
 		exec_wait(mapping, f->index, pages, since);

@@ -1,5 +1,7 @@
 # The functions go to the end of the file.
 s/^#include <linux\/cpuset\.h>$/&\
+#include <linux\/dax.h>\
+#include <linux\/file.h>\
 #include <linux\/folio_batch.h>/
 $a\
 \
@@ -35,39 +37,78 @@ static bool only_head_is_cached(struct address_space *mapping,\
 	return unused \&\& cached;\
 }\
 \
+/* Whether a leaf may be read for the first page of text that begins a file. */\
+static bool exec_begins_file(const struct vm_area_struct *vma)\
+{\
+	const struct file *file = vma->vm_file;\
+\
+	return (vma->vm_flags \& VM_EXEC) \&\& !vma_start_pgoff(vma) \&\&\
+	       file->f_ra.ra_pages \&\& !dax_mapping(file->f_mapping);\
+}\
+\
+/*\
+ * The facts of a fault on the first page of the text that lies in front of the\
+ * mapping at @addr, and its file, with a reference; NULL if that is not the file\
+ * of the mapping, or does not begin with text.\
+ */\
+static struct file *exec_head_init(struct exec_fault *f, unsigned long addr)\
+{\
+	struct mm_struct *mm = current->mm;\
+	struct vm_area_struct *data, *text;\
+	struct vma_iterator vmi;\
+	struct file *file = NULL;\
+\
+	mmap_read_lock(mm);\
+	vma_iter_init(\&vmi, mm, addr);\
+	data = vma_next(\&vmi);\
+	text = vma_prev(\&vmi);\
+	/* glibc leaves a gap between them mapped, without permissions. */\
+	if (text \&\& text->vm_file \&\& !(text->vm_flags \& VM_ACCESS_FLAGS))\
+		text = vma_prev(\&vmi);\
+	if (data \&\& text \&\& text->vm_file \&\& text->vm_file == data->vm_file \&\&\
+	    exec_begins_file(text)) {\
+		file = get_file(text->vm_file);\
+		exec_fault_init(f, text, 0, \&file->f_ra);\
+	}\
+	mmap_read_unlock(mm);\
+	return file;\
+}\
+\
+/* Read the window of @f, if nothing but the head of the file is in its place. */\
+static void exec_read_head(struct exec_fault *f, struct file *file)\
+{\
+	struct address_space *mapping = file->f_mapping;\
+	struct exec_read read = exec_read(f);\
+	DEFINE_READAHEAD(ractl, file, \&file->f_ra, mapping, 0);\
+\
+	if (read.order <= f->base_order ||\
+	    !only_head_is_cached(mapping, 1UL << read.order))\
+		return;\
+	read.size = 1UL << read.order;\
+	exec_aim(\&ractl, \&read);\
+	page_cache_ra_folios(\&ractl, read.order, 1, true);\
+}\
+\
 /**\
  * exec_readahead_head - read the first window of a file that begins with text\
- * @file: the file\
- * @addr: where its first page was mapped by a VM_EXEC mapping\
- * @len: bytes that were mapped\
+ * @addr: where the current task mapped data of the file, behind the text\
  *\
  * A fault reads a leaf where nothing is cached. But to start a program, or to\
  * open a library, means to read its ELF header, and then the window is taken\
  * before anything is mapped. If a fault would read a leaf there otherwise, small\
  * folios that nobody maps make room for it. This does not wait for the device.\
  *\
- * A file of overlayfs has no leaves in its own page cache, and is left alone.\
+ * How long the text is shows when the data behind it is mapped. Before that,\
+ * glibc's mapping of the text has the length of the library. Neither loader\
+ * touches the text before.\
  */\
-void exec_readahead_head(struct file *file, unsigned long addr,\
-			 unsigned long len)\
+void exec_readahead_head(unsigned long addr)\
 {\
-	struct address_space *mapping = file->f_mapping;\
-	struct mm_struct *mm = current->mm;\
-	struct exec_fault f = {\
-		.end = PAGE_ALIGN(len) >> PAGE_SHIFT,\
-		.skew = addr >> PAGE_SHIFT,\
-		.pmd_order = text_pmd_order(mm, mapping),\
-		.cont_order = text_cont_order(mm, mapping),\
-	};\
-	struct exec_read read;\
-	DEFINE_READAHEAD(ractl, file, \&file->f_ra, mapping, 0);\
+	struct exec_fault f;\
+	struct file *file = exec_head_init(\&f, addr);\
 \
-	if (!file->f_ra.ra_pages)\
+	if (!file)\
 		return;\
-	exec_fault_facts(\&f, mapping, \&file->f_ra);\
-	read = exec_read(\&f);\
-	if (read.order <= f.base_order ||\
-	    !only_head_is_cached(mapping, 1UL << read.order))\
-		return;\
-	page_cache_ra_folios(\&ractl, read.order, 1, true);\
+	exec_read_head(\&f, file);\
+	fput(file);\
 }

@@ -2,11 +2,9 @@
 	/;$/a\
 \
 #ifdef CONFIG_MMU\
-void exec_readahead_head(struct file *file, unsigned long addr,\
-			 unsigned long len);\
+void exec_readahead_head(unsigned long addr);\
 #else\
-static inline void exec_readahead_head(struct file *file, unsigned long addr,\
-				       unsigned long len)\
+static inline void exec_readahead_head(unsigned long addr)\
 {\
 }\
 #endif

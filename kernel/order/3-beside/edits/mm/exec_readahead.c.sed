@@ -1,14 +1,31 @@
 # The functions go to the end of the file.
 $a\
 \
-/* Pages of the largest leaf for text of the file that @vma maps, or 0. */\
-static unsigned long exec_leaf_pages(struct vm_area_struct *vma)\
+/*\
+ * Pages of the largest leaf that a fault on text of the file would read, as far as\
+ * that depends on the file and its device; 0 if it would read what it read before.\
+ */\
+static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
+				     const struct file_ra_state *ra)\
 {\
-	const struct address_space *mapping = vma->vm_file->f_mapping;\
-	const unsigned int order = text_pmd_order(vma->vm_mm, mapping) ?:\
-				   text_cont_order(vma->vm_mm, mapping);\
+	struct address_space *mapping = vma->vm_file->f_mapping;\
+	const struct exec_fault f = {\
+		.ra_pages = ra->ra_pages,\
+		.page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns),\
+	};\
+	const unsigned int orders[] = {\
+		text_pmd_order(vma->vm_mm, mapping),\
+		text_cont_order(vma->vm_mm, mapping),\
+	};\
 \
-	return order ? 1UL << order : 0;\
+	for (int i = 0; i < ARRAY_SIZE(orders); i++) {\
+		const unsigned long pages = 1UL << orders[i];\
+\
+		if (orders[i] > exec_folio_order() \&\&\
+		    !exec_leaf_slow(\&f, pages))\
+			return pages;\
+	}\
+	return 0;\
 }\
 \
 /**\
@@ -18,9 +35,9 @@ static unsigned long exec_leaf_pages(struct vm_area_struct *vma)\
  *\
  * Loaders map privately; a shared mapping is not beside text.\
  */\
-void exec_readaround(struct file_ra_state *ra, struct vm_area_struct *vma)\
+void exec_readaround(struct file_ra_state *ra, const struct vm_area_struct *vma)\
 {\
-	const unsigned long pages = exec_leaf_pages(vma);\
+	const unsigned long pages = exec_leaf_pages(vma, ra);\
 	const struct exec_span mapped = {\
 		.start = vma_start_pgoff(vma),\
 		.end = vma_end_pgoff(vma),\
@@ -33,24 +50,48 @@ void exec_readaround(struct file_ra_state *ra, struct vm_area_struct *vma)\
 	if (!pages || (vma->vm_flags \& VM_SHARED))\
 		return;\
 	around = exec_spare_text(around, mapped, pages);\
+	/* Nor is anything marked that would be read ahead into text. */\
+	if (around.end < ra->start + ra->size)\
+		ra->async_size = 0;\
 	ra->start = around.start;\
 	ra->size = around.end - around.start;\
 	ra->async_size = min(ra->async_size, ra->size);\
+}\
+\
+/*\
+ * Whether the next read ahead is one of whole leaves, as that of MADV_HUGEPAGE is.\
+ * The condition for it to be the next one is that of page_cache_async_ra().\
+ */\
+static bool exec_ahead_by_leaves(const struct file_ra_state *ra,\
+				 const struct folio *folio, pgoff_t index,\
+				 unsigned long pages)\
+{\
+	const pgoff_t next = ra->start + ra->size;\
+\
+	return index == round_down(next - ra->async_size, folio_nr_pages(folio)) \&\&\
+	       IS_ALIGNED(next, pages) \&\& pages >> ra->order <= 1;\
 }\
 \
 /**\
  * exec_async_in_window - whether text may be read ahead asynchronously\
  * @ra: readahead state of the file\
  * @vma: a VM_EXEC mapping of it\
- * @index: page of the file that was marked for readahead\
+ * @folio: was marked for readahead\
+ * @index: page of it that faulted\
  *\
  * Return: false if small folios could take pages of the next window of @vma.\
  */\
 bool exec_async_in_window(const struct file_ra_state *ra,\
-			  struct vm_area_struct *vma, pgoff_t index)\
+			  const struct vm_area_struct *vma,\
+			  const struct folio *folio, pgoff_t index)\
 {\
-	const unsigned long pages = exec_leaf_pages(vma);\
+	unsigned long pages;\
 \
-	return !pages || exec_ahead_in_window(index, vma_end_pgoff(vma),\
-					      ra->ra_pages, pages);\
+	/* No fault on these reads a leaf. */\
+	if (vma->vm_flags \& (VM_NOHUGEPAGE | VM_SEQ_READ))\
+		return true;\
+	pages = exec_leaf_pages(vma, ra);\
+	return !pages || exec_ahead_by_leaves(ra, folio, index, pages) ||\
+	       exec_ahead_in_window(index, vma_end_pgoff(vma), ra->ra_pages,\
+				    pages);\
 }

@@ -8,7 +8,7 @@
 /^static struct file \*do_async_mmap_readahead\(/,/^}$/{
 	/^	if \(folio_test_readahead\(folio\)\) \{$/a\
 		if ((vmf->vma->vm_flags \& VM_EXEC) \&\&\
-		    !exec_async_in_window(ra, vmf->vma, vmf->pgoff)) {\
+		    !exec_async_in_window(ra, vmf->vma, folio, vmf->pgoff)) {\
 			/* Pages that are marked are not mapped by others' faults. */\
 			if (!folio_test_writeback(folio))\
 				folio_clear_readahead(folio);\

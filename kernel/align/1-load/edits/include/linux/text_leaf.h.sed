@@ -3,18 +3,20 @@ s/^#include <linux\/huge_mm\.h>$/#include <linux\/dcache.h>\
 &/
 /^#endif \/\* _LINUX_TEXT_LEAF_H \*\/$/i\
 /**\
- * text_file_mapping - the page cache from which a file is executed or mapped\
+ * text_file_mapping - what tells the orders of the page cache of a file\
  * @file: an open file\
  *\
- * A file of overlayfs is mapped by way of the layer that has its data. That is\
- * known since it was opened, so this does not sleep.\
+ * A file of overlayfs is mapped by way of a layer. To ask for the layer of its\
+ * data may take a lock of overlayfs and read from disk; that of its metadata is\
+ * known, and this does not sleep. The two differ only where metadata was copied\
+ * up alone. Then this is a file of another filesystem at most.\
  */\
 static inline struct address_space *text_file_mapping(const struct file *file)\
 {\
-	const struct dentry *dentry = file->f_path.dentry;\
+	struct dentry *dentry = file->f_path.dentry;\
 \
 	if (dentry->d_flags \& DCACHE_OP_REAL)\
-		return d_real_inode(dentry)->i_mapping;\
+		return d_inode(d_real(dentry, D_REAL_METADATA))->i_mapping;\
 	return file->f_mapping;\
 }\
 

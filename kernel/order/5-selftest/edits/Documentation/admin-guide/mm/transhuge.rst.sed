@@ -10,17 +10,18 @@ filesystem has folios of that size; if address and file offset are congruent and
 the mapping holds the whole folio; if memory is not short on the node and in the\
 memory cgroup; and if the device is fast enough: the rest of the folio may make\
 the fault wait 8 ms longer than the readahead of the device does. After\
-``MADV_RANDOM`` no more is read than the readahead of the device. In\
+``MADV_RANDOM`` no more is read than the readahead of the device. So is the first\
+folio of a file that begins with text, when data of the file is mapped behind. In\
 ``/proc/vmstat``,\
 \
 exec_leaf_read\
-	is incremented for each such folio that a fault on text reads.\
+	is incremented for each such folio that is read.\
 \
 exec_leaf_shape, exec_leaf_device, exec_leaf_memory, exec_leaf_cached, exec_leaf_alloc\
-	are incremented every time it does not read the largest of them because\
-	of address and size of the mapping, of the speed of the device, of\
-	memory that is short, of pages that are in the page cache already, or\
-	because no folio could be allocated.\
+	are incremented every time the largest of them is not read because of\
+	address and size of the mapping, of the speed of the device, of memory\
+	that is short, of pages that are in the page cache already, or because\
+	no folio could be allocated, charged or put into the page cache.\
 \
 The tracepoint ``readahead:exec_readahead`` shows each decision.\
 

@@ -18,11 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../mm/text_leaf.h"
 #include "kselftest.h"
 
 #define TIMES		4
-#define LARGEST		(2UL << 20)	/* TEXT_LEAF_MAX of the kernel */
-#define PMD_SIZE_FILE	"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 #define DIRECTORY	"text_load.tmp"
 
 /* Text that holds whole leaves. */
@@ -43,42 +42,6 @@ static unsigned long load_bias(void)
 
 	dl_iterate_phdr(note_bias, &bias);
 	return bias;
-}
-
-static unsigned long read_leaf(void)
-{
-	unsigned long bytes = 0;
-	FILE *file = fopen(PMD_SIZE_FILE, "r");
-
-	if (file) {
-		if (fscanf(file, "%lu", &bytes) != 1)
-			bytes = 0;
-		fclose(file);
-	}
-	/* Larger pages have blocks of 2M below the PMD, if they have leaves. */
-	return bytes < LARGEST ? bytes : LARGEST;
-}
-
-/* Whether mmap() places the text of @path for leaves: then exec must, too. */
-static bool mapped_aligned(const char *path)
-{
-	const size_t size = 2 * leaf + leaf / 2;
-	const int file = open(path, O_RDONLY);
-	char *at[TIMES];
-	bool all = true;
-
-	if (file < 0)
-		return false;
-	for (int i = 0; i < TIMES; i++) {
-		at[i] = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
-		all = all && at[i] != MAP_FAILED && (unsigned long)at[i] % leaf == 0;
-	}
-	for (int i = 0; i < TIMES; i++) {
-		if (at[i] != MAP_FAILED)
-			munmap(at[i], size);
-	}
-	close(file);
-	return all;
 }
 
 /* Whether all of some processes that execute @path have an aligned load bias. */
@@ -138,16 +101,23 @@ static void remove_overlay(void)
 int main(int argc, char **argv)
 {
 	char self[PATH_MAX] = "", path[PATH_MAX];
+	const char *reason;
+	int file;
 
-	leaf = read_leaf();
+	leaf = text_leaf();
 	if (argc > 1)
 		return load_bias() % leaf != 0;
 
 	ksft_print_header();
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		ksft_exit_fail_perror("/proc/self/exe");
-	if (!leaf || !mapped_aligned(self))
-		ksft_exit_skip("no leaves on this filesystem or in this THP mode\n");
+	file = open(self, O_RDONLY);
+	if (!leaf || file < 0)
+		ksft_exit_skip("no huge pages\n");
+	reason = text_without_leaves(file);
+	if (reason)
+		ksft_exit_skip("%s\n", reason);
+	close(file);
 
 	ksft_set_plan(3);
 	ksft_test_result(loaded_aligned(self), "text: aligned\n");

@@ -15,10 +15,9 @@
 #include <unistd.h>
 
 #include "kselftest.h"
-#include "vm_util.h"
+#include "text_leaf.h"
 
 #define TIMES		4
-#define LARGEST		(2UL << 20)	/* TEXT_LEAF_MAX of the kernel */
 #define FILE_NAME	"text_place.tmp"
 #define LAYERS		"text_place.layers"
 #define ANONYMOUS	(MAP_PRIVATE | MAP_ANONYMOUS)
@@ -42,7 +41,7 @@ struct place {
 static const struct place places[] = {
 	{ "text", PROT_READ | PROT_EXEC, MAP_PRIVATE, .aligned = true },
 	{ "text from the middle of a file", PROT_READ | PROT_EXEC, MAP_PRIVATE,
-	  .offset = 3, .more = LARGEST, .aligned = true },
+	  .offset = 3, .more = TEXT_LEAF_MAX, .aligned = true },
 	{ "a library as glibc maps it", PROT_READ, MAP_PRIVATE | MAP_DENYWRITE,
 	  .aligned = true },
 	{ "text on overlayfs", PROT_READ | PROT_EXEC, MAP_PRIVATE,
@@ -130,20 +129,20 @@ static void remove_layers(void)
 
 int main(void)
 {
+	const char *reason;
+
 	ksft_print_header();
 	page = getpagesize();
-	leaf = read_pmd_pagesize();
-	/* Larger pages have blocks of 2M below the PMD, if they have leaves. */
-	if (leaf > LARGEST)
-		leaf = LARGEST;
+	leaf = text_leaf();
 	if (!leaf)
 		ksft_exit_skip("no huge pages\n");
 	file = make_file(FILE_NAME);
 	unlink(FILE_NAME);
 	overlaid = open_overlay();
 	remove_layers();
-	if (!all_aligned(&places[0]))
-		ksft_exit_skip("no leaves on this filesystem or in this THP mode\n");
+	reason = text_without_leaves(file);
+	if (reason)
+		ksft_exit_skip("%s\n", reason);
 
 	ksft_set_plan(ARRAY_SIZE(places));
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Which faults on executable mappings read leaves. Maps a file of the current
- * folder with a cold page cache, touches every page, and counts the leaves that
- * /proc/vmstat reports.
+ * folder with a cold page cache, and touches one page in each window of a leaf:
+ * if a leaf was read, all of the window is in the page cache then. What other
+ * processes read changes nothing.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,14 +16,15 @@
 #include <unistd.h>
 
 #include "kselftest.h"
+#include "text_leaf.h"
 #include "vm_util.h"
 
 #define LEAVES		4
-#define LARGEST		(2UL << 20)	/* TEXT_LEAF_MAX of the kernel */
 #define FILE_NAME	"exec_leaf.tmp"
 
 static size_t leaf, page;
 static int file;
+static char *cache;	/* a mapping of the file that nothing touches */
 
 static long event(const char *name)
 {
@@ -48,6 +50,7 @@ struct text {
 	size_t pages;		/* 0: all */
 	bool thp_off;		/* by prctl() */
 	bool data_behind;	/* half is text; the data behind it is used first */
+	bool header;		/* of ELF is in the page cache */
 	bool leaves;		/* is expected */
 };
 
@@ -109,9 +112,11 @@ static void use_data(char *at, size_t offset)
 static char *map_text(const struct text *text, char **room)
 {
 	const size_t size = size_of(text);
-	char *at;
+	char header[64], *at;
 
 	posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+	if (text->header && pread(file, header, sizeof(header), 0) < 0)
+		ksft_exit_fail_perror("pread");
 	*room = mmap(NULL, (LEAVES + 2) * leaf, PROT_NONE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (*room == MAP_FAILED)
@@ -138,9 +143,8 @@ static void test_third_of_advised(void)
 	};
 	char *room, *at;
 
-	if (leaf != read_pmd_pagesize() || readahead_bytes() >= leaf) {
-		ksft_test_result_skip("%s: PMDs or the readahead are larger\n",
-				      text.name);
+	if (leaf != read_pmd_pagesize()) {
+		ksft_test_result_skip("%s: PMDs are larger\n", text.name);
 		return;
 	}
 	at = map_text(&text, &room);
@@ -151,25 +155,53 @@ static void test_third_of_advised(void)
 	munmap(room, (LEAVES + 2) * leaf);
 }
 
-/* Leaves that faults on @text read. */
+/* Whether all of the window at @offset of the file is in the page cache. */
+static bool is_cached(size_t offset)
+{
+	unsigned char cached[leaf / page];
+
+	if (mincore(cache + offset, leaf, cached))
+		ksft_exit_fail_perror("mincore");
+	return !memchr(cached, 0, sizeof(cached));
+}
+
+/* Windows of the file that are read whole by one fault on @text each. */
 static long leaves_of(const struct text *text)
 {
-	const size_t size = size_of(text);
+	const size_t start = text->offset * page, end = start + size_of(text);
 	char *room, *at = map_text(text, &room);
-	long before;
+	long leaves = 0;
 
 	if (text->thp_off && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 		ksft_exit_fail_perror("prctl");
 	if (text->data_behind)
-		use_data(at + size, size);
-	before = event("exec_leaf_read");
-	for (size_t i = 0; i < size; i += page)
-		FORCE_READ(at[i]);
-	before = event("exec_leaf_read") - before;
+		use_data(at + end, end);
+	for (size_t window = 0; window < end; window += leaf) {
+		const size_t middle = window + leaf / 2;
+
+		FORCE_READ(at[(middle < end ? middle : end - page) - start]);
+		leaves += is_cached(window);
+	}
 	if (text->thp_off)
 		prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 	munmap(room, (LEAVES + 2) * leaf);
-	return before;
+	return leaves;
+}
+
+/*
+ * A loader reads the ELF header, maps the whole image as text, and then data in
+ * place of all but the first @size bytes. The first window is read by a leaf if
+ * these hold it.
+ */
+static void test_head(const char *name, size_t size, bool leaves)
+{
+	static const struct text text = { .prot = PROT_EXEC, .header = true };
+	char *room, *at = map_text(&text, &room);
+
+	use_data(at + size, size);
+	FORCE_READ(at[leaves ? leaf / 2 : 0]);
+	ksft_test_result(is_cached(0) == leaves, "%s\n", name);
+	munmap(room, (LEAVES + 2) * leaf);
 }
 
 static void make_file(void)
@@ -183,49 +215,56 @@ static void make_file(void)
 		ksft_exit_skip("cannot write " FILE_NAME "\n");
 	unlink(FILE_NAME);
 	free(data);
+	cache = mmap(NULL, LEAVES * leaf, PROT_NONE, MAP_SHARED, file, 0);
+	if (cache == MAP_FAILED)
+		ksft_exit_fail_perror("mmap");
 }
 
-/* The first faults tell the kernel how fast the device is. */
+/*
+ * Skip where the machine has no leaves. The first faults tell the kernel how fast
+ * the device is.
+ */
 static void expect_leaves(void)
 {
-	const long slow = event("exec_leaf_device");
+	const char *reason = text_without_leaves(file);
+	long slow, short_of;
 
+	if (reason)
+		ksft_exit_skip("%s\n", reason);
+	if (readahead_bytes() >= leaf)
+		ksft_exit_skip("the readahead of the device is a leaf\n");
 	leaves_of(&texts[0]);
+	slow = event("exec_leaf_device");
+	short_of = event("exec_leaf_memory") + event("exec_leaf_alloc");
 	if (leaves_of(&texts[0]))
 		return;
-	if (event("exec_leaf_device") > slow + 1)
+	if (event("exec_leaf_device") > slow)
 		ksft_exit_skip("the device is too slow for leaves\n");
-	ksft_exit_skip("no leaves on this filesystem or in this THP mode\n");
+	if (event("exec_leaf_memory") + event("exec_leaf_alloc") > short_of)
+		ksft_exit_skip("memory is short\n");
 }
 
 int main(void)
 {
 	ksft_print_header();
 	page = getpagesize();
-	leaf = read_pmd_pagesize();
-	/* Larger pages have blocks of 2M below the PMD, if they have leaves. */
-	if (leaf > LARGEST)
-		leaf = LARGEST;
+	leaf = text_leaf();
 	if (event("exec_leaf_read") < 0 || !leaf)
 		ksft_exit_skip("the kernel reads no leaves\n");
 	make_file();
 	expect_leaves();
 
-	ksft_set_plan(ARRAY_SIZE(texts) + 1);
+	ksft_set_plan(ARRAY_SIZE(texts) + 3);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		const long leaves = leaves_of(&texts[i]);
 		const long most = texts[i].data_behind ? LEAVES / 2 : 1;
 
 		ksft_print_msg("%ld leaves\n", leaves);
-		/* A fault may read as much as today, also in one folio. */
-		if (texts[i].advice == MADV_RANDOM && readahead_bytes() >= leaf) {
-			ksft_test_result_skip("%s: the readahead is a leaf\n",
-					      texts[i].name);
-			continue;
-		}
 		ksft_test_result(texts[i].leaves ? leaves >= most : !leaves,
 				 "%s\n", texts[i].name);
 	}
 	test_third_of_advised();
+	test_head("the first window, behind the ELF header", 2 * leaf, true);
+	test_head("no leaf where the text is shorter than the image", leaf / 2, false);
 	ksft_finished();
 }
