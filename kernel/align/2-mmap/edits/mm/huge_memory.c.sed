@@ -45,8 +45,8 @@ static unsigned int file_pmd_order(struct file *file,\
  *\
  * No filesystem needs to ask for this: what leaves its page cache can hold is\
  * known. A process that is not dumpable by its owner, because it got the rights of\
- * another, keeps every random bit of its addresses, and MAP_32BIT has too few to\
- * lose some.\
+ * another, loses no further random bits of its addresses, and MAP_32BIT has too few\
+ * to lose some.\
  *\
  * Return: an address congruent to the offset modulo the largest leaf of which\
  * the mapping holds a whole one; 0 if the mapping gains nothing.\

@@ -15,14 +15,14 @@ s/^ \* @file: what is mapped$/ * @file: what is mapped, or NULL/
 /^\/\*\*$/{
 	N
 	/\n \* text_get_unmapped_area - /i\
-/* Code reaches the data of its image within 4G at most, so no image is longer. */\
+/* Code reaches the data of its image within 4G in most, so few images are longer. */\
 #define IMAGE_MAX_PAGES		(SZ_4G >> PAGE_SHIFT)\
 \
 /*\
  * Whether a mapping reserves room for an image that a loader will map over it:\
  * glibc does so if p_align is larger than the page, and other loaders always do.\
  * Stacks and heaps that are reserved in this way say so by a flag, are longer than\
- * any image, or have whole PMDs, to which they are aligned anyway.\
+ * images, or have whole PMDs, to which they are aligned anyway.\
  */\
 static bool reserves_room(const struct file *file, unsigned long len,\
 			  unsigned long flags, const vma_flags_t *vma_flags)\

@@ -1,4 +1,3 @@
 /^void page_cache_ra_order\(struct readahead_control \*, struct file_ra_state \*\);$/a\
 unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
-				   unsigned int order, unsigned long nr,\
-				   bool replace);
+				   unsigned int order, unsigned long nr);

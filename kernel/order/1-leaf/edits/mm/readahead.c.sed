@@ -5,7 +5,6 @@
  * @ractl: the file and the first page, which is a multiple of the order\
  * @order: order of the folios\
  * @nr: number of folios; all of them lie inside the file\
- * @replace: drop clean pages that nobody maps to make room, once there is a folio\
  *\
  * For a caller that has another plan if a large folio cannot be had: unlike\
  * page_cache_ra_order(), it does not read the range by smaller folios then. The\
@@ -16,8 +15,7 @@
  * Return: the number of pages that are being read, or 0.\
  */\
 unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
-				   unsigned int order, unsigned long nr,\
-				   bool replace)\
+				   unsigned int order, unsigned long nr)\
 {\
 	struct address_space *mapping = ractl->mapping;\
 	const gfp_t gfp = readahead_gfp_mask(mapping);\
@@ -35,9 +33,6 @@ unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
 					  ~__GFP_RECLAIM, order);\
 		if (!folio)\
 			break;\
-		if (replace)\
-			invalidate_mapping_pages(mapping, index,\
-						 index + (1UL << order) - 1);\
 		if (filemap_add_folio(mapping, folio, index, gfp)) {\
 			folio_put(folio);\
 			break;\

@@ -195,7 +195,7 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 	while (read.order > f->base_order) {
 		exec_aim(ractl, &read);
 		pages = page_cache_ra_folios(ractl, read.order,
-					     read.size >> read.order, false);
+					     read.size >> read.order);
 		if (pages)
 			break;
 		/* Step down: the folio cannot be had, or the window was taken. */

@@ -3,6 +3,7 @@ s/^#include <linux\/cpuset\.h>$/&\
 #include <linux\/dax.h>\
 #include <linux\/file.h>\
 #include <linux\/folio_batch.h>/
+/^void exec_readahead\(/,/^}$/s/read\.size >> read\.order\);$/read.size >> read.order, false);/
 $a\
 \
 /* A window is read again as a whole if at most this part of it is cached. */\
@@ -42,73 +43,79 @@ static bool exec_begins_file(const struct vm_area_struct *vma)\
 {\
 	const struct file *file = vma->vm_file;\
 \
-	return (vma->vm_flags \& VM_EXEC) \&\& !vma_start_pgoff(vma) \&\&\
-	       file->f_ra.ra_pages \&\& !dax_mapping(file->f_mapping);\
+	return (vma->vm_flags \& (VM_EXEC | VM_SEQ_READ)) == VM_EXEC \&\&\
+	       !vma_start_pgoff(vma) \&\& file->f_ra.ra_pages \&\&\
+	       !dax_mapping(file->f_mapping);\
 }\
 \
-/*\
- * The facts of a fault on the first page of the text that lies in front of the\
- * mapping at @addr, and its file, with a reference; NULL if that is not the file\
- * of the mapping, or does not begin with text.\
+/**\
+ * exec_head_init - the facts about text in front of a mapping of data\
+ * @f: is filled for a fault on the first page of the text\
+ * @mm: the address space, locked\
+ * @addr: where the data begins\
+ *\
+ * How long the text is shows when the data behind it is mapped. Before that,\
+ * glibc's mapping of the text has the length of the library. Neither loader\
+ * touches the text before.\
+ *\
+ * Return: the file, with a reference; NULL if the text does not begin the file of\
+ * the data, or nothing is read for it by leaves.\
  */\
-static struct file *exec_head_init(struct exec_fault *f, unsigned long addr)\
+struct file *exec_head_init(struct exec_fault *f, struct mm_struct *mm,\
+			    unsigned long addr)\
 {\
-	struct mm_struct *mm = current->mm;\
 	struct vm_area_struct *data, *text;\
 	struct vma_iterator vmi;\
-	struct file *file = NULL;\
 \
-	mmap_read_lock(mm);\
 	vma_iter_init(\&vmi, mm, addr);\
 	data = vma_next(\&vmi);\
 	text = vma_prev(\&vmi);\
 	/* glibc leaves a gap between them mapped, without permissions. */\
 	if (text \&\& text->vm_file \&\& !(text->vm_flags \& VM_ACCESS_FLAGS))\
 		text = vma_prev(\&vmi);\
-	if (data \&\& text \&\& text->vm_file \&\& text->vm_file == data->vm_file \&\&\
-	    exec_begins_file(text)) {\
-		file = get_file(text->vm_file);\
-		exec_fault_init(f, text, 0, \&file->f_ra);\
-	}\
-	mmap_read_unlock(mm);\
-	return file;\
+	if (!data || !text || !text->vm_file ||\
+	    text->vm_file != data->vm_file || !exec_begins_file(text))\
+		return NULL;\
+	exec_fault_init(f, text, 0, \&text->vm_file->f_ra);\
+	return get_file(text->vm_file);\
 }\
 \
-/* Read the window of @f, if nothing but the head of the file is in its place. */\
-static void exec_read_head(struct exec_fault *f, struct file *file)\
+/* What to read for @f. The header was read again; the rest of the window was not. */\
+static struct exec_read exec_decide_head(struct exec_fault *f,\
+					 struct address_space *mapping)\
 {\
-	struct address_space *mapping = file->f_mapping;\
 	struct exec_read read = exec_read(f);\
-	DEFINE_READAHEAD(ractl, file, \&file->f_ra, mapping, 0);\
 \
-	if (read.order <= f->base_order ||\
-	    !only_head_is_cached(mapping, 1UL << read.order))\
-		return;\
-	read.size = 1UL << read.order;\
-	exec_aim(\&ractl, \&read);\
-	page_cache_ra_folios(\&ractl, read.order, 1, true);\
+	if (read.order > f->base_order \&\&\
+	    evicted_recently(mapping, (1UL << read.order) - 1)) {\
+		f->refault = true;\
+		read = exec_read(f);\
+	}\
+	return read;\
 }\
 \
 /**\
  * exec_readahead_head - read the first window of a file that begins with text\
- * @addr: where the current task mapped data of the file, behind the text\
+ * @f: what exec_head_init() found; changes\
+ * @file: the file; drops the reference\
  *\
  * A fault reads a leaf where nothing is cached. But to start a program, or to\
  * open a library, means to read its ELF header, and then the window is taken\
  * before anything is mapped. If a fault would read a leaf there otherwise, small\
- * folios that nobody maps make room for it. This does not wait for the device.\
- *\
- * How long the text is shows when the data behind it is mapped. Before that,\
- * glibc's mapping of the text has the length of the library. Neither loader\
- * touches the text before.\
+ * folios that nobody maps make room for it. This does not wait for the data. No\
+ * lock is held.\
  */\
-void exec_readahead_head(unsigned long addr)\
+void exec_readahead_head(struct exec_fault *f, struct file *file)\
 {\
-	struct exec_fault f;\
-	struct file *file = exec_head_init(\&f, addr);\
+	struct address_space *mapping = file->f_mapping;\
+	struct exec_read read = exec_decide_head(f, mapping);\
+	DEFINE_READAHEAD(ractl, file, \&file->f_ra, mapping, 0);\
 \
-	if (!file)\
-		return;\
-	exec_read_head(\&f, file);\
+	if (read.order > f->base_order \&\&\
+	    only_head_is_cached(mapping, 1UL << read.order)) {\
+		read.size = 1UL << read.order;\
+		exec_aim(\&ractl, \&read);\
+		page_cache_ra_folios(\&ractl, read.order, 1, true);\
+	}\
 	fput(file);\
 }

@@ -60,7 +60,9 @@ void exec_readaround(struct file_ra_state *ra, const struct vm_area_struct *vma)
 \
 /*\
  * Whether the next read ahead is one of whole leaves, as that of MADV_HUGEPAGE is.\
- * The condition for it to be the next one is that of page_cache_async_ra().\
+ * page_cache_async_ra() goes on behind the last read if the marked folio begins\
+ * what was read ahead, with at least its size, twice or four times that, or\
+ * ra_pages.\
  */\
 static bool exec_ahead_by_leaves(const struct file_ra_state *ra,\
 				 const struct folio *folio, pgoff_t index,\
@@ -68,8 +70,11 @@ static bool exec_ahead_by_leaves(const struct file_ra_state *ra,\
 {\
 	const pgoff_t next = ra->start + ra->size;\
 \
-	return index == round_down(next - ra->async_size, folio_nr_pages(folio)) \&\&\
-	       IS_ALIGNED(next, pages) \&\& pages >> ra->order <= 1;\
+	return index < next \&\&\
+	       index == round_down(next - ra->async_size, folio_nr_pages(folio)) \&\&\
+	       IS_ALIGNED(next, pages) \&\& IS_ALIGNED(ra->size, pages) \&\&\
+	       (ra->ra_pages <= ra->size || IS_ALIGNED(ra->ra_pages, pages)) \&\&\
+	       pages >> ra->order <= 1;\
 }\
 \
 /**\

@@ -1,14 +1,14 @@
 s/^#include <linux\/vmstat\.h>$/&\
 #include <trace\/events\/readahead.h>/
-/^static void exec_read_head\(/,/^}$/{
-	s/^	struct exec_read read = exec_read\(f\);$/&\
+/^void exec_readahead_head\(/,/^}$/{
+	s/^	struct exec_read read = exec_decide_head\(f, mapping\);$/&\
 	unsigned long pages;/
-	s/^	page_cache_ra_folios\(&ractl, read\.order, 1, true\);$/	pages = page_cache_ra_folios(\&ractl, read.order, 1, true);\
-	if (!pages)\
-		read.limit = EXEC_LIMIT_ALLOC;\
-	exec_count(f, \&read, pages);\
-	trace_exec_readahead(mapping->host, f->index, read.start, pages,\
-			     read.order, read.limit, f->page_ns);/
+	s/^		page_cache_ra_folios\(&ractl, read\.order, 1, true\);$/		pages = page_cache_ra_folios(\&ractl, read.order, 1, true);\
+		if (!pages)\
+			read.limit = EXEC_LIMIT_ALLOC;\
+		exec_count(f, \&read, pages);\
+		trace_exec_readahead(mapping->host, f->index, read.start, pages,\
+				     read.order, read.limit, f->page_ns);/
 }
 # In front of the function that reads.
 /^\/\*\*$/{

@@ -36,6 +36,27 @@ static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
 	return 1;
 }
 
+/* Whether the linker gave text an address at which leaves can map it. */
+static int look_for_text(struct dl_phdr_info *info, size_t size, void *found)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const typeof(*info->dlpi_phdr) *phdr = &info->dlpi_phdr[i];
+
+		if (phdr->p_type == PT_LOAD && (phdr->p_flags & PF_X) &&
+		    (phdr->p_vaddr - phdr->p_offset) % leaf == 0)
+			*(bool *)found = true;
+	}
+	return 1;
+}
+
+static bool has_congruent_text(void)
+{
+	bool found = false;
+
+	dl_iterate_phdr(look_for_text, &found);
+	return found;
+}
+
 static unsigned long load_bias(void)
 {
 	unsigned long bias = 1;
@@ -112,8 +133,10 @@ int main(int argc, char **argv)
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		ksft_exit_fail_perror("/proc/self/exe");
 	file = open(self, O_RDONLY);
-	if (!leaf || file < 0)
+	if (!leaf || file < 0 || sizeof(long) == 4)
 		ksft_exit_skip("no huge pages\n");
+	if (!has_congruent_text())
+		ksft_exit_skip("the linker placed text where no leaf fits\n");
 	reason = text_without_leaves(file);
 	if (reason)
 		ksft_exit_skip("%s\n", reason);

@@ -35,6 +35,7 @@ struct place {
 	size_t more;		/* bytes in addition */
 	bool overlay;		/* the file is on overlayfs */
 	bool thp_off;		/* by prctl() */
+	bool not_dumpable;	/* the process, as after setuid */
 	bool aligned;		/* is expected */
 };
 
@@ -64,6 +65,8 @@ static const struct place places[] = {
 #endif
 	{ "a reservation, PR_SET_THP_DISABLE", PROT_NONE, ANONYMOUS,
 	  .thp_off = true },
+	{ "a reservation, PR_SET_DUMPABLE", PROT_NONE, ANONYMOUS,
+	  .not_dumpable = true },
 };
 
 static bool all_aligned(const struct place *place)
@@ -134,7 +137,8 @@ int main(void)
 	ksft_print_header();
 	page = getpagesize();
 	leaf = text_leaf();
-	if (!leaf)
+	/* No address is aligned where they are short. */
+	if (!leaf || sizeof(long) == 4)
 		ksft_exit_skip("no huge pages\n");
 	file = make_file(FILE_NAME);
 	unlink(FILE_NAME);
@@ -154,10 +158,14 @@ int main(void)
 		}
 		if (place->thp_off && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 			ksft_exit_fail_perror("prctl");
+		if (place->not_dumpable && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+			ksft_exit_fail_perror("prctl");
 		ksft_test_result(all_aligned(place) == place->aligned, "%s: %s\n",
 				 place->name, place->aligned ? "aligned" : "random");
 		if (place->thp_off)
 			prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+		if (place->not_dumpable)
+			prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	}
 	ksft_finished();
 }

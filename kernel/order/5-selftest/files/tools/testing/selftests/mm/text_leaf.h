@@ -21,8 +21,14 @@ static inline unsigned long text_leaf(void)
 	if (fscanf(setting, "%lu", &bytes) != 1)
 		bytes = 0;
 	fclose(setting);
-	/* Larger pages have blocks of 2M below the PMD, if they have leaves. */
-	return bytes < TEXT_LEAF_MAX ? bytes : TEXT_LEAF_MAX;
+	if (bytes <= TEXT_LEAF_MAX)
+		return bytes;
+#ifdef __aarch64__
+	/* With larger pages, contpte blocks are below the PMD. */
+	return TEXT_LEAF_MAX;
+#else
+	return 0;
+#endif
 }
 
 /*

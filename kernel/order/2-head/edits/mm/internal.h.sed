@@ -1,0 +1,2 @@
+/^unsigned long page_cache_ra_folios\(/,/;$/s/unsigned long nr\);$/unsigned long nr,\
+				   bool replace);/
