@@ -4,6 +4,8 @@ $a\
 /*\
  * Pages of the largest leaf that a fault on text of the file would read, as far as\
  * that depends on the file and its device; 0 if it would read what it read before.\
+ * A device may be fast until a fault has waited for it: the first program of a\
+ * machine touches its data before its text.\
  */\
 static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
 				     const struct file_ra_state *ra)\
@@ -11,7 +13,7 @@ static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
 	struct address_space *mapping = vma->vm_file->f_mapping;\
 	const struct exec_fault f = {\
 		.ra_pages = ra->ra_pages,\
-		.page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns),\
+		.page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns) ?: 1,\
 	};\
 	const unsigned int orders[] = {\
 		text_pmd_order(vma->vm_mm, mapping),\
