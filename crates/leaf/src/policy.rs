@@ -83,8 +83,8 @@ pub struct ExecRead {
 impl ExecFault {
     /// The range to read. The folios are of the largest leaf that mapping, file, device and memory
     /// allow, or else of the architecture's order. The range begins at the start of the folio, is
-    /// as long as the device's readahead, but a folio at least, and ends inside the mapping and before any
-    /// window that can be a larger leaf. Leaves are read whole or not at all.
+    /// as long as the device's readahead, but a folio at least, and ends inside the mapping and
+    /// before any window that can be a larger leaf. Leaves are read whole or not at all.
     pub fn read(&self) -> ExecRead {
         let (order, limit) = self.order();
         let start = window(self.index, order).max(self.start);

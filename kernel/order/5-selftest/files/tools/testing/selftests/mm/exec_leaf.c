@@ -217,11 +217,12 @@ static void make_file(void)
 static void expect_leaves(void)
 {
 	const char *reason = text_without_leaves(file);
+	const size_t readahead = readahead_bytes();
 	long slow, memory;
 
 	if (reason)
 		ksft_exit_skip("%s\n", reason);
-	if (!readahead_bytes() || readahead_bytes() >= leaf)
+	if (!readahead || readahead >= leaf)
 		ksft_exit_skip("the readahead of the device is none, or a leaf\n");
 	leaves_of(&texts[0]);
 	slow = event("exec_leaf_device");

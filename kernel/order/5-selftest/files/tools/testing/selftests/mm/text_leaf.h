@@ -3,6 +3,7 @@
 #define _SELFTESTS_TEXT_LEAF_H
 
 #include <linux/magic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
@@ -40,13 +41,13 @@ static inline const char *text_without_leaves(int fd)
 	char mode[64] = "";
 	struct statfs fs;
 	FILE *setting = fopen(THP_FOLDER "enabled", "r");
+	bool off;
 
 	if (!setting)
 		return "no huge pages";
-	if (!fgets(mode, sizeof(mode), setting) || strstr(mode, "[never]"))
-		mode[0] = 0;
+	off = !fgets(mode, sizeof(mode), setting) || strstr(mode, "[never]");
 	fclose(setting);
-	if (!mode[0])
+	if (off)
 		return "THP is off";
 	if (fstatfs(fd, &fs))
 		return "the filesystem is not known";
