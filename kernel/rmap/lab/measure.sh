@@ -48,23 +48,29 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
 
-# The lines of COMMAND, instead of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
+# The lines of COMMAND, in place of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
 # those of other numbers stay. A configuration that is compiled again replaces its own line alone.
 keep() { # PART SIDE COMMAND…
     local part=$1 side=$2 lines new=$record.new
     shift 2
     lines=$("$@")
     touch "$record"
-    {
-        jq -c --arg part "$part" --arg side "$side" --arg cpus "${CPUS:-}" --slurpfile new <(echo "$lines") '
-            def compiled: [.what, .name];
-            select(.part != $part or ($side != "" and .side != $side)
-                or ($cpus != "" and ("\(.cpus)" | IN($cpus | splits(" ")) | not))
-                or ($part == "compiled" and (compiled | IN($new[] | compiled) | not)))' "$record"
-        jq -c --arg part "$part" --arg side "$side" --arg date "$(date -u +%F)" \
-            '{part: $part, side: $side, date: $date} + .' <<< "$lines"
-    } > "$new"
+    jq -c -n --arg part "$part" --arg side "$side" --arg cpus "${CPUS:-}" --arg date "$(date -u +%F)" \
+        --slurpfile old "$record" --slurpfile new <(echo "$lines") '
+        def compiled: [.what, .name];
+        def replaced: .part == $part and ($side == "" or .side == $side)
+            and ($cpus == "" or ("\(.cpus)" | IN($cpus | splits(" "))))
+            and ($part != "compiled" or (compiled | IN($new[] | compiled)));
+        ($old | map(replaced) | index(true) // length) as $place
+        | $old[:$place][], ($new[] | {part: $part, side: $side, date: $date} + .),
+            ($old[$place:][] | select(replaced | not))' > "$new"
     mv "$new" "$record"
+}
+
+compiled() { # NAME…; one after the other, so that each keeps its place
+    local name
+    if [ $# = 0 ]; then keep compiled with "$kernel/compile.sh"; fi
+    for name in "$@"; do keep compiled with "$kernel/compile.sh" "$name"; done
 }
 
 console() { # IMAGE CPUS SECONDS ARGUMENT…
@@ -259,7 +265,7 @@ image() { # SETS FRAGMENT…
 all() {
     local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with unpatched trips walks
     keep off off "$here/off.sh"
-    keep compiled with "$kernel/compile.sh"
+    compiled
     keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"
     without=$(image "$before" kunit)
     with=$(image "$after" kunit)
@@ -317,7 +323,7 @@ consoles)
     ;;
 service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
-compiled) keep compiled with "$kernel/compile.sh" "${@:2}" ;;
+compiled) compiled "${@:2}" ;;
 all) all ;;
 *) sed -n '6,45p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
