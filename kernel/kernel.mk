@@ -37,7 +37,7 @@ test-kernel-compile: ## what the sets change and what uses it, in 31 configurati
 
 test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest
 	scripts/setup.sh test-kernel
-	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
+	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit dax | tail -n 1)"
 
 test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, hugetlb, userfaultfd and exec: docs/kernel-selftests.txt
 	scripts/setup.sh test-kernel

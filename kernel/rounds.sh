@@ -9,9 +9,9 @@
 #   work        a folder, for the guest's initrd and disk
 #   machine     QEMU's options for processors, time and memory
 #   disk_size   size of the disk, which is made again for each boot
-# and optionally disk_root, a folder with the content of the disk, and append, options for the
-# kernel. They call make_initrd, then compare. A guest prints "test NAME: ok …" or "test NAME: not
-# ok …" for each case, as in TAP, and "guest: done" at its end.
+# and optionally disk_root, a folder with the content of the disk, append, options for the kernel,
+# and disk, what the disk is: virtio or pmem. They call make_initrd, then compare. A guest prints
+# "test NAME: ok …" or "test NAME: not ok …" for each case, as in TAP, and "guest: done" at its end.
 
 # The initramfs of the folder $work/root, with busybox; its init comes on standard input.
 make_initrd() {
@@ -38,13 +38,19 @@ build_selftests() { # TREE TEST…
 }
 
 boot() { # IMAGE CONSOLE
+    local devices
     rm -f "$work/disk"
     truncate -s "$disk_size" "$work/disk"
     mke2fs -q -t ext4 ${disk_root:+-d "$disk_root"} "$work/disk"
+    case ${disk:-virtio} in
+    virtio) devices=(-drive "file=$work/disk,format=raw,if=virtio,cache=unsafe") ;;
+    pmem) devices=(-device "virtio-pmem-pci,memdev=disk"
+        -object "memory-backend-file,id=disk,share=on,mem-path=$work/disk,size=$disk_size") ;;
+    esac
     timeout "${KERNEL_PATIENCE:-900}" qemu-system-x86_64 -machine q35 -cpu max "${machine[@]}" \
         -nodefaults -display none -no-reboot -serial stdio -kernel "$1" -initrd "$work/initrd" \
         -append "console=ttyS0 panic=-1 oops=panic no_timer_check quiet ${append:-}" \
-        -drive "file=$work/disk,format=raw,if=virtio,cache=unsafe" < /dev/null | sed -u 's|\r||' > "$2" || true
+        "${devices[@]}" < /dev/null | sed -u 's|\r||' > "$2" || true
 }
 
 ended() { # CONSOLE

@@ -1,5 +1,4 @@
 s/^#include <linux\/cleanup\.h>$/&\
-#include <linux\/dax.h>\
 #include <linux\/sched\/coredump.h>\
 #include <linux\/text_leaf.h>/
 /^EXPORT_SYMBOL_GPL\(thp_get_unmapped_area\);$/a\

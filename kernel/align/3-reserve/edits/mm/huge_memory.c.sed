@@ -1,12 +1,12 @@
 # Reservations of loaders gain what text gains.
 s/^ \* @file: what is mapped$/ * @file: what is mapped, or NULL/
+s/^ \* to them\.$/ * to them. Without a file, that is not known yet./
+s/^	if \(pmd > TEXT_LEAF_MAX &&$/	if (file \&\& pmd > TEXT_LEAF_MAX \&\&/
 /^unsigned long text_get_unmapped_area\(/,/^}$/{
 	s/^	if \(!maps_text\(file, flags, &vma_flags\) \|\| \(flags & MAP_32BIT\) \|\|$/	if ((!maps_text(file, flags, \&vma_flags) \&\&\
 	     !reserves_room(file, len, flags, \&vma_flags)) ||\
 	    (flags \& MAP_32BIT) ||/
 	s/^	mapping = text_file_mapping\(file\);$/	mapping = file ? text_file_mapping(file) : NULL;/
-	s/^	orders\[0\] = file_pmd_order\(file, mapping\);$/	orders[0] = file ? file_pmd_order(file, mapping) :\
-			   text_pmd_order(current->mm, NULL);/
 	s/^	orders\[1\] = text_cont_order\(current->mm, mapping\);$/&\
 	\/* In the room that it reserved, a loader aligns by p_align itself. *\/\
 	if (!file \&\& (PAGE_SIZE << orders[1]) <= SZ_64K)\
@@ -20,7 +20,7 @@ s/^ \* @file: what is mapped$/ * @file: what is mapped, or NULL/
 \
 /*\
  * Whether a mapping reserves room for an image that a loader will map over it:\
- * glibc does so if p_align is larger than the page, and other loaders always do.\
+ * glibc does so if p_align is larger than the page.\
  * Stacks and heaps that are reserved in this way say so by a flag, are longer than\
  * images, or have whole PMDs, to which they are aligned anyway.\
  */\

@@ -1,5 +1,26 @@
+s/^#include <linux\/blk-cgroup\.h>$/&\
+#include <linux\/cpuset.h>\
+#include <linux\/mempolicy.h>/
 # A function behind page_cache_ra_order(). spatch would not keep the style of a new function.
 /^static unsigned long ractl_max_pages\(/i\
+/*\
+ * A folio of the PMD's order comes from the node that the policy of the task\
+ * prefers, or not at all, as for anonymous memory: the TLB misses that it saves\
+ * are worth less than what a more distant node costs. The local node may have no\
+ * memory, or a cpuset may not allow it.\
+ */\
+static struct folio *ractl_alloc_leaf(struct readahead_control *ractl,\
+				      gfp_t gfp, unsigned int order,\
+				      pgoff_t index)\
+{\
+	const int nid = numa_node_id();\
+\
+	if (cpuset_do_page_mem_spread() || !node_isset(nid, cpuset_current_mems_allowed))\
+		return ractl_alloc_folio(ractl, gfp, order);\
+	return folio_alloc_mpol(gfp, order, get_task_policy(current),\
+				index >> order, nid);\
+}\
+\
 /**\
  * page_cache_ra_folios - read whole folios of one order, or none\
  * @ractl: the file and the first page, which is a multiple of the order\
@@ -29,8 +50,8 @@ unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
 	for (done = 0; done < nr; done++, index += 1UL << order) {\
 		struct folio *folio;\
 \
-		folio = ractl_alloc_folio(ractl, (gfp | __GFP_NOMEMALLOC) \&\
-					  ~__GFP_RECLAIM, order);\
+		folio = ractl_alloc_leaf(ractl, (gfp | __GFP_NOMEMALLOC) \&\
+					 ~__GFP_RECLAIM, order, index);\
 		if (!folio)\
 			break;\
 		if (filemap_add_folio(mapping, folio, index, gfp)) {\

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Reads text for a fault, as mm/exec_order.h decides. */
 #include <linux/backing-dev.h>
+#include <linux/blk-cgroup.h>
 #include <linux/cpuset.h>
 #include <linux/ktime.h>
 #include <linux/memcontrol.h>
@@ -57,15 +58,18 @@ static bool evicted_recently(struct address_space *mapping, pgoff_t index)
 
 /*
  * All facts but those of the mapping and the orders of leaves, as if nothing
- * were cached. What it takes long to find out is left 0 where no leaf fits.
+ * were cached. What it takes long to find out is left 0 where no leaf fits. Where
+ * blk-cgroup lets tasks of this cgroup wait, the device is slow for them. The
+ * readahead may have been set to 0 meanwhile.
  */
 static void exec_fault_facts(struct exec_fault *f,
 			     struct address_space *mapping,
 			     const struct file_ra_state *ra)
 {
 	f->file_pages = DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE);
-	f->ra_pages = ra->ra_pages;
-	f->page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns);
+	f->ra_pages = max(READ_ONCE(ra->ra_pages), 1U);
+	f->page_ns = blk_cgroup_congested() ? ULONG_MAX :
+		     READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns);
 	f->free_order = MAX_PAGECACHE_ORDER;
 	f->base_order = exec_folio_order();
 	if (!exec_holds_leaf(f))
@@ -73,6 +77,12 @@ static void exec_fault_facts(struct exec_fault *f,
 	f->avail_pages = min(node_avail_pages(mapping_gfp_mask(mapping)),
 			     mem_cgroup_avail_pages());
 	f->refault = evicted_recently(mapping, f->index);
+}
+
+/* See struct exec_fault. */
+static unsigned long exec_skew(const struct vm_area_struct *vma)
+{
+	return (vma->vm_start >> PAGE_SHIFT) - vma_start_pgoff(vma);
 }
 
 /**
@@ -91,8 +101,9 @@ void exec_fault_init(struct exec_fault *f, struct vm_area_struct *vma,
 		.index = index,
 		.start = vma_start_pgoff(vma),
 		.end = vma_end_pgoff(vma),
-		.skew = (vma->vm_start >> PAGE_SHIFT) - vma_start_pgoff(vma),
-		.random = vma->vm_flags & VM_RAND_READ,
+		.skew = exec_skew(vma),
+		.random = (vma->vm_flags & VM_RAND_READ) ||
+			  (vma->vm_file->f_mode & FMODE_RANDOM),
 	};
 	if (!(vma->vm_flags & VM_NOHUGEPAGE)) {
 		f->pmd_order = text_pmd_order(vma->vm_mm, mapping);
@@ -129,19 +140,21 @@ static struct exec_read exec_decide(struct exec_fault *f,
  * Remember how long the fault waited for each page. A shorter wait is believed
  * at once: it is what the device can do. A longer one counts half: it may be due
  * to other work of the device or of the machine. A read that was at its end
- * before anybody could wait says something only while nothing is known. It may
- * be that of a device in memory, or of a hole in the file. Tasks that do this at
- * the same time may overwrite each other.
+ * before anybody could wait counts only while nobody ever waited. Then it is that
+ * of a device in memory; otherwise it may be that of a hole in the file. Tasks that
+ * do this at the same time may overwrite each other.
  */
 static void exec_note_wait(struct backing_dev_info *bdi, bool waited,
 			   unsigned long page_ns)
 {
 	const unsigned long old = READ_ONCE(bdi->exec_page_ns);
+	const bool waits = READ_ONCE(bdi->exec_waits);
 
-	if (old && !waited)
+	if (waits && !waited)
 		return;
-	if (old && page_ns > old)
+	if (waits == waited && old && page_ns > old)
 		page_ns = old + (page_ns - old) / 2;
+	WRITE_ONCE(bdi->exec_waits, waited);
 	WRITE_ONCE(bdi->exec_page_ns, max(page_ns, 1UL));
 }
 

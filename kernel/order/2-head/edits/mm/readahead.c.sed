@@ -18,10 +18,12 @@ static void evict_pages(struct address_space *mapping, pgoff_t index,\
 		for (int i = 0; i < folio_batch_count(\&batch); i++) {\
 			struct folio *folio = batch.folios[i];\
 \
-			if (folio_trylock(folio)) {\
+			if (!folio_trylock(folio))\
+				continue;\
+			/* Who writes directly may have taken it out meanwhile. */\
+			if (folio->mapping == mapping)\
 				mapping_evict_folio(mapping, folio);\
-				folio_unlock(folio);\
-			}\
+			folio_unlock(folio);\
 		}\
 		folio_batch_release(\&batch);\
 	}\

@@ -31,13 +31,14 @@ static inline struct exec_span exec_spare_text(struct exec_span around,\
 }\
 \
 /**\
- * exec_ahead_in_window - whether reading ahead of text stays in its window\
+ * exec_ahead_in_window - whether reading ahead of text spares the next window\
  * @index: page of the file that was marked for asynchronous readahead\
  * @end: one past the last page of the file that the VMA maps\
  * @ra_pages: pages of readahead that are set for the device\
  * @pages: pages of the largest leaf for text of the file, a power of two\
  *\
- * Return: false if small folios could take pages of the next window.\
+ * Return: false if small folios could take pages of the next window, and the\
+ * VMA holds all of that.\
  */\
 static inline bool exec_ahead_in_window(unsigned long index, unsigned long end,\
 					unsigned long ra_pages,\
@@ -46,6 +47,7 @@ static inline bool exec_ahead_in_window(unsigned long index, unsigned long end,\
 	const unsigned long next = round_down(index, pages) + pages;\
 \
 	/* Reading starts up to ra_pages behind the page, and has as many. */\
-	return next >= end || next - index >= 2 * ra_pages;\
+	return next >= end || end - next < pages ||\
+	       next - index >= 2 * ra_pages;\
 }\
 

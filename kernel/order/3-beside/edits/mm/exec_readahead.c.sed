@@ -5,10 +5,12 @@ $a\
  * Pages of the largest leaf that a fault on text of the file would read, as far as\
  * that depends on the file and its device; 0 if it would read what it read before.\
  * A device may be fast until a fault has waited for it: the first program of a\
- * machine touches its data before its text.\
+ * machine touches its data before its text. @skew is that of the text, as in\
+ * struct exec_fault, or 0 if it is not known.\
  */\
 static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
-				     const struct file_ra_state *ra)\
+				     const struct file_ra_state *ra,\
+				     unsigned long skew)\
 {\
 	struct address_space *mapping = vma->vm_file->f_mapping;\
 	const struct exec_fault f = {\
@@ -23,7 +25,7 @@ static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
 	for (int i = 0; i < ARRAY_SIZE(orders); i++) {\
 		const unsigned long pages = 1UL << orders[i];\
 \
-		if (orders[i] > exec_folio_order() \&\&\
+		if (orders[i] > exec_folio_order() \&\& !(skew \& (pages - 1)) \&\&\
 		    !exec_leaf_slow(\&f, pages))\
 			return pages;\
 	}\
@@ -39,7 +41,7 @@ static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
  */\
 void exec_readaround(struct file_ra_state *ra, const struct vm_area_struct *vma)\
 {\
-	const unsigned long pages = exec_leaf_pages(vma, ra);\
+	const unsigned long pages = exec_leaf_pages(vma, ra, 0);\
 	const struct exec_span mapped = {\
 		.start = vma_start_pgoff(vma),\
 		.end = vma_end_pgoff(vma),\
@@ -49,7 +51,7 @@ void exec_readaround(struct file_ra_state *ra, const struct vm_area_struct *vma)
 		.end = ra->start + ra->size,\
 	};\
 \
-	if (!pages || (vma->vm_flags \& VM_SHARED))\
+	if (!pages || !ra->size || (vma->vm_flags \& VM_SHARED))\
 		return;\
 	around = exec_spare_text(around, mapped, pages);\
 	/* Nor is anything marked that would be read ahead into text. */\
@@ -97,7 +99,7 @@ bool exec_async_in_window(const struct file_ra_state *ra,\
 	/* No fault on these reads a leaf. */\
 	if (vma->vm_flags \& (VM_NOHUGEPAGE | VM_SEQ_READ))\
 		return true;\
-	pages = exec_leaf_pages(vma, ra);\
+	pages = exec_leaf_pages(vma, ra, exec_skew(vma));\
 	return !pages || exec_ahead_by_leaves(ra, folio, index, pages) ||\
 	       exec_ahead_in_window(index, vma_end_pgoff(vma), ra->ra_pages,\
 				    pages);\

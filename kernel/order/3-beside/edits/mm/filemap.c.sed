@@ -1,4 +1,5 @@
 /^static struct file \*do_sync_mmap_readahead\(/,/^}$/{
+	s/^	ra->start = max_t\(long, 0, vmf->pgoff - ra->ra_pages \/ 2\);$/	ra->start = vmf->pgoff - min_t(pgoff_t, vmf->pgoff, ra->ra_pages \/ 2);/
 	/^	ra->async_size = ra->ra_pages \/ 4;$/{
 		n
 		a\

@@ -6,16 +6,16 @@ s/^#include <linux\/vmstat\.h>$/&\
 	s/^		page_cache_ra_folios\(&ractl, read\.order, 1, true\);$/		pages = page_cache_ra_folios(\&ractl, read.order, 1, true);\
 		if (!pages)\
 			read.limit = EXEC_LIMIT_ALLOC;\
-		exec_count(f, \&read, pages);\
-		trace_exec_readahead(mapping->host, f->index, read.start, pages,\
-				     read.order, read.limit, f->page_ns);/
+		read.size = pages;\
+		exec_account(mapping->host, f, \&read, pages);/
 }
 # In front of the function that reads.
 /^\/\*\*$/{
 	N
 	/\n \* exec_readahead - /i\
-static void exec_count(const struct exec_fault *f, const struct exec_read *read,\
-		       unsigned long pages)\
+/* @pages of @read were read by leaves. */\
+static void exec_account(struct inode *inode, const struct exec_fault *f,\
+			 const struct exec_read *read, unsigned long pages)\
 {\
 	static const enum vm_event_item why_not[] = {\
 		[EXEC_LIMIT_SHAPE] = EXEC_LEAF_SHAPE,\
@@ -29,12 +29,12 @@ static void exec_count(const struct exec_fault *f, const struct exec_read *read,
 		count_vm_events(EXEC_LEAF_READ, pages >> read->order);\
 	if (read->limit != EXEC_LIMIT_NONE \&\& read->limit != EXEC_LIMIT_LEAF)\
 		count_vm_event(why_not[read->limit]);\
+	trace_exec_readahead(inode, f->index, read->start, read->size, read->order,\
+			     read->limit, f->page_ns);\
 }\
 
 }
 /^void exec_readahead\(/,/^}$/{
 	/^	if \(!pages\) \{$/i\
-	exec_count(f, \&read, pages);\
-	trace_exec_readahead(mapping->host, f->index, read.start, read.size,\
-			     read.order, read.limit, f->page_ns);
+	exec_account(mapping->host, f, \&read, pages);
 }

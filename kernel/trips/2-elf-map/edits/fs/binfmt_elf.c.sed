@@ -8,9 +8,10 @@
  */\
 static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 				   unsigned long size, unsigned long off,\
-				   int type)\
+				   int prot, int type)\
 {\
 	struct mm_struct *mm = current->mm;\
+	vma_flags_t vma_flags = EMPTY_VMA_FLAGS;\
 	unsigned long flags = type;\
 \
 	if (!size)\
@@ -21,9 +22,14 @@ static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 	/* As mmap() does: some architectures take a hint as it is. */\
 	else if (addr \&\& addr < mmap_min_addr)\
 		addr = PAGE_ALIGN(mmap_min_addr);\
+	/* Text may be placed in a way of its own; mmap() knows it so. */\
+	if ((prot \& PROT_EXEC) ||\
+	    ((prot \& PROT_READ) \&\& (current->personality \& READ_IMPLIES_EXEC)))\
+		vma_flags_set(\&vma_flags, VMA_EXEC_BIT);\
 	if (mmap_write_lock_killable(mm))\
 		return -EINTR;\
-	addr = get_unmapped_area(filep, addr, size, off >> PAGE_SHIFT, flags);\
+	addr = __get_unmapped_area(filep, addr, size, off >> PAGE_SHIFT, flags,\
+				   vma_flags);\
 	if (!IS_ERR_VALUE(addr) \&\& (type \& MAP_FIXED_NOREPLACE) \&\&\
 	    find_vma_intersection(mm, addr, addr + size))\
 		addr = -EEXIST;\
@@ -40,7 +46,7 @@ static unsigned long elf_find_room(struct file *filep, unsigned long addr,\
 	map_addr = addr;\
 	if (total_size \&\& !(type \& MAP_FIXED)) {\
 		map_addr = elf_find_room(filep, addr, ELF_PAGEALIGN(total_size),\
-					 off, type);\
+					 off, prot, type);\
 		type |= MAP_FIXED_NOREPLACE;\
 	}\
 	if (!IS_ERR_VALUE(map_addr))\
@@ -59,7 +65,7 @@ s/^			 \* running the risk of having the mapping fail,$/			 * running the risk o
 								  ELF_PAGEALIGN(total_size),\
 								  elf_ppnt->p_offset -\
 								  ELF_PAGEOFFSET(vaddr),\
-								  elf_flags);
+								  elf_prot, elf_flags);
 	}
 	/^					vm_munmap\(/d
 }

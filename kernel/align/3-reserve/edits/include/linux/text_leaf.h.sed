@@ -1,3 +1,4 @@
 # What a reservation will hold is not known yet.
-s/^	    order <= mapping_max_folio_order\(mapping\) &&$/	    (!mapping || order <= mapping_max_folio_order(mapping)) \&\&/
+s/^	    order <= text_max_order\(mapping\) &&$/	    (!mapping || order <= text_max_order(mapping)) \&\&/
+s/^	if \(dax_mapping\(mapping\)\)$/	if (mapping \&\& dax_mapping(mapping))/
 s/^ \* @mapping: the page cache of the text$/ * @mapping: the page cache of the text, NULL if it is not known/

@@ -2,9 +2,11 @@
 #ifndef _LINUX_TEXT_LEAF_H
 #define _LINUX_TEXT_LEAF_H
 
+#include <linux/dax.h>
 #include <linux/huge_mm.h>
 #include <linux/mm_types.h>
 #include <linux/pagemap.h>
+#include <linux/shmem_fs.h>
 #include <linux/sizes.h>
 
 #include <asm/text_leaf.h>
@@ -13,11 +15,19 @@
  * A leaf is what one page table entry, or one block of PTEs that shares a TLB
  * entry, can map. Two of them are larger than a page: the PMD and the contpte
  * block. What places text in the address space and what reads it into the page
- * cache ask here, so that no address is aligned to a leaf that is never read.
+ * cache ask here, so that no address is aligned to a leaf that the file or the
+ * process never gets. The device and memory may still prevent it.
  */
 
 /* As MADV_HUGEPAGE readahead: a fault on text never reads a larger folio. */
 #define TEXT_LEAF_MAX	SZ_2M
+
+/* The largest order of folios that a fault on text of @mapping may read. */
+static inline unsigned int text_max_order(const struct address_space *mapping)
+{
+	/* Faults on shmem do not read. It has a policy of its own. */
+	return shmem_mapping(mapping) ? 0 : mapping_max_folio_order(mapping);
+}
 
 /*
  * Whether @order is a leaf for text of @mapping in @mm. A folio of the page
@@ -30,7 +40,7 @@ static inline unsigned int text_leaf_order(unsigned int order,
 {
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 	if ((PAGE_SIZE << order) <= TEXT_LEAF_MAX &&
-	    order <= mapping_max_folio_order(mapping) &&
+	    order <= text_max_order(mapping) &&
 	    !thp_disabled_by_hw() && hugepage_global_enabled() &&
 	    !mm_flags_test(MMF_DISABLE_THP_COMPLETELY, mm) &&
 	    !mm_flags_test(MMF_DISABLE_THP_EXCEPT_ADVISED, mm))
@@ -62,6 +72,9 @@ static inline unsigned int text_pmd_order(const struct mm_struct *mm,
 static inline unsigned int text_cont_order(const struct mm_struct *mm,
 					   const struct address_space *mapping)
 {
+	/* DAX has no folios for blocks of PTEs. */
+	if (dax_mapping(mapping))
+		return 0;
 	return text_leaf_order(arch_text_cont_order(), mm, mapping);
 }
 

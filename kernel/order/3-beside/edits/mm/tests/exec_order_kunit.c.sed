@@ -33,7 +33,9 @@ static void text_is_not_read_ahead_into_the_next_window(struct kunit *test)\
 	/* 64 pages before the next window at 1024 are just enough. */\
 	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(960, 4096, 32, 512));\
 	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(961, 4096, 32, 512));\
-	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(1023, 1025, 32, 512));\
+	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(1023, 1536, 32, 512));\
+	/* The text holds no whole window behind. */\
+	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(1023, 1535, 32, 512));\
 	/* The text ends in the window. */\
 	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(961, 1024, 32, 512));\
 	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(1023, 1024, 32, 512));\

@@ -113,7 +113,7 @@ static int open_overlay(void)
 	if (!unshare(CLONE_NEWNS) &&
 	    !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
 	    !mount("overlay", LAYERS "/merged", "overlay", 0, "lowerdir=" LAYERS
-		   "/lower,upperdir=" LAYERS "/upper,workdir=" LAYERS "/work"))
+		   "/lower,upperdir=" LAYERS "/upper,workdir=" LAYERS "/work,index=off"))
 		fd = open(LAYERS "/merged/" FILE_NAME, O_RDONLY);
 	umount2(LAYERS "/merged", MNT_DETACH);
 	return fd;

@@ -2,17 +2,23 @@
 #ifndef _SELFTESTS_TEXT_LEAF_H
 #define _SELFTESTS_TEXT_LEAF_H
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #define TEXT_LEAF_MAX	(2UL << 20)	/* of the kernel */
 #define THP_FOLDER	"/sys/kernel/mm/transparent_hugepage/"
 
-/* Bytes of the largest leaf for text, or 0. */
-static inline unsigned long text_leaf(void)
+/* Bytes of a PMD, or 0. */
+static inline unsigned long pmd_bytes(void)
 {
 	FILE *setting = fopen(THP_FOLDER "hpage_pmd_size", "r");
 	unsigned long bytes = 0;
@@ -22,6 +28,14 @@ static inline unsigned long text_leaf(void)
 	if (fscanf(setting, "%lu", &bytes) != 1)
 		bytes = 0;
 	fclose(setting);
+	return bytes;
+}
+
+/* Bytes of the largest leaf for text, or 0. */
+static inline unsigned long text_leaf(void)
+{
+	const unsigned long bytes = pmd_bytes();
+
 	if (bytes <= TEXT_LEAF_MAX)
 		return bytes;
 #ifdef __aarch64__
@@ -32,29 +46,87 @@ static inline unsigned long text_leaf(void)
 #endif
 }
 
+/* Kilobytes of files that PMDs map in this process. */
+static inline unsigned long file_pmd_mapped(void)
+{
+	FILE *smaps = fopen("/proc/self/smaps_rollup", "r");
+	unsigned long kilobytes = 0;
+	char line[256];
+
+	while (smaps && fgets(line, sizeof(line), smaps))
+		sscanf(line, "FilePmdMapped: %lu", &kilobytes);
+	if (smaps)
+		fclose(smaps);
+	return kilobytes;
+}
+
 /*
- * Why text of the open file @fd has no leaves, as far as the administrator and the
- * filesystem decide that; NULL if it must have some.
+ * Whether files of the current folder have folios of a PMD: not on ext2, nor on
+ * ext4 with encryption or data=journal.
+ */
+static inline bool folder_has_pmds(void)
+{
+	const unsigned long leaf = pmd_bytes();
+	const unsigned long before = file_pmd_mapped();
+	int fd = open("text_leaf.tmp", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	char *room = mmap(NULL, 2 * leaf, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = room + -(unsigned long)room % leaf;
+	bool found = false;
+
+	unlink("text_leaf.tmp");
+	if (room != MAP_FAILED && fd >= 0 && !ftruncate(fd, leaf) &&
+	    mmap(at, leaf, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == at &&
+	    !madvise(at, leaf, MADV_HUGEPAGE) &&
+	    !madvise(at, leaf, MADV_POPULATE_READ))
+		found = file_pmd_mapped() > before;
+	if (room != MAP_FAILED)
+		munmap(room, 2 * leaf);
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* Whether the open file @fd is mapped from memory, without the page cache. */
+static inline bool is_on_dax(int fd)
+{
+	struct statx status = {};
+
+	return !statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &status) &&
+	       (status.stx_attributes & STATX_ATTR_DAX);
+}
+
+/*
+ * Why text of the open file @fd in the current folder has no leaves, as far as the
+ * administrator, the parent and the filesystem decide that; NULL if it must have some.
  */
 static inline const char *text_without_leaves(int fd)
 {
 	char mode[64] = "";
 	struct statfs fs;
 	FILE *setting = fopen(THP_FOLDER "enabled", "r");
+	const bool pmds = pmd_bytes() <= TEXT_LEAF_MAX;
 	bool off;
 
 	if (!setting)
 		return "no huge pages";
 	off = !fgets(mode, sizeof(mode), setting) || strstr(mode, "[never]");
 	fclose(setting);
-	if (off)
+	if (off || prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0))
 		return "THP is off";
 	if (fstatfs(fd, &fs))
 		return "the filesystem is not known";
+	if (fs.f_flags & ST_NOEXEC)
+		return "nothing is executed here";
 	switch (fs.f_type) {
 	case EXT4_SUPER_MAGIC:
 	case XFS_SUPER_MAGIC:
-		return NULL;
+		if (is_on_dax(fd))
+			return pmds ? NULL : "DAX has no leaves of that size";
+		/* Only XFS has them in any case. */
+		if (pmds ? folder_has_pmds() : fs.f_type == XFS_SUPER_MAGIC)
+			return NULL;
+		return "files may have no folios of that size here";
 	default:
 		return "this filesystem may have no leaves";
 	}
