@@ -26,7 +26,8 @@
  *	    i_mmap_shard::rwsem, in ascending order
  *	      anon_vma::rwsem
  *
- * While i_mmap_shards is NULL, i_mmap_root_rwsem protects the one tree. Then:
+ * While i_mmap_shards is NULL, i_mmap_root_rwsem protects the one tree. Once it is
+ * set:
  *
  *  - to change what one mm maps: its shard's rwsem for write, nothing else;
  *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. If many
@@ -131,7 +132,8 @@ core_initcall(i_mmap_init);
  * core are off or work is bound to a node. So the numbers are folded.
  *
  * Return: A number to be taken modulo the shards of a file. Of up to
- * %I_MMAP_MAX_SHARDS CPUs that are a power of two apart, each has its own.
+ * %I_MMAP_MAX_SHARDS CPUs that are a power of two apart, and at most that many,
+ * each has its own.
  */
 unsigned int i_mmap_cpu_shard(unsigned int cpu)
 {
@@ -377,10 +379,10 @@ bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
  * i_mmap_look() - Should a new mapping call i_mmap_crowded()?
  * @vma: The mapping, executable or not.
  *
- * A look reads up to twice as many VMAs as there are shards, under the lock. So
- * few executable mappings look, by chance: with a count, the file that a program maps last
- * could be the only one that is ever looked at. No memory is spent on files that
- * do not get a crowd.
+ * A look reads up to twice as many VMAs as there are shards, or 32, under the
+ * lock. So few executable mappings look, by chance: with a count, the file that a
+ * program maps last could be the only one that is ever looked at. No memory is
+ * spent on files that do not get a crowd.
  */
 bool i_mmap_look(const struct vm_area_struct *vma)
 {

@@ -1,4 +1,4 @@
-s/^(  :c:func:`!i_mmap_\[try\]lock_write)` for file-backed memory\. We refer to these$/\1_all` for file-backed memory. In a file that is split,\
+s/^(  :c:func:`!i_mmap_)\[try\](lock_write)` for file-backed memory\. We refer to these$/\1\2_all` for file-backed memory. In a file that is split,\
   these take :c:member:`!i_mmap_root_rwsem` and then the lock of every shard, in\
   ascending order. Who links, changes or unlinks VMAs of one MM takes\
   :c:func:`!i_mmap_lock_write` with that MM. In such a file this takes the lock\
