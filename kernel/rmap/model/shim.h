@@ -160,6 +160,7 @@ static inline bool is_vm_hugetlb_page(const struct vm_area_struct *vma)
 
 unsigned int num_possible_cpus(void);
 #define num_online_cpus() num_possible_cpus()
+#define data_race(expr) (expr)
 unsigned int raw_smp_processor_id(void);
 unsigned char get_random_u8(void);
 
@@ -177,8 +178,21 @@ struct vm_area_struct *
 mapping_rmap_tree_iter_first(struct address_space *mapping,
 			     pgoff_t pgoff_start, pgoff_t pgoff_last);
 struct vm_area_struct *
+mapping_rmap_tree_iter_next(struct vm_area_struct *vma, pgoff_t pgoff_start,
+			    pgoff_t pgoff_last);
+struct vm_area_struct *
+mapping_rmap_tree_next_tree(struct address_space *mapping,
+			    struct vm_area_struct *vma,
+			    pgoff_t pgoff_start, pgoff_t pgoff_last);
+
+static inline struct vm_area_struct *
 mapping_rmap_tree_next(struct address_space *mapping, struct vm_area_struct *vma,
-		       pgoff_t pgoff_start, pgoff_t pgoff_last);
+		       pgoff_t pgoff_start, pgoff_t pgoff_last)
+{
+	return mapping_rmap_tree_iter_next(vma, pgoff_start, pgoff_last) ?:
+	       mapping_rmap_tree_next_tree(mapping, vma, pgoff_start,
+					   pgoff_last);
+}
 
 #define mapping_rmap_tree_foreach(vma, mapping, pgoff_start, pgoff_last)	 \
 	for (vma = mapping_rmap_tree_iter_first(mapping, pgoff_start, pgoff_last); \

@@ -30,18 +30,14 @@ mapping_rmap_tree_first_from(struct address_space *mapping, unsigned int nr,\
 
 	/\nmapping_rmap_tree_iter_next\(/i\
 #ifdef CONFIG_I_MMAP_SHARDS\
+/* The first match in a tree behind that of @vma */\
 struct vm_area_struct *\
-mapping_rmap_tree_next(struct address_space *mapping,\
-		       struct vm_area_struct *vma,\
-		       pgoff_t pgoff_start, pgoff_t pgoff_last)\
+mapping_rmap_tree_next_tree(struct address_space *mapping,\
+			    struct vm_area_struct *vma,\
+			    pgoff_t pgoff_start, pgoff_t pgoff_last)\
 {\
-	struct vm_area_struct *next;\
-	unsigned int nr;\
+	const unsigned int nr = i_mmap_vma_tree_nr(mapping, vma);\
 \
-	next = __mapping_rmap_tree_iter_next(vma, pgoff_start, pgoff_last);\
-	if (next)\
-		return next;\
-	nr = i_mmap_vma_tree_nr(mapping, vma);\
 	return mapping_rmap_tree_first_from(mapping, nr + 1, pgoff_start,\
 					    pgoff_last);\
 }\
@@ -54,13 +50,11 @@ void mapping_rmap_tree_move(struct vm_area_struct *vma,\
 	__mapping_rmap_tree_remove(vma, from);\
 	__mapping_rmap_tree_insert(vma, to);\
 }\
-#else
+#endif /* CONFIG_I_MMAP_SHARDS */\
+
 }
 /^	return __mapping_rmap_tree_iter_first\(&mapping->i_mmap_root,$/{
 	N
 	s/.*/	return mapping_rmap_tree_first_from(mapping, 0,\
 					    pgoff_start, pgoff_last);/
 }
-/^\/\* Anonymous interval tree/i\
-#endif /* !CONFIG_I_MMAP_SHARDS */\
-

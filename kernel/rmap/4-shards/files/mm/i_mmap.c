@@ -321,12 +321,14 @@ void i_mmap_unlock_write_all(struct address_space *mapping)
 /*
  * A mapping may be split only if it lives and dies with an inode, because the
  * inode frees the shards. Files of hugetlb are not split: hugetlb holds the
- * whole lock for write, and would gain nothing.
+ * whole lock for write, and would gain nothing. Guests may have few of their
+ * possible CPUs online. There walks would lock many shards that nobody uses.
  */
 static bool i_mmap_may_split(const struct address_space *mapping,
 			     const struct vm_area_struct *vma)
 {
 	return i_mmap_nr_shards > 1 && !mapping->i_mmap_shards &&
+	       i_mmap_nr_shards / 4 <= num_online_cpus() &&
 	       (vma->vm_flags & VM_EXEC) && !is_vm_hugetlb_page(vma) &&
 	       mapping->host && mapping == &mapping->host->i_data;
 }
