@@ -1,5 +1,4 @@
-s/^#include <linux\/huge_mm\.h>$/#include <linux\/dcache.h>\
-#include <linux\/fs.h>\
+s/^#include <linux\/fs\.h>$/#include <linux\/dcache.h>\
 &/
 /^#endif \/\* _LINUX_TEXT_LEAF_H \*\/$/i\
 /**\

@@ -2,7 +2,7 @@
 #ifndef _LINUX_TEXT_LEAF_H
 #define _LINUX_TEXT_LEAF_H
 
-#include <linux/dax.h>
+#include <linux/fs.h>
 #include <linux/huge_mm.h>
 #include <linux/mm_types.h>
 #include <linux/pagemap.h>
@@ -73,7 +73,7 @@ static inline unsigned int text_cont_order(const struct mm_struct *mm,
 					   const struct address_space *mapping)
 {
 	/* DAX has no folios for blocks of PTEs. */
-	if (dax_mapping(mapping))
+	if (IS_DAX(mapping->host))
 		return 0;
 	return text_leaf_order(arch_text_cont_order(), mm, mapping);
 }
