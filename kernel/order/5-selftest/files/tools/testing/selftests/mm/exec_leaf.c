@@ -26,21 +26,6 @@ static size_t leaf, page;
 static int file;
 static char *cache;	/* a mapping of the file that nothing touches */
 
-static long event(const char *name)
-{
-	char line[128];
-	long value = -1;
-	FILE *vmstat = fopen("/proc/vmstat", "r");
-
-	while (vmstat && fgets(line, sizeof(line), vmstat)) {
-		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ' ')
-			value = atol(line + strlen(name));
-	}
-	if (vmstat)
-		fclose(vmstat);
-	return value;
-}
-
 /* How often memory was the reason for no leaf. */
 static long no_memory(void)
 {

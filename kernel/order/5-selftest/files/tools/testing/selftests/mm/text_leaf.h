@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -16,6 +17,22 @@
 
 #define TEXT_LEAF_MAX	(2UL << 20)	/* of the kernel */
 #define THP_FOLDER	"/sys/kernel/mm/transparent_hugepage/"
+
+/* A counter of /proc/vmstat, or -1 if the kernel has none of this name. */
+static inline long event(const char *name)
+{
+	char line[128];
+	long value = -1;
+	FILE *vmstat = fopen("/proc/vmstat", "r");
+
+	while (vmstat && fgets(line, sizeof(line), vmstat)) {
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ' ')
+			value = atol(line + strlen(name));
+	}
+	if (vmstat)
+		fclose(vmstat);
+	return value;
+}
 
 /* Bytes of a PMD, or 0. */
 static inline unsigned long pmd_bytes(void)
