@@ -4,13 +4,13 @@
 # prints how much of its text is mapped by PMDs while it waits.
 set -u
 
-quiet() { # PID: waits until the process sleeps, and used no processor time for a second
+quiet() { # PID: waits until the process is no longer the command, sleeps, and used no processor time for a second
     local last='' now _
     for _ in {1..120}; do
         sleep 1
         # The state, and the time in user space and in the kernel.
         now=$(awk '{ sub(/.*\) /, ""); print $1, $12 + $13 }' "/proc/$1/stat") || return
-        [ "$now" != "$last" ] || [[ $now != S* ]] || return 0
+        [ "$now" != "$last" ] || [[ $now != S* ]] || [ "$(cat "/proc/$1/comm")" = hugetext ] || return 0
         last=$now
     done
 }
