@@ -190,6 +190,8 @@ checkpatch() {
         # Trace events are laid out in a form of their own.
         ! grep -q '^+++ b/include/trace/events/' "$patch" ||
             ignore+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT,COMPLEX_MACRO,MACRO_ARG_UNUSED,TRAILING_SEMICOLON
+        # It takes the operand of an attribute for a parameter, in the declarations that are there as well.
+        ! grep -qE '^\+.*__(cond_)?acquires' "$patch" || ignore+=,FUNCTION_ARGUMENTS
         (cd "$linux" && scripts/checkpatch.pl --strict --terse --no-summary \
             --ignore "$ignore" "$patch") || die "checkpatch rejects $patch"
     done

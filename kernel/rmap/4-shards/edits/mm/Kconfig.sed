@@ -6,8 +6,9 @@ config I_MMAP_SHARDS\
 	  Give files that many address spaces execute, such as libc and the\
 	  dynamic loader, one lock and one tree of mappings for each of a number\
 	  of shards, so that starting and ending processes on many CPUs does not\
-	  serialize on them. Such a file takes one cache line for each CPU, at\
-	  most 32, until its inode is evicted; other files take a pointer.\
+	  serialize on them. Such a file takes one cache line for each possible\
+	  CPU, rounded up to a power of two and at most 32, until its inode is\
+	  evicted; other files take a pointer.\
 \
 	  Say Y for machines with many CPUs that start processes often.\
 \

@@ -318,17 +318,31 @@ void i_mmap_unlock_write_all(struct address_space *mapping)
 	up_write(&mapping->i_mmap_root_rwsem);
 }
 
+/**
+ * i_mmap_shards_pay() - Are so many shards worth their locks?
+ * @shards: Shards that a file would get.
+ * @online: CPUs online, at least 1.
+ *
+ * Guests may have few of their possible CPUs online. There walks would lock many
+ * shards that nobody uses.
+ *
+ * Return: False if no file is to be split.
+ */
+bool i_mmap_shards_pay(unsigned int shards, unsigned int online)
+{
+	return shards > 1 && shards / 4 <= online;
+}
+
 /*
  * A mapping may be split only if it lives and dies with an inode, because the
  * inode frees the shards. Files of hugetlb are not split: hugetlb holds the
- * whole lock for write, and would gain nothing. Guests may have few of their
- * possible CPUs online. There walks would lock many shards that nobody uses.
+ * whole lock for write, and would gain nothing.
  */
 static bool i_mmap_may_split(const struct address_space *mapping,
 			     const struct vm_area_struct *vma)
 {
-	return i_mmap_nr_shards > 1 && !mapping->i_mmap_shards &&
-	       i_mmap_nr_shards / 4 <= num_online_cpus() &&
+	return i_mmap_shards_pay(i_mmap_nr_shards, num_online_cpus()) &&
+	       !mapping->i_mmap_shards &&
 	       (vma->vm_flags & VM_EXEC) && !is_vm_hugetlb_page(vma) &&
 	       mapping->host && mapping == &mapping->host->i_data;
 }

@@ -27,6 +27,7 @@ struct i_mmap_shard {
 } ____cacheline_aligned_in_smp;
 
 unsigned int i_mmap_shard_count(unsigned int cpus);
+bool i_mmap_shards_pay(unsigned int shards, unsigned int online);
 unsigned int i_mmap_cpu_shard(unsigned int cpu);
 void i_mmap_draw_shard(struct mm_struct *mm);
 unsigned int i_mmap_nr_trees(struct address_space *mapping);

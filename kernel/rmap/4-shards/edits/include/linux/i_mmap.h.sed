@@ -1,4 +1,5 @@
-s/^ \* Today both are one rwsem\.$/ * Without CONFIG_I_MMAP_SHARDS both are one rwsem./
+s/^ \* Today both are one rwsem\.$/ * Without CONFIG_I_MMAP_SHARDS and for files that are not split, both\
+ * are one rwsem./
 /^static inline void i_mmap_lock_read\(/i\
 #ifdef CONFIG_I_MMAP_SHARDS\
 \

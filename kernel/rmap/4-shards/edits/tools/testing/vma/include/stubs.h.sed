@@ -15,9 +15,8 @@ static struct i_mmap_trips i_mmap_trips;\
 	if (i_mmap_trips.holder != mm)\
 		i_mmap_trips.unlocked = true;\
 	i_mmap_trips.holder = NULL;/
-/^static inline void mapping_rmap_tree_(insert|remove)\(/,/^}$/s/^\{$/&\
-	if (!i_mmap_trips.holder)\
-		i_mmap_trips.unlocked = true;/
+# These need to know what a VMA is: see custom.h.
+/^static inline void mapping_rmap_tree_(insert|remove)\(/,/^$/d
 /^static inline void i_mmap_lock_write\(/,/^}$/s/^\{$/&\
 	if (i_mmap_trips.holder)\
 		i_mmap_trips.unlocked = true;\
