@@ -1,11 +1,23 @@
 # A function behind those that it uses. spatch would not keep the style of a new function.
 /^struct memory_stat \{$/i\
+/*\
+ * Beyond this, a charge of some hundred pages may sleep: see calculate_high_delay().\
+ */\
+static bool is_over_high(struct page_counter *counter)\
+{\
+	const unsigned long used = page_counter_read(counter);\
+	const unsigned long high = READ_ONCE(counter->high);\
+\
+	return used > high \&\& used - high > high / 256;\
+}\
+\
 /**\
  * mem_cgroup_avail_pages - what the current task can get without swapping\
  *\
  * The pages that may still be charged to the memory cgroup of the current task,\
  * plus its inactive pages of files; the least of the group and its ancestors. A\
- * group that has run for long uses all it may, and is not short of memory.\
+ * group that has run for long uses all it may, and is not short of memory. One\
+ * that is more than 1/256 above memory.high or memory.swap.high is.\
  *\
  * Return: a number of pages, ULONG_MAX without limits.\
  */\
@@ -21,6 +33,10 @@ unsigned long mem_cgroup_avail_pages(void)\
 		const unsigned long high = READ_ONCE(group->memory.high);\
 		unsigned long margin = mem_cgroup_margin(group);\
 \
+		if (is_over_high(\&group->memory) || is_over_high(\&group->swap)) {\
+			avail = 0;\
+			break;\
+		}\
 		if (margin >= PAGE_COUNTER_MAX - used \&\& high == PAGE_COUNTER_MAX)\
 			continue;\
 		margin = min(margin, high - min(high, used));\

@@ -201,14 +201,14 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 	struct address_space *mapping = ractl->mapping;
 	/* Where no leaf fits, the first fault tells the speed, and no other. */
 	const bool learns = may_wait && (exec_holds_leaf(f) || !f->page_ns);
-	const u64 since = learns ? ktime_get_ns() : 0;
 	struct exec_read read = exec_decide(f, mapping);
 	unsigned long pages = 0;
+	u64 since;
 
 	while (read.order > f->base_order) {
 		exec_aim(ractl, &read);
 		pages = page_cache_ra_folios(ractl, read.order,
-					     read.size >> read.order);
+					     read.size >> read.order, &since);
 		if (pages)
 			break;
 		/* Step down: the folio cannot be had, or the window was taken. */
@@ -221,6 +221,7 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 		if (learns && read.size >= f->ra_pages &&
 		    !range_has_page(mapping, read.start, read.size))
 			pages = read.size;
+		since = learns ? ktime_get_ns() : 0;
 		exec_aim(ractl, &read);
 		page_cache_ra_order(ractl, ractl->ra);
 	}

@@ -3,7 +3,8 @@ s/^#include <linux\/cpuset\.h>$/&\
 #include <linux\/dax.h>\
 #include <linux\/file.h>\
 #include <linux\/folio_batch.h>/
-/^void exec_readahead\(/,/^}$/s/read\.size >> read\.order\);$/read.size >> read.order, false);/
+/^void exec_readahead\(/,/^}$/s/read\.size >> read\.order, &since\);$/read.size >> read.order, \&since,\
+					     false);/
 $a\
 \
 /* A window is read again as a whole if at most this part of it is cached. */\
@@ -115,7 +116,7 @@ void exec_readahead_head(struct exec_fault *f, struct file *file)\
 	    only_head_is_cached(mapping, 1UL << read.order)) {\
 		read.size = 1UL << read.order;\
 		exec_aim(\&ractl, \&read);\
-		page_cache_ra_folios(\&ractl, read.order, 1, true);\
+		page_cache_ra_folios(\&ractl, read.order, 1, NULL, true);\
 	}\
 	fput(file);\
 }

@@ -1,2 +1,1 @@
-/^unsigned long page_cache_ra_folios\(/,/;$/s/unsigned long nr\);$/unsigned long nr,\
-				   bool replace);/
+/^unsigned long page_cache_ra_folios\(/,/;$/s/u64 \*since\);$/u64 *since, bool replace);/

@@ -30,12 +30,11 @@ static void evict_pages(struct address_space *mapping, pgoff_t index,\
 }\
 
 }
-s/^ \* @nr: number of folios; all of them lie inside the file$/&\
+s/^ \* @since: is set to when reading begins.*$/&\
  * @replace: drop clean pages that nobody maps to make room, once there is a folio/
 /^unsigned long page_cache_ra_folios\(/,/^}$/{
-	s/unsigned long nr\)$/unsigned long nr,\
-				   bool replace)/
-	s/^		if \(filemap_add_folio\(/		if (replace)\
+	s/u64 \*since\)$/u64 *since, bool replace)/
+	s/^		\/\* To charge a folio is dear,/		if (replace)\
 			evict_pages(mapping, index, 1UL << order);\
 &/
 }

@@ -14,7 +14,7 @@ static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
 {\
 	struct address_space *mapping = vma->vm_file->f_mapping;\
 	const struct exec_fault f = {\
-		.ra_pages = ra->ra_pages,\
+		.ra_pages = READ_ONCE(ra->ra_pages),\
 		.page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns) ?: 1,\
 	};\
 	const unsigned int orders[] = {\
@@ -34,32 +34,27 @@ static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
 \
 /**\
  * exec_readaround - keep read-around out of the windows of text beside a VMA\
- * @ra: what would be read around a page of @vma; is trimmed\
+ * @around: what would be read around a page of @vma, which it holds\
  * @vma: a mapping of a file that is not executable\
+ * @ra: readahead state of the file, which other faults change meanwhile\
  *\
  * Loaders map privately; a shared mapping is not beside text.\
+ *\
+ * Return: the part of @around to read. The page is in it.\
  */\
-void exec_readaround(struct file_ra_state *ra, const struct vm_area_struct *vma)\
+struct exec_span exec_readaround(struct exec_span around,\
+				 const struct vm_area_struct *vma,\
+				 const struct file_ra_state *ra)\
 {\
 	const unsigned long pages = exec_leaf_pages(vma, ra, 0);\
 	const struct exec_span mapped = {\
 		.start = vma_start_pgoff(vma),\
 		.end = vma_end_pgoff(vma),\
 	};\
-	struct exec_span around = {\
-		.start = ra->start,\
-		.end = ra->start + ra->size,\
-	};\
 \
-	if (!pages || !ra->size || (vma->vm_flags \& VM_SHARED))\
-		return;\
-	around = exec_spare_text(around, mapped, pages);\
-	/* Nor is anything marked that would be read ahead into text. */\
-	if (around.end < ra->start + ra->size)\
-		ra->async_size = 0;\
-	ra->start = around.start;\
-	ra->size = around.end - around.start;\
-	ra->async_size = min(ra->async_size, ra->size);\
+	if (!pages || (vma->vm_flags \& VM_SHARED))\
+		return around;\
+	return exec_spare_text(around, mapped, pages);\
 }\
 \
 /*\
@@ -101,6 +96,6 @@ bool exec_async_in_window(const struct file_ra_state *ra,\
 		return true;\
 	pages = exec_leaf_pages(vma, ra, exec_skew(vma));\
 	return !pages || exec_ahead_by_leaves(ra, folio, index, pages) ||\
-	       exec_ahead_in_window(index, vma_end_pgoff(vma), ra->ra_pages,\
-				    pages);\
+	       exec_ahead_in_window(index, vma_end_pgoff(vma),\
+				    READ_ONCE(ra->ra_pages), pages);\
 }

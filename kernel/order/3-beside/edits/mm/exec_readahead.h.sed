@@ -1,5 +1,7 @@
 /^void exec_fault_init\(/i\
-void exec_readaround(struct file_ra_state *ra, const struct vm_area_struct *vma);\
+struct exec_span exec_readaround(struct exec_span around,\
+				 const struct vm_area_struct *vma,\
+				 const struct file_ra_state *ra);\
 bool exec_async_in_window(const struct file_ra_state *ra,\
 			  const struct vm_area_struct *vma,\
 			  const struct folio *folio, pgoff_t index);

@@ -3,7 +3,7 @@ s/^#include <linux\/vmstat\.h>$/&\
 /^void exec_readahead_head\(/,/^}$/{
 	s/^	struct exec_read read = exec_decide_head\(f, mapping\);$/&\
 	unsigned long pages;/
-	s/^		page_cache_ra_folios\(&ractl, read\.order, 1, true\);$/		pages = page_cache_ra_folios(\&ractl, read.order, 1, true);\
+	s/^		page_cache_ra_folios\(&ractl, read\.order, 1, NULL, true\);$/		pages = page_cache_ra_folios(\&ractl, read.order, 1, NULL, true);\
 		if (!pages)\
 			read.limit = EXEC_LIMIT_ALLOC;\
 		read.size = pages;\
