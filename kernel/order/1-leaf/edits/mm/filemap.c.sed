@@ -9,7 +9,7 @@
 		/* The facts about the VMA, while it cannot change. */\
 		exec_fault_init(\&f, vmf->vma, vmf->pgoff, ra);\
 		fpin = maybe_unlock_mmap_for_io(vmf, fpin);\
-		exec_readahead(\&f, \&ractl, fpin);\
+		exec_readahead(\&f, file, fpin);\
 		return fpin;\
 	}\
 \

@@ -12,18 +12,19 @@ static bool is_over_high(struct page_counter *counter)\
 }\
 \
 /**\
- * mem_cgroup_avail_pages - what the current task can get without swapping\
+ * mem_cgroup_avail_pages - what pages of files can be had without swapping\
  *\
- * The pages that may still be charged to the memory cgroup of the current task,\
- * plus its inactive pages of files; the least of the group and its ancestors. A\
- * group that has run for long uses all it may, and is not short of memory. One\
- * that is more than 1/256 above memory.high or memory.swap.high is.\
+ * The pages that may still be charged to the memory cgroup to which folios of the\
+ * page cache are charged now, plus its inactive pages of files; the least of the\
+ * group and its ancestors. A group that has run for long uses all it may, and is\
+ * not short of memory. One that is more than 1/256 above memory.high or\
+ * memory.swap.high is.\
  *\
  * Return: a number of pages, ULONG_MAX without limits.\
  */\
 unsigned long mem_cgroup_avail_pages(void)\
 {\
-	struct mem_cgroup *memcg = get_mem_cgroup_from_current();\
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(NULL);\
 	unsigned long avail = ULONG_MAX;\
 	struct mem_cgroup *group;\
 \

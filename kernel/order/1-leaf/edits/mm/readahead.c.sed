@@ -52,13 +52,17 @@ unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
 	/* See comment in page_cache_ra_unbounded() */\
 	nofs = memalloc_nofs_save();\
 	filemap_invalidate_lock_shared(mapping);\
-	/* The file may have been truncated while this waited for the lock. */\
+	/*\
+	 * The file may have been truncated while this waited for the lock, or may\
+	 * hold no such folios any more: ext4 with data=journal has small ones.\
+	 */\
 	end = DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE);\
 	for (done = 0; done < nr; done++, index += 1UL << order) {\
 		const loff_t pos = (loff_t)index << PAGE_SHIFT;\
 		struct folio *folio;\
 \
-		if (index + (1ULL << order) > end)\
+		if (index + (1ULL << order) > end ||\
+		    order > mapping_max_folio_order(mapping))\
 			break;\
 		folio = ractl_alloc_leaf(ractl, (gfp | __GFP_NOMEMALLOC) \&\
 					 ~__GFP_RECLAIM, order, index);\

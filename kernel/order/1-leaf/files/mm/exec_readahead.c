@@ -192,22 +192,27 @@ static void exec_aim(struct readahead_control *ractl, const struct exec_read *re
 /**
  * exec_readahead - read what a fault on text needs
  * @f: the fault; free_order changes
- * @ractl: the file, with its readahead state
+ * @file: the file; its readahead state is shared without a lock, and not used
  * @may_wait: no lock is held, so this may wait for the page that faulted
  */
-void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
-		    bool may_wait)
+void exec_readahead(struct exec_fault *f, struct file *file, bool may_wait)
 {
-	struct address_space *mapping = ractl->mapping;
-	/* Where no leaf fits, the first fault tells the speed, and no other. */
-	const bool learns = may_wait && (exec_holds_leaf(f) || !f->page_ns);
+	struct address_space *mapping = file->f_mapping;
+	struct file_ra_state ra = { .ra_pages = f->ra_pages };
+	/*
+	 * Where no leaf fits, the first fault tells the speed, and no other. Where
+	 * blk-cgroup lets tasks of this cgroup wait, it does not tell that of others.
+	 */
+	const bool learns = may_wait && (exec_holds_leaf(f) || !f->page_ns) &&
+			    !blk_cgroup_congested();
 	struct exec_read read = exec_decide(f, mapping);
 	unsigned long pages = 0;
 	u64 since;
+	DEFINE_READAHEAD(ractl, file, &ra, mapping, f->index);
 
 	while (read.order > f->base_order) {
-		exec_aim(ractl, &read);
-		pages = page_cache_ra_folios(ractl, read.order,
+		exec_aim(&ractl, &read);
+		pages = page_cache_ra_folios(&ractl, read.order,
 					     read.size >> read.order, &since);
 		if (pages)
 			break;
@@ -222,8 +227,8 @@ void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
 		    !range_has_page(mapping, read.start, read.size))
 			pages = read.size;
 		since = learns ? ktime_get_ns() : 0;
-		exec_aim(ractl, &read);
-		page_cache_ra_order(ractl, ractl->ra);
+		exec_aim(&ractl, &read);
+		page_cache_ra_order(&ractl, &ra);
 	}
 	if (pages && learns)
 		exec_wait(mapping, f->index, pages, since);

@@ -10,7 +10,6 @@
 
 void exec_fault_init(struct exec_fault *f, struct vm_area_struct *vma,
 		     pgoff_t index, const struct file_ra_state *ra);
-void exec_readahead(struct exec_fault *f, struct readahead_control *ractl,
-		    bool may_wait);
+void exec_readahead(struct exec_fault *f, struct file *file, bool may_wait);
 
 #endif /* _MM_EXEC_READAHEAD_H */

@@ -110,7 +110,8 @@ void exec_readahead_head(struct exec_fault *f, struct file *file)\
 {\
 	struct address_space *mapping = file->f_mapping;\
 	struct exec_read read = exec_decide_head(f, mapping);\
-	DEFINE_READAHEAD(ractl, file, \&file->f_ra, mapping, 0);\
+	struct file_ra_state ra = { .ra_pages = f->ra_pages };\
+	DEFINE_READAHEAD(ractl, file, \&ra, mapping, 0);\
 \
 	if (read.order > f->base_order \&\&\
 	    only_head_is_cached(mapping, 1UL << read.order)) {\
