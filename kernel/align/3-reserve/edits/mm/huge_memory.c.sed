@@ -7,10 +7,11 @@ s/^	if \(pmd > TEXT_LEAF_MAX &&$/	if (file \&\& pmd > TEXT_LEAF_MAX \&\&/
 	     !reserves_room(file, len, flags, \&vma_flags)) ||\
 	    (flags \& MAP_32BIT) ||/
 	s/^	mapping = text_file_mapping\(file\);$/	mapping = file ? text_file_mapping(file) : NULL;/
-	s/^	orders\[1\] = text_cont_order\(current->mm, mapping\);$/&\
+	s/^	orders\[1\] = text_random_order\(.*$/&\
 	\/* In the room that it reserved, a loader aligns by p_align itself. *\/\
 	if (!file \&\& (PAGE_SIZE << orders[1]) <= SZ_64K)\
 		orders[1] = 0;/
+	s/^	const bool exec = vma_flags_test\(&vma_flags, VMA_EXEC_BIT\);$/	const bool exec = !file || vma_flags_test(\&vma_flags, VMA_EXEC_BIT);/
 }
 /^\/\*\*$/{
 	N
@@ -20,14 +21,16 @@ s/^	if \(pmd > TEXT_LEAF_MAX &&$/	if (file \&\& pmd > TEXT_LEAF_MAX \&\&/
 \
 /*\
  * Whether a mapping reserves room for an image that a loader will map over it:\
- * glibc does so if p_align is larger than the page.\
+ * glibc does so if p_align is larger than the page, as linkers make it for an\
+ * architecture that may have larger pages.\
  * Stacks and heaps that are reserved in this way say so by a flag, are longer than\
  * images, or have whole PMDs, to which they are aligned anyway.\
  */\
 static bool reserves_room(const struct file *file, unsigned long len,\
 			  unsigned long flags, const vma_flags_t *vma_flags)\
 {\
-	return !file \&\& len >> PAGE_SHIFT <= IMAGE_MAX_PAGES \&\&\
+	return !file \&\& PAGE_SIZE < TEXT_PAGE_MAX \&\&\
+	       len >> PAGE_SHIFT <= IMAGE_MAX_PAGES \&\&\
 	       !IS_ALIGNED(len, PMD_SIZE) \&\&\
 	       (flags \& MAP_TYPE) == MAP_PRIVATE \&\&\
 	       !(flags \& (MAP_STACK | MAP_NORESERVE | MAP_GROWSDOWN |\

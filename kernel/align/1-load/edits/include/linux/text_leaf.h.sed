@@ -18,4 +18,20 @@ static inline struct address_space *text_file_mapping(const struct file *file)\
 		return d_inode(d_real(dentry, D_REAL_METADATA))->i_mapping;\
 	return file->f_mapping;\
 }\
+\
+/* Bits of an address that stay random, as arm64 and riscv64 have them by default. */\
+#define TEXT_RANDOM_BITS	9\
+\
+/*\
+ * @order of a leaf to which an address may be aligned: 0 where it would have too\
+ * few random bits then. mips64 has 12 by default.\
+ */\
+static inline unsigned int text_random_order(unsigned int order)\
+{\
+#ifdef CONFIG_HAVE_ARCH_MMAP_RND_BITS\
+	if (mmap_rnd_bits < order + TEXT_RANDOM_BITS)\
+		return 0;\
+#endif\
+	return order;\
+}\
 
