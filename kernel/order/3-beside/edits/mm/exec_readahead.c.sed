@@ -9,12 +9,11 @@ $a\
  * struct exec_fault, or 0 if it is not known.\
  */\
 static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
-				     const struct file_ra_state *ra,\
 				     unsigned long skew)\
 {\
 	struct address_space *mapping = vma->vm_file->f_mapping;\
 	const struct exec_fault f = {\
-		.ra_pages = READ_ONCE(ra->ra_pages),\
+		.ra_pages = READ_ONCE(vma->vm_file->f_ra.ra_pages),\
 		.page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns) ?: 1,\
 	};\
 	const unsigned int orders[] = {\
@@ -36,17 +35,15 @@ static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
  * exec_readaround - keep read-around out of the windows of text beside a VMA\
  * @around: what would be read around a page of @vma, which it holds\
  * @vma: a mapping of a file that is not executable\
- * @ra: readahead state of the file, which other faults change meanwhile\
  *\
  * Loaders map privately; a shared mapping is not beside text.\
  *\
  * Return: the part of @around to read. The page is in it.\
  */\
 struct exec_span exec_readaround(struct exec_span around,\
-				 const struct vm_area_struct *vma,\
-				 const struct file_ra_state *ra)\
+				 const struct vm_area_struct *vma)\
 {\
-	const unsigned long pages = exec_leaf_pages(vma, ra, 0);\
+	const unsigned long pages = exec_leaf_pages(vma, 0);\
 	const struct exec_span mapped = {\
 		.start = vma_start_pgoff(vma),\
 		.end = vma_end_pgoff(vma),\
@@ -94,7 +91,7 @@ bool exec_async_in_window(const struct file_ra_state *ra,\
 	/* No fault on these reads a leaf. */\
 	if (vma->vm_flags \& (VM_NOHUGEPAGE | VM_SEQ_READ))\
 		return true;\
-	pages = exec_leaf_pages(vma, ra, exec_skew(vma));\
+	pages = exec_leaf_pages(vma, exec_skew(vma));\
 	return !pages || exec_ahead_by_leaves(ra, folio, index, pages) ||\
 	       exec_ahead_in_window(index, vma_end_pgoff(vma),\
 				    READ_ONCE(ra->ra_pages), pages);\

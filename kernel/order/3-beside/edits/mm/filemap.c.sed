@@ -6,7 +6,7 @@
 	s/^	ra->start = max_t\(long, 0, vmf->pgoff - ra->ra_pages \/ 2\);$/	ra_pages = max(READ_ONCE(ra->ra_pages), 1U);\
 	around.start = vmf->pgoff - min_t(pgoff_t, vmf->pgoff, ra_pages \/ 2);\
 	around.end = around.start + ra_pages;\
-	spared = exec_readaround(around, vmf->vma, ra);\
+	spared = exec_readaround(around, vmf->vma);\
 	ra->start = spared.start;/
 	s/^	ra->size = ra->ra_pages;$/	ra->size = spared.end - spared.start;/
 	s/^	ra->async_size = ra->ra_pages \/ 4;$/	\/* Nor is anything marked that would be read ahead into text. *\/\
