@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2034 # rounds.sh uses it
 disk_size=256M
-tests=(exec_leaf exec_leaf_race text_place collapse_punch) # of mm
+tests=(exec_leaf exec_leaf_race text_place collapse_punch fork_fails) # of mm
 
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
@@ -25,6 +25,7 @@ build_selftests "$tree" "${tests[@]}"
 # With an interpreter: mmap places a static PIE. Its text begins the file, so that exec looks at the first window.
 (cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie \
     -Wl,-z,max-page-size=0x10000,-z,noseparate-code -I.. -o "$work/root/bin/text_load" text_load.c)
+(cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie -I.. -o "$work/root/bin/load_hole" load_hole.c)
 "$here/libraries.sh" "$work/root" "$work/root/bin/text_load"
 make_initrd << 'END'
 #!/bin/busybox sh
@@ -69,6 +70,8 @@ run() { # TEST QEMU-OPTION…
 run exec_leaf -accel "tcg,thread=single" -icount shift=0 -smp 1
 run text_place -accel "tcg,thread=single" -icount shift=0 -smp 1
 run text_load -accel "tcg,thread=single" -icount shift=0 -smp 1
+run fork_fails -accel "tcg,thread=single" -icount shift=0 -smp 1
+run load_hole -accel "tcg,thread=single" -icount shift=0 -smp 1
 # Reclaim leaves values in the page cache, and so does DAX. Those of DAX have the number of the page in place of a node. So
 # the program lies behind another file, where that is no node of the guest. DAX takes blocks of 4K, as a larger disk has.
 mkdir "$work/pmem"

@@ -1,0 +1,2 @@
+/^\/set-exec$/i\
+/load_hole
