@@ -12,9 +12,14 @@ static enum scan_result collapse_wait_read(struct folio *folio,\
 {\
 	if (folio_test_uptodate(folio))\
 		return SCAN_SUCCEED;\
-	if (cc->is_khugepaged)\
-		return SCAN_PAGE_LOCK;\
-	return folio_wait_locked_killable(folio) ? SCAN_FAIL : SCAN_SUCCEED;\
+	/* Not locked: a read failed, or only a part of it was written. */\
+	if (folio_test_locked(folio)) {\
+		if (cc->is_khugepaged)\
+			return SCAN_PAGE_LOCK;\
+		if (folio_wait_locked_killable(folio))\
+			return SCAN_FAIL;\
+	}\
+	return folio_test_uptodate(folio) ? SCAN_SUCCEED : SCAN_FAIL;\
 }\
 \
 /*\
@@ -43,7 +48,16 @@ static enum scan_result collapse_read_file(struct file *file, pgoff_t start,\
 			if (IS_ERR(folio))\
 				return SCAN_FAIL;\
 		}\
-		/* The collapse fails at this folio; see there. Read no further. */\
+		/*\
+		 * The collapse fails at this folio; read no further. Trigger\
+		 * async flush for read-only files and hope the writeback is\
+		 * done when khugepaged revisits this page. Writable files can\
+		 * have their folios dirty at any time; blindly flushing them\
+		 * would cause undesirable system-wide writeback.\
+		 *\
+		 * This is a one-off situation. We are not forcing writeback in\
+		 * loop.\
+		 */\
 		if (folio_test_dirty(folio) || folio_test_writeback(folio)) {\
 			if (folio_test_dirty(folio) \&\&\
 			    !inode_is_open_for_write(mapping->host))\
@@ -80,4 +94,10 @@ s/^ \*  - allocate and lock a new huge page;$/ *  - allocate a new huge page;\
 				result = SCAN_PAGE_LOCK;\
 				goto xa_locked;\
 			} else if (folio_test_dirty(folio)) {
+	/^				 \* This page is dirty because it hasn't$/,/^				 \*\/$/c\
+				 * Dirty since it was read. To flush may wait\
+				 * for who waits for the folios locked here, so\
+				 * that is left to the next visit.\
+				 */
+	/^				if \(!inode_is_open_for_write\(mapping->host\)\)$/,/^					filemap_flush\(mapping\);$/d
 }

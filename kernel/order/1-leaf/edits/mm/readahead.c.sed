@@ -62,6 +62,7 @@ unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
 		struct folio *folio;\
 \
 		if (index + (1ULL << order) > end ||\
+		    order < mapping_min_folio_order(mapping) ||\
 		    order > mapping_max_folio_order(mapping))\
 			break;\
 		folio = ractl_alloc_leaf(ractl, (gfp | __GFP_NOMEMALLOC) \&\

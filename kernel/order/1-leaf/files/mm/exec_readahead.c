@@ -92,7 +92,7 @@ static unsigned long exec_skew(const struct vm_area_struct *vma)
  * @index: page of the file that the fault missed in the page cache
  * @ra: readahead state of the file, with ra_pages not 0
  */
-void exec_fault_init(struct exec_fault *f, struct vm_area_struct *vma,
+void exec_fault_init(struct exec_fault *f, const struct vm_area_struct *vma,
 		     pgoff_t index, const struct file_ra_state *ra)
 {
 	struct address_space *mapping = vma->vm_file->f_mapping;

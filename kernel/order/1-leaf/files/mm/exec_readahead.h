@@ -8,7 +8,7 @@
 
 #include "exec_order.h"
 
-void exec_fault_init(struct exec_fault *f, struct vm_area_struct *vma,
+void exec_fault_init(struct exec_fault *f, const struct vm_area_struct *vma,
 		     pgoff_t index, const struct file_ra_state *ra);
 void exec_readahead(struct exec_fault *f, struct file *file, bool may_wait);
 

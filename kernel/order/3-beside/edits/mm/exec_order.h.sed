@@ -1,3 +1,5 @@
+s/^#include <linux\/math\.h>$/#include <linux\/array_size.h>\
+&/
 /^#endif \/\* _MM_EXEC_ORDER_H \*\/$/i\
 /**\
  * struct exec_span - pages of a file\
@@ -32,22 +34,24 @@ static inline struct exec_span exec_spare_text(struct exec_span around,\
 \
 /**\
  * exec_ahead_in_window - whether reading ahead of text spares the next window\
- * @index: page of the file that was marked for asynchronous readahead\
- * @end: one past the last page of the file that the VMA maps\
- * @ra_pages: pages of readahead that are set for the device\
- * @pages: pages of the largest leaf for text of the file, a power of two\
+ * @f: a fault on a page that was marked for asynchronous readahead\
  *\
- * Return: false if small folios could take pages of the next window, and the\
- * VMA holds all of that.\
+ * Return: false if small folios could take pages of the next window, and a leaf\
+ * may be read there.\
  */\
-static inline bool exec_ahead_in_window(unsigned long index, unsigned long end,\
-					unsigned long ra_pages,\
-					unsigned long pages)\
+static inline bool exec_ahead_in_window(const struct exec_fault *f)\
 {\
-	const unsigned long next = round_down(index, pages) + pages;\
+	const unsigned int orders[] = { f->pmd_order, f->cont_order };\
 \
-	/* Reading starts up to ra_pages behind the page, and has as many. */\
-	return next >= end || end - next < pages ||\
-	       next - index >= 2 * ra_pages;\
+	for (int i = 0; i < ARRAY_SIZE(orders); i++) {\
+		const unsigned long pages = 1UL << orders[i];\
+		const unsigned long next = round_down(f->index, pages) + pages;\
+\
+		/* Reading starts up to ra_pages behind the page, and has as many. */\
+		if (next - f->index < 2 * f->ra_pages &&\
+		    exec_leaf_limit(f, next, orders[i]) == EXEC_LIMIT_NONE)\
+			return false;\
+	}\
+	return true;\
 }\
 

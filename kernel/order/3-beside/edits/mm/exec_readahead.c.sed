@@ -3,31 +3,29 @@ $a\
 \
 /*\
  * Pages of the largest leaf that a fault on text of the file would read, as far as\
- * that depends on the file and its device; 0 if it would read what it read before.\
- * A device may be fast until a fault has waited for it: the first program of a\
- * machine touches its data before its text. @skew is that of the text, as in\
- * struct exec_fault, or 0 if it is not known.\
+ * that does not depend on the text; 0 if it would read what it read before. A\
+ * device may be fast until a fault has waited for it: the first program of a\
+ * machine touches its data before its text. @index is a page of the file beside\
+ * the text.\
  */\
 static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
-				     unsigned long skew)\
+				     pgoff_t index)\
 {\
 	struct address_space *mapping = vma->vm_file->f_mapping;\
-	const struct exec_fault f = {\
-		.ra_pages = READ_ONCE(vma->vm_file->f_ra.ra_pages),\
-		.page_ns = READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns) ?: 1,\
-	};\
-	const unsigned int orders[] = {\
-		text_pmd_order(vma->vm_mm, mapping),\
-		text_cont_order(vma->vm_mm, mapping),\
+	struct exec_fault f = {\
+		.index = index,\
+		.end = ULONG_MAX,\
+		.pmd_order = text_pmd_order(vma->vm_mm, mapping),\
+		.cont_order = text_cont_order(vma->vm_mm, mapping),\
+		.random = !!(vma->vm_file->f_mode \& FMODE_RANDOM),\
 	};\
 \
-	for (int i = 0; i < ARRAY_SIZE(orders); i++) {\
-		const unsigned long pages = 1UL << orders[i];\
-\
-		if (orders[i] > exec_folio_order() \&\& !(skew \& (pages - 1)) \&\&\
-		    !exec_leaf_slow(\&f, pages))\
-			return pages;\
-	}\
+	exec_fault_facts(\&f, mapping, \&vma->vm_file->f_ra);\
+	f.page_ns = f.page_ns ?: 1;\
+	if (exec_leaf_limit(\&f, 0, f.pmd_order) == EXEC_LIMIT_NONE)\
+		return 1UL << f.pmd_order;\
+	if (exec_leaf_limit(\&f, 0, f.cont_order) == EXEC_LIMIT_NONE)\
+		return 1UL << f.cont_order;\
 	return 0;\
 }\
 \
@@ -43,34 +41,41 @@ static unsigned long exec_leaf_pages(const struct vm_area_struct *vma,\
 struct exec_span exec_readaround(struct exec_span around,\
 				 const struct vm_area_struct *vma)\
 {\
-	const unsigned long pages = exec_leaf_pages(vma, 0);\
 	const struct exec_span mapped = {\
 		.start = vma_start_pgoff(vma),\
 		.end = vma_end_pgoff(vma),\
 	};\
+	unsigned long pages;\
 \
-	if (!pages || (vma->vm_flags \& VM_SHARED))\
+	/* VM_SHARED is not set for a file that is open for reading only. */\
+	if (vma->vm_flags \& VM_MAYSHARE)\
 		return around;\
-	return exec_spare_text(around, mapped, pages);\
+	pages = exec_leaf_pages(vma, around.start);\
+	return pages ? exec_spare_text(around, mapped, pages) : around;\
 }\
 \
 /*\
  * Whether the next read ahead is one of whole leaves, as that of MADV_HUGEPAGE is.\
- * page_cache_async_ra() goes on behind the last read if the marked folio begins\
- * what was read ahead, with at least its size, twice or four times that, or\
- * ra_pages.\
+ * page_cache_async_ra() reads ra_pages behind what is cached after the page. If\
+ * the folio begins what was read ahead last, it goes on behind that, with at least\
+ * the size of that, twice or four times the size, or ra_pages.\
  */\
 static bool exec_ahead_by_leaves(const struct file_ra_state *ra,\
-				 const struct folio *folio, pgoff_t index,\
-				 unsigned long pages)\
+				 const struct folio *folio,\
+				 const struct exec_fault *f)\
 {\
+	const unsigned long pages = 1UL << max(f->pmd_order, f->cont_order);\
 	const pgoff_t next = ra->start + ra->size;\
 \
-	return index < next \&\&\
-	       index == round_down(next - ra->async_size, folio_nr_pages(folio)) \&\&\
-	       IS_ALIGNED(next, pages) \&\& IS_ALIGNED(ra->size, pages) \&\&\
-	       (ra->ra_pages <= ra->size || IS_ALIGNED(ra->ra_pages, pages)) \&\&\
-	       pages >> ra->order <= 1;\
+	if (pages >> ra->order > 1)\
+		return false;\
+	if (f->index < next \&\&\
+	    f->index == round_down(next - ra->async_size, folio_nr_pages(folio)))\
+		return IS_ALIGNED(next, pages) \&\& IS_ALIGNED(ra->size, pages) \&\&\
+		       (f->ra_pages <= ra->size ||\
+			IS_ALIGNED(f->ra_pages, pages));\
+	return folio_nr_pages(folio) >= pages \&\& f->ra_pages >= pages \&\&\
+	       IS_ALIGNED(f->ra_pages, pages);\
 }\
 \
 /**\
@@ -86,13 +91,12 @@ bool exec_async_in_window(const struct file_ra_state *ra,\
 			  const struct vm_area_struct *vma,\
 			  const struct folio *folio, pgoff_t index)\
 {\
-	unsigned long pages;\
+	struct exec_fault f;\
 \
-	/* No fault on these reads a leaf. */\
-	if (vma->vm_flags \& (VM_NOHUGEPAGE | VM_SEQ_READ))\
+	/* No fault on it reads a leaf. */\
+	if (vma->vm_flags \& VM_SEQ_READ)\
 		return true;\
-	pages = exec_leaf_pages(vma, exec_skew(vma));\
-	return !pages || exec_ahead_by_leaves(ra, folio, index, pages) ||\
-	       exec_ahead_in_window(index, vma_end_pgoff(vma),\
-				    READ_ONCE(ra->ra_pages), pages);\
+	exec_fault_init(\&f, vma, index, ra);\
+	f.page_ns = f.page_ns ?: 1;\
+	return exec_ahead_in_window(\&f) || exec_ahead_by_leaves(ra, folio, \&f);\
 }

@@ -46,12 +46,12 @@
  * From one tree to shards
  *
  * i_mmap_shards goes from NULL to a pointer once in the life of an inode and
- * is freed with it. It changes only under i_mmap_root_rwsem held for write
- * together with all shards, so while any lock of the file is held it is
- * constant: unlock and tree lookups need not know how the lock was taken.
- * A task that waited for i_mmap_root_rwsem to change what one mm maps looks
- * again after getting it, and continues with the shard. Since the pointer never
- * goes back, looking twice is enough.
+ * is freed with it, when nobody can hold or want a lock of the file. Else it
+ * changes only under i_mmap_root_rwsem held for write together with all shards,
+ * so while any lock of the file is held it is constant: unlock and tree lookups
+ * need not know how the lock was taken. A task that waited for i_mmap_root_rwsem
+ * to change what one mm maps looks again after getting it, and continues with the
+ * shard. Since the pointer never goes back, looking twice is enough.
  */
 
 #include <linux/cacheflush.h>

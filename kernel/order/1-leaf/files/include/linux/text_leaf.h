@@ -8,6 +8,7 @@
 #include <linux/pagemap.h>
 #include <linux/shmem_fs.h>
 #include <linux/sizes.h>
+#include <linux/stat.h>
 
 #include <asm/text_leaf.h>
 
@@ -25,8 +26,13 @@
 /* The largest order of folios that a fault on text of @mapping may read. */
 static inline unsigned int text_max_order(const struct address_space *mapping)
 {
-	/* Faults on shmem do not read. It has a policy of its own. */
-	return shmem_mapping(mapping) ? 0 : mapping_max_folio_order(mapping);
+	/*
+	 * Devices may have the orders of the filesystem that has their inode. Faults
+	 * on shmem do not read. It has a policy of its own.
+	 */
+	if (!S_ISREG(mapping->host->i_mode) || shmem_mapping(mapping))
+		return 0;
+	return mapping_max_folio_order(mapping);
 }
 
 /*

@@ -28,19 +28,49 @@ static void reads_around_data_spare_the_windows_of_text(struct kunit *test)\
 		      ULONG_MAX - 32, ULONG_MAX);\
 }\
 \
+static bool ahead_in_window(struct exec_fault f, unsigned long index,\
+			    unsigned long end)\
+{\
+	f.index = index;\
+	f.end = end;\
+	return exec_ahead_in_window(&f);\
+}\
+\
 static void text_is_not_read_ahead_into_the_next_window(struct kunit *test)\
 {\
+	struct exec_fault f = x86_64;\
+\
 	/* 64 pages before the next window at 1024 are just enough. */\
-	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(960, 4096, 32, 512));\
-	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(961, 4096, 32, 512));\
-	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(1023, 1536, 32, 512));\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 960, 4096));\
+	KUNIT_EXPECT_FALSE(test, ahead_in_window(f, 961, 4096));\
+	KUNIT_EXPECT_FALSE(test, ahead_in_window(f, 1023, 1536));\
 	/* The text holds no whole window behind. */\
-	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(1023, 1535, 32, 512));\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 1023, 1535));\
 	/* The text ends in the window. */\
-	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(961, 1024, 32, 512));\
-	KUNIT_EXPECT_TRUE(test, exec_ahead_in_window(1023, 1024, 32, 512));\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 961, 1024));\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 1023, 1024));\
+	/* No leaf would be read behind. */\
+	f.skew = 1;\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 1023, 4096));\
+	f = x86_64;\
+	f.page_ns = ULONG_MAX;\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 1023, 4096));\
+	f = x86_64;\
+	f.random = true;\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 1023, 4096));\
+	f = x86_64;\
+	f.avail_pages = 64 * 512 - 1;\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(f, 1023, 4096));\
+	f.avail_pages = 64 * 512;\
+	KUNIT_EXPECT_FALSE(test, ahead_in_window(f, 1023, 4096));\
 	/* Readahead of more than a window never stays in one. */\
-	KUNIT_EXPECT_FALSE(test, exec_ahead_in_window(512, 4096, 512, 512));\
+	f.ra_pages = 512;\
+	KUNIT_EXPECT_FALSE(test, ahead_in_window(f, 512, 4096));\
+	/* Blocks of PTEs are leaves, too. */\
+	KUNIT_EXPECT_FALSE(test, ahead_in_window(arm64_16k, 255, 4096));\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(arm64_16k, 240, 4096));\
+	/* On arm64 with pages of 4K a block is read anyway. */\
+	KUNIT_EXPECT_TRUE(test, ahead_in_window(arm64_4k, 959, 4096));\
 }\
 
 /^	KUNIT_CASE\(the_first_limit_of_the_largest_leaf_is_named\),$/a\

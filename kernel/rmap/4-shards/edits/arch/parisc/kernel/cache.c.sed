@@ -1,0 +1,7 @@
+# The body of the walk changes nr, and each tree is looked up with the end.
+/^void flush_dcache_folio\(/,/^}$/{
+	s/^	pgoff_t pgoff;$/	pgoff_t pgoff, last;/
+	s/^	pgoff = folio->index;$/&\
+	last = pgoff + nr - 1;/
+	s/^(	mapping_rmap_tree_foreach\(vma, mapping, pgoff, )pgoff \+ nr - 1\) \{$/\1last) {/
+}
