@@ -12,14 +12,16 @@ static enum scan_result collapse_wait_read(struct folio *folio,\
 {\
 	if (folio_test_uptodate(folio))\
 		return SCAN_SUCCEED;\
-	/* Not locked: a read failed, or only a part of it was written. */\
-	if (folio_test_locked(folio)) {\
-		if (cc->is_khugepaged)\
-			return SCAN_PAGE_LOCK;\
-		if (folio_wait_locked_killable(folio))\
-			return SCAN_FAIL;\
+	if (!folio_test_locked(folio)) {\
+		/* A read ended here. Or it failed, or a part was written. */\
+		return folio_test_uptodate(folio) ? SCAN_SUCCEED : SCAN_FAIL;\
 	}\
-	return folio_test_uptodate(folio) ? SCAN_SUCCEED : SCAN_FAIL;\
+	if (cc->is_khugepaged)\
+		return SCAN_PAGE_LOCK;\
+	if (folio_wait_locked_killable(folio))\
+		return SCAN_FAIL;\
+	/* It may have been truncated, or written in part, meanwhile. */\
+	return folio_test_uptodate(folio) ? SCAN_SUCCEED : SCAN_PAGE_LOCK;\
 }\
 \
 /*\

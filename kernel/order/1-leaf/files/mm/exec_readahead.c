@@ -89,7 +89,7 @@ static unsigned long exec_skew(const struct vm_area_struct *vma)
  * exec_fault_init - collect the facts about a fault on text
  * @f: is filled
  * @vma: a VM_EXEC mapping of a file
- * @index: page of the file that the fault missed in the page cache
+ * @index: page of the file that faulted
  * @ra: readahead state of the file, with ra_pages not 0
  */
 void exec_fault_init(struct exec_fault *f, const struct vm_area_struct *vma,

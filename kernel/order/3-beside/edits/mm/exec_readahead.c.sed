@@ -57,8 +57,8 @@ struct exec_span exec_readaround(struct exec_span around,\
 /*\
  * Whether the next read ahead is one of whole leaves, as that of MADV_HUGEPAGE is.\
  * page_cache_async_ra() reads ra_pages behind what is cached after the page. If\
- * the folio begins what was read ahead last, it goes on behind that, with at least\
- * the size of that, twice or four times the size, or ra_pages.\
+ * the page is the first of what was read ahead last, it goes on behind that, with\
+ * at least the size of that, twice or four times the size, or ra_pages.\
  */\
 static bool exec_ahead_by_leaves(const struct file_ra_state *ra,\
 				 const struct folio *folio,\

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,17 +39,17 @@ static size_t allowed_once(void)
 }
 
 /*
- * Two mappings that are allowed become one that is not, because they are
+ * Two mappings of @file that are allowed become one that is not, because they are
  * neighbours. fork asks for the whole of it, and fails. Nothing is touched.
  */
-static bool map_what_fork_refuses(char *place, size_t half)
+static void map_what_fork_refuses(char *place, int file, off_t offset, size_t half)
 {
 	for (int i = 0; i < 2; i++) {
 		if (mmap(place + i * half, half, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-			return false;
+			 MAP_PRIVATE | MAP_FIXED, file,
+			 offset + i * half) == MAP_FAILED)
+			ksft_exit_fail_perror("mmap");
 	}
-	return true;
 }
 
 /* Maps the first @count pages of @file, each by a mapping of its own. */
@@ -93,32 +94,35 @@ static bool is_unmapped(int file)
 	return fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) == 0;
 }
 
-/* Maps @count pages of each of @nr_files files in front of what fork refuses, if @fails. */
+/*
+ * Maps @count pages of each of @nr_files files, and more of the last of them, which
+ * fork refuses, if it @fails. Of one file fork collects the mappings.
+ */
 static void test_fork(int count, int nr_files, bool fails)
 {
 	const size_t half = allowed_once();
-	const size_t size = 2 * half + nr_files * count * page_size;
+	const size_t length = count * page_size;
+	const size_t size = nr_files * length + 2 * half;
 	char *place = mmap(NULL, size, PROT_NONE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	bool ok = true;
 	int files[2];
+	bool ok;
 
 	if (place == MAP_FAILED)
-		ksft_exit_fail_perror("mmap");
+		ksft_exit_skip("addresses end before memory does\n");
 	for (int i = 0; i < nr_files; i++) {
 		files[i] = memfd_create("fork_fails", MFD_ALLOW_SEALING);
-		if (files[i] < 0 || ftruncate(files[i], count * page_size))
+		if (files[i] < 0 || ftruncate(files[i], length + 2 * half))
 			ksft_exit_fail_perror("memfd_create");
-		map_pages(place + i * count * page_size, files[i], count);
+		map_pages(place + i * length, files[i], count);
 	}
-	if (fails && !map_what_fork_refuses(place + nr_files * count * page_size, half))
-		ksft_exit_fail_perror("mmap");
+	if (fails)
+		map_what_fork_refuses(place + nr_files * length,
+				      files[nr_files - 1], length, half);
 	ok = fork_refuses() == fails;
-	for (int i = 0; i < nr_files; i++)
-		ok = ok && maps_writable(files[i]);
 	munmap(place, size);
 	for (int i = 0; i < nr_files; i++) {
-		ok = ok && is_unmapped(files[i]);
+		ok = ok && maps_writable(files[i]) && is_unmapped(files[i]);
 		close(files[i]);
 	}
 	ksft_test_result(ok, "fork %s after %d mappings of each of %d files\n",
@@ -136,6 +140,13 @@ static bool memory_is_guessed(void)
 	return mode == '0';
 }
 
+static bool has_limit(int resource)
+{
+	struct rlimit limit;
+
+	return getrlimit(resource, &limit) || limit.rlim_cur != RLIM_INFINITY;
+}
+
 int main(void)
 {
 	static const int counts[] = { 1, 7, 8, 9, 17 };
@@ -144,6 +155,8 @@ int main(void)
 	page_size = sysconf(_SC_PAGESIZE);
 	if (sizeof(long) == 4)
 		ksft_exit_skip("addresses of 32 bits\n");
+	if (has_limit(RLIMIT_AS) || has_limit(RLIMIT_DATA))
+		ksft_exit_skip("memory is limited by RLIMIT_AS or RLIMIT_DATA\n");
 	if (!memory_is_guessed())
 		ksft_exit_skip("vm.overcommit_memory is not 0\n");
 	ksft_set_plan(4 * ARRAY_SIZE(counts));
