@@ -52,6 +52,9 @@ run)
     for config in "$@"; do run "$config"; done
     ;;
 boot) boot "$2" "$3" "$4" ;;
-report) jq -r -s -L "$here" -f "$here/report.jq" "$record" > "$here/../docs/kernel.md" ;;
+report)
+    report=$here/../docs/kernel.md
+    jq -r -s -L "$here" -f "$here/report.jq" "$record" > "$report.new" && mv "$report.new" "$report"
+    ;;
 *) sed -n '6,8p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

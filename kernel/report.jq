@@ -11,8 +11,14 @@ def change(figure): (.[0] | figure) as $before | (.[1] | figure) as $after |
 # One record for all starts of a program: the median of each number.
 def medians: group_by([.program, .sets]) | map(. as $starts | .[0] | with_entries(.key as $key | .value = ($starts | map(.[$key]) | middle)));
 
-# Pairs of records that differ in the sets alone: without them, with them.
-def pairs(key): group_by(key) | map(sort_by(.sets != "none") | select(length == 2 and .[0].sets == "none"));
+# Pairs of records that differ in the sets alone: without them, with them. The disk of a guest has programs of the
+# machine that made it, so both sides must be measured with one disk.
+def pairs(key): group_by(key) | map(sort_by(.sets != "none") | select(length == 2 and .[0].sets == "none")
+    | if .[0].text == .[1].text then . else
+        error("\(.[0].config), \(.[0].program // "many programs"): \(.[0].text) bytes of text without the sets and \(.[1].text) with them; measure both again") end);
+
+# Where and when a side was measured.
+def origin: "\(.sets): QEMU \(.qemu), \(.date)";
 
 def starts($executed):
     (["program", "executed", "by PMD", "in blocks", "minor faults", "major faults", "read", "million instructions", "ms"] | head),
@@ -48,7 +54,7 @@ def many:
  | (map(select(.kind == "start" and .thp == "never" and .sets == "none" and .memory == 1024))
     | map({(.program): .present}) | add) as $executed
  | "\n## \(.[0].config)",
-   "\n\(.[0].package), QEMU \(.[0].qemu), \(.[0].date). Sets: \(map(.sets) | unique - ["none"] | join(", ")).",
+   "\n\(.[0].package). Sets \(map(origin) | unique | join("; ")).",
    ($all | group_by(-.memory)[] | .[0].memory as $memory
     | map(select(.kind == "start" and .thp != "never")) | group_by(.thp)[]
     | "\n### \($memory) MiB of memory, THP \(.[0].thp)\n", starts($executed)),
