@@ -6,7 +6,8 @@
 #   kernel/build.sh package         the name and version of that package
 #   kernel/build.sh archive         the address of the mirror that it comes from
 #   kernel/build.sh distribution    the configuration of Debian's kernel for virtual machines of x86-64
-#   kernel/build.sh series          write the series and its cover letters, and check it with checkpatch
+#   kernel/build.sh series          write a folder for git send-email for each set, and check it with checkpatch;
+#                                   git am --empty=drop takes all of them in order
 #   kernel/build.sh tree            bring the unpacked tree to exactly the chosen sets
 #   kernel/build.sh image CONFIG…   build; CONFIG: x86_64, arm64-4k, arm64-16k, arm64-64k or
 #                                   riscv64, then any further fragments of kernel/config (kunit,
@@ -158,33 +159,31 @@ series() {
         in_scratch commit -q -s -F "$commit/message"
     done < <(commits)
     rm -rf "$work/patches"
-    in_scratch format-patch -q --no-signature -o "$work/patches" --root HEAD~"$(commits | wc -l)"..HEAD
-    covers
+    letters
 }
 
-# SET.cover for each set that has a cover letter, with what it changes. git am takes the patches alone.
-covers() {
-    local set count from=0 total
-    total=$(commits | wc -l)
+# One folder of patches for each set, numbered on its own. A set with a cover letter has it as 0000.
+letters() {
+    local set from number=0 count
+    from=HEAD~$(commits | wc -l)
     for set in $sets; do
         count=$(sets=$set commits | wc -l)
+        number=$((number + 1))
+        in_scratch branch -q -f "$set" "$(in_scratch rev-list --reverse "$from..HEAD" | sed -n "${count}p")"
+        local options=(-q --no-signature -o "$work/patches/$number-$set")
         if [ -e "$here/$set/cover" ]; then
-            local range=(HEAD~$((total - from)) HEAD~$((total - from - count)))
-            {
-                echo "Subject: [PATCH 0/$count] $(cat "$here/$set/cover")"
-                echo
-                in_scratch log --reverse --format='  %s' "${range[0]}..${range[1]}"
-                echo
-                in_scratch diff --stat=72 --summary "${range[@]}"
-            } > "$work/patches/$set.cover"
+            in_scratch config "branch.$set.description" "$(cat "$here/$set/cover")"
+            options+=(--cover-letter --cover-from-description=subject --stat=72)
         fi
-        from=$((from + count))
+        in_scratch format-patch "${options[@]}" "$from..$set"
+        from=$set
     done
 }
 
 checkpatch() {
     local patch ignore
-    for patch in "$work"/patches/*.patch; do
+    for patch in "$work"/patches/*/*.patch; do
+        [ "${patch##*/}" != 0000-cover-letter.patch ] || continue
         # The MAINTAINERS entries of their folders cover new files. A package has no history of commits.
         ignore=FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID
         # Trace events are laid out in a form of their own.
@@ -273,5 +272,5 @@ distribution) distribution; echo "$work/distribution.config" ;;
 series) series; checkpatch; echo "$work/patches" ;;
 tree) tree; echo "$linux" ;;
 image) shift; [ $# -gt 0 ] || die "image of which configuration?"; image "$@" ;;
-*) sed -n '3,14p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '3,15p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
