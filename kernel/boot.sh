@@ -4,7 +4,7 @@
 # a cold page cache. Prints the guest's console. It fails if a test failed, if a SUITE of KUnit did
 # not run, if the kernel reported an error, or if the guest did not end.
 #
-#   kernel/boot.sh x86_64|arm64|riscv64 IMAGE MEMORY all|walkers [SUITE…]
+#   kernel/boot.sh x86_64|arm64|riscv64 IMAGE MEMORY all|devices|walkers [SUITE…]
 #
 # MEMORY is in MiB; kernel/guest/make.sh lists the programs. The image has the set `paced`. Time is counted
 # in instructions: one instruction is one nanosecond of the guest, and so is each nanosecond of a timer of its

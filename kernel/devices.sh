@@ -3,7 +3,8 @@
 # How long faults on text wait on devices of known speed, today and with leaves, and what is read where
 # memory is small or in pieces. Prints docs/kernel-devices.md.
 #
-#   kernel/devices.sh IMAGE     an image with the sets order, align, order-lab and paced, and the fragment nfs
+#   kernel/devices.sh IMAGE     an image with the sets order, align, order-lab and paced, and the fragments nfs and
+#                               trace
 #
 # KERNEL_DEVICES  the devices, as below; without it, those of the document
 set -euo pipefail
@@ -26,15 +27,18 @@ SD-card         1000    0       40      1'}
 
 while read -r name latency seek speed depth server; do
     KERNEL_APPEND="guest.touch kunit.enable=0 $server paced.latency_us=$latency paced.seek_us=$seek paced.mb_s=$speed paced.depth=$depth" \
-        "$here/boot.sh" x86_64 "$image" 1024 walkers |
+        "$here/boot.sh" x86_64 "$image" 1024 devices |
         tr -d '\r' | sed -n 's/^record //p' | jq -c --arg disk "$name" --argjson latency "$latency" \
             --argjson seek "$seek" --argjson speed "$speed" --argjson depth "$depth" --arg server "$server" \
             '{disk: $disk, server: $server, latency: $latency, seek: $seek, speed: $speed, depth: $depth} + .' > "$one"
-    # Three parts under four bounds, three control groups, and memory in pieces today and with leaves.
-    touched=$(jq -s 'map(select(.kind == "leaves")) | length' "$one")
-    [ "$touched" = 17 ] || { echo "kernel/devices.sh: $name: $touched of 17 records" >&2; exit 1; }
-    jq -e -s 'any(.kind == "leaves" and .name == "fragmented" and .read == 0)' "$one" > /dev/null ||
+    # Three parts under four policies; three control groups and memory in pieces today and with leaves.
+    touched=$(jq -s 'map(select(.kind == "leaves" and .name != "learning")) | length' "$one")
+    [ "$touched" = 20 ] || { echo "kernel/devices.sh: $name: $touched of 20 records" >&2; exit 1; }
+    jq -e -s 'any(.kind == "leaves" and .name == "8 reads" and .where == "fragmented" and .read == 0)' "$one" > /dev/null ||
         { echo "kernel/devices.sh: $name: there was a free block in fragmented memory" >&2; exit 1; }
     cat "$one" >> "$records"
 done < <(grep . <<< "$devices")
+KERNEL_APPEND="guest.order kunit.enable=0" "$here/boot.sh" x86_64 "$image" 1024 devices |
+    tr -d '\r' | sed -n 's/^record //p' > "$one"
 jq -r -s -L "$here" -f "$here/devices.jq" "$records"
+sed -nE '/^(NVMe|SATA-SSD|hard-disk)/p' <<< "$devices" | python3 "$here/policies.py" "$one"

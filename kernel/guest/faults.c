@@ -32,11 +32,43 @@ static void limit_memory(unsigned long bytes)
 }
 
 /*
- * Runs /touch over a file with a cold page cache. @bound_us is how long a fault may
- * wait for the rest of a leaf, if the kernel has the set order-lab. 0 stands for what
- * Linux reads today, which is what THP "never" reads.
+ * When a fault reads a leaf. The set order-lab makes the bounds parameters. THP
+ * "never" reads what Linux reads today.
  */
-static void touch(const char *name, const char *part, unsigned int bound_us, unsigned long memory)
+struct policy {
+	const char *name;
+	const char *thp;
+	unsigned int reads;	/* of today, for whose time a fault may wait for a leaf */
+	unsigned int wait_us;	/* how much longer than for one of them */
+};
+
+static const struct policy policies[] = {
+	{ "today", "never", 8, 16000 },
+	{ "4 reads", "madvise", 4, 16000 },
+	{ "8 reads", "madvise", 8, 16000 },
+	{ "any time", "madvise", UINT_MAX, UINT_MAX },
+};
+static const struct policy *const today = &policies[0], *const series = &policies[2];
+
+static void put_parameter(const char *name, unsigned int value)
+{
+	char path[64], text[32];
+
+	snprintf(path, sizeof(path), "/sys/module/kernel/parameters/%s", name);
+	snprintf(text, sizeof(text), "%u", value);
+	put(path, text);
+}
+
+static void follow(const struct policy *policy)
+{
+	put(THP "enabled", policy->thp);
+	put_parameter("exec_leaf_reads", policy->reads);
+	put_parameter("exec_leaf_wait_us", policy->wait_us);
+}
+
+/* Runs /touch over a file with a cold page cache. @where is NULL for all memory. */
+static void touch(const struct policy *policy, const char *part, const char *where,
+		  unsigned long memory)
 {
 	static const char *const events[] = { "read", "device", "memory", "alloc" };
 	unsigned long before[4], read;
@@ -47,28 +79,38 @@ static void touch(const char *name, const char *part, unsigned int bound_us, uns
 		snprintf(text, sizeof(text), "exec_leaf_%s ", events[i]);
 		before[i] = number("/proc/vmstat", text, 0);
 	}
-	put(THP "enabled", bound_us ? "madvise" : "never");
-	snprintf(text, sizeof(text), "%u", bound_us);
-	if (bound_us)
-		put("/sys/module/kernel/parameters/exec_leaf_wait_us", text);
+	follow(policy);
 	/* /touch drops what is cached of the file that it maps. */
 	forget_export(TEXT);
 	read = bytes_read();
 	pid = fork();
 	if (!pid) {
 		limit_memory(memory);
-		execl("/touch", "touch", ROOT TEXT, name, part, NULL);
+		execl("/touch", "touch", ROOT TEXT, policy->name, part, NULL);
 		_exit(127);
 	}
 	waitpid(pid, NULL, 0);
-	printf("record {\"kind\":\"leaves\",\"name\":\"%s\",\"part\":%s,\"bytes\":%lu",
-	       name, part, bytes_read() - read);
+	printf("record {\"kind\":\"leaves\",\"name\":\"%s\",\"where\":\"%s\",\"part\":%s,\"bytes\":%lu",
+	       policy->name, where ? where : "", part, bytes_read() - read);
 	for (int i = 0; i < 4; i++) {
 		snprintf(text, sizeof(text), "exec_leaf_%s ", events[i]);
 		printf(",\"%s\":%lu", events[i], number("/proc/vmstat", text, 0) - before[i]);
 	}
 	printf("}\n");
 	fflush(stdout);
+}
+
+/*
+ * The kernel remembers of a disk whether leaves were late. Without bounds none is, so
+ * that is forgotten. Then the kernel learns what it finds under @policy.
+ */
+static void learn(const struct policy *policy)
+{
+	const struct policy none = { "learning", "madvise", UINT_MAX, UINT_MAX };
+	const struct policy other = { "learning", policy->thp, policy->reads, policy->wait_us };
+
+	touch(&none, "1", NULL, 0);
+	touch(&other, "1", NULL, 0);
 }
 
 /* Fills a memory cgroup of @memory bytes with page cache, as in one that has run for long. */
@@ -112,7 +154,7 @@ static void take_large_blocks(void)
 static void take_every_other_page(void)
 {
 	const unsigned long page = sysconf(_SC_PAGESIZE);
-	const unsigned long bytes = (number("/proc/meminfo", "MemFree:", 0) - 8192) * 1024;
+	const unsigned long bytes = (number("/proc/meminfo", "MemFree:", 0) - 32768) * 1024;
 	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -149,12 +191,12 @@ static void hold(void (*take)(void))
 }
 
 /* As touch(), where no block of 2 MiB is free. Some become free again between two calls. */
-static void touch_in_pieces(const char *name, unsigned int bound_us)
+static void touch_in_pieces(const struct policy *policy)
 {
 	put(THP "enabled", "madvise");
 	put("/proc/sys/vm/min_free_kbytes", "2048");
 	hold(take_large_blocks);
-	touch(name, "1", bound_us, 0);
+	touch(policy, "1", "fragmented", 0);
 }
 
 static void touch_in_fragmented_memory(void)
@@ -164,8 +206,22 @@ static void touch_in_fragmented_memory(void)
 	put("/proc/sys/vm/compact_unevictable_allowed", "0");
 	put("/proc/sys/vm/min_free_kbytes", "2048");
 	hold(take_every_other_page);
-	touch_in_pieces("fragmented, today", 0);
-	touch_in_pieces("fragmented", 8000);
+	touch_in_pieces(today);
+	touch_in_pieces(series);
+}
+
+static void touch_in_groups(const struct policy *policy)
+{
+	touch(policy, "1", "cgroup of 32 MiB", 32 << 20);
+	touch(policy, "1", "cgroup of 256 MiB", 256 << 20);
+	fill_group(256 << 20);
+	touch(policy, "1", "cgroup of 256 MiB, full", 256 << 20);
+}
+
+static void start_under(const struct policy *policy)
+{
+	learn(policy);
+	start_each(policy->thp);
 }
 
 void touch_all(void)
@@ -179,17 +235,14 @@ void touch_all(void)
 	mkdir("/cgroup/small", 0755);
 	mount_cold();
 	for (int i = 0; i < 3; i++) {
-		touch("today", parts[i], 0, 0);
-		touch("2 ms", parts[i], 2000, 0);
-		touch("8 ms", parts[i], 8000, 0);
-		touch("no bound", parts[i], UINT_MAX, 0);
+		for (unsigned long j = 0; j < sizeof(policies) / sizeof(*policies); j++) {
+			learn(&policies[j]);
+			touch(&policies[j], parts[i], NULL, 0);
+		}
 	}
-	start_each("never");
-	put("/sys/module/kernel/parameters/exec_leaf_wait_us", "8000");
-	start_each("madvise");
-	touch("cgroup of 32 MiB", "1", 8000, 32 << 20);
-	touch("cgroup of 256 MiB", "1", 8000, 256 << 20);
-	fill_group(256 << 20);
-	touch("cgroup of 256 MiB, full", "1", 8000, 256 << 20);
+	start_under(today);
+	start_under(series);
+	touch_in_groups(today);
+	touch_in_groups(series);
 	touch_in_fragmented_memory();
 }

@@ -4,8 +4,8 @@
  * disk with a cold page cache, under each THP mode. Then starts all commands of
  * /many, one after the other, and holds their processes. Prints as JSON what was
  * mapped when a program ended, and what that cost. With guest.touch on the kernel's
- * command line, faults.c runs instead. With guest.nfs, the disk is behind a server
- * of NFS.
+ * command line, faults.c runs instead, and with guest.order, order.c. With
+ * guest.nfs, the disk is behind a server of NFS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,6 @@
 #include "clock.h"
 #include "init.h"
 
-#define FAULT_AROUND "/sys/kernel/debug/fault_around_bytes"
 #define MANY_MAX 64
 /*
  * The address that a mapping gets at random costs a small program some percent,
@@ -190,11 +189,7 @@ void mount_cold(void)
 		die("mount of what programs write to");
 }
 
-/*
- * Runs a command until it is about to end, by itself or by a signal. It waits
- * there with all its mappings. Returns 0 if it did not get that far.
- */
-static pid_t run_to_end(char *command, int *status)
+pid_t run_to_end(char *command, int *status)
 {
 	char *argv[32] = {}, *rest = command;
 	pid_t pid;
@@ -364,6 +359,16 @@ static void wait_for_timers(void)
 	}
 }
 
+static void finish(void)
+{
+	printf("guest: done\n");
+	fflush(stdout);
+	sync();
+	reboot(RB_POWER_OFF);
+	for (;;)
+		pause();
+}
+
 static bool argument(const char *name)
 {
 	char line[1024];
@@ -397,9 +402,11 @@ int main(void)
 		serve_nfs();
 	if (argument("guest.touch")) {
 		touch_all();
-		printf("guest: done\n");
-		fflush(stdout);
-		reboot(RB_POWER_OFF);
+		finish();
+	}
+	if (argument("guest.order")) {
+		trace_each();
+		finish();
 	}
 	start_each("always");
 	start_each("madvise");
@@ -409,10 +416,5 @@ int main(void)
 	snprintf(page, sizeof(page), "%ld", sysconf(_SC_PAGESIZE));
 	put(FAULT_AROUND, page);
 	start_each("never");
-	printf("guest: done\n");
-	fflush(stdout);
-	sync();
-	reboot(RB_POWER_OFF);
-	for (;;)
-		pause();
+	finish();
 }

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes an initramfs and a disk of programs for guests. Prints the folder that holds both.
 #
-#   kernel/guest/make.sh x86_64|arm64|riscv64 all|walkers
+#   kernel/guest/make.sh x86_64|arm64|riscv64 all|devices|walkers
 #
 # `walkers` holds only programs that are quickly made and started. They are enough to see that text
-# gets huge pages. Both are made once, so that every kernel starts the same files. They are made
+# gets huge pages. `devices` has a text to touch on slow disks instead of the largest. Each is made once, so that every kernel starts the same files. They are made
 # again when this folder has changed.
 set -euo pipefail
 
@@ -90,20 +90,30 @@ made() {
     done
 }
 
-# Packaged programs, as users run them, and many programs of every size.
-packaged() {
-    local program cc1
+sources() {
     printf 'int main(void) { return 0; }\n' > "$root/source/empty.c"
     "$cc" -c "$root/source/empty.c" -o "$root/source/empty.o"
+}
+
+# Programs of this machine with large texts.
+large() {
+    local program cc1
+    cc1=$(cc -print-prog-name=cc1)
+    for program in "$cc1" /usr/bin/mold /usr/bin/ld.lld; do
+        copy "$program"
+    done
+    start "$cc1" -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s                # not PIE
+    start /usr/bin/mold --no-fork --thread-count=1 -e main -o /tmp/out /source/empty.o # PIE
+    start /usr/bin/ld.lld --threads=1 -e main -o /tmp/out /source/empty.o              # libLLVM
+}
+
+# Packaged programs, as users run them, and many programs of every size.
+packaged() {
+    local program
     case $arch in
     x86_64)
-        cc1=$(cc -print-prog-name=cc1)
-        for program in "$cc1" /usr/bin/mold /usr/bin/ld.lld /usr/bin/git; do
-            copy "$program"
-        done
-        start "$cc1" -quiet -fpreprocessed /source/empty.c -o /tmp/empty.s                # not PIE
-        start /usr/bin/mold --no-fork --thread-count=1 -e main -o /tmp/out /source/empty.o # PIE
-        start /usr/bin/ld.lld --threads=1 -e main -o /tmp/out /source/empty.o              # libLLVM
+        large
+        copy /usr/bin/git
         start /usr/bin/git --version
         start /usr/bin/true
         for program in $(assorted); do
@@ -140,12 +150,14 @@ sweep() {
 
 touch "$initramfs/many"
 libraries
+sources
 case $programs in
 all) packaged; walkers; sweep ;;
-walkers) walkers; stubs $((16 << 20)) > "$root/programs/stubs-16m" ;;
+devices) large; walkers; stubs $((16 << 20)) > "$root/programs/stubs-16m" ;;
+walkers) walkers ;;
 *) echo "kernel/guest/make.sh: no programs $programs" >&2; exit 2 ;;
 esac
-"$cc" -static -O1 -Wall "$here/init.c" "$here/faults.c" "$here/nfs.c" -o "$initramfs/init"
+"$cc" -static -O1 -Wall "$here/init.c" "$here/faults.c" "$here/nfs.c" "$here/order.c" -o "$initramfs/init"
 "$cc" -static -O1 -Wall "$here/touch.c" -o "$initramfs/touch"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
 truncate -s 2G "$out/disk.new" # the memory of a PCI device is a power of two

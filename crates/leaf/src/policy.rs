@@ -9,9 +9,8 @@ use crate::geometry::Leaf;
 use crate::reach::windows_in_file;
 use crate::segment::Segment;
 
-/// The rest of a leaf may make a fault wait this many nanoseconds longer than the readahead of the
-/// device does: about one seek of a disk.
-const LEAF_WAIT_NS: u64 = 8_000_000;
+/// No leaf is tried where a read of the readahead of the device makes a fault wait longer than this.
+const LEAF_WAIT_NS: u64 = 16_000_000;
 /// Leaves that are read may be at most 1/64 of the available memory.
 const MEMORY_SHIFT: u32 = 6;
 /// The same bound is 1/512 if the page that faulted was evicted a short time ago.
@@ -32,7 +31,7 @@ pub struct ExecFault {
     pub skew: u64,
     /// Readahead setting of the device, at least 1.
     pub ra_pages: u64,
-    /// Nanoseconds that a fault waits for each page it reads from the device; 0 if not known.
+    /// Nanoseconds, below 2^32, that a fault waits for each page of a read of today; 0 if not known.
     pub page_ns: u64,
     /// Pages that are free or cheap to reclaim, on the node and for the memory cgroup.
     pub avail_pages: u64,
@@ -44,10 +43,14 @@ pub struct ExecFault {
     pub cont_order: u32,
     /// The order that the architecture always asks for.
     pub base_order: u32,
+    /// How many faults from now a leaf of the device is tried, because leaves take too long; else 0.
+    pub pause: u32,
     /// Whether the page was evicted a short time ago.
     pub refault: bool,
     /// Whether the process said that it accesses the memory at random.
     pub random: bool,
+    /// Whether the kernel lets tasks of this cgroup wait for the device.
+    pub congested: bool,
 }
 
 /// Why a fault does not read the largest leaf. The numbers are those of the kernel's `exec_limit`.
@@ -59,7 +62,7 @@ pub enum ExecLimit {
     Leaf,
     /// Address and offset differ, or mapping or file do not hold the whole window.
     Shape,
-    /// The device is too slow, its speed is not known, or access is at random.
+    /// The device is too slow or congested, its speed is not known, or access is at random.
     Device,
     /// The leaf is too large a part of the available memory.
     Memory,
@@ -134,6 +137,7 @@ impl ExecFault {
     /// The order to read, and why it is not that of the largest leaf.
     fn order(&self) -> (u32, ExecLimit) {
         let limit = |order| match self.limit(self.index, order) {
+            ExecLimit::None if self.pause > 0 && 1 << order > self.ra_pages => ExecLimit::Device,
             ExecLimit::None if order > self.free_order => ExecLimit::Cached,
             limit => limit,
         };
@@ -165,13 +169,12 @@ impl ExecFault {
         }
     }
 
-    /// Whether the fault would wait much longer for this many pages than for the usual readahead.
+    /// Whether the fault should not wait for as many pages as a leaf has.
     fn slow(&self, pages: u64) -> bool {
-        let rest = pages.saturating_sub(self.ra_pages);
-        let known = self.page_ns > 0 && !self.random;
-        LEAF_WAIT_NS
-            .checked_div(rest)
-            .is_some_and(|bound| !known || self.page_ns > bound)
+        let fast = 1..=LEAF_WAIT_NS;
+        let today = self.page_ns.saturating_mul(self.ra_pages);
+        let held_up = self.random || self.congested || self.pause > 1;
+        pages > self.ra_pages && (held_up || !fast.contains(&today))
     }
 }
 

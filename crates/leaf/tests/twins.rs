@@ -118,14 +118,16 @@ fn fault(numbers: &mut Numbers) -> ExecFault {
         file_pages: numbers.pick(&[file_pages, file_pages, file_pages, 0, index + 1]),
         skew: [0, numbers.near(scale, 1 << 20).wrapping_neg()][numbers.below(2) as usize],
         ra_pages: 1 + numbers.wide(12) * 2,
-        page_ns: numbers.wide(20) * numbers.below(8).min(1),
+        page_ns: numbers.wide(20) * numbers.below(16).min(1),
         avail_pages: numbers.wide(24) << 4,
         free_order: 13u32.saturating_sub(numbers.wide(4) as u32),
         pmd_order,
         cont_order,
         base_order: numbers.pick(&[0, 0, 2, 4]),
+        pause: numbers.below(16).saturating_sub(13) as u32,
         refault: numbers.below(4) == 0,
         random: numbers.below(8) == 0,
+        congested: numbers.below(16) == 0,
     }
 }
 
@@ -141,7 +143,7 @@ fn limit(number: u64) -> ExecLimit {
     }
 }
 
-fn words(fault: &ExecFault) -> [u64; 14] {
+fn words(fault: &ExecFault) -> [u64; 16] {
     [
         fault.index,
         fault.start,
@@ -155,8 +157,10 @@ fn words(fault: &ExecFault) -> [u64; 14] {
         fault.pmd_order.into(),
         fault.cont_order.into(),
         fault.base_order.into(),
+        fault.pause.into(),
         fault.refault.into(),
         fault.random.into(),
+        fault.congested.into(),
     ]
 }
 
@@ -212,8 +216,10 @@ fn an_800k_library_is_never_read_by_2m() {
             pmd_order: 0,
             cont_order: 7,
             base_order: 2,
+            pause: 0,
             refault: false,
             random: false,
+            congested: false,
         };
         assert_eq!(fault.read().order, 2);
         assert!(fault.read().size <= 8);

@@ -16,10 +16,16 @@
  */
 
 /*
- * The rest of a leaf may make a fault wait this much longer than the readahead
- * of the device does: about one seek of a disk.
+ * A fault may wait for a leaf for the time of this many reads of today. These are
+ * of the readahead that is set for the device. A leaf of 2M takes the place of up to
+ * 16 reads of 128K. With less readahead it takes the place of more, and the time of
+ * half of them.
  */
-#define EXEC_LEAF_WAIT_NS		8000000UL
+#define EXEC_LEAF_READS			8UL
+/* It may always wait this much longer than for one of them: 2M at 1 GB/s. */
+#define EXEC_LEAF_SHORT_NS		2000000UL
+/* It may never wait this much longer: about one seek of a disk. */
+#define EXEC_LEAF_WAIT_NS		16000000UL
 /* What leaves take may be at most this part of the available memory. */
 #define EXEC_LEAF_MEMORY_SHIFT		6
 /* The same if the page that faulted was evicted a short time ago. */
@@ -34,8 +40,8 @@
  * @skew: page number of an address in the VMA minus the page of the file that
  *        is mapped there, modulo 2^BITS_PER_LONG
  * @ra_pages: pages of readahead that are set for the device; not 0
- * @page_ns: nanoseconds that a fault waits for each page that it reads from the
- *           device; 0 if that is not known
+ * @page_ns: nanoseconds that a fault waits for each page of a read of today; 0 if
+ *           that is not known
  * @avail_pages: pages that are free or cheap to reclaim, where the folio would
  *               be allocated and for the group that it would be charged to
  * @free_order: largest order of an aligned window around @index of which no
@@ -43,8 +49,11 @@
  * @pmd_order: order of the PMD, 0 if it should not map this text
  * @cont_order: order of a block of contiguous PTEs, 0 if none should
  * @base_order: order that the architecture asks for in any case
+ * @pause: how many faults from now a leaf of the device is tried; 0 if each fault may
+ *         read one; see struct exec_speed
  * @refault: the page was evicted recently
  * @random: the process said that it accesses the memory at random
+ * @congested: blk-cgroup lets tasks of this cgroup wait for the device
  */
 struct exec_fault {
 	unsigned long index;
@@ -53,14 +62,16 @@ struct exec_fault {
 	unsigned long file_pages;
 	unsigned long skew;
 	unsigned long ra_pages;
-	unsigned long page_ns;
+	unsigned int page_ns;
 	unsigned long avail_pages;
 	unsigned int free_order;
 	unsigned int pmd_order;
 	unsigned int cont_order;
 	unsigned int base_order;
+	unsigned int pause;
 	bool refault;
 	bool random;
+	bool congested;
 };
 
 /**
@@ -68,7 +79,9 @@ struct exec_fault {
  * @EXEC_LIMIT_NONE: it is
  * @EXEC_LIMIT_LEAF: no leaf is larger than what is read anyway
  * @EXEC_LIMIT_SHAPE: address and offset differ, or the window is not whole
- * @EXEC_LIMIT_DEVICE: the device is too slow, or its speed is not known
+ * @EXEC_LIMIT_DEVICE: the device is too slow or congested, its speed is not known,
+ *                     or memory is accessed at random; the page cache is not looked
+ *                     at then
  * @EXEC_LIMIT_MEMORY: it is too large a part of the available memory
  * @EXEC_LIMIT_CACHED: pages of its window are in the page cache
  * @EXEC_LIMIT_ALLOC: no folio of the order could be had
@@ -122,13 +135,121 @@ static inline bool exec_holds_leaf(const struct exec_fault *f)
 	       exec_holds_window(f, f->cont_order);
 }
 
-/* Whether the fault would wait much longer than for the usual readahead. */
+/* How long a fault waits for a read of today. */
+static inline u64 exec_today_ns(const struct exec_fault *f)
+{
+	return (u64)f->page_ns * f->ra_pages;
+}
+
+/* Whether the fault should not wait for more than it does today. */
 static inline bool exec_leaf_slow(const struct exec_fault *f, unsigned long pages)
 {
 	if (pages <= f->ra_pages)
 		return false;
-	return f->random || !f->page_ns ||
-	       f->page_ns > EXEC_LEAF_WAIT_NS / (pages - f->ra_pages);
+	return f->random || f->congested || f->pause > 1 || !f->page_ns ||
+	       exec_today_ns(f) > EXEC_LEAF_WAIT_NS;
+}
+
+/**
+ * exec_leaf_is_late - whether a fault waited too long for a leaf
+ * @f: the fault
+ * @pages: of the leaf
+ * @wait_ns: how long it waited
+ */
+static inline bool exec_leaf_is_late(const struct exec_fault *f,
+				     unsigned long pages, u64 wait_ns)
+{
+	const unsigned long reads = max(pages / f->ra_pages / 2, EXEC_LEAF_READS);
+	const u64 today = exec_today_ns(f);
+
+	if (wait_ns <= today + EXEC_LEAF_SHORT_NS)
+		return false;
+	return wait_ns > today * reads || wait_ns > today + EXEC_LEAF_WAIT_NS;
+}
+
+/**
+ * struct exec_speed - what faults on text showed of a device
+ * @page_ns: what they wait for a page of a read of today, on average; 0 if no
+ *           fault did yet
+ * @pause: how many faults from now a leaf is tried; 0 if each may read one
+ * @late: how many leaves were late one after the other; 1 before the first. It
+ *        is not 0 during a pause.
+ */
+struct exec_speed {
+	unsigned int page_ns;
+	unsigned int pause;
+	unsigned int late;
+};
+
+#define EXEC_LATE_MAX	8U
+
+/*
+ * One late leaf may be due to other work of the device or of the machine. After
+ * two, the device is taken for slow. It may have been busy, so it is tried again.
+ */
+static inline unsigned int exec_leaf_pause(unsigned int late)
+{
+	return late < 2 ? 0 : 64U << min(late, EXEC_LATE_MAX);
+}
+
+/**
+ * exec_speed_read - a fault waited for a read of today
+ * @speed: changes. One leaf has to tell how long leaves take, if this is the first.
+ * @page_ns: how long for each page. It counts for an eighth, and a long wait as if
+ *           it were twice as long as usual.
+ */
+static inline void exec_speed_read(struct exec_speed *speed, unsigned int page_ns)
+{
+	const unsigned int old = speed->page_ns;
+
+	if (!old)
+		*speed = (struct exec_speed){ .pause = 1, .late = 1 };
+	else if (page_ns > old)
+		page_ns = old + (min(page_ns - old, old) + 7) / 8;
+	else
+		page_ns = old - (old - page_ns) / 8;
+	speed->page_ns = max(page_ns, 1U);
+}
+
+/**
+ * exec_speed_try - a fault might read a leaf but for a pause
+ * @speed: changes
+ * @can: no page of its window is in the page cache
+ *
+ * Return: whether it tries one. Others pause until it was read.
+ */
+static inline bool exec_speed_try(struct exec_speed *speed, bool can)
+{
+	if (speed->pause > 1) {
+		speed->pause--;
+		return false;
+	}
+	if (!speed->pause || !can)
+		return false;
+	speed->pause = exec_leaf_pause(max(speed->late, 2U));
+	return true;
+}
+
+/* The leaf that was tried was not read. The next fault tries one. */
+static inline void exec_speed_give_up(struct exec_speed *speed)
+{
+	if (speed->pause)
+		speed->pause = 1;
+}
+
+/**
+ * exec_speed_leaf - a fault waited for a leaf
+ * @speed: changes
+ * @late: the leaf was late
+ * @tried: exec_speed_try() said so. Leaves that were read at the same time waited
+ *         for each other, so during a pause no other can be late.
+ */
+static inline void exec_speed_leaf(struct exec_speed *speed, bool late, bool tried)
+{
+	if (late && speed->pause && !tried)
+		return;
+	speed->late = late ? min(speed->late + 1, EXEC_LATE_MAX) : 0;
+	speed->pause = exec_leaf_pause(speed->late);
 }
 
 /* The largest part of the available memory that one read of leaves may take. */
@@ -163,15 +284,20 @@ static inline enum exec_limit exec_leaf_limit(const struct exec_fault *f,
 	return EXEC_LIMIT_NONE;
 }
 
-/* The same, for the page that faulted. A folio cannot take the place of pages. */
+/*
+ * The same, for the page that faulted. A folio cannot take the place of pages. If
+ * the next leaf is to be tried, windows are spared for it, but not each fault tries.
+ */
 static inline enum exec_limit exec_fault_limit(const struct exec_fault *f,
 					       unsigned int order)
 {
 	const enum exec_limit limit = exec_leaf_limit(f, f->index, order);
 
-	if (limit == EXEC_LIMIT_NONE && order > f->free_order)
-		return EXEC_LIMIT_CACHED;
-	return limit;
+	if (limit != EXEC_LIMIT_NONE)
+		return limit;
+	if (f->pause && 1UL << order > f->ra_pages)
+		return EXEC_LIMIT_DEVICE;
+	return order > f->free_order ? EXEC_LIMIT_CACHED : EXEC_LIMIT_NONE;
 }
 
 /* The largest leaf that is allowed, else f->base_order. Sets order and limit. */

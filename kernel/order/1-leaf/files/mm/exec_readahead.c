@@ -8,6 +8,7 @@
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/pagemap.h>
+#include <linux/spinlock.h>
 #include <linux/swap.h>
 #include <linux/text_leaf.h>
 #include <linux/vmstat.h>
@@ -58,18 +59,20 @@ static bool evicted_recently(struct address_space *mapping, pgoff_t index)
 
 /*
  * All facts but those of the mapping and the orders of leaves, as if nothing
- * were cached. What it takes long to find out is left 0 where no leaf fits. Where
- * blk-cgroup lets tasks of this cgroup wait, the device is slow for them. The
+ * were cached. What it takes long to find out is left 0 where no leaf fits. The
  * readahead may have been set to 0 meanwhile.
  */
 static void exec_fault_facts(struct exec_fault *f,
 			     struct address_space *mapping,
 			     const struct file_ra_state *ra)
 {
+	const struct backing_dev_info *bdi = inode_to_bdi(mapping->host);
+
 	f->file_pages = DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE);
 	f->ra_pages = max(READ_ONCE(ra->ra_pages), 1U);
-	f->page_ns = blk_cgroup_congested() ? ULONG_MAX :
-		     READ_ONCE(inode_to_bdi(mapping->host)->exec_page_ns);
+	f->page_ns = READ_ONCE(bdi->exec_page_ns);
+	f->pause = READ_ONCE(bdi->exec_leaf_pause);
+	f->congested = blk_cgroup_congested();
 	f->free_order = MAX_PAGECACHE_ORDER;
 	f->base_order = exec_folio_order();
 	if (!exec_holds_leaf(f))
@@ -137,44 +140,129 @@ static struct exec_read exec_decide(struct exec_fault *f,
 }
 
 /*
- * Remember how long the fault waited for each page. A shorter wait is believed
- * at once: it is what the device can do. A longer one counts half: it may be due
- * to other work of the device or of the machine. A read that was at its end
- * before anybody could wait counts only while nobody ever waited. Then it is that
- * of a device in memory; otherwise it may be that of a hole in the file. Tasks that
- * do this at the same time may overwrite each other.
+ * Orders changes of the speed of a device. It is taken once or twice for each read
+ * from a device, for a few instructions, so that one serves all devices.
  */
-static void exec_note_wait(struct backing_dev_info *bdi, bool waited,
-			   unsigned long page_ns)
-{
-	const unsigned long old = READ_ONCE(bdi->exec_page_ns);
-	const bool waits = READ_ONCE(bdi->exec_waits);
+static DEFINE_SPINLOCK(exec_speed_lock);
 
-	if (waits && !waited)
-		return;
-	if (waits == waited && old && page_ns > old)
-		page_ns = old + (page_ns - old) / 2;
-	WRITE_ONCE(bdi->exec_waits, waited);
-	WRITE_ONCE(bdi->exec_page_ns, max(page_ns, 1UL));
+static struct exec_speed exec_speed_begin(const struct backing_dev_info *bdi)
+	__acquires(&exec_speed_lock)
+{
+	spin_lock(&exec_speed_lock);
+	return (struct exec_speed) {
+		.page_ns = bdi->exec_page_ns,
+		.pause = bdi->exec_leaf_pause,
+		.late = bdi->exec_leaf_late,
+	};
 }
 
-/* Wait for the page that faulted; all of the range was submitted at @since. */
-static void exec_wait(struct address_space *mapping, pgoff_t index,
-		      unsigned long pages, u64 since)
+static void exec_speed_end(struct backing_dev_info *bdi,
+			   const struct exec_speed *speed)
+	__releases(&exec_speed_lock)
+{
+	WRITE_ONCE(bdi->exec_page_ns, speed->page_ns);
+	WRITE_ONCE(bdi->exec_leaf_pause, speed->pause);
+	bdi->exec_leaf_late = speed->late;
+	spin_unlock(&exec_speed_lock);
+}
+
+/*
+ * Wait for the page that faulted.
+ *
+ * Return: nanoseconds since @since, when reading it began; 0 if that failed.
+ */
+static u64 exec_wait(struct address_space *mapping, pgoff_t index, u64 since)
 {
 	struct folio *folio = filemap_get_folio(mapping, index);
-	bool waits;
+	u64 ns = 0;
 
 	if (IS_ERR(folio))
-		return;
-	waits = folio_test_locked(folio);
-	if (!folio_wait_locked_killable(folio) && folio_test_uptodate(folio)) {
-		const u64 page_ns = div_u64(ktime_get_ns() - since, pages);
-
-		exec_note_wait(inode_to_bdi(mapping->host), waits,
-			       min_t(u64, page_ns, ULONG_MAX));
-	}
+		return 0;
+	if (!folio_wait_locked_killable(folio) && folio_test_uptodate(folio))
+		ns = max(ktime_get_ns() - since, 1ULL);
 	folio_put(folio);
+	return ns;
+}
+
+/*
+ * Whether the wait for a read of today says how fast the device is. It is a whole
+ * one. A disk need not seek for what follows pages that were read, so such a read
+ * counts only while nothing is known.
+ */
+static bool exec_read_tells(const struct exec_fault *f,
+			    struct address_space *mapping,
+			    const struct exec_read *read)
+{
+	if (read->size < f->ra_pages || f->file_pages < read->start ||
+	    f->file_pages - read->start < f->ra_pages ||
+	    range_has_page(mapping, read->start, read->size))
+		return false;
+	return !f->page_ns || !read->start ||
+	       !range_has_page(mapping, read->start - 1, 1);
+}
+
+/* Whether @read is a leaf that is larger than what @f would read today. */
+static bool exec_reads_more(const struct exec_fault *f, const struct exec_read *read)
+{
+	return read->order > f->base_order && read->size > f->ra_pages;
+}
+
+/*
+ * Try a leaf after a pause. Each fault that might read one otherwise counts, wherever
+ * it is: small folios that were read before may have taken its window.
+ *
+ * Return: whether @f and @read changed to read one.
+ */
+static bool exec_try_leaf(struct exec_fault *f, struct exec_read *read,
+			  struct address_space *mapping)
+{
+	struct backing_dev_info *bdi = inode_to_bdi(mapping->host);
+	struct exec_fault at_once = *f;
+	struct exec_speed speed;
+	struct exec_read leaf;
+	bool can, tries;
+
+	at_once.pause = 0;
+	at_once.free_order = MAX_PAGECACHE_ORDER;
+	leaf = exec_read(&at_once);
+	if (!exec_reads_more(f, &leaf))
+		return false;
+	leaf = exec_decide(&at_once, mapping);
+	can = exec_reads_more(f, &leaf);
+	speed = exec_speed_begin(bdi);
+	tries = exec_speed_try(&speed, can);
+	exec_speed_end(bdi, &speed);
+	if (!tries)
+		return false;
+	*f = at_once;
+	*read = leaf;
+	return true;
+}
+
+/* A leaf that was tried was not read. */
+static void exec_give_up(struct backing_dev_info *bdi)
+{
+	struct exec_speed speed = exec_speed_begin(bdi);
+
+	exec_speed_give_up(&speed);
+	exec_speed_end(bdi, &speed);
+}
+
+/* A fault waited @ns for @pages of @read, which is a leaf that was @tried or not. */
+static void exec_note_wait(const struct exec_fault *f, struct backing_dev_info *bdi,
+			   const struct exec_read *read, unsigned long pages,
+			   bool tried, u64 ns)
+{
+	struct exec_speed speed;
+
+	if (read->order > f->base_order && pages <= f->ra_pages)
+		return;
+	speed = exec_speed_begin(bdi);
+	if (read->order > f->base_order)
+		exec_speed_leaf(&speed, exec_leaf_is_late(f, pages, ns), tried);
+	else
+		exec_speed_read(&speed, min_t(u64, div_u64(ns, pages), U32_MAX));
+	exec_speed_end(bdi, &speed);
 }
 
 /* Make @ractl and its readahead state those of @read. Nothing of it is ahead. */
@@ -191,7 +279,7 @@ static void exec_aim(struct readahead_control *ractl, const struct exec_read *re
 
 /**
  * exec_readahead - read what a fault on text needs
- * @f: the fault; free_order changes
+ * @f: the fault; free_order and pause change
  * @file: the file; its readahead state is shared without a lock, and not used
  * @may_wait: no lock is held, so this may wait for the page that faulted
  */
@@ -199,17 +287,18 @@ void exec_readahead(struct exec_fault *f, struct file *file, bool may_wait)
 {
 	struct address_space *mapping = file->f_mapping;
 	struct file_ra_state ra = { .ra_pages = f->ra_pages };
-	/*
-	 * Where no leaf fits, the first fault tells the speed, and no other. Where
-	 * blk-cgroup lets tasks of this cgroup wait, it does not tell that of others.
-	 */
-	const bool learns = may_wait && (exec_holds_leaf(f) || !f->page_ns) &&
-			    !blk_cgroup_congested();
+	struct backing_dev_info *bdi = inode_to_bdi(mapping->host);
 	struct exec_read read = exec_decide(f, mapping);
+	const unsigned int pause = f->pause;
+	/* Where blk-cgroup lets a task wait, it does not tell how long others wait. */
+	const bool learns = may_wait && !f->congested;
 	unsigned long pages = 0;
-	u64 since;
+	bool tried = false;
+	u64 since, ns;
 	DEFINE_READAHEAD(ractl, file, &ra, mapping, f->index);
 
+	if (learns && pause)
+		tried = exec_try_leaf(f, &read, mapping);
 	while (read.order > f->base_order) {
 		exec_aim(&ractl, &read);
 		pages = page_cache_ra_folios(&ractl, read.order,
@@ -217,19 +306,24 @@ void exec_readahead(struct exec_fault *f, struct file *file, bool may_wait)
 		if (pages)
 			break;
 		/* Step down: the folio cannot be had, or the window was taken. */
+		if (tried)
+			exec_give_up(bdi);
+		tried = false;
 		f->free_order = read.order - 1;
+		f->pause = pause;
 		read = exec_decide(f, mapping);
 		read.limit = EXEC_LIMIT_ALLOC;
 	}
 	if (!pages) {
-		/* Only a whole window says how fast the device is. */
-		if (learns && read.size >= f->ra_pages &&
-		    !range_has_page(mapping, read.start, read.size))
+		if (learns && exec_read_tells(f, mapping, &read))
 			pages = read.size;
 		since = learns ? ktime_get_ns() : 0;
 		exec_aim(&ractl, &read);
 		page_cache_ra_order(&ractl, &ra);
 	}
-	if (pages && learns)
-		exec_wait(mapping, f->index, pages, since);
+	ns = pages && learns ? exec_wait(mapping, f->index, since) : 0;
+	if (ns)
+		exec_note_wait(f, bdi, &read, pages, tried, ns);
+	else if (tried)
+		exec_give_up(bdi);
 }

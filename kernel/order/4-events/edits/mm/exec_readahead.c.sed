@@ -30,7 +30,7 @@ static void exec_account(struct inode *inode, const struct exec_fault *f,\
 	if (read->limit != EXEC_LIMIT_NONE \&\& read->limit != EXEC_LIMIT_LEAF)\
 		count_vm_event(why_not[read->limit]);\
 	trace_exec_readahead(inode, f->index, read->start, read->size, read->order,\
-			     read->limit, f->page_ns);\
+			     read->limit, f->page_ns, f->pause);\
 }\
 
 }

@@ -1,4 +1,5 @@
 /^	unsigned long io_pages;/a\
-	/* nanoseconds that faults on text wait for a page, 0: none did yet */\
-	unsigned long exec_page_ns;\
-	bool exec_waits;	/* one of them did not find it read already */
+	/* Faults on text; see mm/exec_readahead.c. */\
+	unsigned int exec_page_ns;	/* they wait for a page, 0: none did yet */\
+	unsigned int exec_leaf_pause;	/* faults until a leaf is tried */\
+	unsigned char exec_leaf_late;	/* leaves that took too long, in a row */

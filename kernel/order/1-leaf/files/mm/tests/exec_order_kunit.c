@@ -12,19 +12,19 @@ static const struct exec_fault x86_64 = {
 	.file_pages = 16384,
 	.ra_pages = 32,
 	.avail_pages = 1UL << 20,
-	.page_ns = 4000,
+	.page_ns = 5000,
 	.free_order = 64,
 	.pmd_order = 9,
 };
 
-/* The same for arm64 with pages of 4K, 16K and 64K. The device reads 1 GB/s. */
+/* The same for arm64 with pages of 4K, 16K and 64K. The device reads 2 GB/s. */
 static const struct exec_fault arm64_4k = {
 	.index = 1000,
 	.end = 16384,
 	.file_pages = 16384,
 	.ra_pages = 32,
 	.avail_pages = 1UL << 20,
-	.page_ns = 4000,
+	.page_ns = 5000,
 	.free_order = 64,
 	.pmd_order = 9,
 	.cont_order = 4,
@@ -37,7 +37,7 @@ static const struct exec_fault arm64_16k = {
 	.file_pages = 4096,
 	.ra_pages = 8,
 	.avail_pages = 1UL << 18,
-	.page_ns = 16000,
+	.page_ns = 20000,
 	.free_order = 64,
 	.cont_order = 7,
 	.base_order = 2,
@@ -49,7 +49,7 @@ static const struct exec_fault arm64_64k = {
 	.file_pages = 1024,
 	.ra_pages = 2,
 	.avail_pages = 1UL << 16,
-	.page_ns = 64000,
+	.page_ns = 80000,
 	.free_order = 64,
 	.cont_order = 5,
 };
@@ -60,7 +60,7 @@ static const struct exec_fault two_leaves = {
 	.end = 16384,
 	.file_pages = 16384,
 	.ra_pages = 32,
-	.page_ns = 4000,
+	.page_ns = 5000,
 	.avail_pages = 1UL << 20,
 	.free_order = 64,
 	.pmd_order = 9,
@@ -216,25 +216,170 @@ static void pressure_takes_leaves_away(struct kunit *test)
 	expect_read(test, &f, 992, 32, 4);
 }
 
-static void a_fault_waits_little_longer_for_a_leaf(struct kunit *test)
+static void a_leaf_may_take_the_time_of_eight_reads(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+	const u64 today = 32 * 20000;
+
+	f.page_ns = 20000;
+	KUNIT_EXPECT_FALSE(test, exec_leaf_is_late(&f, 512, 8 * today));
+	KUNIT_EXPECT_TRUE(test, exec_leaf_is_late(&f, 512, 8 * today + 1));
+
+	/* With readahead of one page it takes the place of 512 reads. */
+	f.ra_pages = 1;
+	KUNIT_EXPECT_FALSE(test, exec_leaf_is_late(&f, 512, 256 * 20000));
+	KUNIT_EXPECT_TRUE(test, exec_leaf_is_late(&f, 512, 256 * 20000 + 1));
+
+	/* A device without latency reads it in the time of 16 reads. */
+	f = x86_64;
+	f.page_ns = 1000;
+	KUNIT_EXPECT_FALSE(test, exec_leaf_is_late(&f, 512, 512 * 1000));
+	KUNIT_EXPECT_FALSE(test, exec_leaf_is_late(&f, 512,
+						   32 * 1000 + EXEC_LEAF_SHORT_NS));
+	KUNIT_EXPECT_TRUE(test, exec_leaf_is_late(&f, 512,
+						  32 * 1000 + EXEC_LEAF_SHORT_NS + 1));
+
+	/* On a disk that seeks a read of today is slow itself. */
+	f = x86_64;
+	f.page_ns = 400000;
+	KUNIT_EXPECT_FALSE(test, exec_leaf_is_late(&f, 512, 12800000 + EXEC_LEAF_WAIT_NS));
+	KUNIT_EXPECT_TRUE(test, exec_leaf_is_late(&f, 512, 12800001 + EXEC_LEAF_WAIT_NS));
+}
+
+static void a_device_of_which_leaves_are_late_is_read_as_before(struct kunit *test)
 {
 	struct exec_fault f = x86_64;
 
-	/* 480 pages more than the readahead. */
-	f.page_ns = EXEC_LEAF_WAIT_NS / 480;
+	f.index = 1020;
+	f.pause = 2;
+	expect_read(test, &f, 1020, 32, 0);
+	/* The next window stays free for the next leaf that is tried. */
+	f.pause = 1;
+	expect_read(test, &f, 1020, 4, 0);
+	/* A leaf that is not larger than the readahead costs nothing. */
+	f.pause = 2;
+	f.ra_pages = 512;
 	expect_read(test, &f, 512, 512, 9);
-	f.page_ns++;
-	expect_read(test, &f, 1000, 32, 0);
+}
+
+static void a_device_is_measured_before_a_leaf_is_tried(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
 	f.page_ns = 0;
 	expect_read(test, &f, 1000, 32, 0);
+	f.page_ns = EXEC_LEAF_WAIT_NS / 32;
+	expect_read(test, &f, 512, 512, 9);
+	/* A read of today takes too long itself. */
+	f.page_ns++;
+	expect_read(test, &f, 1000, 32, 0);
+	f.page_ns = U32_MAX;
+	expect_read(test, &f, 1000, 32, 0);
 
-	/* A leaf that is not larger than the readahead costs nothing. */
 	f = two_leaves;
 	f.page_ns = 0;
 	expect_read(test, &f, 992, 32, 4);
-	f = x86_64;
-	f.page_ns = 1000000;
-	f.ra_pages = 512;
+}
+
+static void expect_speed(struct kunit *test, const struct exec_speed *speed,
+			 unsigned int page_ns, unsigned int pause, unsigned int late)
+{
+	KUNIT_EXPECT_EQ(test, speed->page_ns, page_ns);
+	KUNIT_EXPECT_EQ(test, speed->pause, pause);
+	KUNIT_EXPECT_EQ(test, speed->late, late);
+}
+
+static void one_wait_changes_the_average_little(struct kunit *test)
+{
+	struct exec_speed speed = {};
+
+	exec_speed_read(&speed, 0);
+	expect_speed(test, &speed, 1, 1, 1);
+	/* It rises however small it is, and is never unknown again. */
+	exec_speed_read(&speed, 9);
+	expect_speed(test, &speed, 2, 1, 1);
+	exec_speed_read(&speed, 0);
+	exec_speed_read(&speed, 0);
+	expect_speed(test, &speed, 2, 1, 1);
+
+	speed.page_ns = 800;
+	exec_speed_read(&speed, U32_MAX);
+	expect_speed(test, &speed, 900, 1, 1);
+	exec_speed_read(&speed, 100);
+	expect_speed(test, &speed, 800, 1, 1);
+	speed.page_ns = U32_MAX;
+	exec_speed_read(&speed, U32_MAX);
+	expect_speed(test, &speed, U32_MAX, 1, 1);
+}
+
+static void one_fault_tries_a_leaf(struct kunit *test)
+{
+	struct exec_speed speed = {};
+
+	/* Nothing is known, or leaves are in time: there is nothing to try. */
+	KUNIT_EXPECT_FALSE(test, exec_speed_try(&speed, true));
+	exec_speed_read(&speed, 5000);
+	/* The window of the fault has pages. The next one tries. */
+	KUNIT_EXPECT_FALSE(test, exec_speed_try(&speed, false));
+	KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
+	KUNIT_EXPECT_FALSE(test, exec_speed_try(&speed, true));
+	expect_speed(test, &speed, 5000, 255, 1);
+	/* No folio can be had. */
+	exec_speed_give_up(&speed);
+	KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
+	exec_speed_leaf(&speed, false, true);
+	expect_speed(test, &speed, 5000, 0, 0);
+	/* Another one was in time meanwhile. */
+	exec_speed_give_up(&speed);
+	expect_speed(test, &speed, 5000, 0, 0);
+}
+
+static void late_leaves_pause_for_longer_and_longer(struct kunit *test)
+{
+	struct exec_speed speed = {};
+	unsigned int pause = 256;
+
+	/* The first leaf of a device. */
+	exec_speed_read(&speed, 5000);
+	KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
+	exec_speed_leaf(&speed, true, true);
+	expect_speed(test, &speed, 5000, 256, 2);
+	for (int late = 3; late <= 10; late++) {
+		for (unsigned int i = 1; i < pause; i++)
+			KUNIT_EXPECT_FALSE(test, exec_speed_try(&speed, true));
+		KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
+		exec_speed_leaf(&speed, true, true);
+		pause = min(2 * pause, 16384U);
+		expect_speed(test, &speed, 5000, pause, min(late, 8));
+	}
+	/* One that began before is in time after all. */
+	exec_speed_leaf(&speed, false, false);
+	expect_speed(test, &speed, 5000, 0, 0);
+}
+
+static void a_device_that_was_in_time_must_be_late_twice(struct kunit *test)
+{
+	struct exec_speed speed = { .page_ns = 5000 };
+
+	exec_speed_leaf(&speed, true, false);
+	expect_speed(test, &speed, 5000, 0, 1);
+	exec_speed_leaf(&speed, false, false);
+	expect_speed(test, &speed, 5000, 0, 0);
+	exec_speed_leaf(&speed, true, false);
+	exec_speed_leaf(&speed, true, false);
+	expect_speed(test, &speed, 5000, 256, 2);
+	/* Others were read at the same time, and waited for each other. */
+	exec_speed_leaf(&speed, true, false);
+	expect_speed(test, &speed, 5000, 256, 2);
+}
+
+static void congestion_reads_no_more_than_before(struct kunit *test)
+{
+	struct exec_fault f = x86_64;
+
+	f.congested = true;
+	expect_read(test, &f, 1000, 32, 0);
+	f.ra_pages = 640;
 	expect_read(test, &f, 512, 512, 9);
 }
 
@@ -323,7 +468,14 @@ static struct kunit_case exec_order_cases[] = {
 	KUNIT_CASE(small_reads_stop_at_the_next_window),
 	KUNIT_CASE(pages_in_the_window_leave_smaller_leaves),
 	KUNIT_CASE(pressure_takes_leaves_away),
-	KUNIT_CASE(a_fault_waits_little_longer_for_a_leaf),
+	KUNIT_CASE(a_leaf_may_take_the_time_of_eight_reads),
+	KUNIT_CASE(a_device_of_which_leaves_are_late_is_read_as_before),
+	KUNIT_CASE(a_device_is_measured_before_a_leaf_is_tried),
+	KUNIT_CASE(one_wait_changes_the_average_little),
+	KUNIT_CASE(one_fault_tries_a_leaf),
+	KUNIT_CASE(late_leaves_pause_for_longer_and_longer),
+	KUNIT_CASE(a_device_that_was_in_time_must_be_late_twice),
+	KUNIT_CASE(congestion_reads_no_more_than_before),
 	KUNIT_CASE(random_access_reads_no_more_than_before),
 	KUNIT_CASE(most_mappings_hold_no_leaf),
 	KUNIT_CASE(the_largest_file_has_an_end),

@@ -23,9 +23,9 @@ EXEC_LIMITS\
 TRACE_EVENT(exec_readahead,\
 	TP_PROTO(struct inode *inode, pgoff_t index, pgoff_t start,\
 		 unsigned long size, unsigned int order, unsigned int limit,\
-		 unsigned long page_ns),\
+		 unsigned int page_ns, unsigned int pause),\
 \
-	TP_ARGS(inode, index, start, size, order, limit, page_ns),\
+	TP_ARGS(inode, index, start, size, order, limit, page_ns, pause),\
 \
 	TP_STRUCT__entry(\
 		__field(u64, i_ino)\
@@ -35,7 +35,8 @@ TRACE_EVENT(exec_readahead,\
 		__field(unsigned long, size)\
 		__field(unsigned int, order)\
 		__field(unsigned int, limit)\
-		__field(unsigned long, page_ns)\
+		__field(unsigned int, page_ns)\
+		__field(unsigned int, pause)\
 	),\
 \
 	TP_fast_assign(\
@@ -47,14 +48,15 @@ TRACE_EVENT(exec_readahead,\
 		__entry->order = order;\
 		__entry->limit = limit;\
 		__entry->page_ns = page_ns;\
+		__entry->pause = pause;\
 	),\
 \
 	TP_printk(\
-		"dev=%d:%d ino=%llx index=%lu start=%lu size=%lu order=%u limit=%s page_ns=%lu",\
+		"dev=%d:%d ino=%llx index=%lu start=%lu size=%lu order=%u limit=%s page_ns=%u pause=%u",\
 		MAJOR(__entry->s_dev), MINOR(__entry->s_dev), __entry->i_ino,\
 		__entry->index, __entry->start, __entry->size, __entry->order,\
 		__print_symbolic(__entry->limit, EXEC_LIMITS),\
-		__entry->page_ns\
+		__entry->page_ns, __entry->pause\
 	)\
 );\
 

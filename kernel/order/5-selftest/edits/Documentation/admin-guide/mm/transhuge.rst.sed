@@ -5,14 +5,15 @@ Program text\
 A page fault on an executable mapping of a file may read a folio of the PMD's size,\
 if that is at most 2M, or of the architecture's block of contiguous PTEs, which one\
 TLB entry maps. It does so if the enabled setting above is not "never", and neither\
-the process (``PR_SET_THP_DISABLE``) nor the mapping (``MADV_NOHUGEPAGE``) opted out;\
-if the filesystem has folios of that size; if address and file offset are congruent\
-and the mapping holds the whole folio; if memory is not short on the node and in the\
-memory cgroup; and if the device is fast enough: the rest of the folio may make the\
-fault wait 8 ms longer than the readahead of the device does. The first folio of a\
-file that begins with text is read so when data of the file is mapped behind. After\
-``MADV_RANDOM`` or ``POSIX_FADV_RANDOM`` no more is read than the readahead of the\
-device. In ``/proc/vmstat``,\
+the process (``PR_SET_THP_DISABLE``) nor the mapping (``MADV_NOHUGEPAGE``) opted\
+out; if the filesystem has folios of that size; if address and file offset are\
+congruent and the mapping holds the whole folio; if memory is not short on the node\
+and in the memory cgroup; and if the device is fast enough: it reads the folio in\
+the time of eight reads of its readahead, or in 2 ms more than one of them takes,\
+but not in 16 ms more. The kernel measures both, and tries slow devices again from\
+time to time. The first folio of a file that begins with text is read so when data\
+of the file is mapped behind. After ``MADV_RANDOM`` or ``POSIX_FADV_RANDOM`` no more\
+is read than the readahead of the device. In ``/proc/vmstat``,\
 \
 exec_leaf_read\
 	is incremented for each such folio that is read.\
