@@ -113,12 +113,17 @@ static void learn(const struct policy *policy)
 	touch(&other, "1", NULL, 0);
 }
 
-/* Fills a memory cgroup of @memory bytes with page cache, as in one that has run for long. */
+/*
+ * Fills a memory cgroup of @memory bytes with page cache, as in one that has run for
+ * long. What it read before would be active, and not be cheap to reclaim.
+ */
 static void fill_group(unsigned long memory)
 {
 	static char buffer[1 << 20];
-	pid_t pid = fork();
+	pid_t pid;
 
+	put("/proc/sys/vm/drop_caches", "3");
+	pid = fork();
 	if (!pid) {
 		int disk = open("/dev/" DISK, O_RDONLY);
 		unsigned long left = memory + memory / 4;

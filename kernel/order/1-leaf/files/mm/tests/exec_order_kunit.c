@@ -323,7 +323,7 @@ static void one_fault_tries_a_leaf(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, exec_speed_try(&speed, false));
 	KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
 	KUNIT_EXPECT_FALSE(test, exec_speed_try(&speed, true));
-	expect_speed(test, &speed, 5000, 255, 1);
+	expect_speed(test, &speed, 5000, 1023, 1);
 	/* No folio can be had. */
 	exec_speed_give_up(&speed);
 	KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
@@ -337,20 +337,20 @@ static void one_fault_tries_a_leaf(struct kunit *test)
 static void late_leaves_pause_for_longer_and_longer(struct kunit *test)
 {
 	struct exec_speed speed = {};
-	unsigned int pause = 256;
+	unsigned int pause = 1024;
 
 	/* The first leaf of a device. */
 	exec_speed_read(&speed, 5000);
 	KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
 	exec_speed_leaf(&speed, true, true);
-	expect_speed(test, &speed, 5000, 256, 2);
-	for (int late = 3; late <= 10; late++) {
+	expect_speed(test, &speed, 5000, 1024, 2);
+	for (int late = 3; late <= 8; late++) {
 		for (unsigned int i = 1; i < pause; i++)
 			KUNIT_EXPECT_FALSE(test, exec_speed_try(&speed, true));
 		KUNIT_EXPECT_TRUE(test, exec_speed_try(&speed, true));
 		exec_speed_leaf(&speed, true, true);
 		pause = min(2 * pause, 16384U);
-		expect_speed(test, &speed, 5000, pause, min(late, 8));
+		expect_speed(test, &speed, 5000, pause, min(late, 6));
 	}
 	/* One that began before is in time after all. */
 	exec_speed_leaf(&speed, false, false);
@@ -367,10 +367,10 @@ static void a_device_that_was_in_time_must_be_late_twice(struct kunit *test)
 	expect_speed(test, &speed, 5000, 0, 0);
 	exec_speed_leaf(&speed, true, false);
 	exec_speed_leaf(&speed, true, false);
-	expect_speed(test, &speed, 5000, 256, 2);
+	expect_speed(test, &speed, 5000, 1024, 2);
 	/* Others were read at the same time, and waited for each other. */
 	exec_speed_leaf(&speed, true, false);
-	expect_speed(test, &speed, 5000, 256, 2);
+	expect_speed(test, &speed, 5000, 1024, 2);
 }
 
 static void congestion_reads_no_more_than_before(struct kunit *test)
