@@ -113,17 +113,12 @@ static void learn(const struct policy *policy)
 	touch(&other, "1", NULL, 0);
 }
 
-/*
- * Fills a memory cgroup of @memory bytes with page cache, as in one that has run for
- * long. What it read before would be active, and not be cheap to reclaim.
- */
+/* Fills a memory cgroup of @memory bytes with page cache, as in one that has run for long. */
 static void fill_group(unsigned long memory)
 {
 	static char buffer[1 << 20];
-	pid_t pid;
+	pid_t pid = fork();
 
-	put("/proc/sys/vm/drop_caches", "3");
-	pid = fork();
 	if (!pid) {
 		int disk = open("/dev/" DISK, O_RDONLY);
 		unsigned long left = memory + memory / 4;
@@ -136,6 +131,8 @@ static void fill_group(unsigned long memory)
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
+	/* The kernel sums up what it counted of a group every two seconds, and for who reads it. */
+	number("/cgroup/small/memory.stat", "inactive_file ", 0);
 }
 
 /*
@@ -215,12 +212,18 @@ static void touch_in_fragmented_memory(void)
 	touch_in_pieces(series);
 }
 
-static void touch_in_groups(const struct policy *policy)
+static void touch_in_group(const char *where, unsigned long memory)
 {
-	touch(policy, "1", "cgroup of 32 MiB", 32 << 20);
-	touch(policy, "1", "cgroup of 256 MiB", 256 << 20);
+	touch(series, "1", where, memory);
+	touch(today, "1", where, memory);
+}
+
+static void touch_in_groups(void)
+{
+	touch_in_group("cgroup of 32 MiB", 32 << 20);
+	touch_in_group("cgroup of 256 MiB", 256 << 20);
 	fill_group(256 << 20);
-	touch(policy, "1", "cgroup of 256 MiB, full", 256 << 20);
+	touch_in_group("cgroup of 256 MiB, full", 256 << 20);
 }
 
 static void start_under(const struct policy *policy)
@@ -247,7 +250,6 @@ void touch_all(void)
 	}
 	start_under(today);
 	start_under(series);
-	touch_in_groups(today);
-	touch_in_groups(series);
+	touch_in_groups();
 	touch_in_fragmented_memory();
 }

@@ -5,8 +5,8 @@
 #   kernel/guest/make.sh x86_64|arm64|riscv64 all|devices|walkers
 #
 # `walkers` holds only programs that are quickly made and started. They are enough to see that text
-# gets huge pages. `devices` has a text to touch on slow disks instead of the largest. Each is made once, so that every kernel starts the same files. They are made
-# again when this folder has changed.
+# gets huge pages. `devices` has programs with large texts, and a text to touch, for slow disks. Each is
+# made once, so that every kernel starts the same files. They are made again when this folder has changed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -90,6 +90,7 @@ made() {
     done
 }
 
+# What compilers and linkers are started with.
 sources() {
     printf 'int main(void) { return 0; }\n' > "$root/source/empty.c"
     "$cc" -c "$root/source/empty.c" -o "$root/source/empty.o"
@@ -150,10 +151,9 @@ sweep() {
 
 touch "$initramfs/many"
 libraries
-sources
 case $programs in
-all) packaged; walkers; sweep ;;
-devices) large; walkers; stubs $((16 << 20)) > "$root/programs/stubs-16m" ;;
+all) sources; packaged; walkers; sweep ;;
+devices) sources; large; walkers; stubs $((16 << 20)) > "$root/programs/stubs-16m" ;;
 walkers) walkers ;;
 *) echo "kernel/guest/make.sh: no programs $programs" >&2; exit 2 ;;
 esac

@@ -69,7 +69,6 @@ static void print_touches(const char *program, pid_t pid, const struct map *maps
 		const unsigned long address = executes ? fault_of(line, pid) : 0;
 
 		executes = executes || strstr(line, "sched_process_exec: ");
-
 		for (const struct map *map = maps; map < maps + n; map++) {
 			if (address < map->start || address >= map->end)
 				continue;

@@ -227,8 +227,12 @@ static bool exec_try_leaf(struct exec_fault *f, struct exec_read *read,
 	leaf = exec_read(&at_once);
 	if (!exec_reads_more(f, &leaf))
 		return false;
-	leaf = exec_decide(&at_once, mapping);
-	can = exec_reads_more(f, &leaf);
+	/* The page cache is searched only if it is time to try one. */
+	can = f->pause == 1;
+	if (can) {
+		leaf = exec_decide(&at_once, mapping);
+		can = exec_reads_more(f, &leaf);
+	}
 	speed = exec_speed_begin(bdi);
 	tries = exec_speed_try(&speed, can);
 	exec_speed_end(bdi, &speed);
