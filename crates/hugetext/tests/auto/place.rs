@@ -47,7 +47,8 @@ impl Place {
     }
 
     /// Compiles the program that answers `status`, and renames it into place, as packages do. With an
-    /// argument, it works until it is killed.
+    /// argument, it works until it is killed, and reads all its text: machines that reclaim what is cold
+    /// (DAMON_RECLAIM) leave it alone.
     pub(crate) fn install(&self, status: u8) {
         self.install_with(status, 8 << 20);
     }
@@ -55,8 +56,12 @@ impl Place {
     /// The same with this number of bytes of text.
     pub(crate) fn install_with(&self, status: u8, text: u32) {
         let source = format!(
-            "int main(int count, char **words) {{ while (count > 1) ; return {status}; }}\n\
-             __asm__(\".text\\n.balign 4096\\n.skip {text}, 0xc3\\n\");\n"
+            "extern volatile char text[];\n\
+             int main(int count, char **words) {{\n\
+                 while (count > 1) for (int at = 0; at < {text}; at += 4096) text[at];\n\
+                 return {status};\n\
+             }}\n\
+             __asm__(\".text\\n.balign 4096\\ntext: .skip {text}, 0xc3\\n\");\n"
         );
         let new = self.path("new");
         fs::write(self.path("program.c"), source).unwrap();
