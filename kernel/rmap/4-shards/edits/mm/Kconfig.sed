@@ -1,7 +1,8 @@
 /^source "mm\/damon\/Kconfig"/i\
 config I_MMAP_SHARDS\
-	bool "Split the reverse map of files that many processes execute"\
+	bool "Split the reverse map of files that many processes execute" if EXPERT\
 	depends on MMU \&\& SMP\
+	default y\
 	help\
 	  Give files that many address spaces execute, such as libc and the\
 	  dynamic loader, one lock and one tree of mappings for each of a number\
@@ -10,9 +11,10 @@ config I_MMAP_SHARDS\
 	  CPU, rounded up to a power of two and at most 32, until its inode is\
 	  evicted; other files take a pointer.\
 \
-	  Say Y for machines with many CPUs that start processes often.\
+	  A machine with few CPUs splits no file. There this costs a test for\
+	  each walk of the mappings of a file.\
 \
-	  If unsure, say N.\
+	  If unsure, say Y.\
 \
 config I_MMAP_SHARDS_KUNIT_TEST\
 	bool "KUnit tests for shards of the reverse map" if !KUNIT_ALL_TESTS\
