@@ -10,14 +10,21 @@
 #   machine     QEMU's options for processors, time and memory
 #   disk_size   size of the disk, which is made again for each boot
 # and optionally disk_root, a folder with the content of the disk, append, options for the kernel,
-# and disk, what the disk is: virtio or pmem. They call make_initrd, then compare. A guest prints
+# disk, what the disk is: virtio or pmem, and arch, the guest's architecture (x86_64). They call make_initrd, then compare. A guest prints
 # "test NAME: ok …" or "test NAME: not ok …" for each case, as in TAP, and "guest: done" at its end.
+
+case ${arch:=x86_64} in
+x86_64) compiler=gcc board=(qemu-system-x86_64 -machine q35 -cpu max) serial=ttyS0 ;;
+arm64) compiler=aarch64-linux-gnu-gcc board=(qemu-system-aarch64 -machine "virt,gic-version=3" -cpu max) serial=ttyAMA0 ;;
+riscv64) compiler=riscv64-linux-gnu-gcc board=(qemu-system-riscv64 -machine virt -cpu rv64) serial=ttyS0 ;;
+*) echo "$0: unknown architecture $arch" >&2; exit 2 ;;
+esac
 
 # The initramfs of the folder $work/root, with busybox; its init comes on standard input.
 make_initrd() {
-    local root=$work/root
+    local root=$work/root busybox=$here/../.cache/lab/programs/${arch/x86_64/amd64}/busybox
     mkdir -p "$root"/{bin,proc,sys,dev,tmp,disk}
-    cp "${BUSYBOX:-$here/../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
+    cp "${BUSYBOX:-$busybox}" "$root/bin/busybox"
     cat > "$root/init"
     chmod +x "$root/init"
     (cd "$root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
@@ -31,7 +38,7 @@ build_selftests() { # TREE TEST…
     for test in "$@"; do
         more=()
         case $test in uffd-*) more=(uffd-common.c) ;; esac
-        (cd "$tree/tools/testing/selftests/mm" && gcc -O1 -w -static -D_GNU_SOURCE= -I"$tree" \
+        (cd "$tree/tools/testing/selftests/mm" && "$compiler" -O1 -w -static -D_GNU_SOURCE= -I"$tree" \
             -I"$tree/tools/include/uapi" -I"$tree/tools/include" -I.. -o "$work/root/bin/$test" \
             "$test.c" "${more[@]}" vm_util.c hugepage_settings.c -lpthread -lrt -lm)
     done
@@ -47,9 +54,9 @@ boot() { # IMAGE CONSOLE
     pmem) devices=(-device "virtio-pmem-pci,memdev=disk"
         -object "memory-backend-file,id=disk,share=on,mem-path=$work/disk,size=$disk_size") ;;
     esac
-    timeout "${KERNEL_PATIENCE:-900}" qemu-system-x86_64 -machine q35 -cpu max "${machine[@]}" \
+    timeout "${KERNEL_PATIENCE:-900}" "${board[@]}" "${machine[@]}" \
         -nodefaults -display none -no-reboot -serial stdio -kernel "$1" -initrd "$work/initrd" \
-        -append "console=ttyS0 panic=-1 oops=panic no_timer_check quiet ${append:-}" \
+        -append "console=$serial panic=-1 oops=panic no_timer_check quiet ${append:-}" \
         "${devices[@]}" < /dev/null | sed -u 's|\r||' > "$2" || true
 }
 

@@ -78,30 +78,36 @@ static inline unsigned long file_pmd_mapped(void)
 }
 
 /*
- * Whether files of the current folder have folios of a PMD: not on ext2, nor on
- * ext4 with encryption or data=journal.
+ * Whether files of the current folder have folios of a leaf: not on ext2, nor on
+ * ext4 with encryption or data=journal. A fault reads one for MADV_HUGEPAGE, and a
+ * single page with MADV_RANDOM otherwise.
  */
-static inline bool folder_has_pmds(void)
+static inline bool folder_has_leaves(void)
 {
-	const unsigned long leaf = pmd_bytes();
-	const unsigned long before = file_pmd_mapped();
+	const unsigned long leaf = text_leaf(), pages = leaf / getpagesize();
 	int fd = open("text_leaf.tmp", O_RDWR | O_CREAT | O_TRUNC, 0600);
-	char *room = mmap(NULL, 2 * leaf, PROT_NONE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char *at = room + -(unsigned long)room % leaf;
-	bool found = false;
+	unsigned char *cached = calloc(pages, 1);
+	unsigned long found = 0;
+	char *at;
 
 	unlink("text_leaf.tmp");
-	if (room != MAP_FAILED && fd >= 0 && !ftruncate(fd, leaf) &&
-	    mmap(at, leaf, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == at &&
-	    !madvise(at, leaf, MADV_HUGEPAGE) &&
-	    !madvise(at, leaf, MADV_POPULATE_READ))
-		found = file_pmd_mapped() > before;
-	if (room != MAP_FAILED)
-		munmap(room, 2 * leaf);
+	if (fd < 0 || !cached || ftruncate(fd, leaf))
+		goto out;
+	at = mmap(NULL, leaf, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (at == MAP_FAILED)
+		goto out;
+	if (!madvise(at, leaf, MADV_RANDOM) && !madvise(at, leaf, MADV_HUGEPAGE) &&
+	    !madvise(at, getpagesize(), MADV_POPULATE_READ) &&
+	    !mincore(at, leaf, cached)) {
+		while (found < pages && (cached[found] & 1))
+			found++;
+	}
+	munmap(at, leaf);
+out:
+	free(cached);
 	if (fd >= 0)
 		close(fd);
-	return found;
+	return found == pages;
 }
 
 /* Whether the open file @fd is mapped from memory, without the page cache. */
@@ -140,10 +146,9 @@ static inline const char *text_without_leaves(int fd)
 	case XFS_SUPER_MAGIC:
 		if (is_on_dax(fd))
 			return pmds ? NULL : "DAX has no leaves of that size";
-		/* Only XFS has them in any case. */
-		if (pmds ? folder_has_pmds() : fs.f_type == XFS_SUPER_MAGIC)
+		if (folder_has_leaves())
 			return NULL;
-		return "files may have no folios of that size here";
+		return "files have no folios of that size here";
 	default:
 		return "this filesystem may have no leaves";
 	}
