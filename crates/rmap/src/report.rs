@@ -6,6 +6,7 @@ use std::fmt::Write;
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
 use crate::benchmarks;
+use crate::dates;
 use crate::kinds;
 use crate::prediction::Prediction;
 use crate::pressure;
@@ -44,6 +45,7 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
         off(records),
         compiled(records),
         prediction.map_or_else(String::new, Prediction::section),
+        dates::section(records),
     ]
     .concat()
 }
