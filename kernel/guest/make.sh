@@ -135,10 +135,12 @@ packaged() {
 walkers() {
     walker pie-24m $((24 << 20))
     FLAGS=-Wl,-z,noseparate-code walker joined-24m $((24 << 20)) # text from the first byte of the file
+    FLAGS=-Wl,-z,noseparate-code walker joined-3m $((3 << 20))
     walker library-24m $((24 << 20)) -shared
     walker library-800k $((800 << 10)) -shared
     start /programs/pie-24m
     start /programs/joined-24m
+    start /programs/joined-3m
     start /programs/library-24m
     start /programs/library-800k
 }

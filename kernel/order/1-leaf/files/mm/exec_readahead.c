@@ -294,8 +294,12 @@ void exec_readahead(struct exec_fault *f, struct file *file, bool may_wait)
 	struct backing_dev_info *bdi = inode_to_bdi(mapping->host);
 	struct exec_read read = exec_decide(f, mapping);
 	const unsigned int pause = f->pause;
-	/* Where blk-cgroup lets a task wait, it does not tell how long others wait. */
-	const bool learns = may_wait && !f->congested;
+	/*
+	 * Where blk-cgroup lets a task wait, it does not tell how long others wait.
+	 * Where the mapping may have no leaf, as in the THP mode "never", nobody asks.
+	 */
+	const bool learns = may_wait && !f->congested &&
+			    (f->pmd_order || f->cont_order);
 	unsigned long pages = 0;
 	bool tried = false;
 	u64 since, ns;
