@@ -24,11 +24,11 @@ rm -f "$folder"/*.deb
 
 cp "$wanted" "$objects/.config"
 "$linux/scripts/config" --file "$objects/.config" -e DEBUG_INFO_NONE -d DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT \
-    -d DEBUG_INFO_BTF -e I_MMAP_SHARDS
+    -d DEBUG_INFO_BTF
 make=(make -s -C "$linux" O="$objects" LOCALVERSION=-hugetext KDEB_PKGVERSION="${version#*_}+hugetext"
     KBUILD_BUILD_USER=hugetext KBUILD_BUILD_HOST=hugetext)
 "${make[@]}" olddefconfig > "$objects/config.log" 2>&1 || die "configuration failed: $objects/config.log"
-grep -qx CONFIG_I_MMAP_SHARDS=y "$objects/.config" || die "the kernel does not accept I_MMAP_SHARDS"
+grep -qx CONFIG_I_MMAP_SHARDS=y "$objects/.config" || die "the kernel lacks I_MMAP_SHARDS"
 TIMEFORMAT='%U %S'
 { time "${make[@]}" -j"${KERNEL_JOBS:-$(nproc)}" bindeb-pkg > "$objects/build.log" 2>&1; } 2> "$folder/times" ||
     die "the build failed: $(grep -m 3 -E 'error|Error' "$objects/build.log") ($objects/build.log)"

@@ -31,7 +31,8 @@ A text of 16 MiB is touched with a cold page cache, in every window of 64 KiB or
 Linux reads today what the same kernel reads with THP \"never\". The others read a leaf if that takes no longer than 4 reads
 of 128 KiB, than 8, which the series has, or any time. With 4 and 8, it may also take 16 ms more than one of them
 at most, or 2 ms more in any case. The disk was used before: the kernel knows whether it is late with leaves, which it finds
-out by reading one. The four figures of each column are of these, in this order.
+out by reading one. The fault that tries a leaf waits as long as the longest touch of the last kind. That is one fault when
+the disk is new, and one of 1,024 faults or more after that. The four figures of each column are of these, in this order.
 
 | disk | latency + seek, MB/s, at once | touched | touches that wait | longest touch, ms | until all is touched, ms | read, MiB |
 |---|---|---|---:|---:|---:|---:|",
@@ -43,13 +44,14 @@ out by reading one. The four figures of each column are of these, in this order.
  | row),
 "
 A leaf takes the place of up to 16 reads of 128 KiB. It pays if so many of these would be needed that they take longer
-than reading the leaf. Where that is up to 8, leaves are read.
+than reading the leaf. Where that is up to 8, leaves are read. The row of NFS is what the touches above took, one of 16.
 
 | disk | a read of 128 KiB, ms | of a leaf of 2 MiB, ms | a leaf pays from, of 16 |
 |---|---:|---:|---:|",
 ($disks[] as $disk
- | $records | map(select(.disk == $disk))[0] | select(.server == "") | (.latency + .seek) as $begin | ($begin + 131072 / .speed) as $small
- | ($begin + 2097152 / .speed) as $leaf
+ | $records | map(select(.disk == $disk)) | .[0] as $one | (touches | map(select(.part == 16 and .where == ""))) as $touched
+ | (if $one.server == "" then ($one.latency + $one.seek) | [. + 131072 / $one.speed, . + 2097152 / $one.speed]
+    else [$touched[] | select(.name == "today", .name == "any time") | .total_us / .major] end) as [$small, $leaf]
  | [$disk, ($small | ms), ($leaf | ms), ($leaf / $small | ceil)] | row),
 "
 ## Cold starts

@@ -41,4 +41,4 @@ done < <(grep . <<< "$devices")
 KERNEL_APPEND="guest.order kunit.enable=0" "$here/boot.sh" x86_64 "$image" 1024 devices |
     tr -d '\r' | sed -n 's/^record //p' > "$one"
 jq -r -s -L "$here" -f "$here/devices.jq" "$records"
-sed -nE '/^(NVMe|SATA-SSD|hard-disk)/p' <<< "$devices" | python3 "$here/policies.py" "$one"
+grep -vE '^$|guest.nfs' <<< "$devices" | python3 "$here/policies.py" "$one"

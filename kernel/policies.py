@@ -109,7 +109,7 @@ and the time of its data, and a seek if it does not follow the one before. What 
 what is read ahead of data. *Waits* are those of a start that reads no leaf, as today; that reads a leaf at
 the first miss in its window, as the series does where the device is fast enough; and at the second, third and fifth
 miss, in place of the small folios that are cached there. No such kernel exists: the pages of the others are
-mapped.
+mapped. NFS is left out: how its requests overlap depends on client and server.
 
 | disk | program | waits, ms | read, MiB |
 |---|---|---:|---:|""")

@@ -56,7 +56,7 @@ def many:
  | "\n## \(.[0].config)",
    "\n\(.[0].package). Sets \(map(origin) | unique | join("; ")).",
    ($all | group_by(-.memory)[] | .[0].memory as $memory
-    | map(select(.kind == "start" and .thp != "never")) | group_by(.thp)[]
+    | map(select(.kind == "start")) | group_by(.thp)[]
     | "\n### \($memory) MiB of memory, THP \(.[0].thp)\n", starts($executed)),
    "\n### Many programs at once",
    "\nThe programs were started one after the other from a cold page cache, and held where they end.\n",
