@@ -19,19 +19,14 @@ shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-case $arch in
-x86_64) machine=(qemu-system-x86_64 -machine q35 -cpu max) console=ttyS0 ;;
-arm64) machine=(qemu-system-aarch64 -machine "virt,gic-version=3" -cpu max) console=ttyAMA0 ;;
-riscv64) machine=(qemu-system-riscv64 -machine virt -cpu rv64) console=ttyS0 ;;
-*) echo "kernel/boot.sh: unknown architecture $arch" >&2; exit 2 ;;
-esac
-
+# shellcheck source=kernel/board.sh
+. "$here/board.sh"
 disk="paced.latency_us=100 paced.mb_s=2000 paced.depth=32"
 guest=$("$here/guest/make.sh" "$arch" "$programs")
-timeout "${KERNEL_PATIENCE:-900}" "${machine[@]}" -nodefaults -display none -no-reboot \
+timeout "${KERNEL_PATIENCE:-900}" "${board[@]}" -nodefaults -display none -no-reboot \
     -accel tcg,thread=single -icount shift=0,sleep=off -smp "${KERNEL_CPUS:-1}" -m "$memory" \
     -serial stdio -kernel "$kernel" -initrd "$guest/initrd" \
-    -append "console=$console panic=-1 oops=panic no_timer_check $disk ${KERNEL_APPEND:-}" \
+    -append "console=$serial panic=-1 oops=panic no_timer_check $disk ${KERNEL_APPEND:-}" \
     -object "memory-backend-file,id=disk,mem-path=$guest/disk,size=2G,share=off" \
     -device ivshmem-plain,memdev=disk \
     < /dev/null | tee "$work/console"

@@ -10,14 +10,17 @@
 #   machine     QEMU's options for processors, time and memory
 #   disk_size   size of the disk, which is made again for each boot
 # and optionally disk_root, a folder with the content of the disk, append, options for the kernel,
-# disk, what the disk is: virtio or pmem, and arch, the guest's architecture (x86_64). They call make_initrd, then compare. A guest prints
-# "test NAME: ok …" or "test NAME: not ok …" for each case, as in TAP, and "guest: done" at its end.
+# disk, what the disk is: virtio or pmem, and arch, the guest's architecture (x86_64). They call
+# make_initrd, then compare. A guest prints "test NAME: ok …" or "test NAME: not ok …" for each case,
+# as in TAP, and "guest: done" at its end.
 
-case ${arch:=x86_64} in
-x86_64) compiler=gcc board=(qemu-system-x86_64 -machine q35 -cpu max) serial=ttyS0 ;;
-arm64) compiler=aarch64-linux-gnu-gcc board=(qemu-system-aarch64 -machine "virt,gic-version=3" -cpu max) serial=ttyAMA0 ;;
-riscv64) compiler=riscv64-linux-gnu-gcc board=(qemu-system-riscv64 -machine virt -cpu rv64) serial=ttyS0 ;;
-*) echo "$0: unknown architecture $arch" >&2; exit 2 ;;
+: "${arch:=x86_64}"
+# shellcheck source=kernel/board.sh
+. "$here/board.sh"
+case $arch in
+x86_64) compiler=gcc ;;
+arm64) compiler=aarch64-linux-gnu-gcc ;;
+riscv64) compiler=riscv64-linux-gnu-gcc ;;
 esac
 
 # The initramfs of the folder $work/root, with busybox; its init comes on standard input.

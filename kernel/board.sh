@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2034,SC2154 # the sourcing scripts set and use variables
+# Sourced by boot.sh and rounds.sh: what QEMU emulates for the architecture $arch, in board, and the name of its
+# console, in serial.
+case $arch in
+x86_64) board=(qemu-system-x86_64 -machine q35 -cpu max) serial=ttyS0 ;;
+arm64) board=(qemu-system-aarch64 -machine "virt,gic-version=3" -cpu max) serial=ttyAMA0 ;;
+riscv64) board=(qemu-system-riscv64 -machine virt -cpu rv64) serial=ttyS0 ;;
+*) echo "$0: unknown architecture $arch" >&2; exit 2 ;;
+esac
