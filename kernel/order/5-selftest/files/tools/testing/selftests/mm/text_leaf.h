@@ -63,20 +63,6 @@ static inline unsigned long text_leaf(void)
 #endif
 }
 
-/* Kilobytes of files that PMDs map in this process. */
-static inline unsigned long file_pmd_mapped(void)
-{
-	FILE *smaps = fopen("/proc/self/smaps_rollup", "r");
-	unsigned long kilobytes = 0;
-	char line[256];
-
-	while (smaps && fgets(line, sizeof(line), smaps))
-		sscanf(line, "FilePmdMapped: %lu", &kilobytes);
-	if (smaps)
-		fclose(smaps);
-	return kilobytes;
-}
-
 /*
  * Whether files of the current folder have folios of a leaf: not on ext2, nor on
  * ext4 with encryption or data=journal. A fault reads one for MADV_HUGEPAGE, and a
@@ -128,7 +114,6 @@ static inline const char *text_without_leaves(int fd)
 	char mode[64] = "";
 	struct statfs fs;
 	FILE *setting = fopen(THP_FOLDER "enabled", "r");
-	const bool pmds = pmd_bytes() <= TEXT_LEAF_MAX;
 	bool off;
 
 	if (!setting)
@@ -145,10 +130,10 @@ static inline const char *text_without_leaves(int fd)
 	case EXT4_SUPER_MAGIC:
 	case XFS_SUPER_MAGIC:
 		if (is_on_dax(fd))
-			return pmds ? NULL : "DAX has no leaves of that size";
-		if (folder_has_leaves())
-			return NULL;
-		return "files have no folios of that size here";
+			return pmd_bytes() <= TEXT_LEAF_MAX ?
+				NULL : "DAX has no leaves of that size";
+		return folder_has_leaves() ?
+			NULL : "files have no folios of that size here";
 	default:
 		return "this filesystem may have no leaves";
 	}
