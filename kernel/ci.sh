@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Checks the sets before a change lands: they apply and satisfy checkpatch, an x86-64 kernel with
-# all of them builds and boots without an error, their KUnit tests pass, and programs with 24 MiB
-# of text have it on huge pages at their first start.
+# all of them builds and boots without an error, their KUnit tests pass, programs with 24 MiB
+# of text have it on huge pages at their first start, and collapse gets past a disk that is dead.
 #
 #   kernel/ci.sh
 #
@@ -33,3 +33,4 @@ echo "kernel/ci.sh: ${#suites[@]} suites passed; joined-24m starts with $(mapped
     "PMDs, pie-24m with $(mapped pie-24m)"
 [ "$(mapped joined-24m)" -ge 20 ]
 [ "$(mapped pie-24m)" -ge 20 ]
+[[ " $sets " != *" collapse "* ]] || "$here/collapse/lab/dead-disk.sh" "$image"
