@@ -11,8 +11,9 @@ config I_MMAP_SHARDS\
 	  CPU, rounded up to a power of two and at most 32, until its inode is\
 	  evicted; other files take a pointer.\
 \
-	  A machine with few CPUs splits no file. There this costs a test for\
-	  each walk of the mappings of a file.\
+	  No file is split where one CPU is possible, or where fewer CPUs are\
+	  online than a quarter of the shards. There this costs a test for each\
+	  walk of the mappings of a file.\
 \
 	  If unsure, say Y.\
 \

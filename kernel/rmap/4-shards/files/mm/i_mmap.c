@@ -477,7 +477,9 @@ void i_mmap_split(struct address_space *mapping)
 /**
  * i_mmap_free_shards() - Free the shards of a file, if it has any.
  * @mapping: Of an inode that is being destroyed: not mapped, and not reachable
- *	     through a folio or a file, so nobody holds or wants its locks.
+ *	     through a file, so nobody holds or wants its locks. Who flushes a
+ *	     folio that was truncated may have looked up the mapping before, and
+ *	     walks it under flush_dcache_mmap_lock(), on parisc.
  */
 void i_mmap_free_shards(struct address_space *mapping)
 {
@@ -486,6 +488,10 @@ void i_mmap_free_shards(struct address_space *mapping)
 
 	for (i = 0; shards && i < i_mmap_nr_shards; i++)
 		WARN_ON_ONCE(!RB_EMPTY_ROOT(&shards[i].root.rb_root));
+	if (!shards)
+		return;
+	flush_dcache_mmap_lock(mapping);
 	mapping->i_mmap_shards = NULL;
+	flush_dcache_mmap_unlock(mapping);
 	kfree(shards);
 }

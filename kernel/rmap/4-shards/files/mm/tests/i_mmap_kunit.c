@@ -53,7 +53,9 @@ static void i_mmap_test_exit(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
 
-	kfree(t->inode.i_data.i_mmap_shards);
+	/* KUnit also calls this if there was no memory for the test. */
+	if (t)
+		kfree(t->inode.i_data.i_mmap_shards);
 }
 
 static bool map_segments(struct i_mmap_test *t, int mm)

@@ -13,7 +13,8 @@ the time of eight reads of its readahead, or in 2 ms more than one of them takes
 but not in 16 ms more. The kernel measures both, and tries slow devices again from\
 time to time. The first folio of a file that begins with text is read so when data\
 of the file is mapped behind. After ``MADV_RANDOM`` or ``POSIX_FADV_RANDOM`` no more\
-is read than the readahead of the device. In ``/proc/vmstat``,\
+is read than the readahead of the device, unless ``MADV_HUGEPAGE`` asks for it. In\
+``/proc/vmstat``,\
 \
 exec_leaf_read\
 	is incremented for each such folio that is read.\

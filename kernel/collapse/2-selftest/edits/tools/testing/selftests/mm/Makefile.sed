@@ -1,2 +1,2 @@
-s/^TEST_GEN_FILES = cow$/&\
-TEST_GEN_FILES += collapse_punch/
+s/^TEST_GEN_FILES \+= khugepaged$/TEST_GEN_FILES += collapse_punch\
+&/

@@ -63,6 +63,41 @@ static inline unsigned long text_leaf(void)
 #endif
 }
 
+/* Decisions about leaves that all faults on text were counted for. */
+static inline long text_decisions(void)
+{
+	return event("exec_leaf_read") + event("exec_leaf_shape") +
+	       event("exec_leaf_device") + event("exec_leaf_memory") +
+	       event("exec_leaf_cached") + event("exec_leaf_alloc");
+}
+
+/*
+ * Whether the kernel was configured to have leaves: with pages of 16K or 64K, arm64
+ * has none without blocks of contiguous PTEs. Then nothing is decided.
+ */
+static inline bool kernel_has_leaves(void)
+{
+	const unsigned long leaf = text_leaf();
+	int fd = open("text_leaf.tmp", O_RDWR | O_CREAT | O_TRUNC, 0700);
+	const long before = text_decisions();
+	bool decided = false;
+	char *at;
+
+	unlink("text_leaf.tmp");
+	if (fd < 0 || ftruncate(fd, leaf))
+		goto out;
+	at = mmap(NULL, leaf, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	if (at == MAP_FAILED)
+		goto out;
+	decided = !madvise(at, getpagesize(), MADV_POPULATE_READ) &&
+		  text_decisions() != before;
+	munmap(at, leaf);
+out:
+	if (fd >= 0)
+		close(fd);
+	return decided;
+}
+
 /*
  * Whether files of the current folder have folios of a leaf: not on ext2, nor on
  * ext4 with encryption or data=journal. A fault reads one for MADV_HUGEPAGE, and a
@@ -132,8 +167,9 @@ static inline const char *text_without_leaves(int fd)
 		if (is_on_dax(fd))
 			return pmd_bytes() <= TEXT_LEAF_MAX ?
 				NULL : "DAX has no leaves of that size";
-		return folder_has_leaves() ?
-			NULL : "files have no folios of that size here";
+		if (!folder_has_leaves())
+			return "files have no folios of that size here";
+		return kernel_has_leaves() ? NULL : "no leaf for text is configured";
 	default:
 		return "this filesystem may have no leaves";
 	}
