@@ -73,25 +73,26 @@ static inline long text_decisions(void)
 
 /*
  * Whether the kernel was configured to have leaves: with pages of 16K or 64K, arm64
- * has none without blocks of contiguous PTEs. Then nothing is decided.
+ * has none without blocks of contiguous PTEs. Then nothing is decided. The file is one
+ * page, because a longer one without blocks would look like a fast device.
  */
 static inline bool kernel_has_leaves(void)
 {
-	const unsigned long leaf = text_leaf();
+	const unsigned long page = getpagesize();
 	int fd = open("text_leaf.tmp", O_RDWR | O_CREAT | O_TRUNC, 0700);
 	const long before = text_decisions();
 	bool decided = false;
 	char *at;
 
 	unlink("text_leaf.tmp");
-	if (fd < 0 || ftruncate(fd, leaf))
+	if (fd < 0 || ftruncate(fd, page))
 		goto out;
-	at = mmap(NULL, leaf, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	at = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (at == MAP_FAILED)
 		goto out;
-	decided = !madvise(at, getpagesize(), MADV_POPULATE_READ) &&
+	decided = !madvise(at, page, MADV_POPULATE_READ) &&
 		  text_decisions() != before;
-	munmap(at, leaf);
+	munmap(at, page);
 out:
 	if (fd >= 0)
 		close(fd);
