@@ -23,13 +23,12 @@ trap 'rm -rf "$work"' EXIT
 . "$here/board.sh"
 disk="paced.latency_us=100 paced.mb_s=2000 paced.depth=32"
 guest=$("$here/guest/make.sh" "$arch" "$programs")
+paced_disk "$guest/disk" 2G
 timeout "${KERNEL_PATIENCE:-900}" "${board[@]}" -nodefaults -display none -no-reboot \
     -accel tcg,thread=single -icount shift=0,sleep=off -smp "${KERNEL_CPUS:-1}" -m "$memory" \
     -serial stdio -kernel "$kernel" -initrd "$guest/initrd" \
     -append "console=$serial panic=-1 oops=panic no_timer_check $disk ${KERNEL_APPEND:-}" \
-    -object "memory-backend-file,id=disk,mem-path=$guest/disk,size=2G,share=off" \
-    -device ivshmem-plain,memdev=disk \
-    < /dev/null | tee "$work/console"
+    "${devices[@]}" < /dev/null | tee "$work/console"
 die() { echo "kernel/boot.sh: $*" >&2; exit 1; }
 grep -q '^guest: done' "$work/console" || die "the guest did not end"
 ! grep -E 'not ok|BUG:|WARNING:|INFO:|Oops' "$work/console" >&2 || die "the kernel printed the above"

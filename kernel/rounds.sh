@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # the sourcing scripts set variables
-# Sourced by selftests.sh and ltp.sh: runs the same tests in guests of several kernels, and prints a
-# table of the results. The sourcing scripts set
+# Sourced by selftests.sh, ltp.sh, own-tests.sh and collapse/lab/dead-disk.sh: runs the same tests in
+# guests of several kernels, and prints a table of the results. The sourcing scripts set
 #   here        this folder
 #   title       what the tests are
 #   rounds      how many times each image is booted
@@ -56,8 +56,7 @@ boot() { # IMAGE CONSOLE
     virtio) devices=(-drive "file=$work/disk,format=raw,if=virtio,cache=unsafe") ;;
     pmem) devices=(-device "virtio-pmem-pci,memdev=disk"
         -object "memory-backend-file,id=disk,share=on,mem-path=$work/disk,size=$disk_size") ;;
-    paced) devices=(-object "memory-backend-file,id=disk,mem-path=$work/disk,size=$disk_size,share=off"
-        -device "ivshmem-plain,memdev=disk") ;;
+    paced) paced_disk "$work/disk" "$disk_size" ;;
     esac
     timeout "${KERNEL_PATIENCE:-900}" "${board[@]}" "${machine[@]}" \
         -nodefaults -display none -no-reboot -serial stdio -kernel "$1" -initrd "$work/initrd" \

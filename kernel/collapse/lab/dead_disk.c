@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,7 +71,8 @@ static void wait_for_reads(int reads)
 	die("nobody reads");
 }
 
-static char *map(int fd, int flags)
+/* Maps the file @fd, or memory if that is -1, where a huge page fits. */
+static char *map(int fd)
 {
 	char *area = mmap(NULL, 2 * PMD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -80,7 +80,7 @@ static char *map(int fd, int flags)
 		die("mmap");
 	area += -(unsigned long)area % PMD;
 	area = mmap(area, PMD, fd < 0 ? PROT_READ | PROT_WRITE : PROT_READ,
-		    MAP_PRIVATE | MAP_FIXED | flags, fd, 0);
+		    MAP_PRIVATE | MAP_FIXED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 	if (area == MAP_FAILED)
 		die("mmap");
 	return area;
@@ -97,7 +97,7 @@ static char *map_file(const char *name)
 	fd = open(name, O_RDONLY);
 	if (fd < 0)
 		die(name);
-	area = map(fd, 0);
+	area = map(fd);
 	close(fd);
 	*(volatile char *)area;
 	if (mincore(area, PMD, pages) || pages[sizeof(pages) - 1] & 1)
@@ -129,7 +129,7 @@ static bool khugepaged_works(void)
 	bool works;
 
 	if (!pid) {
-		char *area = map(-1, MAP_ANONYMOUS);
+		char *area = map(-1);
 
 		memset(area, 1, PMD);
 		madvise(area, PMD, MADV_HUGEPAGE);

@@ -486,10 +486,10 @@ void i_mmap_free_shards(struct address_space *mapping)
 	struct i_mmap_shard *shards = mapping->i_mmap_shards;
 	unsigned int i;
 
-	for (i = 0; shards && i < i_mmap_nr_shards; i++)
-		WARN_ON_ONCE(!RB_EMPTY_ROOT(&shards[i].root.rb_root));
 	if (!shards)
 		return;
+	for (i = 0; i < i_mmap_nr_shards; i++)
+		WARN_ON_ONCE(!RB_EMPTY_ROOT(&shards[i].root.rb_root));
 	flush_dcache_mmap_lock(mapping);
 	mapping->i_mmap_shards = NULL;
 	flush_dcache_mmap_unlock(mapping);

@@ -63,6 +63,21 @@ static inline unsigned long text_leaf(void)
 #endif
 }
 
+/* Maps a new file of the current folder, which has no blocks and no name. */
+static inline char *map_empty_file(size_t size, int prot)
+{
+	int fd = open("text_leaf.tmp", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	char *at = MAP_FAILED;
+
+	unlink("text_leaf.tmp");
+	if (fd < 0)
+		return MAP_FAILED;
+	if (!ftruncate(fd, size))
+		at = mmap(NULL, size, prot, MAP_PRIVATE, fd, 0);
+	close(fd);
+	return at;
+}
+
 /* Decisions about leaves that all faults on text were counted for. */
 static inline long text_decisions(void)
 {
@@ -79,23 +94,15 @@ static inline long text_decisions(void)
 static inline bool kernel_has_leaves(void)
 {
 	const unsigned long page = getpagesize();
-	int fd = open("text_leaf.tmp", O_RDWR | O_CREAT | O_TRUNC, 0700);
+	char *at = map_empty_file(page, PROT_READ | PROT_EXEC);
 	const long before = text_decisions();
-	bool decided = false;
-	char *at;
+	bool decided;
 
-	unlink("text_leaf.tmp");
-	if (fd < 0 || ftruncate(fd, page))
-		goto out;
-	at = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (at == MAP_FAILED)
-		goto out;
+		return false;
 	decided = !madvise(at, page, MADV_POPULATE_READ) &&
 		  text_decisions() != before;
 	munmap(at, page);
-out:
-	if (fd >= 0)
-		close(fd);
 	return decided;
 }
 
@@ -107,28 +114,20 @@ out:
 static inline bool folder_has_leaves(void)
 {
 	const unsigned long leaf = text_leaf(), pages = leaf / getpagesize();
-	int fd = open("text_leaf.tmp", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	unsigned char *cached = calloc(pages, 1);
+	char *at = map_empty_file(leaf, PROT_READ);
 	unsigned long found = 0;
-	char *at;
 
-	unlink("text_leaf.tmp");
-	if (fd < 0 || !cached || ftruncate(fd, leaf))
-		goto out;
-	at = mmap(NULL, leaf, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (at == MAP_FAILED)
-		goto out;
-	if (!madvise(at, leaf, MADV_RANDOM) && !madvise(at, leaf, MADV_HUGEPAGE) &&
+	if (cached && at != MAP_FAILED && !madvise(at, leaf, MADV_RANDOM) &&
+	    !madvise(at, leaf, MADV_HUGEPAGE) &&
 	    !madvise(at, getpagesize(), MADV_POPULATE_READ) &&
 	    !mincore(at, leaf, cached)) {
 		while (found < pages && (cached[found] & 1))
 			found++;
 	}
-	munmap(at, leaf);
-out:
+	if (at != MAP_FAILED)
+		munmap(at, leaf);
 	free(cached);
-	if (fd >= 0)
-		close(fd);
 	return found == pages;
 }
 
