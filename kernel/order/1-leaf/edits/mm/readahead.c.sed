@@ -27,7 +27,7 @@ static struct folio *ractl_alloc_leaf(struct readahead_control *ractl,\
  * @ractl: the file and the first page, which is a multiple of the order\
  * @order: order of the folios\
  * @nr: number of folios\
- * @since: is set to when reading begins, in ns, if it is not NULL\
+ * @since: is set to when reading begins, in ns\
  *\
  * For a caller that has another plan if a large folio cannot be had: unlike\
  * page_cache_ra_order(), it does not read the range by smaller folios then. The\
@@ -79,8 +79,7 @@ unsigned long page_cache_ra_folios(struct readahead_control *ractl,\
 		ractl->_nr_pages += 1UL << order;\
 		ractl->_workingset |= folio_test_workingset(folio);\
 	}\
-	if (since)\
-		*since = ktime_get_ns();\
+	*since = ktime_get_ns();\
 	read_pages(ractl);\
 	filemap_invalidate_unlock_shared(mapping);\
 	memalloc_nofs_restore(nofs);\

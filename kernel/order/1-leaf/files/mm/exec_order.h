@@ -84,7 +84,6 @@ struct exec_fault {
  *                     at then
  * @EXEC_LIMIT_MEMORY: it is too large a part of the available memory
  * @EXEC_LIMIT_CACHED: pages of its window are in the page cache
- * @EXEC_LIMIT_ALLOC: no folio of the order could be had
  */
 enum exec_limit {
 	EXEC_LIMIT_NONE,
@@ -93,7 +92,6 @@ enum exec_limit {
 	EXEC_LIMIT_DEVICE,
 	EXEC_LIMIT_MEMORY,
 	EXEC_LIMIT_CACHED,
-	EXEC_LIMIT_ALLOC,
 };
 
 /**

@@ -320,7 +320,6 @@ void exec_readahead(struct exec_fault *f, struct file *file, bool may_wait)
 		f->free_order = read.order - 1;
 		f->pause = pause;
 		read = exec_decide(f, mapping);
-		read.limit = EXEC_LIMIT_ALLOC;
 	}
 	if (!pages) {
 		if (learns && exec_read_tells(f, mapping, &read))

@@ -30,10 +30,12 @@ static void evict_pages(struct address_space *mapping, pgoff_t index,\
 }\
 
 }
-s/^ \* @since: is set to when reading begins.*$/&\
+s/^ \* @since: is set to when reading begins, in ns$/&, if it is not NULL\
  * @replace: drop clean pages that nobody maps to make room, once there is a folio/
 /^unsigned long page_cache_ra_folios\(/,/^}$/{
 	s/u64 \*since\)$/u64 *since, bool replace)/
+	s/^	\*since = ktime_get_ns\(\);$/	if (since)\
+	&/
 	s/^		\/\* To charge a folio is dear,/		if (replace)\
 			evict_pages(mapping, index, 1UL << order);\
 &/

@@ -35,6 +35,8 @@ static void exec_account(struct inode *inode, const struct exec_fault *f,\
 
 }
 /^void exec_readahead\(/,/^}$/{
+	s/^		read = exec_decide\(f, mapping\);$/&\
+		read.limit = EXEC_LIMIT_ALLOC;/
 	/^	if \(!pages\) \{$/i\
 	exec_account(mapping->host, f, \&read, pages);
 }

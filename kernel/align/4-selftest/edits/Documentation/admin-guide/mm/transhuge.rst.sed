@@ -1,4 +1,4 @@
-/^The tracepoint ``readahead:exec_readahead`` shows each decision\.$/a\
+/^each first folio that was tried\.$/a\
 \
 Where a mapping is long enough for it, the kernel chooses addresses at which such a\
 folio can be mapped: for programs, for mappings of files with ``PROT_EXEC`` or\
