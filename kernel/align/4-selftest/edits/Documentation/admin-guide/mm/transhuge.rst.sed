@@ -1,4 +1,4 @@
-/^each first folio that was tried\.$/a\
+/^read in other ways, which neither counters nor tracepoint show\.$/a\
 \
 Where a mapping is long enough for it, the kernel chooses addresses at which such a\
 folio can be mapped: for programs, for mappings of files with ``PROT_EXEC`` or\

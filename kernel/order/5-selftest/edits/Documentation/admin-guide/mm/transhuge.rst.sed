@@ -27,5 +27,6 @@ exec_leaf_shape, exec_leaf_device, exec_leaf_memory, exec_leaf_cached, exec_leaf
 	no folio could be allocated, charged or put into the page cache.\
 \
 The tracepoint ``readahead:exec_readahead`` shows what each fault on text read, and\
-each first folio that was tried.\
+each first folio that was tried. Text with ``MADV_HUGEPAGE`` or ``MADV_SEQUENTIAL`` is\
+read in other ways, which neither counters nor tracepoint show.\
 
