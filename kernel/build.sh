@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Turns the sets of kernel/ into a patched tree, a series for git am and a kernel.
 #
-#   kernel/build.sh source          fetch and unpack Debian's linux-source package
+#   kernel/build.sh source          fetch and unpack Debian's linux-source package, or the upstream source of a release
+#                                   that has no such package any more
 #   kernel/build.sh package         the name and version of that package
 #   kernel/build.sh archive         the address of the mirror that it comes from
 #   kernel/build.sh distribution    the configuration of Debian's kernel for virtual machines of x86-64
@@ -53,44 +54,67 @@ archive() {
     echo "$uri"
 }
 
-# The newest build of the package $1, from that mirror.
-fetch() {
-    local uri suite apt=$work/apt package=$1
-    uri=$(archive)
-    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$sources"
-    for suite in trixie-backports sid trixie; do
-        local options=(-oDir::Etc::sourcelist="$apt/sources.list" -oDir::Etc::sourceparts=-
-            -oDir::State::Lists="$apt/lists" -oDir::Cache="$apt/cache" -oAPT::Sandbox::User=root)
-        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main" \
-            > "$apt/sources.list"
-        apt-get "${options[@]}" -qq update || die "apt-get update failed for $suite at $uri"
-        if (cd "$sources" && apt-get "${options[@]}" -qq download "$package") 2> "$apt/log"; then
-            return
-        fi
-    done
-    die "no suite of $uri has $package: $(cat "$apt/log")"
+# An apt command with lists of its own: COMMAND ARGUMENT…, in the folder of sources.
+apt_of_sources() {
+    (cd "$sources" && "$1" -oDir::Etc::sourcelist="$work/apt/sources.list" -oDir::Etc::sourceparts=- \
+        -oDir::State::Lists="$work/apt/lists" -oDir::Cache="$work/apt/cache" -oAPT::Sandbox::User=root -qq "${@:2}")
 }
 
-newest() { # PACKAGE: its newest build in the folder of sources, if any
-    printf '%s\n' "$sources/$1"_*.deb | sort -V | tail -n 1
+# Makes apt_of_sources() know what a suite has of TYPE, which is deb or deb-src.
+lists_of() { # TYPE SUITE
+    local uri
+    uri=$(archive)
+    mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$sources"
+    echo "$1 [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $2 main" > "$work/apt/sources.list"
+    apt_of_sources apt-get update || die "apt-get update failed for $2 at $uri"
+}
+
+# The newest build of the package $1, from that mirror. Fails if it has none.
+fetch() {
+    local suite
+    for suite in trixie-backports sid trixie; do
+        lists_of deb "$suite"
+        if apt_of_sources apt-get download "$1" 2> "$work/apt/log"; then return; fi
+    done
+    return 1
+}
+
+# The upstream archive of the newest $release. Backports keep it longer than the package of the source.
+fetch_upstream() {
+    local version
+    lists_of deb-src trixie-backports
+    version=$(apt_of_sources apt-cache showsrc linux | sed -n "s/^Version: \($release\..*\)/\1/p" | sort -V | tail -n 1)
+    [ -n "$version" ] && apt_of_sources apt-get source --download-only --tar-only "linux=$version"
+}
+
+newest() { # PATTERN: the newest file of these names in the folder of sources, if any
+    # shellcheck disable=SC2086 # a pattern
+    printf '%s\n' "$sources/"$1 | sort -V | tail -n 1
 }
 
 distribution() {
     local package=linux-config-$release
-    [ -n "$(newest "$package")" ] || fetch "$package"
-    dpkg-deb --fsys-tarfile "$(newest "$package")" |
+    [ -n "$(newest "${package}_*.deb")" ] || fetch "$package" || die "the archive has no $package: $(cat "$work/apt/log")"
+    dpkg-deb --fsys-tarfile "$(newest "${package}_*.deb")" |
         tar -xO "./usr/src/$package/config.amd64_none_cloud-amd64.xz" | xz -d > "$work/distribution.config"
 }
 
 source_tree() {
-    local package=linux-source-$release
-    if [ ! -e "$linux/.unpacked" ]; then
-        [ -n "$(newest "$package")" ] || fetch "$package"
-        rm -rf "$linux" "$pristine" "$work/applied"
-        mkdir -p "$linux"
-        dpkg-deb --fsys-tarfile "$(newest "$package")" | tar -xO "./usr/src/$package.tar.xz" |
-            tar -xJ -C "$linux" --strip-components=1
-        basename "$(newest "$package")" .deb > "$linux/.unpacked"
+    local package=linux-source-$release upstream="linux_$release.*.orig.tar.xz" file
+    [ ! -e "$linux/.unpacked" ] || return 0
+    if [ -z "$(newest "${package}_*.deb")$(newest "$upstream")" ]; then
+        fetch "$package" || fetch_upstream || die "the archive has neither $package nor a source of $release"
+    fi
+    rm -rf "$linux" "$pristine" "$work/applied"
+    mkdir -p "$linux"
+    file=$(newest "${package}_*.deb")
+    if [ -n "$file" ]; then
+        dpkg-deb --fsys-tarfile "$file" | tar -xO "./usr/src/$package.tar.xz" | tar -xJ -C "$linux" --strip-components=1
+        basename "$file" .deb > "$linux/.unpacked"
+    else
+        file=$(newest "$upstream")
+        tar -xJf "$file" -C "$linux" --strip-components=1
+        echo "${package}_$(basename "$file" .orig.tar.xz | sed 's/^linux_//')" > "$linux/.unpacked"
     fi
 }
 
@@ -272,5 +296,5 @@ distribution) distribution; echo "$work/distribution.config" ;;
 series) series; checkpatch; echo "$work/patches" ;;
 tree) tree; echo "$linux" ;;
 image) shift; [ $# -gt 0 ] || die "image of which configuration?"; image "$@" ;;
-*) sed -n '3,15p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '3,16p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -1,6 +1,7 @@
 //! Writes docs/rmap.md from the record of measurements, docs/rmap.jsonl.
 
 mod benchmarks;
+mod counted;
 mod dates;
 mod kinds;
 mod prediction;

@@ -47,6 +47,9 @@ pub(crate) struct Record {
     /// The number of shards of a file.
     #[serde(default)]
     pub(crate) shards: u32,
+    /// Processes that wait, and map what is measured; 0 if that was not recorded.
+    #[serde(default)]
+    pub(crate) processes: u32,
     /// The number of copies of the files that processes use; 0 for the files themselves.
     #[serde(default)]
     pub(crate) replicas: u32,

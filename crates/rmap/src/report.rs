@@ -6,11 +6,12 @@ use std::fmt::Write;
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
 use crate::benchmarks;
+use crate::counted;
 use crate::dates;
 use crate::kinds;
 use crate::prediction::Prediction;
 use crate::pressure;
-use crate::record::{Record, Side, Timed, Trips, What};
+use crate::record::{Record, Side, Trips, What};
 
 const SIDES: [(Side, &str); 4] = [
     (Side::Without, "without"),
@@ -38,7 +39,7 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
         kinds::sections(records),
         benchmarks::section(records),
         pressure::section(records),
-        instructions(records),
+        counted::section(records),
         memory(records),
         stress(records),
         race(records),
@@ -188,56 +189,6 @@ fn alone(records: &[Record]) -> String {
         let held = trips.held_us * 1000.0 / trips.taken.max(1) as f64;
         let _ = writeln!(text, "| {name} | {taken:.1} | {change} | {held:.0} |");
         first.get_or_insert(taken);
-    }
-    text.push('\n');
-    text
-}
-
-/// The instructions of one start or walk: its name and their number.
-fn counted(record: &Record) -> Option<(&'static str, f64)> {
-    let (name, Timed { count, ns }) = match record.what {
-        What::Storm(timed) => ("a process start", timed),
-        What::RmapWalk(timed) => ("a walk over the mappings of a page", timed),
-        What::Truncate(timed) => ("truncating the last page, and back", timed),
-        What::TruncateHalf(timed) => ("truncating half of it, and back", timed),
-        What::HolePunch(timed) => ("punching a hole of a page", timed),
-        _ => return None,
-    };
-    (record.part == "count").then_some((name, ns as f64 / count.max(1) as f64))
-}
-
-fn instructions(records: &[Record]) -> String {
-    let mut text = String::from(
-        "## Counted in instructions\n\n\
-         QEMU counts instructions instead of time. One is one nanosecond. Caches and other processors cost nothing.\n\
-         These kernels do not debug locks. The walks are over libc, which a thousand processes map. Those were\n\
-         started by exec, and wait. A file has as many shards as the table says, as on a machine with as many\n\
-         processors.\n\n\
-         | | shards | without | one tree | with | |\n|---|---:|---:|---:|---:|---:|\n",
-    );
-    for record in records.iter().filter(|record| record.side == Side::With) {
-        let Some((name, after)) = counted(record) else {
-            continue;
-        };
-        let of = |side| {
-            records
-                .iter()
-                .filter(|other| other.side == side)
-                .find_map(|other| counted(other).filter(|found| found.0 == name))
-                .map(|(_, instructions)| instructions)
-        };
-        let (without, one_tree) = (of(Side::Without), of(Side::OneTree));
-        let cell =
-            |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.0}"));
-        let ratio = without.or(one_tree).map(|before| after / before);
-        let _ = writeln!(
-            text,
-            "| {name} | {} | {} | {} | {after:.0} | {} |",
-            record.shards,
-            cell(without),
-            cell(one_tree),
-            ratio.map_or_else(String::new, |ratio| format!("{ratio:.3} times")),
-        );
     }
     text.push('\n');
     text

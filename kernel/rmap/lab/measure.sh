@@ -49,7 +49,7 @@ kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
 
 # The lines of COMMAND, in place of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
-# those of other numbers stay. A configuration that is compiled again replaces its own line alone.
+# those of other numbers stay. A configuration that is compiled again, and the race of a release, replace their own line alone.
 keep() { # PART SIDE COMMAND…
     local part=$1 side=$2 lines new=$record.new
     shift 2
@@ -58,9 +58,11 @@ keep() { # PART SIDE COMMAND…
     jq -c -n --arg part "$part" --arg side "$side" --arg cpus "${CPUS:-}" --arg date "$(date -u +%F)" \
         --slurpfile old "$record" --slurpfile new <(echo "$lines") '
         def compiled: [.what, .name];
+        def release: .package | sub("_.*"; "");
         def replaced: .part == $part and ($side == "" or .side == $side)
             and ($cpus == "" or ("\(.cpus)" | IN($cpus | splits(" "))))
-            and ($part != "compiled" or (compiled | IN($new[] | compiled)));
+            and ($part != "compiled" or (compiled | IN($new[] | compiled)))
+            and ($part != "race" or (release | IN($new[] | release)));
         ($old | map(replaced) | index(true) // length) as $place
         | $old[:$place][], ($new[] | {part: $part, side: $side, date: $date} + .),
             ($old[$place:][] | select(replaced | not))' > "$new"
@@ -220,14 +222,20 @@ trips() { # IMAGE
     QEMU_TIME=instructions guest 1 "$1" rmap.crowd=32 rmap.workers=1 rmap.starts=100 rmap.rounds=1
 }
 
+# Walks meet as many mappings as a busy machine has of libc, or as the storms beside pressure.
 count() { # IMAGE
     local shards
     export QEMU_TIME=instructions
-    SHARDS=${SHARDS:-8} guest 8 "$1" rmap.crowd=96 rmap.workers=1 rmap.starts=100
+    SHARDS=${SHARDS:-8} crowded 96 8 "$1" rmap.workers=1 rmap.starts=100
+    SHARDS=${SHARDS:-8} crowded 40 8 "$1" rmap.walk=1
     for shards in ${SHARDS:-8 32}; do
         # The crowd draws its shards from the processors that it starts on.
-        SHARDS=$shards guest $((shards < 8 ? 8 : shards)) "$1" rmap.crowd=1000 rmap.walk=1
+        SHARDS=$shards crowded 1000 $((shards < 8 ? 8 : shards)) "$1" rmap.walk=1
     done
+}
+
+crowded() { # PROCESSES CPUS IMAGE ARGUMENT…
+    guest "$2" "$3" rmap.crowd="$1" "${@:4}" | jq -c --argjson processes "$1" '{processes: $processes} + .'
 }
 
 memory() { # IMAGE
@@ -276,10 +284,11 @@ all() {
     keep memory with memory "$with"
     keep race without race "$(image none kunit)"
     keep race with race "$with"
-    (
-        export KERNEL_RELEASE=6.12
+    for KERNEL_RELEASE in 6.12 6.18; do
+        export KERNEL_RELEASE
         keep race unpatched race "$(image none)"
-    )
+    done
+    unset KERNEL_RELEASE
     without=$(image "$before" measure)
     keep trips without trips "$without"
     keep trips off trips "$(image "$after" rmap-off measure)"
