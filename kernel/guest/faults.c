@@ -229,12 +229,14 @@ static void touch_in_groups(void)
 static void start_under(const struct policy *policy)
 {
 	learn(policy);
+	printf("record {\"kind\":\"under\",\"name\":\"%s\"}\n", policy->name);
 	start_each(policy->thp);
 }
 
 void touch_all(void)
 {
 	static const char *const parts[] = { "1", "4", "16" };
+	const unsigned long count = sizeof(policies) / sizeof(*policies);
 
 	mkdir("/cgroup", 0755);
 	if (mount("cgroup", "/cgroup", "cgroup2", 0, ""))
@@ -243,13 +245,13 @@ void touch_all(void)
 	mkdir("/cgroup/small", 0755);
 	mount_cold();
 	for (int i = 0; i < 3; i++) {
-		for (unsigned long j = 0; j < sizeof(policies) / sizeof(*policies); j++) {
+		for (unsigned long j = 0; j < count; j++) {
 			learn(&policies[j]);
 			touch(&policies[j], parts[i], NULL, 0);
 		}
 	}
-	start_under(today);
-	start_under(series);
+	for (unsigned long i = 0; i < count; i++)
+		start_under(&policies[i]);
 	touch_in_groups();
 	touch_in_fragmented_memory();
 }

@@ -5,7 +5,8 @@
  * /many, one after the other, and holds their processes. Prints as JSON what was
  * mapped when a program ended, and what that cost. With guest.touch on the kernel's
  * command line, faults.c runs instead, and with guest.order, order.c. With
- * guest.nfs, the disk is behind a server of NFS.
+ * guest.nfs, the disk is behind a server of NFS, and with guest.overlay, below
+ * overlayfs, as that of a container.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,10 @@
 #include "clock.h"
 #include "init.h"
 
+/* The layers of overlayfs. */
+#define LOWER "/lower"
+#define EMPTY "/empty"
+
 #define MANY_MAX 64
 /*
  * The address that a mapping gets at random costs a small program some percent,
@@ -42,8 +47,8 @@ struct text {
 	unsigned long cont;	/* in blocks that contiguous PTEs or a PMD could map */
 };
 
-/* Whether programs come from the NFS server of this guest. */
-static bool by_nfs;
+/* How programs come from the disk: by the NFS server of this guest, or by overlayfs. */
+static bool by_nfs, by_overlay;
 /* Bytes of the block that a TLB entry between page and PMD maps, else of the PMD. */
 static unsigned long block;
 
@@ -170,18 +175,32 @@ static void unmount(const char *path)
 	}
 }
 
+/* Overlayfs without a layer to write to takes two layers. */
+static void mount_overlay(void)
+{
+	mkdir(LOWER, 0755);
+	mkdir(EMPTY, 0755);
+	if (mount("/dev/" DISK, LOWER, "ext4", MS_RDONLY, "") ||
+	    mount("overlay", ROOT, "overlay", MS_RDONLY, "lowerdir=" LOWER ":" EMPTY))
+		die("mount of the overlay");
+}
+
 /*
  * A new mount has nothing in the page cache, not even of directories. The server of
- * NFS keeps its mount, but nobody has mapped any of its pages.
+ * NFS keeps its mount, but nobody has mapped any of its pages. Its client keeps one,
+ * too: what it knows about the speed of the server is that of the mount.
  */
 void mount_cold(void)
 {
 	unmount(ROOT "/tmp");
 	unmount(ROOT "/dev");
 	unmount(ROOT);
+	unmount(LOWER);
 	put("/proc/sys/vm/drop_caches", "3");
 	if (by_nfs)
-		mount_nfs();
+		mount_nfs(ROOT);
+	else if (by_overlay)
+		mount_overlay();
 	else if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, ""))
 		die("mount of the disk");
 	if (mount("tmp", ROOT "/tmp", "tmpfs", 0, "") ||
@@ -397,9 +416,10 @@ int main(void)
 	/* With 4K pages count PMDs, not blocks of 64K. With larger PMDs count blocks of 2M. */
 	if (block > 2 << 20)
 		block = 2 << 20;
+	by_overlay = argument("guest.overlay");
 	by_nfs = argument("guest.nfs");
 	if (by_nfs)
-		serve_nfs();
+		serve_nfs("/programs/pie-24m");
 	if (argument("guest.touch")) {
 		touch_all();
 		finish();

@@ -31,10 +31,10 @@ void start_each(const char *thp);
 void trace_each(void);
 /* How long faults on text wait, under bounds and where memory is small or in pieces. */
 void touch_all(void);
-/* Starts a server of NFS in this guest, which exports the disk. */
-void serve_nfs(void);
-/* Mounts what it exports. */
-void mount_nfs(void);
+/* Starts a server of NFS in this guest, which exports the disk, and opens a file of it. */
+void serve_nfs(const char *path);
+/* Mounts what it exports at a folder. */
+void mount_nfs(const char *path);
 /* Drops what the server has cached of a file of the disk. Does nothing without a server. */
 void forget_export(const char *path);
 

@@ -18,6 +18,7 @@
 #include "init.h"
 
 #define EXPORT	"/export"
+#define HELD	"/held"
 #define RPC	"/proc/net/rpc/"
 #define NFSD	"/proc/fs/nfsd/"
 #define NEVER	"2147483647"	/* when an entry expires */
@@ -33,19 +34,19 @@ static void loopback_up(void)
 }
 
 /* A server that starts lets nobody open a file for a while, but those who had it open before. */
-static void wait_for_grace(void)
+static void wait_for_grace(const char *path)
 {
+	char full[128];
 	int file;
 
-	mount_nfs();
-	file = open(ROOT "/programs/pie-24m", O_RDONLY);
+	snprintf(full, sizeof(full), HELD "%s", path);
+	file = open(full, O_RDONLY);
 	if (file < 0)
 		die("open by NFS");
 	close(file);
-	umount(ROOT);
 }
 
-void serve_nfs(void)
+void serve_nfs(const char *path)
 {
 	loopback_up();
 	mkdir(EXPORT, 0755);
@@ -62,7 +63,10 @@ void serve_nfs(void)
 	/* Read-only, from any port, without a check of subtrees, by its number. */
 	put(RPC "nfsd.export/channel", "here " EXPORT " " NEVER " 9219 65534 65534 0\n");
 	put(RPC "nfsd.fh/channel", "here 1 \\x00000000 " NEVER " " EXPORT "\n");
-	wait_for_grace();
+	/* As long as this mount is held, others of it are of the same client. */
+	mkdir(HELD, 0755);
+	mount_nfs(HELD);
+	wait_for_grace(path);
 }
 
 void forget_export(const char *path)
@@ -78,9 +82,9 @@ void forget_export(const char *path)
 	close(file);
 }
 
-void mount_nfs(void)
+void mount_nfs(const char *path)
 {
-	if (mount("127.0.0.1:/", ROOT, "nfs4", MS_RDONLY,
+	if (mount("127.0.0.1:/", path, "nfs4", MS_RDONLY,
 		  "vers=4.2,proto=tcp,addr=127.0.0.1,clientaddr=127.0.0.1"))
 		die("mount by NFS");
 }

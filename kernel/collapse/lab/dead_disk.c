@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Whether collapse gets past a read that never ends. Runs as the init of a guest, on a disk of the set paced that stops
- * to answer. Prints cases as in TAP.
+ * to answer, or on a server of NFS that has this disk and stops with it. Prints cases as in TAP.
+ *
+ *	dead_disk [nfs]
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,15 +20,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../guest/init.h"
+
 #define PMD		(2UL << 20)
 #define PATIENCE	60	/* seconds of the guest */
-#define THP		"/sys/kernel/mm/transparent_hugepage/"
-#define LATENCY		"/sys/module/paced/parameters/latency_us"
+#define LATENCY		"/sys/module/" DISK "/parameters/latency_us"
 #define NEVER		"3600000000" /* an hour: longer than the guest runs */
 
 static int cases;
 
-static void die(const char *what)
+void die(const char *what)
 {
 	printf("test dead_disk: not ok %d %s: %s\n", ++cases, what, strerror(errno));
 	fflush(stdout);
@@ -39,7 +42,7 @@ static void report(bool passed, const char *what)
 	fflush(stdout);
 }
 
-static void set(const char *file, const char *value)
+void put(const char *file, const char *value)
 {
 	int fd = open(file, O_WRONLY);
 
@@ -51,11 +54,11 @@ static void set(const char *file, const char *value)
 /* Reads of the disk that have not ended. */
 static int count_reads(void)
 {
-	FILE *inflight = fopen("/sys/block/paced/inflight", "r");
+	FILE *inflight = fopen("/sys/block/" DISK "/inflight", "r");
 	int reads;
 
 	if (!inflight || fscanf(inflight, "%d", &reads) != 1)
-		die("/sys/block/paced/inflight");
+		die("/sys/block/" DISK "/inflight");
 	fclose(inflight);
 	return reads;
 }
@@ -93,7 +96,7 @@ static char *map_file(const char *name)
 	char *area;
 	int fd;
 
-	set(LATENCY, "0");
+	put(LATENCY, "0");
 	fd = open(name, O_RDONLY);
 	if (fd < 0)
 		die(name);
@@ -152,7 +155,7 @@ static bool is_killable(const char *name)
 	pid_t pid;
 	int status;
 
-	set(LATENCY, NEVER);
+	put(LATENCY, NEVER);
 	pid = fork();
 	if (!pid)
 		_exit(madvise(area, PMD, MADV_COLLAPSE) ? 1 : 0);
@@ -172,25 +175,36 @@ static bool khugepaged_passes(const char *name)
 	char *area = map_file(name);
 	const int reads = count_reads();
 
-	set(LATENCY, NEVER);
+	put(LATENCY, NEVER);
 	if (madvise(area, PMD, MADV_HUGEPAGE))
 		die("MADV_HUGEPAGE");
 	wait_for_reads(reads);
 	return khugepaged_works();
 }
 
-int main(void)
+/* Mounts the disk, or what the server of NFS has of it. */
+static void mount_disk(bool by_nfs)
+{
+	if (by_nfs) {
+		serve_nfs("/first");
+		mount_nfs(ROOT);
+	} else if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, "noload")) {
+		die("mount of the disk");
+	}
+}
+
+int main(int argc, char **argv)
 {
 	if (mount("proc", "/proc", "proc", 0, NULL) ||
 	    mount("sysfs", "/sys", "sysfs", 0, NULL) ||
-	    mount("devtmpfs", "/dev", "devtmpfs", 0, NULL) ||
-	    mount("/dev/paced", "/disk", "ext4", MS_RDONLY, "noload"))
+	    mount("devtmpfs", "/dev", "devtmpfs", 0, NULL))
 		die("mount");
-	set(THP "enabled", "madvise");
-	set(THP "khugepaged/scan_sleep_millisecs", "10");
+	mount_disk(argc > 1 && !strcmp(argv[1], "nfs"));
+	put(THP "enabled", "madvise");
+	put(THP "khugepaged/scan_sleep_millisecs", "10");
 	report(khugepaged_works(), "khugepaged works");
-	report(is_killable("/disk/first"), "a signal ends MADV_COLLAPSE on a dead disk");
-	report(khugepaged_passes("/disk/second"), "khugepaged goes on beside a dead disk");
+	report(is_killable(ROOT "/first"), "a signal ends MADV_COLLAPSE on a dead disk");
+	report(khugepaged_passes(ROOT "/second"), "khugepaged goes on beside a dead disk");
 	printf("guest: done\n");
 	fflush(stdout);
 	reboot(RB_AUTOBOOT);
