@@ -53,7 +53,7 @@ test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in L
 
 docs-kernel-devices: ## faults on text on disks of known speed and in little memory; writes docs/kernel-devices.md
 	scripts/setup.sh test-kernel
-	kernel/devices.sh "$$(KERNEL_SETS='order align paced order-lab' kernel/build.sh image x86_64 kunit nfs trace | tail -n 1)" > target/kernel-devices.md
+	kernel/devices.sh "$$(KERNEL_SETS='order align paced order-lab' kernel/build.sh image x86_64 kunit devices | tail -n 1)" > target/kernel-devices.md
 	mv target/kernel-devices.md docs/kernel-devices.md
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel

@@ -12,7 +12,8 @@
 #   kernel/rmap/lab/measure.sh large SIDE=IMAGE…   storms of programs that execute 4 MiB of text, in turn
 #   kernel/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
 #   kernel/rmap/lab/measure.sh bench SIDE=IMAGE…   UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn;
-#                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh)
+#                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh);
+#                                                  STORMS of each in a guest (2), of these BENCHES alone
 #   kernel/rmap/lab/measure.sh bench-count SIDE=IMAGE…
 #                                                  the same alone on one processor, in instructions
 #   kernel/rmap/lab/measure.sh pressure SIDE=IMAGE…
@@ -49,7 +50,8 @@ kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
 
 # The lines of COMMAND, in place of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
-# those of other numbers stay. A configuration that is compiled again, and the race of a release, replace their own line alone.
+# those of other numbers stay. A configuration that is compiled again, the race of a release, and a benchmark that runs again
+# replace their own lines alone.
 keep() { # PART SIDE COMMAND…
     local part=$1 side=$2 lines new=$record.new
     shift 2
@@ -62,7 +64,8 @@ keep() { # PART SIDE COMMAND…
         def replaced: .part == $part and ($side == "" or .side == $side)
             and ($cpus == "" or ("\(.cpus)" | IN($cpus | splits(" "))))
             and ($part != "compiled" or (compiled | IN($new[] | compiled)))
-            and ($part != "race" or (release | IN($new[] | release)));
+            and ($part != "race" or (release | IN($new[] | release)))
+            and ($part != "bench" or (.bench | IN($new[].bench)));
         ($old | map(replaced) | index(true) // length) as $place
         | $old[:$place][], ($new[] | {part: $part, side: $side, date: $date} + .),
             ($old[$place:][] | select(replaced | not))' > "$new"
@@ -149,7 +152,7 @@ large() { # CPUS IMAGE
 }
 
 bench() { # CPUS IMAGE
-    benches "$1" "$2" execl,shell8,mmap2 2
+    benches "$1" "$2" "${BENCHES:-execl,shell8,mmap2}" "${STORMS:-2}"
 }
 
 bench_count() { # SIDE=IMAGE…
