@@ -62,9 +62,9 @@ than reading the leaf. Where that is up to 8, leaves are read. The row of NFS is
 ## Cold starts
 
 From exec to exit: programs of Debian, which execute a part of their text, programs made for this with text of 24 or 3
-MiB, of which they execute a page in each 64K, and a library of 800 KiB. Figures of programs with less than 8 MiB of text are medians of 15
-starts. The four figures of each column are of the policies of the first table: today, 4 reads, 8 reads (the series), and any
-time.
+MiB, of which they execute a page in each 64K, and a library of 800 KiB. Figures of programs with less than 8 MiB of text are
+medians of 15 starts. The four figures of each column are of the policies of the first table: today, 4 reads, 8 reads (the
+series), and any time.
 
 | disk | program | ms | major faults | read, MiB |
 |---|---|---:|---:|---:|",
