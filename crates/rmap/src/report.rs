@@ -272,8 +272,8 @@ fn race(records: &[Record]) -> String {
     format!(
         "## A deadlock of Linux 7.3\n\n\
          The stress test found it, and the set collapse removes it. The test is MADV_COLLAPSE of a file on ext4 while\n\
-         holes are punched into it, for two minutes. The file is opened for each hole. Linux 6.12 has READ_ONLY_THP_FOR_FS,\n\
-         without which it collapses no file on ext4.\n\n\
+         holes are punched into it, for two minutes. The file is opened for each hole. Linux 6.12 and 6.18 have\n\
+         READ_ONLY_THP_FOR_FS, without which they collapse no file on ext4.\n\n\
          | kernel | sets | holes punched | collapses tried | done | |\n|---|---|---:|---:|---:|---|\n{rows}\n"
     )
 }
