@@ -12,8 +12,8 @@
 #   kernel/rmap/lab/measure.sh large SIDE=IMAGE…   storms of programs that execute 4 MiB of text, in turn
 #   kernel/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
 #   kernel/rmap/lab/measure.sh bench SIDE=IMAGE…   UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn;
-#                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh);
-#                                                  STORMS of each in a guest (2), of these BENCHES alone
+#                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh)
+#   kernel/rmap/lab/measure.sh shell8 SIDE=IMAGE…  UnixBench's shell8 alone, 15 storms of each kernel, in turn
 #   kernel/rmap/lab/measure.sh bench-count SIDE=IMAGE…
 #                                                  the same alone on one processor, in instructions
 #   kernel/rmap/lab/measure.sh pressure SIDE=IMAGE…
@@ -41,7 +41,7 @@
 # "one-tree" (on, but with SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without",
 # "one-tree" and "with" in turn, because other work of the machine moves the figures. SHARDS is the number of shards of
 # a file, CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm, large,
-# execl, bench and trips need LOCK_STAT. count, bench-count and pressure need a kernel without it: LOCK_STAT makes locks
+# execl, bench, shell8 and trips need LOCK_STAT. count, bench-count and pressure need a kernel without it: LOCK_STAT makes locks
 # cost many times as much. pressure needs the set walk-lab, which counts the walks.
 set -euo pipefail
 
@@ -50,8 +50,7 @@ kernel=$here/../..
 record=$kernel/../docs/rmap.jsonl
 
 # The lines of COMMAND, in place of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
-# those of other numbers stay. A configuration that is compiled again, the race of a release, and a benchmark that runs again
-# replace their own lines alone.
+# those of other numbers stay. A configuration that is compiled again, and the race of a release, replace their own line alone.
 keep() { # PART SIDE COMMAND…
     local part=$1 side=$2 lines new=$record.new
     shift 2
@@ -64,8 +63,7 @@ keep() { # PART SIDE COMMAND…
         def replaced: .part == $part and ($side == "" or .side == $side)
             and ($cpus == "" or ("\(.cpus)" | IN($cpus | splits(" "))))
             and ($part != "compiled" or (compiled | IN($new[] | compiled)))
-            and ($part != "race" or (release | IN($new[] | release)))
-            and ($part != "bench" or (.bench | IN($new[].bench)));
+            and ($part != "race" or (release | IN($new[] | release)));
         ($old | map(replaced) | index(true) // length) as $place
         | $old[:$place][], ($new[] | {part: $part, side: $side, date: $date} + .),
             ($old[$place:][] | select(replaced | not))' > "$new"
@@ -152,7 +150,11 @@ large() { # CPUS IMAGE
 }
 
 bench() { # CPUS IMAGE
-    benches "$1" "$2" "${BENCHES:-execl,shell8,mmap2}" "${STORMS:-2}"
+    benches "$1" "$2" execl,shell8,mmap2 2
+}
+
+shell8() { # CPUS IMAGE; takes many storms, because a storm has few runs
+    benches "$1" "$2" shell8 5
 }
 
 bench_count() { # SIDE=IMAGE…
@@ -303,6 +305,7 @@ all() {
     keep execl "" in_turn execl "unpatched=$unpatched" "trips=$trips" "with=$with"
     if [ -n "${UNIXBENCH:-}" ] && [ -n "${WILL_IT_SCALE:-}" ]; then
         keep bench "" in_turn bench "unpatched=$unpatched" "trips=$trips" "with=$with"
+        CPUS=8 keep shell8 "" in_turn shell8 "unpatched=$unpatched" "trips=$trips"
         keep bench-count "" bench_count "unpatched=$(image none kunit)" "trips=$(image trips kunit)" \
             "with=$(image "$after" kunit)"
     fi
@@ -318,7 +321,7 @@ all() {
 
 case ${1:-} in
 storm) keep storm "" storm "$2" "$3" ;;
-large | execl | bench) keep "$1" "" in_turn "$@" ;;
+large | execl | bench | shell8) keep "$1" "" in_turn "$@" ;;
 bench-count) keep bench-count "" bench_count "${@:2}" ;;
 pressure) keep pressure "" pressure "${@:2}" ;;
 replicas)
