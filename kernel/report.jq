@@ -43,17 +43,16 @@ def faults: .minor + .major;
 def every_pair: group_by([.config, .memory])[]
     | (map(select(.kind == "start")) | group_by(.thp)[] | medians | pairs(.program)[]),
       (map(select(.kind == "many")) | pairs(.thp)[]);
-def named($aim): .[0] | [$aim, .config, .memory, .thp, .program // "\(.programs) programs"];
+# The row of a pair that misses an aim.
+def miss($aim; figure; shown; $unit): (.[0] | [$aim, .config, .memory, .thp, .program // "\(.programs) programs"])
+    + [change(figure | shown) + $unit, (times(figure) | shown_times)];
 
 # Rows that miss an aim: no time and no bytes read in little memory that are more than 2 % above those without the sets,
 # and starts with pages of 64K that take half of the faults. THP "never" reads no leaves.
 def missed:
-    (select(.[0].kind == "start" and times(.elapsed_us) > 1.02)
-     | named("time") + [change(.elapsed_us | ms) + " ms", (times(.elapsed_us) | shown_times)]),
-    (select(.[0].memory == 256 and times(.read) > 1.02)
-     | named("bytes read") + [change(.read | mib) + " MiB", (times(.read) | shown_times)]),
-    (select(.[0].config == "arm64-64k" and .[0].thp != "never" and times(faults) > 0.5)
-     | named("faults") + ["\(.[0] | faults) → \(.[1] | faults)", (times(faults) | shown_times)]);
+    (select(.[0].kind == "start" and times(.elapsed_us) > 1.02) | miss("time"; .elapsed_us; ms; " ms")),
+    (select(.[0].memory == 256 and times(.read) > 1.02) | miss("bytes read"; .read; mib; " MiB")),
+    (select(.[0].config == "arm64-64k" and .[0].thp != "never" and times(faults) > 0.5) | miss("faults"; faults; .; ""));
 
 "# Linux with the series
 ",
@@ -90,7 +89,7 @@ start should take half of the faults. These rows do not. [kernel/README.md](../k
 was tried. With THP \"never\" no leaf is read.
 ",
 (["aim", "kernel", "memory", "THP", "program", "without → with", "times"] | head),
-(["time", "bytes read", "faults"][] as $aim | [every_pair | missed] | map(select(.[0] == $aim))[] | row),
+([every_pair | missed] as $rows | ("time", "bytes read", "faults") as $aim | $rows[] | select(.[0] == $aim) | row),
 "
 Starts without a leaf take up to these times as many instructions, and as much time:
 ",

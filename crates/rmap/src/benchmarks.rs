@@ -23,7 +23,7 @@ const BENCHES: [(Bench, &str, &str); 4] = [
 pub(crate) fn section(records: &[Record]) -> String {
     let tables: String = BENCHES
         .iter()
-        .map(|&(bench, name, _)| contended(records, bench, name))
+        .map(|&(bench, name, _)| contended(records, "bench", bench, name))
         .collect();
     if tables.is_empty() {
         return tables;
@@ -47,31 +47,25 @@ fn of(records: &[Record], part: &str, side: Side, bench: Bench) -> Vec<Trips> {
     storms
 }
 
-/// The trips of a benchmark on many processors.
-fn contended(records: &[Record], bench: Bench, name: &str) -> String {
-    let storms =
-        |(side, kernel): (Side, &str)| (kernel.to_owned(), of(records, "bench", side, bench));
+/// The trips of a benchmark on many processors, below its `title`, which may have a paragraph behind it.
+fn contended(records: &[Record], part: &str, bench: Bench, title: &str) -> String {
+    let storms = |(side, kernel): (Side, &str)| (kernel.to_owned(), of(records, part, side, bench));
     let rows = rows("operation", &SIDES.map(storms));
     if rows.is_empty() {
         return rows;
     }
-    format!("### {name}\n\n{rows}\n")
+    format!("### {title}\n\n{rows}\n")
 }
 
 /// A storm of shell8 has few runs, so what trips does there takes many storms.
 fn shell8_again(records: &[Record]) -> String {
-    let storms = |(side, kernel): (Side, &str)| {
-        let storms = of(records, "shell8", side, Bench::Shell8);
-        (kernel.to_owned(), storms)
-    };
-    let rows = rows("operation", &SIDES.map(storms));
-    if rows.is_empty() {
-        return rows;
-    }
-    format!(
-        "### UnixBench, shell8 with trips alone\n\n\
+    contended(
+        records,
+        "shell8",
+        Bench::Shell8,
+        "UnixBench, shell8 with trips alone\n\n\
          A storm has few runs, and those of one kernel differ by more than the kernels of the table above. So these two ran\n\
-         again, more often, in turn.\n\n{rows}\n"
+         again, more often, in turn.",
     )
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn section(records: &[Record]) -> String {
          | | processes | shards | without | one tree | with | |\n|---|---:|---:|---:|---:|---:|---:|\n",
     );
     for record in records.iter().filter(|record| record.side == Side::With) {
-        let Some((key, after)) = counted(record) else {
+        let Some((key @ (name, processes), after)) = counted(record) else {
             continue;
         };
         let of = |side| {
@@ -44,9 +44,7 @@ pub(crate) fn section(records: &[Record]) -> String {
         let ratio = without.or(one_tree).map(|before| after / before);
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {after:.0} | {} |",
-            key.0,
-            key.1,
+            "| {name} | {processes} | {} | {} | {} | {after:.0} | {} |",
             record.shards,
             cell(without),
             cell(one_tree),

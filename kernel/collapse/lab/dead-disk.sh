@@ -5,8 +5,8 @@
 #   kernel/collapse/lab/dead-disk.sh IMAGE        the files are on that disk
 #   kernel/collapse/lab/dead-disk.sh IMAGE nfs    a server of NFS has that disk, and stops with it
 #
-# IMAGE is for x86-64, and has the set paced, and for NFS the fragment devices. Without the set collapse both stop for good. Prints the cases (TAP).
-# Fails if one did not pass, if the kernel reported an error, or if the guest did not end.
+# IMAGE is for x86-64, and has the set paced, and for NFS the fragment devices. Without the set collapse both stop for
+# good. Prints the cases (TAP). Fails if one did not pass, if the kernel reported an error, or if the guest did not end.
 set -euo pipefail
 
 lab=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -41,8 +41,8 @@
 # "one-tree" (on, but with SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without",
 # "one-tree" and "with" in turn, because other work of the machine moves the figures. SHARDS is the number of shards of
 # a file, CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm, large,
-# execl, bench, shell8 and trips need LOCK_STAT. count, bench-count and pressure need a kernel without it: LOCK_STAT makes locks
-# cost many times as much. pressure needs the set walk-lab, which counts the walks.
+# execl, bench, shell8 and trips need LOCK_STAT. count, bench-count and pressure need a kernel without it: LOCK_STAT makes
+# locks cost many times as much. pressure needs the set walk-lab, which counts the walks.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
