@@ -47,8 +47,8 @@ struct text {
 	unsigned long cont;	/* in blocks that contiguous PTEs or a PMD could map */
 };
 
-/* How programs come from the disk: by the NFS server of this guest, or by overlayfs. */
-static bool by_nfs, by_overlay;
+/* How programs come from the disk: directly, by the NFS server of this guest, or by overlayfs. */
+static enum { BY_DISK, BY_NFS, BY_OVERLAY } way;
 /* Bytes of the block that a TLB entry between page and PMD maps, else of the PMD. */
 static unsigned long block;
 
@@ -59,15 +59,6 @@ void die(const char *what)
 	reboot(RB_POWER_OFF);
 	for (;;)
 		pause();
-}
-
-void put(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY);
-
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		die(path);
-	close(fd);
 }
 
 /* Number @field of the line of @path that begins with @key; 0 if there is none. */
@@ -197,12 +188,18 @@ void mount_cold(void)
 	unmount(ROOT);
 	unmount(LOWER);
 	put("/proc/sys/vm/drop_caches", "3");
-	if (by_nfs)
+	switch (way) {
+	case BY_DISK:
+		if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, ""))
+			die("mount of the disk");
+		break;
+	case BY_NFS:
 		mount_nfs(ROOT);
-	else if (by_overlay)
+		break;
+	case BY_OVERLAY:
 		mount_overlay();
-	else if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, ""))
-		die("mount of the disk");
+		break;
+	}
 	if (mount("tmp", ROOT "/tmp", "tmpfs", 0, "") ||
 	    mount("dev", ROOT "/dev", "devtmpfs", 0, ""))
 		die("mount of what programs write to");
@@ -416,10 +413,12 @@ int main(void)
 	/* With 4K pages count PMDs, not blocks of 64K. With larger PMDs count blocks of 2M. */
 	if (block > 2 << 20)
 		block = 2 << 20;
-	by_overlay = argument("guest.overlay");
-	by_nfs = argument("guest.nfs");
-	if (by_nfs)
+	if (argument("guest.overlay"))
+		way = BY_OVERLAY;
+	if (argument("guest.nfs")) {
+		way = BY_NFS;
 		serve_nfs("/programs/pie-24m");
+	}
 	if (argument("guest.touch")) {
 		touch_all();
 		finish();

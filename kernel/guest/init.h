@@ -12,7 +12,7 @@
 
 /* Prints why the guest cannot go on, and ends it. */
 void die(const char *what);
-/* Writes to a file of the kernel. */
+/* Writes to a file of the kernel, or ends the guest. */
 void put(const char *path, const char *value);
 /* Number @field of the line of @path that begins with @key; 0 if there is none. */
 unsigned long number(const char *path, const char *key, int field);

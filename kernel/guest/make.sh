@@ -159,7 +159,7 @@ devices) sources; large; walkers; stubs $((16 << 20)) > "$root/programs/stubs-16
 walkers) walkers ;;
 *) echo "kernel/guest/make.sh: no programs $programs" >&2; exit 2 ;;
 esac
-"$cc" -static -O1 -Wall "$here/init.c" "$here/faults.c" "$here/nfs.c" "$here/order.c" -o "$initramfs/init"
+"$cc" -static -O1 -Wall "$here/init.c" "$here/faults.c" "$here/nfs.c" "$here/order.c" "$here/put.c" -o "$initramfs/init"
 "$cc" -static -O1 -Wall "$here/touch.c" -o "$initramfs/touch"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
 truncate -s 2G "$out/disk.new" # the memory of a PCI device is a power of two

@@ -24,7 +24,7 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
 mkdir -p "$work"/{root/{proc,sys,dev,disk},files}
-gcc -static -O1 -Wall -o "$work/root/init" "$lab/dead_disk.c" "$here/guest/nfs.c"
+gcc -static -O1 -Wall -o "$work/root/init" "$lab/dead_disk.c" "$here"/guest/{nfs,put}.c
 (cd "$work/root" && find . | cpio --quiet -o -H newc) > "$work/initrd"
 for file in first second; do head -c 2M /dev/urandom > "$work/files/$file"; done
 disk_root=$work/files boot "$1" "$work/console"

@@ -42,15 +42,6 @@ static void report(bool passed, const char *what)
 	fflush(stdout);
 }
 
-void put(const char *file, const char *value)
-{
-	int fd = open(file, O_WRONLY);
-
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		die(file);
-	close(fd);
-}
-
 /* Reads of the disk that have not ended. */
 static int count_reads(void)
 {
