@@ -80,10 +80,11 @@ fn storms(records: &[Record]) -> String {
         "## Trips to the locks\n\n\
          As many shells as the guest has processors start a small program 160 times together: fork, exec, exit.\n\
          32 more processes wait, as on a real system. LOCK_STAT counts how often the locks of the reverse map of\n\
-         files are taken (*trips*), how often a trip waited, and how long. *One tree* is the kernel with both sets,\n\
-         set not to split files. *To shards* is the part of the trips that went to the locks of shards. Guests of\n\
-         the three kernels took turns. Each row is all of its storms together, with the median and the spread of\n\
-         their contended trips.\n\n\
+         files are taken (*trips*), how often a trip waited, and how long. Of a walk over shards it counts the first\n\
+         alone; but to start and end a process walks nothing. *One tree* is the kernel with both sets, set not to\n\
+         split files. *To shards* is the part of the trips that went to the locks of shards. Guests of the three\n\
+         kernels took turns. Each row is all of its storms together, with the median and the spread of their\n\
+         contended trips.\n\n\
          **The guest's processors are emulated and share two real ones.** At most two of them run at a time. A\n\
          processor that is put aside while it holds a lock makes the others wait until it runs again. So few trips\n\
          meet another, and those wait too long. Compare the kernels with each other, and not with a machine.\n\n\

@@ -15,7 +15,7 @@
  *  i_mmap_lock_write(mapping, mm)
  *	What @mm maps, to link, unlink or change its VMAs, and to move its
  *	page tables. Excludes every walk, and the same for any mm of the same
- *	fork family. Does not exclude other address spaces.
+ *	fork family. It need not exclude other mms; do not rely on either.
  *
  * Today both are one rwsem.
  */

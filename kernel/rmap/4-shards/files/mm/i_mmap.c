@@ -30,12 +30,11 @@
  * set:
  *
  *  - to change what one mm maps: its shard's rwsem for write, nothing else;
- *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. If many
- *    VMAs map a file, the walk costs much more than the locks. A shard without
- *    VMAs is locked, too: that its tree is empty means nothing without its lock,
- *    because a VMA leaves its tree for a moment where it is split, merged or
- *    grown. And files that are walked often have no such shard, because every
- *    process maps them;
+ *  - to walk: i_mmap_root_rwsem, then every shard's rwsem, for read. A shard
+ *    without VMAs is locked, too: that its tree is empty means nothing without
+ *    its lock, because a VMA leaves its tree for a moment where it is split,
+ *    merged or grown. So a walk over few VMAs may pay more for the locks than
+ *    for these;
  *  - mm_take_all_locks(): i_mmap_root_rwsem for write. That excludes walks and
  *    the split; mmap_lock protects what its own mm maps;
  *  - the flush_dcache_mmap_lock() of architectures that walk under it covers

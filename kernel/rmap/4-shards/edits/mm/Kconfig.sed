@@ -12,19 +12,8 @@ config I_MMAP_SHARDS\
 	  evicted; other files take a pointer.\
 \
 	  No file is split where one CPU is possible, or where fewer CPUs are\
-	  online than a quarter of the shards. There this costs a test for each\
-	  walk of the mappings of a file.\
+	  online than a quarter of the shards. There this costs some\
+	  instructions where a mapping of a file is linked, unlinked or walked.\
 \
 	  If unsure, say Y.\
-\
-config I_MMAP_SHARDS_KUNIT_TEST\
-	bool "KUnit tests for shards of the reverse map" if !KUNIT_ALL_TESTS\
-	depends on I_MMAP_SHARDS \&\& KUNIT=y\
-	default KUNIT_ALL_TESTS\
-	help\
-	  Enable this option to check how the reverse map of a file is split,\
-	  locked and walked. The tests run at boot, and take no noticeable\
-	  time.\
-\
-	  If unsure, say N.\
 

@@ -1,4 +1,4 @@
-# The body of the walk changes nr, and each tree is looked up with the end.
+# The body of the walk changes nr.
 /^void flush_dcache_folio\(/,/^}$/{
 	s/^	pgoff_t pgoff;$/	pgoff_t pgoff, last;/
 	s/^	pgoff = folio->index;$/&\
