@@ -125,15 +125,21 @@ pub(crate) fn section(records: &[Record]) -> String {
     let Some(first) = records.iter().find(|record| record.part == "pressure") else {
         return String::new();
     };
-    let rounds = of(records, first.side)
-        .filter(|it| it.load == Load::Both)
-        .count();
+    let guests =
+        |&(side, _): &(Side, &str)| of(records, side).filter(|it| it.load == Load::Both).count();
+    let least = sides.iter().map(guests).min().unwrap_or_default();
+    let most = sides.iter().map(guests).max().unwrap_or_default();
+    let rounds = if least == most {
+        most.to_string()
+    } else {
+        format!("{least} to {most}")
+    };
     format!(
         "## Storms beside reclaim, compaction and migration\n\n\
          {} shells on as many processors start programs again and again (*storm*). One process each reclaims, compacts, and\n\
          moves the text of these programs between two nodes of memory (*pressure*). Almost all that there is to reclaim is\n\
-         the text that the storm and a waiting crowd of 32 map. Each of {rounds} guests of a kernel did the first, then the\n\
-         second, then *both*, for {:.0} seconds each. Cells are the median of the guests, and the spread. *One tree* is the\n\
+         the text that the storm and a waiting crowd of 32 map. Guests of each kernel, {rounds} of them, did the first, then\n\
+         the second, then *both*, for {:.0} seconds each. Cells are the median of the guests, and the spread. *One tree* is the\n\
          kernel with every set, set not to split files. The last column compares every set with no set. These kernels do not\n\
          watch their locks.\n\n\
          **A second is a billion instructions of all processors together.** They take turns, and one may be put aside while\n\
