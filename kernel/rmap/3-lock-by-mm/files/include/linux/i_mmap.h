@@ -15,7 +15,7 @@
  *  i_mmap_lock_write(mapping, mm)
  *	What @mm maps, to link, unlink or change its VMAs, and to move its
  *	page tables. Excludes every walk, and the same for any mm of the same
- *	fork family. It need not exclude other mms; do not rely on either.
+ *	fork family. Whether it excludes other mms must not matter.
  *
  * Today both are one rwsem.
  */
