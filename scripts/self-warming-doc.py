@@ -46,7 +46,7 @@ looks for a neighbour of the file above. Nothing else is lost.
 - The cut needs a program header. One of these places gives it:
   - a header that is unused,
   - the PT_NOTE that PT_GNU_PROPERTY repeats,
-  - PT_PHDR, in shared objects and in programs at fixed addresses,
+  - PT_PHDR, in shared objects that cannot be executed and in programs at fixed addresses,
   - zeros behind the table,
   - two PT_LOADs of data that become one. lld and mold make one PT_LOAD of the data with RELRO and one of the other. The
     page that they left between them is then mapped, and reads as zeros.

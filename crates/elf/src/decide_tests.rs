@@ -49,6 +49,7 @@ fn image(kind: ObjectKind, loads: &[Load]) -> Image {
             order: ByteOrder::LittleEndian,
         },
         machine: Machine::X86_64,
+        entry: 0,
         file_len: end + 0x100,
         headers: segments.iter().map(header).collect(),
         segments,

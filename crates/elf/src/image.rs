@@ -26,6 +26,8 @@ pub struct Image {
     pub machine: Machine,
     /// Length of the file in bytes.
     pub file_len: u64,
+    /// e_entry: where an executed file begins, or 0.
+    pub entry: u64,
     /// All program headers, in file order.
     pub headers: Vec<ProgramHeader>,
     /// The PT_LOADs among them, in file order.
@@ -68,6 +70,7 @@ impl Image {
             encoding,
             machine: Machine::new(elf::Machine(header.e_machine), encoding.class),
             file_len,
+            entry: header.e_entry,
             headers,
             segments,
             program_table: programs,

@@ -24,7 +24,7 @@ const KNOWN_RANGES: [std::ops::RangeInclusive<u32>; 2] =
 
 /// Names, and beginnings of names, of SHT_PROGBITS sections whose readers find them by section
 /// headers.
-const KNOWN_NAMES: [&[u8]; 30] = [
+pub(crate) const KNOWN_NAMES: [&[u8]; 30] = [
     // Debug information: gdb, elfutils, LLVM (DWARF, section names; the linkers' compressed form).
     b".debug",
     b".zdebug_",

@@ -13,14 +13,14 @@ use crate::image::Image;
 use crate::sections::for_each_section;
 use crate::source::{ReadAt, read_range};
 
-/// The entries that tell loaders and other readers nothing that another header does not tell, by
-/// index, the least useful first.
-pub(crate) fn spare(headers: &[ProgramHeader], kind: ObjectKind) -> Vec<usize> {
+/// The entries of `headers`, which are those of `image` or of its rewrite, that tell loaders and other
+/// readers nothing that another header does not tell, by index, the least useful first.
+pub(crate) fn spare(headers: &[ProgramHeader], image: &Image) -> Vec<usize> {
     // Of bytes that an unused header names, nobody knows whether something needs them to be named.
     let unused = |header: &ProgramHeader| header.p_type == elf::PT_NULL.0 && header.filesz == 0;
     let tests: [&dyn Fn(&ProgramHeader) -> bool; 3] =
         [&unused, &|header| is_repeated(header, headers), &|header| {
-            header.p_type == elf::PT_PHDR.0 && !needs_pt_phdr(kind)
+            header.p_type == elf::PT_PHDR.0 && !needs_pt_phdr(image)
         }];
     let found = tests.into_iter().flat_map(|test| {
         let entries = headers.iter().enumerate();
@@ -31,7 +31,7 @@ pub(crate) fn spare(headers: &[ProgramHeader], kind: ObjectKind) -> Vec<usize> {
 
 /// Whether the header is a PT_NOTE whose bytes PT_GNU_PROPERTY names too. Linkers write both for
 /// .note.gnu.property; kernels, and glibc since 2.32, read the latter.
-pub(crate) fn is_repeated(header: &ProgramHeader, headers: &[ProgramHeader]) -> bool {
+fn is_repeated(header: &ProgramHeader, headers: &[ProgramHeader]) -> bool {
     let same = |other: &ProgramHeader| {
         other.p_type == elf::PT_GNU_PROPERTY.0
             && (other.vaddr, other.offset) == (header.vaddr, header.offset)
@@ -40,11 +40,16 @@ pub(crate) fn is_repeated(header: &ProgramHeader, headers: &[ProgramHeader]) -> 
     header.p_type == elf::PT_NOTE.0 && headers.iter().any(same)
 }
 
-/// Whether loaders compute the load bias from PT_PHDR. They do for programs at a random address.
-/// For shared objects they know it, GNU ld writes none, and glibc and musl find the table by e_phoff
-/// (glibc, elf/dl-load.h, _dl_postprocess_loadcmd()). At a fixed address the bias is zero.
-pub(crate) fn needs_pt_phdr(kind: ObjectKind) -> bool {
-    matches!(kind, ObjectKind::Pie | ObjectKind::StaticPie)
+/// Whether loaders compute the load bias from PT_PHDR. They do for whatever is executed at a random
+/// address: PIEs, and libraries that can be executed too. For libraries that are only loaded they know
+/// it, GNU ld writes none, and glibc and musl find the table by e_phoff (glibc, elf/dl-load.h,
+/// _dl_postprocess_loadcmd()). At a fixed address the bias is zero.
+fn needs_pt_phdr(image: &Image) -> bool {
+    let is_only_loaded = image.kind == ObjectKind::SharedObject
+        && image.entry == 0
+        && !image.dynamic.is_empty()
+        && image.header(elf::PT_INTERP).is_none();
+    image.kind != ObjectKind::Executable && !is_only_loaded
 }
 
 /// Number of headers, `most` at most, that fit behind the table of `image`, in zeros that no section

@@ -138,7 +138,7 @@ fn cut(
     mut cuts: Vec<u64>,
     divided: DividedSections,
 ) -> Result<Plan, SelfWarmingError> {
-    let mut spare = spare(&plan.headers, image.kind);
+    let mut spare = spare(&plan.headers, image);
     let missing = cuts.len().saturating_sub(spare.len());
     // The bytes behind the table are free in the new file if they are in the old one, since both
     // move together or not at all.

@@ -1,11 +1,12 @@
 //! Verifies that two files are the same program.
 //!
-//! This module shares the reader with the rewriter and nothing else: it knows no plan and no moves.
-//! It compares the two files from the view of a loader, a debugger and a linker.
+//! This module shares the reader with the rewriter and nothing else: it knows no plan, no moves and no rule of
+//! those who plan, and the test `crates/hugetext/tests/house.rs` holds that. It compares the two files from the view of a loader, a debugger and a linker.
 
 mod bytes;
 mod headers;
 mod memory;
+mod purpose;
 mod sections;
 mod table;
 mod unnamed;

@@ -364,3 +364,16 @@ fn data_after_the_image_stays_where_it_is() {
         assert!(matches!(verify(&old, &new), Err(Difference::Appended)));
     }
 }
+
+/// Whatever can be executed at a random address is placed by PT_PHDR, also a library.
+#[test]
+fn the_header_that_a_loader_places_by_stays() {
+    const PT_NULL: u64 = 0;
+    const PT_PHDR: u64 = 6;
+    let mut old = file();
+    header(&mut old, NOTE, TYPE, PT_PHDR);
+    let mut new = old.clone();
+    header(&mut new, NOTE, TYPE, PT_NULL);
+    let found = verify(&old, &new).expect_err("it has an entry");
+    assert!(found.to_string().contains("presence"), "{found}");
+}

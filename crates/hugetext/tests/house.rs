@@ -140,6 +140,36 @@ fn dependencies_point_one_way() {
     }
 }
 
+/// A rule that plan and proof share is wrong in both at once, so that the proof cannot see it.
+#[test]
+fn the_proof_shares_the_reader_with_the_plan_and_nothing_else() {
+    let reader = [
+        "encoding", "error", "headers", "image", "sections", "source", "verify",
+    ];
+    let root = crates().join("elf/src");
+    let inside = sources(&root.join("verify"));
+    let own = root.join("verify.rs");
+    let own = (own.clone(), fs::read_to_string(own).unwrap());
+    for (path, text) in inside.into_iter().chain([own]) {
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let named = modules_named(code).into_iter();
+        let others: Vec<_> = named.filter(|name| !reader.contains(&&**name)).collect();
+        assert!(others.is_empty(), "{}: {others:?}", path.display());
+    }
+    // The reader itself must not decide.
+    for name in [
+        "encoding", "error", "headers", "image", "sections", "source",
+    ] {
+        let text = fs::read_to_string(root.join(name).with_extension("rs")).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let named = modules_named(code)
+            .into_iter()
+            .filter(|name| *name != "arch");
+        let others: Vec<_> = named.filter(|name| !reader.contains(&&**name)).collect();
+        assert!(others.is_empty(), "{name}: {others:?}");
+    }
+}
+
 #[test]
 fn every_type_has_a_name_that_a_search_finds() {
     for (path, text) in sources(&crates()) {

@@ -1,6 +1,6 @@
 //! Compares the headers of two files by meaning.
 
-use hugetext_leaf::{Leaf, Segment, Span};
+use hugetext_leaf::{Leaf, ObjectKind, Segment, Span};
 use object::elf;
 
 use super::bytes::{Comparer, taken_by_headers};
@@ -10,7 +10,6 @@ use crate::encoding::FileHeader;
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::room::{is_repeated, needs_pt_phdr};
 use crate::source::{ReadAt, read_range};
 
 /// Every field of the ELF header except the offsets and lengths of the tables.
@@ -95,27 +94,55 @@ where
     Ok(())
 }
 
-/// The headers of the old file without those that the new one leaves out, as far as others tell the
-/// same: a PT_NOTE that PT_GNU_PROPERTY repeats, and PT_PHDR of an image that is placed without it.
+/// The headers of the old file without those that the new one may leave out: one PT_NOTE, if PT_GNU_PROPERTY
+/// names the same bytes in both files, and PT_PHDR, if nothing is placed by it.
 fn without_left_out(
     image: &Image,
     mut old: Vec<ProgramHeader>,
     new: &[ProgramHeader],
 ) -> Vec<ProgramHeader> {
-    let count = |p_type: u32, headers: &[ProgramHeader]| {
-        headers
-            .iter()
-            .filter(|header| header.p_type == p_type)
-            .count()
+    let count = |p_type: elf::ProgramType, headers: &[ProgramHeader]| {
+        let same = headers.iter().filter(|header| header.p_type == p_type.0);
+        same.count()
     };
-    if count(elf::PT_NOTE.0, new) < count(elf::PT_NOTE.0, &old) {
-        let repeated = old.iter().position(|header| is_repeated(header, &old));
-        repeated.map(|index| old.remove(index));
+    if count(elf::PT_NOTE, new).saturating_add(1) == count(elf::PT_NOTE, &old) {
+        let place = |header: &ProgramHeader| (header.vaddr, header.filesz, header.memsz);
+        let is_property = |header: &&ProgramHeader| header.p_type == elf::PT_GNU_PROPERTY.0;
+        let kept = |property: &ProgramHeader| {
+            let mut properties = new.iter().filter(is_property);
+            properties.any(|other| place(other) == place(property))
+        };
+        let is_told_elsewhere = |note: &ProgramHeader| {
+            let mut properties = old.iter().filter(is_property);
+            note.p_type == elf::PT_NOTE.0
+                && properties.any(|property| {
+                    property.offset == note.offset
+                        && place(property) == place(note)
+                        && kept(property)
+                })
+        };
+        let position = old.iter().position(is_told_elsewhere);
+        position.map(|index| old.remove(index));
     }
-    if count(elf::PT_PHDR.0, new) == 0 && !needs_pt_phdr(image.kind) {
+    if count(elf::PT_PHDR, new) == 0 && !is_placed_by_pt_phdr(image, &old) {
         old.retain(|header| header.p_type != elf::PT_PHDR.0);
     }
     old
+}
+
+/// Whether a loader may compute the load bias as the distance between PT_PHDR and AT_PHDR. It may for every file
+/// that the kernel can start at a random address, whatever else the file is.
+fn is_placed_by_pt_phdr(image: &Image, headers: &[ProgramHeader]) -> bool {
+    let interpreted = headers
+        .iter()
+        .any(|header| header.p_type == elf::PT_INTERP.0);
+    let flags = image
+        .dynamic
+        .iter()
+        .filter(|(tag, _)| *tag == elf::DT_FLAGS_1.0);
+    let is_pie = flags.fold(0, |all, (_, flags)| all | flags) & elf::DF_1_PIE.0 != 0;
+    let may_be_started = interpreted || is_pie || image.entry != 0 || image.dynamic.is_empty();
+    image.kind != ObjectKind::Executable && may_be_started
 }
 
 /// PT_PHDR names the program header table (gABI). If the old one did, the new one must.

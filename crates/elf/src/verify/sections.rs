@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugetext_leaf::{Segment, Span};
+use object::elf;
 
 use super::Difference;
 use super::bytes::{Comparer, taken_by_headers};
+use super::purpose::{is_mapped, must_stay};
 use crate::image::Image;
-use crate::purpose::is_payload;
 use crate::sections::{Names, Section, read_batch};
 use crate::source::ReadAt;
-use crate::symbols::holds_symbols;
 
 /// The sections must be the same in the same order. Symbols, relocations, notes, versions and debug
 /// information are sections, or lie in segments, or both. Names are the same because their offsets
@@ -44,9 +44,9 @@ where
             if Span::new(before.offset, end).overlaps(&taken) {
                 return Err(differs(index, "its bytes, which the program headers take"));
             }
-            let is_loaded = before.is_loaded(old) && after.is_loaded(new);
+            let is_loaded = is_mapped(before, old) && is_mapped(after, new);
             let name = names.as_ref().map_or(&b""[..], |names| names.of(before));
-            if before.offset != after.offset && is_payload(before, name, is_loaded) {
+            if before.offset != after.offset && must_stay(before, name, old) {
                 return Err(differs(
                     index,
                     "its offset, by which the program may find it",
@@ -56,7 +56,7 @@ where
                 let end = before.offset.checked_add(before.file_size());
                 let end = end.ok_or(differs(index, "its size, which overflows"))?;
                 let span = Span::new(before.offset, end);
-                if holds_symbols(before) && !parts.is_empty() {
+                if is_symbol_table(before) && !parts.is_empty() {
                     comparer.same_symbols(span, after.offset, |value, from, to| {
                         let mut parts = parts.iter();
                         parts.any(|part| part.holds(value) && part.takes(from, to))
@@ -213,9 +213,14 @@ fn continues(section: &Section, part: &Section, image: &Image) -> bool {
         && section.offset.checked_add(section.size) == Some(part.offset)
         && section.file_size() > 0
         && part.file_size() > 0
-        && section.is_loaded(image)
-        && part.is_loaded(image)
+        && is_mapped(section, image)
+        && is_mapped(part, image)
         && same_but_offset(section, &as_one)
+}
+
+/// Whether the section has symbols that only tools read.
+fn is_symbol_table(section: &Section) -> bool {
+    section.sh_type == elf::SHT_SYMTAB.0 && section.flags & elf::SHF_ALLOC.0 == 0
 }
 
 fn same_but_offset(old: &Section, new: &Section) -> bool {

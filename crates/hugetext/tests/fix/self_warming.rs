@@ -323,6 +323,47 @@ fn the_loader_finds_the_same_libraries() {
     assert_eq!(found, libraries(&new));
 }
 
+/// The loader places by PT_PHDR whatever is executed, whether or not the file is a library too.
+#[test]
+fn a_library_that_can_be_executed_still_can() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(interpreter) = tool("readelf", &["-lW", "/bin/sh"]).and_then(|said| {
+        let (_, name) = said.split_once("interpreter: ")?;
+        Some(name.split_once(']')?.0.to_owned())
+    }) else {
+        println!("skipped: nothing tells the loader of this machine");
+        return;
+    };
+    let interpreter = format!("-DINTERPRETER=\"{interpreter}\"");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fix/runnable_library.c");
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        let (old, new) = (directory.path().join(linker), directory.path().join("new"));
+        let linker = format!("-fuse-ld={linker}");
+        let linked = std::process::Command::new("cc")
+            .args(["-shared", "-fPIC", "-Wl,-soname,lib.so", "-Wl,-e,entry"])
+            .args([&linker, &interpreter, "-o", path(&old), source])
+            .output();
+        if !linked.is_ok_and(|linked| linked.status.success()) {
+            println!("skipped: {linker} links no such library here");
+            continue;
+        }
+        // mold gives it no PT_PHDR, so that it crashes.
+        let output = start(&old).wait_with_output().unwrap();
+        if text(&output.stdout) != "executed: 42\n" {
+            println!("skipped: {linker} makes a library that cannot be executed");
+            continue;
+        }
+        for options in [&["--self-warming"][..], &["--strategy", "merge"], &[]] {
+            let target = ["fix", path(&old), "-o", path(&new)];
+            let output = hugetext(&[&target[..], options].concat());
+            // The cut may find no room.
+            if output.status.success() {
+                assert_eq!(run(&new), "executed: 42\n", "{linker} {options:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn two_segments_of_data_become_one_for_a_header() {
     let directory = tempfile::tempdir().unwrap();
