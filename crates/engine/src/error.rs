@@ -364,9 +364,10 @@ impl Error {
             Error::Store { source, .. } => match source {
                 StoreError::ReadOnly(_) => Remedy::AskStoreOwner,
                 StoreError::Full { .. } | StoreError::DamagedLimit(_) => Remedy::RaiseStoreLimit,
-                StoreError::Busy(_) | StoreError::Changed | StoreError::JustChanged => {
-                    Remedy::TryAgain
-                }
+                StoreError::Busy(_)
+                | StoreError::Changed
+                | StoreError::JustChanged
+                | StoreError::OpenForWriting => Remedy::TryAgain,
                 _ => return None,
             },
             Error::NoHome => Remedy::NameStore,

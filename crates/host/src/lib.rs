@@ -19,9 +19,9 @@ mod work;
 pub use files::{
     Change, Copier, FileState, Guard, Mountable, MountedOn, Mounts, Namespace, NamespaceError,
     Overlay, OwnNote, PublicTmpfs, ReplaceError, Replacement, SharedExtents, Watch, WatchAsker,
-    Watcher, enable_verity, filesystem_of, free_bytes, io_error, is_root, is_shared, lease, lock,
-    make_directories, measure_verity, memory_file, mount_huge_tmpfs, next_data, open_regular,
-    open_without_waiting, protect, replace_with, share, uncover, unnamed_file,
+    Watcher, enable_verity, filesystem_of, free_bytes, has_writer, io_error, is_root, is_shared,
+    lease, lock, make_directories, measure_verity, memory_file, mount_huge_tmpfs, next_data,
+    open_regular, open_without_waiting, protect, replace_with, share, uncover, unnamed_file,
 };
 pub use machine::{
     Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory, bind_to_processors,

@@ -9,8 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::trust;
 
-/// The identity of a file at one moment. Two files with the same identity and equal rights may
-/// share a copy.
+/// The identity of a file at one moment. It leads to the copy that was made of the file, and to none that was
+/// made of a file of another owner.
 ///
 /// The content of files on overlays and images is read each time, about 1 ms for each MiB. No record of
 /// an earlier reading would be safe, not even one that only root can write: whoever makes an image
@@ -37,19 +37,24 @@ enum Told {
     /// A hash of the file's path, times and a sample of its content. The filesystem is written by
     /// this kernel, which sets ctime, so no change goes unnoticed.
     ByTheKernel(blake3::Hash),
-    /// A hash of the file's content. The filesystem is an image made elsewhere, with arbitrary
-    /// times, or another machine keeps it, or nothing is known of it.
-    ByItsContent(blake3::Hash),
+    /// The filesystem is an image made elsewhere, with arbitrary times, or another machine keeps it, or
+    /// nothing is known of it, or the time of the last change is yet to come.
+    ByItsContent {
+        /// A hash of the content.
+        content: blake3::Hash,
+        /// A hash of the content, the owner, and the rights.
+        named: blake3::Hash,
+    },
 }
 
 /// Filesystems whose ctime is set by this kernel at each change (f_type of statfs(2),
-/// linux/magic.h): ext2 to ext4, xfs, btrfs, f2fs, tmpfs, zfs, bcachefs.
-const KEPT_HERE: [u64; 7] = [
+/// linux/magic.h): ext2 to ext4, xfs, btrfs, f2fs, zfs, bcachefs. tmpfs is missing because a write through a
+/// mapping that was read before leaves ctime there as it is.
+const KEPT_HERE: [u64; 6] = [
     0xef53,
     0x5846_5342,
     0x9123_683e,
     0xf2f5_2010,
-    0x0102_1994,
     0x2fc1_2fc1,
     0xca45_1a4e,
 ];
@@ -75,19 +80,15 @@ impl Identity {
             filesystem.f_type as u64 & 0xffff_ffff,
             filesystem.f_flags as u64,
         );
-        if !is_kept_here(kind, flags) {
-            return Ok(Identity {
-                told: Told::ByItsContent(hash(blake3::Hasher::new(), file)?),
-                settled: true,
-            });
-        }
         // The clock is read first: what is written after that has its time or a later one.
         let now = clock_gettime(ClockId::RealtimeCoarse);
+        let now = (now.tv_sec, now.tv_nsec);
         let state = file.metadata()?;
-        let settled = is_settled(
-            (state.ctime(), state.ctime_nsec()),
-            (now.tv_sec, now.tv_nsec),
-        );
+        let changed = (state.ctime(), state.ctime_nsec());
+        if !is_kept_here(kind, flags) || is_to_come(changed, now) {
+            return Identity::of_content(file);
+        }
+        let settled = is_settled(changed, now);
         let mut hasher = blake3::Hasher::new();
         // An opaque type; its two numbers are derived from the UUID of most filesystems.
         hasher.update(format!("{:?}", filesystem.f_fsid).as_bytes());
@@ -109,6 +110,18 @@ impl Identity {
         })
     }
 
+    /// The identity that the content and the owner of a file give it.
+    pub(crate) fn of_content(file: &File) -> io::Result<Identity> {
+        let content = hash(file)?;
+        Ok(Identity {
+            told: Told::ByItsContent {
+                content,
+                named: owned(file, &content)?,
+            },
+            settled: true,
+        })
+    }
+
     /// The same, as if the file had changed a moment ago.
     #[cfg(test)]
     pub(crate) fn unsettled(self) -> Identity {
@@ -123,22 +136,35 @@ impl Identity {
         self.settled
     }
 
-    /// The name under which the key of its copy by `recipe` is stored; `None` if the content is
-    /// known, from which the key follows.
-    pub(crate) fn name(&self, recipe: &str) -> Option<String> {
+    /// The name under which the key of its copy by `recipe` is stored.
+    pub(crate) fn name(&self, recipe: &str) -> String {
+        let (Told::ByTheKernel(hash) | Told::ByItsContent { named: hash, .. }) = &self.told;
+        format!("{}-{recipe}", hash.to_hex())
+    }
+
+    /// The hash of the content that a copy must be made from; `None` if the kernel tells whether the file
+    /// changes while it is read.
+    pub(crate) fn content(&self) -> Option<&blake3::Hash> {
         match &self.told {
-            Told::ByTheKernel(hash) => Some(format!("{}-{recipe}", hash.to_hex())),
-            Told::ByItsContent(_) => None,
+            Told::ByTheKernel(_) => None,
+            Told::ByItsContent { content, .. } => Some(content),
         }
     }
 
-    /// The hash of the content of `file`, whose identity this is.
-    pub(crate) fn content(&self, file: &File) -> io::Result<blake3::Hash> {
+    /// Whether `file` still has this identity. Content that the kernel does not vouch for is not read again:
+    /// its hash is that of the bytes from which the copy was made.
+    pub(crate) fn is_still_of(&self, file: &File) -> io::Result<bool> {
         match &self.told {
-            Told::ByTheKernel(_) => hash(blake3::Hasher::new(), file),
-            Told::ByItsContent(hash) => Ok(*hash),
+            Told::ByTheKernel(_) => Ok(Identity::of(file)? == *self),
+            Told::ByItsContent { content, named } => Ok(owned(file, content)? == *named),
         }
     }
+}
+
+/// Whether a change lies ahead of the clock by more than the coarsest unit of times: the clock was set back
+/// since.
+fn is_to_come(changed: (i64, i64), now: (i64, i64)) -> bool {
+    changed.0 > now.0.saturating_add(1)
 }
 
 /// Whether a change from `now` on, by the clock that gives files their times, must differ from `changed`.
@@ -178,13 +204,25 @@ fn sample(hasher: &mut blake3::Hasher, file: &File, len: u64) -> io::Result<()> 
     (1..=PIECES).try_for_each(|piece| take(last / PIECES * piece + last % PIECES, PIECE))
 }
 
-/// Names a copy by its content, by the attributes that decide about access to it, and by its
-/// recipe.
-pub(crate) fn key(file: &File, content: &blake3::Hash, recipe: &str) -> io::Result<String> {
+/// The name of a finished copy by `recipe`. It follows from the bytes of the copy and from the attributes that
+/// decide about access to it.
+pub(crate) fn key(copy: &File, recipe: &str) -> io::Result<String> {
+    let content = hash(copy)?;
+    let named = named(copy, &format!("3 {recipe}"), &content)?;
+    Ok(named.to_hex().to_string())
+}
+
+/// A hash of the owner of a file, its rights and its content.
+fn owned(file: &File, content: &blake3::Hash) -> io::Result<blake3::Hash> {
+    let owner = file.metadata()?.uid();
+    named(file, &format!("content of {owner}"), content)
+}
+
+fn named(file: &File, what: &str, content: &blake3::Hash) -> io::Result<blake3::Hash> {
     let metadata = file.metadata()?;
     let mut hasher = blake3::Hasher::new();
     let (gid, mode) = (metadata.gid(), metadata.mode());
-    hasher.update(format!("2 {recipe} {gid} {mode:o}\0").as_bytes());
+    hasher.update(format!("{what} {gid} {mode:o}\0").as_bytes());
     for (name, value) in trust::deciding_xattrs(file)? {
         hasher.update(&(name.len() as u64).to_le_bytes());
         hasher.update(&name);
@@ -192,20 +230,24 @@ pub(crate) fn key(file: &File, content: &blake3::Hash, recipe: &str) -> io::Resu
         hasher.update(&value);
     }
     hasher.update(content.as_bytes());
-    Ok(hasher.finalize().to_hex().to_string())
+    Ok(hasher.finalize())
 }
 
-/// The hash of the data already in `hasher` and of all of `file`.
-pub(crate) fn hash(mut hasher: blake3::Hasher, file: &File) -> io::Result<blake3::Hash> {
+/// The hash of all of `file`.
+pub(crate) fn hash(file: &File) -> io::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 20];
-    let mut offset = 0;
+    let mut offset: u64 = 0;
     loop {
-        let read = file.read_at(&mut buffer, offset)?;
-        if read == 0 {
-            return Ok(hasher.finalize());
+        match file.read_at(&mut buffer, offset) {
+            Ok(0) => return Ok(hasher.finalize()),
+            Ok(read) => {
+                hasher.update(buffer.get(..read).unwrap_or_default());
+                offset = offset.saturating_add(read as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        hasher.update(buffer.get(..read).unwrap_or_default());
-        offset += read as u64;
     }
 }
 
@@ -221,12 +263,13 @@ mod tests {
         const ISO9660: u64 = 0x9660;
         const OVERLAY: u64 = 0x794c_7630;
         const FUSE: u64 = 0x6573_5546;
+        const TMPFS: u64 = 0x0102_1994;
         assert!(is_kept_here(EXT4, 0));
         assert!(
             !is_kept_here(EXT4, READ_ONLY),
             "an image, for all that is known"
         );
-        for kind in [SQUASHFS, EROFS, ISO9660, OVERLAY, FUSE, 0] {
+        for kind in [SQUASHFS, EROFS, ISO9660, OVERLAY, FUSE, TMPFS, 0] {
             assert!(!is_kept_here(kind, 0), "{kind:x}");
         }
     }
@@ -240,6 +283,13 @@ mod tests {
         assert!(!is_settled((100, 0), (100, 999_000_000)), "whole seconds");
         assert!(is_settled((100, 0), (101, 0)));
         assert!(!is_settled((200, 1), (100, 1)), "a clock that was set back");
+    }
+
+    #[test]
+    fn a_change_that_is_yet_to_come_is_no_matter_of_waiting() {
+        assert!(is_to_come((200, 0), (100, 0)));
+        assert!(!is_to_come((100, 8_000_000), (100, 4_000_000)), "a tick");
+        assert!(!is_to_come((101, 0), (100, 999_000_000)), "a second ends");
     }
 
     #[test]

@@ -5,16 +5,21 @@
 //! ROOT/lock            held (flock) by a process that adds or removes
 //! ROOT/limit           bytes, as text; absent for the default
 //! ROOT/entries/KEY     a copy, with mode (without write), group, ACL, label and times of its original
-//! ROOT/entries/KEY.json  its origin, its hash, and its seal
+//! ROOT/entries/KEY.json  its origin and its seal
 //! ROOT/index/IDENTITY  symbolic link to the key
 //! ROOT/private/…       the same for originals that not every user can reach, for the owner alone
 //! ```
 //!
-//! A key is a hash of content, rights and recipe, so two originals share an entry only if they do
-//! not differ in any of these. An identity leads to a key without a read of the file, if the kernel
-//! vouches for it: the kernel sets ctime, so a changed file cannot look unchanged, once the tick of its
-//! last change is over; a copy is made after that. Entries belong
-//! to the store's owner and get their name when they are complete. The kernel releases the lock of
+//! A key is a hash of the entry's own bytes, its rights and its recipe, so an entry cannot hold anything but
+//! what its name says. Two originals share an entry if their copies do not differ in any of these.
+//!
+//! The identity of an original leads to a key. If the kernel vouches for the original, its identity is a state:
+//! the kernel sets ctime, so a changed file cannot look unchanged once the tick of its last change is over. The
+//! copy is made from the file in that state, and while nobody has it open for writing. Otherwise its identity is
+//! its content with its owner, and the copy is made from bytes that were read once: they are copied
+//! to a file that nobody else can open, and that file is hashed and rewritten.
+//!
+//! Entries belong to the store's owner and get their name when they are complete. The kernel releases the lock of
 //! a process that ends. So a killed process leaves neither torn entries nor locks behind.
 //!
 //! The door is [`Store`]: [`Store::find`] looks for the copy of an [`Original`], [`Store::fill`] makes
@@ -22,6 +27,7 @@
 //! the place of a file at all. What a copy contains is up to the caller, who names it by a recipe.
 //! System calls go through rustix and [`hugetext_host`]; this crate has no unsafe code.
 
+mod fill;
 mod identity;
 mod seal;
 mod shelf;
@@ -29,18 +35,17 @@ mod trust;
 mod upkeep;
 
 use std::cell::Cell;
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hugetext_host::{ReplaceError, Replacement, lock};
+use hugetext_host::{ReplaceError, lock};
 use hugetext_leaf::FileId;
 use rustix::fs::StatVfsMountFlags;
 
 pub use identity::Identity;
-use seal::{Found, Origin, Seal};
+use seal::{Found, Origin};
 use shelf::Shelf;
 pub use trust::may_stand_in;
 pub use upkeep::{Collected, EntryInfo, Flaw};
@@ -84,8 +89,11 @@ pub enum StoreError {
     Changed,
     /// The original changed so recently, by its ctime and the clock, that a further change might not
     /// show.
-    #[error("the file has just changed, or its change time lies in the future")]
+    #[error("the file has just changed")]
     JustChanged,
+    /// A process may change the original, without a sign of it.
+    #[error("a process has the file open for writing")]
+    OpenForWriting,
     /// The file `limit` of the store does not hold a number of bytes.
     #[error("{0} is damaged: it must hold a number of bytes")]
     DamagedLimit(PathBuf),
@@ -128,10 +136,6 @@ pub struct Original<'o> {
 /// How long to wait for other processes that change the store: many times the duration of the
 /// largest program's copy.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long to wait until the time of a file's last change has passed: a little more than a second, the
-/// coarsest unit of times that filesystems keep.
-const SETTLED_WITHIN: Duration = Duration::from_millis(1100);
 
 /// A store. Its directory was found safe when it was opened.
 #[derive(Debug)]
@@ -210,15 +214,10 @@ impl Store {
     /// The entry made from `original` by `recipe`. An untrusted entry is an error.
     pub fn find(&self, original: Original<'_>, recipe: &str) -> Result<Option<Entry>, StoreError> {
         let metadata = original.file.metadata().map_err(at(original.path))?;
-        let known = match original.identity.name(recipe) {
-            Some(_) => None,
-            None => Some(self.key(original, recipe)?),
-        };
+        let name = original.identity.name(recipe);
         let mut refused = Ok(None);
         for shelf in &self.shelves {
-            let named = original.identity.name(recipe);
-            let linked = named.and_then(|name| shelf.linked(&name));
-            let Some(key) = linked.or_else(|| known.clone()) else {
+            let Some(key) = shelf.linked(&name) else {
                 continue;
             };
             match self.usable(shelf, &key, &metadata) {
@@ -230,83 +229,6 @@ impl Store {
         refused
     }
 
-    /// The entry made from `original` by `recipe`. If no trusted entry exists, `write` fills a new
-    /// one. Waits for another process that is adding an entry.
-    pub fn fill(
-        &self,
-        original: Original<'_>,
-        recipe: &str,
-        mut write: impl FnMut(&File) -> Result<(), WriteError>,
-    ) -> Result<Entry, StoreError> {
-        settle(original)?;
-        let _lock = self.lock()?;
-        if let Ok(Some(entry)) = self.find(original, recipe) {
-            return Ok(entry);
-        }
-        let before = original.file.metadata().map_err(at(original.path))?;
-        let key = self.key(original, recipe)?;
-        let [open, private] = &self.shelves;
-        let shelf = if trust::is_open_to_all(original.path) {
-            open
-        } else {
-            private.create(0o700)?;
-            private
-        };
-        if !matches!(self.usable(shelf, &key, &before), Ok(Some(_))) {
-            shelf.remove(&key)?;
-            self.make_room(before.len())?;
-            let origin = Origin {
-                path: original.path.to_string_lossy().into_owned(),
-                recipe: recipe.to_owned(),
-                content: String::new(),
-                seal: None,
-            };
-            self.add(shelf, &key, original.file, origin, &mut write)?;
-        }
-        let after = Identity::of(original.file).map_err(at(original.path))?;
-        if after != *original.identity {
-            return Err(StoreError::Changed);
-        }
-        if let Some(name) = original.identity.name(recipe) {
-            shelf.link(&name, &key)?;
-        }
-        self.usable(shelf, &key, &before)?
-            .ok_or(StoreError::Changed)
-    }
-
-    fn key(&self, original: Original<'_>, recipe: &str) -> Result<String, StoreError> {
-        let content = original.identity.content(original.file);
-        let key = content.and_then(|content| identity::key(original.file, &content, recipe));
-        key.map_err(at(original.path))
-    }
-
-    /// Writes an entry. Its origin is recorded before it gets its name, so that no entry of unknown
-    /// origin exists. Its seal is recorded afterwards, since getting a name changes ctime.
-    fn add(
-        &self,
-        shelf: &Shelf,
-        key: &str,
-        original: &File,
-        origin: Origin,
-        write: &mut impl FnMut(&File) -> Result<(), WriteError>,
-    ) -> Result<(), StoreError> {
-        let path = shelf.entry(key);
-        let new = Replacement::new(&path)?;
-        write(new.file()).map_err(StoreError::Write)?;
-        if rustix::process::geteuid().is_root() {
-            new.copy_group(original)?;
-        }
-        new.copy_reading_rights(original)?;
-        let content = identity::hash(blake3::Hasher::new(), new.file()).map_err(at(&path))?;
-        let content = content.to_hex().to_string();
-        let origin = Origin { content, ..origin };
-        write_origin(shelf, key, &origin)?;
-        // fs-verity accepts a file only if no process has it open for writing.
-        drop(new.commit()?);
-        let seal = Some(Seal::set(&path).map_err(at(&path))?);
-        write_origin(shelf, key, &Origin { seal, ..origin })
-    }
-
     /// The entry, if it exists; an error if it differs from what this store made.
     fn usable(
         &self,
@@ -315,20 +237,22 @@ impl Store {
         original: &Metadata,
     ) -> Result<Option<Entry>, StoreError> {
         let path = shelf.entry(key);
-        let Some(metadata) = shelf.look(key)? else {
+        let Some(file) = shelf.open(key)? else {
             return Ok(None);
         };
+        let metadata = file.metadata().map_err(at(&path))?;
         trust::check_entry(&path, &metadata, original, self.owner)?;
         let damaged = || StoreError::Damaged(path.clone());
         let origin = shelf.read_origin(key).ok_or_else(damaged)?;
         let seal = origin.seal.as_ref().ok_or_else(damaged)?;
-        match seal.check(&path, &origin.content).map_err(at(&path))? {
+        let is_whole = |file: &File| Ok(identity::key(file, &origin.recipe)? == key);
+        match seal.check(&file, is_whole).map_err(at(&path))? {
             Found::Whole => {}
             Found::WholeAgain(seal) => {
                 // A user who may not record the seal reads the entry again at the next use.
                 if self.is_writable() {
                     let seal = Some(seal);
-                    let _ = write_origin(shelf, key, &Origin { seal, ..origin });
+                    let _ = fill::write_origin(shelf, key, &Origin { seal, ..origin });
                 }
             }
             Found::Damaged => return Err(damaged()),
@@ -356,38 +280,6 @@ impl Store {
     }
 }
 
-/// Waits until a change of the file that comes while it is copied will give it another identity. Mostly
-/// that is so at once.
-fn settle(original: Original<'_>) -> Result<(), StoreError> {
-    if original.identity.is_settled() {
-        return Ok(());
-    }
-    let begun = Instant::now();
-    while begun.elapsed() < SETTLED_WITHIN {
-        let now = Identity::of(original.file).map_err(at(original.path))?;
-        if now != *original.identity {
-            return Err(StoreError::Changed);
-        }
-        if now.is_settled() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Err(StoreError::JustChanged)
-}
-
-/// Every user who can reach the file can read it, because they check the seal too.
-fn write_origin(shelf: &Shelf, key: &str, origin: &Origin) -> Result<(), StoreError> {
-    let path = shelf.origin(key);
-    let text = serde_json::to_vec(origin).map_err(|error| at(&path)(error.into()))?;
-    let new = Replacement::new(&path)?;
-    new.file().write_all_at(&text, 0).map_err(at(&path))?;
-    let mode = Permissions::from_mode(0o644);
-    new.file().set_permissions(mode).map_err(at(&path))?;
-    new.commit()?;
-    Ok(())
-}
-
 fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
     let path = path.to_owned();
     move |source| StoreError::Io { path, source }
@@ -395,6 +287,8 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     #[test]
@@ -410,7 +304,7 @@ mod tests {
             path: &path,
             identity: &identity,
         };
-        let put = |original| store.fill(original, "same", |to| Ok(to.write_all_at(&[7; 9], 0)?));
+        let put = |original| store.fill(original, "same", |_, to| Ok(to.write_all_at(&[7; 9], 0)?));
         let entry = put(original).unwrap();
         assert_eq!(store.find(original, "same").unwrap(), Some(entry));
         // Somebody writes outside the sample before the tick is over.

@@ -1,13 +1,14 @@
 //! The directories of copies in a store, and their access rights.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use hugetext_host::make_directories;
+use rustix::fs::OFlags;
 
-use crate::seal::Origin;
+use crate::seal::{FORMAT, Origin};
 use crate::{EntryInfo, StoreError, at};
 
 /// A part of a store.
@@ -57,11 +58,17 @@ impl Shelf {
         std::os::unix::fs::symlink(key, &link).map_err(at(&link))
     }
 
-    /// An entry's own metadata; `None` if the entry is missing, or hidden from this user.
-    pub(crate) fn look(&self, key: &str) -> Result<Option<Metadata>, StoreError> {
+    /// An entry; `None` if it is missing, or hidden from this user.
+    pub(crate) fn open(&self, key: &str) -> Result<Option<File>, StoreError> {
         let path = self.entry(key);
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) => Ok(Some(metadata)),
+        // Neither a link nor a pipe is an entry: open(2) must not follow one and not wait for the other.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        let opened = File::options()
+            .read(true)
+            .custom_flags(flags.cast_signed())
+            .open(&path);
+        match opened {
+            Ok(file) => Ok(Some(file)),
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Ok(None),
                 _ => Err(at(&path)(error)),
@@ -69,7 +76,14 @@ impl Shelf {
         }
     }
 
+    /// What is known of an entry of this format.
     pub(crate) fn read_origin(&self, key: &str) -> Option<Origin> {
+        self.any_origin(key)
+            .filter(|origin| origin.format == FORMAT)
+    }
+
+    /// The same for entries of older formats too.
+    fn any_origin(&self, key: &str) -> Option<Origin> {
         serde_json::from_slice(&fs::read(self.origin(key)).ok()?).ok()
     }
 
@@ -99,7 +113,7 @@ impl Shelf {
         let noted = fs::symlink_metadata(self.origin(&key)).map_or(0, |origin| origin.mtime());
         let used = metadata.atime().max(noted);
         let (path, recipe) = self
-            .read_origin(&key)
+            .any_origin(&key)
             .map(|origin| (origin.path, origin.recipe))
             .unwrap_or_default();
         Some(EntryInfo {
@@ -118,12 +132,12 @@ impl Shelf {
         remove(&self.origin(key))
     }
 
-    /// Removes the leftovers of killed processes, and links to removed entries. The store's lock
+    /// Removes the leftovers of killed processes, entries of older versions, and links to removed entries. The store's lock
     /// must be held, so that no process is adding an entry.
     pub(crate) fn sweep(&self) -> Result<(), StoreError> {
         for name in self.names()? {
             let of = name.strip_suffix(".json").unwrap_or(&name);
-            let stays = is_key(of) && self.entry(of).exists();
+            let stays = is_key(of) && self.entry(of).exists() && self.read_origin(of).is_some();
             if !stays {
                 remove(&self.entries().join(&name))?;
             }

@@ -1,6 +1,6 @@
 //! Lists, checks and clears a store.
 
-use std::fs::{self, File};
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,9 +10,8 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::identity::hash;
 use crate::shelf::Shelf;
-use crate::{DEFAULT_LIMIT, Store, StoreError, at};
+use crate::{DEFAULT_LIMIT, Store, StoreError, at, identity};
 use hugetext_host::replace_with;
 
 /// An entry in a listing.
@@ -121,7 +120,7 @@ impl Store {
         Ok(removed)
     }
 
-    /// Reads every entry again and compares it with the content that was written.
+    /// Reads every entry again, and compares the name that follows from its bytes with its name.
     pub fn verify(&self) -> Result<Vec<Flaw>, StoreError> {
         let mut flaws = Vec::new();
         for (shelf, entry) in self.listed()? {
@@ -193,19 +192,19 @@ impl Store {
 }
 
 fn flaw(shelf: &Shelf, key: &str) -> Option<&'static str> {
-    let Ok(metadata) = fs::symlink_metadata(shelf.entry(key)) else {
+    let Ok(Some(file)) = shelf.open(key) else {
         return Some("it cannot be read");
     };
-    if !metadata.is_file() || metadata.mode() & 0o6022 != 0 {
+    let is_safe = |metadata: &Metadata| metadata.is_file() && metadata.mode() & 0o6022 == 0;
+    if !file.metadata().as_ref().is_ok_and(is_safe) {
         return Some("others may write to it, or it changes the user");
     }
     let Some(origin) = shelf.read_origin(key) else {
-        return Some("its origin is unknown");
+        return Some("its origin is unknown, or an older version made it");
     };
-    let content = File::open(shelf.entry(key)).and_then(|file| hash(blake3::Hasher::new(), &file));
-    match content {
-        Ok(content) if content.to_hex().as_str() == origin.content => None,
-        Ok(_) => Some("its content differs from what was written"),
+    match identity::key(&file, &origin.recipe) {
+        Ok(named) if named == key => None,
+        Ok(_) => Some("its name does not follow from its content"),
         Err(_) => Some("it cannot be read"),
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 use std::fs::{self, File, Permissions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,15 +38,19 @@ fn fill(
     store: &Store,
     path: &Path,
     recipe: &str,
-    write: impl FnMut(&File) -> Result<(), WriteError>,
+    write: impl FnMut(&File, &File) -> Result<(), WriteError>,
 ) -> Result<Entry, StoreError> {
     with_original(path, |original| store.fill(original, recipe, write))
 }
 
 fn put(store: &Store, path: &Path) -> Result<Entry, StoreError> {
-    fill(store, path, "upper", |mut to| {
-        Ok(to.write_all(&fs::read(path)?.to_ascii_uppercase())?)
-    })
+    fill(store, path, "upper", upper)
+}
+
+fn upper(mut from: &File, mut to: &File) -> Result<(), WriteError> {
+    let mut content = Vec::new();
+    from.read_to_end(&mut content)?;
+    Ok(to.write_all(&content.to_ascii_uppercase())?)
 }
 
 fn find(store: &Store, path: &Path) -> Result<Option<Entry>, StoreError> {
@@ -266,6 +270,133 @@ fn damage_is_found_and_made_good() {
     assert!(store.verify().unwrap().is_empty());
 }
 
+/// Directories on a filesystem whose kernel tells of changes, and on one of which nothing is believed.
+fn grounds() -> Vec<TempDir> {
+    let grounds = [
+        Path::new(env!("CARGO_TARGET_TMPDIR")),
+        Path::new("/dev/shm"),
+    ];
+    let grounds = grounds
+        .into_iter()
+        .filter_map(|on| tempfile::tempdir_in(on).ok());
+    let grounds: Vec<TempDir> = grounds.collect();
+    grounds
+        .iter()
+        .for_each(|ground| set_mode(ground.path(), 0o755));
+    grounds
+}
+
+#[test]
+fn what_changes_while_it_is_copied_is_never_shown_in_the_place_of_another() {
+    for ground in grounds() {
+        let at = ground.path();
+        let store = Store::create(&at.join("store")).unwrap();
+        let (changing, victim) = (original(at, "a", b"text"), original(at, "b", b"text"));
+        let rewrite = |content| fs::write(&changing, content).unwrap();
+        let changed = with_original(&changing, |it| {
+            store.fill(it, "upper", |from, to| {
+                rewrite(b"evil");
+                upper(from, to)?;
+                rewrite(b"text");
+                Ok(())
+            })
+        });
+        for path in [&victim, &changing] {
+            assert_eq!(fs::read(put(&store, path).unwrap().path).unwrap(), b"TEXT");
+        }
+        assert!(store.verify().unwrap().is_empty());
+        println!("{}: {changed:?}", at.display());
+    }
+}
+
+#[test]
+fn what_is_written_through_a_mapping_is_not_mistaken_for_what_was_copied() {
+    for ground in grounds() {
+        let at = ground.path();
+        let store = Store::create(&at.join("store")).unwrap();
+        let path = original(at, "program", b"text");
+        let writer = File::options().read(true).write(true).open(&path).unwrap();
+        let on_tmpfs = at.starts_with("/dev/shm");
+        let found = put(&store, &path);
+        match found {
+            Err(StoreError::OpenForWriting) => assert!(!on_tmpfs),
+            other => assert_eq!(fs::read(other.unwrap().path).unwrap(), b"TEXT"),
+        }
+        drop(writer);
+        put(&store, &path).unwrap();
+    }
+}
+
+#[test]
+fn no_owner_is_led_to_the_copy_of_another_by_the_content_alone() {
+    for ground in grounds() {
+        let at = ground.path();
+        let store = Store::create(&at.join("store")).unwrap();
+        let [one, two, three] = ["one", "two", "three"].map(|name| original(at, name, b"text"));
+        if let Err(error) = std::os::unix::fs::chown(&three, Some(12345), None) {
+            println!("skipped: only root can change the owner of a file: {error}");
+            return;
+        }
+        let mut written = 0;
+        let mut put = |path: &Path| {
+            let entry = fill(&store, path, "upper", |from, to| {
+                written += 1;
+                upper(from, to)
+            });
+            (entry.unwrap(), written)
+        };
+        let (entry, _) = put(&one);
+        assert_eq!(put(&two), (entry.clone(), 1), "the same owner and content");
+        assert_eq!(put(&three), (entry, 2), "the same bytes are one file");
+    }
+}
+
+#[test]
+fn a_container_finds_by_the_content_what_the_host_made() {
+    let ground = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    set_mode(ground.path(), 0o755);
+    let Ok(tmpfs) = tempfile::tempdir_in("/dev/shm") else {
+        println!("skipped: no tmpfs on which the content counts");
+        return;
+    };
+    set_mode(tmpfs.path(), 0o755);
+    let store = Store::create(&ground.path().join("store")).unwrap();
+    let entry = put(&store, &original(ground.path(), "host", b"text")).unwrap();
+    let seen = original(tmpfs.path(), "seen", b"text");
+    assert_eq!(get(&store, &seen), Some(entry));
+}
+
+#[test]
+fn verify_goes_by_the_bytes_and_not_by_what_is_noted_of_them() {
+    let directory = open_directory();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "a", b"text");
+    let entry = put(&store, &path).unwrap();
+    let key = entry.path.file_name().unwrap().to_owned();
+    // Another entry under this name, with all that is noted of it.
+    let other = put(&store, &original(directory.path(), "b", b"evil")).unwrap();
+    fs::rename(&other.path, &entry.path).unwrap();
+    fs::rename(origin(&other), origin(&entry)).unwrap();
+    let flaws = store.verify().unwrap();
+    assert_eq!(flaws.len(), 1, "{flaws:?}");
+    assert_eq!(Some(flaws[0].key.as_ref()), key.to_str());
+}
+
+#[test]
+fn entries_of_an_older_version_are_not_used_and_go() {
+    let directory = open_directory();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let path = original(directory.path(), "a", b"text");
+    let entry = put(&store, &path).unwrap();
+    let noted = fs::read_to_string(origin(&entry)).unwrap();
+    fs::write(origin(&entry), noted.replace("\"format\":1,", "")).unwrap();
+    assert!(matches!(find(&store, &path), Err(StoreError::Damaged(_))));
+    assert_eq!(store.verify().unwrap().len(), 1);
+    store.collect(u64::MAX).unwrap();
+    assert!(store.entries().unwrap().is_empty());
+    assert_eq!(get(&store, &path), None);
+}
+
 #[test]
 fn a_touched_entry_of_the_same_content_is_used_on() {
     let directory = open_directory();
@@ -353,7 +484,8 @@ fn what_a_killed_process_left_is_swept() {
         fs::read_dir(store.root().join("entries")).unwrap().count(),
         2
     );
-    assert_eq!(fs::read_dir(store.root().join("index")).unwrap().count(), 1);
+    let left = fs::read_dir(store.root().join("index")).unwrap();
+    assert!(left.flatten().all(|link| link.file_name() != "1-2-3"));
     assert_eq!(get(&store, &path), Some(entry));
 }
 
@@ -367,7 +499,7 @@ fn many_fill_one_entry_once() {
         for _ in 0..64 {
             scope.spawn(|| {
                 let store = Store::create(&root).unwrap();
-                let entry = fill(&store, &path, "copy", |mut to| {
+                let entry = fill(&store, &path, "copy", |_, mut to| {
                     written.fetch_add(1, Ordering::Relaxed);
                     Ok(to.write_all(&fs::read(&path)?)?)
                 });
@@ -383,7 +515,7 @@ fn a_failed_write_leaves_nothing() {
     let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();
     let path = original(directory.path(), "a", b"text");
-    let failed = fill(&store, &path, "copy", |_| Err("no".into()));
+    let failed = fill(&store, &path, "copy", |_, _| Err("no".into()));
     assert!(matches!(failed, Err(StoreError::Write(_))));
     assert_eq!(
         fs::read_dir(store.root().join("entries")).unwrap().count(),

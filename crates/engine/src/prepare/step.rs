@@ -26,7 +26,7 @@ use crate::vouch::checked_at_use;
 use crate::warm::{WarmPolicy, warm, warm_unused};
 
 /// The number of the format. A new number makes the entries of older rewriters unused.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// A file with its treatment.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -266,7 +266,7 @@ impl<'h> PrepareStep<'h> {
             (Some(entry), _) => (entry, None),
             (None, Some(store)) => {
                 let original = self.original()?;
-                let filled = store.fill(original, &recipe, |new| self.write(new, store));
+                let filled = store.fill(original, &recipe, |old, new| self.write(old, new, store));
                 (filled.map_err(fail)?, node)
             }
             (None, None) => {
@@ -326,15 +326,16 @@ impl<'h> PrepareStep<'h> {
         }
     }
 
-    fn write(&self, new: &File, store: &Store) -> Result<(), WriteError> {
-        let program = &self.program.program;
-        let (image, old) = (&program.image, &program.file);
+    /// Writes the copy of `old`, which is the program or has its content, into `new`. The plan is from the headers
+    /// of the program. If `old` has others, the proof fails.
+    fn write(&self, old: &File, new: &File, store: &Store) -> Result<(), WriteError> {
         let (Some(plan), PrepareAction::Fix) = (&self.plan, self.action) else {
-            new.set_len(image.file_len)?;
-            return Ok(Copier::new(old, new)?.copy(0..image.file_len, 0)?);
+            let len = old.metadata()?.len();
+            new.set_len(len)?;
+            return Ok(Copier::new(old, new)?.copy(0..len, 0)?);
         };
-        let verified = rewrite_into(new, store.root(), program, plan);
-        let verified = verified.map_err(plain)?;
+        let program = Program::from_file(&self.path, old.try_clone()?)?;
+        let verified = rewrite_into(new, store.root(), &program, plan).map_err(plain)?;
         if plan.explains(&verified) {
             Ok(())
         } else {

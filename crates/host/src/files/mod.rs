@@ -6,6 +6,7 @@ mod directories;
 mod extents;
 mod filesystem;
 mod guard;
+mod lease;
 mod lock;
 mod namespace;
 mod own_note;
@@ -24,12 +25,13 @@ pub use filesystem::{
     open_without_waiting,
 };
 pub use guard::Guard;
+pub use lease::{has_writer, lease};
 pub use lock::{is_shared, lock, share};
 pub use namespace::{
     Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
 };
 pub use own_note::OwnNote;
-pub use public_tmpfs::{PublicTmpfs, lease};
+pub use public_tmpfs::PublicTmpfs;
 pub use replace::{ReplaceError, Replacement, memory_file, replace_with, unnamed_file};
 pub use state::FileState;
 pub use verity::{enable_verity, measure_verity};

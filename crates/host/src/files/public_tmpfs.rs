@@ -1,9 +1,8 @@
 //! A tmpfs that processes of every mount namespace find at the same path, read-only.
 
-use std::ffi::c_int;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -191,43 +190,9 @@ fn copy_of(mounted: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(open_tree(mounted, "", flags)?)
 }
 
-/// A lease on a file that this process has open (F_SETLEASE with F_WRLCK, fcntl(2)): proof that at this moment no other
-/// open file and no mapping of it exists, in any namespace. Whoever opens it waits until the file is closed, but no
-/// longer than fs.lease-break-time (45 s), so nothing that would harm a mapping may follow from the proof. `false` if
-/// somebody has it open. Takes CAP_LEASE for a file of another user.
-pub fn lease(file: &File) -> io::Result<bool> {
-    /// include/uapi/asm-generic/fcntl.h and include/uapi/linux/fcntl.h.
-    const F_SETSIG: c_int = 10;
-    const F_SETLEASE: c_int = 1024;
-    let set = |command: c_int, value: c_int| {
-        // SAFETY: both commands take an integer.
-        match unsafe { libc::fcntl(file.as_raw_fd(), command, value) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
-    };
-    // The signal that tells of somebody who waits. Its default action is to ignore it.
-    set(F_SETSIG, libc::SIGURG)?;
-    match set(F_SETLEASE, libc::F_WRLCK) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        outcome => outcome.map(|()| true),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_file_that_nobody_else_has_open_is_leased() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        let file = File::create(&path).unwrap();
-        let reader = File::open(&path).unwrap();
-        assert!(!lease(&file).unwrap());
-        drop(reader);
-        assert!(lease(&file).unwrap());
-    }
 
     #[test]
     fn a_directory_that_others_can_change_is_refused() {

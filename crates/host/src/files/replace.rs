@@ -1,6 +1,6 @@
 //! Writes a file so that its path shows either the old content or all of the new.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -261,6 +261,15 @@ impl Replacement {
     /// Makes the content durable and renames the file over its destination.
     pub fn commit(self) -> Result<File, ReplaceError> {
         self.place(None)
+    }
+
+    /// As [`Replacement::commit`], but as `name` in the directory of the destination.
+    pub fn commit_as(self, name: &OsStr) -> Result<File, ReplaceError> {
+        Replacement {
+            name: name.to_owned(),
+            ..self
+        }
+        .place(None)
     }
 
     /// As [`Replacement::commit`], but only if the destination is still the file described by `old`
