@@ -1,6 +1,6 @@
 //! Prepares the files of the steps, and shows copies in place of the originals.
 //!
-//! A child process does all work that takes memory or time or may fail. It also tries the
+//! A child process does all work that takes memory or time or may fail. A child of it tries the
 //! namespace and the mounts. The process that becomes the command only repeats the steps that
 //! succeeded in the child.
 
@@ -13,6 +13,7 @@ use hugetext_host::{
 };
 use hugetext_leaf::replica::Replica;
 use hugetext_store::{DEFAULT_LIMIT, Store};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::decide::{LeaveReason, PrepareAction};
@@ -24,6 +25,7 @@ use super::unprepared::{LeftReason, Unprepared};
 use super::{CopyBackend, PrepareRequest};
 use crate::error::Error;
 use crate::host_context::HostContext;
+use crate::problem::Problem;
 
 /// The remaining work of the process that becomes the command.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -84,16 +86,20 @@ fn prepare_files(
         return Remaining::AsItIs;
     }
     let place = place.into_inner().unwrap_or_else(choose);
+    let place = place.map_err(|error| Problem::from(&error));
     let ready = place.and_then(|place| match place {
         CopyPlace::Stores(stores) => {
-            let namespace = namespace(&steps, &stores)?;
+            let namespace = namespace(&steps, &stores).map_err(|error| Problem::from(&error))?;
             let copies = stand_ins(&steps, &stores, unprepared);
             rehearse(namespace, copies, unprepared)
         }
         CopyPlace::Private(directory) => {
-            let namespace = Namespace::permitted().map_err(Error::NoNamespace)?;
-            enter(namespace)?;
-            mount_memory(&directory, request.replica)?;
+            let namespace = Namespace::permitted().map_err(Error::NoNamespace);
+            let namespace = namespace.map_err(|error| Problem::from(&error))?;
+            within(namespace, || {
+                let mounted = mount_memory(&directory, request.replica);
+                mounted.map_err(|error| Problem::from(&error))
+            })??;
             let files = steps.iter().map(|step| step.path.clone().into());
             Ok(Remaining::InMemory(
                 namespace,
@@ -102,8 +108,8 @@ fn prepare_files(
             ))
         }
     });
-    ready.unwrap_or_else(|error| {
-        unprepared.fail(&error);
+    ready.unwrap_or_else(|problem| {
+        unprepared.problems.push(problem);
         for step in &steps {
             // The windows of the unchanged file are better than none.
             let _ = step.warm();
@@ -124,9 +130,21 @@ fn namespace(steps: &[PrepareStep<'_>], stores: &[Store]) -> Result<Namespace, E
     namespace.map_err(Error::NoNamespace)
 }
 
-fn enter(namespace: Namespace) -> Result<(), Error> {
-    let entered = namespace.enter();
-    entered.map_err(|error| Error::NoNamespace(NamespaceError::Refused(error.to_string())))
+/// Does `work` in a process of its own, in the namespace. This process may have threads by now, which read what
+/// processes map ([`limit_listing`]). A process that enters a user namespace may have one thread only.
+fn within<T>(namespace: Namespace, work: impl FnOnce() -> T) -> Result<T, Problem>
+where
+    T: Serialize + DeserializeOwned,
+{
+    let done = in_child(|| {
+        let entered = namespace.enter().map_err(|error| error.to_string());
+        entered.map(|()| work())
+    });
+    let done = match done {
+        Ok(done) => done.map_err(NamespaceError::Refused),
+        Err(error) => Err(NamespaceError::Rehearsal(error)),
+    };
+    done.map_err(|error| Problem::from(&Error::NoNamespace(error)))
 }
 
 fn mount_memory(directory: &Path, replica: Option<Replica>) -> Result<(), Error> {
@@ -144,23 +162,27 @@ fn mount_memory(directory: &Path, replica: Option<Replica>) -> Result<(), Error>
     })
 }
 
-/// Enters the namespace and shows the copies, to find out which copies can be shown.
+/// Shows the copies in the namespace, to find out which can be shown.
 fn rehearse(
     namespace: Namespace,
-    mut copies: Vec<ShownCopy>,
+    copies: Vec<ShownCopy>,
     unprepared: &mut Unprepared,
-) -> Result<Remaining, Error> {
+) -> Result<Remaining, Problem> {
     if copies.is_empty() {
         return Ok(Remaining::AsItIs);
     }
-    enter(namespace)?;
-    copies.retain(|copy| match copy.show() {
-        Ok(()) => true,
-        Err(error) => {
-            unprepared.fail(&error);
-            false
-        }
-    });
+    let (copies, found) = within(namespace, || {
+        let mut unprepared = Unprepared::default();
+        let copies = copies.into_iter().filter(|copy| match copy.show() {
+            Ok(()) => true,
+            Err(error) => {
+                unprepared.fail(&error);
+                false
+            }
+        });
+        (copies.collect::<Vec<ShownCopy>>(), unprepared)
+    })?;
+    unprepared.add(found);
     Ok(if copies.is_empty() {
         Remaining::AsItIs
     } else {

@@ -1,8 +1,9 @@
 //! The command cannot see that hugetext has started it.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::subject::{Subject, executable, huge, is_excused, text, with_input};
 
@@ -33,6 +34,38 @@ fn nothing_is_different_but_the_leaves() {
         huge(&plain) < MOST,
         "the subject is on huge pages without `run`"
     );
+}
+
+/// Who uses a file is read in threads, and a process that enters a user namespace may have one only.
+#[test]
+fn the_first_start_of_a_program_in_use_is_prepared_for_a_plain_user_too() {
+    let Some(subject) = Subject::build_with(&["-Wl,-z,max-page-size=0x200000"]) else {
+        return;
+    };
+    // Small pages of the file, which a process keeps.
+    let uncached = ["oflag=nocache", "conv=notrunc,fdatasync", "count=0"];
+    let mut forget = Command::new("dd");
+    forget.arg(format!("of={}", subject.program.display()));
+    assert!(forget.args(uncached).status().unwrap().success());
+    let mut user = Command::new(&subject.program)
+        .arg("hold")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut held = [0; 5];
+    user.stdout.as_mut().unwrap().read_exact(&mut held).unwrap();
+    for backend in ["auto", "store"] {
+        let mut run = subject.run_as_nobody();
+        let output = with_input(run.args(["--backend", backend, "--"]).arg(&subject.program));
+        let said = text(&output.stderr);
+        assert!(!said.contains("Invalid argument"), "{said}");
+        if !is_excused(&output) {
+            assert!(huge(&output) >= MOST, "{said}");
+        }
+    }
+    drop(user.stdin.take());
+    assert!(user.wait().unwrap().success());
 }
 
 #[test]

@@ -43,6 +43,13 @@ int main(int argc, char **argv)
 		raise(SIGUSR1);
 	if (argc > 1 && !strcmp(argv[1], "exit"))
 		return STATUS;
+	if (argc > 1 && !strcmp(argv[1], "hold")) {
+		/* Every page of text is mapped until the input ends. */
+		huge_text();
+		puts("held");
+		fflush(stdout);
+		return getchar() != EOF;
+	}
 	printf("argc=%d argv0=%s argv1=%s\n", argc, argv[0], argc > 1 ? argv[1] : "");
 	if (readlink("/proc/self/exe", path, sizeof path - 1) > 0)
 		printf("exe=%s\n", path);

@@ -25,6 +25,11 @@ impl Subject {
     /// Compiles the program. `None`, with the reason printed, if it cannot be compiled or if text
     /// on disk cannot be huge here.
     pub(crate) fn build() -> Option<Subject> {
+        Subject::build_with(&[])
+    }
+
+    /// The same, with `options` of the compiler.
+    pub(crate) fn build_with(options: &[&str]) -> Option<Subject> {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         let program = directory.path().join("subject");
@@ -32,6 +37,7 @@ impl Subject {
         let compiled = Command::new("cc")
             .args(["-O1", "-o"])
             .args([&program, Path::new(source)])
+            .args(options)
             .status();
         if !compiled.is_ok_and(|status| status.success()) {
             println!("skipped: no C compiler");
