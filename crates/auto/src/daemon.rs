@@ -50,8 +50,6 @@ use wake::Wake;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The time between two decisions.
 const DECIDE: Duration = Duration::from_secs(1);
-/// The time between two documents if only numbers have changed.
-const REPORT: Duration = Duration::from_secs(10);
 /// The time between two looks at the limits of control groups.
 const GROUPS: Duration = Duration::from_secs(2);
 /// The time between two looks at the daemon's own limit.

@@ -3,6 +3,7 @@
 //!
 //! The decisions are pure functions of `hugetext_leaf::hold`; this crate feeds them and carries them out.
 
+pub mod author;
 pub mod calibrate;
 pub mod catalog;
 pub mod charge;

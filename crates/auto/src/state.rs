@@ -81,7 +81,7 @@ impl State {
             version: VERSION,
             watched_seconds: watched.as_secs(),
         };
-        // Neither number nor text can fail to become JSON, except for a path that is not UTF-8.
+        // Neither numbers nor text can fail to become JSON.
         let mut text = serde_json::to_string(&head).unwrap_or_default();
         text.push('\n');
         for line in files
@@ -101,6 +101,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::path::PathBuf;
 
     use proptest::prelude::*;
@@ -133,7 +135,12 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        written(&[record("/usr/bin/cc"), record("/usr/bin/ld")]);
+        let odd = Path::new(OsStr::from_bytes(b"/home/u/x\xff\n"));
+        let odd = Record {
+            path: odd.to_owned(),
+            ..record("/x")
+        };
+        written(&[record("/usr/bin/cc"), odd, record("/usr/bin/ld")]);
         written(&[]);
         let none = State::read(Path::new("/no/such/state")).unwrap();
         assert_eq!(none, State::default());

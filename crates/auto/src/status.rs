@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use hugetext_engine::prepare::AUTOPILOT_DIRECTORY as DIRECTORY;
 use hugetext_engine::prepare::{AdvisedFile, ReplicaAdvice};
@@ -13,6 +14,7 @@ use hugetext_leaf::hold::{Costs, SystemCallCost};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::author::Author;
 use crate::config::Mode;
 use crate::sight::SourceName;
 
@@ -20,6 +22,8 @@ use crate::sight::SourceName;
 const ALL: &str = "all.json";
 /// The document for everybody.
 const PUBLIC: &str = "public.json";
+/// How often the documents are written at least.
+pub const EVERY: Duration = Duration::from_secs(10);
 /// The most bytes of a document that are read.
 const LONGEST: u64 = 64 << 20;
 
@@ -63,8 +67,12 @@ impl State {
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct FileStatus {
     /// Where this machine opens it.
+    #[serde(serialize_with = "hugetext_host::lossy::path")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// Its name for the processes that run it.
+    #[serde(serialize_with = "hugetext_host::lossy::path")]
+    #[schemars(with = "String")]
     pub name: PathBuf,
     /// What is done.
     pub state: State,
@@ -124,7 +132,11 @@ impl From<&Costs> for CostStatus {
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ReplicaStatus {
     /// Its name for the processes that run it; absent in the document for everybody.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "hugetext_host::lossy::optional_path"
+    )]
+    #[schemars(with = "Option<String>")]
     pub name: Option<PathBuf>,
     /// What was seen, and the decision.
     #[serde(flatten)]
@@ -175,6 +187,9 @@ pub struct Stalls {
 pub struct Status {
     /// Its process.
     pub pid: Pid,
+    /// Which process of that number it is.
+    #[serde(flatten)]
+    pub author: Author,
     /// Seconds since the epoch when this was written.
     pub written: u64,
     /// Whether it acts.

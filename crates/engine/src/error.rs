@@ -1,5 +1,6 @@
 //! The errors of the engine.
 
+use hugetext_host::names::shown;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,6 @@ use hugetext_leaf::Cause;
 use hugetext_leaf::replica::Node;
 use hugetext_store::StoreError;
 
-use crate::names::shown;
 use crate::remedy::{Remedy, io_remedy, replace_remedy};
 use crate::voucher::Voucher;
 

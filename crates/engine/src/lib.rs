@@ -30,7 +30,6 @@ mod hold;
 mod host_context;
 pub mod keep;
 mod libraries;
-mod names;
 mod on_host;
 mod page_cache;
 mod place;
@@ -60,8 +59,8 @@ pub use fix::{
 pub use folios::{CachedIn, TextFolios};
 pub use hold::HeldText;
 pub use host_context::HostContext;
+pub use hugetext_host::names::{escaped, escaped_lines, shown};
 pub use libraries::{Libraries, libraries_of};
-pub use names::{escaped, escaped_lines, shown};
 pub use on_host::ProgramOnHost;
 pub use page_cache::{CachedRange, PageCache};
 pub use place::{NodeWish, PlaceObstacle, PlacedText, cached_by_node, set_policy, warm_on};

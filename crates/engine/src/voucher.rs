@@ -1,9 +1,8 @@
 //! Who keeps a checksum of a file.
 
+use hugetext_host::names::shown;
 use std::fmt;
 use std::path::PathBuf;
-
-use crate::names::shown;
 
 /// The owner of a file's checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,11 @@
 
 mod arch;
 mod files;
+mod listed;
 pub mod lossy;
 mod machine;
 mod memory;
+pub mod names;
 mod nanoseconds;
 mod processes;
 mod starts;
@@ -23,6 +25,7 @@ pub use files::{
     lease, lock, make_directories, measure_verity, memory_file, mount_huge_tmpfs, next_data,
     open_regular, open_without_waiting, protect, replace_with, share, uncover, unnamed_file,
 };
+pub use listed::parse_mappings;
 pub use machine::{
     Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory, bind_to_processors,
     cgroups, container_id, current_node, glibc_version, is_frozen, is_memory_limited, memory_group,

@@ -1,12 +1,13 @@
 //! Rows of comma-separated values: what `--format csv` prints.
 
 use crate::failure::Failure;
+use crate::path::escaped;
 
 /// The columns of rows of `T`: a name for the first line, and the value of a row.
 pub(crate) type Columns<T> = [(&'static str, fn(&T) -> String)];
 
-/// Rows with their names, ready to print. Names, paths and words stand as they are; bytes, counts and
-/// nanoseconds are integers.
+/// Rows with their names, ready to print. Names, paths and words stand as they are, but for control characters,
+/// which are escaped: each row is one line. Bytes, counts and nanoseconds are integers.
 pub(crate) struct Rows(csv::Result<Vec<u8>>);
 
 impl Rows {
@@ -16,7 +17,7 @@ impl Rows {
             let mut writer = csv::Writer::from_writer(Vec::new());
             writer.write_record(columns.iter().map(|(name, _)| name))?;
             for item in items {
-                writer.write_record(columns.iter().map(|(_, value)| value(&item)))?;
+                writer.write_record(columns.iter().map(|(_, value)| escaped(&value(&item))))?;
             }
             writer.flush()?;
             writer
@@ -49,6 +50,8 @@ mod tests {
             ("path", |row| row.0.to_owned()),
             ("text", |row| row.1.to_string()),
         ];
+        let rows = Rows::of(columns, [("/e\n\u{1b}", 3)]);
+        assert_eq!(rows.text().unwrap(), "path,text\n/e\\n\\u{1b},3\n");
         let rows = Rows::of(columns, [("/a,b", 1), ("/c\"d", 2)]);
         assert_eq!(
             rows.text().unwrap(),

@@ -135,7 +135,8 @@ impl Output {
                 body,
                 errors: std::mem::take(&mut *errors),
             };
-            self.print(&written(&document).map_err(|e| Failure::new("standard output", e))?)
+            let text = written(&document).map_err(|e| Failure::new("standard output", e))?;
+            self.document(&format!("{}\n", escaped_json(&text)))
         } else if self.options.quiet {
             Ok(())
         } else {
@@ -217,6 +218,20 @@ impl Output {
     }
 }
 
+/// A JSON document without control characters: serde_json leaves U+007F to U+009F in strings as they are, and
+/// some of them begin control sequences of terminals.
+fn escaped_json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() && letter != '\n' {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
 /// A word quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     // Only a NUL, which no argument holds, cannot be quoted.
@@ -231,4 +246,20 @@ pub(crate) fn command_line() -> String {
         .chain(words)
         .collect();
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_its_strings_without_their_control_characters() {
+        let strings = ["a\u{9b}31m\u{7f}é\u{1b}"];
+        let text = escaped_json(&serde_json::to_string_pretty(&strings).unwrap());
+        assert!(
+            text.chars()
+                .all(|letter| !letter.is_control() || letter == '\n')
+        );
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), strings);
+    }
 }

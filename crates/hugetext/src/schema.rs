@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use hugetext_auto::status::Status;
 use hugetext_engine::keep::KeepList;
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Value, json};
 
 use crate::documents::Document;
-use crate::documents::auto::{AutoEvent, Explanation};
+use crate::documents::auto::{AutoEvent, Explanation, StatusReport};
 use crate::documents::bench::{BenchReport, TlbDocument};
 use crate::documents::check::{CheckReport, ProcessCheckReport, SameReport};
 use crate::documents::fix::FixReport;
@@ -79,7 +78,7 @@ const DOCUMENTS: [Described; 23] = [
     document::<TlbDocument>("bench-tlb", "bench tlb"),
     document::<ReportWritten>("report", "report"),
     document::<AutoEvent>("auto", "auto"),
-    document::<Status>("auto-status", "auto status"),
+    document::<StatusReport>("auto-status", "auto status"),
     document::<Explanation>("auto-why", "auto why"),
     document::<TopReport>("top", "top"),
 ];

@@ -5,10 +5,9 @@
 use std::fs::{self, File};
 use std::io;
 
-use hugetext_host::{file_id, io_error, perms};
+use hugetext_host::{file_id, parse_mappings, perms};
 use hugetext_leaf::{FileId, Perms, Span};
-use procfs::FromBufRead;
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 use crate::arch::{Architecture, Native};
 use crate::raw::query_map;
@@ -113,8 +112,7 @@ fn query(maps: &File, place: Span, found: &mut Vec<Mapped>) -> io::Result<()> {
 
 fn all(target: &Target) -> io::Result<Vec<MemoryMap>> {
     let text = fs::read(format!("/proc/{}/maps", target.pid()))?;
-    let maps = MemoryMaps::from_buf_read(&text[..]).map_err(io_error)?;
-    Ok(maps.into_iter().collect())
+    parse_mappings(&text)
 }
 
 /// The address of an instruction that makes a system call, in the vDSO or in any text. The process
@@ -167,10 +165,7 @@ mod tests {
         let own = std::process::id();
         let maps = File::open(format!("/proc/{own}/maps")).unwrap();
         let text = fs::read(format!("/proc/{own}/maps")).unwrap();
-        let listed: Vec<MemoryMap> = MemoryMaps::from_buf_read(&text[..])
-            .unwrap()
-            .into_iter()
-            .collect();
+        let listed = parse_mappings(&text).unwrap();
         let of_files = listed.iter().filter(|map| map.inode != 0);
         for map in of_files.map(Mapped::of) {
             let mut found = Vec::new();

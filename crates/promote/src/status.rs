@@ -12,7 +12,9 @@ pub(crate) struct Status(String);
 
 impl Status {
     pub(crate) fn read(path: &str) -> Result<Status, Refusal> {
-        fs::read_to_string(path).map(Status).map_err(Refusal::from)
+        // The name of the process may hold any byte.
+        let text = fs::read(path).map_err(Refusal::from)?;
+        Ok(Status(String::from_utf8_lossy(&text).into_owned()))
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&str> {

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_host::{
-    Pid, Tid, changed_pages, file_id, huge_spans, io_error, perms, pmd_mapped, threads,
+    Pid, Tid, changed_pages, file_id, huge_spans, parse_mappings, perms, pmd_mapped, threads,
 };
 use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Stat};
-use procfs::{FromBufRead, FromRead};
+use procfs::FromRead;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Stat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
@@ -189,8 +189,10 @@ impl Target {
 
     /// All its mappings, with the facts about its text that a plan needs.
     pub fn mappings(&self) -> io::Result<Mappings> {
-        let text = fs::read_to_string(format!("/proc/{}/smaps", self.pid))?;
-        let maps = MemoryMaps::from_buf_read(text.as_bytes()).map_err(io_error)?;
+        let text = fs::read(format!("/proc/{}/smaps", self.pid))?;
+        let maps = parse_mappings(&text)?;
+        // Only paths may hold bytes that are not UTF-8.
+        let text = String::from_utf8_lossy(&text);
         if text.is_empty() {
             // The process has given up its memory: it is ending.
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -313,7 +315,7 @@ impl Mappings {
     /// The mappings of promoted copies, each with its parsed name.
     pub fn copies(&self) -> impl Iterator<Item = (&ProcessVma, CopyName)> {
         self.vmas.iter().zip(&self.paths).filter_map(|(vma, path)| {
-            let name = CopyName::in_maps(path.as_deref()?.to_str()?)?;
+            let name = CopyName::in_maps(&path.as_deref()?.to_string_lossy())?;
             Some((vma, name))
         })
     }

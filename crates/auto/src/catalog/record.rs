@@ -28,8 +28,10 @@ pub struct Share {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Where it is.
+    #[serde(with = "hugetext_host::lossy::exact")]
     pub path: PathBuf,
     /// Its path as processes name it.
+    #[serde(with = "hugetext_host::lossy::exact")]
     pub name: PathBuf,
     /// Who ran it.
     pub by: Vec<Share>,

@@ -3,14 +3,16 @@
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use hugetext_host::names::escaped;
 use hugetext_host::{Pid, whole_nanoseconds};
 use hugetext_leaf::hold::HalfLife;
 
-use super::{Daemon, REPORT};
+use super::Daemon;
+use crate::author::Author;
 use crate::catalog::{FileText, Key, Known};
 use crate::fixed::Keeper;
 use crate::memory::field;
-use crate::status::{FileStatus, State, Status};
+use crate::status::{EVERY, FileStatus, State, Status};
 
 /// The most files in a document. `auto why` says of the others that little is known of them.
 const MOST_FILES: usize = 1000;
@@ -19,7 +21,7 @@ impl Daemon<'_> {
     /// Writes the documents if there is something new.
     pub(super) fn report(&mut self) {
         let age = self.reported.map(|at| at.elapsed());
-        let is_due = age.is_none_or(|age| age >= REPORT || (self.acted && age >= REPORT / 10));
+        let is_due = age.is_none_or(|age| age >= EVERY || (self.acted && age >= EVERY / 10));
         if !is_due {
             return;
         }
@@ -34,6 +36,7 @@ impl Daemon<'_> {
 
     /// Tells a problem that comes again and again, and keeps it for the documents.
     pub(super) fn tell_once(&mut self, problem: String) {
+        let problem = escaped(&problem);
         if !self.problems.contains(&problem) {
             self.problems.push(problem.clone());
             (self.tell)(super::Event::Problem(problem));
@@ -60,6 +63,7 @@ impl Daemon<'_> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Status {
             pid: Pid::own(),
+            author: Author::this(),
             written: since_epoch.map_or(0, |since| since.as_secs()),
             mode: self.mode(),
             source: self.sight.name(),

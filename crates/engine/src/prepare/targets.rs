@@ -1,5 +1,6 @@
 //! Finds the files that can gain.
 
+use hugetext_host::names::shown;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::FileType;
@@ -11,7 +12,6 @@ use hugetext_loader::{Closure, ClosureError, Environment, Finder, Loader};
 
 use super::resolve;
 use crate::error::plain;
-use crate::names::shown;
 use crate::problem::Problem;
 use crate::program::is_native;
 use crate::tree;

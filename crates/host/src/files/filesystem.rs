@@ -7,10 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::Filesystem;
-use procfs::FromRead;
-use procfs::process::{MountInfo, MountInfos};
+use procfs::process::MountInfo;
 use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, statx};
 
+use crate::listed::mount_infos;
 use crate::processes::Pid;
 
 /// The facts of a mount that concern text.
@@ -106,7 +106,7 @@ impl Mounts {
     }
 
     fn listed(path: &str) -> io::Result<Mounts> {
-        let listed = MountInfos::from_file(path).map_err(io_error)?;
+        let listed = mount_infos(path)?;
         let mut mounts = Mounts::default();
         for mount in listed {
             if is_served(&mount.fs_type) {

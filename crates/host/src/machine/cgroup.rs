@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use procfs::process::{MountInfo, Process};
+use procfs::process::MountInfo;
 use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 
 use crate::files::io_error;
+use crate::listed::mount_infos;
 use crate::processes::Pid;
 
 /// The control groups of a process: one for each hierarchy. That of version 2 has no controllers. Bytes of
@@ -76,8 +77,7 @@ fn limit_of(groups: &[ProcessCGroup]) -> io::Result<Option<u64>> {
 }
 
 fn mounts() -> io::Result<Vec<MountInfo>> {
-    let mounts = Process::myself().and_then(|own| own.mountinfo());
-    Ok(mounts.map_err(io_error)?.into_iter().collect())
+    mount_infos("/proc/self/mountinfo")
 }
 
 /// The limits that these groups and those above them set, in bytes.

@@ -1,18 +1,21 @@
 //! Running processes and the text that they map.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::{FileId, Perms, Span};
-use procfs::FromRead;
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ask::{MappingsFile, read_mappings};
 use super::id::{Pid, Tid};
 use crate::files::{io_error, is_root};
+use crate::listed::parse_mappings;
+use crate::names::escaped;
 
 /// Why a process cannot be inspected.
 #[derive(Debug, thiserror::Error)]
@@ -158,22 +161,18 @@ pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
     Ok(files)
 }
 
-/// Lists the mappings. Paths may hold any byte; a path that is not UTF-8 is returned with replacement
-/// characters.
-pub(super) fn read_maps(pid: Pid, file: MappingsFile) -> Result<MemoryMaps, ProcessError> {
-    let bytes = read_mappings(pid, file)?;
-    Ok(MemoryMaps::from_read(
-        String::from_utf8_lossy(&bytes).as_bytes(),
-    )?)
+/// Lists the mappings.
+pub(super) fn read_maps(pid: Pid, file: MappingsFile) -> Result<Vec<MemoryMap>, ProcessError> {
+    parse_mappings(&read_mappings(pid, file)?).map_err(ProcessError::Io)
 }
 
 fn text_mapping(map: MemoryMap) -> TextMapping {
     let bytes = |key: &str| map.extension.map.get(key).copied().unwrap_or(0);
     let (path, deleted) = match map.pathname {
         MMapPath::Path(ref path) => {
-            let text = path.to_string_lossy();
-            match text.strip_suffix(" (deleted)") {
-                Some(stripped) => (Some(PathBuf::from(stripped)), true),
+            let bytes = path.as_os_str().as_bytes();
+            match bytes.strip_suffix(b" (deleted)") {
+                Some(stripped) => (Some(OsStr::from_bytes(stripped).into()), true),
                 None => (Some(path.clone()), false),
             }
         }
@@ -221,9 +220,7 @@ pub fn pmd_mapped(map: &MemoryMap) -> u64 {
 
 /// Addresses and PMD-mapped bytes of this process's own mappings.
 pub(crate) fn own_smaps() -> io::Result<Vec<(Span, u64)>> {
-    let maps = Process::myself()
-        .and_then(|process| process.smaps())
-        .map_err(io_error)?;
+    let maps = parse_mappings(&fs::read("/proc/self/smaps")?)?;
     Ok(maps
         .into_iter()
         .map(|map| (Span::new(map.address.0, map.address.1), pmd_mapped(&map)))
@@ -261,15 +258,17 @@ pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
         .collect())
 }
 
-/// The name of a process, which is that of its first thread; empty if it has ended.
+/// The name of a process, which is that of its first thread; empty if it has ended. Control characters in it are
+/// escaped: any process may name itself so.
 pub fn process_name(pid: Pid) -> String {
     thread_name(pid.first_thread())
 }
 
-/// The name of a thread (/proc/TID/comm); empty if it has ended.
+/// The name of a thread (/proc/TID/comm) as [`process_name`] gives it.
 pub fn thread_name(tid: Tid) -> String {
     let name = fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
-    String::from_utf8_lossy(&name).trim_end().to_owned()
+    let name = name.strip_suffix(b"\n").unwrap_or(&name);
+    escaped(&String::from_utf8_lossy(name))
 }
 
 /// All process ids, ascending. If proc is not mounted, /proc is missing or an empty directory.

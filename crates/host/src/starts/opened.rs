@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
-use procfs::process::Process;
 
-use crate::files::io_error;
+use crate::listed::mount_infos;
 use crate::processes::Pid;
 
 /// Which processes open which files to execute them.
@@ -26,10 +25,9 @@ impl Opened {
             | InitFlags::FAN_UNLIMITED_QUEUE;
         let files = EventFFlags::O_RDONLY | EventFFlags::O_CLOEXEC | EventFFlags::O_LARGEFILE;
         let fanotify = Fanotify::init(flags, files)?;
-        let mounts = Process::myself().and_then(|own| own.mountinfo());
         let mut seen = HashSet::new();
         let mut marked: Result<(), Errno> = Err(Errno::EOPNOTSUPP);
-        for mount in mounts.map_err(io_error)? {
+        for mount in mount_infos("/proc/self/mountinfo")? {
             if seen.insert(mount.majmin.clone()) {
                 let way = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_FILESYSTEM;
                 let root = Path::new("/");

@@ -15,7 +15,7 @@ use hugetext_auto::{state, text};
 use hugetext_engine::keep::{absolute_entry, list_directories};
 use hugetext_engine::promotion::WISHES_DIRECTORY;
 
-use crate::documents::auto::{AutoEvent, Explanation};
+use crate::documents::auto::{AutoEvent, Explanation, StatusReport};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::path::shown;
@@ -110,8 +110,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     match &arguments.task {
         None => daemon(&arguments.daemon, place, output),
         Some(Task::Status { all }) => {
-            let status = place.read()?;
-            output.result("auto status", &status, |status| show::status(status, *all))?;
+            let report = StatusReport::new(place.read(output)?);
+            output.result("auto status", &report, |report| show::status(report, *all))?;
             Ok(Verdict::Done)
         }
         Some(Task::Why { program }) => why(program, place, output),
@@ -238,17 +238,20 @@ fn line(told: &AutoEvent) -> String {
 }
 
 fn why(program: &Path, place: &RunDirectory, output: &Output) -> Result<Verdict, Failure> {
-    let status = place.read()?;
+    let status = place.read(output)?;
     let path = found(program)?;
+    // The document is text, and a path may be none.
+    let text = path.to_string_lossy();
+    let is_it = |named: &Path| named.to_string_lossy() == text;
     let known = status
         .files
         .iter()
-        .find(|file| file.path == path || file.name == path);
+        .find(|file| is_it(&file.path) || is_it(&file.name));
     let mut reason = match known {
         Some(known) => known.reason.clone(),
         None => unknown(&path)?,
     };
-    let named = |replica: &&ReplicaStatus| replica.name.as_ref() == Some(&path);
+    let named = |replica: &&ReplicaStatus| replica.name.as_deref().is_some_and(is_it);
     if let Some(replica) = status.replicas.iter().find(named) {
         let (starts, advice) = (
             replica.advised.starts_per_second,
@@ -270,8 +273,10 @@ fn why(program: &Path, place: &RunDirectory, output: &Output) -> Result<Verdict,
 
 /// A path as the kernel names it, of a path or a command on PATH.
 fn found(program: &Path) -> Result<PathBuf, Failure> {
-    let path = absolute_entry(&program.to_string_lossy());
-    let path = Path::new(&path).canonicalize();
+    let path = match program.to_str() {
+        Some(text) => Path::new(&absolute_entry(text)).canonicalize(),
+        None => program.canonicalize(),
+    };
     path.map_err(|error| Failure::io(program, &error))
 }
 

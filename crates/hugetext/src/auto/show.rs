@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use hugetext_auto::author::DaemonState;
 use hugetext_auto::config::Mode;
 use hugetext_auto::status::{CostStatus, FileStatus, ReplicaStatus, State, Status};
 use hugetext_leaf::replica::{NoReplica, ReplicaDecision};
 
+use crate::documents::auto::StatusReport;
 use crate::path::shown;
 use crate::table::{bytes, count, figures, percent};
 
@@ -14,14 +16,20 @@ use crate::table::{bytes, count, figures, percent};
 const MOST: usize = 20;
 
 /// The whole status.
-pub(super) fn status(status: &Status, all: bool) -> String {
+pub(super) fn status(report: &StatusReport, all: bool) -> String {
+    let status: &Status = &report.status;
     let mut text = String::new();
     let held = status.files.iter().filter(|file| file.state == State::Held);
     let mode = match status.mode {
         Mode::Observe => "only observes; `mode = \"act\"` in /etc/hugetext/auto.toml lets it act",
         Mode::Act => "acts",
     };
-    let _ = writeln!(text, "process {}: {mode}", status.pid);
+    let age = report.age_seconds;
+    let _ = match report.daemon {
+        DaemonState::Runs => writeln!(text, "process {}: {mode}; {age} s ago:", status.pid),
+        // A warning has said so.
+        DaemonState::Silent | DaemonState::Ended => writeln!(text, "{age} s ago:"),
+    };
     let _ = writeln!(
         text,
         "holds {} in {}, of {} allowed now and a budget of {}",

@@ -1,10 +1,11 @@
 //! The documents of `hugetext auto`: its events, and `auto why`. That of `auto status` is a
-//! [`hugetext_auto::status::Status`].
+//! [`hugetext_auto::status::Status`], and whether its daemon still runs.
 
 use super::Document;
 use crate::csv::{Columns, Rows};
 use std::path::PathBuf;
 
+use hugetext_auto::author::DaemonState;
 use hugetext_auto::status::{FileStatus, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,7 +45,29 @@ impl Document for AutoEvent {}
 
 impl Document for Explanation {}
 
-impl Document for Status {
+/// What the daemon said last, and whether it still runs.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct StatusReport {
+    /// What became of the daemon.
+    pub(crate) daemon: DaemonState,
+    /// Seconds since it said this.
+    pub(crate) age_seconds: u64,
+    /// What it said.
+    #[serde(flatten)]
+    pub(crate) status: Status,
+}
+
+impl StatusReport {
+    pub(crate) fn new(status: Status) -> StatusReport {
+        StatusReport {
+            daemon: status.daemon(),
+            age_seconds: status.age().as_secs(),
+            status,
+        }
+    }
+}
+
+impl Document for StatusReport {
     /// One for each file.
     fn rows(&self) -> Option<Rows> {
         let columns: &Columns<&FileStatus> = &[
@@ -57,6 +80,6 @@ impl Document for Status {
             ("windows", |file| file.windows.to_string()),
             ("huge", |file| file.huge.to_string()),
         ];
-        Some(Rows::of(columns, &self.files))
+        Some(Rows::of(columns, &self.status.files))
     }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use hugetext_auto::author::DaemonState;
 use hugetext_auto::processor::{self, ProcessTicks};
 use hugetext_auto::status::{State, Status};
 use hugetext_host::{Pid, ProcessError, pids, text_mappings};
@@ -70,6 +71,7 @@ impl Sample {
         }
         (self.ticks, self.at) = (ticks, Some(now));
         let status = Status::read(directory).ok();
+        let status = status.filter(|status| status.daemon() == DaemonState::Runs);
         self.daemon = status.is_some();
         if let Some(status) = status {
             add(&mut rows, &status);

@@ -5,6 +5,7 @@
 mod bad_files;
 mod fuse;
 mod limits;
+mod names;
 mod place;
 mod slow_filesystem;
 

@@ -1,4 +1,4 @@
-//! Names of files in messages. File names may hold control characters; they are escaped here, so
+//! Names of files and processes in messages. They may hold control characters, which are escaped here, so
 //! that a name stays on one line and sends no control sequence to a terminal.
 
 use std::path::Path;
