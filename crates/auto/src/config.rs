@@ -2,11 +2,12 @@
 
 mod values;
 
-use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hugetext_host::open_regular;
 use hugetext_leaf::hold::HalfLife;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,6 +92,9 @@ impl Default for Config {
     }
 }
 
+/// The most bytes that are read.
+const LONGEST: u64 = 16 << 20;
+
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -117,7 +121,7 @@ pub enum ConfigError {
 impl Config {
     /// Reads the configuration at `path`; the default if there is none.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        match fs::read_to_string(path) {
+        match read_trusted(path) {
             Ok(text) => Config::parse(&text, path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Config::default()),
             Err(error) => Err(ConfigError::Read {
@@ -196,6 +200,22 @@ impl Config {
     }
 }
 
+/// The text of the configuration, if only root or this user can have written it.
+fn read_trusted(path: &Path) -> io::Result<String> {
+    let file = open_regular(path)?;
+    let metadata = file.metadata()?;
+    let own = rustix::process::geteuid().as_raw();
+    let reason = if ![0, own].contains(&metadata.uid()) {
+        "it belongs to another user, who could change it"
+    } else if metadata.mode() & 0o002 != 0 || (metadata.mode() & 0o020 != 0 && metadata.gid() != 0)
+    {
+        "others may write to it"
+    } else {
+        return io::read_to_string(io::Read::take(file, LONGEST));
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +247,36 @@ mod tests {
                 .is_none()
         );
         assert!(config.allows(Path::new("/usr/bin/cc"), "/user.slice"));
+    }
+
+    #[test]
+    fn a_configuration_that_others_could_have_written_is_refused_at_once() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("auto.toml");
+        std::fs::write(&path, "mode = \"act\"\n").unwrap();
+        assert_eq!(Config::read(&path).unwrap().mode, Mode::Act);
+        for mode in [0o646, 0o666] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let error = Config::read(&path).unwrap_err().to_string();
+            assert!(error.contains("others may write to it"), "{error}");
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        if chown(&path, Some(4242), None).is_ok() {
+            assert!(Config::read(&path).is_err());
+        }
+        // Nobody ever writes to it.
+        let fifo = directory.path().join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let error = Config::read(&fifo).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use hugetext_host::{ReplaceError, open_regular, replace_with};
+use hugetext_host::{Place, open_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{MOST_FILES, Record};
@@ -76,7 +76,7 @@ impl State {
     }
 
     /// Replaces the state at `path` in one step.
-    pub fn write(path: &Path, watched: Duration, files: &[Record]) -> Result<(), ReplaceError> {
+    pub fn write(path: &Path, watched: Duration, files: &[Record]) -> io::Result<()> {
         let head = Head {
             version: VERSION,
             watched_seconds: watched.as_secs(),
@@ -95,7 +95,8 @@ impl State {
             // A directory that cannot be made is an error of the write below.
             let _ = fs::create_dir_all(directory);
         }
-        replace_with(path, text.as_bytes())
+        // It names files that not every user may know.
+        Place::at(path)?.put(text.as_bytes(), 0o600)
     }
 }
 

@@ -1,15 +1,13 @@
 //! What the daemon says about itself: a document in a file, which `auto status`, `auto why` and `top`
 //! read. There is one for root, and one for everybody, without names that are not everybody's to know.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use hugetext_engine::prepare::AUTOPILOT_DIRECTORY as DIRECTORY;
 use hugetext_engine::prepare::{AdvisedFile, ReplicaAdvice};
-use hugetext_host::{Pid, open_regular};
+use hugetext_host::{Pid, Place, open_regular};
 use hugetext_leaf::hold::{Costs, SystemCallCost};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -288,18 +286,12 @@ impl Status {
         ReplicaAdvice::remove(directory);
         for name in [ALL, PUBLIC] {
             // Without a daemon, nobody reads them.
-            let _ = fs::remove_file(directory.join(name));
+            let _ = Place::at(&directory.join(name)).and_then(|place| place.remove());
         }
     }
 }
 
-/// Puts a document into place in one step. It is in memory, and need not outlive a crash.
 fn write(path: &Path, mode: u32, status: &Status) -> io::Result<()> {
-    let new = path.with_extension("new");
-    // What a daemon left behind that was killed.
-    let _ = fs::remove_file(&new);
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
-    file.write_all(&serde_json::to_vec(status).map_err(io::Error::other)?)?;
-    fs::rename(new, path)
+    let text = serde_json::to_vec(status).map_err(io::Error::other)?;
+    Place::at(path)?.put(&text, mode)
 }

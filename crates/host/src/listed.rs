@@ -29,7 +29,7 @@ pub(crate) fn mount_infos(file: &str) -> io::Result<Vec<MountInfo>> {
     parse_mounts(&fs::read(file)?)
 }
 
-fn parse_mounts(text: &[u8]) -> io::Result<Vec<MountInfo>> {
+pub(crate) fn parse_mounts(text: &[u8]) -> io::Result<Vec<MountInfo>> {
     let letters = Letters::of(text);
     let mounts = MountInfos::from_read(letters.text.as_bytes()).map_err(io_error)?;
     let mut mounts: Vec<MountInfo> = mounts.into_iter().collect();

@@ -1,9 +1,10 @@
 //! The older text format of Prometheus, which node_exporter's textfile collector and `promtool check
 //! metrics` read.
 
+use std::io;
 use std::path::Path;
 
-use hugetext_host::{ReplaceError, replace_with};
+use hugetext_host::Place;
 
 /// The same metrics in the text format 0.0.4: there the name of a counter's family ends with `_total`,
 /// and there are neither units nor an end. `openmetrics` is what [`crate::openmetrics`] wrote.
@@ -31,12 +32,13 @@ pub fn prometheus_text(openmetrics: &str) -> String {
     text
 }
 
-/// Replaces the file at `path` in one step, so that node_exporter never reads half of it.
+/// Replaces the file at `path` in one step, so that node_exporter never reads half of it. The directory may be
+/// another user's: a link there is replaced, and not followed.
 ///
 /// # Errors
 /// The file cannot be written or put into place. The old one then stays.
-pub fn write_textfile(path: &Path, openmetrics: &str) -> Result<(), ReplaceError> {
-    replace_with(path, prometheus_text(openmetrics).as_bytes())
+pub fn write_textfile(path: &Path, openmetrics: &str) -> io::Result<()> {
+    Place::at(path)?.put(prometheus_text(openmetrics).as_bytes(), 0o644)
 }
 
 #[cfg(test)]
@@ -62,6 +64,14 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a 2\n");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o444, 0o444);
+        // The owner of the directory puts a link there.
+        let precious = directory.path().join("precious");
+        std::fs::rename(&path, &precious).unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        write_textfile(&path, "a 3\n# EOF\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "a 2\n");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a 3\n");
+        std::fs::remove_file(precious).unwrap();
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

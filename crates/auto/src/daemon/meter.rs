@@ -1,13 +1,12 @@
 //! Counts what the daemon does, and publishes the numbers as metrics.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{Done, Worker};
-use hugetext_leaf::hold::{Place, Pressure};
+use hugetext_host::{Done, Place, Worker};
+use hugetext_leaf::hold::{Place as Share, Pressure};
 use hugetext_metrics::{
     Decision, Endpoint, FilesIn, GivenBack, Snapshot, UnitText, openmetrics, write_textfile,
 };
@@ -35,7 +34,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// A file is held from now on.
-    pub(super) fn held(&mut self, place: Option<Place>) {
+    pub(super) fn held(&mut self, place: Option<Share>) {
         let reason = place.map_or("not_chosen", place_label);
         let decision = "hold";
         self.count(Decision { decision, reason });
@@ -145,7 +144,7 @@ impl Meter {
     fn remove_textfile(&self) {
         if let Some(path) = &self.wanted.textfile {
             // Numbers of a daemon that has ended are not numbers of this machine.
-            let _ = fs::remove_file(path);
+            let _ = Place::at(path).and_then(|place| place.remove());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hugetext_host::replace_with;
+use hugetext_host::{read_regular, replace_with};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ impl KeepList {
 
     /// Reads one file; the list is empty if the file is missing.
     pub fn read(path: &Path) -> Result<KeepList, Error> {
-        let text = match fs::read_to_string(path) {
+        let text = match read_regular(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(KeepList::default()),
             Err(error) => return Err(Error::io(path)(error)),

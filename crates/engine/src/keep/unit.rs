@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hugetext_host::read_regular;
+
 /// The directories in which systemd looks for units; the first match counts.
 const DIRECTORIES: [&str; 5] = [
     "/etc/systemd/system",
@@ -37,7 +39,7 @@ fn programs_in(directories: &[&Path], unit: &str) -> Option<Vec<String>> {
     names.extend(instance.as_ref().map(Instance::template));
     let main = names.iter().find_map(|name| {
         let mut paths = directories.iter().map(|directory| directory.join(name));
-        paths.find_map(|path| fs::read_to_string(path).ok())
+        paths.find_map(|path| read_regular(&path).ok())
     })?;
     let mut programs = Vec::new();
     read_exec_start(&main, &mut programs);
@@ -67,7 +69,7 @@ fn drop_ins(directories: &[&Path], names: &[String]) -> Vec<String> {
             }
         }
     }
-    let texts = found.into_values().map(fs::read_to_string);
+    let texts = found.into_values().map(|path| read_regular(&path));
     texts.filter_map(Result::ok).collect()
 }
 

@@ -1,11 +1,10 @@
 //! Which files are worth copies, as the autopilot found: a document for programs that start commands.
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hugetext_host::{filesystem_of, open_regular, replace_with};
+use hugetext_host::{Place, filesystem_of, open_regular};
 use hugetext_leaf::replica::{ReplicaDecision, ReplicaWish};
 use hugetext_leaf::{FileId, Filesystem};
 use hugetext_loader::Environment;
@@ -77,13 +76,13 @@ impl ReplicaAdvice {
     /// Puts it into `directory` in one step.
     pub fn write(&self, directory: &Path) -> io::Result<()> {
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;
-        replace_with(&directory.join(NAME), &text).map_err(io::Error::other)
+        Place::at(&directory.join(NAME))?.put(&text, 0o644)
     }
 
     /// Removes it from `directory`.
     pub fn remove(directory: &Path) {
         // Without an autopilot, nobody reads it.
-        let _ = fs::remove_file(directory.join(NAME));
+        let _ = Place::at(&directory.join(NAME)).and_then(|place| place.remove());
     }
 
     /// The wish of a command that maps the files at `paths`; `None` if no copy is worth it.
@@ -122,6 +121,8 @@ impl ReplicaAdvice {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn advice(path: &Path, copies: u32) -> ReplicaAdvice {

@@ -77,6 +77,16 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// The text of a regular file of at most 16 MiB. Anything else is an error, and nothing is waited for.
+pub fn read_regular(path: &Path) -> io::Result<String> {
+    const LONGEST: u64 = 16 << 20;
+    let file = open_regular(path)?;
+    if file.metadata()?.len() > LONGEST {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    io::read_to_string(io::Read::take(file, LONGEST))
+}
+
 /// Bytes an unprivileged user may still write to the filesystem of `file`.
 pub fn free_bytes(file: &File) -> io::Result<u64> {
     let filesystem = rustix::fs::fstatvfs(file)?;

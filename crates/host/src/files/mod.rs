@@ -10,6 +10,7 @@ mod lease;
 mod lock;
 mod namespace;
 mod own_note;
+mod place;
 mod public_tmpfs;
 mod replace;
 mod state;
@@ -22,7 +23,7 @@ pub use directories::make_directories;
 pub use extents::SharedExtents;
 pub use filesystem::{
     MountedOn, Mounts, Overlay, filesystem_of, free_bytes, io_error, open_regular,
-    open_without_waiting,
+    open_without_waiting, read_regular,
 };
 pub use guard::Guard;
 pub use lease::{has_writer, lease};
@@ -31,6 +32,7 @@ pub use namespace::{
     Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
 };
 pub use own_note::OwnNote;
+pub use place::Place;
 pub use public_tmpfs::PublicTmpfs;
 pub use replace::{ReplaceError, Replacement, memory_file, replace_with, unnamed_file};
 pub use state::FileState;
