@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::Duration;
 
-use hugetext_host::{Paging, Pid, TextMapping, folio_bytes, group_of_process, pids, text_mappings};
+use hugetext_host::{
+    GroupOwners, Paging, Pid, TextMapping, folio_bytes, group_of_process, pids, text_mappings,
+};
 use hugetext_leaf::Leaf;
 use hugetext_metrics::{MOST_UNITS, UnitText, bounded, unit_of_cgroup};
 
@@ -32,7 +34,7 @@ pub struct Looked {
 /// Reads the mappings of all processes that this one may read. It takes about a millisecond for each.
 pub fn look() -> Looked {
     let before = own_time();
-    let paging = Paging::this();
+    let (paging, owners) = (Paging::this(), GroupOwners::this());
     let mut text: BTreeMap<(String, Leaf), u64> = BTreeMap::new();
     for pid in pids().unwrap_or_default().into_iter().take(MOST) {
         // It has ended, it is a thread of the kernel or another user's, or its mappings are locked.
@@ -40,7 +42,7 @@ pub fn look() -> Looked {
             continue;
         };
         let group = group_of_process(pid);
-        let unit = unit_of_cgroup(group.as_deref().unwrap_or("/"));
+        let unit = unit_of_cgroup(owners.of_root(group.as_deref().unwrap_or("/")));
         for (leaf, bytes) in by_leaf(pid, &mappings, &paging) {
             let sum = text.entry((unit.clone(), leaf)).or_default();
             *sum = sum.saturating_add(bytes);

@@ -1,20 +1,29 @@
-//! The endpoint: one thread that answers one scraper after the other.
+//! The endpoint. Each scraper has a thread of its own, a time limit, and a place among few: the newest takes that of
+//! the oldest, so nobody who only waits keeps others out.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hugetext_host::Place;
+
 use crate::address::Address;
 use crate::request::{LONGEST, Next, answer};
 
-/// The connection of a scraper that takes longer is closed, so that it keeps no other one waiting.
+/// The connection of a scraper that takes longer is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The most scrapers at a time.
+const MOST: usize = 16;
 
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
@@ -32,11 +41,13 @@ pub struct ServeError {
 pub struct Endpoint {
     metrics: Arc<Mutex<Arc<str>>>,
     address: Address,
-    socket: Option<PathBuf>,
+    socket: Option<Place>,
 }
 
-trait Peer: Read + Write {
+trait Peer: Read + Write + Sized + Send + 'static {
     fn limit(&self, time: Duration) -> io::Result<()>;
+    fn another(&self) -> io::Result<Self>;
+    fn close(&self);
 }
 
 impl Peer for TcpStream {
@@ -44,12 +55,30 @@ impl Peer for TcpStream {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
     }
+
+    fn another(&self) -> io::Result<TcpStream> {
+        self.try_clone()
+    }
+
+    fn close(&self) {
+        // The other side may have closed it.
+        let _ = self.shutdown(Shutdown::Both);
+    }
 }
 
 impl Peer for UnixStream {
     fn limit(&self, time: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
+    }
+
+    fn another(&self) -> io::Result<UnixStream> {
+        self.try_clone()
+    }
+
+    fn close(&self) {
+        // The other side may have closed it.
+        let _ = self.shutdown(Shutdown::Both);
     }
 }
 
@@ -62,9 +91,10 @@ impl Endpoint {
         let metrics: Arc<Mutex<Arc<str>>> = Arc::new(Mutex::new(Arc::from("# EOF\n")));
         let shared = Arc::clone(&metrics);
         let begun = match address {
-            Address::Unix(path) => listen(path)
-                .and_then(|listener| begin(move || Ok(listener.accept()?.0), shared))
-                .map(|()| (address.clone(), Some(path.clone()))),
+            Address::Unix(path) => listen(path).and_then(|(listener, place)| {
+                begin(move || Ok(listener.accept()?.0), shared)?;
+                Ok((address.clone(), Some(place)))
+            }),
             Address::Tcp(wanted) => TcpListener::bind(wanted).and_then(|listener| {
                 let real = Address::Tcp(listener.local_addr()?);
                 begin(move || Ok(listener.accept()?.0), shared)?;
@@ -98,20 +128,53 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {
             // What is left is replaced by the next one.
-            let _ = fs::remove_file(socket);
+            let _ = socket.remove();
         }
     }
 }
 
 /// A socket at `path`, where one may lie that nobody serves any more.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+fn listen(path: &Path) -> io::Result<(UnixListener, Place)> {
+    let place = Place::at(path)?;
     let is_socket = fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
-        fs::remove_file(path)?;
+        place.remove()?;
     }
     let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
-    Ok(listener)
+    // The directory may be another user's, who could have put a link there meanwhile.
+    let socket = fs::File::from(place.look()?);
+    let there = socket.metadata()?;
+    if !there.file_type().is_socket() || there.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let mode = fs::Permissions::from_mode(0o660);
+    fs::set_permissions(format!("/proc/self/fd/{}", socket.as_raw_fd()), mode)?;
+    Ok((listener, place))
+}
+
+/// The scrapers that have not ended, the oldest first.
+struct Scrapers<P>(VecDeque<(P, Arc<AtomicBool>)>);
+
+impl<P: Peer> Scrapers<P> {
+    /// Answers one more. The oldest is cut off if there are too many.
+    fn begin(&mut self, mut peer: P, text: Arc<str>) -> io::Result<()> {
+        self.0.retain(|(_, ended)| !ended.load(Ordering::Acquire));
+        if self.0.len() >= MOST
+            && let Some((oldest, _)) = self.0.pop_front()
+        {
+            oldest.close();
+        }
+        let ended = Arc::new(AtomicBool::new(false));
+        self.0.push_back((peer.another()?, Arc::clone(&ended)));
+        let serve = move || {
+            // A scraper that went away is none of ours.
+            let _ = converse(&mut peer, &text, Instant::now());
+            peer.close();
+            ended.store(true, Ordering::Release);
+        };
+        let thread = thread::Builder::new().name("scrape".to_owned());
+        thread.spawn(serve).map(drop)
+    }
 }
 
 fn begin<P: Peer>(
@@ -119,16 +182,15 @@ fn begin<P: Peer>(
     metrics: Arc<Mutex<Arc<str>>>,
 ) -> io::Result<()> {
     let serve = move || {
+        let mut scrapers = Scrapers(VecDeque::new());
         loop {
-            match accept() {
-                Ok(mut peer) => {
-                    let text = metrics.lock().unwrap_or_else(PoisonError::into_inner);
-                    let text = Arc::clone(&text);
-                    // A scraper that went away is none of ours.
-                    let _ = converse(&mut peer, &text, Instant::now());
-                }
-                // Out of descriptors or memory: not at once again.
-                Err(_) => thread::sleep(Duration::from_millis(100)),
+            let begun = accept().and_then(|peer| {
+                let text = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+                scrapers.begin(peer, Arc::clone(&text))
+            });
+            // Out of descriptors or memory: not at once again.
+            if begun.is_err() {
+                thread::sleep(Duration::from_millis(100));
             }
         }
     };
@@ -226,14 +288,31 @@ mod tests {
     }
 
     #[test]
-    fn a_scraper_that_says_nothing_keeps_nobody_waiting_for_ever() {
+    fn scrapers_that_say_nothing_keep_nobody_waiting() {
         let any = Address::Tcp(([127, 0, 0, 1], 0).into());
         let endpoint = Endpoint::new(&any).unwrap();
         let Address::Tcp(real) = endpoint.address() else {
             panic!("{:?}", endpoint.address());
         };
-        let silent = TcpStream::connect(real).unwrap();
-        assert!(scrape(TcpStream::connect(real).unwrap()).contains("200 OK"));
-        drop(silent);
+        let mut silent = Vec::new();
+        for _ in 0..10 {
+            silent.extend((0..20).map(|_| TcpStream::connect(real).unwrap()));
+            // One after the other, these would keep it waiting for minutes.
+            let peer = TcpStream::connect(real).unwrap();
+            peer.limit(Duration::from_secs(20)).unwrap();
+            assert!(scrape(peer).contains("200 OK"));
+        }
+    }
+
+    #[test]
+    fn a_link_where_the_socket_should_be_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, precious) = (directory.path().join("s"), directory.path().join("p"));
+        fs::write(&precious, "").unwrap();
+        fs::set_permissions(&precious, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        assert!(Endpoint::new(&Address::Unix(path)).is_err());
+        let mode = precious.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

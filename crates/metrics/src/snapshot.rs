@@ -127,14 +127,14 @@ pub fn bounded(text: BTreeMap<(String, Leaf), u64>, most: usize) -> Vec<UnitText
 /// control groups. A container is named by the first 12 digits of its id, as container tools print them.
 ///
 /// Names of scopes of sessions and of instances hold numbers that never come again; such scopes and
-/// everything in a user's slice count as that slice.
+/// everything in a user's slice, containers too, count as that slice: users choose the names there.
 pub fn unit_of_cgroup(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    if let Some(id) = parts.iter().rev().find_map(|part| container_id(part)) {
-        return format!("container-{}", id.get(..12).unwrap_or(id));
-    }
     if parts.first() == Some(&"user.slice") {
         return parts.get(1).unwrap_or(&"user.slice").to_string();
+    }
+    if let Some(id) = parts.iter().rev().find_map(|part| container_id(part)) {
+        return format!("container-{}", id.get(..12).unwrap_or(id));
     }
     let service = parts.iter().rev().find(|part| part.ends_with(".service"));
     let last = service.or_else(|| parts.iter().rev().find(|part| part.ends_with(".slice")));
@@ -159,6 +159,10 @@ mod tests {
             ("/system.slice/nginx.service/worker", "nginx.service"),
             (
                 "/user.slice/user-1000.slice/session-7.scope",
+                "user-1000.slice",
+            ),
+            (
+                &format!("/user.slice/user-1000.slice/user@1000.service/docker-{id}"),
                 "user-1000.slice",
             ),
             ("/", "/"),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use procfs::process::MountInfo;
@@ -59,6 +60,44 @@ pub fn is_memory_limited<'g>(groups: impl Iterator<Item = &'g str>) -> io::Resul
     let mounts = mounts()?;
     let mut limits = groups.flat_map(|pathname| limits_of(&mounts, &in_each_version(pathname)));
     Ok(limits.any(|limit| limit < UNLIMITED))
+}
+
+/// Who the directories of control groups belong to.
+#[derive(Debug)]
+pub struct GroupOwners(Vec<MountInfo>);
+
+impl GroupOwners {
+    /// As this process sees them.
+    pub fn this() -> GroupOwners {
+        GroupOwners(mounts().unwrap_or_default())
+    }
+
+    /// The part of a group's path, as [`memory_group`] gives it, that only root could have named: the rest was
+    /// delegated to a user. All of it if its directories cannot be seen.
+    pub fn of_root<'g>(&self, pathname: &'g str) -> &'g str {
+        let groups = in_each_version(pathname);
+        let at = |mount: &MountInfo| {
+            let (_, directory) = group_at(mount, &groups, "memory")?;
+            directory
+                .exists()
+                .then(|| (mount.mount_point.clone(), directory))
+        };
+        let Some((top, directory)) = self.0.iter().find_map(at) else {
+            return pathname;
+        };
+        let below = directory.ancestors().take_while(|above| *above != top);
+        let owner = |group: &Path| fs::metadata(group).map(|group| group.uid()).ok();
+        let is_delegated = |above: &Path| owner(above) != owner(&top);
+        let foreign = below.enumerate().filter(|(_, above)| is_delegated(above));
+        let Some((up, _)) = foreign.last() else {
+            return pathname;
+        };
+        let mut own = pathname;
+        for _ in 0..=up {
+            own = own.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        own
+    }
 }
 
 /// A control group of this path in each hierarchy that may count memory: the path does not tell which does.
@@ -165,6 +204,7 @@ fn directory(mount: &MountInfo, group: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listed::parse_mounts;
 
     #[test]
     fn the_group_that_counts_memory_is_found() {
@@ -177,6 +217,24 @@ mod tests {
         assert_eq!(of(hybrid).as_deref(), Some("/docker/5f"));
         assert_eq!(of("broken"), None);
         assert!(cgroups(Pid::own()).is_ok());
+    }
+
+    #[test]
+    fn what_was_delegated_is_told_from_what_root_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("a.service/users/docker-1")).unwrap();
+        let listed = format!("30 1 0:5 / {} rw - cgroup2 none rw\n", top.display());
+        let owners = GroupOwners(parse_mounts(listed.as_bytes()).unwrap());
+        let path = "/a.service/users/docker-1";
+        assert_eq!(owners.of_root(path), path);
+        assert_eq!(owners.of_root("/not/there"), "/not/there");
+        let given = top.join("a.service/users");
+        if std::os::unix::fs::chown(given, Some(4242), None).is_err() {
+            return println!("skipped: only root can change the owner of a directory");
+        }
+        assert_eq!(owners.of_root(path), "/a.service");
+        assert_eq!(owners.of_root("/a.service"), "/a.service");
     }
 
     #[test]

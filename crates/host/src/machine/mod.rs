@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use cgroup::{
-    cgroups, container_id, is_frozen, is_memory_limited, memory_group, memory_limit,
+    GroupOwners, cgroups, container_id, is_frozen, is_memory_limited, memory_group, memory_limit,
     memory_limit_of,
 };
 pub(crate) use nodes::allowed_processors;
