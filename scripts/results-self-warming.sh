@@ -35,8 +35,8 @@ files() {
     # Files of this machine with text in windows. Malformed files end the check with 2.
     { "$hugetext" --json check --recursive /usr 2>/dev/null || true; } | jq -r '.files[] | select(.after_fix > 0) | .path' > "$work/files"
     xargs -d '\n' "$hugetext" --json check < "$work/files" |
-        jq -c '[.files[] | {refusal: .self_warming[0].refusal, by_auto: .self_warming[0].by_auto, windows: .self_warming[0].now.windows, now: .self_warming[0].now.asked, after: (.self_warming[0].after_fix.asked // .self_warming[0].now.asked)}]
-            | group_by(.refusal)[] | {refused: .[0].refusal, files: length, auto: (map(select(.by_auto)) | length), windows: (map(.windows) | add), now: (map(.now) | add), after: (map(.after) | add)}'
+        jq -c '[.files[] | {refusal: .self_warming[0].refusal, windows: .self_warming[0].now.windows, now: .self_warming[0].now.asked, after: (.self_warming[0].after_fix.asked // .self_warming[0].now.asked)}]
+            | group_by(.refusal)[] | {refused: .[0].refusal, files: length, windows: (map(.windows) | add), now: (map(.now) | add), after: (map(.after) | add)}'
 }
 
 tunable() {

@@ -51,12 +51,8 @@ looks for a neighbour of the file above. Nothing else is lost.
   - two PT_LOADs of data that become one. lld and mold make one PT_LOAD of the data with RELRO and one of the other. The
     page that they left between them is then mapped, and reads as zeros.
 
-  A file without such a place is refused. The table of a file that tools may change is never moved: GNU strip and
-  objcopy put it behind the ELF header again and break the program (binutils 2.40). Nobody strips a copy of the store.
-  So its table moves into the rest of the last page of the first PT_LOAD, if it fits. That page is mapped already. The
-  table keeps the distance between address and file offset that the ELF header has, because kernels before 5.18 compute
-  AT_PHDR by it. Below /usr are 13 files for x86-64 without another place, and 10 of them have this one. A test runs
-  such programs and libraries by glibc and by musl, and in gdb.
+  A file without such a place is refused. The table is never moved: GNU strip and objcopy put it behind the ELF header
+  again and break the program (binutils 2.40).
 - The section `.text` is cut too, and symbols of `.symtab` name their part. gdb finds debug information by build id
   or link, and warns about the second `.text`. perf and ldd answer as before. Two ways were tried with elfutils 0.188
   and binutils 2.40:
@@ -66,8 +62,10 @@ looks for a neighbour of the file above. Nothing else is lost.
   | the section is cut | works | refuses: no section matches `.text` | an error for each dynamic symbol in the second part, none in a file without them |
   | the section stays whole | drops its bytes, the program crashes | works | objects to `.text` in two segments |
 
-  A program that crashes is worse than a tool that refuses, so `fix` cuts the section. A copy of the store, which
-  nobody strips, keeps it.
+  A program that crashes is worse than a tool that refuses, so `fix` cuts the section.
+- A program that looks at its own segments finds one more, and the text in two. One that computes a checksum of them
+  fails. `fix` knows ClickHouse's and refuses ([refusals.md](refusals.md)). Nothing tells of others, so nothing is cut
+  unasked: not by `fix` without the option, and not in the copies of `run`, `keep` and the store.
 
 ## What spoils a window
 
@@ -96,12 +94,6 @@ huge windows than `check` says. The kernel series reads nothing ahead there (ker
 
 `check` shows the number of windows, `check -v` those that will not be huge, each with its reason, and `check --json`
 what becomes of every window.
-
-`fix --strategy auto` cuts by itself where that costs nothing: no section is cut and no header left out. That takes a
-section that begins at the window, and zeros or an unused header in the table. `check` says `after fix` of such a file,
-of others `after fix --self-warming`. The fixed copies of `run`, `keep` and the store are always cut where there is
-room for a header. Nobody strips them, so their sections stay whole, and debuggers and profilers read the sections of
-the original.
 
 """
 
@@ -214,11 +206,9 @@ def programs_table(record):
 def refusals_table(record):
     print("Of the files below /usr of this machine whose text fills a window:\n")
     order = sorted(record["refused"], key=lambda row: -row["files"])
-    rows = [[row["refused"] or "none", str(row["files"]), str(row["windows"]), str(row["now"]), str(row["after"]),
-             str(row.get("auto", "not counted"))]
+    rows = [[row["refused"] or "none", str(row["files"]), str(row["windows"]), str(row["now"]), str(row["after"])]
             for row in order]
-    table(["reason to refuse a cut", "files", "windows", "asked for now", "after `fix --self-warming`",
-           "files that `fix` alone cuts"], rows)
+    table(["reason to refuse a cut", "files", "windows", "asked for now", "after `fix --self-warming`"], rows)
 
 
 def rules_table(record):

@@ -381,7 +381,7 @@ fn merge(path: &Path, directory: &Path, page: Leaf) -> Result<bool, BenchError> 
         extend_tail: false,
     };
     let to = copy(path, directory)?;
-    let Ok(plan) = plan(&program.image, Strategy::Merge, &options) else {
+    let Ok(plan) = plan(&program.file, &program.image, Strategy::Merge, &options) else {
         return Ok(false);
     };
     let failed = |error| BenchError::io(&to, &error);

@@ -38,8 +38,9 @@ impl Options {
     }
 }
 
-/// Decides how to make text of `image` reachable for `options.leaf` by `strategy` at most.
-pub fn plan(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan, Refusal> {
+/// Decides by headers alone how to make text of `image` reachable for `options.leaf` by `strategy` at most. What
+/// lies between the headers may still forbid it: [`crate::plan`] looks at that too.
+pub fn layout(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan, Refusal> {
     check(image, options)?;
     match strategy {
         Strategy::Align => align(image, options),
@@ -57,22 +58,15 @@ enum Data {
     Joined,
 }
 
-/// As [`plan`] by `Shift` or `Merge`, which has given a plan before, with neighbours of writable data
+/// As [`layout`] by `Shift` or `Merge`, which has given a plan before, with neighbours of writable data
 /// joined, so that program headers become free. Without any, the plan has as few free headers as that of
-/// `plan`.
-pub(crate) fn plan_with_data_joined(
+/// `layout`.
+pub(crate) fn layout_with_data_joined(
     image: &Image,
     strategy: Strategy,
     options: &Options,
 ) -> Result<Plan, Refusal> {
     rearrange(image, strategy.max(Strategy::Shift), options, Data::Joined)
-}
-
-/// The weakest strategy that reaches most: `Shift` if the file permits it, else `Align`. It never
-/// merges, because a merge changes permissions.
-pub fn plan_auto(image: &Image, options: &Options) -> Result<Plan, Refusal> {
-    plan(image, Strategy::Shift, options)
-        .or_else(|refusal| plan(image, Strategy::Align, options).map_err(|_| refusal))
 }
 
 /// The obstacles to every strategy.

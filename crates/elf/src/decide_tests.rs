@@ -90,7 +90,7 @@ const OPTIONS: Options = Options {
 #[test]
 fn shift_moves_text_by_the_least_amount_and_the_rest_along() {
     let image = lld();
-    let plan = plan(&image, Strategy::Shift, &OPTIONS).unwrap();
+    let plan = layout(&image, Strategy::Shift, &OPTIONS).unwrap();
     assert_eq!(plan.shifts, [0, 0x1000, 0x1000]);
     assert_eq!(plan.cost.apparent, 0x1000);
     assert_eq!(plan.file_len, image.file_len + 0x1000);
@@ -105,7 +105,7 @@ fn only_text_that_holds_a_window_is_aligned() {
     let small = (5 * M + 0x3000, 4 * M + 0x2000, 0x9000, 0x1000, RX);
     let big = (8 * M, 5 * M, 4 * M, 0x1000, RX);
     let image = image(ObjectKind::Pie, &[(0, 0, 0x4000, 0x1000, R), small, big]);
-    let plan = plan(&image, Strategy::Shift, &OPTIONS).unwrap();
+    let plan = layout(&image, Strategy::Shift, &OPTIONS).unwrap();
     assert_eq!(plan.shifts, [0, 0, M]);
     assert_eq!(
         plan.segments.iter().map(|s| s.align).collect::<Vec<_>>(),
@@ -120,13 +120,17 @@ fn congruent_text_needs_a_header_edit_only_and_then_nothing() {
         (0x3000, 0x3000, 9 * M, 0x1000, RX),
     ];
     let mut image = image(ObjectKind::Pie, &loads);
-    let first = plan(&image, Strategy::Align, &OPTIONS).unwrap();
-    assert_eq!(first, plan_auto(&image, &OPTIONS).unwrap());
+    let first = layout(&image, Strategy::Align, &OPTIONS).unwrap();
+    assert_eq!(first, layout(&image, Strategy::Shift, &OPTIONS).unwrap());
     assert_eq!((first.strategy, first.cost.apparent), (Strategy::Align, 0));
     assert!(!first.is_noop(&image));
     image.headers = first.headers;
     image.segments = first.segments;
-    assert!(plan_auto(&image, &OPTIONS).unwrap().is_noop(&image));
+    assert!(
+        layout(&image, Strategy::Shift, &OPTIONS)
+            .unwrap()
+            .is_noop(&image)
+    );
 }
 
 #[test]
@@ -137,12 +141,12 @@ fn congruent_text_at_fixed_addresses_needs_nothing() {
     ];
     let image = image(ObjectKind::Executable, &loads);
     for strategy in [Strategy::Align, Strategy::Shift] {
-        let plan = plan(&image, strategy, &OPTIONS).unwrap();
+        let plan = layout(&image, strategy, &OPTIONS).unwrap();
         assert!(plan.is_noop(&image), "{plan:?}");
         assert_eq!(plan.reached(&image, Leaf::K4), 6 * M);
     }
     assert!(
-        !plan(&image, Strategy::Merge, &OPTIONS)
+        !layout(&image, Strategy::Merge, &OPTIONS)
             .unwrap()
             .is_noop(&image)
     );
@@ -151,7 +155,7 @@ fn congruent_text_at_fixed_addresses_needs_nothing() {
 #[test]
 fn merge_joins_read_only_neighbours_and_says_what_becomes_executable() {
     let image = lld();
-    let plan = plan(&image, Strategy::Merge, &OPTIONS).unwrap();
+    let plan = layout(&image, Strategy::Merge, &OPTIONS).unwrap();
     let [text, data] = plan.segments.as_slice() else {
         panic!("{:?}", plan.segments);
     };
@@ -183,7 +187,7 @@ fn a_tail_is_extended_only_into_free_addresses() {
         ..OPTIONS
     };
     let free = image(ObjectKind::Pie, &loads(6 * M));
-    let extended = plan(&free, Strategy::Shift, &options).unwrap();
+    let extended = layout(&free, Strategy::Shift, &options).unwrap();
     assert_eq!(extended.reached(&free, Leaf::K4), 3 * M);
     assert_eq!(extended.cost.memory, M);
     let text = extended.segments[1].file();
@@ -191,7 +195,7 @@ fn a_tail_is_extended_only_into_free_addresses() {
     assert!(text.end <= data.start && data.end <= extended.file_len);
     let taken = image(ObjectKind::Pie, &loads(5 * M));
     assert_eq!(
-        plan(&taken, Strategy::Shift, &options)
+        layout(&taken, Strategy::Shift, &options)
             .unwrap()
             .reached(&taken, Leaf::K4),
         2 * M
@@ -209,7 +213,7 @@ fn other_segments_keep_the_congruence_their_p_align_asks_for() {
             (5 * M + 0x24400, 5 * M + 0x4400, 0x1000, 0x10000, RW),
         ],
     );
-    let plan = plan(&image, Strategy::Shift, &OPTIONS).unwrap();
+    let plan = layout(&image, Strategy::Shift, &OPTIONS).unwrap();
     for segment in &plan.segments {
         assert_eq!((segment.vaddr - segment.offset) % segment.align, 0);
     }
@@ -233,7 +237,7 @@ fn the_leaf_follows_the_text() {
 
 #[test]
 fn refusals_name_the_reason() {
-    let refusal = |image: &Image, strategy| plan(image, strategy, &OPTIONS).unwrap_err();
+    let refusal = |image: &Image, strategy| layout(image, strategy, &OPTIONS).unwrap_err();
     assert_eq!(
         refusal(&lld(), Strategy::Align),
         Refusal::Incongruent {
@@ -295,7 +299,7 @@ fn appended_data_does_not_hinder_a_header_edit() {
         ..image(ObjectKind::Pie, &loads)
     };
     assert_eq!(
-        plan_auto(&image, &OPTIONS).unwrap().strategy,
+        layout(&image, Strategy::Shift, &OPTIONS).unwrap().strategy,
         Strategy::Align
     );
 }
@@ -313,7 +317,7 @@ fn tail_causes_vanish_with_the_tail() {
         extend_tail: true,
         ..OPTIONS
     };
-    let plan = plan(&image, Strategy::Shift, &options).unwrap();
+    let plan = layout(&image, Strategy::Shift, &options).unwrap();
     let reach = reach(&plan.segments, Leaf::K4, Leaf::M2, Bias::ZERO);
     assert!(
         !reach.segments[0]
@@ -344,11 +348,11 @@ fn offsets_beyond_the_class_are_refused() {
     };
     let old = with(narrow, END - M);
     assert!(
-        plan(&old, Strategy::Shift, &OPTIONS)
+        layout(&old, Strategy::Shift, &OPTIONS)
             .is_err_and(|why| matches!(why, Refusal::TooLarge { .. }))
     );
     let wide = with(lld().encoding, END - M);
-    assert!(plan(&wide, Strategy::Shift, &OPTIONS).is_ok_and(|plan| plan.file_len > END));
+    assert!(layout(&wide, Strategy::Shift, &OPTIONS).is_ok_and(|plan| plan.file_len > END));
     // What does not move needs no offsets.
     let kept = [(0, 0, 0x3000, 0x1000, R), (2 * M, 2 * M, 9 * M, 0x1000, RX)];
     let kept = Image {
@@ -357,7 +361,7 @@ fn offsets_beyond_the_class_are_refused() {
         appended: END - 16 * M,
         ..image(ObjectKind::Pie, &kept)
     };
-    assert!(plan_auto(&kept, &OPTIONS).is_ok());
+    assert!(layout(&kept, Strategy::Shift, &OPTIONS).is_ok());
 }
 
 /// The last window of the address space ends where 32 bits do.
@@ -376,7 +380,7 @@ fn addresses_beyond_the_class_are_refused() {
         ..OPTIONS
     };
     assert!(matches!(
-        plan(&image, Strategy::Shift, &options),
+        layout(&image, Strategy::Shift, &options),
         Err(Refusal::TooLarge { most: 0xffff_ffff })
     ));
 }

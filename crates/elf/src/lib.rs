@@ -3,6 +3,7 @@
 //! The crate works on bytes and offsets only; it neither maps nor runs anything. It reads headers
 //! only, unless a rewrite needs more.
 
+mod admit;
 mod arch;
 mod assemble;
 mod decide;
@@ -16,9 +17,9 @@ mod image;
 mod integrity;
 mod layout;
 mod linker;
-mod moved_table;
 mod options;
 mod plan;
+mod preview;
 mod purpose;
 mod rewrite;
 mod room;
@@ -30,8 +31,9 @@ mod unnamed;
 mod verify;
 mod whole_sections;
 
+pub use admit::{plan, plan_auto};
 pub use arch::Machine;
-pub use decide::{plan, plan_auto};
+pub use decide::layout;
 pub use dynamic::Dependencies;
 pub use encoding::{ByteOrder, Encoding, Overflow};
 pub use error::ImageError;
@@ -40,8 +42,8 @@ pub use image::Image;
 pub use layout::Move;
 pub use linker::Linker;
 pub use options::{Options, Strategy};
-pub use plan::{Cost, Plan, Refusal, Warning};
-pub use rewrite::{Operation, RewriteError, rewrite};
-pub use self_warming::{DividedSections, SectionCut, SelfWarmingError, self_warming};
+pub use plan::{Cost, Plan, PlanError, Refusal, Warning};
+pub use rewrite::{Operation, rewrite};
+pub use self_warming::{SectionCut, self_warming};
 pub use source::ReadAt;
 pub use verify::{Difference, PermissionChange, Stretch, Verified, verify, verify_unshared};

@@ -4,7 +4,8 @@ use hugetext_leaf::{Bias, Leaf, Segment, Span, reach};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, Overflow};
+use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::{Move, shift_at};
@@ -79,12 +80,6 @@ pub enum Warning {
         /// Its addresses in the image, without those of zeros at its end.
         addresses: Span,
     },
-    /// The program header table moves into the rest of the last page of its PT_LOAD, because it
-    /// grows. Tools that change the file would break it, so only copies have this.
-    TableMoved {
-        /// The addresses that its PT_LOAD gains.
-        addresses: Span,
-    },
     /// A program header gives its place to a cut PT_LOAD. It is a PT_NOTE that PT_GNU_PROPERTY
     /// repeats, or PT_PHDR of an image that loaders place without it.
     LeftOut {
@@ -93,8 +88,26 @@ pub enum Warning {
     },
 }
 
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The file does not permit it.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+}
+
+impl From<Overflow> for PlanError {
+    fn from(_: Overflow) -> PlanError {
+        let most = u64::from(u32::MAX);
+        Refusal::TooLarge { most }.into()
+    }
+}
+
 /// Why no plan exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, JsonSchema, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, JsonSchema, Serialize)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum Refusal {
     /// No PT_LOAD with PF_X has file bytes.
@@ -196,6 +209,58 @@ pub enum Refusal {
         /// The address.
         at: u64,
     },
+    /// The content of a section would be divided, or would leave the segment that loads it.
+    #[error("section {index} spans segments that would move apart")]
+    TornSection {
+        /// Its index.
+        index: u64,
+    },
+    /// A section has bytes that the file does not have.
+    #[error("section {index} ends beyond the end of the file")]
+    SectionBeyondEnd {
+        /// Its index.
+        index: u64,
+    },
+    /// Bytes of the file that no header names would become part of a merged segment.
+    #[error("unknown data at offset {offset:#x}, between segments to be merged")]
+    BetweenSegments {
+        /// Where they begin in the file.
+        offset: u64,
+    },
+    /// A section that is not loaded and has no known purpose. It may be data that the program finds
+    /// in its own file.
+    #[error(
+        "section {name} ({bytes} B) would move, but may be data that the program reads from its own file by offset"
+    )]
+    Payload {
+        /// Its name.
+        name: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Bytes that no header names. They may be data that the program finds in its own file.
+    #[error(
+        "bytes {:#x}..{:#x} of the file would move, but no header names them; the program may read them by offset",
+        .range.start, .range.end
+    )]
+    Unnamed {
+        /// Their offsets.
+        range: Span,
+    },
+    /// The program compares its executable segments with a checksum, and they would change.
+    #[error(
+        "the program compares its text with a checksum in section {section}, and would find other segments or headers there"
+    )]
+    TextChecksum {
+        /// The name of the section.
+        section: &'static str,
+    },
+    /// The proof would fail.
+    #[error("the result would not be provably the same program: {difference}")]
+    NotTheSame {
+        /// The first difference.
+        difference: String,
+    },
     /// An offset or address of the new file would be beyond what its headers, or any filesystem, hold.
     #[error("the new file would have offsets or addresses beyond {most:#x}")]
     TooLarge {
@@ -214,6 +279,13 @@ impl Refusal {
                 | Refusal::TextRelocations
                 | Refusal::TablesOverlap
                 | Refusal::BeyondEnd
+                | Refusal::TornSection { .. }
+                | Refusal::SectionBeyondEnd { .. }
+                | Refusal::BetweenSegments { .. }
+                | Refusal::Payload { .. }
+                | Refusal::Unnamed { .. }
+                | Refusal::TextChecksum { .. }
+                | Refusal::NotTheSame { .. }
         )
     }
 }
@@ -225,13 +297,11 @@ impl Plan {
     }
 
     /// Whether all that verification found to differ is what the plan does: a merge changes rights and maps what lies
-    /// between, joined data maps what lies between, and a table that moves is mapped.
+    /// between, and joined data maps what lies between.
     pub fn explains(&self, verified: &Verified) -> bool {
         let maps = |added: &Span| {
             self.warnings.iter().any(|warning| match warning {
-                Warning::DataJoined { addresses } | Warning::TableMoved { addresses } => {
-                    addresses.intersect(added) == *added
-                }
+                Warning::DataJoined { addresses } => addresses.intersect(added) == *added,
                 _ => false,
             })
         };

@@ -24,7 +24,7 @@ const KNOWN_RANGES: [std::ops::RangeInclusive<u32>; 2] =
 
 /// Names, and beginnings of names, of SHT_PROGBITS sections whose readers find them by section
 /// headers.
-pub(crate) const KNOWN_NAMES: [&[u8]; 30] = [
+pub(crate) const KNOWN_NAMES: &[&[u8]] = &[
     // Debug information: gdb, elfutils, LLVM (DWARF, section names; the linkers' compressed form).
     b".debug",
     b".zdebug_",
@@ -40,26 +40,43 @@ pub(crate) const KNOWN_NAMES: [&[u8]; 30] = [
     b".BTF",
     b".ctf",
     b".SUNW_ctf",
-    // Remarks of compilers and linkers: readelf, annocheck.
+    // Swift's module and autolink entries: lldb, swiftc. CUDA: cuda-gdb, cuobjdump.
+    b".swift_ast",
+    b".swift1_autolink_entries",
+    b".nv_debug_",
+    // Remarks of compilers and linkers: readelf, annocheck, cargo-audit; warnings of the linker.
     b".comment",
     b".ident",
     b".note",
     b".annobin",
     b".gnu.build.attributes",
     b".GCC.command.line",
-    b".gnu.warning.",
+    b".gnu.warning",
+    b".gnu.glibc-stub.",
+    b".dep-v0",
+    b".remarks",
+    // Profiles, coverage, frames, calls: llvm-profgen, llvm-cov, llvm-readobj, BOLT.
+    b".pseudo_probe",
+    b"__llvm_cov",
+    b"__llvm_prf",
+    b".stack_sizes",
+    b".callgraph",
+    b".bolt",
     // Remains of link-time optimisation: the linkers' plugins.
     b".gnu.lto_",
     b".gnu_object_only",
     b".llvm",
     b".rustc",
+    b".rmeta",
     b".go_export",
     // prelink: the data that undoes its work, and its tables.
     b".gnu.prelink_undo",
     b".gnu.libstr",
-    // Racket finds its boot files and programs by their section headers (find_section()).
+    // Programs that find boot files or a checksum in their own file by the section headers: Racket
+    // (find_section()), ClickHouse.
     b".csboot",
     b".rack",
+    b".clickhouse.hash",
 ];
 
 /// Whether the section may be data of the program itself, which the program may find by an offset
@@ -89,7 +106,21 @@ mod tests {
 
     #[test]
     fn what_toolchains_make_is_no_payload() {
-        let names = [".debug_info", ".debug_gdb_scripts", ".stabstr", ".llvmbc"];
+        let names = [
+            ".debug_info",
+            ".debug_gdb_scripts",
+            ".stabstr",
+            ".llvmbc",
+            ".dep-v0",
+            ".gnu.warning",
+            ".pseudo_probe_desc",
+            ".stack_sizes",
+            "__llvm_covmap",
+            "__llvm_covfun",
+            ".callgraph",
+            ".swift_ast",
+            ".nv_debug_info",
+        ];
         for name in names {
             assert!(!is_payload(&section(1), name.as_bytes(), false), "{name}");
         }

@@ -9,7 +9,7 @@ use crate::encoding::{FileHeader, Overflow};
 use crate::error::ImageError;
 use crate::image::Image;
 use crate::layout::Move;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError, Refusal};
 use crate::purpose::is_payload;
 use crate::sections::{Names, Section, for_each_section};
 use crate::source::{ReadAt, read_range};
@@ -42,46 +42,12 @@ pub enum Operation {
     },
 }
 
-/// Why a plan cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum RewriteError {
-    /// The section headers cannot be read.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// A header of the new file cannot hold one of its values.
-    #[error(transparent)]
-    Overflow(#[from] Overflow),
-    /// The content of a section would be divided, or would leave the segment that loads it.
-    #[error("section {0} spans segments that would move apart")]
-    TornSection(u64),
-    /// Bytes of the file that no header names would become part of a merged segment.
-    #[error("unknown data at offset {0:#x}, between segments to be merged")]
-    BetweenSegments(u64),
-    /// A section that is not loaded and has no known purpose. It may be data that the program finds
-    /// in its own file.
-    #[error(
-        "section {name} ({bytes} B) would move, but may be data that the program reads from its own file by offset"
-    )]
-    Payload {
-        /// Its name.
-        name: String,
-        /// Its size.
-        bytes: u64,
-    },
-    /// Bytes that no header names. They may be data that the program finds in its own file.
-    #[error(
-        "bytes {:#x}..{:#x} of the file would move, but no header names them; the program may read them by offset",
-        .0.start, .0.end
-    )]
-    Unnamed(Span),
-}
-
 /// The operations of `plan`. The plan was made for `image`, which was read from `source`.
 pub fn rewrite(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: &Plan,
-) -> Result<Vec<Operation>, RewriteError> {
+) -> Result<Vec<Operation>, PlanError> {
     check_between(source, image, plan)?;
     check_unnamed(source, image, plan)?;
     let mut operations = vec![Operation::SetLen { len: plan.file_len }];
@@ -103,7 +69,7 @@ fn check_between(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: &Plan,
-) -> Result<(), RewriteError> {
+) -> Result<(), PlanError> {
     const WHAT: &str = "bytes between segments";
     const CHUNK: u64 = 1 << 18;
     let mapped = continued(&plan.segments);
@@ -119,7 +85,10 @@ fn check_between(
         let between = Span::new(before.file().end, after.offset);
         let mut tables = [&image.program_table, &image.section_table].into_iter();
         if tables.any(|table| Span::new(table.offset, table.end()).overlaps(&between)) {
-            return Err(RewriteError::BetweenSegments(between.start));
+            return Err(Refusal::BetweenSegments {
+                offset: between.start,
+            }
+            .into());
         }
         // What follows data in its last page was cleared, if zeros follow it in memory.
         let end = before.file_backed().end;
@@ -133,7 +102,8 @@ fn check_between(
             let len = CHUNK.min(after.offset - at);
             let bytes = read_range(source, at, len, image.file_len, WHAT)?;
             if let Some(found) = bytes.iter().position(|byte| *byte != 0) {
-                return Err(RewriteError::BetweenSegments(at + found as u64));
+                let offset = at + found as u64;
+                return Err(Refusal::BetweenSegments { offset }.into());
             }
             at += len;
         }
@@ -164,7 +134,7 @@ fn check_unnamed(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: &Plan,
-) -> Result<(), RewriteError> {
+) -> Result<(), PlanError> {
     let moving = || plan.moves.iter().filter(|piece| piece.shift() > 0);
     if moving().next().is_none() {
         return Ok(());
@@ -173,7 +143,7 @@ fn check_unnamed(
         for piece in moving() {
             let range = gap.intersect(&piece.from);
             if let Some(payload) = payload_in(source, image, range)? {
-                return Err(RewriteError::Unnamed(payload));
+                return Err(Refusal::Unnamed { range: payload }.into());
             }
         }
     }
@@ -184,7 +154,7 @@ fn file_header(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: &Plan,
-) -> Result<Operation, RewriteError> {
+) -> Result<Operation, PlanError> {
     const WHAT: &str = "the file header";
     let bytes = read_range(source, 0, image.file_header().end, image.file_len, WHAT)?;
     let header = image.encoding.decode(&bytes);
@@ -222,23 +192,27 @@ fn section_headers(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: &Plan,
-) -> Result<Vec<Operation>, RewriteError> {
+) -> Result<Vec<Operation>, PlanError> {
     let names = Names::read(source, image)?;
     let size = image.encoding.size_of::<Section>();
     let mut writes: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut parts: Vec<u8> = Vec::new();
     for_each_section(source, image, |index, section| {
-        let shift = section_shift(image, plan, &section).ok_or(RewriteError::TornSection(index))?;
+        let end = section.offset.saturating_add(section.file_size());
+        if section.file_size() > 0 && end > image.file_len {
+            return Err(Refusal::SectionBeyondEnd { index }.into());
+        }
+        let shift = section_shift(image, plan, &section).ok_or(Refusal::TornSection { index })?;
         let cut = plan.sections_cut.iter().find(|cut| cut.index == index);
         if shift == 0 && cut.is_none() {
             return Ok(());
         }
         let name = names.as_ref().map_or(&b""[..], |names| names.of(&section));
         if shift > 0 && is_payload(&section, name, section.is_loaded(image)) {
-            return Err(RewriteError::Payload {
+            return Err(PlanError::Refusal(Refusal::Payload {
                 name: String::from_utf8_lossy(name).into_owned(),
                 bytes: section.size,
-            });
+            }));
         }
         let mut new = section;
         new.offset = section.offset.saturating_add(shift);
@@ -253,7 +227,7 @@ fn section_headers(
             Some((start, bytes)) if *start + bytes.len() as u64 == at => bytes.extend(new),
             _ => writes.push((at, new)),
         }
-        Ok::<_, RewriteError>(())
+        Ok::<_, PlanError>(())
     })?;
     if !parts.is_empty() {
         let end = plan.section_table.saturating_add(image.section_table.len());
@@ -283,8 +257,7 @@ fn section_shift(image: &Image, plan: &Plan, section: &Section) -> Option<u64> {
     let bytes = section.offset.checked_add(section.file_size())?;
     let by_bytes = plan.shift_at(section.offset);
     if section.file_size() > 0 {
-        let whole = by_bytes == plan.shift_at(bytes - 1) && bytes <= image.file_len;
-        return whole.then_some(by_bytes);
+        return (by_bytes == plan.shift_at(bytes - 1)).then_some(by_bytes);
     }
     // A section without bytes (.bss, .tbss) only marks an address, often the boundary of two
     // segments. It follows the segment of its address.

@@ -1,8 +1,7 @@
 //! Room for further program headers where the table is.
 //!
 //! GNU strip and objcopy put the table behind the ELF header, wherever it was. They move sections
-//! to make room there, and so break a program whose table was moved. So the table stays, except in
-//! copies that no tool changes (`moved_table`).
+//! to make room there, and so break a program whose table was moved. So the table stays.
 
 use hugetext_leaf::{ObjectKind, Segment, Span};
 use object::elf;
@@ -71,32 +70,23 @@ pub(crate) fn behind_table(
     }
     let size = image.encoding.size_of::<ProgramHeader>();
     let wanted = table.end.saturating_add(most.saturating_mul(size));
-    let bytes = Span::new(table.end, wanted.min(holder.file().end));
-    let gap = Gap { bytes, holder };
-    Ok(zeros_in(source, image, &gap)? / size)
+    let gap = Span::new(table.end, wanted.min(holder.file().end));
+    Ok(zeros_in(source, image, gap, holder)? / size)
 }
 
-/// A range of a file in which a table may lie, if nothing else does.
-#[derive(Debug)]
-pub(crate) struct Gap<'a> {
-    /// Its offsets.
-    pub(crate) bytes: Span,
-    /// The PT_LOAD that holds these bytes, or will.
-    pub(crate) holder: &'a Segment,
-}
-
-/// Number of zeros with which a gap begins, and which no section, no table and no header other than
-/// that of its PT_LOAD names. Without sections, nothing tells which bytes are free.
-pub(crate) fn zeros_in(
+/// Number of zeros with which the range `gap` of the file begins, and which no section, no table and no header
+/// other than that of the PT_LOAD `holder` names. Without sections, nothing tells which bytes are free.
+fn zeros_in(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
-    gap: &Gap<'_>,
+    gap: Span,
+    holder: &Segment,
 ) -> Result<u64, ImageError> {
     if image.section_table.is_empty() {
         return Ok(0);
     }
-    let start = gap.bytes.start;
-    let mut free = gap.bytes.end.min(image.file_len);
+    let start = gap.start;
+    let mut free = gap.end.min(image.file_len);
     let mut taken = |at: u64, len: u64| {
         if len > 0 && at.saturating_add(len) > start {
             free = free.min(at.max(start));
@@ -108,7 +98,7 @@ pub(crate) fn zeros_in(
             taken(header.offset, header.filesz);
         }
     }
-    for segment in image.segments.iter().filter(|s| *s != gap.holder) {
+    for segment in image.segments.iter().filter(|s| *s != holder) {
         taken(segment.offset, segment.filesz);
     }
     for_each_section(source, image, |_, section| {

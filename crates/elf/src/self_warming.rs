@@ -4,22 +4,21 @@
 //! 2.44 with glibc.elf.thp, `_dl_segment_thp_eligible()`). Ordinary text begins elsewhere. After a
 //! cut at its first window that nothing reads early, the rest of the text is such a PT_LOAD.
 //! Addresses and bytes stay, and the kernel joins the two mappings again (`vma_merge_new_range()`,
-//! mm/vma.c). Sections are cut at the same address where tools may change the file.
+//! mm/vma.c). Sections are cut at the same address: GNU strip drops the bytes of a section that is not wholly
+//! inside one PT_LOAD. No section is divided that tools read as a whole, such as a string table.
 
 use hugetext_leaf::{EarlyRead, Leaf, Segment, Span};
 use object::elf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::decide::plan_with_data_joined;
+use crate::admit::admit;
+use crate::decide::layout_with_data_joined;
 use crate::early::early_reads;
-use crate::error::ImageError;
 use crate::headers::{ProgramHeader, Table};
 use crate::image::Image;
-use crate::moved_table::TablePlace;
 use crate::options::Options;
-use crate::plan::{Plan, Refusal, Warning};
-use crate::rewrite::rewrite;
+use crate::plan::{Plan, PlanError, Refusal, Warning};
 use crate::room::{behind_table, spare};
 use crate::sections::{Section, for_each_section};
 use crate::source::ReadAt;
@@ -35,29 +34,6 @@ pub struct SectionCut {
     pub at: u64,
 }
 
-/// What becomes of a section that a cut divides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DividedSections {
-    /// It is cut too, for files that tools may change: GNU strip drops the bytes of a section that is
-    /// not wholly inside one PT_LOAD. No section is divided that tools read as a whole, such as a
-    /// string table.
-    Cut,
-    /// It stays whole, for copies that nobody changes. Their readers see the sections of the original.
-    /// The program header table may move.
-    Keep,
-}
-
-/// Why a file cannot be made to warm itself.
-#[derive(Debug, thiserror::Error)]
-pub enum SelfWarmingError {
-    /// The section headers cannot be read.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The file does not permit it.
-    #[error(transparent)]
-    Refusal(#[from] Refusal),
-}
-
 /// The plan with the text cut where that makes loaders ask for more of its windows. It is `plan`
 /// itself if no cut does. `plan` was made for `image` by `options`; `image` was read from `source`.
 pub fn self_warming(
@@ -65,32 +41,21 @@ pub fn self_warming(
     image: &Image,
     plan: Plan,
     options: &Options,
-    divided: DividedSections,
-) -> Result<Plan, SelfWarmingError> {
-    let none = WholeSections::default();
+) -> Result<Plan, PlanError> {
     // Most files have no text to cut. Their sections need not be read.
-    if cuts(&plan, options.page, &none).is_empty() {
+    if cuts(&plan, options.page, &WholeSections::default()).is_empty() {
         return Ok(plan);
     }
-    let whole = match divided {
-        DividedSections::Cut => WholeSections::read(source, image)?,
-        DividedSections::Keep => none,
-    };
+    let whole = WholeSections::read(source, image)?;
     let cuts = cuts(&plan, options.page, &whole);
     if cuts.is_empty() {
         return Ok(plan);
     }
-    let found = match cut(source, image, plan.clone(), cuts, divided) {
-        Err(SelfWarmingError::Refusal(Refusal::NoRoom)) => {
-            cut_with_data_joined(source, image, &plan, options, divided, &whole)
+    match cut(source, image, plan.clone(), cuts) {
+        Err(PlanError::Refusal(Refusal::NoRoom)) => {
+            cut_with_data_joined(source, image, &plan, options, &whole)
         }
-        decided => return decided,
-    };
-    match (found, divided) {
-        (Err(SelfWarmingError::Refusal(Refusal::NoRoom)), DividedSections::Keep) => {
-            cut_with_table_moved(source, image, plan, options)
-        }
-        (found, _) => found,
+        decided => admit(source, image, decided?, options),
     }
 }
 
@@ -100,34 +65,17 @@ fn cut_with_data_joined(
     image: &Image,
     plan: &Plan,
     options: &Options,
-    divided: DividedSections,
     whole: &WholeSections,
-) -> Result<Plan, SelfWarmingError> {
+) -> Result<Plan, PlanError> {
     let no_room = |_| Refusal::NoRoom;
-    let joined = plan_with_data_joined(image, plan.strategy, options).map_err(no_room)?;
+    let joined = layout_with_data_joined(image, plan.strategy, options).map_err(no_room)?;
     let cuts = cuts(&joined, options.page, whole);
-    let joined = cut(source, image, joined, cuts, divided)?;
+    let joined = cut(source, image, joined, cuts)?;
     // Data moves, which `plan` may not have done: bytes may lie where none may move.
-    rewrite(source, image, &joined).map_err(|_| Refusal::NoRoom)?;
-    Ok(joined)
-}
-
-/// As [`self_warming`], with room for the cut by moving the table, in a file that nobody changes.
-fn cut_with_table_moved(
-    source: &(impl ReadAt + ?Sized),
-    image: &Image,
-    plan: Plan,
-    options: &Options,
-) -> Result<Plan, SelfWarmingError> {
-    let place = TablePlace::of(source, image)?.ok_or(Refusal::NoRoom)?;
-    let mut cuts = cuts(&plan, options.page, &WholeSections::default());
-    let room = place.entries.saturating_sub(plan.headers.len() as u64);
-    cuts.truncate(room as usize);
-    if cuts.is_empty() {
-        return Err(Refusal::NoRoom.into());
+    match admit(source, image, joined, options) {
+        Err(PlanError::Refusal(_)) => Err(Refusal::NoRoom.into()),
+        admitted => admitted,
     }
-    let moved = place.moved(image, with_headers(plan, &cuts, &[]));
-    Ok(moved.ok_or(Refusal::NoRoom)?)
 }
 
 /// The plan with the text cut at these addresses, or at as many as there is room for.
@@ -136,8 +84,7 @@ fn cut(
     image: &Image,
     plan: Plan,
     mut cuts: Vec<u64>,
-    divided: DividedSections,
-) -> Result<Plan, SelfWarmingError> {
+) -> Result<Plan, PlanError> {
     let mut spare = spare(&plan.headers, image);
     let missing = cuts.len().saturating_sub(spare.len());
     // The bytes behind the table are free in the new file if they are in the old one, since both
@@ -152,10 +99,7 @@ fn cut(
     }
     cuts.truncate(room);
     spare.truncate(cuts.len());
-    let sections = match divided {
-        DividedSections::Cut => sections_to_cut(source, image, &cuts)?,
-        DividedSections::Keep => Vec::new(),
-    };
+    let sections = sections_to_cut(source, image, &cuts)?;
     let with_headers = with_headers(plan, &cuts, &spare);
     Ok(with_sections(image, with_headers, sections)?)
 }
@@ -170,18 +114,6 @@ impl Plan {
             entry_size: self.encoding.size_of::<ProgramHeader>(),
         };
         early_reads(self.encoding, &self.headers, &table)
-    }
-
-    /// Whether the file warms itself without a cost to tools: no section is cut, no header is left out,
-    /// no data is joined, and the table stays.
-    pub fn warms_for_nothing(&self) -> bool {
-        let costs = |warning: &Warning| {
-            matches!(
-                warning,
-                Warning::LeftOut { .. } | Warning::DataJoined { .. } | Warning::TableMoved { .. }
-            )
-        };
-        self.sections_cut.is_empty() && !self.warnings.iter().any(costs)
     }
 }
 
@@ -235,7 +167,7 @@ fn sections_to_cut(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     cuts: &[u64],
-) -> Result<Vec<SectionCut>, SelfWarmingError> {
+) -> Result<Vec<SectionCut>, PlanError> {
     let mut found = Vec::new();
     for_each_section(source, image, |index, section| {
         if section.sh_type == elf::SHT_SYMTAB_SHNDX.0 {
@@ -254,7 +186,7 @@ fn sections_to_cut(
             }
             found.push(SectionCut { index, at: *at });
         }
-        Ok::<_, SelfWarmingError>(())
+        Ok::<_, PlanError>(())
     })?;
     Ok(found)
 }

@@ -8,8 +8,8 @@ use object::elf;
 
 use crate::encoding::Symbol;
 use crate::image::Image;
-use crate::plan::Plan;
-use crate::rewrite::{Operation, RewriteError};
+use crate::plan::{Plan, PlanError};
+use crate::rewrite::Operation;
 use crate::sections::{Section, for_each_section};
 use crate::source::{ReadAt, read_range};
 
@@ -21,7 +21,7 @@ pub(crate) fn symbols(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: &Plan,
-) -> Result<Vec<Operation>, RewriteError> {
+) -> Result<Vec<Operation>, PlanError> {
     let mut writes = Vec::new();
     if plan.sections_cut.is_empty() {
         return Ok(writes);
@@ -30,7 +30,7 @@ pub(crate) fn symbols(
         if holds_symbols(&section) {
             writes.extend(symbols_of(source, image, plan, &section)?);
         }
-        Ok::<_, RewriteError>(())
+        Ok::<_, PlanError>(())
     })?;
     Ok(writes)
 }
@@ -45,7 +45,7 @@ fn symbols_of(
     image: &Image,
     plan: &Plan,
     section: &Section,
-) -> Result<Vec<Operation>, RewriteError> {
+) -> Result<Vec<Operation>, PlanError> {
     let mut writes = Vec::new();
     let size = image.encoding.size_of::<Symbol>();
     let end = section.offset.saturating_add(section.file_size());

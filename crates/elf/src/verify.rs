@@ -8,7 +8,6 @@ mod headers;
 mod memory;
 mod purpose;
 mod sections;
-mod table;
 mod unnamed;
 
 use std::io;
@@ -31,8 +30,8 @@ pub struct Verified {
     /// Addresses whose access rights differ. Only the addition of execution to read-only
     /// addresses is ever listed; any other change is a [`Difference`].
     pub permissions: Vec<PermissionChange>,
-    /// Addresses that only the new file maps. They hold zeros, the bytes that the last page of the
-    /// segment before them already showed there, or the program header table of a copy.
+    /// Addresses that only the new file maps. They hold zeros, or the bytes that the last page of the
+    /// segment before them already showed there.
     pub added: Vec<Span>,
 }
 

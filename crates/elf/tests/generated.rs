@@ -8,8 +8,8 @@ mod generate;
 use apply::apply;
 use generate::{Encoding, Load, Program, program};
 use hugetext_elf::{
-    Difference, DividedSections, Image, Options, Plan, RewriteError, Strategy, Stretch, Warning,
-    plan, rewrite, self_warming, verify, verify_unshared,
+    Difference, Image, Options, Plan, PlanError, Refusal, Strategy, Stretch, Warning, layout, plan,
+    rewrite, self_warming, verify, verify_unshared,
 };
 use hugetext_leaf::{Asker, Bias, ColdStart, Leaf, ObjectKind, Start, cold_start, vmas};
 use proptest::prelude::*;
@@ -18,8 +18,6 @@ use proptest::prelude::*;
 const MOST: u64 = 200_000;
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Align, Strategy::Shift, Strategy::Merge];
-
-const DIVIDED: [DividedSections; 2] = [DividedSections::Cut, DividedSections::Keep];
 
 fn options(extend_tail: bool) -> Options {
     Options {
@@ -33,7 +31,7 @@ fn options(extend_tail: bool) -> Options {
 fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, Plan, Vec<u8>)> {
     let old = program.bytes();
     let image = Image::read(&old).expect("a well-formed file");
-    let plan = plan(&image, strategy, &options(extend)).ok()?;
+    let plan = plan(&old, &image, strategy, &options(extend)).ok()?;
     let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
     let new = apply(&old, &operations);
     Some((old, plan, new))
@@ -41,18 +39,10 @@ fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, 
 
 /// The same for a file that warms itself, with what the strategy alone gives.
 fn warm(program: &Program, strategy: Strategy) -> Option<(Vec<u8>, Plan, Plan, Vec<u8>)> {
-    warm_with(program, strategy, DividedSections::Cut)
-}
-
-fn warm_with(
-    program: &Program,
-    strategy: Strategy,
-    divided: DividedSections,
-) -> Option<(Vec<u8>, Plan, Plan, Vec<u8>)> {
     let old = program.bytes();
     let image = Image::read(&old).expect("a well-formed file");
-    let base = plan(&image, strategy, &options(false)).ok()?;
-    let plan = self_warming(&old, &image, base.clone(), &options(false), divided).ok()?;
+    let base = plan(&old, &image, strategy, &options(false)).ok()?;
+    let plan = self_warming(&old, &image, base.clone(), &options(false)).ok()?;
     let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
     let new = apply(&old, &operations);
     Some((old, base, plan, new))
@@ -115,16 +105,14 @@ fn lld_program() -> Program {
 #[test]
 fn two_segments_of_data_give_one_header_to_the_cut() {
     let program = lld_program();
-    for divided in DIVIDED {
-        let (old, base, plan, new) = warm_with(&program, Strategy::Shift, divided).unwrap();
-        assert_eq!(plan.segments.len(), base.segments.len());
-        assert_eq!(asked(&new).asked, asked(&new).windows);
-        let verified = verify(&old, &new).unwrap();
-        assert!(
-            !verified.is_exact() && plan.explains(&verified),
-            "{verified:?}"
-        );
-    }
+    let (old, base, plan, new) = warm(&program, Strategy::Shift).unwrap();
+    assert_eq!(plan.segments.len(), base.segments.len());
+    assert_eq!(asked(&new).asked, asked(&new).windows);
+    let verified = verify(&old, &new).unwrap();
+    assert!(
+        !verified.is_exact() && plan.explains(&verified),
+        "{verified:?}"
+    );
 }
 
 /// As GNU ld lays out a shared object without notes: no header is free and no data can be joined. Text ends
@@ -137,23 +125,16 @@ fn full_program() -> Program {
 }
 
 #[test]
-fn the_table_of_a_copy_moves_for_the_cut() {
-    let program = full_program();
-    let cut = DividedSections::Cut;
-    assert!(warm_with(&program, Strategy::Shift, cut).is_none());
-    let keep = DividedSections::Keep;
-    let (old, base, plan, new) = warm_with(&program, Strategy::Shift, keep).unwrap();
-    assert_eq!(plan.segments.len(), base.segments.len() + 1);
-    assert_ne!(plan.program_table, base.program_table);
-    assert_eq!(asked(&new).asked, asked(&new).windows);
-    assert!(plan.explains(&verify(&old, &new).unwrap()));
+fn without_room_nothing_is_cut() {
+    assert!(warm(&full_program(), Strategy::Shift).is_none());
 }
 
 #[test]
 fn a_cut_keeps_an_alignment_that_is_larger_than_the_leaf() {
     let mut program = full_program();
+    program.spare = 1;
     program.loads[1].align = 17;
-    let (old, _, plan, new) = warm_with(&program, Strategy::Shift, DividedSections::Keep).unwrap();
+    let (old, _, plan, new) = warm(&program, Strategy::Shift).unwrap();
     assert!(plan.explains(&verify(&old, &new).unwrap()));
     assert!(asked(&new).asked > 0);
 }
@@ -166,34 +147,25 @@ fn bytes_between_merged_segments_are_found_after_a_cut_too() {
     (program.loads[1].padding, program.loads[1].skip) = (2, 20);
     let old = program.bytes();
     let image = Image::read(&old).unwrap();
-    let base = plan(&image, Strategy::Merge, &options(false)).unwrap();
-    let keep = DividedSections::Keep;
-    let cut = self_warming(&old, &image, base.clone(), &options(false), keep).unwrap();
-    assert_eq!(cut.segments.len(), base.segments.len() + 1);
-    for plan in [base, cut] {
-        let refused = rewrite(&old, &image, &plan);
-        assert!(matches!(refused, Err(RewriteError::BetweenSegments(_))));
+    let base = layout(&image, Strategy::Merge, &options(false)).unwrap();
+    let cut = self_warming(&old, &image, base, &options(false));
+    for refused in [plan(&old, &image, Strategy::Merge, &options(false)), cut] {
+        let found = Refusal::BetweenSegments { offset: 0 };
+        let found = std::mem::discriminant(&found);
+        let Err(PlanError::Refusal(refusal)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(std::mem::discriminant(&refusal), found, "{refusal}");
     }
-}
-
-#[test]
-fn the_table_does_not_move_to_where_it_would_cover_something() {
-    let mut program = full_program();
-    program.loads[0].filesz = 4096 - 100;
-    assert!(warm_with(&program, Strategy::Shift, DividedSections::Keep).is_none());
-    let mut program = full_program();
-    program.payload = true;
-    program.loads[1].padding = 1;
-    assert!(warm_with(&program, Strategy::Shift, DividedSections::Keep).is_none());
 }
 
 #[test]
 fn data_is_not_joined_over_bytes_that_no_header_names() {
     let mut program = lld_program();
     program.loads[3].padding = 2;
-    assert!(warm_with(&program, Strategy::Shift, DividedSections::Keep).is_some());
+    assert!(warm(&program, Strategy::Shift).is_some());
     program.payload = true;
-    assert!(warm_with(&program, Strategy::Shift, DividedSections::Keep).is_none());
+    assert!(warm(&program, Strategy::Shift).is_none());
 }
 
 /// Windows of text that begin and end inside one congruent PT_LOAD for which glibc may ask.
@@ -306,7 +278,7 @@ proptest! {
         let old = program.bytes();
         let image = Image::read(&old).unwrap();
         let reached = STRATEGIES.map(|strategy| {
-            plan(&image, strategy, &options(false))
+            plan(&old, &image, strategy, &options(false))
                 .map_or(0, |plan| plan.reached(&image, Leaf::K4))
         });
         prop_assert!(reached.is_sorted(), "{:?}", reached);
@@ -319,7 +291,7 @@ proptest! {
                 continue;
             };
             let image = Image::read(&new).unwrap();
-            let again = plan(&image, strategy, &options(extend)).unwrap();
+            let again = plan(&new, &image, strategy, &options(extend)).unwrap();
             prop_assert!(again.is_noop(&image), "{:?}: {:#?}", strategy, again);
         }
     }
@@ -338,14 +310,11 @@ proptest! {
         let old = program.bytes();
         let image = Image::read(&old).unwrap();
         for strategy in STRATEGIES {
-            let Ok(plan) = plan(&image, strategy, &options(false)) else {
-                continue;
-            };
-            match rewrite(&old, &image, &plan) {
-                Err(RewriteError::BetweenSegments(_) | RewriteError::Unnamed(_)) => {}
-                Err(other) => prop_assert!(false, "{other}"),
-                Ok(operations) => {
-                    let new = apply(&old, &operations);
+            match plan(&old, &image, strategy, &options(false)) {
+                Err(PlanError::Refusal(_)) => {}
+                Err(PlanError::Image(error)) => prop_assert!(false, "{error}"),
+                Ok(plan) => {
+                    let new = apply(&old, &rewrite(&old, &image, &plan).unwrap());
                     for (at, bytes) in between(&old) {
                         prop_assert_eq!(&new[at..at + bytes.len()], &bytes[..]);
                     }
@@ -404,28 +373,23 @@ proptest! {
 
     #[test]
     fn a_file_that_warms_itself_is_the_same_program(program in program(MOST)) {
-        for (strategy, divided) in STRATEGIES.into_iter().flat_map(|one| DIVIDED.map(|two| (one, two))) {
-            let Some((old, base, plan, new)) = warm_with(&program, strategy, divided) else {
+        for strategy in STRATEGIES {
+            let Some((old, base, plan, new)) = warm(&program, strategy) else {
                 continue;
             };
             let verified = verify(&old, &new).unwrap();
-            let stays = plan.program_table == base.program_table;
             prop_assert!(plan.explains(&verified));
+            prop_assert_eq!(plan.program_table, base.program_table);
             // Another test has data that is joined, whose mappings are joined too.
             if joins_data(&plan) {
                 continue;
             }
-            prop_assert!(strategy == Strategy::Merge || verified.is_exact() || !stays);
-            prop_assert!(stays || divided == DividedSections::Keep);
+            prop_assert!(strategy == Strategy::Merge || verified.is_exact());
             prop_assert_eq!(new.len() as u64, plan.file_len);
             // The kernel joins what is cut, so the mappings are those of the strategy alone.
             let image = Image::read(&new).unwrap();
             prop_assert_eq!(vmas(&image.segments, Leaf::K4), vmas(&base.segments, Leaf::K4));
             prop_assert_eq!(plan.reached(&image, Leaf::K4), base.reached(&image, Leaf::K4));
-            if divided == DividedSections::Keep {
-                let old = Image::read(&old).unwrap();
-                prop_assert_eq!(image.section_table.count, old.section_table.count);
-            }
         }
     }
 
@@ -474,50 +438,18 @@ proptest! {
 
     #[test]
     fn data_that_is_joined_for_a_header_stays_the_same_data(
-        program in program(MOST), data in data(), divided in prop::sample::select(&DIVIDED[..])
+        program in program(MOST), data in data()
     ) {
         // No header is free, and the text before the data has windows in most cases.
         let loads = program.loads.iter().filter(|load| load.flags & 2 == 0).cloned();
         let loads = loads.chain(data).collect();
         let program = Program { spare: 0, loads, ..program };
-        let Some((old, base, plan, new)) = warm_with(&program, Strategy::Shift, divided) else {
+        let Some((old, base, plan, new)) = warm(&program, Strategy::Shift) else {
             return Ok(());
         };
         prop_assert_eq!(joins_data(&plan), plan.segments.len() <= base.segments.len() && plan != base);
         let verified = verify(&old, &new);
         prop_assert!(verified.is_ok(), "{:?} {plan:#?}", verified);
-    }
-
-    #[test]
-    fn a_copy_whose_table_moves_is_the_same_program(
-        program in program(MOST), at in any::<prop::sample::Index>()
-    ) {
-        // A p_filesz that grows over zeros is the same program, so there are none.
-        let loads = program.loads.into_iter().map(|load| Load { bss: 0, ..load }).collect();
-        let program = Program { spare: 0, loads, ..program };
-        let keep = DividedSections::Keep;
-        for strategy in STRATEGIES {
-            let Some((old, base, plan, mut new)) = warm_with(&program, strategy, keep) else {
-                continue;
-            };
-            let verified = verify(&old, &new).unwrap();
-            if plan.program_table == base.program_table {
-                continue;
-            }
-            // Kernels before 5.18 find the table by its distance from the ELF header.
-            let image = Image::read(&new).unwrap();
-            let table = image.program_table.offset..image.program_table.end();
-            let holder = image.segments.iter().find(|s| s.file().contains(table.start)).unwrap();
-            prop_assert!(table.end <= holder.file().end);
-            let first = &image.segments[0];
-            prop_assert_eq!(holder.vaddr - holder.offset, first.vaddr - first.offset);
-            let at = table.start as usize + at.index((table.end - table.start) as usize);
-            new[at] ^= 0x10;
-            if Image::read(&new).is_ok_and(|image| is_named(&program, &plan, &image, at as u64)) {
-                let missed = verify(&old, &new).is_ok_and(|found| found == verified);
-                prop_assert!(!missed, "byte {at:#x} of {plan:#?}");
-            }
-        }
     }
 
     #[test]
@@ -528,9 +460,9 @@ proptest! {
                 continue;
             };
             let image = Image::read(&new).unwrap();
-            let again = plan(&image, strategy, &options(false)).unwrap();
+            let again = plan(&new, &image, strategy, &options(false)).unwrap();
             // A file with fewer spare headers than cuts has none left, or gets another by joining data.
-            if let Ok(again) = self_warming(&new, &image, again, &options(false), DividedSections::Cut) {
+            if let Ok(again) = self_warming(&new, &image, again, &options(false)) {
                 let is_done = again.is_noop(&image) || joins_data(&again);
                 prop_assert!(is_done, "{:?}: {:#?}", strategy, again);
             }

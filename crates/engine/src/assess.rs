@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hugetext_elf::{Encoding, Linker, Machine, Options, Strategy, plan};
+use hugetext_elf::{Encoding, Linker, Machine, Options, Strategy};
 use hugetext_host::WindowState;
 use hugetext_leaf::{
     Ability, Bias, Cause, Filesystem, Geometry, Leaf, LeafKind, ObjectKind, Reach, Segment,
@@ -11,6 +11,7 @@ use hugetext_leaf::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::fix::{FixRequest, StrategyChoice, decide_copy};
 use crate::on_host::ProgramOnHost;
 use crate::self_warming::SelfWarming;
 
@@ -40,19 +41,19 @@ pub struct Assessment {
     pub segments: Vec<Segment>,
     /// What is known of its load bias.
     pub bias: Bias,
-    /// The leaf size of the next three figures, and of the windows in `cache`.
+    /// The leaf that `fix` lays out for: the size of the next figures, and of the windows in `cache`.
     pub leaf: Leaf,
     /// Text bytes that `leaf` maps once the text is warm: none if filesystem or kernel forbid it.
     pub reached: u64,
-    /// The same after a fix that changes no permission.
+    /// The same after `fix`, which changes no permission.
     pub after_fix: u64,
-    /// The same after a merge.
+    /// The same after a merge, by the leaf that a merge lays out for; `after_fix` if there is no merge.
     pub after_merge: u64,
     /// What the filesystem and kernel forbid for `leaf`, whatever the layout.
     pub causes: Vec<Cause>,
     /// The reach of each leaf size, before a fix.
     pub now: Vec<LeafReach>,
-    /// The reach of `leaf` after each strategy of `fix`.
+    /// The reach after each strategy of `fix`.
     pub possible: Vec<StrategyReach>,
     /// The linker that made the file, where the file names it; not read in a scan.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,6 +83,8 @@ pub struct LeafReach {
 pub struct StrategyReach {
     /// The strategy.
     pub strategy: Strategy,
+    /// The leaf that it lays out for. A merge may make windows for a larger one.
+    pub leaf: Leaf,
     /// Text bytes that the leaf would map once the text is warm.
     pub reached: u64,
     /// Bits of address randomness that the strategy costs.
@@ -117,7 +120,8 @@ impl Assessment {
     /// tell of an overlay.
     pub fn of(on_host: &ProgramOnHost<'_>, geometry: &Geometry, look: Look) -> Assessment {
         let image = &on_host.program.image;
-        let (leaf_kind, leaf) = worthwhile_leaf(geometry, image.text_len());
+        // The leaf that fix lays out for, so that the figures are those of fix.
+        let leaf = Options::for_image(image, geometry, Strategy::Shift).leaf;
         let bias = on_host.bias_with(&image.segments, geometry);
         let (pages, kernel) = (on_host.pages, on_host.loader.kernel);
         let cache = match look {
@@ -132,7 +136,11 @@ impl Assessment {
                 large_folios(pages, kernel, kind, size)
             }
         };
-        let here = ability(leaf_kind, leaf);
+        let ability_of = |leaf: Leaf| {
+            let mut leaves = geometry.leaves();
+            let kind = leaves.find_map(|(kind, own)| (own == leaf).then_some(kind));
+            ability(kind.unwrap_or(LeafKind::Pmd), leaf)
+        };
         let now: Vec<LeafReach> = geometry
             .leaves()
             .map(|(kind, leaf)| {
@@ -144,16 +152,19 @@ impl Assessment {
                 }
             })
             .collect();
-        let possible =
-            Strategy::ALL.map(|strategy| StrategyReach::of(on_host, geometry, strategy, here));
+        let possible = Strategy::ALL
+            .map(|strategy| StrategyReach::of(on_host, geometry, strategy, ability_of));
         let reached = now
             .iter()
             .find(|own| own.layout.leaf == leaf)
             .map_or(0, |own| own.reached);
-        let best = |allowed: fn(Strategy) -> bool| {
-            let fixed = possible.iter().filter(|fixed| allowed(fixed.strategy));
-            fixed.map(|fixed| fixed.reached).fold(reached, u64::max)
+        let given = |strategy: Strategy| {
+            let mut ways = possible.iter().filter(|way| way.refusal.is_none());
+            ways.find(|way| way.strategy == strategy)
+                .map(|way| way.reached)
         };
+        let after_fix = given(Strategy::Shift).or_else(|| given(Strategy::Align));
+        let after_fix = after_fix.unwrap_or(reached);
         Assessment {
             path: on_host.program.path.clone(),
             kind: image.kind,
@@ -167,9 +178,9 @@ impl Assessment {
             bias,
             leaf,
             reached,
-            after_fix: best(|strategy| strategy != Strategy::Merge),
-            after_merge: best(|_| true),
-            causes: here.doubt().into_iter().collect(),
+            after_fix,
+            after_merge: given(Strategy::Merge).unwrap_or(after_fix),
+            causes: ability_of(leaf).doubt().into_iter().collect(),
             now,
             possible: possible.into(),
             linker: None,
@@ -203,42 +214,31 @@ fn available(layout: u64, ability: Ability) -> u64 {
     }
 }
 
-/// The leaf that the figures refer to: the largest that text can fill, or the smallest if it fills
-/// none.
-fn worthwhile_leaf(geometry: &Geometry, text: u64) -> (LeafKind, Leaf) {
-    let wanted = geometry.layout_leaf(text);
-    let fits = |(_, leaf): &(LeafKind, Leaf)| wanted == Some(*leaf);
-    geometry
-        .leaves()
-        .find(fits)
-        .or(geometry.leaves().last())
-        .unwrap_or((LeafKind::Pmd, geometry.pmd))
-}
-
 impl StrategyReach {
     fn of(
         on_host: &ProgramOnHost<'_>,
         geometry: &Geometry,
         strategy: Strategy,
-        ability: Ability,
+        ability: impl Fn(Leaf) -> Ability,
     ) -> StrategyReach {
-        let image = &on_host.program.image;
-        let options = Options::for_image(image, geometry, strategy);
-        match plan(image, strategy, &options) {
-            Ok(plan) => {
-                let bias = on_host.bias_with(&plan.segments, geometry);
-                StrategyReach {
-                    strategy,
-                    reached: available(plan.reached_at(image, geometry.page, bias), ability),
-                    aslr_bits: plan.cost.aslr_bits,
-                    refusal: None,
-                }
-            }
+        let request = FixRequest::plain(StrategyChoice::AtMost(strategy), *geometry);
+        let decided = decide_copy(on_host, &request).map_err(|error| error.reason());
+        let decided =
+            decided.and_then(|decision| decision.proposal.map_err(|refusal| refusal.to_string()));
+        match decided {
+            Ok(fix) => StrategyReach {
+                strategy,
+                leaf: fix.plan.leaf,
+                reached: available(fix.reached_after, ability(fix.plan.leaf)),
+                aslr_bits: fix.plan.cost.aslr_bits,
+                refusal: None,
+            },
             Err(refusal) => StrategyReach {
                 strategy,
+                leaf: Options::for_image(&on_host.program.image, geometry, strategy).leaf,
                 reached: 0,
                 aslr_bits: 0,
-                refusal: Some(refusal.to_string()),
+                refusal: Some(refusal),
             },
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Difference, ImageError, Refusal, RewriteError};
+use hugetext_elf::{Difference, ImageError, PlanError, Refusal};
 use hugetext_host::{ChildError, Guard, NamespaceError, Pid, ProcessError, ReplaceError};
 use hugetext_leaf::Cause;
 use hugetext_leaf::replica::Node;
@@ -84,14 +84,6 @@ pub enum Error {
     OutputIsInput {
         /// The file.
         path: PathBuf,
-    },
-    /// The rewriter met something that it does not know.
-    #[error("{}: {source}", shown(path))]
-    NotRewritable {
-        /// The program.
-        path: PathBuf,
-        /// The problem.
-        source: RewriteError,
     },
     /// An I/O error ended the rewriting of a file.
     #[error(
@@ -315,6 +307,15 @@ impl Error {
         move |source| Error::Process { pid, source }
     }
 
+    /// The error about the program at `path` for which there is no plan.
+    pub(crate) fn unplanned(path: &Path, error: PlanError) -> Error {
+        let path = path.to_owned();
+        match error {
+            PlanError::Image(source) => Error::Image { path, source },
+            PlanError::Refusal(source) => Error::Unfixable { path, source },
+        }
+    }
+
     /// The error for a kernel, named `release`, that does not tell the size of its huge pages.
     pub fn no_huge_pages(release: &str) -> Error {
         if Path::new("/sys/kernel/mm").exists() {
@@ -322,6 +323,17 @@ impl Error {
             Error::NoHugePages { release }
         } else {
             Error::NoSysfs
+        }
+    }
+
+    /// The problem without the name of the file.
+    pub fn reason(&self) -> String {
+        match self {
+            Error::Unfixable { source, .. } => source.to_string(),
+            Error::Image { source, .. } => source.to_string(),
+            Error::Guarded { guard, .. } => format!("the file is {guard}"),
+            Error::Vouched { voucher, .. } => format!("the file {voucher}"),
+            other => plain(other),
         }
     }
 

@@ -22,6 +22,7 @@
 
 mod assess;
 mod cached_text;
+mod cold_start;
 mod error;
 mod fastest;
 mod fix;
@@ -53,8 +54,8 @@ pub use assess::{Assessment, LeafReach, Look, StrategyReach, WindowCounts};
 pub use error::{Error, plain};
 pub use fastest::fastest;
 pub use fix::{
-    FixDecision, FixDestination, FixNote, FixPlan, FixRequest, FixTarget, Privileges,
-    StrategyChoice, WrittenFix, compare_files, decide_fix, fix_notes, rewrite_into, write_fix,
+    FixDecision, FixDestination, FixNote, FixPlan, FixRequest, FixTarget, PlannedFix, Privileges,
+    StrategyChoice, WrittenFix, compare_files, plan_fix, rewrite_into, write_fix,
 };
 pub use folios::{CachedIn, TextFolios};
 pub use hold::HeldText;

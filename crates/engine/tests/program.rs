@@ -8,7 +8,7 @@ use std::path::Path;
 use hugetext_elf::Strategy;
 use hugetext_engine::{
     Assessment, Error, FixDestination, FixRequest, FixTarget, HeldText, HostContext, Look, Program,
-    ProgramOnHost, Remedy, Rung, StrategyChoice, WarmPolicy, decide_fix, warm, warm_ranges,
+    ProgramOnHost, Remedy, Rung, StrategyChoice, WarmPolicy, plan_fix, warm, warm_ranges,
     write_fix,
 };
 use hugetext_leaf::Span;
@@ -50,17 +50,11 @@ fn a_program_is_assessed_fixed_warmed_and_held() {
         privileged: false,
         vouched: false,
     };
-    let request = FixRequest {
-        strategy: StrategyChoice::AtMost(Strategy::Shift),
-        geometry,
-        extend_tail: false,
-        self_warming: false,
-    };
-    let decision = decide_fix(&program, &request).unwrap();
-    let fix = decision.proposal.unwrap();
+    let request = FixRequest::plain(StrategyChoice::AtMost(Strategy::Shift), geometry);
+    let planned = plan_fix(&program, &request, &target).unwrap();
+    let fix = planned.decision.proposal.unwrap();
     assert_eq!(fix.reached_after, assessment.after_fix);
-    let destination = FixDestination::of(&program.program, &target).unwrap();
-    let written = write_fix(&program, &fix, &destination, &geometry).unwrap();
+    let written = write_fix(&program, &fix, &planned.destination, &geometry).unwrap();
     let written = written.unwrap();
     assert!(written.verified.is_exact());
 

@@ -153,15 +153,6 @@ impl Geometry {
         let contpte = self.contpte.map(|leaf| (LeafKind::Contpte, leaf));
         std::iter::once((LeafKind::Pmd, self.pmd)).chain(contpte)
     }
-
-    /// The leaf to lay out `text` bytes for: the largest leaf that the text can fill at least once
-    /// and that Linux aligns an image to (32 MiB, the bound of the kernel thread on PT_LOAD
-    /// alignment). `None` for text smaller than every leaf, which is never padded.
-    pub fn layout_leaf(&self, text: u64) -> Option<Leaf> {
-        self.leaves()
-            .map(|(_, leaf)| leaf)
-            .find(|leaf| *leaf <= Leaf::M32 && leaf.bytes() <= text)
-    }
 }
 
 impl fmt::Display for Geometry {
@@ -209,16 +200,6 @@ mod tests {
         assert_eq!(orders(Geometry::PPC64_64K_HASH), [8]);
         assert_eq!(orders(Geometry::MIPS64_16K), [11]);
         assert_eq!(orders(Geometry::native(Leaf::K16, Leaf::M32)), [11]);
-    }
-
-    #[test]
-    fn small_text_is_not_padded_for() {
-        assert_eq!(Geometry::X86_64.layout_leaf((2 << 20) - 1), None);
-        assert_eq!(Geometry::X86_64.layout_leaf(2 << 20), Some(Leaf::M2));
-        assert_eq!(Geometry::ARM64_4K.layout_leaf(100 << 10), Some(Leaf::K64));
-        assert_eq!(Geometry::ARM64_16K.layout_leaf(40 << 20), Some(Leaf::M32));
-        // The kernel does not align an image to a PMD of 512 MiB.
-        assert_eq!(Geometry::ARM64_64K.layout_leaf(600 << 20), Some(Leaf::M2));
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Facts {
             let leaves: Vec<_> = geometry.leaves().collect();
             leaves.into_iter().map(move |leaf| (geometry, leaf))
         });
-        let segments = leaves.flat_map(|(geometry, leaf)| for_leaf(image, &geometry, leaf, ground));
+        let segments = leaves.flat_map(|(geometry, leaf)| for_leaf(image, source, &geometry, leaf, ground));
         Facts {
             build_id: build_id(image, source),
             linker: linker.map(|linker| linker.to_string()),
@@ -84,6 +84,7 @@ impl Facts {
 
 fn for_leaf(
     image: &Image,
+    source: &(impl ReadAt + ?Sized),
     geometry: &Geometry,
     (kind, leaf): (LeafKind, Leaf),
     ground: &Ground,
@@ -104,7 +105,7 @@ fn for_leaf(
     let planned = |strategies: &[Strategy]| -> Vec<(Plan, Bias)> {
         let plans = strategies
             .iter()
-            .filter_map(|strategy| plan(image, *strategy, &options).ok());
+            .filter_map(|strategy| plan(source, image, *strategy, &options).ok());
         plans
             .map(|plan| {
                 let bias = bias(&plan.segments);

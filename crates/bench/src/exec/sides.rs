@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Options, Plan, Refusal, Strategy, plan, plan_auto};
+use hugetext_elf::{Options, Plan, PlanError, Strategy, plan, plan_auto};
 use hugetext_engine::{HostContext, Program, plain, rewrite_into};
 use hugetext_host::{Mountable, holders, uncover};
 use hugetext_leaf::Leaf;
@@ -303,13 +303,15 @@ fn options(leaf: Leaf, host: &HostContext) -> Options {
     }
 }
 
-fn fixed(program: &Program, host: &HostContext) -> Result<Plan, Refusal> {
-    plan_auto(&program.image, &options(host.leaf, host))
+fn fixed(program: &Program, host: &HostContext) -> Result<Plan, PlanError> {
+    let options = options(host.leaf, host);
+    plan_auto(&program.file, &program.image, &options)
 }
 
 /// Fewer mappings may save time even without a window.
-fn merged(program: &Program, host: &HostContext) -> Result<Plan, Refusal> {
-    let to = |leaf| plan(&program.image, Strategy::Merge, &options(leaf, host));
+fn merged(program: &Program, host: &HostContext) -> Result<Plan, PlanError> {
+    let (source, image) = (&program.file, &program.image);
+    let to = |leaf| plan(source, image, Strategy::Merge, &options(leaf, host));
     to(host.leaf).or_else(|_| to(host.page))
 }
 

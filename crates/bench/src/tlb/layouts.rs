@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Image, Options, Strategy, plan_auto};
+use hugetext_elf::{Image, Options, Strategy, layout};
 use hugetext_host::{Pid, folio_sizes, huge_spans, text_mappings};
 use hugetext_leaf::{Bias, Geometry, LIMIT, Leaf, ObjectKind, Span, Vma, reach, vmas};
 use hugetext_tlb::{Object, Placement};
@@ -127,7 +127,7 @@ fn as_seen(base: Object, live: &[ObservedText]) -> Object {
 /// of that size.
 fn after_fix(base: Object, geometry: &Geometry, image: &Image) -> Object {
     let options = Options::for_image(image, geometry, Strategy::Shift);
-    let Ok(plan) = plan_auto(image, &options) else {
+    let Ok(plan) = layout(image, Strategy::Shift, &options) else {
         return base;
     };
     let bias = match image.kind {

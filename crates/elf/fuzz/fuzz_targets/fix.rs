@@ -8,7 +8,7 @@ mod apply;
 
 use apply::apply;
 use hugetext_elf::{
-    Dependencies, DividedSections, Image, Options, Plan, Strategy, plan, rewrite, self_warming,
+    Dependencies, Image, Options, Plan, Strategy, plan, rewrite, self_warming,
     verify,
 };
 use hugetext_leaf::Leaf;
@@ -31,15 +31,13 @@ fuzz_target!(|data: &[u8]| {
         extend_tail: choice & 4 != 0,
     };
     for strategy in [Strategy::Align, Strategy::Shift, Strategy::Merge] {
-        let Ok(plan) = plan(&image, strategy, &options) else {
+        let Ok(plan) = plan(file, &image, strategy, &options) else {
             continue;
         };
         let _ = plan.reached(&image, options.page);
         check(file, &image, &plan);
-        for divided in [DividedSections::Cut, DividedSections::Keep] {
-            if let Ok(warming) = self_warming(file, &image, plan.clone(), &options, divided) {
-                check(file, &image, &warming);
-            }
+        if let Ok(warming) = self_warming(file, &image, plan, &options) {
+            check(file, &image, &warming);
         }
     }
     // Two unrelated files reach the paths on which verification fails.
@@ -59,9 +57,8 @@ fn leaf(choice: u8) -> Leaf {
 
 /// Carries a plan out, and verifies the result.
 fn check(file: &[u8], image: &Image, plan: &Plan) {
-    let Ok(operations) = rewrite(file, image, plan) else {
-        return;
-    };
+    // What is planned can be carried out.
+    let operations = rewrite(file, image, plan).expect("a plan");
     if plan.file_len > MAX_OUTPUT {
         return;
     }

@@ -7,7 +7,6 @@ use crate::error::ImageError;
 use crate::headers::Table;
 use crate::image::Image;
 use crate::source::ReadAt;
-use crate::verify::table::moved_table;
 use crate::verify::{Difference, Stretch};
 
 /// Number of bytes compared at a time.
@@ -39,15 +38,9 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         known: &'a Known<'a>,
     ) -> Comparer<'a, O, N> {
         let span = |table: &Table| Span::new(table.offset, table.end());
-        let old_table = &old_image.program_table;
-        let (headers, headers_at) = match moved_table(old_image, new_image) {
-            // What was left behind is compared like other bytes.
-            Some(_) => (Span::new(0, 0), 0),
-            None => (
-                Span::new(old_table.offset, taken_by_headers(old_image, new_image).end),
-                new_image.program_table.offset,
-            ),
-        };
+        let old_table = old_image.program_table.offset;
+        let headers = Span::new(old_table, taken_by_headers(old_image, new_image).end);
+        let headers_at = new_image.program_table.offset;
         Comparer {
             old,
             old_image,
@@ -232,9 +225,6 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
 /// The bytes behind the program header table of the old file that became a part of it.
 pub(super) fn taken_by_headers(old: &Image, new: &Image) -> Span {
     let table = &old.program_table;
-    if moved_table(old, new).is_some() {
-        return Span::new(table.end(), table.end());
-    }
     let end = table.offset.saturating_add(new.program_table.len());
     Span::new(table.end(), end.max(table.end()))
 }

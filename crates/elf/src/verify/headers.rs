@@ -4,7 +4,6 @@ use hugetext_leaf::{Leaf, ObjectKind, Segment, Span};
 use object::elf;
 
 use super::bytes::{Comparer, taken_by_headers};
-use super::table::moved_table;
 use super::{Difference, SMALLEST_PAGE};
 use crate::encoding::FileHeader;
 use crate::error::ImageError;
@@ -160,12 +159,9 @@ where
             && header.filesz == image.program_table.len()
             && header.memsz == header.filesz
     };
-    let moved = moved_table(comparer.old_image, comparer.new_image);
-    let shift = moved.map_or(0, |table| table.start.wrapping_sub(old.vaddr));
-    let place = [old.vaddr, old.paddr].map(|address| address.wrapping_add(shift));
     // The table may have grown.
     let same = old.flags == new.flags
-        && place == [new.vaddr, new.paddr]
+        && [old.vaddr, old.paddr] == [new.vaddr, new.paddr]
         && (old.p_type, old.align) == (new.p_type, new.align)
         && old.filesz.wrapping_sub(old.memsz) == new.filesz.wrapping_sub(new.memsz);
     if !same {

@@ -3,13 +3,11 @@
 use hugetext_leaf::{Perms, Segment, Span};
 
 use super::bytes::Comparer;
-use super::table::moved_table;
 use super::{Difference, PermissionChange, SMALLEST_PAGE, Verified};
 use crate::source::ReadAt;
 
 /// Every address of the old image has the same bytes and rights in the new one. Addresses that only
-/// the new one has hold zeros, the bytes of the rest of the page before them, or its program header
-/// table.
+/// the new one has hold zeros, or the bytes of the rest of the page before them.
 pub(super) fn compare<O, N>(comparer: &mut Comparer<'_, O, N>) -> Result<Verified, Difference>
 where
     O: ReadAt + ?Sized,
@@ -34,18 +32,9 @@ where
             at = addresses.end;
         }
     }
-    let table = moved_table(old_image, new_image);
     for new in &new_image.segments {
         for added in uncovered(new.memory(), &old_image.segments) {
-            // The table is compared with the headers.
-            let inside = table.filter(|table| table.overlaps(&added));
-            let table = inside.map_or(Span::new(added.end, added.end), |t| t.intersect(&added));
-            for rest in [
-                Span::new(added.start, table.start),
-                Span::new(table.end, added.end),
-            ] {
-                only_new(comparer, new, rest)?;
-            }
+            only_new(comparer, new, added)?;
             verified.added.push(added);
         }
     }

@@ -41,6 +41,12 @@ where
             }
             offsets.note(index, before, after.offset);
             let end = before.offset.saturating_add(before.file_size());
+            if before.file_size() > 0 && end > old.file_len {
+                return Err(differs(
+                    index,
+                    "its bytes, which the old file does not have",
+                ));
+            }
             if Span::new(before.offset, end).overlaps(&taken) {
                 return Err(differs(index, "its bytes, which the program headers take"));
             }

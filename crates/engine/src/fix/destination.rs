@@ -17,8 +17,11 @@ use crate::voucher::Voucher;
 /// Where the user wants the new file.
 #[derive(Debug, Clone)]
 pub enum FixTarget {
-    /// Nowhere: nothing is written.
-    DryRun,
+    /// Nowhere: nothing is written. What a copy at another path would be refused is refused.
+    DryRun {
+        /// Whether a checksum of the file that is kept elsewhere may be broken.
+        vouched: bool,
+    },
     /// At another path.
     Copy {
         /// The path.
@@ -43,7 +46,10 @@ pub enum FixTarget {
 #[derive(Debug, PartialEq, Eq)]
 pub enum FixDestination {
     /// Nothing is written.
-    Nowhere,
+    Nowhere {
+        /// Whether a checksum that is kept elsewhere may be broken.
+        vouched: bool,
+    },
     /// The new file is written to another path.
     Other {
         /// The path.
@@ -78,9 +84,6 @@ pub enum Privileges {
 impl FixDestination {
     /// The destination that the user wants; an error where the file may not be replaced or copied.
     pub fn of(program: &Program, target: &FixTarget) -> Result<FixDestination, Error> {
-        if matches!(target, FixTarget::DryRun) {
-            return Ok(FixDestination::Nowhere);
-        }
         let guards = Guard::of(&program.file).map_err(Error::io(&program.path))?;
         let in_place = matches!(target, FixTarget::InPlace { .. });
         let forbids = |guard: &Guard| match guard {
@@ -95,7 +98,7 @@ impl FixDestination {
             });
         }
         match target {
-            FixTarget::DryRun => Ok(FixDestination::Nowhere),
+            FixTarget::DryRun { vouched } => Ok(FixDestination::Nowhere { vouched: *vouched }),
             FixTarget::InPlace {
                 backup, vouched, ..
             } => Ok(FixDestination::Same {
@@ -129,23 +132,23 @@ impl FixDestination {
     /// What keeps a checksum of the file and compares it; an error if that is not permitted.
     pub(super) fn voucher(&self, program: &Program) -> Result<Option<Voucher>, Error> {
         let (vouched, elsewhere) = match self {
-            FixDestination::Nowhere => (true, false),
-            FixDestination::Other { vouched, .. } => (*vouched, true),
+            FixDestination::Nowhere { vouched } | FixDestination::Other { vouched, .. } => {
+                (*vouched, true)
+            }
             FixDestination::Same { vouched, .. } => (*vouched, false),
         };
         let package = || {
-            if elsewhere {
+            if matches!(self, FixDestination::Other { .. }) {
                 None
             } else {
                 package_of(&program.path)
             }
         };
         let voucher = checked_at_use(program).or_else(package);
+        // A package matters only where the file is replaced.
+        let matters = |voucher: &Voucher| !elsewhere || !matches!(voucher, Voucher::Package { .. });
         match voucher {
-            Some(voucher) if !vouched => Err(Error::Vouched {
-                path: program.path.clone(),
-                voucher,
-            }),
+            Some(voucher) if !vouched && matters(&voucher) => Err(vouched_for(program, voucher)),
             voucher => Ok(voucher),
         }
     }
@@ -165,7 +168,7 @@ impl FixDestination {
     /// Whether to write a file even if the old layout is right already.
     pub(super) fn is_written(&self, done_already: bool) -> bool {
         match self {
-            FixDestination::Nowhere => false,
+            FixDestination::Nowhere { .. } => false,
             FixDestination::Other { .. } => true,
             FixDestination::Same { .. } => !done_already,
         }
@@ -233,12 +236,26 @@ impl FixDestination {
 impl FixTarget {
     fn privileged(&self) -> bool {
         match self {
-            FixTarget::DryRun => false,
+            FixTarget::DryRun { .. } => false,
             FixTarget::Copy { privileged, .. } | FixTarget::InPlace { privileged, .. } => {
                 *privileged
             }
         }
     }
+}
+
+/// An error where no fixed copy of the program may be made, wherever it would lie.
+pub(super) fn may_be_copied(program: &Program) -> Result<(), Error> {
+    FixDestination::of(program, &FixTarget::DryRun { vouched: false })?;
+    match checked_at_use(program) {
+        Some(voucher) => Err(vouched_for(program, voucher)),
+        None => Ok(()),
+    }
+}
+
+fn vouched_for(program: &Program, voucher: Voucher) -> Error {
+    let path = program.path.clone();
+    Error::Vouched { path, voucher }
 }
 
 /// Copies the mode, without set-id bits, and the times.

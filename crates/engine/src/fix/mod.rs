@@ -3,17 +3,15 @@
 mod destination;
 mod rewrite;
 
-use hugetext_elf::{
-    DividedSections, Options, Plan, Refusal, SelfWarmingError, Strategy, plan, plan_auto,
-    self_warming,
-};
+use hugetext_elf::{Options, Plan, PlanError, Refusal, Strategy, plan, plan_auto, self_warming};
 use hugetext_leaf::{Asker, Cause, ColdStart, Geometry, Leaf, Segment, large_folios, reach};
 
+use crate::cold_start::after;
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
-use crate::self_warming::{after, cut_for_nothing};
 use crate::voucher::Voucher;
 
+use destination::may_be_copied;
 pub use destination::{FixDestination, FixTarget, Privileges};
 pub use rewrite::{WrittenFix, compare_files, rewrite_into, write_fix};
 
@@ -34,6 +32,30 @@ impl StrategyChoice {
             StrategyChoice::AtMost(strategy) => strategy,
         }
     }
+}
+
+impl FixRequest {
+    /// By a strategy alone.
+    pub fn plain(strategy: StrategyChoice, geometry: Geometry) -> FixRequest {
+        FixRequest {
+            strategy,
+            geometry,
+            extend_tail: false,
+            self_warming: false,
+        }
+    }
+}
+
+/// All that is known of a fix before anything is written: what `fix` carries out, its dry run shows, and `check`
+/// promises.
+#[derive(Debug)]
+pub struct PlannedFix {
+    /// What it would do.
+    pub decision: FixDecision,
+    /// Where the new file goes.
+    pub destination: FixDestination,
+    /// What the user should know.
+    pub notes: Vec<FixNote>,
 }
 
 /// What to lay a program out for.
@@ -90,9 +112,39 @@ pub enum FixNote {
     Vouched(Voucher),
 }
 
+/// Plans a fix; an error where nothing may be written, or not there.
+pub fn plan_fix(
+    on_host: &ProgramOnHost<'_>,
+    request: &FixRequest,
+    target: &FixTarget,
+) -> Result<PlannedFix, Error> {
+    let destination = FixDestination::of(&on_host.program, target)?;
+    let decision = decide_fix(on_host, request)?;
+    let notes = fix_notes(on_host, request, &decision, &destination)?;
+    Ok(PlannedFix {
+        decision,
+        destination,
+        notes,
+    })
+}
+
+/// Decides about a copy that nobody has asked for yet. It is what [`plan_fix`] decides about a copy, without the notes,
+/// some of which take other programs to find.
+pub(crate) fn decide_copy(
+    on_host: &ProgramOnHost<'_>,
+    request: &FixRequest,
+) -> Result<FixDecision, Error> {
+    let decision = decide_fix(on_host, request)?;
+    let changes = decision.proposal.as_ref();
+    if changes.is_ok_and(|fix| !fix.done_already) {
+        may_be_copied(&on_host.program)?;
+    }
+    Ok(decision)
+}
+
 /// Decides how to lay out a program; an error where no strategy may touch it. The new file is
 /// assumed to be mapped at the same kind of address as the old one.
-pub fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<FixDecision, Error> {
+fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<FixDecision, Error> {
     let image = &on_host.program.image;
     let geometry = &request.geometry;
     let options = Options {
@@ -101,27 +153,21 @@ pub fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<F
     };
     let bias = |segments: &[Segment]| on_host.bias_with(segments, geometry);
     let before = bias(&image.segments);
+    let source = &on_host.program.file;
     let planned = match request.strategy {
-        StrategyChoice::Auto => plan_auto(image, &options),
-        StrategyChoice::AtMost(strategy) => plan(image, strategy, &options),
+        StrategyChoice::Auto => plan_auto(source, image, &options),
+        StrategyChoice::AtMost(strategy) => plan(source, image, strategy, &options),
     };
-    let planned = match planned {
-        Ok(plan) => warmed(on_host, request, plan, &options)?,
-        Err(refusal) => Err(refusal),
-    };
+    let planned = planned.and_then(|plan| warmed(on_host, request, plan, &options));
     let proposal = match planned {
-        Err(source) if source.forbids() => {
-            return Err(Error::Unfixable {
-                path: on_host.program.path.clone(),
-                source,
-            });
-        }
-        planned => planned.map(|plan| FixPlan {
+        Ok(plan) => Ok(FixPlan {
             reached_after: plan.reached_at(image, geometry.page, bias(&plan.segments)),
             done_already: plan.is_noop(image),
             cold_start: after(on_host, geometry, &plan, Asker::GlibcTunable),
             plan,
         }),
+        Err(PlanError::Refusal(refusal)) if !refusal.forbids() => Err(refusal),
+        Err(error) => return Err(Error::unplanned(&on_host.program.path, error)),
     };
     Ok(FixDecision {
         text: image.text_len(),
@@ -131,35 +177,27 @@ pub fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<F
     })
 }
 
-/// The plan with its text cut, where that is asked for, or costs nothing and the choice is free.
+/// The plan with its text cut, where that is asked for.
 fn warmed(
     on_host: &ProgramOnHost<'_>,
     request: &FixRequest,
     plan: Plan,
     options: &Options,
-) -> Result<Result<Plan, Refusal>, Error> {
+) -> Result<Plan, PlanError> {
     let program = &on_host.program;
-    let divided = DividedSections::Cut;
     if !request.self_warming {
-        return Ok(Ok(match request.strategy {
-            StrategyChoice::Auto => cut_for_nothing(program, plan, options, divided),
-            StrategyChoice::AtMost(_) => plan,
-        }));
+        return Ok(plan);
     }
-    match self_warming(&program.file, &program.image, plan, options, divided) {
-        // To join data takes a shift.
-        Ok(warming) if warming.strategy > request.strategy.strongest() => Ok(Err(Refusal::NoRoom)),
-        Ok(warming) => Ok(Ok(warming)),
-        Err(SelfWarmingError::Refusal(refusal)) => Ok(Err(refusal)),
-        Err(SelfWarmingError::Image(source)) => Err(Error::Image {
-            path: program.path.clone(),
-            source,
-        }),
+    let warming = self_warming(&program.file, &program.image, plan, options)?;
+    // To join data takes a shift.
+    if warming.strategy > request.strategy.strongest() {
+        return Err(Refusal::NoRoom.into());
     }
+    Ok(warming)
 }
 
 /// What the user should know about a fix that goes to `destination`.
-pub fn fix_notes(
+fn fix_notes(
     on_host: &ProgramOnHost<'_>,
     request: &FixRequest,
     decision: &FixDecision,

@@ -59,10 +59,7 @@ pub fn rewrite_into(
 ) -> Result<Verified, Error> {
     let path = || program.path.clone();
     let operations = rewrite(&program.file, &program.image, plan);
-    let operations = operations.map_err(|source| Error::NotRewritable {
-        path: path(),
-        source,
-    })?;
+    let operations = operations.map_err(|error| Error::unplanned(&program.path, error))?;
     perform(&operations, &program.file, new).map_err(|source| Error::Rewrite {
         from: path(),
         to: to.to_owned(),

@@ -45,6 +45,8 @@ pub enum LeaveReason {
     Irreplaceable,
     /// A fixed copy could be reached, but something checks the bytes of the file at each use.
     Vouched,
+    /// A fix would be refused, so that nothing is known to help.
+    Refused,
     /// A copy could be reached, but there is no place for copies.
     #[serde(rename = "homeless")]
     NoPlace,
@@ -74,6 +76,8 @@ pub struct PrepareFacts {
     pub holds_huge: bool,
     /// Whether a copy may be shown in its place.
     pub may_stand_in: bool,
+    /// Whether a fix must not be made.
+    pub refused: bool,
     /// Whether something checks its bytes at each use, so that only an identical copy is of use.
     pub vouched: bool,
     /// When a copy is used.
@@ -95,10 +99,10 @@ pub fn decide_action(facts: PrepareFacts, leaf: Leaf) -> PrepareAction {
     let wanted = if worth_a_fix && !facts.vouched {
         PrepareAction::Fix
     } else if facts.now == 0 {
-        let why = if worth_a_fix {
-            LeaveReason::Vouched
-        } else {
-            LeaveReason::Small
+        let why = match (worth_a_fix, facts.refused) {
+            (true, _) => LeaveReason::Vouched,
+            (false, true) => LeaveReason::Refused,
+            (false, false) => LeaveReason::Small,
         };
         return PrepareAction::Leave { why };
     } else if facts.holds_huge && facts.copies != CopyUse::Preferred {
@@ -130,6 +134,7 @@ mod tests {
             fixed,
             holds_huge: true,
             may_stand_in: true,
+            refused: false,
             vouched: false,
             copies: CopyUse::IfNeeded,
             replica: false,
@@ -161,6 +166,11 @@ mod tests {
     fn the_weakest_action_that_reaches_the_text_is_taken() {
         let decide = |facts| decide_action(facts, Leaf::M2);
         assert_eq!(decide(facts(0, 0)), leave(LeaveReason::Small));
+        let refused = PrepareFacts {
+            refused: true,
+            ..facts(0, 0)
+        };
+        assert_eq!(decide(refused), leave(LeaveReason::Refused));
         assert_eq!(decide(facts(8 * M, 8 * M)), PrepareAction::Warm);
         assert_eq!(decide(facts(8 * M, 0)), PrepareAction::Warm);
         assert_eq!(decide(facts(0, 8 * M)), PrepareAction::Fix);

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{DividedSections, Options, Plan, Strategy, plan, plan_auto};
+use hugetext_elf::{Options, Plan, PlanError, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard};
 use hugetext_leaf::replica::Replica;
 use hugetext_leaf::{Filesystem, reach};
@@ -21,7 +21,6 @@ use crate::host_context::HostContext;
 use crate::on_host::ProgramOnHost;
 use crate::place::{set_policy, warm_on};
 use crate::program::Program;
-use crate::self_warming::cut_for_nothing;
 use crate::vouch::checked_at_use;
 use crate::warm::{WarmPolicy, warm, warm_unused};
 
@@ -122,7 +121,10 @@ impl<'h> PrepareStep<'h> {
         program.ensure_native()?;
         let image = &program.image;
         let now = reach(&image.segments, host.page, host.leaf, on_host.bias);
-        let plan = plan_for(&on_host, policy);
+        let planned = plan_for(&on_host, policy);
+        let refused = now.text >= host.leaf.bytes()
+            && matches!(&planned, Err(PlanError::Refusal(refusal)) if refusal.forbids());
+        let plan = planned.unwrap_or(None);
         let fixed = plan
             .as_ref()
             .map_or(0, |plan| plan.reached(image, host.page));
@@ -131,6 +133,7 @@ impl<'h> PrepareStep<'h> {
             fixed,
             holds_huge: on_host.large_folio_obstacle(host.leaf).is_none(),
             may_stand_in: may_stand_in(&program.file).unwrap_or(false) && unguarded(program),
+            refused,
             vouched: plan.is_some() && checked_at_use(program).is_some(),
             copies: policy.copies,
             replica: policy.replica.is_some(),
@@ -362,19 +365,21 @@ fn unguarded(program: &Program) -> bool {
     Guard::of(&program.file).is_ok_and(|guards| guards.iter().all(harmless))
 }
 
-/// The rewrite with which PMD leaves reach most text; `None` if no rewrite helps. Its text is cut too, so that
-/// a loader that asks for huge folios gets them when the copy is no longer in memory.
-fn plan_for(program: &ProgramOnHost<'_>, policy: PreparePolicy) -> Option<Plan> {
-    let image = &program.program.image;
+/// The rewrite with which PMD leaves reach most text; `None` if no rewrite helps. Its text is not cut: a program
+/// that looks at its own segments, for a checksum of them, finds each with its size and its bytes.
+fn plan_for(program: &ProgramOnHost<'_>, policy: PreparePolicy) -> Result<Option<Plan>, PlanError> {
+    let (source, image) = (&program.program.file, &program.program.image);
     let options = Options {
         leaf: program.host.leaf,
         page: program.host.page,
         extend_tail: false,
     };
-    let merged = policy.merge.then(|| plan(image, Strategy::Merge, &options));
-    let plan = merged.and_then(Result::ok);
-    let divided = DividedSections::Keep;
-    plan.or_else(|| plan_auto(image, &options).ok())
-        .filter(|plan| !plan.is_noop(image))
-        .map(|plan| cut_for_nothing(&program.program, plan, &options, divided))
+    let merged = policy
+        .merge
+        .then(|| plan(source, image, Strategy::Merge, &options));
+    let plan = match merged {
+        Some(Ok(plan)) => plan,
+        _ => plan_auto(source, image, &options)?,
+    };
+    Ok((!plan.is_noop(image)).then_some(plan))
 }

@@ -52,10 +52,16 @@ fn one(file: &Assessment, verbose: bool) -> String {
         percent(file.reached, file.text),
         percent(file.after_fix, file.text),
     );
+    let merge = file
+        .possible
+        .iter()
+        .find(|way| way.strategy == Strategy::Merge);
+    let merge = merge.filter(|way| way.refusal.is_none() && way.leaf != file.leaf);
+    let by = merge.map_or(String::new(), |way| format!(" by {} leaves", way.leaf));
     let merged = percent(file.after_merge, file.text);
     let (size, leaf) = (bytes(file.text), file.leaf);
     line(format_args!(
-        "  text {size}: {leaf} leaves reach {now} now, {after} after fix, {merged} merged"
+        "  text {size}: {leaf} leaves reach {now} now, {after} after fix, {merged}{by} merged"
     ));
     for cause in &file.causes {
         line(format_args!("  {cause}"));
@@ -129,8 +135,7 @@ fn warms_itself(found: &SelfWarming) -> String {
     }
     let after = found.after_fix.as_ref();
     if let Some(after) = after.filter(|after| after.huge > now.huge) {
-        let option = if found.by_auto { "" } else { " --self-warming" };
-        let _ = write!(text, "; at most {} after fix{option}", after.huge);
+        let _ = write!(text, "; at most {} after fix --self-warming", after.huge);
     }
     text.push('\n');
     text

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use hugetext_elf::Strategy;
 use hugetext_engine::{
-    FixDecision, FixDestination, FixRequest, FixTarget, HostContext, Program, ProgramOnHost,
-    StrategyChoice, WrittenFix, decide_fix, fix_notes, write_fix,
+    FixDecision, FixRequest, FixTarget, HostContext, PlannedFix, Program, ProgramOnHost,
+    StrategyChoice, WrittenFix, plan_fix, write_fix,
 };
 use hugetext_leaf::Geometry;
 
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     extend_tail: bool,
     /// Cut text at its first window, so that a loader that asks for huge pages (glibc.elf.thp) gets
-    /// them on a cold start. auto does it where it costs nothing
+    /// them on a cold start
     #[arg(long)]
     self_warming: bool,
     /// Let the new file have the set-id bits and capabilities of the old one. Without this option,
@@ -95,7 +95,7 @@ impl Arguments {
     fn target(&self) -> FixTarget {
         let (privileged, vouched) = (self.privileged, self.vouched);
         match &self.target.output {
-            _ if self.target.dry_run => FixTarget::DryRun,
+            _ if self.target.dry_run => FixTarget::DryRun { vouched },
             Some(path) => FixTarget::Copy {
                 path: path.clone(),
                 privileged,
@@ -113,7 +113,6 @@ impl Arguments {
 /// Runs `hugetext fix`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let program = Program::open(&arguments.file)?;
-    let destination = FixDestination::of(&program, &arguments.target())?;
     let host = HostContext::read(None)?;
     let geometry = program.geometry(arguments.geometry, host.geometry);
     let request = FixRequest {
@@ -123,8 +122,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         self_warming: arguments.self_warming,
     };
     let on_host = ProgramOnHost::new(program, &host)?;
-    let decision = decide_fix(&on_host, &request)?;
-    let notes = fix_notes(&on_host, &request, &decision, &destination)?;
+    let PlannedFix {
+        decision,
+        destination,
+        notes,
+    } = plan_fix(&on_host, &request, &arguments.target())?;
     let written = match &decision.proposal {
         Ok(fix) => write_fix(&on_host, fix, &destination, &request.geometry)?,
         Err(_) => None,

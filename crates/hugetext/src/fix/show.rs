@@ -145,10 +145,6 @@ fn warning_text(warning: Warning) -> String {
             "the PT_LOADs of data at {:#x} become one, and the header of the other gives its place to the cut PT_LOAD",
             addresses.start
         ),
-        Warning::TableMoved { addresses } => format!(
-            "its program headers move to the page of {:#x}",
-            addresses.start
-        ),
         Warning::LeftOut { p_type: PT_PHDR } => {
             "PT_PHDR gives its place to the cut PT_LOAD; loaders place this file without it"
                 .to_owned()

@@ -149,6 +149,7 @@ fn decided(why: LeaveReason) -> &'static str {
     match why {
         LeaveReason::Small => "its text fills no window",
         LeaveReason::Irreplaceable => "no copy may take its place",
+        LeaveReason::Refused => "a fix of it is refused; hugetext check --verbose says why",
         LeaveReason::Vouched => "a checksum protects it, which a fix would break",
         LeaveReason::NoPlace => "it needs a copy, which --backend none forbids",
         LeaveReason::Cramped => "its control group has too little memory for it",

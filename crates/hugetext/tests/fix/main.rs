@@ -14,6 +14,7 @@ mod real;
 mod refuse;
 mod replace;
 mod sample;
+mod self_hash;
 mod self_readers;
 mod self_warming;
 mod tools;

@@ -234,3 +234,71 @@ fn data_in_a_section_found_by_its_header() {
         }
     }
 }
+
+/// What compilers and build tools add for tools alone. Its readers look for the name.
+#[test]
+fn sections_that_only_tools_read_may_move() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(plain) = program(&directory, true) else {
+        return;
+    };
+    let content = directory.path().join("content");
+    fs::write(&content, "of a section").unwrap();
+    let with = directory.path().join("with");
+    for name in [
+        ".dep-v0",
+        ".gnu.warning",
+        ".pseudo_probe",
+        ".pseudo_probe_desc",
+        ".stack_sizes",
+        "__llvm_covmap",
+        "__llvm_covfun",
+        ".callgraph",
+        ".swift_ast",
+        ".nv_debug_info",
+    ] {
+        let section = format!("{name}={}", path(&content));
+        let added = ["--add-section", &section, path(&plain), path(&with)];
+        if tool("objcopy", &added).is_none() {
+            return;
+        }
+        let new = directory.path().join("new");
+        fix(&with, &new, &["--strategy", "shift"]);
+        let dump = |file: &Path| {
+            let out = directory.path().join("dumped");
+            let option = format!("{name}={}", path(&out));
+            tool(
+                "objcopy",
+                &["--dump-section", &option, path(file), "/dev/null"],
+            )
+            .unwrap();
+            fs::read(out).unwrap()
+        };
+        assert_eq!(dump(&new), b"of a section", "{name}");
+    }
+}
+
+/// What the command says before it writes is what it does.
+#[test]
+fn a_dry_run_and_a_check_refuse_what_a_fix_refuses() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(plain) = program(&directory, true) else {
+        return;
+    };
+    let content = directory.path().join("content");
+    fs::write(&content, PAYLOAD).unwrap();
+    let section = format!(".archive={}", path(&content));
+    if tool("objcopy", &["--add-section", &section, path(&plain)]).is_none() {
+        return;
+    }
+    let lines = ["--dry-run", "--in-place"].map(|target| {
+        let strategy = ["--strategy", "shift"];
+        error_line(&hugetext(
+            &[&["fix", path(&plain), target][..], &strategy].concat(),
+        ))
+    });
+    assert_eq!(lines[0], lines[1]);
+    let checked = text(&hugetext(&["check", "--verbose", path(&plain)]).stdout);
+    assert!(checked.contains("section .archive"), "{checked}");
+    assert!(!checked.contains("  fix: shift"), "{checked}");
+}

@@ -31,12 +31,16 @@ fn is_refused(program: &Path, reason: &str) {
         );
         assert!(!out.exists() && fs::read(program).unwrap() == before);
     }
-    let told = hugetext(&["fix", path(program), "--dry-run"]);
+    let line = error_line(&hugetext(&["fix", path(program), "--dry-run"]));
+    assert!(line.contains(reason), "{line}");
+    let told = hugetext(&["fix", path(program), "--dry-run", "--vouched"]);
     assert!(
         text(&told.stdout).contains(reason),
         "{}",
         text(&told.stdout)
     );
+    let told = text(&hugetext(&["check", "--verbose", path(program)]).stdout);
+    assert!(told.contains(reason) && !told.contains("  fix: "), "{told}");
     let done = hugetext(&["fix", path(program), "-o", path(&out), "--vouched"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(

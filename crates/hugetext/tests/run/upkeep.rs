@@ -108,8 +108,9 @@ fn a_damaged_copy_is_not_run_but_made_again() {
     assert_eq!(store(&subject, &["verify"]).status.code(), Some(0));
 }
 
+/// A program that computes a checksum of its own segments finds what it finds without `run`.
 #[test]
-fn a_shown_copy_has_all_its_windows_asked_for() {
+fn a_shown_copy_has_the_segments_of_the_original() {
     let Some(subject) = Subject::build() else {
         return;
     };
@@ -127,26 +128,11 @@ fn a_shown_copy_has_all_its_windows_asked_for() {
         let mut check = Command::new(HUGETEXT);
         let report = check.args(["--json", "check"]).arg(file).output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
-        report["files"][0].clone()
+        let segments = report["files"][0]["segments"].as_array().unwrap().clone();
+        let seen = |segment: &serde_json::Value| {
+            ["vaddr", "filesz", "memsz", "perms"].map(|field| segment[field].clone())
+        };
+        segments.iter().map(seen).collect::<Vec<_>>()
     });
-    let glibc = |file: &serde_json::Value| file["self_warming"][0].clone();
-    assert_eq!(glibc(&before)["asker"], "glibc-tunable");
-    let now = &glibc(&before)["now"];
-    assert!(now["huge"].as_u64() < now["windows"].as_u64(), "{before}");
-    if let Some(refusal) = glibc(&before).get("refusal") {
-        println!("skipped: the subject cannot be cut: {refusal}");
-        return;
-    }
-    let found = &glibc(&after)["now"];
-    assert!(found["windows"].as_u64() >= Some(3), "{after}");
-    assert_eq!(found["asked"], found["windows"], "{after}");
-    assert_eq!(found["huge"], found["windows"], "{after}");
-    // Its readers see the sections of the original.
-    let sections = |file: &std::path::Path| {
-        let mut readelf = Command::new("readelf");
-        let output = readelf.args(["-WS"]).arg(file).output().ok()?;
-        let listed = text(&output.stdout);
-        Some(listed.lines().filter(|line| line.contains("] .")).count())
-    };
-    assert_eq!(sections(&subject.program), sections(&copy));
+    assert_eq!(before, after);
 }
