@@ -25,6 +25,7 @@ pub(crate) fn assemble(
         return Err(incongruent(image, groups, options));
     }
     check_kept_whole(image, &moves)?;
+    check_flags(image, groups)?;
     let segments = without_idle_alignment(image, segments);
     let headers = new_headers(image, groups, &segments, &shifts, &moves);
     let file_len = image.file_len.saturating_add(moves.last_shift());
@@ -54,6 +55,20 @@ pub(crate) fn assemble(
         shifts,
         moves: moves.into_vec(),
     })
+}
+
+/// PT_LOADs that become one must have no flags but those of access.
+fn check_flags(image: &Image, groups: &[Group]) -> Result<(), Refusal> {
+    const KNOWN: u32 = elf::PF_R.0 | elf::PF_W.0 | elf::PF_X.0;
+    let loads = image.headers.iter().filter(|h| h.p_type == elf::PT_LOAD.0);
+    let loads: Vec<&ProgramHeader> = loads.collect();
+    let merged = groups.iter().filter(|group| group.first < group.last);
+    let mut members =
+        merged.flat_map(|group| loads.get(group.first..=group.last).unwrap_or_default());
+    match members.find(|load| load.flags & !KNOWN != 0) {
+        Some(load) => Err(Refusal::UnknownFlags { vaddr: load.vaddr }),
+        None => Ok(()),
+    }
 }
 
 /// Each header table, and the range of each program header other than PT_LOAD, must move by one

@@ -384,3 +384,17 @@ fn addresses_beyond_the_class_are_refused() {
         Err(Refusal::TooLarge { most: 0xffff_ffff })
     ));
 }
+
+#[test]
+fn flags_of_unknown_meaning_are_not_merged() {
+    let mut flagged = lld();
+    let load = |header: &&mut ProgramHeader| header.p_type == elf::PT_LOAD.0;
+    flagged.headers.iter_mut().find(load).unwrap().flags |= 1 << 20;
+    assert!(layout(&flagged, Strategy::Shift, &OPTIONS).is_ok());
+    let refused = layout(&flagged, Strategy::Merge, &OPTIONS);
+    assert!(
+        matches!(refused, Err(Refusal::UnknownFlags { .. })),
+        "{refused:?}"
+    );
+    assert!(layout(&lld(), Strategy::Merge, &OPTIONS).is_ok());
+}

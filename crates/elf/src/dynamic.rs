@@ -94,7 +94,7 @@ fn interpreter(
         return Ok(None);
     };
     if header.filesz > MAX_INTERPRETER {
-        return Err(ImageError::Malformed("PT_INTERP longer than a path"));
+        return Err(ImageError::Unsupported("PT_INTERP longer than a path"));
     }
     let bytes = read_range(
         source,

@@ -25,12 +25,19 @@ pub enum ImageError {
     /// A header is contradictory or out of bounds.
     #[error("malformed: {0}")]
     Malformed(&'static str),
-    /// A PT_LOAD is contradictory or out of bounds.
-    #[error("malformed: {0}")]
+    /// Valid, but beyond what is read here.
+    #[error("not supported: {0}")]
+    Unsupported(&'static str),
+    /// A PT_LOAD is contradictory, or beyond what is read here.
+    #[error("{fault}: {0}", fault = segment_fault(.0))]
     Segment(#[from] SegmentError),
-    /// Two PT_LOADs overlap, or they are not in ascending order (gABI, program header).
-    #[error("malformed: PT_LOADs at {0:#x} and {1:#x} overlap or are not in order")]
+    /// Two PT_LOADs overlap, or they are not in ascending order (gABI, program header). Linux loads such files.
+    #[error("not supported: PT_LOADs at {0:#x} and {1:#x} overlap or are not in order")]
     Overlap(u64, u64),
+    /// The sections of its text have no bytes (SHT_NOBITS): it is what eu-strip and objcopy keep of a program for
+    /// debuggers.
+    #[error("no program, but debug information of one: its text has no bytes here")]
+    DebugInformation,
     /// The file could not be read.
     #[error(transparent)]
     Read(#[from] io::Error),
@@ -42,7 +49,16 @@ impl ImageError {
     pub fn is_no_program(&self) -> bool {
         matches!(
             self,
-            Self::NotElf | Self::Class | Self::Endian | Self::Type(_)
+            Self::NotElf | Self::Class | Self::Endian | Self::Type(_) | Self::DebugInformation
         )
+    }
+}
+
+fn segment_fault(error: &SegmentError) -> &'static str {
+    match error {
+        SegmentError::TooLarge { .. } => "not supported",
+        SegmentError::FileSizeAboveMemorySize { .. } | SegmentError::Alignment { .. } => {
+            "malformed"
+        }
     }
 }

@@ -219,7 +219,7 @@ pub(crate) fn read_program_headers(
         return Err(ImageError::Malformed("program headers of unknown size"));
     }
     if table.count > MAX_HEADERS {
-        return Err(ImageError::Malformed("too many program headers"));
+        return Err(ImageError::Unsupported("too many program headers"));
     }
     let bytes = read_range(source, table.offset, table.len(), file_len, WHAT)?;
     Ok(encoding.decode_all(&bytes))

@@ -79,6 +79,9 @@ impl Image {
             dynamic,
             appended: 0,
         };
+        if is_debug_information(source, &image)? {
+            return Err(ImageError::DebugInformation);
+        }
         image.appended = read_appended(source, &image)?;
         Ok(image)
     }
@@ -159,7 +162,9 @@ fn load_segments(
                 return Err(ImageError::Truncated("a PT_LOAD"));
             }
             if segment.memory().end > encoding.largest() {
-                return Err(ImageError::Malformed("a PT_LOAD ends beyond 2^32 bytes"));
+                return Err(ImageError::Unsupported(
+                    "a PT_LOAD that ends at 2^32 or beyond",
+                ));
             }
             Ok(segment)
         })
@@ -187,7 +192,7 @@ fn read_dynamic(
         return Ok(Vec::new());
     };
     if header.filesz > MAX_DYNAMIC {
-        return Err(ImageError::Malformed("PT_DYNAMIC of more than 1 MiB"));
+        return Err(ImageError::Unsupported("PT_DYNAMIC of more than 1 MiB"));
     }
     let bytes = read_range(source, header.offset, header.filesz, file_len, "PT_DYNAMIC")?;
     Ok(encoding
@@ -196,6 +201,30 @@ fn read_dynamic(
         .map(|entry: Dynamic| (entry.tag(encoding), entry.d_val))
         .take_while(|(tag, _)| *tag != elf::DT_NULL.0)
         .collect())
+}
+
+/// Whether all code that the PT_LOADs hold by the section headers has no bytes in the file. What lies at their offsets is
+/// then something else.
+fn is_debug_information(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+) -> Result<bool, ImageError> {
+    let texts = || image.segments.iter().filter(|segment| segment.is_text());
+    if texts().next().is_none() {
+        return Ok(false);
+    }
+    let (mut with_bytes, mut without) = (false, false);
+    for_each_section(source, image, |_, section| {
+        let is_code = section.is_allocated() && section.flags & elf::SHF_EXECINSTR.0 != 0;
+        let addresses = Span::new(section.addr, section.addr.saturating_add(section.size));
+        if is_code && texts().any(|text| text.file_backed().overlaps(&addresses)) {
+            let is_empty = section.sh_type == elf::SHT_NOBITS.0;
+            with_bytes |= !is_empty;
+            without |= is_empty;
+        }
+        Ok::<_, ImageError>(())
+    })?;
+    Ok(without && !with_bytes)
 }
 
 /// Section headers are read only if no other header names the end of the file: linkers put the

@@ -175,6 +175,14 @@ pub enum Refusal {
         /// p_vaddr of the other.
         second: u64,
     },
+    /// PT_LOADs that would become one have bits of p_flags whose meaning is unknown here.
+    #[error(
+        "the PT_LOAD at {vaddr:#x} has flags of unknown meaning, which one PT_LOAD of several would spread or lose"
+    )]
+    UnknownFlags {
+        /// p_vaddr.
+        vaddr: u64,
+    },
     /// DT_TEXTREL or DF_TEXTREL: the loader writes to the text, which makes it private memory.
     #[error("text relocations: the loader writes to the text, so it is private memory")]
     TextRelocations,

@@ -39,7 +39,7 @@ pub(crate) fn unnamed(
     image: &Image,
 ) -> Result<Vec<Span>, ImageError> {
     if image.section_table.count > MAX_SECTIONS {
-        return Err(ImageError::Malformed("more than a million sections"));
+        return Err(ImageError::Unsupported("more than a million sections"));
     }
     let end = image.file_len.saturating_sub(image.appended);
     let tables = [&image.program_table, &image.section_table]

@@ -377,3 +377,22 @@ fn the_header_that_a_loader_places_by_stays() {
     let found = verify(&old, &new).expect_err("it has an entry");
     assert!(found.to_string().contains("presence"), "{found}");
 }
+
+/// Nobody here knows what such a flag asks for, so it must neither spread to other addresses nor be lost.
+#[test]
+fn flags_of_unknown_meaning_stay_where_they_are() {
+    const PT_NULL: u64 = 0;
+    const UNKNOWN: u64 = 1 << 20;
+    for (first, second, merged) in [(UNKNOWN, 0, UNKNOWN), (0, UNKNOWN, 0)] {
+        let mut old = file();
+        header(&mut old, READ_ONLY, FLAGS, 5 | first);
+        header(&mut old, CODE, FLAGS, 5 | second);
+        let mut new = old.clone();
+        header(&mut new, READ_ONLY, FLAGS, 5 | merged);
+        header(&mut new, READ_ONLY, FILESZ, 0x3000);
+        header(&mut new, READ_ONLY, MEMSZ, 0x3000);
+        header(&mut new, CODE, TYPE, PT_NULL);
+        let found = verify(&old, &new).expect_err("a flag is spread or lost");
+        assert!(found.to_string().contains("has other flags"), "{found}");
+    }
+}

@@ -16,7 +16,8 @@ pub(crate) fn after(
     asker: Asker,
 ) -> ColdStart {
     let early = plan.early_reads();
-    at_start(on_host, geometry, plan.leaf, &plan.segments, &early, asker)
+    let leaf = geometry.pmd;
+    at_start(on_host, geometry, leaf, &plan.segments, &early, asker)
 }
 
 /// The cold start of a layout.

@@ -1,7 +1,7 @@
 //! Which windows of a file loaders make huge on a cold start, before and after a fix.
 
 use hugetext_elf::Plan;
-use hugetext_leaf::{Asker, ColdStart, Geometry, Leaf};
+use hugetext_leaf::{Asker, ColdStart, Geometry};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -25,8 +25,9 @@ pub struct SelfWarming {
 }
 
 impl SelfWarming {
-    /// What every asker makes of the file, for leaves of `leaf`.
-    pub fn of(on_host: &ProgramOnHost<'_>, geometry: &Geometry, leaf: Leaf) -> Vec<SelfWarming> {
+    /// What every asker makes of the file. All ask for PMD leaves alone.
+    pub fn of(on_host: &ProgramOnHost<'_>, geometry: &Geometry) -> Vec<SelfWarming> {
+        let leaf = geometry.pmd;
         let image = &on_host.program.image;
         let fixed = fixed(on_host, geometry);
         let of = |asker| {

@@ -205,8 +205,10 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
         if header.paddr != before_header.paddr.wrapping_add(inside) {
             return Err(differs("has another physical address"));
         }
-        let unknown = elf::PF_R.0 | elf::PF_W.0 | elf::PF_X.0;
-        if header.flags & !unknown != before_header.flags & !unknown {
+        // Of every PT_LOAD that it takes the place of.
+        let taken = old.segments.iter().zip(&old_headers);
+        let mut taken = taken.filter(|(old, _)| segment.memory().overlaps(&old.memory()));
+        if taken.any(|(_, old)| header.flags & !ACCESS != old.flags & !ACCESS) {
             return Err(differs("has other flags"));
         }
         if segment.align < before.align {
@@ -229,6 +231,9 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
     }
     pages_apart(old, new)
 }
+
+/// The bits of p_flags that are access rights, which are compared with the memory.
+const ACCESS: u32 = elf::PF_R.0 | elf::PF_W.0 | elf::PF_X.0;
 
 /// Whether `second` continues `first` at a page of each, in memory and in the file.
 fn is_cut(first: &Segment, second: &Segment) -> bool {

@@ -82,7 +82,7 @@ where
 /// The ranges of a file that its tables take and name, in ascending order and apart.
 fn told(source: &(impl ReadAt + ?Sized), image: &Image) -> Result<Vec<Span>, ImageError> {
     if image.section_table.count > MOST_SECTIONS {
-        return Err(ImageError::Malformed("more than a million sections"));
+        return Err(ImageError::Unsupported("more than a million sections"));
     }
     let range = |at: u64, len: u64| Span::new(at, at.saturating_add(len));
     let says = |header: &&ProgramHeader| TOLD.iter().any(|told| told.0 == header.p_type);

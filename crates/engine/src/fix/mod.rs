@@ -147,10 +147,14 @@ pub(crate) fn decide_copy(
 fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<FixDecision, Error> {
     let image = &on_host.program.image;
     let geometry = &request.geometry;
-    let options = Options {
+    let mut options = Options {
         extend_tail: request.extend_tail,
         ..Options::for_image(image, geometry, request.strategy.strongest())
     };
+    if request.self_warming {
+        // Loaders ask for PMD leaves alone.
+        options.leaf = geometry.pmd;
+    }
     let bias = |segments: &[Segment]| on_host.bias_with(segments, geometry);
     let before = bias(&image.segments);
     let source = &on_host.program.file;

@@ -214,7 +214,7 @@ fn check_one(
         // A file whose sections cannot be read is still checked; only its linker stays unknown.
         let program = &on_host.program;
         assessment.linker = Linker::recognise(&program.file, &program.image).unwrap_or(None);
-        assessment.self_warming = SelfWarming::of(&on_host, geometry, assessment.leaf);
+        assessment.self_warming = SelfWarming::of(&on_host, geometry);
     }
     Ok(assessment)
 }

@@ -75,7 +75,7 @@ fn round_trip(old: &Path, strategy: &str, compare: bool, directory: &Path, tally
             tally.refused += 1;
             return;
         }
-        Some(2) if says_any(&output.stderr, &["malformed", "truncated"]) => {
+        Some(2) if says_any(&output.stderr, &["malformed", "truncated", "not supported"]) => {
             tally.unreadable += 1;
             return;
         }

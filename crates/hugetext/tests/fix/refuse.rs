@@ -103,6 +103,38 @@ fn segments_that_overlap_or_are_not_in_order() {
     }
 }
 
+/// What eu-strip and objcopy keep for debuggers has the program headers of the program, and other bytes.
+#[test]
+fn debug_information_is_no_program() {
+    use crate::sample::tool;
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    let [debug, stripped, scanned] =
+        ["debug", "stripped", "scanned"].map(|name| directory.path().join(name));
+    if tool(
+        "eu-strip",
+        &["-f", path(&debug), "-o", path(&stripped), path(&program)],
+    )
+    .is_none()
+    {
+        return;
+    }
+    // Its debug information may be longer than the program.
+    let file = fs::File::options().write(true).open(&debug).unwrap();
+    let len = file.metadata().unwrap().len();
+    file.set_len(len.max(16 << 20)).unwrap();
+    refused(&debug, "debug information");
+    error_line(&hugetext(&["check", path(&debug)]));
+    fs::create_dir(&scanned).unwrap();
+    fs::copy(&debug, scanned.join("debug")).unwrap();
+    let report = crate::sample::json(&["check", "-r", path(&scanned)]);
+    assert_eq!(report["summary"]["files"], 0, "{report}");
+    assert_eq!(report["summary"]["errors"], 0, "{report}");
+    fs::copy(&stripped, scanned.join("program")).unwrap();
+    let report = crate::sample::json(&["check", "-r", path(&scanned)]);
+    assert_eq!(report["summary"]["files"], 1, "{report}");
+}
+
 #[test]
 fn text_relocations_are_refused() {
     let directory = tempfile::tempdir().unwrap();
