@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{MappedText, Pid, ProcessError, mapped_text, pids};
+use hugetext_host::{
+    ListBudget, MappedText, Pid, ProcessError, listing_time, mapped_text_within, pids,
+};
 
 /// Looking may take this share of one processor.
 const SHARE: f64 = 0.000_3;
@@ -68,6 +70,7 @@ impl Sampler {
             return Ok(Vec::new());
         }
         let before_looking = own_time();
+        let mut budget = ListBudget::new(ListBudget::MAPS);
         let mut before = std::mem::take(&mut self.processes);
         let mut all = Vec::new();
         for pid in pids().map_err(io::Error::other)?.into_iter().take(MOST) {
@@ -81,7 +84,7 @@ impl Sampler {
             let mut process = SampledProcess { ticks, text };
             let seconds = spent as f64 / self.ticks_per_second;
             if seconds >= LEAST.as_secs_f64() {
-                if process.refresh(pid, start).is_err() {
+                if process.refresh(pid, start, &mut budget).is_err() {
                     self.given_up = self.given_up.saturating_add(1);
                 }
                 let text = process.text();
@@ -108,11 +111,18 @@ impl Default for Sampler {
 impl SampledProcess {
     /// Reads its text, if that was not read a short time ago. After an error, its mappings are not listed in time, and
     /// its text stays as it was.
-    fn refresh(&mut self, pid: Pid, now: Instant) -> Result<(), ProcessError> {
+    fn refresh(
+        &mut self,
+        pid: Pid,
+        now: Instant,
+        budget: &mut ListBudget,
+    ) -> Result<(), ProcessError> {
         let fresh = |(read, _): &(Instant, _)| now.saturating_duration_since(*read) < STALE;
         if !self.text.as_ref().is_some_and(fresh) {
-            let text = match mapped_text(pid) {
-                Err(error @ ProcessError::Unresponsive) => return Err(error),
+            let text = match mapped_text_within(pid, budget) {
+                Err(error @ (ProcessError::Unresponsive | ProcessError::TooMuch)) => {
+                    return Err(error);
+                }
                 text => text.unwrap_or_default(),
             };
             self.text = Some((now, text));
@@ -130,12 +140,12 @@ pub fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second().max(1) as f64
 }
 
-/// Processor time of this thread: what looking costs, however busy the machine is. What the kernel takes to list
-/// mappings is not counted: another thread asks for the lists.
+/// Processor time of this thread, and of those that list mappings: what looking costs, however busy the machine is.
 pub(crate) fn own_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    let own = Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0));
+    own.saturating_add(listing_time())
 }
 
 /// `seconds` among files by their bytes.

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hugetext_host::{
-    MappedFile, Pid, ProcessAsker, Sideband, Start, Starts, TextMaps, mapped_text, pids,
+    ListBudget, MappedFile, Pid, ProcessAsker, Sideband, Start, Starts, TextMaps, mapped_text,
+    mapped_text_within, pids,
 };
 use hugetext_leaf::FileId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -182,8 +183,9 @@ impl Scan {
         }
         self.last = Some(Instant::now());
         let now: HashSet<Pid> = pids().map_err(io::Error::other)?.into_iter().collect();
+        let mut budget = ListBudget::new(ListBudget::MAPS);
         for pid in now.difference(&self.known) {
-            for file in mapped_text(*pid).unwrap_or_default() {
+            for file in mapped_text_within(*pid, &mut budget).unwrap_or_default() {
                 seen(text(*pid, file.path, file.file));
             }
         }

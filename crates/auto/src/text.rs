@@ -10,7 +10,7 @@ use hugetext_engine::{
     Error, HeldText, HostContext, Program, ProgramOnHost, Rung, WarmOutcome, WarmPolicy,
     cached_by_node, plain, warm_ranges, warm_unused,
 };
-use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState};
+use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState, recent_holders};
 use hugetext_leaf::hold::Gain;
 use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
@@ -184,7 +184,7 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
     let held = warmed.lockable.as_deref().map(lock).transpose()?;
     let locked = held.as_ref().map_or(0, HeldText::bytes);
     let is_whole = held.is_some() && locked >= text.ranges.iter().map(Span::len).sum();
-    let outcome = warmed.outcome;
+    let outcome = warmed.outcome.with_holders(&program.program.file);
     Ok(Filled {
         key: job.key,
         state: text.state,
@@ -195,7 +195,7 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
                 obstacle(warmed.tried, &outcome.holders)
             }
         }),
-        is_in_use: !is_whole && !outcome.holders.is_empty(),
+        is_in_use: !is_whole && outcome.is_in_use,
         held,
         windows: text.windows(),
         huge: match text.gain {
@@ -250,7 +250,7 @@ fn warm_folios(
     text: &FileText,
     lockable: &Lockable,
 ) -> Result<Warmed, Error> {
-    let outcome = warm_unused(program)?;
+    let outcome = warm_unused(program, recent_holders)?;
     let are_largest = outcome.is_in_largest_folios();
     let were_largest = are_largest && outcome.rung == Some(Rung::AlreadyHuge);
     let foreign = lockable.foreign(|| Ok::<_, Error>(text.ranges.clone()))?;

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::time::Duration;
 
 use hugetext_host::{
-    GroupOwners, Paging, Pid, TextMapping, folio_bytes, group_of_process, pids, text_mappings,
+    GroupOwners, ListBudget, Paging, Pid, TextMapping, folio_bytes, group_of_process, pids,
+    text_mappings_within,
 };
 use hugetext_leaf::Leaf;
 use hugetext_metrics::{MOST_UNITS, UnitText, bounded, unit_of_cgroup};
@@ -36,9 +37,10 @@ pub fn look() -> Looked {
     let before = own_time();
     let (paging, owners) = (Paging::this(), GroupOwners::this());
     let mut text: BTreeMap<(String, Leaf), u64> = BTreeMap::new();
+    let mut budget = ListBudget::new(ListBudget::SMAPS);
     for pid in pids().unwrap_or_default().into_iter().take(MOST) {
-        // It has ended, it is a thread of the kernel or another user's, or its mappings are locked.
-        let Ok(mappings) = text_mappings(pid) else {
+        // It has ended, it is a thread of the kernel or another user's, its mappings are locked or very many.
+        let Ok(mappings) = text_mappings_within(pid, &mut budget) else {
             continue;
         };
         let group = group_of_process(pid);

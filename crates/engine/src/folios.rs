@@ -5,7 +5,7 @@
 
 use std::fs::File;
 
-use hugetext_host::{FolioCount, Holder, PageMapError, folio_count, holders};
+use hugetext_host::{FolioCount, PageMapError, folio_count};
 use hugetext_leaf::least_folios;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,8 +52,8 @@ pub(crate) struct Enlarged {
     pub(crate) folios: TextFolios,
     /// The rung that made folios larger; `None` if none did.
     pub(crate) rung: Option<Rung>,
-    /// The processes that map the file, if they kept pages of it in small folios.
-    pub(crate) holders: Vec<Holder>,
+    /// Whether processes that map the file kept pages of it in small folios.
+    pub(crate) is_in_use: bool,
     /// Why the file was not replaced.
     pub(crate) error: Option<std::io::Error>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn enlarge(
             now: before,
         },
         rung: None,
-        holders: Vec::new(),
+        is_in_use: false,
         error: None,
     };
     if enlarged.folios.are_largest() {
@@ -107,7 +107,7 @@ impl Enlarged {
                 Err(error) => self.error = Some(error),
             }
         }
-        self.holders = holders(&program.program.file).unwrap_or_default();
+        self.is_in_use = true;
         Ok(())
     }
 

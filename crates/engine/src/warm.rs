@@ -2,11 +2,12 @@
 //! here. Every method (rung) is measured; one that did not work is never reported as done.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{Holder, holders};
+use hugetext_host::{Holder, recent_holders};
 use hugetext_leaf::{Cause, Leaf, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -115,7 +116,11 @@ pub struct WarmOutcome {
     /// Why the layout leaves nothing, or only a part, to warm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// The processes that map the file, if small folios of it are in use.
+    /// Whether small folios of it are in use, so that they cannot be dropped.
+    #[serde(skip)]
+    pub is_in_use: bool,
+    /// The processes that map the file, if small folios of it are in use, and if somebody asked
+    /// ([`WarmOutcome::with_holders`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
     /// The folios of text that holds no window; absent if it has one, or if its filesystem has no large folios.
@@ -166,6 +171,17 @@ impl fmt::Display for FailedRung {
 }
 
 impl WarmOutcome {
+    /// The same with the processes that keep small folios of `file` in use. The list of all processes is read for
+    /// that, so only who shows them asks.
+    pub fn with_holders(self, file: &File) -> WarmOutcome {
+        let holders = if self.is_in_use && self.holders.is_empty() {
+            recent_holders(file).unwrap_or_default()
+        } else {
+            self.holders
+        };
+        WarmOutcome { holders, ..self }
+    }
+
     /// Whether the file has windows and all of them are huge.
     pub fn is_warm(&self) -> bool {
         self.windows > 0 && self.huge == self.windows
@@ -210,7 +226,7 @@ pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutco
     Ok(WarmOutcome {
         folios: Some(enlarged.folios),
         rung: enlarged.rung,
-        holders: enlarged.holders,
+        is_in_use: enlarged.is_in_use,
         failed: failed.into_iter().collect(),
         took: outcome.took.saturating_add(start.elapsed()),
         ..outcome
@@ -219,17 +235,25 @@ pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutco
 
 /// Warms a program without windows in place, unless a process maps its file: the pages of that process would stay
 /// in small folios, and those around them would be read into small folios again.
-pub fn warm_unused(program: &ProgramOnHost<'_>) -> Result<WarmOutcome, Error> {
+/// `users` tells which processes map a file: as of now, or of a short time ago.
+pub fn warm_unused(
+    program: &ProgramOnHost<'_>,
+    users: fn(&File) -> io::Result<Vec<Holder>>,
+) -> Result<WarmOutcome, Error> {
     let looked = warm(program, WarmPolicy::LookOnly)?;
     if looked.folios.is_none() || looked.is_in_largest_folios() {
         return Ok(looked);
     }
     let file = &program.program.file;
-    let holders = holders(file).map_err(Error::io(&program.program.path))?;
+    let holders = users(file).map_err(Error::io(&program.program.path))?;
     if holders.is_empty() {
         warm(program, WarmPolicy::InPlace)
     } else {
-        Ok(WarmOutcome { holders, ..looked })
+        Ok(WarmOutcome {
+            is_in_use: true,
+            holders,
+            ..looked
+        })
     }
 }
 
@@ -274,6 +298,7 @@ pub fn warm_ranges(
         rung: (cache.total() > 0 && cache.is_warm()).then_some(Rung::AlreadyHuge),
         failed: Vec::new(),
         causes: Vec::new(),
+        is_in_use: false,
         holders: Vec::new(),
         folios: None,
         nodes: None,
@@ -291,9 +316,7 @@ pub fn warm_ranges(
         ladder.climb(&mut outcome)?;
         if !ladder.cache.is_warm() {
             outcome.causes.extend(program.large_folio_obstacle(leaf));
-            if outcome.failed.iter().any(|rung| rung.in_use > 0) {
-                outcome.holders = holders(&program.program.file).unwrap_or_default();
-            }
+            outcome.is_in_use = outcome.failed.iter().any(|rung| rung.in_use > 0);
         }
     }
     outcome.took = start.elapsed();

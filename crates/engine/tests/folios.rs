@@ -104,7 +104,7 @@ fn text_without_a_window_comes_into_the_largest_folios() {
     let warmed = shell.warm(WarmPolicy::InPlace);
     let found = folios(&warmed);
     assert_eq!(found.before, small.now);
-    if warmed.holders.is_empty() && !found.are_largest() {
+    if !warmed.is_in_use && !found.are_largest() {
         println!("skipped: the kernel had no memory for larger folios: {found:?}");
         return;
     }
@@ -125,7 +125,12 @@ fn what_runs_in_small_folios_is_named_and_replaced_on_demand() {
     let bytes = fs::read(&shell.path).unwrap();
     let tried = shell.warm(WarmPolicy::InPlace);
     assert!(!folios(&tried).are_largest(), "{tried:?}");
-    let holders: Vec<String> = tried.holders.iter().map(|by| by.pid.to_string()).collect();
+    assert!(tried.is_in_use, "{tried:?}");
+    // On a machine under load, one look at all processes stands for a while.
+    let file = fs::File::open(&shell.path).unwrap();
+    let mut tries = (0..10_000).map(|_| shell.warm(WarmPolicy::InPlace).with_holders(&file));
+    let named = tries.find(|tried| !tried.holders.is_empty()).unwrap();
+    let holders: Vec<String> = named.holders.iter().map(|by| by.pid.to_string()).collect();
     assert_eq!(holders, [running.id().to_string()]);
     assert_eq!(fs::metadata(&shell.path).unwrap().ino(), before.ino());
 

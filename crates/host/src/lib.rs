@@ -41,13 +41,13 @@ pub use memory::{
 };
 pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
-    ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, MappedText, MemoryKinds,
-    NoPid, Pid, ProcessAsker, ProcessError, Running, RunningNodes, TextMapping, Tid, Usage,
-    cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings,
+    ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, ListBudget, MappedText,
+    MemoryKinds, NoPid, Pid, ProcessAsker, ProcessError, Running, RunningNodes, TextMapping, Tid,
+    Usage, cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings,
     give_up_administration, group_of_process, holders, ignore_file_size_signal, in_child,
-    is_thp_disabled, limit_listing, mapped_text, may_execute, perms, pids, pmd_mapped,
-    process_name, processor_time, run_measured, running_nodes, text_mappings, thread_name, threads,
-    user_of_process,
+    is_thp_disabled, limit_listing, listing_time, mapped_text, mapped_text_within, may_execute,
+    perms, pids, pmd_mapped, process_name, processor_time, recent_holders, run_measured,
+    running_nodes, text_mappings, text_mappings_within, thread_name, threads, user_of_process,
 };
 pub use starts::{
     Interest, MappedFile, Moment, Sideband, Start, Starts, TextMaps, Watched, Way, watch,

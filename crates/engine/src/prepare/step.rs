@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Options, Plan, PlanError, Strategy, plan, plan_auto};
-use hugetext_host::{Copier, FileState, Guard};
+use hugetext_host::{Copier, FileState, Guard, holders};
 use hugetext_leaf::replica::Replica;
 use hugetext_leaf::{Filesystem, reach};
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
@@ -250,7 +250,7 @@ impl<'h> PrepareStep<'h> {
     /// there afterwards.
     pub fn enlarge(&self) -> Result<bool, Error> {
         let is_worth_it = self.program.text_to_enlarge().is_some();
-        Ok(is_worth_it && warm_unused(&self.program)?.is_in_largest_folios())
+        Ok(is_worth_it && warm_unused(&self.program, holders)?.is_in_largest_folios())
     }
 
     /// The warmed copy that takes its place. It comes from the first of `stores` that has it. If

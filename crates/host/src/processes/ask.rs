@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -149,12 +150,43 @@ pub fn limit_listing() {
     ASKERS.get_or_init(ListAskers::new);
 }
 
-/// Reads a list of mappings.
-pub(super) fn read_mappings(pid: Pid, file: MappingsFile) -> Result<Vec<u8>, ProcessError> {
+/// Processor time that this process took to list mappings, in nanoseconds.
+static SPENT: AtomicU64 = AtomicU64::new(0);
+
+/// Processor time that this process took to list the mappings of others, in whatever thread.
+pub fn listing_time() -> Duration {
+    Duration::from_nanos(SPENT.load(Ordering::Relaxed))
+}
+
+/// Reads at most `most` bytes and one more.
+fn read_list(path: &str, most: u64) -> io::Result<Vec<u8>> {
+    let before = thread_time();
+    let mut list = Vec::new();
+    let read = File::open(path).and_then(|file| {
+        let limited = file.take(most.saturating_add(1));
+        BufReader::with_capacity(1 << 16, limited).read_to_end(&mut list)
+    });
+    let spent = thread_time().saturating_sub(before);
+    let spent = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
+    SPENT.fetch_add(spent, Ordering::Relaxed);
+    read.map(|_| list)
+}
+
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Reads a list of mappings, if it has at most `most` bytes.
+pub(super) fn read_mappings(
+    pid: Pid,
+    file: MappingsFile,
+    most: u64,
+) -> Result<Vec<u8>, ProcessError> {
     let path = format!("/proc/{pid}/{}", file.name());
     let askers = ASKERS.get().filter(|_| pid != Pid::own());
     let read = match askers.filter(|askers| askers.maker == std::process::id()) {
-        None => fs::read(path),
+        None => read_list(&path, most),
         Some(askers) => {
             let asker = match file {
                 MappingsFile::Maps => &askers.maps,
@@ -162,11 +194,15 @@ pub(super) fn read_mappings(pid: Pid, file: MappingsFile) -> Result<Vec<u8>, Pro
             };
             let mut asker = asker.lock().unwrap_or_else(PoisonError::into_inner);
             asker.worker.set_limit(file.patience(pid));
-            let read = asker.ask(pid, || fs::read(path));
+            let read = asker.ask(pid, move || read_list(&path, most));
             read.ok_or(ProcessError::Unresponsive)?
         }
     };
-    Ok(read.map_err(procfs::ProcError::from)?)
+    let list = read.map_err(procfs::ProcError::from)?;
+    if list.len() as u64 > most {
+        return Err(ProcessError::TooMuch);
+    }
+    Ok(list)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Processes: what others map, children and their end, and becoming another program.
 
 mod ask;
+mod budget;
 mod capabilities;
 mod child;
 mod cpu_time;
@@ -18,6 +19,7 @@ mod exec;
 mod fault_trace;
 mod faults;
 mod forward;
+mod holders;
 mod id;
 mod instance;
 mod launch;
@@ -26,7 +28,8 @@ mod process;
 mod runners;
 mod running;
 
-pub use ask::{ProcessAsker, limit_listing};
+pub use ask::{ProcessAsker, limit_listing, listing_time};
+pub use budget::ListBudget;
 pub use capabilities::give_up_administration;
 pub use child::{ChildError, die_with_parent, in_child};
 pub use cpu_time::cpu_time;
@@ -35,15 +38,16 @@ pub use exec::{exec, ignore_file_size_signal, may_execute};
 pub use fault_trace::FaultTrace;
 pub use faults::{FaultCounts, MemoryKinds};
 pub(crate) use forward::Forward;
+pub use holders::{Holder, holders, recent_holders};
 pub use id::{NoPid, Pid, Tid};
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
 pub use owner::{group_of_process, user_of_process};
 pub(crate) use process::own_smaps;
 pub use process::{
-    Holder, MappedText, ProcessError, TextMapping, executable_files, file_id, file_mappings,
-    holders, is_thp_disabled, mapped_text, perms, pids, pmd_mapped, process_name, text_mappings,
-    thread_name, threads,
+    MappedText, ProcessError, TextMapping, executable_files, file_id, file_mappings,
+    is_thp_disabled, mapped_text, mapped_text_within, perms, pids, pmd_mapped, process_name,
+    text_mappings, text_mappings_within, thread_name, threads,
 };
 pub use runners::{RunningNodes, running_nodes};
 pub use running::Running;

@@ -1,7 +1,8 @@
 //! Running processes and the text that they map.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ask::{MappingsFile, read_mappings};
+use super::budget::ListBudget;
 use super::id::{Pid, Tid};
 use crate::files::{io_error, is_root};
 use crate::listed::parse_mappings;
@@ -35,6 +37,9 @@ pub enum ProcessError {
          their lock and waits, perhaps for a filesystem that does not answer"
     )]
     Unresponsive,
+    /// The list of its mappings is longer than what is read for one question.
+    #[error("it, or another process of the same user, has very many mappings")]
+    TooMuch,
     /// proc is not mounted.
     #[error("proc is not mounted; mount it on /proc")]
     NoProc,
@@ -94,7 +99,18 @@ pub struct TextMapping {
 
 /// The executable mappings of a process, by address; at least one.
 pub fn text_mappings(pid: Pid) -> Result<Vec<TextMapping>, ProcessError> {
-    let maps = read_maps(pid, MappingsFile::Smaps)?;
+    texts(read_maps(pid, MappingsFile::Smaps)?)
+}
+
+/// The same within a budget of work.
+pub fn text_mappings_within(
+    pid: Pid,
+    budget: &mut ListBudget,
+) -> Result<Vec<TextMapping>, ProcessError> {
+    texts(parsed(&budget.read(pid, MappingsFile::Smaps)?)?)
+}
+
+fn texts(maps: Vec<MemoryMap>) -> Result<Vec<TextMapping>, ProcessError> {
     let texts: Vec<TextMapping> = maps
         .into_iter()
         .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
@@ -143,8 +159,18 @@ pub struct MappedText {
 
 /// The files that a process maps executable, each with all its mappings.
 pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
+    let mut budget = ListBudget::new(ListBudget::MAPS);
+    mapped_text_within(pid, &mut budget)
+}
+
+/// The same within a budget of work.
+pub fn mapped_text_within(
+    pid: Pid,
+    budget: &mut ListBudget,
+) -> Result<Vec<MappedText>, ProcessError> {
     let mut files: Vec<MappedText> = Vec::new();
-    for map in read_maps(pid, MappingsFile::Maps)? {
+    let mut numbers: HashMap<FileId, usize> = HashMap::new();
+    for map in parsed(&budget.read(pid, MappingsFile::Maps)?)? {
         let file = file_id(&map);
         let MMapPath::Path(path) = map.pathname else {
             continue;
@@ -153,7 +179,8 @@ pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
             continue;
         }
         let bytes = map.address.1.saturating_sub(map.address.0);
-        match files.iter_mut().find(|known| known.file == file) {
+        let number = *numbers.entry(file).or_insert(files.len());
+        match files.get_mut(number) {
             Some(known) => known.bytes = known.bytes.saturating_add(bytes),
             None => files.push(MappedText { path, file, bytes }),
         }
@@ -163,7 +190,11 @@ pub fn mapped_text(pid: Pid) -> Result<Vec<MappedText>, ProcessError> {
 
 /// Lists the mappings.
 pub(super) fn read_maps(pid: Pid, file: MappingsFile) -> Result<Vec<MemoryMap>, ProcessError> {
-    parse_mappings(&read_mappings(pid, file)?).map_err(ProcessError::Io)
+    parsed(&read_mappings(pid, file, u64::MAX)?)
+}
+
+fn parsed(list: &[u8]) -> Result<Vec<MemoryMap>, ProcessError> {
+    parse_mappings(list).map_err(ProcessError::Io)
 }
 
 fn text_mapping(map: MemoryMap) -> TextMapping {
@@ -224,37 +255,6 @@ pub(crate) fn own_smaps() -> io::Result<Vec<(Span, u64)>> {
     Ok(maps
         .into_iter()
         .map(|map| (Span::new(map.address.0, map.address.1), pmd_mapped(&map)))
-        .collect())
-}
-
-/// A process that maps a file.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct Holder {
-    /// Its process id.
-    pub pid: Pid,
-    /// Its name (/proc/PID/comm).
-    pub name: String,
-}
-
-/// The processes that map `file`, except this one, as far as this user may see them.
-pub fn holders(file: &File) -> io::Result<Vec<Holder>> {
-    let metadata = file.metadata()?;
-    let wanted = FileId::of(&metadata);
-    let own = Pid::own();
-    let holds = |pid: Pid| {
-        let maps = read_maps(pid, MappingsFile::Maps).ok()?;
-        maps.into_iter()
-            .any(|map| file_id(&map) == wanted)
-            .then(|| Holder {
-                pid,
-                name: process_name(pid),
-            })
-    };
-    Ok(pids()
-        .map_err(io::Error::other)?
-        .into_iter()
-        .filter(|pid| *pid != own)
-        .filter_map(holds)
         .collect())
 }
 

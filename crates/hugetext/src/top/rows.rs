@@ -9,7 +9,7 @@ use std::time::Instant;
 use hugetext_auto::author::DaemonState;
 use hugetext_auto::processor::{self, ProcessTicks};
 use hugetext_auto::status::{State, Status};
-use hugetext_host::{Pid, ProcessError, pids, text_mappings};
+use hugetext_host::{ListBudget, Pid, ProcessError, pids, text_mappings_within};
 
 use crate::documents::top::{Order, Row};
 use crate::failure::Failure;
@@ -36,6 +36,7 @@ impl Sample {
         let mut rows: BTreeMap<PathBuf, Row> = BTreeMap::new();
         let mut ticks = HashMap::new();
         self.hidden = 0;
+        let mut budget = ListBudget::new(ListBudget::SMAPS);
         for pid in pids().map_err(|error| Failure::new("/proc", error))? {
             let Some(spent) = ProcessTicks::of(pid) else {
                 continue;
@@ -44,11 +45,13 @@ impl Sample {
                 self.hidden += 1;
                 continue;
             };
-            let (text, huge) = match text_mappings(pid) {
+            let (text, huge) = match text_mappings_within(pid, &mut budget) {
                 Ok(texts) => texts.iter().fold((0, 0), |(text, huge), mapping| {
                     (text + mapping.rss, huge + mapping.pmd_mapped)
                 }),
-                Err(ProcessError::Forbidden | ProcessError::Unresponsive) => {
+                Err(
+                    ProcessError::Forbidden | ProcessError::Unresponsive | ProcessError::TooMuch,
+                ) => {
                     self.hidden += 1;
                     continue;
                 }

@@ -65,9 +65,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     for file in wanted {
         bar.inc(1);
         let program = ProgramOnHost::open(&file.path, &host);
-        let warmed = program.and_then(|program| match &nodes {
-            Some(nodes) => warm_on(&program, arguments.policy(), nodes),
-            None => warm(&program, arguments.policy()),
+        let warmed = program.and_then(|program| {
+            let warmed = match &nodes {
+                Some(nodes) => warm_on(&program, arguments.policy(), nodes),
+                None => warm(&program, arguments.policy()),
+            };
+            Ok(warmed?.with_holders(&program.program.file))
         });
         match warmed {
             // A small library has no window to warm. The answer stays yes, and its line tells what changed.
