@@ -53,8 +53,12 @@ looks for a neighbour of the file above. Nothing else is lost.
 
   A file without such a place is refused. The table is never moved: GNU strip and objcopy put it behind the ELF header
   again and break the program (binutils 2.40).
-- The section `.text` is cut too, and symbols of `.symtab` name their part. gdb finds debug information by build id
-  or link, and warns about the second `.text`. perf and ldd answer as before. Two ways were tried with elfutils 0.188
+- The section `.text` is cut too. The second part is called `text`, and symbols of `.symtab` name their part. gdb finds
+  debug information by build id or link. Valgrind names functions in both parts, and lines in the first. perf and ldd
+  answer as before. Of a file without `.symtab`, gdb, objdump and addr2line do not find exported functions of the second
+  part: `.dynsym` is loaded, and a fix changes no byte of memory. eu-addr2line finds them.
+- A program that looks for its own text finds the first part: `node --use-largepages=on` remaps no more than that.
+- Text with relocations for linking once more (`-q`, `--emit-relocs`, as BOLT wants them) is not cut. Two ways were tried with elfutils 0.188
   and binutils 2.40:
 
   | what is done | GNU strip | eu-unstrip with older debug information | eu-elflint |

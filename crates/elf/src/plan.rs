@@ -209,6 +209,14 @@ pub enum Refusal {
     /// The section header table has no room for another section.
     #[error("the section header table is not at the end of the file, so no section can be added")]
     SectionTable,
+    /// A section that would be cut has relocations for linking once more, which name it as a whole.
+    #[error(
+        "section {index} keeps relocations (-q, --emit-relocs), which name it as a whole, so it cannot be cut"
+    )]
+    Relocations {
+        /// Its index.
+        index: u64,
+    },
     /// A section would have to be cut where it cannot be.
     #[error("section {index} cannot be cut at {at:#x}")]
     SectionAt {

@@ -218,7 +218,7 @@ fn section_headers(
         new.offset = section.offset.saturating_add(shift);
         if let Some(cut) = cut {
             let head = cut.at.saturating_sub(section.addr);
-            parts.extend(image.encoding.encode(&second_part(&new, head))?);
+            parts.extend(image.encoding.encode(&second_part(&new, head, name))?);
             new.size = head;
         }
         let at = plan.section_table.saturating_add(index * size);
@@ -239,9 +239,12 @@ fn section_headers(
         .collect())
 }
 
-/// The header of what remains of a section after its first `head` bytes.
-fn second_part(section: &Section, head: u64) -> Section {
+/// The header of what remains of a section, of this name, after its first `head` bytes. Its name lacks the first
+/// letter, since the string table has that too: Valgrind names no function of a file with two sections `.text`.
+fn second_part(section: &Section, head: u64, name: &[u8]) -> Section {
+    let skipped = u32::from(name.len() > 1);
     Section {
+        name: section.name.saturating_add(skipped),
         addr: section.addr.saturating_add(head),
         offset: section.offset.saturating_add(head),
         size: section.size.saturating_sub(head),

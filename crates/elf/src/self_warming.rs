@@ -24,8 +24,8 @@ use crate::sections::{Section, for_each_section};
 use crate::source::ReadAt;
 use crate::whole_sections::WholeSections;
 
-/// A section that is cut in two. The second part becomes a section of the same name at the end of
-/// the section header table.
+/// A section that is cut in two. The second part becomes a section at the end of the section header table. Its name
+/// lacks the first letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct SectionCut {
     /// Its index in the old file.
@@ -168,10 +168,14 @@ fn sections_to_cut(
     image: &Image,
     cuts: &[u64],
 ) -> Result<Vec<SectionCut>, PlanError> {
-    let mut found = Vec::new();
+    let (mut found, mut relocated) = (Vec::new(), Vec::new());
     for_each_section(source, image, |index, section| {
         if section.sh_type == elf::SHT_SYMTAB_SHNDX.0 {
             return Err(Refusal::ManySections.into());
+        }
+        let is_relocation = [elf::SHT_RELA.0, elf::SHT_REL.0].contains(&section.sh_type);
+        if is_relocation && !section.is_allocated() {
+            relocated.push(u64::from(section.info));
         }
         if !section.is_loaded(image) || section.file_size() == 0 {
             return Ok(());
@@ -188,7 +192,10 @@ fn sections_to_cut(
         }
         Ok::<_, PlanError>(())
     })?;
-    Ok(found)
+    match found.iter().find(|cut| relocated.contains(&cut.index)) {
+        Some(SectionCut { index, .. }) => Err(Refusal::Relocations { index: *index }.into()),
+        None => Ok(found),
+    }
 }
 
 /// The plan with the PT_LOADs cut, in place of the entries `spare`, or in addition to them.

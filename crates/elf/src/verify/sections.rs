@@ -210,13 +210,17 @@ where
 
 /// Whether `part` begins where `section` ends and is loaded as it is.
 fn continues(section: &Section, part: &Section, image: &Image) -> bool {
+    // Its name is the same, or the same without the first letter.
+    let is_named = [0, 1].map(|skipped| section.name.checked_add(skipped));
     let as_one = Section {
+        name: section.name,
         addr: section.addr,
         size: section.size,
         ..*part
     };
     section.addr.checked_add(section.size) == Some(part.addr)
         && section.offset.checked_add(section.size) == Some(part.offset)
+        && is_named.contains(&Some(part.name))
         && section.file_size() > 0
         && part.file_size() > 0
         && is_mapped(section, image)

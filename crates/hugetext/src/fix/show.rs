@@ -42,6 +42,12 @@ pub(super) fn text(report: &FixReport) -> String {
     if cold.huge > 0 {
         line(format_args!("  warms itself: {cold} with glibc.elf.thp"));
     }
+    if !plan.sections_cut.is_empty() {
+        line(format_args!(
+            "  its text becomes two segments and two sections. Programs that look for their own text find the first. Without \
+             .symtab, gdb, objdump and addr2line do not find exported functions of the second; Valgrind shows no lines there"
+        ));
+    }
     for warning in &plan.warnings {
         line(format_args!("  {}", warning_text(*warning)));
     }

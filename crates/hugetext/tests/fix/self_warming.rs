@@ -213,6 +213,65 @@ fn debuggers_find_information_by_build_id() {
     assert!(found.contains("sample.c"), "{found}");
 }
 
+/// Functions in either part, and what is said of what some tools lose.
+#[test]
+fn valgrind_names_functions_in_both_parts() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("both.c");
+    let skipped = "__asm__(\".pushsection .text.mm\\n.skip 6000000\\n.popsection\");\n";
+    let function = |name: &str, section: &str| {
+        format!(
+            "__attribute__((noinline, section(\"{section}\"))) void {name}(void)\n\
+             {{ char *volatile at = malloc(10); at[10] = 1; }}\n"
+        )
+    };
+    let early = function("early_function", ".text.aa");
+    let late = function("late_function", ".text.zz");
+    let main = "int main(void) { early_function(); late_function(); return 0; }\n";
+    fs::write(
+        &source,
+        format!("#include <stdlib.h>\n{early}{skipped}{late}{main}"),
+    )
+    .unwrap();
+    let (old, new) = (directory.path().join("both"), directory.path().join("new"));
+    let apart = ["-g", "-fuse-ld=bfd", "-Wl,-z,separate-code", "-o"];
+    tool("cc", &[&apart[..], &[path(&old), path(&source)]].concat()).unwrap();
+    let output = hugetext(&["fix", path(&old), "-o", path(&new), "--self-warming"]);
+    let said = text(&output.stdout);
+    if !output.status.success() {
+        println!("skipped: {said}");
+        return;
+    }
+    assert!(said.contains("two segments and two sections"), "{said}");
+    start(&new).wait_with_output().unwrap();
+    let valgrind = std::process::Command::new("valgrind").arg(&new).output();
+    let Some(valgrind) = valgrind.ok().filter(|output| output.status.success()) else {
+        println!("skipped: no valgrind that works on this machine");
+        return;
+    };
+    let said = text(&valgrind.stderr);
+    for function in ["early_function", "late_function"] {
+        assert!(
+            said.contains(&format!(": {function} (")),
+            "{function}: {said}"
+        );
+    }
+}
+
+/// BOLT and linkers go by relocations to the section.
+#[test]
+fn text_with_relocations_for_linking_is_not_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(old) = with_room(&directory, &["-Wl,-q"]) else {
+        println!("skipped: the linker of this machine keeps no relocations");
+        return;
+    };
+    let output = hugetext(&["fix", path(&old), "--dry-run", "--self-warming"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("keeps relocations"), "{said}");
+}
+
 #[test]
 fn profilers_name_functions_in_it() {
     let directory = tempfile::tempdir().unwrap();
