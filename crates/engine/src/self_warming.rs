@@ -5,7 +5,7 @@ use hugetext_leaf::{Asker, ColdStart, Geometry};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cold_start::{after, at_start};
+use crate::cold_start::{after, at_start, long_readahead};
 use crate::fix::{FixRequest, StrategyChoice, decide_copy};
 use crate::on_host::ProgramOnHost;
 
@@ -19,6 +19,10 @@ pub struct SelfWarming {
     /// After `fix --self-warming`; absent if there is no such fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_fix: Option<ColdStart>,
+    /// The readahead of the device in bytes, if it is so long that windows near to data and to the beginning of the
+    /// text are not huge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long_readahead: Option<u64>,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
@@ -30,6 +34,7 @@ impl SelfWarming {
         let leaf = geometry.pmd;
         let image = &on_host.program.image;
         let fixed = fixed(on_host, geometry);
+        let long_readahead = long_readahead(on_host, geometry);
         let of = |asker| {
             let now = at_start(
                 on_host,
@@ -47,6 +52,7 @@ impl SelfWarming {
                 asker,
                 now,
                 after_fix,
+                long_readahead,
                 refusal,
             }
         };

@@ -23,8 +23,8 @@ pub use files::{
     Overlay, OwnNote, Place, PublicTmpfs, ReplaceError, Replacement, SharedExtents, Watch,
     WatchAsker, Watcher, enable_verity, filesystem_of, free_bytes, has_writer, io_error, is_root,
     is_shared, lease, lock, make_directories, measure_verity, memory_file, mount_huge_tmpfs,
-    next_data, open_regular, open_without_waiting, protect, read_regular, replace_with, share,
-    uncover, unnamed_file,
+    next_data, open_regular, open_without_waiting, protect, read_regular, readahead_of,
+    replace_with, share, uncover, unnamed_file,
 };
 pub use listed::parse_mappings;
 pub use machine::{

@@ -24,3 +24,11 @@ pub(crate) fn figures(header: &[&str], names: &[usize], rows: Vec<Vec<String>>) 
     }
     table.trim_fmt()
 }
+
+/// What a long readahead of the device, in bytes, does to the windows that loaders ask for.
+pub(crate) fn fewer_by_readahead(readahead: u64) -> String {
+    let readahead = bytes(readahead);
+    format!(
+        "; fewer or none here, because the device reads {readahead} around a fault (read_ahead_kb)"
+    )
+}

@@ -6,7 +6,7 @@ mod rewrite;
 use hugetext_elf::{Options, Plan, PlanError, Refusal, Strategy, plan, plan_auto, self_warming};
 use hugetext_leaf::{Asker, Cause, ColdStart, Geometry, Leaf, Segment, large_folios, reach};
 
-use crate::cold_start::after;
+use crate::cold_start::{after, long_readahead};
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 use crate::voucher::Voucher;
@@ -95,6 +95,8 @@ pub struct FixPlan {
     pub done_already: bool,
     /// What glibc.elf.thp gives on a cold start afterwards.
     pub cold_start: ColdStart,
+    /// The readahead of the device of the old file in bytes, if it is so long that fewer windows are huge then.
+    pub long_readahead: Option<u64>,
 }
 
 /// What the user should know about a fix.
@@ -167,6 +169,7 @@ fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<FixDe
         Ok(plan) => Ok(FixPlan {
             reached_after: plan.reached_at(image, geometry.page, bias(&plan.segments)),
             done_already: plan.is_noop(image),
+            long_readahead: long_readahead(on_host, geometry),
             cold_start: after(on_host, geometry, &plan, Asker::GlibcTunable),
             plan,
         }),

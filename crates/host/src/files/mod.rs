@@ -12,6 +12,7 @@ mod namespace;
 mod own_note;
 mod place;
 mod public_tmpfs;
+mod readahead;
 mod replace;
 mod state;
 mod temporary;
@@ -34,6 +35,7 @@ pub use namespace::{
 pub use own_note::OwnNote;
 pub use place::Place;
 pub use public_tmpfs::PublicTmpfs;
+pub use readahead::readahead_of;
 pub use replace::{ReplaceError, Replacement, memory_file, replace_with, unnamed_file};
 pub use state::FileState;
 pub use verity::{enable_verity, measure_verity};

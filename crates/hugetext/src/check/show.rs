@@ -9,7 +9,7 @@ use hugetext_leaf::{Asker, Class, ObjectKind, Span, WindowOutcome, WindowRun};
 
 use crate::documents::check::CheckReport;
 use crate::path::shown;
-use crate::table::{bytes, count, figures, percent};
+use crate::table::{bytes, count, fewer_by_readahead, figures, percent};
 
 /// How many of the files with most to gain a summary names.
 const WORST: usize = 15;
@@ -138,6 +138,10 @@ fn warms_itself(found: &SelfWarming) -> String {
         let _ = write!(text, "; at most {} after fix --self-warming", after.huge);
     }
     text.push('\n');
+    let promises = now.huge > 0 || after.is_some_and(|after| after.huge > 0);
+    if let Some(readahead) = found.long_readahead.filter(|_| promises) {
+        let _ = writeln!(text, "    {}", fewer_by_readahead(readahead));
+    }
     text
 }
 

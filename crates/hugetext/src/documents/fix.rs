@@ -42,6 +42,9 @@ pub(crate) enum FixOutcome {
         done_already: bool,
         /// What glibc.elf.thp gives on a cold start afterwards.
         cold_start: ColdStart,
+        /// The readahead of the device of the old file in bytes, if it is so long that fewer windows are huge then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        long_readahead: Option<u64>,
         plan: Box<Plan>,
     },
     Refused(String),

@@ -153,6 +153,7 @@ impl FixOutcome {
                 reached_after: fix.reached_after,
                 done_already: fix.done_already,
                 cold_start: fix.cold_start,
+                long_readahead: fix.long_readahead,
                 plan: Box::new(fix.plan),
             },
             Err(refusal) => FixOutcome::Refused(refusal.to_string()),

@@ -7,19 +7,26 @@ use hugetext_engine::FixNote;
 
 use crate::documents::fix::{FixOutcome, FixReport, WrittenReport};
 use crate::path::shown;
-use crate::table::{bytes, count, percent};
+use crate::table::{bytes, count, fewer_by_readahead, percent};
 
 /// The change that was or would be made.
 pub(super) fn text(report: &FixReport) -> String {
     let path = shown(&report.path);
-    let (plan, after, done_already, cold) = match &report.outcome {
+    let (plan, after, done_already, cold, readahead) = match &report.outcome {
         FixOutcome::Refused(reason) => return format!("{path}: refused: {reason}"),
         FixOutcome::Plan {
             plan,
             reached_after,
             done_already,
             cold_start,
-        } => (plan, *reached_after, *done_already, cold_start),
+            long_readahead,
+        } => (
+            plan,
+            *reached_after,
+            *done_already,
+            cold_start,
+            *long_readahead,
+        ),
     };
     let mut text = String::new();
     let mut line = |content: std::fmt::Arguments<'_>| {
@@ -41,11 +48,16 @@ pub(super) fn text(report: &FixReport) -> String {
     }
     if cold.huge > 0 {
         line(format_args!("  warms itself: {cold} with glibc.elf.thp"));
+        if let Some(readahead) = readahead {
+            line(format_args!("    {}", fewer_by_readahead(readahead)));
+        }
     }
     if !plan.sections_cut.is_empty() {
         line(format_args!(
-            "  its text becomes two segments and two sections. Programs that look for their own text find the first. Without \
-             .symtab, gdb, objdump and addr2line do not find exported functions of the second; Valgrind shows no lines there"
+            "  its text becomes two segments and two sections; programs that look for their own text find the first"
+        ));
+        line(format_args!(
+            "  in the second, gdb, objdump and addr2line find exported functions only by .symtab, and Valgrind no lines"
         ));
     }
     for warning in &plan.warnings {

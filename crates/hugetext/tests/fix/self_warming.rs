@@ -63,6 +63,40 @@ fn every_window_is_asked_for_after_the_fix_and_none_before() {
     );
 }
 
+/// Half of the readahead, around a fault on data, reaches into the windows.
+#[test]
+fn a_long_readahead_of_the_device_is_told() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (old, _) = warmed(&directory);
+    let device = tool("stat", &["-c", "%Hd:%Ld", path(&old)]).unwrap();
+    let block = format!("/sys/dev/block/{}", device.trim());
+    let queues = ["queue", "../queue"].map(|queue| format!("{block}/{queue}/read_ahead_kb"));
+    let Some(said) = queues
+        .iter()
+        .find_map(|queue| fs::read_to_string(queue).ok())
+    else {
+        println!("skipped: the device of this directory tells no readahead");
+        return;
+    };
+    let is_long = said.trim().parse::<u64>().unwrap() >= 2048;
+    let again = directory.path().join("again");
+    let options = ["--geometry", "x86-64", path(&old)];
+    for command in [
+        &["check"][..],
+        &["fix", "--self-warming", "-o", path(&again)],
+    ] {
+        let said = text(&hugetext(&[command, &options].concat()).stdout);
+        assert_eq!(said.contains("around a fault"), is_long, "{said}");
+    }
+    let Ok(in_memory) = tempfile::tempdir_in("/dev/shm") else {
+        return;
+    };
+    let copy = in_memory.path().join("copy");
+    fs::copy(&old, &copy).unwrap();
+    let said = text(&hugetext(&["check", path(&copy)]).stdout);
+    assert!(!said.contains("around a fault"), "{said}");
+}
+
 #[test]
 fn a_check_names_the_windows_and_says_why_they_are_not_huge() {
     let directory = tempfile::tempdir().unwrap();
