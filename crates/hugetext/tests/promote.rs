@@ -160,6 +160,31 @@ fn an_owner_who_is_not_root_maps_back_too() {
     assert!(!maps.contains("hugetext."), "{maps}");
 }
 
+/// Nobody runs `promote` again.
+#[test]
+fn the_memory_of_a_copy_goes_with_its_last_process() {
+    let Some(compiler) = Sleeper::compiler() else {
+        return;
+    };
+    let promoted = promote(&["--backend", "remap", &compiler.pid()]);
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", compiler.pid())).unwrap();
+    let copy = maps.lines().find_map(|line| {
+        let path = line.split_whitespace().last()?;
+        path.starts_with("/run/hugetext/promoted/")
+            .then(|| path.to_owned())
+    });
+    let Some(copy) = copy else {
+        let said = String::from_utf8_lossy(&promoted.stdout).into_owned();
+        println!("skipped: no copy with a path: {said}{}", stderr(&promoted));
+        return;
+    };
+    let blocks = || std::fs::metadata(&copy).map_or(0, |copy| copy.blocks());
+    let full = blocks();
+    drop(compiler);
+    let mut turns = (0..40_000).map(|_| Command::new("true").status().unwrap());
+    assert!(turns.any(|_| blocks() < full), "{copy} keeps {full} blocks");
+}
+
 #[test]
 fn two_at_once_wait_for_each_other() {
     let Some(compiler) = Sleeper::compiler() else {

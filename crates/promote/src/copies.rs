@@ -8,12 +8,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use hugetext_host::{FileState, PublicTmpfs, lease};
 use hugetext_leaf::{CopyName, Leaf, Run};
 use rustix::fs::{
-    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, openat, renameat_with,
-    unlinkat,
+    AtFlags, CWD, Dir, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, flock,
+    openat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -56,12 +57,10 @@ impl Copies {
         if self.registry.is_none() {
             self.registry = PublicTmpfs::at(Path::new(PLACE)).ok().map(Registry);
         }
-        let shown = self.registry.as_ref().and_then(|registry| {
-            let directory = registry.0.shown_to(blueprint.target.pid()).ok()?;
-            Some((registry, directory))
-        });
-        if let Some((registry, directory)) = shown {
-            let (copy, is_new) = registry.get(blueprint, &directory)?;
+        // A process that cannot be shown a path gets a memory file.
+        if let Some(registry) = &self.registry
+            && let Some((copy, is_new)) = registry.get(blueprint)?
+        {
             return Ok((Rc::new(copy), is_new));
         }
         if let Some((then, copy)) = self.in_memory.get(&blueprint.name)
@@ -73,6 +72,11 @@ impl Copies {
         let name = blueprint.name.clone();
         self.in_memory.insert(name, (state, Rc::clone(&copy)));
         Ok((copy, true))
+    }
+
+    /// Whether copies were made or found under a path, so that [`give_back_until_unused`] has something to do.
+    pub fn have_paths(&self) -> bool {
+        self.registry.is_some()
     }
 
     /// Forgets the copies in memory files. They end with the processes that map them, and no other will share them.
@@ -90,6 +94,41 @@ pub fn make_place_of_copies() -> io::Result<()> {
 pub fn give_back_unused() {
     if let Ok(Some(tmpfs)) = PublicTmpfs::found(Path::new(PLACE)) {
         Registry(tmpfs).give_back_unused();
+    }
+}
+
+/// How long the memory of a copy stays at most when its last process has ended.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Gives the memory of copies back as their last processes end, whoever these are: forked ones too. Returns when no
+/// process maps a copy, and at once if another process does this already.
+///
+/// # Errors
+/// The copies cannot be reached.
+pub fn give_back_until_unused() -> io::Result<()> {
+    loop {
+        let Some(tmpfs) = PublicTmpfs::found(Path::new(PLACE))? else {
+            return Ok(());
+        };
+        let registry = Registry(tmpfs);
+        let root = openat(
+            registry.0.writable(),
+            ".",
+            READ | OFlags::DIRECTORY,
+            Mode::empty(),
+        )?;
+        match flock(&root, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(()),
+            locked => locked?,
+        }
+        while registry.give_back_unused() > 0 {
+            std::thread::sleep(EVERY);
+        }
+        drop(root);
+        // Who has made a copy since the last look found the lock held, and relies on this process.
+        if registry.give_back_unused() == 0 {
+            return Ok(());
+        }
     }
 }
 
@@ -130,16 +169,16 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW);
 
 impl Registry {
-    /// The copy, opened through `shown`, the directory as the process finds it. Returns whether it was made.
-    fn get(
-        &self,
-        blueprint: &Blueprint<'_>,
-        shown: &OwnedFd,
-    ) -> Result<(HugeCopy, bool), CopyError> {
+    /// The copy, opened through its directory as the process finds it. Returns whether it was made. `None` if the
+    /// process cannot be shown the directory.
+    fn get(&self, blueprint: &Blueprint<'_>) -> Result<Option<(HugeCopy, bool)>, CopyError> {
         let name = &blueprint.name;
         for number in 0..MOST_OF_A_NAME {
-            let path = path_of(name, number);
-            let open = || openat(shown, &path, READ, Mode::empty()).map(File::from);
+            let own = directory(name, number);
+            let in_it = |directory: OwnedFd| {
+                openat(directory, basename(name), READ, Mode::empty()).map(File::from)
+            };
+            let open = || in_it(self.writable_directory(&own)?);
             let is_new = match open() {
                 Err(Errno::NOENT) => self.make(blueprint, number, RenameFlags::NOREPLACE)?,
                 Ok(file) if !has_content(&file, name) => {
@@ -152,11 +191,30 @@ impl Registry {
             if let Ok(file) = open()
                 && blueprint.is_in(&file)
             {
+                let pid = blueprint.target.pid();
+                let Ok(shown) = self.0.shown_to(pid, &own) else {
+                    return Ok(None);
+                };
+                let Ok(file) = in_it(shown) else {
+                    continue;
+                };
+                if !blueprint.is_in(&file) {
+                    continue;
+                }
                 let copy = HugeCopy::of(file, blueprint.windows(), blueprint.leaf)?;
-                return Ok((copy, is_new));
+                return Ok(Some((copy, is_new)));
             }
         }
         Err(CopyError::Create(io::ErrorKind::AlreadyExists.into()))
+    }
+
+    fn writable_directory(&self, name: &str) -> Result<OwnedFd, Errno> {
+        openat(
+            self.0.writable(),
+            name,
+            READ | OFlags::DIRECTORY,
+            Mode::empty(),
+        )
     }
 
     /// Makes the copy under a number; `false` if there is one already.
@@ -195,8 +253,10 @@ impl Registry {
         Ok(Unpublished { tmpfs, name, file })
     }
 
-    fn give_back_unused(&self) {
+    /// Returns how many copies are in use.
+    fn give_back_unused(&self) -> usize {
         let mut unused = Vec::new();
+        let mut used = 0_usize;
         for entry in names(self.0.writable()) {
             if entry.starts_with('.') {
                 self.remove_abandoned(&entry);
@@ -208,6 +268,7 @@ impl Registry {
                 continue;
             };
             if !lease(&file).unwrap_or(false) {
+                used = used.saturating_add(1);
                 continue;
             }
             // Nobody maps it. A process that maps it after all, because the lease ended too early, keeps the file.
@@ -229,6 +290,7 @@ impl Registry {
         for (_, directory) in unused.iter().rev().skip(KEPT) {
             let _ = self.remove(directory);
         }
+        used
     }
 
     /// Puts a file without the text in the place of a copy.

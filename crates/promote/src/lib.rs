@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use hugetext_host::Tid;
 
-pub use copies::{Copies, give_back_unused, make_place_of_copies};
+pub use copies::{Copies, give_back_until_unused, give_back_unused, make_place_of_copies};
 pub use engine::{LeftText, SwapOutcome, promote, revert};
 pub use probes::{Probe, probes};
 pub use refusal::Refusal;

@@ -1,6 +1,6 @@
 //! A tmpfs that processes of every mount namespace find at the same path, read-only.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -18,6 +18,7 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use super::namespace::set_read_only;
+use crate::listed::mount_infos;
 
 use crate::processes::Pid;
 
@@ -30,7 +31,6 @@ use crate::processes::Pid;
 pub struct PublicTmpfs {
     path: PathBuf,
     writable: OwnedFd,
-    device: u64,
 }
 
 impl PublicTmpfs {
@@ -63,7 +63,6 @@ impl PublicTmpfs {
         set_read_only(&writable, false)?;
         Ok(Some(PublicTmpfs {
             path: path.to_owned(),
-            device: fstat(&writable)?.st_dev,
             writable,
         }))
     }
@@ -78,17 +77,34 @@ impl PublicTmpfs {
         directory(self.writable(), Path::new(name), true)
     }
 
-    /// The directory as the process `pid` finds it at the same path: files opened through it have
+    /// The same as everybody finds it, read-only; it must exist.
+    pub fn seen(&self, name: &str) -> io::Result<OwnedFd> {
+        directory(File::open("/")?.as_fd(), &self.path.join(name), false)
+    }
+
+    /// A directory of it as the process `pid` finds it at the same path: files opened through it have
     /// that path in /proc/PID/maps. If the process is in another mount namespace that lacks the
-    /// tmpfs, it is mounted there too. An error if its directories cannot be made, or lead through
-    /// a symbolic link.
-    pub fn shown_to(&self, pid: Pid) -> io::Result<OwnedFd> {
+    /// tmpfs, this directory alone is mounted there too: a container sees nothing that is not its own. An error if its
+    /// directories cannot be made, or lead through a symbolic link; and for a process in a chroot, where a mount
+    /// would keep the directory busy for longer than the process lives.
+    pub fn shown_to(&self, pid: Pid, name: &str) -> io::Result<OwnedFd> {
+        let own = self.seen(name)?;
+        let wanted = fstat(&own)?;
+        let is_it = |place: &OwnedFd| -> io::Result<bool> {
+            let found = fstat(place)?;
+            Ok((found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino))
+        };
         let root = File::open(format!("/proc/{pid}/root"))?;
-        let place = directory(root.as_fd(), &self.path, true)?;
-        if fstat(&place)?.st_dev == self.device {
+        let path = self.path.join(name);
+        if let Ok(place) = directory(root.as_fd(), &path, false)
+            && is_it(&place)?
+        {
             return Ok(place);
         }
-        let own = directory(File::open("/")?.as_fd(), &self.path, false)?;
+        if is_chroot(pid, &root)? {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let place = directory(root.as_fd(), &path, true)?;
         let tree = copy_of(&own)?;
         let namespace = File::open(format!("/proc/{pid}/ns/mnt"))?;
         let enter = || {
@@ -100,13 +116,35 @@ impl PublicTmpfs {
         };
         std::thread::scope(|scope| scope.spawn(enter).join())
             .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))?;
-        let place = directory(root.as_fd(), &self.path, false)?;
-        if fstat(&place)?.st_dev == self.device {
+        let place = directory(root.as_fd(), &path, false)?;
+        if is_it(&place)? {
             Ok(place)
         } else {
             Err(io::ErrorKind::NotFound.into())
         }
     }
+}
+
+/// Whether the root directory of a process is not that of its mount namespace.
+fn is_chroot(pid: Pid, root: &File) -> io::Result<bool> {
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/mnt"));
+    if namespace(&pid.to_string())? != namespace("self")? {
+        // The list leaves out the mount of a chroot's root directory, since its mount point lies outside.
+        let mounts = mount_infos(&format!("/proc/{pid}/mountinfo"))?;
+        return Ok(!mounts
+            .iter()
+            .any(|mount| mount.mount_point == Path::new("/")));
+    }
+    let place = |directory: &File| -> io::Result<(u64, u64)> {
+        let stat = statx(
+            directory,
+            c"",
+            AtFlags::EMPTY_PATH,
+            StatxFlags::MNT_ID | StatxFlags::INO,
+        )?;
+        Ok((stat.stx_mnt_id, stat.stx_ino))
+    };
+    Ok(place(root)? != place(&File::open("/")?)?)
 }
 
 /// Opens a directory below `root`, and makes what is missing if it may. No part of the path may be a

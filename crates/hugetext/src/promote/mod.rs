@@ -5,7 +5,9 @@ mod report;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::builder::NonEmptyStringValueParser;
@@ -17,7 +19,7 @@ use hugetext_engine::{HostContext, system_call_cost};
 use hugetext_host::{Pid, limit_listing, pids, process_name};
 use hugetext_leaf::hold::SystemCallCost;
 use hugetext_leaf::{Backend, Completion};
-use hugetext_promote::{Copies, Refusal, SwapError, give_back_unused};
+use hugetext_promote::{Copies, Refusal, SwapError, give_back_until_unused, give_back_unused};
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::Failure;
@@ -43,6 +45,9 @@ pub(crate) struct Arguments {
     /// Every process this user may trace
     #[arg(long, group = "which")]
     all: bool,
+    /// Give the memory of copies back as the last processes that map them end, and end when there is none
+    #[arg(long, group = "which", hide = true, exclusive = true)]
+    give_back: bool,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
@@ -105,6 +110,12 @@ impl Arguments {
 
 /// Runs `hugetext promote`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+    if arguments.give_back {
+        let done = give_back_until_unused();
+        return done
+            .map(|()| Verdict::Done)
+            .map_err(|error| Failure::new("copies", error));
+    }
     let completion = arguments.completion()?;
     limit_listing();
     let host = HostContext::with_huge_pages()?;
@@ -164,6 +175,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     bar.finish_and_clear();
     if !request.dry_run {
         give_back_unused();
+        if copies.have_paths() {
+            stay_for_copies(output);
+        }
         report.audit = log_promotions(&report.processes, request.revert);
     }
     if !request.revert && report.processes.iter().any(|process| process.changed() > 0) {
@@ -174,6 +188,27 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
     output.result("promote", &report, |report| report.show(output.verbose()))?;
     Ok(verdict)
+}
+
+/// Leaves a process behind that gives the memory of copies back when their last process ends.
+fn stay_for_copies(output: &Output) {
+    let program = std::env::current_exe();
+    let started = program.and_then(|program| {
+        Command::new(program)
+            .args(["promote", "--give-back"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .process_group(0)
+            .spawn()
+    });
+    if let Err(error) = started {
+        output.warn(Failure::new(
+            "copies",
+            format!("no process gives them back at the end of the last process: {error}"),
+        ));
+    }
 }
 
 /// A process that the user named and that has no text to promote makes the answer no. With

@@ -164,3 +164,92 @@ fn a_copy_has_its_path_in_the_namespace_of_the_process() {
     busy.assert_well();
     busy.finish();
 }
+
+/// As in a container, which is not to see the text of others.
+#[test]
+fn another_namespace_is_shown_its_own_copies_alone() {
+    let Some(leaf) = leaf() else { return };
+    if !hugetext_host::is_root() {
+        eprintln!("skipped: only root gives a process a mount namespace");
+        return;
+    }
+    // A copy of another program of the machine.
+    let other = Busy::start(2);
+    let others = other.target().unwrap();
+    if promote_all(&others, leaf, &mut Copies::default()).is_none() {
+        return;
+    }
+    let Some(path) = path_of_copy(&others) else {
+        return;
+    };
+    let top = path.parent().unwrap().parent().unwrap().to_owned();
+    let run_apart = || {
+        Namespace::Mount.enter().unwrap();
+        rustix::mount::unmount(&top, rustix::mount::UnmountFlags::DETACH).unwrap();
+        let mut apart = Command::new("setarch");
+        Busy::run(apart.arg("-R").arg(program()).arg("2"))
+    };
+    let mut busy = thread::scope(|scope| scope.spawn(run_apart).join().unwrap());
+    let target = busy.target().unwrap();
+    promote_all(&target, leaf, &mut Copies::default()).unwrap();
+    busy.assert_well();
+    let maps = copies(&target);
+    let own: Vec<&Path> = maps.iter().map(|path| path.parent().unwrap()).collect();
+    let root = PathBuf::from(format!("/proc/{}/root", target.pid()));
+    let listed = fs::read_dir(root.join(top.strip_prefix("/").unwrap())).unwrap();
+    let mut seen = 0;
+    for entry in listed
+        .flatten()
+        .filter(|entry| fs::read_dir(entry.path()).unwrap().count() > 0)
+    {
+        let path = top.join(entry.file_name());
+        assert!(
+            own.contains(&path.as_path()),
+            "{} is another's",
+            path.display()
+        );
+        seen += 1;
+    }
+    assert!(seen > 0);
+    revert_all(&target);
+    busy.finish();
+    other.finish();
+}
+
+/// A mount below it would keep the chroot busy for as long as the machine runs.
+#[test]
+fn nothing_is_mounted_in_a_chroot() {
+    let Some(leaf) = leaf() else { return };
+    let root = tempfile::tempdir().unwrap();
+    let copied = Command::new("sh")
+        .args([
+            "-c",
+            "cp --parents \"$1\" $(ldd \"$1\" | grep -o '/[^ )]*') \"$2\"",
+            "sh",
+        ])
+        .args([program().as_path(), root.path()])
+        .status();
+    if !copied.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: cannot make a chroot");
+        return;
+    }
+    let mut command = Command::new("chroot");
+    command.arg(root.path()).arg(program()).arg("2");
+    if !hugetext_host::is_root() {
+        eprintln!("skipped: only root can chroot");
+        return;
+    }
+    let mut busy = Busy::run(&mut command);
+    let target = busy.target().unwrap();
+    let Some(outcome) = promote_all(&target, leaf, &mut Copies::default()) else {
+        return;
+    };
+    assert!(!outcome.done.is_empty());
+    busy.assert_well();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(root.path().to_str().unwrap()), "{mounts}");
+    assert!(!root.path().join("run").exists());
+    revert_all(&target);
+    busy.assert_well();
+    busy.finish();
+}
