@@ -115,6 +115,14 @@ test-foreign: build ## programs of 32 bits and of big-endian order through fix; 
 
 .PHONY: check-architectures check-all-architectures test-foreign
 
+test-hostile: ## what a plain user, an accident or a kill can do to others through hugetext, with counts
+	cargo test -p hugetext --test hostile -- --nocapture
+	cargo test -p hugetext --test auto -- names bad_files
+	cargo test -p hugetext-store -p hugetext-metrics
+	cargo test -p hugetext-host --lib -- place lease holders budget listed cgroup
+
+.PHONY: test-hostile
+
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 test-msrv: ## the oldest Rust that Cargo.toml promises builds all and passes the unit tests

@@ -1,0 +1,13 @@
+//! Bad days of a shared machine: what a plain user, an accident or a kill does to `run` and its store. Each test
+//! prints how often it was tried. `make test-hostile` runs them with those of the crates below.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a failed helper fails the test"
+)]
+
+mod ground;
+mod names;
+mod odd;
+mod stores;
