@@ -64,7 +64,7 @@ fn who_is_killed_while_copying_leaves_nothing_that_harms() {
     for number in 0..KILLS {
         let program = ground.copy(format!("program{number}"));
         let mut run = ground.run("store", &program);
-        let run = run
+        let mut run = run
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
