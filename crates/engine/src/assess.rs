@@ -92,6 +92,9 @@ pub struct StrategyReach {
     /// Why the strategy cannot be carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
+    /// Whether that is because the file must not be changed so, as opposed to gaining nothing.
+    #[serde(skip)]
+    pub is_forbidden: bool,
 }
 
 /// Windows in the page cache, by state.
@@ -222,7 +225,9 @@ impl StrategyReach {
         ability: impl Fn(Leaf) -> Ability,
     ) -> StrategyReach {
         let request = FixRequest::plain(StrategyChoice::AtMost(strategy), *geometry);
-        let decided = decide_copy(on_host, &request).map_err(|error| error.reason());
+        let decided = decide_copy(on_host, &request);
+        let is_forbidden = decided.is_err();
+        let decided = decided.map_err(|error| error.reason());
         let decided =
             decided.and_then(|decision| decision.proposal.map_err(|refusal| refusal.to_string()));
         match decided {
@@ -232,6 +237,7 @@ impl StrategyReach {
                 reached: available(fix.reached_after, ability(fix.plan.leaf)),
                 aslr_bits: fix.plan.cost.aslr_bits,
                 refusal: None,
+                is_forbidden,
             },
             Err(refusal) => StrategyReach {
                 strategy,
@@ -239,6 +245,7 @@ impl StrategyReach {
                 reached: 0,
                 aslr_bits: 0,
                 refusal: Some(refusal),
+                is_forbidden,
             },
         }
     }

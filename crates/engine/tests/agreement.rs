@@ -201,3 +201,75 @@ proptest! {
         agree(directory().path(), &damaged(&program, &changes), Geometry::ARM64_4K)?;
     }
 }
+
+/// The seed of the damage below, so that what it finds is found again.
+const SEED: u64 = 0x7e87;
+
+/// Programs of this machine with text for a few of the smallest windows, in the order of their names.
+fn programs_here() -> Vec<Vec<u8>> {
+    let mut paths: Vec<_> = ["/usr/bin", "/usr/sbin"]
+        .into_iter()
+        .flat_map(|directory| fs::read_dir(directory).into_iter().flatten().flatten())
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    let read = paths.into_iter().filter_map(|path| {
+        let len = fs::symlink_metadata(&path).ok()?.len();
+        let bytes = (100_000..400_000).contains(&len).then(|| fs::read(&path))?;
+        bytes.ok().filter(|bytes| bytes.starts_with(b"\x7fELF"))
+    });
+    read.take(40).collect()
+}
+
+/// A program with a few numbers changed, mostly in its header tables.
+fn mutant(program: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut bytes = program.to_vec();
+    let table = bytes.get(40..48).map_or(0, |field| {
+        u64::from_le_bytes(field.try_into().unwrap_or_default()) as usize
+    });
+    for _ in 0..random.usize(1..4) {
+        let places = [0..64, 64..900, table..bytes.len(), 0..bytes.len()];
+        let place = places[random.usize(..places.len())].clone();
+        if place.is_empty() || place.end > bytes.len() {
+            continue;
+        }
+        let at = random.usize(place);
+        bytes[at] = match random.u8(..4) {
+            0 => random.u8(..),
+            1 => bytes[at].wrapping_add(1),
+            2 => 0,
+            _ => bytes[at] ^ (1 << random.u8(..8)),
+        };
+    }
+    // Some are cut off, and some have data behind them.
+    match random.u8(..20) {
+        0 => bytes.truncate(random.usize(..bytes.len())),
+        1 => bytes.extend_from_slice(&[b'x'; 5000]),
+        _ => {}
+    }
+    bytes
+}
+
+/// Few are tried here; `HUGETEXT_MUTANTS=5000` tries more. They are the same on a machine with the same programs.
+#[test]
+fn of_mutants_of_the_programs_of_this_machine() {
+    let wanted = std::env::var("HUGETEXT_MUTANTS").ok();
+    let wanted = wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(40);
+    let programs = programs_here();
+    if programs.is_empty() {
+        println!("skipped: no programs of this size here");
+        return;
+    }
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let directory = directory();
+    for index in 0..wanted {
+        let program = &programs[random.usize(..programs.len())];
+        let bytes = mutant(program, &mut random);
+        if let Err(error) = agree(directory.path(), &bytes, Geometry::ARM64_4K) {
+            let kept = std::env::temp_dir().join("hugetext-mutant");
+            fs::write(&kept, &bytes).unwrap();
+            panic!("mutant {index}, kept as {}: {error}", kept.display());
+        }
+    }
+    println!("{wanted} mutants of {} programs", programs.len());
+}

@@ -67,6 +67,9 @@ fn one(file: &Assessment, verbose: bool) -> String {
         line(format_args!("  {cause}"));
     }
     text.push_str(&remedy(file));
+    if !verbose {
+        text.push_str(&forbidden(file));
+    }
     text.push_str(&cold_start(file, verbose));
     if verbose {
         text.push_str(&refusals(file));
@@ -158,6 +161,19 @@ fn rule(found: &SelfWarming) -> String {
         let _ = writeln!(text, "    not huge: {start:#x} to {end:#x}, {outcome}");
     }
     text
+}
+
+/// Why `fix` refuses the file, where it would gain by it.
+fn forbidden(file: &Assessment) -> String {
+    let gains_nothing = file.after_fix <= file.reached && file.reached < file.text;
+    let shift = file
+        .possible
+        .iter()
+        .find(|way| way.strategy == Strategy::Shift && way.is_forbidden);
+    match shift.and_then(|way| way.refusal.as_ref()) {
+        Some(refusal) if gains_nothing => format!("  no fix: {refusal}\n"),
+        _ => String::new(),
+    }
 }
 
 /// Why some strategies of `fix` cannot be carried out.

@@ -301,4 +301,6 @@ fn a_dry_run_and_a_check_refuse_what_a_fix_refuses() {
     let checked = text(&hugetext(&["check", "--verbose", path(&plain)]).stdout);
     assert!(checked.contains("section .archive"), "{checked}");
     assert!(!checked.contains("  fix: shift"), "{checked}");
+    let checked = text(&hugetext(&["check", path(&plain)]).stdout);
+    assert!(checked.contains("no fix: section .archive"), "{checked}");
 }
