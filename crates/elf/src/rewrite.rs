@@ -12,6 +12,7 @@ use crate::layout::Move;
 use crate::plan::{Plan, PlanError, Refusal};
 use crate::purpose::is_payload;
 use crate::sections::{Names, Section, for_each_section};
+use crate::self_warming::SectionCut;
 use crate::source::{ReadAt, read_range};
 use crate::symbols::symbols;
 use crate::unnamed::{payload_in, unnamed};
@@ -202,8 +203,13 @@ fn section_headers(
         if section.file_size() > 0 && end > image.file_len {
             return Err(Refusal::SectionBeyondEnd { index }.into());
         }
-        let shift = section_shift(image, plan, &section).ok_or(Refusal::TornSection { index })?;
         let cut = plan.sections_cut.iter().find(|cut| cut.index == index);
+        let head = match cut {
+            None => section,
+            Some(cut) => first_part(&section, cut),
+        };
+        let torn = Refusal::TornSection { index };
+        let shift = section_shift(image, plan, &head).ok_or(torn)?;
         if shift == 0 && cut.is_none() {
             return Ok(());
         }
@@ -216,10 +222,13 @@ fn section_headers(
         }
         let mut new = section;
         new.offset = section.offset.saturating_add(shift);
-        if let Some(cut) = cut {
-            let head = cut.at.saturating_sub(section.addr);
-            parts.extend(image.encoding.encode(&second_part(&new, head, name))?);
-            new.size = head;
+        if cut.is_some() {
+            let mut second = second_part(&section, head.size, name);
+            let torn = Refusal::TornSection { index };
+            let shift = section_shift(image, plan, &second).ok_or(torn)?;
+            second.offset = second.offset.saturating_add(shift);
+            parts.extend(image.encoding.encode(&second)?);
+            new.size = head.size;
         }
         let at = plan.section_table.saturating_add(index * size);
         let new = image.encoding.encode(&new)?;
@@ -237,6 +246,14 @@ fn section_headers(
     Ok(writes
         .map(|(at, bytes)| Operation::Write { at, bytes })
         .collect())
+}
+
+/// The header of a section up to where it is cut.
+fn first_part(section: &Section, cut: &SectionCut) -> Section {
+    Section {
+        size: cut.at.saturating_sub(section.addr),
+        ..*section
+    }
 }
 
 /// The header of what remains of a section, of this name, after its first `head` bytes. Its name lacks the first

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::admit::admit;
 use crate::decide::layout_with_data_joined;
+use crate::distance::apart;
 use crate::early::early_reads;
 use crate::headers::{ProgramHeader, Table};
 use crate::image::Image;
@@ -35,12 +36,14 @@ pub struct SectionCut {
 }
 
 /// The plan with the text cut where that makes loaders ask for more of its windows. It is `plan`
-/// itself if no cut does. `plan` was made for `image` by `options`; `image` was read from `source`.
+/// itself if no cut does. `plan` was made for `image` by `options`; `image` was read from `source`. Where it can, what is
+/// cut is kept clear of a `readahead` of this many bytes; 0 needs nothing.
 pub fn self_warming(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: Plan,
     options: &Options,
+    readahead: u64,
 ) -> Result<Plan, PlanError> {
     // Most files have no text to cut. Their sections need not be read.
     if cuts(&plan, options.page, &WholeSections::default()).is_empty() {
@@ -51,12 +54,20 @@ pub fn self_warming(
     if cuts.is_empty() {
         return Ok(plan);
     }
-    match cut(source, image, plan.clone(), cuts) {
+    let found = match cut(source, image, plan.clone(), cuts) {
         Err(PlanError::Refusal(Refusal::NoRoom)) => {
-            cut_with_data_joined(source, image, &plan, options, &whole)
+            cut_with_data_joined(source, image, &plan, options, &whole)?
         }
-        decided => admit(source, image, decided?, options),
+        decided => decided?,
+    };
+    if let Some(apart) = apart(image, &found, readahead) {
+        match admit(source, image, apart, options) {
+            // Something in the file may not move so far.
+            Err(PlanError::Refusal(_)) => {}
+            decided => return decided,
+        }
     }
+    admit(source, image, found, options)
 }
 
 /// As [`self_warming`], with room for the cut by joining data.

@@ -8,8 +8,8 @@ mod generate;
 use apply::apply;
 use generate::{Encoding, Load, Program, program};
 use hugetext_elf::{
-    Difference, Image, Options, Plan, PlanError, Refusal, Strategy, Stretch, Warning, layout, plan,
-    rewrite, self_warming, verify, verify_unshared,
+    Difference, Image, Options, Plan, PlanError, Refusal, Strategy, Stretch, Warning, is_clear_of,
+    layout, plan, rewrite, self_warming, verify, verify_unshared,
 };
 use hugetext_leaf::{Asker, Bias, ColdStart, Leaf, ObjectKind, Start, cold_start, vmas};
 use proptest::prelude::*;
@@ -39,10 +39,19 @@ fn fix(program: &Program, strategy: Strategy, extend: bool) -> Option<(Vec<u8>, 
 
 /// The same for a file that warms itself, with what the strategy alone gives.
 fn warm(program: &Program, strategy: Strategy) -> Option<(Vec<u8>, Plan, Plan, Vec<u8>)> {
+    warm_at(program, strategy, 0)
+}
+
+/// The same, kept clear of a readahead of so many bytes.
+fn warm_at(
+    program: &Program,
+    strategy: Strategy,
+    readahead: u64,
+) -> Option<(Vec<u8>, Plan, Plan, Vec<u8>)> {
     let old = program.bytes();
     let image = Image::read(&old).expect("a well-formed file");
     let base = plan(&old, &image, strategy, &options(false)).ok()?;
-    let plan = self_warming(&old, &image, base.clone(), &options(false)).ok()?;
+    let plan = self_warming(&old, &image, base.clone(), &options(false), readahead).ok()?;
     let operations = rewrite(&old, &image, &plan).expect("a plan can be carried out");
     let new = apply(&old, &operations);
     Some((old, base, plan, new))
@@ -148,7 +157,7 @@ fn bytes_between_merged_segments_are_found_after_a_cut_too() {
     let old = program.bytes();
     let image = Image::read(&old).unwrap();
     let base = layout(&image, Strategy::Merge, &options(false)).unwrap();
-    let cut = self_warming(&old, &image, base, &options(false));
+    let cut = self_warming(&old, &image, base, &options(false), 0);
     for refused in [plan(&old, &image, Strategy::Merge, &options(false)), cut] {
         let found = Refusal::BetweenSegments { offset: 0 };
         let found = std::mem::discriminant(&found);
@@ -394,6 +403,35 @@ proptest! {
     }
 
     #[test]
+    fn text_that_a_long_readahead_would_reach_lies_apart(program in program(MOST)) {
+        const READAHEAD: u64 = 128 << 10;
+        let program = Program { spare: 5, ..program };
+        for strategy in [Strategy::Align, Strategy::Shift] {
+            let Some((old, base, plan, new)) = warm_at(&program, strategy, READAHEAD) else {
+                continue;
+            };
+            prop_assert!(plan.explains(&verify(&old, &new).unwrap()));
+            let image = Image::read(&new).unwrap();
+            prop_assert_eq!(&image.segments, &plan.segments);
+            prop_assert_eq!(plan.reached(&image, Leaf::K4), base.reached(&image, Leaf::K4));
+            let near = warm(&program, strategy).unwrap().2;
+            prop_assert_eq!(asked(&new).asked, asked(&warm(&program, strategy).unwrap().3).asked);
+            let is_long = |segment: &hugetext_leaf::Segment| segment.filesz >= READAHEAD;
+            let cut = near.segments.len() > base.segments.len();
+            let asked: Vec<_> = image.segments.iter().filter(|segment| {
+                segment.is_text() && Leaf::K64.is_aligned(segment.vaddr) && Leaf::K64.is_aligned(segment.offset)
+            }).collect();
+            // Text at a window from the start is not cut, and no hole is made for it.
+            if cut && asked.len() == 1 && asked.iter().all(|segment| is_long(segment)) && plan != near {
+                prop_assert!(is_clear_of(&image.segments, Leaf::K64, READAHEAD), "{plan:#?}");
+            }
+            // It has nothing to do a second time.
+            let again = layout(&image, Strategy::Shift, &options(false)).unwrap();
+            prop_assert!(again.is_noop(&image) || strategy == Strategy::Align, "{again:#?}");
+        }
+    }
+
+    #[test]
     fn with_room_every_clean_window_is_asked_for(program in program(MOST)) {
         let program = Program { spare: 5, ..program };
         for strategy in [Strategy::Shift, Strategy::Merge] {
@@ -462,7 +500,7 @@ proptest! {
             let image = Image::read(&new).unwrap();
             let again = plan(&new, &image, strategy, &options(false)).unwrap();
             // A file with fewer spare headers than cuts has none left, or gets another by joining data.
-            if let Ok(again) = self_warming(&new, &image, again, &options(false)) {
+            if let Ok(again) = self_warming(&new, &image, again, &options(false), 0) {
                 let is_done = again.is_noop(&image) || joins_data(&again);
                 prop_assert!(is_done, "{:?}: {:#?}", strategy, again);
             }

@@ -1,6 +1,6 @@
 //! The cold start of a program on this machine, before and after a plan.
 
-use hugetext_elf::Plan;
+use hugetext_elf::{Plan, is_clear_of};
 use hugetext_host::readahead_of;
 use hugetext_leaf::{Asker, ColdStart, EarlyRead, Geometry, Leaf, Segment, Start, cold_start};
 
@@ -15,6 +15,16 @@ const READAHEAD: u64 = 128 << 10;
 pub(crate) fn long_readahead(on_host: &ProgramOnHost<'_>, geometry: &Geometry) -> Option<u64> {
     let readahead = readahead_of(&on_host.program.file)?;
     (readahead >= geometry.pmd.bytes()).then_some(readahead)
+}
+
+/// The same, if it reaches windows of text in this layout.
+pub(crate) fn spoiling_readahead(
+    on_host: &ProgramOnHost<'_>,
+    geometry: &Geometry,
+    segments: &[Segment],
+) -> Option<u64> {
+    let readahead = long_readahead(on_host, geometry)?;
+    (!is_clear_of(segments, geometry.pmd, readahead)).then_some(readahead)
 }
 
 /// The cold start of the file that `plan` gives.

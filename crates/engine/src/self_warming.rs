@@ -5,7 +5,7 @@ use hugetext_leaf::{Asker, ColdStart, Geometry};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cold_start::{after, at_start, long_readahead};
+use crate::cold_start::{after, at_start, spoiling_readahead};
 use crate::fix::{FixRequest, StrategyChoice, decide_copy};
 use crate::on_host::ProgramOnHost;
 
@@ -19,8 +19,7 @@ pub struct SelfWarming {
     /// After `fix --self-warming`; absent if there is no such fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_fix: Option<ColdStart>,
-    /// The readahead of the device in bytes, if it is so long that windows near to data and to the beginning of the
-    /// text are not huge.
+    /// The readahead of the device in bytes, if it is so long that fewer windows are huge, after the fix too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub long_readahead: Option<u64>,
     /// Why there is none.
@@ -34,7 +33,10 @@ impl SelfWarming {
         let leaf = geometry.pmd;
         let image = &on_host.program.image;
         let fixed = fixed(on_host, geometry);
-        let long_readahead = long_readahead(on_host, geometry);
+        let last = fixed
+            .as_ref()
+            .map_or(&image.segments, |plan| &plan.segments);
+        let long_readahead = spoiling_readahead(on_host, geometry, last);
         let of = |asker| {
             let now = at_start(
                 on_host,

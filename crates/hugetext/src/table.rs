@@ -29,6 +29,6 @@ pub(crate) fn figures(header: &[&str], names: &[usize], rows: Vec<Vec<String>>) 
 pub(crate) fn fewer_by_readahead(readahead: u64) -> String {
     let readahead = bytes(readahead);
     format!(
-        "; fewer or none here, because the device reads {readahead} around a fault (read_ahead_kb)"
+        "fewer or none here, because the device reads {readahead} around a fault (read_ahead_kb)"
     )
 }

@@ -30,13 +30,14 @@ fuzz_target!(|data: &[u8]| {
         page: if choice & 2 == 0 { Leaf::K4 } else { Leaf::K16 }.min(leaf(*choice)),
         extend_tail: choice & 4 != 0,
     };
+    let readahead = if choice & 8 == 0 { 0 } else { options.leaf.bytes() };
     for strategy in [Strategy::Align, Strategy::Shift, Strategy::Merge] {
         let Ok(plan) = plan(file, &image, strategy, &options) else {
             continue;
         };
         let _ = plan.reached(&image, options.page);
         check(file, &image, &plan);
-        if let Ok(warming) = self_warming(file, &image, plan, &options) {
+        if let Ok(warming) = self_warming(file, &image, plan, &options, readahead) {
             check(file, &image, &warming);
         }
     }

@@ -235,13 +235,13 @@ pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
 /// The bits of p_flags that are access rights, which are compared with the memory.
 const ACCESS: u32 = elf::PF_R.0 | elf::PF_W.0 | elf::PF_X.0;
 
-/// Whether `second` continues `first` at a page of each, in memory and in the file.
+/// Whether `second` continues `first` at a page of each in memory, and lies behind it in the file.
 fn is_cut(first: &Segment, second: &Segment) -> bool {
     let align = Leaf::from_bytes(second.align.max(1)).unwrap_or(SMALLEST_PAGE);
     let at = second.vaddr;
     first.memory().end == at
         && first.file_backed().end == at
-        && first.file().end == second.offset
+        && first.file().end <= second.offset
         && first.perms == second.perms
         && align.max(SMALLEST_PAGE).is_aligned(at)
 }

@@ -156,7 +156,7 @@ impl SecondPart {
     }
 }
 
-/// The sections that only the new file has. Each must continue, in memory and in the file, a section
+/// The sections that only the new file has. Each must continue in memory a section
 /// that both files have, and differ from it in nothing else. Both parts are loaded, so their bytes
 /// are compared with the memory.
 fn second_parts<O, N>(comparer: &Comparer<'_, O, N>) -> Result<Vec<SecondPart>, Difference>
@@ -210,6 +210,7 @@ where
 
 /// Whether `part` begins where `section` ends and is loaded as it is.
 fn continues(section: &Section, part: &Section, image: &Image) -> bool {
+    let end = section.offset.checked_add(section.size);
     // Its name is the same, or the same without the first letter.
     let is_named = [0, 1].map(|skipped| section.name.checked_add(skipped));
     let as_one = Section {
@@ -219,7 +220,7 @@ fn continues(section: &Section, part: &Section, image: &Image) -> bool {
         ..*part
     };
     section.addr.checked_add(section.size) == Some(part.addr)
-        && section.offset.checked_add(section.size) == Some(part.offset)
+        && end.is_some_and(|end| end <= part.offset)
         && is_named.contains(&Some(part.name))
         && section.file_size() > 0
         && part.file_size() > 0

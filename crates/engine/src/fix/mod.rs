@@ -6,7 +6,7 @@ mod rewrite;
 use hugetext_elf::{Options, Plan, PlanError, Refusal, Strategy, plan, plan_auto, self_warming};
 use hugetext_leaf::{Asker, Cause, ColdStart, Geometry, Leaf, Segment, large_folios, reach};
 
-use crate::cold_start::{after, long_readahead};
+use crate::cold_start::{after, long_readahead, spoiling_readahead};
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 use crate::voucher::Voucher;
@@ -169,7 +169,7 @@ fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<FixDe
         Ok(plan) => Ok(FixPlan {
             reached_after: plan.reached_at(image, geometry.page, bias(&plan.segments)),
             done_already: plan.is_noop(image),
-            long_readahead: long_readahead(on_host, geometry),
+            long_readahead: spoiling_readahead(on_host, geometry, &plan.segments),
             cold_start: after(on_host, geometry, &plan, Asker::GlibcTunable),
             plan,
         }),
@@ -195,8 +195,11 @@ fn warmed(
     if !request.self_warming {
         return Ok(plan);
     }
-    let warming = self_warming(&program.file, &program.image, plan, options)?;
-    // To join data takes a shift.
+    // To keep text clear of readahead, and to join data, takes a shift.
+    let may_move = request.strategy.strongest() >= Strategy::Shift;
+    let readahead = long_readahead(on_host, &request.geometry).filter(|_| may_move);
+    let readahead = readahead.unwrap_or(0);
+    let warming = self_warming(&program.file, &program.image, plan, options, readahead)?;
     if warming.strategy > request.strategy.strongest() {
         return Err(Refusal::NoRoom.into());
     }
