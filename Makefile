@@ -266,10 +266,9 @@ test-all: ## also the tests that take long: every program of the machine through
 	scripts/setup.sh linkers
 	cargo test --release -p hugetext --test fix -- --include-ignored --nocapture
 
-test-distribution: build ## every program of 500 Debian packages before and after fix, 74 jobs under run: docs/distribution.md
-	scripts/setup.sh distribution
-	scripts/test-distribution.sh $(HUGETEXT) > target/distribution.md
-	mv target/distribution.md docs/distribution.md
+distribution = scripts/setup.sh distribution && scripts/test-distribution.sh $(HUGETEXT) > target/distribution.md && mv target/distribution.md docs/distribution.md
+test-distribution: build ## every program of 500 Debian packages before and after fix, 74 jobs under run: docs/distribution.md; or do check, dry run and fix agree on the files of a list (FILES=LIST)
+	$(if $(FILES),scripts/distribution/agree.py $(HUGETEXT) $(FILES),$(distribution))
 
 fuzz: ## reading, planning, rewriting and verifying any bytes, for half an hour
 	scripts/setup.sh fuzz
