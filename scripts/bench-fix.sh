@@ -140,9 +140,28 @@ for filesystem in xfs btrfs; do
 done
 cat <<'EOF'
 
-## Tools that keep the old file
+## Profilers, debuggers and core dumps
 
-A fix keeps the build id and changes file offsets. gdb and addr2line go by addresses and notice nothing. perf
-goes by offsets, in the copies of files that it keeps by build id (`~/.debug`). After a fix of a program
-that was profiled before, give perf the new file by `perf buildid-cache -u FILE`.
+A fix changes no address and no build-id. It changes program headers, and the offsets of text in the file if it shifts. A
+profiler that finds names by address notices nothing. Others keep a sample as a build-id and a file offset, and look for its
+name later: perf, and whatever works with a server of symbols. So `fix --in-place` and the copies of `hugetext run` move text
+behind all offsets that the old file maps. A sample that meets the wrong file then has no name, instead of that of another
+function. The price is a hole in the file. A copy made by `cp` keeps the hole, `tar` does with `-S`, and rsync with `-S`.
+`fix -o` moves text as little as possible, because nobody has a profile of a new file.
+
+gdb compares the program headers in a core dump with those of the file. If they differ, it finds no name in a
+position-independent program. So each core dump needs the file that ran.
+
+| what was recorded, and when it is looked at | what is shown | what to type first |
+|---|---|---|
+| `perf record` before `hugetext run`, after its end | addresses without names | `perf buildid-cache -u "$(hugetext store path ./prog)"`: right |
+| the same with `--buildid-mmap` | addresses without names | the same |
+| `hugetext run perf record ./prog` | right | |
+| `perf record` after `fix --in-place` | right | if perf knew the old file: `perf buildid-cache -u ./prog` |
+| `perf record` before `fix --in-place`, reported after it | no function of the program | `perf buildid-cache -u ./prog.old`, a backup: right |
+| `gdb ./prog core`, of a position-independent program behind `run` | no names | `gdb "$(hugetext store path ./prog)" core`: right |
+| `gdb ./prog core`, from before `fix --in-place` | no names | `gdb ./prog.old core`: right |
+| `gdb -p PID`, behind `run` or after a fix | right | |
+
+The tests `profiles` of `hugetext run` repeat the rows of perf and of core dumps.
 EOF

@@ -16,7 +16,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hugetext_elf::{Options, Strategy, plan};
+use hugetext_elf::{MovedText, Options, Strategy, plan};
 use hugetext_engine::{Program, plain, rewrite_into};
 use hugetext_host::{Deadline, Instance, Machine, file_mappings, run_measured};
 use hugetext_leaf::Leaf;
@@ -379,6 +379,7 @@ fn merge(path: &Path, directory: &Path, page: Leaf) -> Result<bool, BenchError> 
         leaf: page,
         page,
         extend_tail: false,
+        moved: MovedText::Nearest,
     };
     let to = copy(path, directory)?;
     let Ok(plan) = plan(&program.file, &program.image, Strategy::Merge, &options) else {

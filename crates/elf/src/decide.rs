@@ -7,8 +7,8 @@ use crate::assemble::assemble;
 use crate::group::Group;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::layout::{Moves, Placement, place};
-use crate::options::{Options, Strategy};
+use crate::layout::{Moves, OldFile, Placement, place};
+use crate::options::{MovedText, Options, Strategy};
 use crate::plan::{Plan, Refusal};
 
 impl Options {
@@ -20,6 +20,7 @@ impl Options {
             leaf,
             page: geometry.page,
             extend_tail: false,
+            moved: MovedText::Nearest,
         };
         let leaves = || {
             geometry
@@ -147,14 +148,11 @@ fn rearrange(
     require_worth(image, &groups, options)?;
     let demand = |group: &Group| group.demand(segments, options);
     let extend = |group: &Group| group.extension(segments, options);
-    let placement = place(
-        segments,
-        &groups,
-        image.file_len,
-        demand,
-        extend,
-        options.page,
-    );
+    let file = OldFile {
+        len: image.file_len,
+        moved: options.moved,
+    };
+    let placement = place(segments, &groups, file, demand, extend, options.page);
     if placement.moves.last_shift() > 0 {
         if image.appended > 0 {
             return Err(Refusal::AppendedData {

@@ -85,6 +85,7 @@ const OPTIONS: Options = Options {
     leaf: Leaf::M2,
     page: Leaf::K4,
     extend_tail: false,
+    moved: MovedText::Nearest,
 };
 
 #[test]

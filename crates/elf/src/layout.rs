@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::group::{ELF_HEADER, Group};
+use crate::options::MovedText;
 
 /// A range of the old file and its start in the new one. The distance is a multiple of the
 /// alignment of the segments inside.
@@ -89,20 +90,45 @@ pub(crate) struct Placement {
     pub(crate) shifts: Vec<u64>,
 }
 
+/// The file whose groups are placed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OldFile {
+    /// Its length, bytes.
+    pub(crate) len: u64,
+    pub(crate) moved: MovedText,
+}
+
+impl OldFile {
+    /// The least distance that a group at `offset` moves if it has to move and nothing before it does.
+    fn least(&self, segments: &[Segment], offset: u64) -> u64 {
+        // Symbols of zeroed memory have offsets, too: those that its bytes would have.
+        let end = |segment: &Segment| segment.offset.saturating_add(segment.memsz);
+        match self.moved {
+            MovedText::Nearest => 0,
+            MovedText::BehindOld => segments
+                .iter()
+                .map(end)
+                .max()
+                .unwrap_or(0)
+                .saturating_sub(offset),
+        }
+    }
+}
+
 /// Places every group at the lowest offset at which it meets its demand, in file order; everything
-/// after it moves along. `demand` gives the modulus to which address and offset of a group become
+/// after it moves along. The first one that moves goes as far as `file` asks for. `demand` gives the modulus to which address and offset of a group become
 /// congruent, `extend` the bytes added to its end.
 ///
 /// The caller guarantees that no two PT_LOADs share bytes of the file.
 pub(crate) fn place(
     segments: &[Segment],
     groups: &[Group],
-    file_len: u64,
+    file: OldFile,
     demand: impl Fn(&Group) -> Leaf,
     extend: impl Fn(&Group) -> u64,
     page: Leaf,
 ) -> Placement {
-    let mut moves = Moves::none(file_len);
+    let mut moves = Moves::none(file.len);
     let mut shifts = vec![0; segments.len()];
     let mut order: Vec<&Group> = groups.iter().collect();
     let offset_of = |group: &Group| segments.get(group.first).map_or(0, |s| s.offset);
@@ -113,9 +139,14 @@ pub(crate) fn place(
         let Some(first) = members.first() else {
             continue;
         };
-        let least = moves.last_shift();
-        let missing =
-            demand(group).offset_in(first.vaddr.wrapping_sub(first.offset).wrapping_sub(least));
+        let missing_after = |least: u64| {
+            demand(group).offset_in(first.vaddr.wrapping_sub(first.offset).wrapping_sub(least))
+        };
+        let least = match moves.last_shift() {
+            0 if missing_after(0) > 0 => file.least(segments, first.offset),
+            last => last,
+        };
+        let missing = missing_after(least);
         // The ELF header must stay at offset 0, and its segment with it.
         let pinned = first.offset < ELF_HEADER && first.filesz > 0;
         let shift = if pinned {

@@ -43,7 +43,7 @@ pub use headers::{ProgramHeader, Table};
 pub use image::Image;
 pub use layout::Move;
 pub use linker::Linker;
-pub use options::{Options, Strategy};
+pub use options::{MovedText, Options, Strategy};
 pub use plan::{Cost, Plan, PlanError, Refusal, Warning};
 pub use rewrite::{Operation, rewrite};
 pub use self_warming::{SectionCut, self_warming};

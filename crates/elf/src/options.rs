@@ -47,4 +47,18 @@ pub struct Options {
     pub page: Leaf,
     /// Extend text to a whole window where the addresses after it are free.
     pub extend_tail: bool,
+    /// Where in the file text moves to.
+    pub moved: MovedText,
+}
+
+/// Where in the new file text goes that has to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MovedText {
+    /// As near as possible, for files of which nobody has a profile yet.
+    Nearest,
+    /// Behind every offset at which the old file maps anything. Profilers name a sample by build-id and file offset, long
+    /// after it was taken, and both files have one build-id. An offset of one file then means nothing in the
+    /// other: a sample that meets the wrong file has no name, instead of that of another function. It costs
+    /// a hole in the file of the size of what is mapped.
+    BehindOld,
 }

@@ -8,8 +8,8 @@ mod generate;
 use apply::apply;
 use generate::{Encoding, Load, Program, program};
 use hugetext_elf::{
-    Difference, Image, Options, Plan, PlanError, Refusal, Strategy, Stretch, Warning, is_clear_of,
-    layout, plan, rewrite, self_warming, verify, verify_unshared,
+    Difference, Image, MovedText, Options, Plan, PlanError, Refusal, Strategy, Stretch, Warning,
+    is_clear_of, layout, plan, rewrite, self_warming, verify, verify_unshared,
 };
 use hugetext_leaf::{Asker, Bias, ColdStart, Leaf, ObjectKind, Start, cold_start, vmas};
 use proptest::prelude::*;
@@ -24,6 +24,7 @@ fn options(extend_tail: bool) -> Options {
         leaf: Leaf::K64,
         page: Leaf::K4,
         extend_tail,
+        moved: MovedText::Nearest,
     }
 }
 
@@ -303,6 +304,25 @@ proptest! {
             let again = plan(&new, &image, strategy, &options(extend)).unwrap();
             prop_assert!(again.is_noop(&image), "{:?}: {:#?}", strategy, again);
         }
+    }
+
+    /// A profiler that looks an offset of one file up in the other finds nothing, instead of another function.
+    #[test]
+    fn offsets_of_moved_text_mean_nothing_in_the_old_file(program in program(MOST)) {
+        let old = program.bytes();
+        let image = Image::read(&old).unwrap();
+        let apart = Options { moved: MovedText::BehindOld, ..options(false) };
+        let Ok(plan) = plan(&old, &image, Strategy::Shift, &apart) else {
+            return Ok(());
+        };
+        let end = image.segments.iter().map(|segment| segment.offset + segment.memsz).max();
+        for (was, is) in image.segments.iter().zip(&plan.segments).filter(|(was, _)| was.is_text()) {
+            prop_assert!(is.offset == was.offset || Some(is.offset) >= end, "{plan:#?}");
+        }
+        let new = apply(&old, &rewrite(&old, &image, &plan).unwrap());
+        let image = Image::read(&new).unwrap();
+        prop_assert!(verify(&old, &new).is_ok());
+        prop_assert!(hugetext_elf::plan(&new, &image, Strategy::Shift, &apart).unwrap().is_noop(&image));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::documents::promote::PromoteReport;
 use crate::documents::report::ReportWritten;
 use crate::documents::run::RunPlan;
 use crate::documents::stat::StatReport;
-use crate::documents::store::{StoreListing, StoreRemoval, StoreVerification};
+use crate::documents::store::{StoreCopy, StoreListing, StoreRemoval, StoreVerification};
 use crate::documents::top::TopReport;
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ const fn document<T: Document>(name: &'static str, command: &'static str) -> Des
 }
 
 /// Every document.
-const DOCUMENTS: [Described; 23] = [
+const DOCUMENTS: [Described; 24] = [
     document::<CheckReport>("check", "check"),
     document::<ProcessCheckReport>("check-pid", "check --pid"),
     document::<SameReport>("check-same", "check --same"),
@@ -69,6 +69,7 @@ const DOCUMENTS: [Described; 23] = [
     document::<KeepReport>("keep-apply", "keep apply"),
     document::<DaemonReport>("keep-daemon", "keep daemon"),
     document::<StoreListing>("store-ls", "store ls"),
+    document::<StoreCopy>("store-path", "store path"),
     document::<StoreRemoval>("store-gc", "store gc"),
     document::<StoreRemoval>("store-rm", "store rm"),
     document::<StoreVerification>("store-verify", "store verify"),

@@ -1,12 +1,12 @@
 //! `hugetext store`: lists, checks and removes the copies of programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use hugetext_engine::prepare::user_store_root;
 use hugetext_store::{Collected, EntryInfo, Flaw, Store, StoreError};
 
-use crate::documents::store::{StoreListing, StoreRemoval, StoreVerification};
+use crate::documents::store::{StoreCopy, StoreListing, StoreRemoval, StoreVerification};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::path::shown;
@@ -42,6 +42,14 @@ enum Task {
         #[arg(long, conflicts_with = "entries")]
         all: bool,
     },
+    /// Print the path of the copy that runs instead of a file, for debuggers and profilers
+    ///
+    /// gdb "$(hugetext store path ./prog)" core: a core dump of a program that ran as a copy.
+    /// perf buildid-cache -u "$(hugetext store path ./prog)": before `perf report`.
+    Path {
+        /// The original
+        file: PathBuf,
+    },
     /// Compare every copy with the content that was written; exit with 1 if one differs
     Verify,
 }
@@ -69,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Task::Ls => list(&store, output),
         Task::Gc { limit } => collect(&store, *limit, output),
         Task::Rm { entries, all } => remove(&store, entries, *all, output),
+        Task::Path { file } => copy_of(&store, file, output),
         Task::Verify => verify(&store, output),
     }
 }
@@ -139,6 +148,24 @@ fn removed(
         let Collected { removed, left } = &removal.collected;
         let count = removed.len();
         format!("{}{count} removed; {} left", rows(removed), bytes(*left))
+    })?;
+    Ok(Verdict::Done)
+}
+
+/// Names the copy of a file that ran last.
+fn copy_of(store: &Store, file: &Path, output: &Output) -> Result<Verdict, Failure> {
+    let path = file
+        .canonicalize()
+        .map_err(|error| Failure::io(file, &error))?;
+    let mut copies = store.entries().map_err(failure)?.into_iter();
+    let copy =
+        copies.rfind(|entry| Path::new(&entry.path) == path && !entry.recipe.starts_with("copy-"));
+    let Some(copy) = copy else {
+        let failure = Failure::at(file, "the store has no copy with another layout");
+        return Err(failure.remedy("the file ran as it is, so tools need no other"));
+    };
+    output.result("store path", &StoreCopy(copy), |StoreCopy(copy)| {
+        shown(&copy.file)
     })?;
     Ok(Verdict::Done)
 }

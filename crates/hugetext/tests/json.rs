@@ -119,6 +119,7 @@ fn printed() -> Vec<(String, Printed)> {
         &["keep", "--lists", &lists, "--store", &store, "ls"],
         &["keep", "--lists", &lists, "--store", &store, "apply"],
         &["store", "--store", &store, "ls"],
+        &["store", "--store", &store, "path", &copy],
         &["store", "--store", &store, "verify"],
         &["store", "--store", &store, "gc"],
         &["store", "--store", &store, "rm", "--all"],
@@ -178,11 +179,12 @@ fn documents_and_rows_are_what_their_schemas_and_names_say() {
 }
 
 /// The commands whose results are no lists.
-const WITHOUT_ROWS: [&str; 6] = [
+const WITHOUT_ROWS: [&str; 7] = [
     "check-same",
     "fix",
     "report",
     "store-gc",
+    "store-path",
     "store-rm",
     "store-verify",
 ];

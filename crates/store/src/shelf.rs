@@ -117,6 +117,7 @@ impl Shelf {
             .map(|origin| (origin.path, origin.recipe))
             .unwrap_or_default();
         Some(EntryInfo {
+            file: self.entry(&key),
             key,
             path,
             recipe,

@@ -3,7 +3,7 @@
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::shelf::Shelf;
 use crate::{DEFAULT_LIMIT, Store, StoreError, at, identity};
-use hugetext_host::replace_with;
+use hugetext_host::{lossy, replace_with};
 
 /// An entry in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
@@ -21,6 +21,10 @@ pub struct EntryInfo {
     pub key: String,
     /// The path of the original; empty if it is no longer known.
     pub path: String,
+    /// The path of the copy itself.
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub file: PathBuf,
     /// The recipe; empty if it is no longer known.
     pub recipe: String,
     /// Bytes it takes on disk or in memory.

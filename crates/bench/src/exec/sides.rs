@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Options, Plan, PlanError, Strategy, plan, plan_auto};
+use hugetext_elf::{MovedText, Options, Plan, PlanError, Strategy, plan, plan_auto};
 use hugetext_engine::{HostContext, Program, plain, rewrite_into};
 use hugetext_host::{Mountable, holders, uncover};
 use hugetext_leaf::Leaf;
@@ -300,6 +300,7 @@ fn options(leaf: Leaf, host: &HostContext) -> Options {
         leaf,
         page: host.page,
         extend_tail: false,
+        moved: MovedText::Nearest,
     }
 }
 

@@ -8,7 +8,7 @@ mod apply;
 
 use apply::apply;
 use hugetext_elf::{
-    Dependencies, Image, Options, Plan, Strategy, plan, rewrite, self_warming,
+    Dependencies, Image, MovedText, Options, Plan, Strategy, plan, rewrite, self_warming,
     verify,
 };
 use hugetext_leaf::Leaf;
@@ -29,6 +29,7 @@ fuzz_target!(|data: &[u8]| {
         leaf: leaf(*choice),
         page: if choice & 2 == 0 { Leaf::K4 } else { Leaf::K16 }.min(leaf(*choice)),
         extend_tail: choice & 4 != 0,
+        moved: if choice & 8 == 0 { MovedText::Nearest } else { MovedText::BehindOld },
     };
     let readahead = if choice & 8 == 0 { 0 } else { options.leaf.bytes() };
     for strategy in [Strategy::Align, Strategy::Shift, Strategy::Merge] {

@@ -165,6 +165,16 @@ impl FixDestination {
         }
     }
 
+    /// What becomes of profiles and core dumps of before.
+    pub(super) fn old_traces(&self) -> Option<FixNote> {
+        match self {
+            FixDestination::Same { backup, .. } => Some(FixNote::OldTraces {
+                kept: backup.is_some(),
+            }),
+            FixDestination::Nowhere { .. } | FixDestination::Other { .. } => None,
+        }
+    }
+
     /// Whether to write a file even if the old layout is right already.
     pub(super) fn is_written(&self, done_already: bool) -> bool {
         match self {

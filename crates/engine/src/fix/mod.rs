@@ -3,7 +3,9 @@
 mod destination;
 mod rewrite;
 
-use hugetext_elf::{Options, Plan, PlanError, Refusal, Strategy, plan, plan_auto, self_warming};
+use hugetext_elf::{
+    MovedText, Options, Plan, PlanError, Refusal, Strategy, plan, plan_auto, self_warming,
+};
 use hugetext_leaf::{Asker, Cause, ColdStart, Geometry, Leaf, Segment, large_folios, reach};
 
 use crate::cold_start::{after, long_readahead, spoiling_readahead};
@@ -41,6 +43,7 @@ impl FixRequest {
             strategy,
             geometry,
             extend_tail: false,
+            moved: MovedText::BehindOld,
             self_warming: false,
         }
     }
@@ -67,6 +70,8 @@ pub struct FixRequest {
     pub geometry: Geometry,
     /// Extend text over a hole to the end of its last window where the addresses are free.
     pub extend_tail: bool,
+    /// Where in the file text moves to.
+    pub moved: MovedText,
     /// Cut text at window boundaries, so that loaders ask for huge folios themselves.
     pub self_warming: bool,
 }
@@ -108,6 +113,11 @@ pub enum FixNote {
     PrivilegesLeftOut,
     /// No kernel that runs the program has this geometry.
     ImpossibleGeometry(Geometry),
+    /// Profiles and core dumps of before have names with the old file alone.
+    OldTraces {
+        /// Whether it is kept.
+        kept: bool,
+    },
     /// The filesystem cannot hold the folios that the layout is for.
     Obstacle(Cause),
     /// Something keeps a checksum of the file.
@@ -151,6 +161,7 @@ fn decide_fix(on_host: &ProgramOnHost<'_>, request: &FixRequest) -> Result<FixDe
     let geometry = &request.geometry;
     let mut options = Options {
         extend_tail: request.extend_tail,
+        moved: request.moved,
         ..Options::for_image(image, geometry, request.strategy.strongest())
     };
     if request.self_warming {
@@ -229,6 +240,7 @@ fn fix_notes(
     {
         let voucher = destination.voucher(program)?;
         notes.extend(voucher.map(FixNote::Vouched));
+        notes.extend(destination.old_traces());
     }
     Ok(notes)
 }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{Options, Plan, PlanError, Strategy, plan, plan_auto};
+use hugetext_elf::{MovedText, Options, Plan, PlanError, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard, holders};
 use hugetext_leaf::replica::Replica;
 use hugetext_leaf::{Filesystem, reach};
@@ -25,7 +25,7 @@ use crate::vouch::checked_at_use;
 use crate::warm::{WarmPolicy, warm, warm_unused};
 
 /// The number of the format. A new number makes the entries of older rewriters unused.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 
 /// A file with its treatment.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -373,6 +373,7 @@ fn plan_for(program: &ProgramOnHost<'_>, policy: PreparePolicy) -> Result<Option
         leaf: program.host.leaf,
         page: program.host.page,
         extend_tail: false,
+        moved: MovedText::BehindOld,
     };
     let merged = policy
         .merge

@@ -20,6 +20,11 @@ pub(crate) struct StoreListing {
     pub(crate) entries: Vec<EntryInfo>,
 }
 
+/// The copy that ran last instead of a file.
+#[derive(JsonSchema, Serialize)]
+#[serde(transparent)]
+pub(crate) struct StoreCopy(pub(crate) EntryInfo);
+
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct StoreRemoval {
     #[serde(serialize_with = "lossy::path")]
@@ -51,6 +56,8 @@ impl Document for StoreListing {
         Some(Rows::of(columns, &self.entries))
     }
 }
+
+impl Document for StoreCopy {}
 
 impl Document for StoreRemoval {}
 

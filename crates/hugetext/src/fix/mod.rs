@@ -6,7 +6,7 @@ mod show;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use hugetext_elf::Strategy;
+use hugetext_elf::{MovedText, Strategy};
 use hugetext_engine::{
     FixDecision, FixRequest, FixTarget, HostContext, PlannedFix, Program, ProgramOnHost,
     StrategyChoice, WrittenFix, plan_fix, write_fix,
@@ -93,6 +93,14 @@ impl From<Choice> for StrategyChoice {
 }
 
 impl Arguments {
+    /// Profiles and core dumps of the old file may exist where the new one takes its place.
+    fn moved(&self) -> MovedText {
+        match &self.target.output {
+            Some(_) => MovedText::Nearest,
+            None => MovedText::BehindOld,
+        }
+    }
+
     fn target(&self) -> FixTarget {
         let (privileged, vouched) = (self.privileged, self.vouched);
         match &self.target.output {
@@ -120,6 +128,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         strategy: arguments.strategy.into(),
         geometry: geometry.ok_or_else(|| program.unknown_geometry())?,
         extend_tail: arguments.extend_tail,
+        moved: arguments.moved(),
         self_warming: arguments.self_warming,
     };
     let on_host = ProgramOnHost::new(program, &host)?;

@@ -104,6 +104,14 @@ pub(super) fn note(note: &FixNote) -> String {
         FixNote::ImpossibleGeometry(geometry) => {
             format!("laid out for {geometry}, but no kernel that runs it has this geometry")
         }
+        FixNote::OldTraces { kept: true } => {
+            "profiles and core dumps from before need the backup: docs/fix.md has the commands"
+                .to_owned()
+        }
+        FixNote::OldTraces { kept: false } => {
+            "profiles and core dumps from before lose their names; --backup keeps the old file for them"
+                .to_owned()
+        }
         FixNote::Obstacle(cause) => cause.to_string(),
         FixNote::Vouched(voucher) => format!("the file {voucher}"),
     }

@@ -14,6 +14,7 @@ mod images;
 mod keep;
 mod learn;
 mod limits;
+mod profiles;
 mod replicas;
 mod subject;
 mod targets;

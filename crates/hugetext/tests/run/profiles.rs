@@ -1,0 +1,255 @@
+//! Profiles and core dumps of a program that ran as a copy, looked at after its end: they name its own functions or none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::subject::{HUGETEXT, text};
+
+/// Its text is not congruent with its place in the file, so that its copy has other offsets. Functions of 1 MiB lie on
+/// both sides of the one that works. With an argument, it ends in that one by a signal.
+const HOT: &str = r#"
+#include <stdlib.h>
+#define BESIDE(n) __attribute__((noinline)) int beside##n(int x) \
+	{ __asm__ volatile("jmp 1f\n.fill 1048576, 1, 0xcc\n1:"); return x + n; }
+BESIDE(1) BESIDE(2) BESIDE(3) BESIDE(4)
+__attribute__((noinline)) unsigned hot(unsigned rounds, int ends)
+{
+	unsigned sum = 1;
+	for (unsigned i = 0; i < rounds; i++)
+		sum = sum * 1664525u + i;
+	if (ends)
+		abort();
+	return sum;
+}
+BESIDE(5) BESIDE(6) BESIDE(7) BESIDE(8)
+int main(int argc, char **argv)
+{
+	volatile unsigned sum = 0;
+	(void)argv;
+	for (int i = 0; i < 20; i++) {
+		sum += hot(10000000 + i, argc > 1);
+		sum += beside8(beside7(beside6(beside5(beside4(beside3(beside2(beside1(i))))))));
+	}
+	return sum == 1;
+}
+"#;
+
+/// A directory with the program, and a home for perf.
+struct Profiled(TempDir);
+
+impl Profiled {
+    /// `None`, with the reason printed, without a compiler.
+    fn build() -> Option<Profiled> {
+        let profiled = Profiled(tempfile::tempdir().unwrap());
+        fs::write(profiled.path("hot.c"), HOT).unwrap();
+        let compiled = Command::new("cc")
+            .args([
+                "-g",
+                "-O1",
+                "-no-pie",
+                "-Wl,--build-id",
+                "-Wl,-z,max-page-size=4096",
+            ])
+            .args(["-Wl,--section-start=.text=0x512000", "-o", "prog", "hot.c"])
+            .current_dir(profiled.0.path())
+            .status();
+        if compiled.is_ok_and(|status| status.success()) {
+            return Some(profiled);
+        }
+        println!("skipped: no C compiler");
+        None
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.0.path())
+            .env("HOME", self.0.path());
+        command.env_remove("DEBUGINFOD_URLS");
+        command
+    }
+
+    /// Records the program behind `words`. False, with the reason printed, if perf is missing or may not measure.
+    fn record(&self, data: &str, options: &[&str], words: &[&str]) -> bool {
+        let mut perf = self.command("perf");
+        // A clock of the kernel, because virtual machines have no counters.
+        perf.args(["record", "-q", "-e", "cpu-clock:u", "-o", data]);
+        let recorded = perf.args(options).arg("--").args(words).output();
+        let recorded = recorded.is_ok_and(|output| output.status.success());
+        if !recorded {
+            println!("skipped: no perf on this machine, or it may not measure");
+        }
+        recorded
+    }
+
+    /// The symbol with most samples, as `perf report` prints it.
+    fn busiest(&self, data: &str) -> String {
+        let mut perf = self.command("perf");
+        perf.args([
+            "report",
+            "-q",
+            "--stdio",
+            "--no-children",
+            "-F",
+            "overhead,symbol",
+            "-i",
+            data,
+        ]);
+        let said = text(&perf.output().unwrap().stdout);
+        let line = said.lines().find(|line| !line.trim().is_empty());
+        line.and_then(|line| line.split_whitespace().last())
+            .unwrap()
+            .to_owned()
+    }
+
+    /// What debuggers and profilers are to be given instead of the program.
+    fn copy(&self) -> PathBuf {
+        let asked = self
+            .command(HUGETEXT)
+            .args(["store", "--store", "store", "path", "prog"])
+            .output();
+        let said = text(&asked.unwrap().stdout);
+        self.0.path().join(said.trim())
+    }
+
+    /// The backtrace that gdb prints of the only core dump.
+    fn backtrace(&self, program: &Path) -> String {
+        let mut cores = fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let is_core = |path: &PathBuf| {
+            path.file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("core")
+        };
+        let core = cores.find(is_core).unwrap();
+        let gdb = self
+            .command("gdb")
+            .args(["-q", "-batch", "-ex", "bt"])
+            .args([program, &core])
+            .output();
+        text(&gdb.unwrap().stdout)
+    }
+}
+
+/// A bare address is an honest answer, the name of another function is not.
+fn is_honest(symbol: &str) -> bool {
+    symbol == "hot" || symbol.starts_with("0x")
+}
+
+const RUN: [&str; 5] = [HUGETEXT, "run", "--store", "store", "./prog"];
+
+#[test]
+fn a_profile_that_is_reported_after_the_end_names_no_other_function() {
+    let Some(profiled) = Profiled::build() else {
+        return;
+    };
+    for (data, options) in [("default", &[][..]), ("by-kernel", &["--buildid-mmap"])] {
+        if !profiled.record(data, options, &RUN) {
+            return;
+        }
+        let named = profiled.busiest(data);
+        assert!(is_honest(&named), "{data}: {named}");
+    }
+    let copy = profiled.copy();
+    assert!(copy.is_file(), "{}", copy.display());
+    let told = profiled
+        .command("perf")
+        .args(["buildid-cache", "-u"])
+        .arg(&copy)
+        .status();
+    assert!(told.unwrap().success());
+    for data in ["default", "by-kernel"] {
+        assert_eq!(profiled.busiest(data), "hot", "{data}, with the copy");
+    }
+    // The other order is right without that: perf ends in the namespace that shows the copy.
+    fs::remove_dir_all(profiled.path(".debug")).unwrap();
+    let mut inside = profiled.command(HUGETEXT);
+    inside.args([
+        "run",
+        "--store",
+        "store",
+        "--also",
+        "./prog",
+        "perf",
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock:u",
+    ]);
+    assert!(
+        inside
+            .args(["-o", "inside", "./prog"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let named = profiled.busiest("inside");
+    assert!(is_honest(&named), "perf behind run: {named}");
+}
+
+#[test]
+fn a_profile_from_before_a_fix_names_no_other_function_after_it() {
+    let Some(profiled) = Profiled::build() else {
+        return;
+    };
+    if !profiled.record("before", &[], &["./prog"]) {
+        return;
+    }
+    fs::remove_dir_all(profiled.path(".debug")).unwrap();
+    let fix = ["fix", "-q", "--in-place", "--backup=.old", "prog"];
+    assert!(
+        profiled
+            .command(HUGETEXT)
+            .args(fix)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let named = profiled.busiest("before");
+    assert!(!named.starts_with("beside"), "{named}");
+    assert!(profiled.record("after", &[], &["./prog"]));
+    assert_eq!(profiled.busiest("after"), "hot");
+    // The old file has the old offsets.
+    let told = profiled
+        .command("perf")
+        .args(["buildid-cache", "-u", "prog.old"])
+        .status();
+    assert!(told.unwrap().success());
+    assert_eq!(profiled.busiest("before"), "hot");
+}
+
+#[test]
+fn a_core_dump_has_names_with_the_copy_that_ran() {
+    let Some(profiled) = Profiled::build() else {
+        return;
+    };
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if pattern.trim() != "core" {
+        return println!("skipped: core dumps go elsewhere: {pattern}");
+    }
+    let dumped = |words: &[&str]| -> Output {
+        let script = "ulimit -c unlimited && \"$@\"";
+        let mut shell = profiled.command("sh");
+        shell
+            .args(["-c", script, "sh"])
+            .args(words)
+            .arg("ends")
+            .output()
+            .unwrap()
+    };
+    dumped(&RUN);
+    let named = profiled.backtrace(&profiled.copy());
+    assert!(
+        named.contains("hot (") && named.contains("main ("),
+        "{named}"
+    );
+}
