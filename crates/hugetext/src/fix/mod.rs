@@ -55,15 +55,15 @@ pub(crate) struct Arguments {
 // The destination of the new file. This is no documentation comment: clap would print it as the headline of
 // `fix`.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = true)]
 struct Target {
     /// Write the new file to this path
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, value_name = "OUT", conflicts_with = "in_place")]
     output: Option<PathBuf>,
     /// Replace the old file with the new one
     #[arg(long)]
     in_place: bool,
-    /// Only show what would be done
+    /// Only show what would be done: with --in-place or -o by that, alone by a copy elsewhere
     #[arg(long)]
     dry_run: bool,
 }
@@ -104,7 +104,7 @@ impl Arguments {
     fn target(&self) -> FixTarget {
         let (privileged, vouched) = (self.privileged, self.vouched);
         match &self.target.output {
-            _ if self.target.dry_run => FixTarget::DryRun { vouched },
+            None if !self.target.in_place => FixTarget::DryRun { vouched },
             Some(path) => FixTarget::Copy {
                 path: path.clone(),
                 privileged,
@@ -138,8 +138,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         notes,
     } = plan_fix(&on_host, &request, &arguments.target())?;
     let written = match &decision.proposal {
-        Ok(fix) => write_fix(&on_host, fix, &destination, &request.geometry)?,
-        Err(_) => None,
+        Ok(fix) if !arguments.target.dry_run => {
+            write_fix(&on_host, fix, &destination, &request.geometry)?
+        }
+        _ => None,
     };
     let verdict = Verdict::no_if(decision.proposal.is_err());
     let report = FixReport {

@@ -179,6 +179,30 @@ fn an_option_that_would_be_ignored_is_refused() {
     assert!(!copy.exists());
 }
 
+/// What keeps a file from being replaced is known before it is.
+#[test]
+fn a_dry_run_of_a_replacement_is_refused_as_the_replacement_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = sample(&directory);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let in_place = ["fix", path(&program), "--in-place"];
+    let before = fs::read(&program).unwrap();
+    let refused = error_line(&hugetext(&in_place));
+    let dry = hugetext(&[&in_place[..], &["--dry-run"]].concat());
+    assert_eq!(error_line(&dry), refused);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = directory.path().join("copy");
+    for target in [&["--in-place"][..], &["-o", path(&copy)]] {
+        let dry = hugetext(&[&["fix", path(&program), "--dry-run"], target].concat());
+        let said = text(&dry.stdout);
+        assert!(
+            dry.status.success() && said.contains("nothing written"),
+            "{said}"
+        );
+    }
+    assert!(fs::read(&program).unwrap() == before && !copy.exists());
+}
+
 #[test]
 fn capabilities_and_extended_attributes_are_kept() {
     let directory = tempfile::tempdir().unwrap();
