@@ -43,7 +43,7 @@ pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
     ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, ListBudget, MappedText,
     MemoryKinds, NoPid, Pid, ProcessAsker, ProcessError, Running, RunningNodes, TextMapping, Tid,
-    Usage, cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings,
+    Usage, Watchdog, cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings,
     give_up_administration, group_of_process, holders, ignore_file_size_signal, in_child,
     is_thp_disabled, limit_listing, listing_time, mapped_text, mapped_text_within, may_execute,
     perms, pids, pmd_mapped, process_name, processor_time, recent_holders, run_measured,

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{FileState, Tid, is_frozen};
+use hugetext_host::{FileState, Tid, Watchdog, is_frozen};
 use hugetext_leaf::Span;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use schemars::JsonSchema;
@@ -70,11 +70,13 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     }
     // A signal that ended this process during the change would leave a thread with the registers
     // of an injected call.
+    let watchdog = Watchdog::begin().map_err(SwapError::Trace)?;
     let before = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|error| SwapError::Trace(error.into()))?;
     let outcome = std::thread::scope(|scope| scope.spawn(|| hurried(target, change)).join());
     let _ = before.thread_set_mask();
+    drop(watchdog);
     let panicked = |_| Err(SwapError::Trace(io::Error::other("the tracer panicked")));
     outcome
         .unwrap_or_else(panicked)

@@ -27,6 +27,7 @@ mod owner;
 mod process;
 mod runners;
 mod running;
+mod watchdog;
 
 pub use ask::{ProcessAsker, limit_listing, listing_time};
 pub use budget::ListBudget;
@@ -51,3 +52,4 @@ pub use process::{
 };
 pub use runners::{RunningNodes, running_nodes};
 pub use running::Running;
+pub use watchdog::Watchdog;
