@@ -34,7 +34,7 @@ pub enum ProcessError {
     /// The list of its mappings did not come in time, or one of the same user or service is still to come.
     #[error(
         "its mappings cannot be listed: a thread of it, or of another process of the same user or service, holds \
-         their lock and waits, perhaps for a filesystem that does not answer"
+         their lock and waits, perhaps for a filesystem that does not answer, or this machine is too busy"
     )]
     Unresponsive,
     /// The list of its mappings is longer than what is read for one question.
