@@ -2,6 +2,9 @@
 
 HUGETEXT := target/release/hugetext
 
+# The test runner, if this machine has no other.
+export PATH := $(PATH):$(CURDIR)/target/tools/bin
+
 # Debug information is taken out of the command after the build, into a file beside it.
 export CARGO_PROFILE_RELEASE_STRIP := none
 
@@ -9,7 +12,7 @@ export CARGO_PROFILE_RELEASE_STRIP := none
 
 build: ## the command, at target/release/hugetext, fixed, and its debug information beside it
 	scripts/setup.sh build
-	cargo build --release -p hugetext
+	cargo build --locked --release -p hugetext
 	scripts/split-debug.sh $(HUGETEXT)
 	$(HUGETEXT) fix -q --in-place $(HUGETEXT)
 	scripts/bounded.sh $(HUGETEXT) 12000000
@@ -79,29 +82,45 @@ lint: ## formatting, clippy and shellcheck, without tolerance
 	scripts/setup.sh lint
 	shellcheck -x $(SHELL_SCRIPTS)
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+# Tests wait more than they compute, so there are two at once for each processor. TESTS, a filterset of cargo-nextest,
+# chooses others: make test-product TESTS='test(=name)'.
+NEXTEST = cargo nextest run --locked --workspace --test-threads $$(($$(nproc) * 2)) \
+	-E '$(or $(TESTS),$(1))'
+LABORATORY := package(/^hugetext-lab/) + package(hugetext-rmap) + package(/^hugetext-tlb/)
 
 test: ## everything that must hold before a change lands
 	scripts/setup.sh test
 	$(MAKE) lint
-	cargo test --workspace --no-fail-fast
-	$(MAKE) check-architectures
+	$(call NEXTEST,all())
+	$(MAKE) check-big-endian
 	$(MAKE) lab-slice
 
-# The command must build for every Linux that Rust has, also where promotion is not known. Three stand for
-# all: RISC-V, which the lab boots, one of 32 bits, and a big-endian one.
-ARCHITECTURES := riscv64gc-unknown-linux-gnu armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu
-ALL_ARCHITECTURES := $(ARCHITECTURES) loongarch64-unknown-linux-gnu powerpc64le-unknown-linux-gnu
+test-product: ## the tests of what users get (TESTS: these alone)
+	scripts/setup.sh test
+	$(call NEXTEST,not ($(LABORATORY)))
+
+test-lab: ## the tests of the guests, the TLB models and the model of locks
+	scripts/setup.sh test
+	$(call NEXTEST,$(LABORATORY))
+
+.PHONY: test-product test-lab test-chaos
+
+# The command must build for every Linux that Rust has, also where promotion is not known. A big-endian one stands for
+# all; one of 32 bits and RISC-V, which the lab boots, are among all.
+ALL_ARCHITECTURES := s390x-unknown-linux-gnu riscv64gc-unknown-linux-gnu armv7-unknown-linux-gnueabihf \
+	loongarch64-unknown-linux-gnu powerpc64le-unknown-linux-gnu
 
 # Without the plugin, nothing is linked, so no C compiler of these architectures is needed.
-check-architectures check-all-architectures: export HUGETEXT_WITHOUT_PLUGIN := 1
-check-architectures: ## the command builds for architectures of which it knows little
-	scripts/setup.sh architectures
-	cargo check -p hugetext -p hugetext-tlb-plugin $(ARCHITECTURES:%=--target %)
+check-big-endian check-all-architectures: export HUGETEXT_WITHOUT_PLUGIN := 1
+check-big-endian: ## the command builds for an architecture of which it knows little
+	scripts/setup.sh big-endian
+	cargo check --locked -p hugetext -p hugetext-tlb-plugin --target s390x-unknown-linux-gnu
 
-check-all-architectures: ## as check-architectures, for more of them
+check-all-architectures: ## as check-big-endian, for more of them
 	scripts/setup.sh all-architectures
-	cargo check -p hugetext -p hugetext-tlb-plugin $(ALL_ARCHITECTURES:%=--target %)
+	cargo check --locked -p hugetext -p hugetext-tlb-plugin $(ALL_ARCHITECTURES:%=--target %)
 
 test-foreign: export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER := s390x-linux-gnu-gcc
 test-foreign: export CARGO_TARGET_ARMV7_UNKNOWN_LINUX_GNUEABIHF_LINKER := arm-linux-gnueabihf-gcc
@@ -113,7 +132,7 @@ test-foreign: build ## programs of 32 bits and of big-endian order through fix; 
 	scripts/test-foreign.sh $(HUGETEXT) qemu-s390x s390x-linux-gnu target/s390x-unknown-linux-gnu/release/hugetext
 	scripts/test-foreign.sh $(HUGETEXT) qemu-arm arm-linux-gnueabihf target/armv7-unknown-linux-gnueabihf/release/hugetext
 
-.PHONY: check-architectures check-all-architectures test-foreign
+.PHONY: check-big-endian check-all-architectures test-foreign
 
 test-hostile: ## what a plain user, an accident or a kill can do to others through hugetext, with counts
 	cargo test -p hugetext --test hostile -- --nocapture
@@ -148,15 +167,18 @@ test-fresh: ## demo and test in fresh roots of three Debian suites, as root and 
 
 .PHONY: test-fresh
 
-LAB := cargo run --quiet -p hugetext-lab --
+LAB := cargo run --quiet --locked -p hugetext-lab --
 
 lab-fetch: ## kernels and guest programs for the lab, into .cache/lab
 	scripts/setup.sh lab lab-riscv64
 	$(LAB) fetch
 
-lab-slice: ## whether the rules hold on two kernels and two filesystems
+# A release has 6.12-arm64, too.
+KERNELS ?= 7.3-amd64
+
+lab-slice: ## whether the rules hold on KERNELS and two filesystems
 	scripts/setup.sh lab
-	$(LAB) matrix --slice
+	$(LAB) matrix --slice $(KERNELS)
 	$(LAB) docs --check
 
 lab: lab-fetch ## every kernel, filesystem and THP mode, into the record
@@ -304,6 +326,10 @@ promote-jit: build ## text that JVMs and node generate, collapsed a thousand tim
 SECONDS ?= 3600
 SEED ?=
 
+test-chaos: export HUGETEXT_CHAOS_SECONDS := $(SECONDS)
+test-chaos: ## the same with this build, without a report
+	$(MAKE) test-product TESTS='test(=chaos_harms_no_process)'
+
 promote-chaos: export HUGETEXT_COMMAND := $(abspath $(HUGETEXT))
 promote-chaos: export HUGETEXT_CHAOS_SECONDS := $(SECONDS)
 promote-chaos: export HUGETEXT_CHAOS_SEED := $(SEED)
@@ -426,6 +452,13 @@ test-systemd: package ## the package on a real systemd in a guest: install, enab
 	$(LAB) fetch 6.18-amd64
 	packaging/test-systemd.sh target/debian/hugetext_*_$(DEB_$(ARCH)).deb
 
-.PHONY: package package-test test-systemd
+# VERSION is that of Cargo.toml. docs/release.md says what comes before.
+release: ## the tag of a release, if `.ci/run release` has passed on this very commit
+	@missing=$$(.ci/run --owed | tr '\n' ' '); [ -z "$$missing" ] || \
+		{ echo "no release: these tiers have not passed on this commit: $$missing; run .ci/run release" >&2; exit 1; }
+	@[ -z "$$(git status --porcelain)" ] || { echo "no release: there are uncommitted changes" >&2; exit 1; }
+	git tag -a "v$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" -m "$$(awk '/^## /{n++} n==2' CHANGELOG.md)"
+
+.PHONY: package package-test test-systemd release
 
 include kernel/kernel.mk

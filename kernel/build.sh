@@ -268,7 +268,9 @@ image() { # CONFIG FRAGMENT…
     done > "$objects/wanted"
     # Options that a release names differently.
     cat "$here/config/$release.config" >> "$objects/wanted" 2> /dev/null || true
-    local make=(make -s -C "$linux" O="$objects" ARCH="$arch" CROSS_COMPILE="$cross"
+    # Objects outlive the tree, beside its sources.
+    export CCACHE_DIR="${CCACHE_DIR:-$sources/ccache}" CCACHE_MAXSIZE="${CCACHE_MAXSIZE:-4G}"
+    local make=(make -s -C "$linux" O="$objects" ARCH="$arch" CROSS_COMPILE="$cross" CC="ccache ${cross}gcc"
         KBUILD_BUILD_TIMESTAMP=2026-11-20 KBUILD_BUILD_USER=hugetext KBUILD_BUILD_HOST=hugetext)
     "${make[@]}" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig > "$objects/config.log" 2>&1 ||
         die "configuration failed: $objects/config.log"

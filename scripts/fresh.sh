@@ -13,6 +13,9 @@
 #
 # With FRESH_TARGET, an absolute path, the clone takes over that build directory and gives it back at the
 # end, so that a second root of a suite compiles no crate again. It should not exist before the first.
+# With FRESH_SOURCE, an absolute path, COMMAND runs in that checkout instead of a clone, and what it builds there stays.
+# With FRESH_KEEP, an absolute path, the root is kept there if COMMAND succeeds, without its clone. A later call
+# starts with a copy of that root if FRESH_FROM names it, and needs none of the packages again.
 #
 # Takes root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
 # week, packages, crates and kernels for good. All mounts are in a namespace of this script's own.
@@ -45,6 +48,11 @@ if [ -z "${HUGETEXT_FRESH:-}" ]; then
         mkdir -p "$(dirname "$FRESH_TARGET")"
         mv "$work/root/src/target" "$FRESH_TARGET"
     fi
+    if [ -n "${FRESH_KEEP:-}" ] && [ "$status" = 0 ]; then
+        rm -rf "$work/root/src" "$work/work"
+        mkdir -p "$(dirname "$FRESH_KEEP")"
+        mv "$work" "$FRESH_KEEP"
+    fi
     exit "$status"
 fi
 work=$HUGETEXT_FRESH
@@ -54,7 +62,7 @@ unset HUGETEXT_FRESH
 
 # The minimal root, made at most once a week.
 tar=$cache/$suite.tar
-if [ -z "$(find "$cache" -maxdepth 1 -name "$suite.tar" -mtime -7)" ]; then
+if [ -z "${FRESH_FROM:-}" ] && [ -z "$(find "$cache" -maxdepth 1 -name "$suite.tar" -mtime -7)" ]; then
     # A mirror may be late, and sid's lists expire after a week.
     mmdebstrap --quiet --variant=minbase --include=make,git,ca-certificates \
         --aptopt='Acquire::Check-Valid-Until "false"' "$suite" "$work/new.tar" ||
@@ -62,7 +70,11 @@ if [ -z "$(find "$cache" -maxdepth 1 -name "$suite.tar" -mtime -7)" ]; then
     mv "$work/new.tar" "$tar"
 fi
 mkdir -p "$root"
-tar -C "$root" -xf "$tar" --exclude=./dev/*
+if [ -n "${FRESH_FROM:-}" ]; then
+    cp -a --reflink=auto "$FRESH_FROM/." "$work"
+else
+    tar -C "$root" -xf "$tar" --exclude=./dev/*
+fi
 
 # Rust of this machine, under the same path, because a toolchain may be a link to another. Additions of
 # rustup stay in this root.
@@ -70,7 +82,7 @@ mkdir -p "$root$rustup" "$root/opt/cargo/bin" "$work/upper" "$work/work"
 chmod a+x "$root/root" "$root$(dirname "$rustup")"
 cp "$cargo/bin/rustup" "$root/opt/cargo/bin/rustup"
 for tool in cargo rustc rustdoc rustfmt cargo-fmt cargo-clippy clippy-driver; do
-    ln -s rustup "$root/opt/cargo/bin/$tool"
+    ln -sf rustup "$root/opt/cargo/bin/$tool"
 done
 mount -t overlay overlay -o "lowerdir=$rustup,upperdir=$work/upper,workdir=$work/work" "$root$rustup"
 
@@ -93,7 +105,12 @@ if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
     cp --dereference /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 fi
 
-git clone -q "$here" "$root/src"
+if [ -n "${FRESH_SOURCE:-}" ]; then
+    mkdir -p "$root/src"
+    mount --bind "$FRESH_SOURCE" "$root/src"
+else
+    git clone -q "$here" "$root/src"
+fi
 # It is moved and not mounted: a chroot is to know of no mount.
 if [ -d "${FRESH_TARGET:-}" ]; then
     mv "$FRESH_TARGET" "$root/src/target"
@@ -102,11 +119,12 @@ if [ -d "${FRESH_TARGET:-}" ]; then
 fi
 # Below the checkout, because the lab keeps what it fetches there.
 kept archive /src/.cache/lab/archive
-[ -z "$(git -C "$here" status --porcelain)" ] || echo "scripts/fresh.sh: tests HEAD, without uncommitted changes" >&2
+[ -n "${FRESH_SOURCE:-}" ] || [ -z "$(git -C "$here" status --porcelain)" ] || echo "scripts/fresh.sh: tests HEAD, without uncommitted changes" >&2
 
 environment=(PATH=/opt/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     CARGO_HOME=/opt/cargo RUSTUP_HOME="$rustup" KERNEL_SOURCES=/var/cache/kernel LANG=C.UTF-8)
-for name in CI TERM RUSTUP_TOOLCHAIN http_proxy https_proxy no_proxy; do
+for name in CI TERM RUSTUP_TOOLCHAIN CARGO_INCREMENTAL CARGO_PROFILE_DEV_DEBUG CARGO_TERM_COLOR NEXTEST_PROFILE \
+    http_proxy https_proxy no_proxy; do
     [ -z "${!name:-}" ] || environment+=("$name=${!name}")
 done
 

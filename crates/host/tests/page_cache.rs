@@ -101,8 +101,10 @@ fn a_window_in_use_does_not_keep_the_next_one_small() {
 
 #[test]
 fn names_the_process_that_pins_a_file() {
+    // Who asks is not named. Others may run this very program: its other tests.
     let file = File::open("/proc/self/exe").unwrap();
-    assert_eq!(holders(&file).unwrap(), []);
+    let own = hugetext_host::Pid::own();
+    assert!(holders(&file).unwrap().iter().all(|h| h.pid != own));
     // `cat` waits for the end of its input. The input ends when the pipe is dropped.
     let mut child = Command::new("cat")
         .stdin(std::process::Stdio::piped())

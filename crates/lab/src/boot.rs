@@ -14,7 +14,7 @@ use crate::arch::Arch;
 use crate::cache::{Cache, Unit};
 use crate::disk;
 use crate::error::{At, LabError, Result};
-use crate::guest::{self, Built};
+use crate::guest::{self, Built, Optimisation};
 use crate::image::{Contents, initramfs};
 use crate::kernel::{Flavour, KernelId};
 use crate::qemu::{self, Machine};
@@ -111,11 +111,12 @@ pub(crate) struct Lab {
     pub(crate) cache: Cache,
     /// Disks of this lab's running guests.
     runs: PathBuf,
+    optimisation: Optimisation,
     built: Mutex<BTreeMap<Arch, Built>>,
 }
 
 impl Lab {
-    pub(crate) fn new(cache: Cache) -> Result<Lab> {
+    pub(crate) fn new(cache: Cache, optimisation: Optimisation) -> Result<Lab> {
         remove_stale(&cache.runs());
         let runs = cache.runs().join(std::process::id().to_string());
         for directory in [&runs, &cache.consoles()] {
@@ -124,6 +125,7 @@ impl Lab {
         Ok(Lab {
             cache,
             runs,
+            optimisation,
             built: Mutex::default(),
         })
     }
@@ -137,7 +139,7 @@ impl Lab {
         if let Some(built) = built.get(&arch) {
             return Ok(built.clone());
         }
-        let new = guest::build(&self.cache, arch)?;
+        let new = guest::build(&self.cache, arch, self.optimisation)?;
         built.insert(arch, new.clone());
         Ok(new)
     }

@@ -22,9 +22,39 @@ pub(crate) type Built = Vec<(String, PathBuf)>;
 /// checkouts that share the cache may build other files.
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/lab");
 
+/// The directory of what cargo builds for tests.
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
+
+/// How the agent and the command are compiled for guests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Optimisation {
+    /// As for users: for whatever measures.
+    Release,
+    /// As for tests, with which they share what cargo has built: for what only asks whether a rule holds.
+    Quick,
+}
+
+impl Optimisation {
+    /// Options of `cargo build`.
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Optimisation::Release => &["--release", "--target-dir", DIRECTORY],
+            Optimisation::Quick => &["--target-dir", TESTS],
+        }
+    }
+
+    /// Where cargo puts programs for `target`.
+    fn binaries(self, target: &str) -> PathBuf {
+        match self {
+            Optimisation::Release => Path::new(DIRECTORY).join(target).join("release"),
+            Optimisation::Quick => Path::new(TESTS).join(target).join("debug"),
+        }
+    }
+}
+
 /// Builds all programs for guests of `arch`. `programs` holds the packaged libraries.
-pub(crate) fn build(cache: &Cache, arch: Arch) -> Result<Built> {
-    let mut built = rust_programs(arch)?;
+pub(crate) fn build(cache: &Cache, arch: Arch, optimisation: Optimisation) -> Result<Built> {
+    let mut built = rust_programs(arch, optimisation)?;
     let directory = Path::new(DIRECTORY).join(arch.debian());
     fs::create_dir_all(&directory).at(&directory)?;
     for program in synthetic(arch) {
@@ -40,28 +70,36 @@ pub(crate) fn build(cache: &Cache, arch: Arch) -> Result<Built> {
 
 /// The agent, the command, and a program to promote where that is possible. They are static, so that
 /// they run on any guest without libraries.
-fn rust_programs(arch: Arch) -> Result<Built> {
+fn rust_programs(arch: Arch, optimisation: Optimisation) -> Result<Built> {
     let facts = arch.facts();
     let packages = ["hugetext-lab-agent", "hugetext"];
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo
-        .args(["build", "--release", "--locked", "--target", facts.target])
+        .args(["build", "--locked", "--target", facts.target])
+        .args(optimisation.options())
         .args(packages.iter().flat_map(|package| ["-p", package]))
         // With --example, cargo builds other targets only if they are named.
         .arg("--bins")
-        .args(["--target-dir", DIRECTORY])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("CARGO_PROFILE_RELEASE_STRIP", "true")
+        // Guests hold their programs in memory. A profile's `strip` would concern build scripts, too, and these are
+        // shared with other builds.
+        .env(rustflags(facts.target), "-Cstrip=symbols")
         .envs(facts.cargo.iter().copied());
     if facts.promotes {
         cargo.args(["-p", "hugetext-promote", "--example", "busy"]);
     }
     tool::run(&mut cargo)?;
-    let binaries = Path::new(DIRECTORY).join(facts.target).join("release");
+    let binaries = optimisation.binaries(facts.target);
     let built = packages.map(|name| (name.to_owned(), binaries.join(name)));
     let busy = ("busy".to_owned(), binaries.join("examples/busy"));
     let busy = Some(busy).filter(|_| facts.promotes);
     Ok(built.into_iter().chain(busy).collect())
+}
+
+/// Cargo's variable with rustc's options for `target` alone.
+fn rustflags(target: &str) -> String {
+    let target = target.to_uppercase().replace('-', "_");
+    format!("CARGO_TARGET_{target}_RUSTFLAGS")
 }
 
 /// The assembly source of the programs.

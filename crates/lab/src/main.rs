@@ -35,6 +35,7 @@ use crate::boot::Lab;
 use crate::cache::Cache;
 use crate::error::{At, LabError, Result};
 use crate::facts::Fact;
+use crate::guest::Optimisation;
 use crate::kernel::KernelId;
 use crate::plan::{Extent, SLICE};
 use crate::record::Boot;
@@ -62,7 +63,7 @@ fn run(args: &Args) -> Result<bool> {
             }
         }
         Mode::Boot(boot) => {
-            let lab = Lab::new(cache)?;
+            let lab = Lab::new(cache, Optimisation::Release)?;
             let kernel = boot.kernel()?;
             if boot.shell {
                 lab.shell(&kernel, &boot.options(), boot.work())?;
@@ -94,7 +95,12 @@ fn measure(cache: Cache, args: &MatrixArgs) -> Result<bool> {
     report_missing(&fetch::fetch(&cache, &only, false)?.missing);
     let mut kernels = cache.kernels();
     kernels.retain(|id| only.is_empty() || only.contains(id));
-    let lab = Lab::new(cache)?;
+    // The slice compares no speeds.
+    let optimisation = match extent {
+        Extent::Slice => Optimisation::Quick,
+        Extent::Whole | Extent::Rounds(_) => Optimisation::Release,
+    };
+    let lab = Lab::new(cache, optimisation)?;
     let found = Mutex::new(Vec::new());
     let planned = plan::boots(&kernels, extent);
     if planned.is_empty() {

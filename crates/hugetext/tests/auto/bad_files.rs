@@ -9,7 +9,7 @@ use hugetext_host::Namespace;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use serde_json::json;
 
-use crate::place::{Daemon, Place, can_hold, hugetext};
+use crate::place::{Daemon, Place, can_hold, hugetext, turns};
 
 /// Holds the program, and returns the daemon that does.
 fn holding(place: &Place) -> Option<Daemon> {
@@ -25,7 +25,7 @@ fn holding(place: &Place) -> Option<Daemon> {
 /// reason printed, if memory was short.
 fn released(place: &Place, daemon: &Daemon) -> Option<String> {
     let program = place.path("program");
-    for _ in 0..20_000 {
+    for () in turns() {
         Command::new("true").status().unwrap();
         let mut told = daemon.events.try_iter();
         if let Some(told) = told
@@ -149,7 +149,7 @@ fn a_file_that_turns_unreadable_waits_and_is_held_again_when_it_is_readable() {
             file["state"] == "waiting" && file["reason"].as_str().unwrap().contains("denied")
         })
     };
-    let mut turns = (0..20_000).map(|_| Command::new("true").status().unwrap());
+    let mut turns = turns().map(|()| Command::new("true").status().unwrap());
     assert!(turns.any(|_| is_told()), "{:#}", place.status());
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let _ = place.run_until(&daemon, "held");
@@ -200,7 +200,7 @@ fn a_filesystem_that_turns_read_only_loses_nothing() {
                 let file = place.status_of(path);
                 file.is_some_and(|file| file["state"] == "held")
             };
-            let mut turns = (0..20_000).map(|_| Command::new("true").status().unwrap());
+            let mut turns = turns().map(|()| Command::new("true").status().unwrap());
             let both_are = turns.any(|_| both.iter().all(is_held));
             assert!(both_are || place.excuse().is_some(), "{:#}", place.status());
         }

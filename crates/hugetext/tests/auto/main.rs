@@ -21,7 +21,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use place::{Place, Working, can_hold, hugetext, make_small};
+use place::{Place, Working, can_hold, hugetext, make_small, turns};
 
 #[test]
 fn no_thread_keeps_the_power_to_administer() {
@@ -171,7 +171,7 @@ fn what_only_observes_holds_nothing_and_says_what_it_would() {
     let program = place.path("program");
     let daemon = place.daemon(&["--observe"]);
     let mut found = None;
-    for _ in 0..20_000 {
+    for () in turns() {
         let _ = Command::new(&program).status().unwrap();
         if place.path("run/all.json").exists() {
             found = place
@@ -242,7 +242,7 @@ fn copies_are_advised_where_many_start_and_run_follows() {
         name.contains("/libc.so") && file["decision"]["copies"] == 2
     };
     let advised = |status: Value| status["replicas"].as_array().unwrap().iter().any(is_libc);
-    for _ in 0..20_000 {
+    for () in turns() {
         let _ = Command::new(place.path("program")).status().unwrap();
         if advised(place.status()) {
             break;
@@ -309,7 +309,7 @@ fn metrics_are_served_and_written_if_the_settings_say_so() {
 /// What the daemon serves, once it has `wanted`, while programs run.
 fn scraped(place: &Place, socket: &Path, wanted: &str) -> String {
     let mut text = String::new();
-    for _ in 0..20_000 {
+    for () in turns() {
         let _ = Command::new(place.path("program")).status().unwrap();
         let Ok(mut stream) = UnixStream::connect(socket) else {
             continue;
@@ -327,7 +327,7 @@ fn scraped(place: &Place, socket: &Path, wanted: &str) -> String {
 
 /// The textfile, once it is there. It is written in turns of its own, and starts of programs make turns.
 fn written(place: &Place, file: &Path) -> String {
-    for _ in 0..20_000 {
+    for () in turns() {
         if let Ok(text) = fs::read_to_string(file) {
             return text;
         }

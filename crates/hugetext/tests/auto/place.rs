@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use hugetext_host::FileWindows;
 use hugetext_leaf::{Leaf, Span};
@@ -167,7 +168,7 @@ impl Place {
             "promoted" => told["reason"].as_str().unwrap().starts_with("program ("),
             _ => told["path"] == program.to_str().unwrap(),
         };
-        for _ in 0..20_000 {
+        for () in turns() {
             let _ = Command::new(program).uid(user).status();
             for told in daemon.events.try_iter() {
                 if told["event"] == event && concerns(&told) {
@@ -199,6 +200,16 @@ impl Place {
         fs::File::open(&path).unwrap().sync_all().unwrap();
         path
     }
+}
+
+/// How long the daemon may take to act, on a machine with much else to do.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The turns that a test takes until the daemon has acted, or had its time. It acts beside starts, so each turn starts
+/// a program.
+pub(crate) fn turns() -> impl Iterator<Item = ()> {
+    let begun = Instant::now();
+    std::iter::repeat(()).take_while(move |()| begun.elapsed() < PATIENCE)
 }
 
 /// The lines of the daemon, as they come.

@@ -148,11 +148,15 @@ fn ensure_commands_end(place: &Place) {
     let top = ["top", "--once"].map(PathBuf::from);
     let warm = ["warm".into(), used.clone()];
     let run = ["run".into(), used.clone()];
-    for words in [top, warm, run] {
+    // Each waits for ten seconds, so all wait at the same time.
+    let begun = [&top[..], &warm, &run].map(|words| {
         let mut command = Command::new("timeout");
         command.arg("60").arg(env!("CARGO_BIN_EXE_hugetext"));
-        let ended = command.args(&words).output().unwrap();
-        assert_ne!(ended.status.code(), Some(124), "{words:?}");
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        (words, quiet.args(words).spawn().unwrap())
+    });
+    for (words, mut child) in begun {
+        assert_ne!(child.wait().unwrap().code(), Some(124), "{words:?}");
     }
     drop(used_by);
 }
