@@ -441,7 +441,7 @@ package: ## target/debian/*.deb for ARCH, and one with its debug information
 	rm -rf target/package target/debian/*_$(DEB_$(ARCH)).deb
 	$(HUGETEXT) generate target/package
 	gzip -9n target/package/*.1
-	cd crates/hugetext && cargo deb --no-build --no-strip $(CARGO_DEB_TARGET)
+	cd crates/hugetext && cargo deb --no-build --no-strip $(CARGO_DEB_TARGET) --variant command
 	cd crates/hugetext && cargo deb --no-build --no-strip $(CARGO_DEB_TARGET) --variant dbgsym
 
 package-test: package ## install it, upgrade a package under it, remove it, with the real dpkg; as root

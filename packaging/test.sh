@@ -29,6 +29,8 @@ mkdir -p "$work/root/var/cache/hugetext" "$work/root/packages"
 # Copies are on a filesystem that can hold huge folios. For an overlay itself that is unknown.
 mount --bind "$work/cache" "$work/root/var/cache/hugetext"
 cp "$deb" "$work/root/packages/hugetext.deb"
+# The package with its debug information is beside it.
+cp "$(dirname "$deb")/$(basename "$deb" | sed 's/^hugetext_/hugetext-dbgsym_/')" "$work/root/packages/dbgsym.deb"
 inside() { chroot "$work/root" "$@"; }
 fail() { echo "failed: $*"; exit 1; }
 
@@ -45,6 +47,20 @@ build() {
 build 1
 build 2
 entries() { find "$work/cache" -name '*.json' 2>/dev/null | wc -l; }
+
+# Either of the two packages is whole after the other has been purged.
+inside dpkg -i /packages/hugetext.deb /packages/dbgsym.deb >/dev/null
+mkdir -p "$work/root/var/lib/hugetext"
+touch "$work/root/var/lib/hugetext/kept" "$work/cache/limit"
+inside dpkg --purge hugetext-dbgsym >/dev/null
+for kept in etc/hugetext/auto.toml etc/apt/apt.conf.d/80hugetext var/lib/hugetext/kept var/cache/hugetext/limit usr/bin/hugetext; do
+    [ -e "$work/root/$kept" ] || fail "the purge of hugetext-dbgsym removed /$kept"
+done
+inside dpkg -i /packages/dbgsym.deb >/dev/null
+inside dpkg --purge hugetext >/dev/null
+[ -e "$work/root/usr/lib/debug/usr/bin/hugetext.debug" ] || fail "the purge of hugetext removed debug information"
+[ ! -e "$work/root/etc/hugetext" ] || fail "the purge of hugetext left /etc/hugetext"
+inside dpkg --purge hugetext-dbgsym >/dev/null
 
 inside dpkg -i /packages/hugetext.deb >/dev/null
 inside hugetext --version
