@@ -14,7 +14,8 @@ build: ## the command, at target/release/hugetext, fixed, and its debug informat
 	scripts/setup.sh build
 	cargo build --locked --release -p hugetext
 	scripts/split-debug.sh $(HUGETEXT)
-	$(HUGETEXT) fix -q --in-place $(HUGETEXT)
+	$(HUGETEXT) fix -q -o $(HUGETEXT).fixed $(HUGETEXT)
+	mv $(HUGETEXT).fixed $(HUGETEXT)
 	scripts/bounded.sh $(HUGETEXT) 12000000
 
 # The static command of an architecture: x86_64 or aarch64.
@@ -30,7 +31,8 @@ static: ## the command without libraries, for ARCH (x86_64, aarch64), below targ
 	scripts/setup.sh static
 	cargo build --release -p hugetext --target $(MUSL)
 	scripts/split-debug.sh $(STATIC)
-	$(FIXER) fix -q --in-place $(STATIC)
+	$(FIXER) fix -q -o $(STATIC).fixed $(STATIC)
+	mv $(STATIC).fixed $(STATIC)
 
 # That of another architecture does not run here, so the native command fixes it.
 ifeq ($(ARCH),$(shell uname -m))

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hugetext_host::PressureTrigger;
 use hugetext_leaf::hold::{MemoryEvents, Pressure};
@@ -17,10 +17,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The kernel's reports of the whole machine.
 const MACHINE: &str = "/proc/pressure/memory";
-/// Some tasks waited for a tenth of a window.
-const SOME: f64 = 0.1;
-/// All tasks waited for a twentieth of a window.
-const FULL: f64 = 0.05;
 /// The most control groups that are watched.
 const MOST_GROUPS: usize = 64;
 
@@ -55,7 +51,19 @@ pub fn field(text: &str, name: &str) -> Option<u64> {
 /// What the kernel has counted by now. What it does not count, or cannot be read, is missing.
 pub fn memory_events() -> MemoryEvents {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    counted(&text)
+    let pressure = fs::read_to_string(MACHINE).unwrap_or_default();
+    MemoryEvents {
+        some_waited: waited(&pressure, "some "),
+        all_waited: waited(&pressure, "full "),
+        ..counted(&text)
+    }
+}
+
+/// How long tasks have waited by a line of /proc/pressure/memory.
+fn waited(pressure: &str, kind: &str) -> Option<Duration> {
+    let line = pressure.lines().find(|line| line.starts_with(kind))?;
+    let (_, total) = line.rsplit_once("total=")?;
+    total.parse().ok().map(Duration::from_micros)
 }
 
 fn counted(vmstat: &str) -> MemoryEvents {
@@ -113,8 +121,8 @@ impl Stalled {
         let reported = Arc::new(Mutex::new(None));
         let mut triggers = Vec::new();
         let mut problem = None;
-        for (pressure, share) in [(Pressure::Some, SOME), (Pressure::Full, FULL)] {
-            match PressureTrigger::new(Path::new(MACHINE), pressure, share) {
+        for pressure in [Pressure::Some, Pressure::Full] {
+            match PressureTrigger::new(Path::new(MACHINE), pressure) {
                 Ok(trigger) => triggers.push(trigger),
                 Err(error) => problem = Some(format!("{MACHINE}: {error}")),
             }
@@ -262,9 +270,15 @@ mod tests {
         let text = "nr_free_pages 9\nworkingset_restore_anon 1\nworkingset_restore_file 2\n";
         let expected = MemoryEvents {
             restored: Some(3),
-            swapped_in: None,
+            ..MemoryEvents::default()
         };
         assert_eq!(counted(text), expected);
+        let text = "some avg10=1.85 avg60=0.91 avg300=0.40 total=16996005\n\
+                    full avg10=0.93 avg60=0.45 avg300=0.16 total=5477007\n";
+        let micros = |micros| Some(Duration::from_micros(micros));
+        assert_eq!(waited(text, "some "), micros(16_996_005));
+        assert_eq!(waited(text, "full "), micros(5_477_007));
+        assert_eq!(waited("", "full "), None);
     }
 
     #[test]

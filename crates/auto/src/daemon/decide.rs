@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use hugetext_engine::HeldText;
 use hugetext_host::is_memory_limited;
 use hugetext_leaf::hold::{
-    Candidate, Ceiling, MemoryEvents, Pressure, Principal, Refusal, StallCause, choose, give_up,
+    Candidate, Ceiling, MemoryEvents, Pressure, Principal, Refusal, StallCause, Supply, choose,
+    give_up,
 };
 
 use super::let_go::LetGo;
@@ -52,13 +53,15 @@ impl Daemon<'_> {
             return;
         };
         self.memory = Memory::read().unwrap_or(self.memory);
-        let (available, total) = (self.memory.available, self.memory.total);
-        let cause = StallCause::between(self.events, memory_events(), available, total);
-        if cause == StallCause::Plenty {
-            self.stalls.plenty = self.stalls.plenty.saturating_add(1);
-            self.allowance = self.allowance.rest(self.now());
-            self.fills.clear();
-            return;
+        match StallCause::between(pressure, self.events, memory_events(), self.supply()) {
+            StallCause::Unfounded => return,
+            StallCause::Plenty => {
+                self.stalls.plenty = self.stalls.plenty.saturating_add(1);
+                self.allowance = self.allowance.rest(self.now());
+                self.fills.clear();
+                return;
+            }
+            StallCause::Shortage => {}
         }
         let count = match pressure {
             Pressure::Some => &mut self.stalls.some,
@@ -73,10 +76,18 @@ impl Daemon<'_> {
         self.stalls.slowest_us = self.stalls.slowest_us.max(took);
     }
 
+    fn supply(&self) -> Supply {
+        Supply {
+            total: self.memory.total,
+            available: self.memory.available,
+            held: self.held(),
+        }
+    }
+
     /// Yields if others read again what they need, though nobody waits long for it.
     fn feel_misses(&mut self) {
         let before = std::mem::replace(&mut self.events, memory_events());
-        if MemoryEvents::miss(before, self.events, self.page, self.held()) {
+        if MemoryEvents::miss(before, self.events, self.page, self.supply()) {
             self.stalls.missed = self.stalls.missed.saturating_add(1);
             self.yield_under(Pressure::Some, LetGo::Missed);
         }

@@ -16,18 +16,17 @@ pub struct PressureTrigger {
     pressure: Pressure,
 }
 
-/// The shortest window. The kernel looks ten times in each.
-const WINDOW: Duration = Duration::from_millis(500);
 /// The window of a process without CAP_SYS_RESOURCE (Linux 6.5).
 const COMMON_WINDOW: Duration = Duration::from_secs(2);
 
 impl PressureTrigger {
-    /// Reports once per window if tasks waited for `share` (0 to 1) of it. `path` is
+    /// Reports once per window if tasks waited for their share of it ([`Pressure::share`]). `path` is
     /// /proc/pressure/memory or memory.pressure of a control group.
     ///
-    /// The window is half a second, or two seconds if the kernel grants no shorter one.
-    pub fn new(path: &Path, pressure: Pressure, share: f64) -> io::Result<PressureTrigger> {
-        let short = PressureTrigger::with_window(path, pressure, share, WINDOW);
+    /// The window is half a second, in which the kernel looks ten times, or two seconds if it grants no shorter one.
+    pub fn new(path: &Path, pressure: Pressure) -> io::Result<PressureTrigger> {
+        let share = pressure.share();
+        let short = PressureTrigger::with_window(path, pressure, share, Pressure::WINDOW);
         short.or_else(|error| match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput => {
                 PressureTrigger::with_window(path, pressure, share, COMMON_WINDOW)
@@ -97,13 +96,13 @@ mod tests {
     fn a_calm_machine_reports_nothing() {
         let path = Path::new("/proc/pressure/memory");
         // All of a window: that never happens to a machine that runs tests.
-        match PressureTrigger::new(path, Pressure::Full, 1.0) {
+        match PressureTrigger::with_window(path, Pressure::Full, 1.0, COMMON_WINDOW) {
             Err(error) => println!("skipped: no pressure reports for this user here: {error}"),
             Ok(trigger) => {
                 let reported = PressureTrigger::wait(&[trigger], Some(Duration::ZERO));
                 assert_eq!(reported.unwrap(), []);
             }
         }
-        assert!(PressureTrigger::new(Path::new("/proc/self/status"), Pressure::Some, 0.1).is_err());
+        assert!(PressureTrigger::new(Path::new("/proc/self/status"), Pressure::Some).is_err());
     }
 }

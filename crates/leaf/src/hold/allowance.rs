@@ -11,6 +11,24 @@ pub enum Pressure {
     Full,
 }
 
+impl Pressure {
+    /// The shortest window in which the kernel counts a wait.
+    pub const WINDOW: Duration = Duration::from_millis(500);
+
+    /// The part of a window that tasks must wait for a report.
+    pub const fn share(self) -> f64 {
+        match self {
+            Pressure::Some => 0.1,
+            Pressure::Full => 0.05,
+        }
+    }
+
+    /// The least time that tasks have waited when the kernel reports it.
+    pub fn least(self) -> Duration {
+        Pressure::WINDOW.mul_f64(self.share())
+    }
+}
+
 /// The memory of a machine, and what the administrator allows of it. All numbers are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ceiling {

@@ -21,5 +21,5 @@ mod tests;
 pub use allowance::{Allowance, Ceiling, Pressure};
 pub use choose::{Candidate, Choice, Claim, Place, Principal, Refusal, choose, give_up};
 pub use evidence::{Decayed, Evidence, HalfLife};
-pub use stall::{MemoryEvents, StallCause};
+pub use stall::{MemoryEvents, StallCause, Supply};
 pub use worth::{Costs, Gain, Level, SystemCallCost, Worth};
