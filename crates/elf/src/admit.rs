@@ -29,8 +29,8 @@ pub fn plan(
     admit(source, image, layout(image, strategy, options)?, options)
 }
 
-/// The weakest strategy that reaches most: `Shift` if the file permits it, else `Align`. It never merges, because a
-/// merge changes permissions.
+/// The least change that gives most text on huge pages: `Shift` if the file permits it, else `Align`. It never merges,
+/// because a merge changes permissions.
 pub fn plan_auto(
     source: &(impl ReadAt + ?Sized),
     image: &Image,

@@ -20,7 +20,7 @@ pub use rewrite::{WrittenFix, compare_files, rewrite_into, write_fix};
 /// The strategies that are permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrategyChoice {
-    /// The weakest strategy that reaches most without changing permissions.
+    /// The least change that gives most text on huge pages, without new permissions.
     Auto,
     /// This strategy and the weaker ones.
     AtMost(Strategy),

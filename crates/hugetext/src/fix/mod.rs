@@ -71,7 +71,7 @@ struct Target {
 /// The strategies by the names of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Choice {
-    /// The weakest strategy that reaches most without changing permissions
+    /// The least change that gives most text on huge pages, without new permissions
     Auto,
     /// Raise the alignment of text that is already congruent
     Align,
