@@ -2,6 +2,7 @@
 //! working directory and resources.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -128,10 +129,31 @@ fn who_may_change_a_files_owner_still_may() {
 #[test]
 fn a_namespace_that_is_refused_halfway_is_not_entered() {
     let Some(subject) = as_root() else { return };
-    let script = "mount --bind /proc /proc && mount -o remount,bind,ro /proc && \
-                  exec setpriv --reuid 12345 --regid 12345 --clear-groups \"$@\"";
-    let words = vec!["unshare", "--mount", "sh", "-c", script, "sh"];
+    // Both start in one namespace, because its number is among what they tell.
+    let script = "mount --bind /proc /proc && mount -o remount,bind,ro /proc && echo made && cat";
+    let mut made = Command::new("unshare");
+    made.args(["--mount", "sh", "-c", script]);
+    let mut made = made
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 5];
+    made.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"made\n");
+    let namespace = format!("--mount=/proc/{}/ns/mnt", made.id());
+    let user = [
+        "setpriv",
+        "--reuid",
+        SOMEBODY,
+        "--regid",
+        SOMEBODY,
+        "--clear-groups",
+    ];
+    let words = [&["nsenter", namespace.as_str()], &user[..]].concat();
     Way { words }.changes_nothing(&subject, &format!("{}/s", home(&subject)));
+    drop(made.stdin.take());
+    made.wait().unwrap();
 }
 
 #[test]
