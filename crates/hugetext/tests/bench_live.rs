@@ -197,7 +197,10 @@ fn a_count_that_does_not_come_ends_with_a_signal_too() {
         return;
     };
     let hangs = service.log.with_file_name("hangs");
-    let count = format!("[ -e {} ] && exec sleep 1000 || date +%s%N", hangs.display());
+    let count = format!(
+        "[ -e {} ] && exec sleep 1000 || date +%s%N",
+        hangs.display()
+    );
     let mut command = service.count(&count);
     command.args(["--leave", "reverted"]);
     let Some((mut bench, _)) = measuring(command) else {
