@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The container image of hugetext for both architectures, as an OCI layout: fleet/container.sh OUT
 #
-# It holds the static programs and nothing else. `make container` builds them first. The same programs give the
+# It holds the static programs and nothing else. `make -C fleet container` builds them first. The same programs give the
 # same image. No registry and no daemon is used; `skopeo copy oci:OUT …` or `ctr images import` takes it on.
 set -euo pipefail
 
@@ -18,7 +18,7 @@ layer() { # RUST-NAME: prints the archive with the programs of an architecture
     mkdir -p "$tree/usr/bin"
     for program in "$here/../target/$1-unknown-linux-musl/release/hugetext" \
         "$here/target/$1-unknown-linux-musl/release/hugetext-nri"; do
-        [ -x "$program" ] || die "$program is missing; run make container"
+        [ -x "$program" ] || die "$program is missing; run make -C fleet container"
         install -m 755 "$program" "$tree/usr/bin/"
     done
     tar -C "$tree" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go-w -cf "$work/$1.tar" usr

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fleet of docs/fleet.md: fleet/example.sh HUGETEXT INVENTORY OUT
+# The fleet of lab/results/fleet.md: fleet/example.sh HUGETEXT INVENTORY OUT
 #
 #   HUGETEXT   the command
 #   INVENTORY  the program hugetext-inventory

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/fleet.md: results.py EXAMPLE SYNTHETIC… where example.sh wrote EXAMPLE, and the others are made of it
+"""Writes lab/results/fleet.md: results.py EXAMPLE SYNTHETIC… where example.sh wrote EXAMPLE, and the others are made of it
 by synthesize.py. Spark is asked of the first of these."""
 
 import os
@@ -20,7 +20,7 @@ SPARK = "local-cluster[2,1,2048]"
 
 HEAD = """# Questions about many machines
 
-`hugetext-fleet DIR` asks the questions below of what [`hugetext inventory`](inventory.md) wrote, with DuckDB,
+`hugetext-fleet DIR` asks the questions below of what [`hugetext inventory`](../../docs/inventory.md) wrote, with DuckDB,
 which it brings along; `--master` asks Spark instead, by the same SQL. Answers come as a table, as CSV
 (`--format csv`), or as one page of HTML (`--format html`).
 
@@ -30,8 +30,8 @@ which it brings along; `--master` asks Spark instead, by the same SQL. Answers c
     hugetext-fleet --format html s3://bucket/inventory > fleet.html
     hugetext-fleet --master spark://host:7077 s3a://bucket/inventory costliest
 
-The SQL is in [fleet/queries](../fleet/queries). `make test-fleet` compares the rows of DuckDB with those of Spark
-in one process and of Spark with two workers. `make results-fleet` writes this document.
+The SQL is in [fleet/queries](../../fleet/queries). `make -C fleet test` compares the rows of DuckDB with those of Spark
+in one process and of Spark with two workers. `lab/measure fleet` writes this document.
 """
 
 

@@ -3,7 +3,7 @@
 KERNEL_CONFIG ?= x86_64
 KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k riscv64
 
-.PHONY: kernel kernel-deb docs-kernel-deb docs-kernel-tlb test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks test-replicas bench-replicas results-replicas docs-rmap
+.PHONY: kernel kernel-deb docs-kernel-deb docs-kernel-tlb test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
@@ -71,21 +71,6 @@ test-replicas-locks: lab-fetch ## contended trips with 1, 2, 4 and 8 copies of l
 		"alone=$$(KERNEL_SETS='trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)" \
 		"with=$$(KERNEL_SETS='order align collapse trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
 
-test-replicas: ## text and replicas by node, in guests of 2 and 4 nodes: docs/replicas-nodes.jsonl
-	scripts/setup.sh lab replicas
-	$(LAB) fetch 6.12-amd64 6.18-amd64 7.3-amd64
-	scripts/replicas-lab.sh > target/replicas-nodes.jsonl
-	mv target/replicas-nodes.jsonl docs/replicas-nodes.jsonl
-
-bench-replicas: build ## what copies give to starts on this machine: docs/replicas-bench.json
-	$(HUGETEXT) bench rmap --replicas 1,2,4,8 --json > target/replicas-bench.json
-	mv target/replicas-bench.json docs/replicas-bench.json
-
-results-replicas: ## docs/replicas.md from its records
-	scripts/setup.sh replicas
-	scripts/results-replicas.sh > target/replicas.md
-	mv target/replicas.md docs/replicas.md
-
 docs-rmap: ## docs/rmap.md from the record of test-rmap
-	cargo run -q -p hugetext-rmap -- docs/rmap.jsonl > target/rmap.md
+	lab/run hugetext-rmap docs/rmap.jsonl > target/rmap.md
 	mv target/rmap.md docs/rmap.md

@@ -11,7 +11,7 @@ if [ "$(id -u)" != 0 ]; then
     exit 0
 fi
 cd "$(dirname "$0")/.."
-lab=${LAB:-cargo run -q -p hugetext-lab --}
+lab=${LAB:-lab/run hugetext-lab}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

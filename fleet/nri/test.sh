@@ -7,7 +7,7 @@
 #   INVENTORY the program hugetext-inventory
 #
 # BEFORE names a directory with earlier builds of hugetext and hugetext-nri, which are upgraded and rolled back to;
-# without it, copies of the same builds take their part. CONTAINER names the layout that `make container` wrote.
+# without it, copies of the same builds take their part. CONTAINER names the layout that `make -C fleet container` wrote.
 #
 # containerd runs in a root that mmdebstrap makes, with directories and sockets of its own. All processes are in a
 # namespace of this script's own and end with it; so do all mounts. Takes root.
@@ -464,6 +464,6 @@ if [ -n "$layout" ]; then
         echo "   skipped for $other: $emulator is missing; install qemu-user"
     fi
 else
-    echo "   skipped: CONTAINER names no layout; make container writes one"
+    echo "   skipped: CONTAINER names no layout; make -C fleet container writes one"
 fi
 echo "all passed"

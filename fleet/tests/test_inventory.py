@@ -39,7 +39,7 @@ class Cut:
 @pytest.fixture(name="store")
 def local_store():
     """A server that speaks S3."""
-    moto = pytest.importorskip("moto.server", reason="moto is missing: make test-fleet")
+    moto = pytest.importorskip("moto.server", reason="moto is missing: make -C fleet test")
     server = moto.ThreadedMotoServer(port=0)
     server.start()
     yield server.get_host_and_port()[1]

@@ -81,7 +81,7 @@ impl Linker {
     }
 
     /// Options of the compiler driver that make this linker lay text out for `leaf`; `None` if it
-    /// has none. docs/linkers.md has the measured layouts.
+    /// has none. lab/results/linkers.md has the measured layouts.
     pub fn options(&self, leaf: Leaf) -> Option<String> {
         match self {
             Linker::Go => None,

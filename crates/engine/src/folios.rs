@@ -1,7 +1,7 @@
 //! Brings text that holds no window into the largest folios that its file can fill.
 //!
 //! No leaf maps such text. Larger folios still make each start shorter, since the kernel counts a folio
-//! once for all pages that it maps of it (docs/folios.md).
+//! once for all pages that it maps of it (lab/results/folios.md).
 
 use std::fs::File;
 

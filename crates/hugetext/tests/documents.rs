@@ -9,9 +9,9 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The documents in the top directory, docs/ and kernel/.
+/// The documents in the top directory, docs/, kernel/ and lab/.
 fn documents() -> Vec<PathBuf> {
-    let directories = ["", "docs", "kernel", "kernel/rmap"];
+    let directories = ["", "docs", "kernel", "kernel/rmap", "lab", "lab/results"];
     let entries = directories.map(|directory| fs::read_dir(root().join(directory)).unwrap());
     let paths = entries
         .into_iter()
@@ -43,16 +43,19 @@ fn every_link_leads_to_a_file() {
 }
 
 #[test]
-fn the_map_names_every_document() {
-    let map = fs::read_to_string(root().join("docs/README.md")).unwrap();
-    let named: Vec<&str> = links(&map).collect();
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") && name != "README.md" {
-            assert!(
-                named.contains(&name.as_str()),
-                "docs/README.md lacks {name}"
-            );
+fn a_map_names_every_document() {
+    for (map, folder, prefix) in [
+        ("docs/README.md", "docs", ""),
+        ("lab/README.md", "lab/results", "results/"),
+    ] {
+        let text = fs::read_to_string(root().join(map)).unwrap();
+        let named: Vec<&str> = links(&text).collect();
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") && name != "README.md" {
+                let name = format!("{prefix}{name}");
+                assert!(named.contains(&name.as_str()), "{map} lacks {name}");
+            }
         }
     }
 }

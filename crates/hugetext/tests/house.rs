@@ -11,6 +11,23 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// The crates of the laboratory, which is a workspace of its own.
+fn laboratory() -> PathBuf {
+    crates().join("../lab/crates")
+}
+
+/// The manifests of the crates of a directory, by the names of their folders.
+fn manifests(directory: &Path) -> Vec<(String, toml::Table)> {
+    let folders = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    folders
+        .map(|folder| {
+            let manifest = fs::read_to_string(folder.path().join("Cargo.toml")).unwrap();
+            let name = folder.file_name().into_string().unwrap();
+            (name, manifest.parse().unwrap())
+        })
+        .collect()
+}
+
 /// Every Rust file below a directory, with its text.
 fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
     let files = ignore::WalkBuilder::new(directory).build().flatten();
@@ -126,16 +143,49 @@ fn the_engine_and_the_benchmarks_neither_print_nor_read_a_command_line() {
 fn dependencies_point_one_way() {
     // Each crate may use those before it, and none after it.
     let order = [
-        "leaf", "tlb", "elf", "loader", "host", "store", "promote", "engine", "metrics", "auto",
-        "bench", "hugetext",
+        "leaf",
+        "tlb",
+        "tlb-plugin",
+        "elf",
+        "loader",
+        "host",
+        "store",
+        "promote",
+        "engine",
+        "metrics",
+        "auto",
+        "bench",
+        "hugetext",
     ];
-    for (at, name) in order.iter().enumerate() {
-        let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
-        let manifest: toml::Table = manifest.parse().unwrap();
-        for dependency in manifest["dependencies"].as_table().unwrap().keys() {
+    for (name, manifest) in manifests(&crates()) {
+        let at = order.iter().position(|known| *known == name);
+        let at = at.unwrap_or_else(|| panic!("crates/{name} has no place in the order"));
+        let used = manifest.get("dependencies").and_then(toml::Value::as_table);
+        for dependency in used.into_iter().flat_map(toml::Table::keys) {
             let own = dependency.strip_prefix("hugetext-");
             let place = own.and_then(|own| order.iter().position(|known| *known == own));
             assert!(place.is_none_or(|place| place < at), "{name}: {dependency}");
+        }
+    }
+}
+
+#[test]
+fn the_product_never_depends_on_the_laboratory() {
+    let name = |manifest: &toml::Table| manifest["package"]["name"].as_str().unwrap().to_owned();
+    let inside = manifests(&laboratory());
+    let inside: BTreeSet<String> = inside.iter().map(|(_, manifest)| name(manifest)).collect();
+    assert!(inside.contains("hugetext-lab"), "{inside:?}");
+    for (folder, manifest) in manifests(&crates()) {
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let named = manifest.get(kind).and_then(toml::Value::as_table);
+            let named = named.into_iter().flat_map(toml::Table::keys);
+            let inside: Vec<_> = named.filter(|name| inside.contains(*name)).collect();
+            assert!(inside.is_empty(), "crates/{folder}: {inside:?}");
+        }
+        for (path, text) in sources(&crates().join(folder).join("src")) {
+            let included = text.lines().filter(|line| line.contains("include"));
+            let beside = included.filter(|line| line.contains("lab/")).count();
+            assert_eq!(beside, 0, "{} includes a file of lab/", path.display());
         }
     }
 }
@@ -172,7 +222,10 @@ fn the_proof_shares_the_reader_with_the_plan_and_nothing_else() {
 
 #[test]
 fn every_type_has_a_name_that_a_search_finds() {
-    for (path, text) in sources(&crates()) {
+    for (path, text) in [crates(), laboratory()]
+        .iter()
+        .flat_map(|place| sources(place))
+    {
         for word in ["Report", "Outcome", "Text", "Process", "Summary", "Kind"] {
             for kind in ["struct", "enum"] {
                 let vague = format!("{kind} {word} {{");
@@ -189,7 +242,10 @@ fn every_type_has_a_name_that_a_search_finds() {
 fn a_process_is_no_bare_number() {
     let numbers = ["i32", "u32", "i64", "u64", "pid_t"];
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
-    for (path, text) in sources(&crates()) {
+    for (path, text) in [crates(), laboratory()]
+        .iter()
+        .flat_map(|place| sources(place))
+    {
         for line in text.lines() {
             for (at, _) in line.match_indices(": ") {
                 let (name, kind) = line.split_at(at);

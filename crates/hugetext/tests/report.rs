@@ -65,10 +65,11 @@ fn a_process_is_recorded_and_drawn_again_later() {
 
 #[test]
 fn the_figure_and_the_session_of_the_readme_are_the_recorded_ones() {
-    let figures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (figures, records) = (root.join("docs/figures"), root.join("lab/records/figures"));
     let directory = tempfile::tempdir().unwrap();
     let drawing = directory.path().join("rustc.svg");
-    let (before, after) = (figures.join("before.json"), figures.join("after.json"));
+    let (before, after) = (records.join("before.json"), records.join("after.json"));
     let records = ["--record", path(&before), "--record", path(&after)];
     let drawn = hugetext(&[&["report", "-o", path(&drawing)][..], &records].concat());
     assert!(drawn.status.success(), "{drawn:?}");
@@ -76,9 +77,9 @@ fn the_figure_and_the_session_of_the_readme_are_the_recorded_ones() {
     assert_eq!(
         text(&drawing),
         text(&figures.join("rustc.svg")),
-        "run make figures"
+        "run make -C lab figures"
     );
-    let readme = figures.join("../../README.md");
+    let readme = root.join("README.md");
     assert!(text(&readme).contains(&text(&figures.join("session.txt"))));
 }
 

@@ -1,4 +1,4 @@
-//! What was measured of files that warm themselves is what `check` says of them: docs/self-warming.
+//! What was measured of files that warm themselves is what `check` says of them: lab/records/self-warming.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ const WINDOW: u64 = 2 << 20;
 
 /// The lines of a part of the record.
 fn part(name: &str) -> Vec<Value> {
-    let record = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/self-warming");
+    let record = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/records/self-warming");
     let text = fs::read_to_string(format!("{record}/{name}.jsonl")).unwrap();
     let lines = text.lines();
     lines

@@ -1,5 +1,5 @@
 //! Prints what is known of those who ask for huge folios, one rule as a line of JSON each. The document
-//! docs/self-warming.md is made of it.
+//! lab/results/self-warming.md is made of it.
 
 use hugetext_leaf::ASKER_RULES;
 use serde::Serialize;

@@ -84,7 +84,7 @@ pub const ASKER_RULES: [AskerRule; 4] = [
         asks_for: "readable, not writable, at least a leaf long, p_vaddr and p_offset multiples of the leaf, a leaf of at most 32M; elsewhere than on x86-64 and LoongArch only under THP=madvise",
         aligns: "shared objects; programs are placed by the kernel",
         source: "glibc 2.44, sysdeps/unix/sysv/linux: dl-map-segment-align.h, dl-load-post.h, dl-exec-post.h",
-        evidence: "docs/self-warming.md: huge under Debian's 2.44-3 in each mode of THP and without /sys, nothing under 2.36 and 2.41; strace: no madvise() of 2.43-7",
+        evidence: "lab/results/self-warming.md: huge under Debian's 2.44-3 in each mode of THP and without /sys, nothing under 2.36 and 2.41; strace: no madvise() of 2.43-7",
     },
     AskerRule {
         asker: Asker::ThpAlways,
@@ -92,7 +92,7 @@ pub const ASKER_RULES: [AskerRule; 4] = [
         asks_for: "none: a fault reads huge folios only in a mapping with VM_HUGEPAGE",
         aligns: "no",
         source: "Linux 6.18, mm/filemap.c, do_sync_mmap_readahead()",
-        evidence: "docs/self-warming.md: no window is huge under always without the tunable",
+        evidence: "lab/results/self-warming.md: no window is huge under always without the tunable",
     },
     AskerRule {
         asker: Asker::PmdAlignSeries,

@@ -1,5 +1,5 @@
-//! The rules, each with the kernels it was measured on. Written by `hugetext-lab docs` (make lab-docs)
-//! from crates/lab/rules.toml and from the record in docs/matrix.jsonl. Edit the table, not this file.
+//! The rules, each with the kernels it was measured on. Written by `hugetext-lab docs` (make -C lab rules)
+//! from lab/crates/lab/rules.toml and from the record in lab/records/matrix.jsonl. Edit the table, not this file.
 
 use crate::filesystem::Filesystem;
 use crate::geometry::Leaf;

@@ -1,7 +1,7 @@
 //! The speed of the command itself. Its start is compared with that of an empty program, a scan
 //! with a loop of `readelf -lW` over the same files. `warm` is timed on a program that is warm
 //! already. With `--before PROGRAM`, an earlier build of the command takes turns with this one.
-//! Prints Markdown, which `make bench` keeps in docs/.
+//! Prints Markdown, which `lab/measure speed` keeps in docs/.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -53,7 +53,7 @@ fn main() {
     let machine = Machine::this();
     println!("# Speed of the command\n");
     println!(
-        "Linux {}, {} processors. Regenerate: `make bench`.\n",
+        "Linux {}, {} processors. Regenerate: `lab/measure speed`.\n",
         machine.release, machine.cpus
     );
     println!(

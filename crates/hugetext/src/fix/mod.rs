@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     extend_tail: bool,
     /// Cut text at its first window, so that a loader that asks for huge pages (glibc.elf.thp) gets
     /// them on a cold start. Tools and programs then see text in two segments and two sections, and some
-    /// find less (docs/self-warming.md)
+    /// find less (lab/results/self-warming.md)
     #[arg(long)]
     self_warming: bool,
     /// Let the new file have the set-id bits and capabilities of the old one. Without this option,

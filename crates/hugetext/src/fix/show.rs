@@ -105,7 +105,7 @@ pub(super) fn note(note: &FixNote) -> String {
             format!("laid out for {geometry}, but no kernel that runs it has this geometry")
         }
         FixNote::OldTraces { kept: true } => {
-            "profiles and core dumps from before need the backup: docs/fix.md has the commands"
+            "profiles and core dumps from before need the backup: lab/results/fix.md has the commands"
                 .to_owned()
         }
         FixNote::OldTraces { kept: false } => {

@@ -1,5 +1,5 @@
 //! Real programs under `hugetext run`. They answer as without it, and their text is on huge pages.
-//! With `HUGETEXT_DOCS`, the test writes docs/run-targets.md.
+//! With `HUGETEXT_DOCS`, the test writes lab/results/run-targets.md.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -353,7 +353,7 @@ fn line(target: &Target, store: &Path) -> String {
 }
 
 #[test]
-#[ignore = "takes minutes, and the programs it names: make targets"]
+#[ignore = "takes minutes, and the programs it names: lab/measure run-targets"]
 fn real_programs_answer_as_without() {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -378,7 +378,7 @@ fn real_programs_answer_as_without() {
 const HEAD: &str = "\
 # Real programs under `hugetext run`
 
-Written by `make targets`. Each command reads its input, answers, and ends; its answer is the same with and
+Written by `lab/measure run-targets`. Each command reads its input, answers, and ends; its answer is the same with and
 without `hugetext run`. The text is that of the process that does the work (cc1, rustc, the server) while it
 waits for input. Without `run`, all files are in small folios, as a kernel reads them. With `run`, everything
 is ready from an earlier run. A file that others run at that moment stays unchanged. This often applies to

@@ -19,7 +19,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What leaves save where nobody set it: the smallest gain of real compilations in docs/results.md.
+    /// What leaves save where nobody set it: the smallest gain of real compilations in lab/results/results.md.
     const USUAL_SHARE: f64 = 0.02;
 
     /// These costs, or those of another measurement where they are lower: whatever else ran can only have made one higher.
@@ -56,7 +56,7 @@ pub struct SystemCallCost(pub f64);
 
 impl SystemCallCost {
     /// A program does about ten times as much in a page between two system calls as it is called and returns. With a cost
-    /// above this share it loses by leaves what they save (docs/syscalls.md).
+    /// above this share it loses by leaves what they save (lab/results/syscalls.md).
     const DEAR: f64 = 0.2;
 
     /// Whether programs of many system calls lose by leaves what they save.
@@ -93,7 +93,7 @@ impl Worth {
     ///
     /// A start saves the faults of the text that it touches, less one for each window that it touches. Without
     /// windows the faults stay, and each finds one folio in place of many, which saves more than a
-    /// fault costs (docs/folios.md). Time in text is saved by leaves alone.
+    /// fault costs (lab/results/folios.md). Time in text is saved by leaves alone.
     pub fn of(
         evidence: &Evidence,
         touched: f64,

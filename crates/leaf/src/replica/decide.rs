@@ -68,12 +68,12 @@ pub enum NoReplica {
 /// goes to the node; a tenth of them is below what a benchmark of minutes can see.
 const WORTH_REMOTE: u32 = 100;
 
-/// Starts per second that one lock allows at most, by the model of crates/rmap (docs/replicas.md). Its times
+/// Starts per second that one lock allows at most, by the model of lab/crates/rmap (lab/results/replicas.md). Its times
 /// are upper bounds.
 const CEILING: u64 = 26_000;
 
 /// Starts per second with one file up to which its lock is left alone, where nothing better is known: half of the ceiling. At 8,500, which 16
-/// processors reached, copies made no difference that could be measured (docs/replicas.md).
+/// processors reached, copies made no difference that could be measured (lab/results/replicas.md).
 pub const SETTLED_STARTS: u64 = CEILING / 2;
 
 /// Decides whether copies of a file are worth it, and how many.

@@ -4,7 +4,7 @@
 //! HUGETEXT_CHAOS_SECONDS: how long (20). HUGETEXT_CHAOS_SEED: the seed; a new one without it. HUGETEXT_COMMAND:
 //! the command that promotes; without it, the example `stop`. HUGETEXT_DOCS: where the report goes, as Markdown.
 //! HUGETEXT_CHAOS_VERBOSE: each step is printed.
-//! `make promote-chaos` sets them.
+//! `lab/measure promote-chaos` sets them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

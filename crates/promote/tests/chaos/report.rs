@@ -44,7 +44,7 @@ impl Figures {
 
 const HEAD: &str = "# Promotion under chaos
 
-Made by `make promote-chaos`. Programs of this machine are promoted, with and without `--merge`, mapped back, and
+Made by `lab/measure promote-chaos`. Programs of this machine are promoted, with and without `--merge`, mapped back, and
 given bounds that no stop can keep, in random order. Signals, SIGKILL and SIGSTOP meet the programs and the
 command at random moments, many of them in the middle of a stop. After each run of the command, the process is
 compared with what it was before: tracer, state, signal masks, pending and handled signals of its threads, the

@@ -114,7 +114,7 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
         .filter(|(_, report)| *report != HeldEnd::Unable)
         .collect();
     let held = able.len() + alone.len();
-    // scripts/promote-held.sh reads this line.
+    // lab/scripts/promote-held.sh reads this line.
     println!("held {held} of {listed} kinds of calls in {rounds} rounds of two stops");
     reports.extend(alone);
     reports.retain(|(_, report)| !matches!(report, HeldEnd::Well | HeldEnd::Unable));

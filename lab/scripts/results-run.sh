@@ -1,0 +1,268 @@
+#!/bin/sh
+# Prints lab/results/run-results.md: lab/scripts/results-run.sh HUGETEXT STATIC, the same command without libraries
+# Each measurement is preceded by QUIETLY, a command that waits until the machine is idle.
+set -eu
+
+hugetext=$(realpath "${1:?usage: $0 HUGETEXT STATIC}")
+static=$(realpath "${2:?usage: $0 HUGETEXT STATIC}")
+scripts=$(dirname "$0")
+loads=$scripts/../../crates/bench/loads
+# A directory whose page cache holds huge folios, if this machine has one.
+scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/run.XXXXXX")
+scratch=$(realpath "$scratch")
+children=
+clean() {
+    for child in $children; do kill "$child" 2>/dev/null || true; done
+    rm -rf "$scratch"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+store=$scratch/store
+run="$hugetext run -q --store $store"
+cc1=$(gcc -print-prog-name=cc1)
+
+cat <<TEXT
+# hugetext run and keep, measured
+
+Written by \`lab/measure run-results\` on $(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1).
+Wall times are medians of 60 rounds. Each round starts all ways in turn; differences and ratios are taken
+within rounds.
+
+## Starts
+
+Each program starts, does next to nothing and ends, once plainly and twice behind \`hugetext run\`. The work of
+\`run\` is part of the time. At first it looks at the program and its libraries, finds their copies in the store
+and mounts them. Again within a second, it looks at nothing if nothing had to be done; commands that use copies
+are looked at each time. \`true\` has no text that fills a window, so its row shows what \`run\` costs by itself.
+The ratio is that of the second start to the plain one.
+
+All ways find the page cache as \`run\` left it. Files that \`run\` warms in place are warm for the plain start
+too, so only copies and fixes can show a gain here. [results.md](results.md) compares warm text with small
+folios. \`gcc\` starts cc1 and rustup starts rustc, which \`run\` does not see without \`--also\` (\`hugetext
+learn\` names them). rustc's libraries need a fix. \`--also\` of a directory looks at every file in it, each
+time. \`run\` is meant to add 3 ms at most at first, and 0.7 ms again.
+
+| | plain | run, first | difference | run, again | difference | ratio |
+|---|---|---|---|---|---|---|
+TEXT
+printf 'int main(void) { return 0; }\n' >"$scratch/main.c"
+printf 'pub fn one() {}\n' >"$scratch/one.rs"
+commands=$scratch/commands
+offer() {
+    if command -v "$2" >/dev/null 2>&1; then
+        name=$1
+        shift
+        printf '%s\t%s\t%s\n' "$name" "$*" "${also:+--also $also}" >>"$commands"
+    fi
+}
+offer true true
+offer 'cc1, empty' "$cc1" -quiet -o /dev/null /dev/null
+offer 'gcc -c' gcc -c "$scratch/main.c" -o "$scratch/main.o"
+offer 'git version' git --version
+offer 'python3 -c pass' /usr/bin/python3 -c pass
+offer 'node --version' node --version
+offer 'java -version' java -version
+offer 'qemu-system-x86_64 --version' qemu-system-x86_64 --version
+offer 'postgres --version' "$(find /usr/lib/postgresql -path "*/bin/postgres" 2>/dev/null | head -n 1)" --version
+also=$cc1
+offer 'gcc -c, with --also cc1' gcc -c "$scratch/main.c" -o "$scratch/main.o"
+also=
+set -- rustc --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/one.rs"
+offer 'rustc, metadata' "$@"
+also=$(rustc --print sysroot 2>/dev/null || true)/lib
+offer 'rustc, metadata, with --also its lib' "$@"
+mkdir -p "$scratch/crates/one/src" "$scratch/crates/two/src"
+printf '[workspace]\nmembers = ["one", "two"]\nresolver = "2"\n' >"$scratch/crates/Cargo.toml"
+for name in one two; do
+    printf '[package]\nname = "%s"\nversion = "0.1.0"\nedition = "2021"\n' $name >"$scratch/crates/$name/Cargo.toml"
+    printf 'pub fn one() -> u32 { 1 }\n' >"$scratch/crates/$name/src/lib.rs"
+done
+offer 'cargo build of two crates, with --also rustc'"'"'s lib' sh "$loads/build.sh" "$scratch/crates"
+also=
+${QUIETLY:-} "$scripts/interleave.pl" 60 "$run" <"$commands"
+
+# Programs that do nothing but execute their arguments, behind "--".
+wrapper=$scratch/wrapper
+printf '#include <unistd.h>\nint main(int c, char **v) { return execvp(v[2], v + 2); }\n' >"$wrapper.c"
+cat >"$wrapper.rs" <<'TEXT'
+use std::{env, os::unix::process::CommandExt, process::Command};
+fn main() {
+    let mut words = env::args_os().skip(2);
+    panic!("{}", Command::new(words.next().unwrap()).args(words).exec());
+}
+TEXT
+# Nothing but the system call: no library, no start files. The stack has the number of arguments first.
+case $(uname -m) in
+x86_64)
+    cat >"$wrapper.s" <<'TEXT'
+.globl _start
+_start: mov (%rsp), %rcx
+    lea 24(%rsp), %rsi
+    lea 16(%rsp,%rcx,8), %rdx
+    mov (%rsi), %rdi
+    mov $59, %eax
+    syscall
+    hlt
+TEXT
+    ;;
+aarch64)
+    cat >"$wrapper.s" <<'TEXT'
+.globl _start
+_start: ldr x2, [sp]
+    add x1, sp, #24
+    add x2, sp, x2, lsl #3
+    add x2, x2, #16
+    ldr x0, [x1]
+    mov x8, #221
+    svc #0
+    brk #0
+TEXT
+    ;;
+esac
+: >"$commands"
+offer true /bin/true
+behind() { # NAME WRAPPER…: a row of the table, from the columns of interleave.pl
+    name=$1
+    shift
+    ${QUIETLY:-} "$scripts/interleave.pl" 200 "$*" <"$commands" |
+        awk -F'|' -v name="$name" '{ print "| " name " |" $3 "|" $6 "|" $7 "|" }'
+}
+cat <<TEXT
+
+## The start of run itself
+
+\`true\`, behind programs that do nothing but execute it, and behind \`run\` again within a second. Medians of 200
+rounds. A program of one system call shows the kernel's part. Most of the time that glibc adds is spent on the
+features of the processor. glibc asks for them at each start, 43 times by cpuid on this one (glibc 2.36), and in the
+guest of a hypervisor each of these leaves the guest. musl does not ask. So use the static command, which is linked
+with musl (\`make static\`), for short commands in guests. The build fixes the command itself; \`hugetext
+warm\` or the autopilot makes its text huge.
+
+| true behind | plain | behind it | difference |
+|---|---|---|---|
+TEXT
+if [ -e "$wrapper.s" ]; then
+    gcc -nostdlib -static -o "$wrapper-none" "$wrapper.s"
+    behind 'one system call' "$wrapper-none"
+fi
+gcc -O2 -static -o "$wrapper-static" "$wrapper.c"
+behind 'C, glibc, static' "$wrapper-static"
+gcc -O2 -o "$wrapper-c" "$wrapper.c"
+behind 'C, glibc' "$wrapper-c"
+rustc -O -o "$wrapper-rust" "$wrapper.rs"
+behind 'Rust, glibc' "$wrapper-rust"
+rustc -O --target "$(uname -m)-unknown-linux-musl" -o "$wrapper-musl" "$wrapper.rs"
+behind 'Rust, musl, static' "$wrapper-musl"
+# The words of run are meant to be split.
+# shellcheck disable=SC2086
+behind "\`hugetext run\`" $run
+cp "$static" "$scratch/hugetext"
+sync
+"$scripts/small-folios.py" "$scratch/hugetext"
+# shellcheck disable=SC2086
+behind "\`hugetext run\`, static, its text in small folios" "$scratch/hugetext" ${run#"$hugetext"}
+"$hugetext" warm -q "$scratch/hugetext"
+# shellcheck disable=SC2086
+behind "\`hugetext run\`, static, its text huge" "$scratch/hugetext" ${run#"$hugetext"}
+
+if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null; then
+    cat <<TEXT
+
+## rustc against the page cache it usually finds
+
+Most text of rustc is in two libraries that are incongruent with their files. Here the plain side has them
+in the small folios of page faults, as on a machine without hugetext. The other side starts behind
+\`hugetext run\`, which shows fixed copies. rustc is a copy of the toolchain that nobody else runs. In the
+second row ten compilations follow one another inside one \`run\`, as in a build.
+
+| | plain | run, first | difference | run, again | difference | ratio |
+|---|---|---|---|---|---|---|
+TEXT
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    mkdir -p "$scratch/rust/bin" "$scratch/rust/lib/rustlib"
+    cp "$sysroot/bin/rustc" "$scratch/rust/bin"
+    cp "$sysroot"/lib/*.so* "$scratch/rust/lib"
+    cp -r "$sysroot/lib/rustlib/$host" "$scratch/rust/lib/rustlib"
+    sync
+    set -- "$scratch/rust/bin/rustc" --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/one.rs"
+    : >"$commands"
+    also=$scratch/rust/lib
+    offer 'rustc, metadata' "$@"
+    offer 'ten times' sh "$loads/ten_times.sh" "$@"
+    # Makes the copies, so that afterwards only their text is warmed.
+    $run --also "$also" -- "$scratch/rust/bin/rustc" --version >/dev/null
+    "$scripts/small-folios.py" "$also"/*.so*
+    ${QUIETLY:-} "$scripts/interleave.pl" 60 "$run" <"$commands"
+    also=
+else
+    printf '\nrustc against small folios: skipped, no rustc or no python3\n'
+fi
+
+# Bytes of a field of smaps over the text of cc1 in processes: text_bytes FIELD PID...
+text_bytes() {
+    field=$1
+    shift
+    for pid in "$@"; do cat "/proc/$pid/smaps"; done | awk -v field="$field:" '
+        /^[0-9a-f]+-[0-9a-f]+ / { text = $2 ~ /x/ && $6 ~ /cc1/ }
+        text && $1 == field { sum += $2 }
+        END { printf "%d", sum / 1024 }'
+}
+
+# A hundred compilers that wait for their input.
+mkfifo "$scratch/input"
+hundred() {
+    pids=
+    for _ in $(seq 100); do
+        "$@" "$cc1" -quiet -o /dev/null - <"$scratch/input" &
+        pids="$pids $!"
+    done
+    children="$children $pids"
+    exec 3>"$scratch/input"
+    # All have read nothing and sleep.
+    for pid in $pids; do
+        until [ "$(sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat")" = S ] &&
+            [ "$(basename "$(readlink "/proc/$pid/exe")")" = cc1 ]; do :; done
+    done
+}
+row() {
+    # shellcheck disable=SC2086 # a list of process ids
+    printf '| %s | %s MiB | %s MiB | %s MiB |\n' "$1" \
+        "$(text_bytes Rss $pids)" "$(text_bytes Pss $pids)" "$(text_bytes FilePmdMapped $pids)"
+    exec 3>&-
+    for pid in $pids; do wait "$pid" 2>/dev/null || true; done
+}
+size=$(readelf -lW "$cc1" | awk '$1 == "LOAD" && / R E / { print $5 }')
+cat <<TEXT
+
+## A hundred processes of one program
+
+The text of 100 instances of cc1 that run at once. Rss counts shared pages once for each process. Pss
+divides each page by the processes that map it, so the sum of Pss is what all of them take together. The
+text is $((size >> 20)) MiB long.
+
+| | sum of Rss | sum of Pss | by huge leaves, sum |
+|---|---|---|---|
+TEXT
+hundred env
+row plain
+# shellcheck disable=SC2086 # a command and its options
+hundred $run --
+row 'hugetext run'
+
+cat <<TEXT
+
+## What keep holds
+
+This is \`hugetext keep daemon\` with cc1 on its list. Locked memory is page cache that every instance shares.
+
+TEXT
+mkfifo "$scratch/told"
+"$hugetext" keep --lists "$scratch/keep.d" --store "$store" add "$cc1" >/dev/null
+"$hugetext" keep --lists "$scratch/keep.d" --store "$store" daemon >"$scratch/told" 2>&1 &
+daemon=$!
+children="$children $daemon"
+exec 4<"$scratch/told"
+read -r told <&4
+printf '```\n%s\n' "$told" | sed "s#$scratch#...#g"
+grep -E '^(VmLck|VmRSS|RssAnon)' "/proc/$daemon/status"
+printf '```\n'

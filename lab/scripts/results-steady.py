@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Writes lab/results/steady.md: what misses of the instruction TLB cost programs that run for long: results-steady.py HUGETEXT
+
+Reads the records of lab/records/worth beside it. Takes root, for the server of a database. What is not installed is left out.
+"""
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+LOADS = HERE.parent.parent / "crates/bench/loads/work"
+RECORDS = HERE.parent / "records/worth"
+CORE = "zen4"
+# Names of works, and the sides of their records from the best one down.
+WORKS = ["gcc-c", "gcc-cxx", "clang-cxx", "rustc", "mold", "node", "python", "php", "git", "postgres", "mariadb"]
+SIDES = ["merged", "fixed", "warmed"]
+
+TEXT = """# What huge text can give a program that runs for long
+
+Written by `lab/measure steady` on {machine}.
+
+*Misses* are those of the first level of a core's instruction TLB, and *walks* those of both levels, for each 1000
+instructions, counted by the model of {core} ([tlb.md](../../docs/tlb.md)): with all text in base pages, and after `hugetext fix` and
+`warm`. *Reached* is the share of the walks that is gone; what is left is in libraries too small for a window, and in code
+that was generated. *Bound* is what the misses and walks of base pages cost in all, in percent of the processor time: no
+layout of text can give more. *Measured* is what the best side of the same work gave ([worth.md](worth.md)), with its
+interval.
+
+A miss that the second level answers takes {miss:.1f} ns here, and a walk {walk:.1f} ns. Both are measured by `hugetext bench
+random`: calls at random into {miss_size} MiB and {walk_size} MiB of text, which have more pages than the first level has
+entries, and than both have. The difference between small folios and huge ones is the cost of a call. Nothing hides the
+wait there, and tables of pages of a whole file take room in the caches. A program pays less for most of its misses. But
+the model has one program, no kernel and no second thread of the core, so a busy machine has more misses. A guest walks
+two tables, its own and its host's.
+
+**Whether a leaf gives an entry of 2M.** In a guest it does so only where the host maps that memory by huge pages too.
+Calls at random into {miss_size} MiB of text tell: with an entry of 2M none of them misses, and through page tables most of
+them miss the first level. Both sides have their text in a folio of 2M, and only one has a leaf. The leaf took
+{leaf_low:.2f} to {leaf_high:.2f} of the time of the page tables, in {placements} folios each. {verdict}
+The same calls into small folios took {small_low:.1f} to {small_high:.1f} ns in these {placements} runs, and through the leaf
+{huge_low:.1f} to {huge_high:.1f} ns: that is what the place of text in memory does by itself. One folio keeps its place through
+all rounds of a run.
+
+Works that no emulator runs are left out: on Debian 12 mariadb.
+
+| | million instructions | misses | fixed | walks | fixed | reached | bound | measured |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|"""
+
+# MiB of text: 512 and 8192 pages. The first level has 64 entries, the second 512, of up to four pages each.
+MISS_SIZE = 2
+WALK_SIZE = 32
+CALLS = 1_000_000
+# How many runs tell what the place of text in memory does.
+PLACEMENTS = 8
+# A core on which a leaf saves every miss takes clearly less time than through page tables.
+SAVES = 0.9
+
+
+def ask(hugetext, *words, user=None):
+    """The document that the command prints."""
+    as_user = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"] if user else []
+    answer = subprocess.run([*as_user, hugetext, "bench", *words], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(answer.stdout)
+
+
+def by_side(report, name):
+    """The values of a measure of the report's first benchmark, by the names of its sides."""
+    comparison = report["benchmarks"][0]
+    values = next(measure["values"] for measure in comparison["measures"] if measure["name"] == name)
+    return {side["name"]: value for side, value in zip(comparison["sides"], values)}
+
+
+def calls_at_random(hugetext, size):
+    """Nanoseconds of a call at random, by side, and the machine in words."""
+    report = ask(hugetext, "random", "--json", "--rounds", "20", "--size", f"{size}", "--calls", f"{CALLS}")
+    calls = by_side(report, "random calls")
+    return {side: value["median"] / CALLS * 1e9 for side, value in calls.items()}, report["summary"]
+
+
+def longer(calls):
+    """Nanoseconds that a call takes longer in small folios than in huge ones."""
+    return max(0.0, calls["small folios"] - calls["warmed"])
+
+
+def entries(runs):
+    """What runs on one window, each in other folios, say of entries of 2M and of places in memory, for the text."""
+    leaf = [calls["warmed"] / calls["warmed, misaligned"] for calls in runs]
+    small, huge = ([calls[side] for calls in runs] for side in ("small folios", "warmed"))
+    saves = statistics.median(leaf) < SAVES
+    return {
+        "verdict": "So it gives one." if saves else "So the host seems to map by pages of 4K, and leaves only shorten walks here.",
+        "placements": len(runs),
+        "leaf_low": min(leaf), "leaf_high": max(leaf),
+        "small_low": min(small), "small_high": max(small),
+        "huge_low": min(huge), "huge_high": max(huge),
+    }
+
+
+class Work:
+    """A work of `hugetext bench work`, prepared in a directory."""
+
+    def __init__(self, name, directory):
+        for shared in LOADS.glob("*"):
+            if shared.suffix != ".sh":
+                shutil.copy(shared, directory)
+        said = subprocess.run(["sh", LOADS / f"{name}.sh", directory], capture_output=True, text=True)
+        self.missing = said.returncode != 0
+        if self.missing:
+            return
+        _, _, *self.command = said.stdout.rstrip("\n").split("\n")
+        self.user = self.input = None
+        if self.command[:2] == ["sh", "-c"]:
+            self.command, self.user, self.input = direct(self.command[2])
+
+
+def direct(script):
+    """The words of a shell's command "exec [setpriv … --clear-groups] COMMAND < INPUT", as whom, and with which input."""
+    words = [word.strip("'") for word in script.split()]
+    at = words.index("<")
+    words, source, user = words[1:at], words[at + 1], None
+    if words[0] == "setpriv":
+        user = words[words.index("--reuid") + 1]
+        words = words[words.index("--clear-groups") + 1:]
+    return words, user, source
+
+
+def modelled(hugetext, work):
+    """The counts of the work, or None. A program that fails under one emulator may run under another."""
+    given = ["--input", work.input] if work.input else []
+    for emulator in ([], ["--emulator", "valgrind"]):
+        try:
+            return ask(hugetext, "tlb", "--json", "--core", CORE, *emulator, *given, "--", *work.command, user=work.user)
+        except subprocess.CalledProcessError:
+            continue
+    return None
+
+
+def measured(name):
+    """Processor time of the small side in nanoseconds, and the ratio of the best side that was measured."""
+    path = RECORDS / f"{name}.json"
+    if not path.exists():
+        return None, "-"
+    processor = by_side(json.loads(path.read_text(encoding="utf-8")), "processor")
+    side = next(side for side in SIDES if side in processor)
+    ratio = processor[side]["ratio"]
+    gain = [100 * (1 - ratio[key]) for key in ("median", "high", "low")]
+    small = next(iter(processor.values()))
+    return small["median"] * 1e9, f"{gain[0]:.1f} % ({gain[1]:.1f} to {gain[2]:.1f}), {side}"
+
+
+def row(name, report, miss, walk):
+    layouts = {layout["layout"]: layout for layout in report["cores"][0]["layouts"]}
+    base, fixed = layouts["4k"], layouts["fixed"]
+    time, gain = measured(name)
+    lost = (base["l1_misses"] - base["l2_misses"]) * miss + base["l2_misses"] * walk
+    bound = f"{100 * lost / time:.1f} %" if time else "-"
+    reached = f"{1 - fixed['l2_misses'] / base['l2_misses']:.0%}" if base["l2_misses"] else "-"
+    numbers = [f"{layout[key]:.3f}" for key in ("l1_mpki", "l2_mpki") for layout in (base, fixed)]
+    print("|", " | ".join([name, f"{report['instructions'] / 1e6:.0f}", *numbers, reached, bound, gain]), "|", flush=True)
+
+
+def main():
+    hugetext = os.path.realpath(sys.argv[1])
+    runs = [calls_at_random(hugetext, MISS_SIZE)[0] for _ in range(PLACEMENTS)]
+    walks, machine = calls_at_random(hugetext, WALK_SIZE)
+    miss, walk = statistics.median(map(longer, runs)), longer(walks)
+    sizes = {"miss_size": MISS_SIZE, "walk_size": WALK_SIZE}
+    print(TEXT.format(machine=machine, core=CORE, miss=miss, walk=walk, **sizes, **entries(runs)))
+    for name in WORKS:
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o755)
+            work = Work(name, directory)
+            if work.missing:
+                print(f"{name}: left out, because something that it needs is not installed", file=sys.stderr)
+                continue
+            report = modelled(hugetext, work)
+            if report is None:
+                print(f"{name}: left out, because it runs under no emulator", file=sys.stderr)
+                continue
+            row(name, report, miss, walk)
+
+
+main()
