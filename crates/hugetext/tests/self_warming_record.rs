@@ -12,7 +12,10 @@ const WINDOW: u64 = 2 << 20;
 
 /// The lines of a part of the record.
 fn part(name: &str) -> Vec<Value> {
-    let record = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/records/self-warming");
+    let record = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../lab/records/self-warming"
+    );
     let text = fs::read_to_string(format!("{record}/{name}.jsonl")).unwrap();
     let lines = text.lines();
     lines
