@@ -123,7 +123,7 @@ kept archive /src/.cache/lab/archive
 
 environment=(PATH=/opt/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     CARGO_HOME=/opt/cargo RUSTUP_HOME="$rustup" KERNEL_SOURCES=/var/cache/kernel LANG=C.UTF-8)
-for name in CI TERM RUSTUP_TOOLCHAIN CARGO_INCREMENTAL CARGO_PROFILE_DEV_DEBUG CARGO_TERM_COLOR NEXTEST_PROFILE \
+for name in CI TERM RUSTUP_TOOLCHAIN CARGO_PROFILE_DEV_DEBUG CARGO_TERM_COLOR \
     http_proxy https_proxy no_proxy; do
     [ -z "${!name:-}" ] || environment+=("$name=${!name}")
 done

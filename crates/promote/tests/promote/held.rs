@@ -95,7 +95,7 @@ fn report_after(kinds: &[String], rounds: usize, leaf: Leaf) -> HeldEnd {
 #[test]
 fn calls_that_wait_are_not_ended_by_a_stop() {
     let Some(leaf) = leaf() else { return };
-    let rounds = from_environment("HUGETEXT_ROUNDS", 50);
+    let rounds = from_environment("HUGETEXT_ROUNDS", 20);
     let kinds = kinds();
     let listed = kinds.together.len() + kinds.alone.len();
     let report = |kinds: &[String], rounds| (kinds.join(", "), report_after(kinds, rounds, leaf));
@@ -122,11 +122,11 @@ fn calls_that_wait_are_not_ended_by_a_stop() {
 }
 
 /// Not one thread may be released while the parent of a child is still traced. The child must end at
-/// that moment, so this takes more rounds.
+/// that moment, so this takes more rounds; before a release, 500.
 #[test]
 fn a_child_that_ends_in_a_stop_ends_no_call() {
     let Some(leaf) = leaf() else { return };
-    let rounds = from_environment("HUGETEXT_ROUNDS", 500);
+    let rounds = from_environment("HUGETEXT_ROUNDS", 100);
     let report = report_after(&["epoll_wait beside children".to_owned()], rounds, leaf);
     assert!(
         matches!(report, HeldEnd::Well | HeldEnd::Unable),
