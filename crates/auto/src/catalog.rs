@@ -16,6 +16,8 @@ use hugetext_leaf::hold::{
 use hugetext_leaf::replica::{Node, Runners};
 use hugetext_leaf::{FileId, Leaf, Span};
 
+use crate::reason::Exclusion;
+
 pub use record::{Record, Share};
 
 /// The number of a file, in the order in which files were seen.
@@ -403,22 +405,33 @@ impl Catalog {
         }
     }
 
-    /// The files that could be held, of those whose starts `counts`. Levels follow what was seen.
+    /// The files that could be held, of those whose starts `counts`, and why not the others that have text. Levels follow
+    /// what was seen.
     pub fn candidates(
         &mut self,
         costs: &Costs,
         (now, half_life): (Duration, HalfLife),
-        counts: impl Fn(&Path, Principal) -> bool,
-    ) -> Vec<Candidate<Key>> {
+        counts: impl Fn(&Path, Principal) -> Result<(), Exclusion>,
+    ) -> (Vec<Candidate<Key>>, BTreeMap<Key, Exclusion>) {
         let mut candidates = Vec::new();
+        let mut excluded = BTreeMap::new();
         for (key, known) in &mut self.files {
-            let Some(text) = known.text.as_ref().filter(|text| text.obstacle.is_none()) else {
+            let Some(text) = known.text.as_ref() else {
                 continue;
             };
+            if text.obstacle.is_some() {
+                excluded.insert(*key, Exclusion::Filesystem);
+                continue;
+            }
             let mut claims = Vec::new();
             let mut all = Worth::default();
             let mut levels = BTreeMap::new();
-            for (by, seen) in known.by.iter().filter(|(by, _)| counts(&known.path, **by)) {
+            let mut exclusion = None;
+            for (by, seen) in &known.by {
+                if let Err(why) = counts(&known.path, *by) {
+                    exclusion = exclusion.into_iter().chain([why]).min();
+                    continue;
+                }
                 let worth = worth(seen, text, costs, now, half_life);
                 let level = Level::follow(known.levels.get(by).copied(), worth, costs);
                 levels.insert(*by, level);
@@ -431,6 +444,7 @@ impl Catalog {
             let level = Level::follow(known.level, all, costs);
             (known.levels, known.level) = (levels, Some(level));
             if claims.is_empty() {
+                excluded.insert(*key, exclusion.unwrap_or(Exclusion::NotRun));
                 continue;
             }
             candidates.push(Candidate {
@@ -440,6 +454,6 @@ impl Catalog {
                 claims,
             });
         }
-        candidates
+        (candidates, excluded)
     }
 }

@@ -27,11 +27,6 @@ impl Lockable {
     }
 }
 
-/// Why huge text is not locked.
-pub fn charged_elsewhere() -> String {
-    "it is huge already, and a control group with a memory limit may pay for it, so it is not locked".to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -176,10 +176,11 @@ impl Config {
         })
     }
 
-    /// Whether a file may be held because of the starts of a control group.
-    pub fn allows(&self, path: &Path, cgroup: &str) -> bool {
-        let rule = self.rule(path, cgroup);
-        rule.is_none_or(|(_, rule)| rule.verdict != Verdict::Deny)
+    /// The number of the rule, counted from 1, that keeps a file from being held because of the starts of a control
+    /// group; `None` if it may be.
+    pub fn denies(&self, path: &Path, cgroup: &str) -> Option<usize> {
+        let (number, rule) = self.rule(path, cgroup)?;
+        (rule.verdict == Verdict::Deny).then(|| number.saturating_add(1))
     }
 
     /// Whether a process of a control group may be promoted because it runs a file. `is_asked` says whether its pod
@@ -235,10 +236,9 @@ mod tests {
         assert_eq!(config.half_life().duration(), Duration::from_secs(5400));
         assert_eq!(config.set_share(), Some(0.03));
         assert_eq!(Config::default().set_share(), None);
-        assert!(!config.allows(
-            Path::new("/home/mallory/bin/x"),
-            "/system.slice/cron.service"
-        ));
+        let denies = |path, group| config.denies(Path::new(path), group);
+        let service = "/system.slice/cron.service";
+        assert_eq!(denies("/home/mallory/bin/x", service), Some(1));
         let rule = config.rule(Path::new("/usr/bin/cc"), "/system.slice/cron.service");
         assert_eq!(rule.unwrap().1.budget.unwrap().bytes(1000), 250);
         assert!(
@@ -246,7 +246,7 @@ mod tests {
                 .rule(Path::new("/usr/bin/cc"), "/user.slice")
                 .is_none()
         );
-        assert!(config.allows(Path::new("/usr/bin/cc"), "/user.slice"));
+        assert_eq!(denies("/usr/bin/cc", "/user.slice"), None);
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
         let service = "/system.slice/db.service";
         let unasked = || panic!("nobody has a say in it");
         assert!(acting.promotes(Path::new("/opt/b"), service, unasked));
-        assert!(acting.allows(Path::new("/opt/b"), service));
+        assert_eq!(acting.denies(Path::new("/opt/b"), service), None);
         assert!(!acting.promotes(Path::new("/opt/a"), service, unasked));
         assert!(!acting.promotes(Path::new("/opt/b"), "/user.slice", unasked));
         assert!(acting.promotes_any() && !observing.promotes_any());
@@ -315,7 +315,7 @@ mod tests {
         assert!(config.promotes(file, "/x", || true));
         assert!(!config.promotes(file, "/x", || false));
         assert!(!config.promotes(denied, "/x", || true));
-        assert!(config.allows(file, "/x") && config.promotes_any());
+        assert!(config.denies(file, "/x").is_none() && config.promotes_any());
     }
 
     #[test]

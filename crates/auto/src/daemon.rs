@@ -22,7 +22,7 @@ use hugetext_engine::HostContext;
 use hugetext_engine::keep::HoldReport;
 use hugetext_host::{FileState, Nodes, Worker, give_up_administration, limit_listing};
 use hugetext_leaf::Leaf;
-use hugetext_leaf::hold::{Allowance, Candidate, Choice, Costs, MemoryEvents};
+use hugetext_leaf::hold::{Allowance, Candidate, Ceiling, Choice, Costs, MemoryEvents};
 use hugetext_promote::make_place_of_copies;
 use rustix::event::epoll::EventFlags;
 
@@ -35,6 +35,7 @@ use crate::memory::{GroupLimits, Memory, Stalled, memory_events};
 use crate::owners::Owners;
 use crate::processor::Sampler;
 use crate::promoter::{Promoter, PromotionNews};
+use crate::reason::{Exclusion, Hindrance};
 use crate::runs::Runs;
 use crate::rush::Rushes;
 use crate::sight::{Sight, SourceName};
@@ -197,7 +198,7 @@ pub struct Daemon<'t> {
     looker: Worker<Look, Looked>,
     looking: Option<Look>,
     fills: VecDeque<Fill>,
-    filler: Worker<Fill, (Key, Result<Filled, String>)>,
+    filler: Worker<Fill, (Key, Result<Filled, Hindrance>)>,
     filling: Option<(Key, FileText)>,
     blamed: BlamedUsers,
     watches: Watches,
@@ -205,8 +206,10 @@ pub struct Daemon<'t> {
     wake: Wake,
     candidates: Vec<Candidate<Key>>,
     choice: Choice<Key>,
-    /// Files that are more than the budget of their rule allows.
-    over_rule: BTreeSet<Key>,
+    /// The files with text that were not compared at the last decision.
+    excluded: BTreeMap<Key, Exclusion>,
+    /// What might be held without regard to pressure, at the last decision.
+    ceiling: Ceiling,
     /// When to decide anew although nothing has changed.
     due: Option<Duration>,
     /// What the lists held at the last report.
@@ -305,7 +308,8 @@ impl<'t> Daemon<'t> {
             watched: BTreeMap::new(),
             candidates: Vec::new(),
             choice: Choice::default(),
-            over_rule: BTreeSet::new(),
+            excluded: BTreeMap::new(),
+            ceiling: Ceiling::default(),
             due: None,
             listed: None,
             tally: Tally::default(),

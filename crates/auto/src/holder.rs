@@ -6,6 +6,7 @@ use std::time::Duration;
 use hugetext_engine::HeldText;
 
 use crate::catalog::{FileText, Key};
+use crate::reason::Hindrance;
 use crate::text::Filled;
 
 /// After a failure, the next try waits this long, and twice as long after each further one.
@@ -13,26 +14,23 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(1800);
 
-/// Why a file is not tried again for a while.
+/// Until when a file is not tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
     /// Until when.
     pub until: Duration,
-    /// Why.
-    pub reason: String,
     tries: u32,
 }
 
 impl Wait {
     /// The next wait after `before`, twice as long.
-    pub fn after(before: Option<&Wait>, reason: String, now: Duration) -> Wait {
+    pub fn after(before: Option<&Wait>, now: Duration) -> Wait {
         let tries = before.map_or(0, |wait| wait.tries);
         let wait = FIRST_WAIT
             .saturating_mul(1 << tries.min(11))
             .min(LONGEST_WAIT);
         Wait {
             until: now.saturating_add(wait),
-            reason,
             tries: tries.saturating_add(1),
         }
     }
@@ -42,7 +40,7 @@ impl Wait {
 #[derive(Debug, Default)]
 pub struct Holder {
     held: BTreeMap<Key, Filled>,
-    waits: BTreeMap<Key, Wait>,
+    waits: BTreeMap<Key, (Wait, Hindrance)>,
 }
 
 impl Holder {
@@ -62,8 +60,8 @@ impl Holder {
         self.held.get(&key)
     }
 
-    /// Why a file waits.
-    pub fn wait(&self, key: Key) -> Option<&Wait> {
+    /// Until when a file waits, and why.
+    pub fn wait(&self, key: Key) -> Option<&(Wait, Hindrance)> {
         self.waits.get(&key)
     }
 
@@ -72,7 +70,10 @@ impl Holder {
     pub fn wants(&self, key: Key, text: &FileText, now: Duration, is_idle: bool) -> bool {
         let held = self.held.get(&key);
         let is_done = held.is_some_and(|held| held.state == text.state && held.obstacle.is_none());
-        let waits = self.waits.get(&key).is_some_and(|wait| wait.until > now);
+        let waits = self
+            .waits
+            .get(&key)
+            .is_some_and(|(wait, _)| wait.until > now);
         !is_done && (!waits || is_idle)
     }
 
@@ -90,9 +91,9 @@ impl Holder {
     }
 
     /// Lets a file wait, each time for longer.
-    pub fn delay(&mut self, key: Key, reason: String, now: Duration) {
-        let wait = Wait::after(self.waits.get(&key), reason, now);
-        self.waits.insert(key, wait);
+    pub fn delay(&mut self, key: Key, why: Hindrance, now: Duration) {
+        let wait = Wait::after(self.waits.get(&key).map(|(wait, _)| wait), now);
+        self.waits.insert(key, (wait, why));
     }
 
     /// Gives up a file: its memory is unlocked at once, and the kernel may reclaim it. Of a file that
@@ -118,8 +119,8 @@ mod tests {
         let mut holder = Holder::default();
         let mut last = Duration::ZERO;
         for _ in 0..20 {
-            holder.delay(1, "in use".to_owned(), Duration::ZERO);
-            let until = holder.wait(1).unwrap().until;
+            holder.delay(1, Hindrance::NoAnswer, Duration::ZERO);
+            let until = holder.wait(1).unwrap().0.until;
             assert!(until >= last && until <= LONGEST_WAIT);
             last = until;
         }

@@ -16,6 +16,7 @@ pub mod open;
 pub mod owners;
 pub mod processor;
 pub mod promoter;
+pub mod reason;
 pub mod runs;
 pub mod rush;
 pub mod sight;

@@ -249,7 +249,7 @@ impl Promoter {
         let process = match result {
             Ok(process) => process,
             Err(reason) => {
-                known.wait = Some(Wait::after(known.wait.as_ref(), reason.clone(), now));
+                known.wait = Some(Wait::after(known.wait.as_ref(), now));
                 // A process whose files could not be mapped again still has its copies.
                 if job.change == Change::Promote {
                     known.stage = Stage::Failed;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::author::Author;
 use crate::config::Mode;
+use crate::reason::Cause;
 use crate::sight::SourceName;
 
 /// The document for root.
@@ -74,12 +75,17 @@ pub struct FileStatus {
     pub name: PathBuf,
     /// What is done.
     pub state: State,
+    /// The name of the reason, as in metrics.
+    #[serde(default)]
+    pub cause: Cause,
     /// Why.
     pub reason: String,
     /// Starts that are remembered.
     pub starts: f64,
-    /// Nanoseconds of processor time that are remembered.
-    pub cpu_ns: u64,
+    /// Nanoseconds of processor time that are remembered; absent if it was not counted, as that of processes that end
+    /// between two looks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
     /// Bytes of windows; without windows, of text.
     pub bytes: u64,
     /// Windows; 0 for text without windows, which is brought into the largest folios.

@@ -10,14 +10,15 @@ use hugetext_engine::{
     Error, HeldText, HostContext, Program, ProgramOnHost, Rung, WarmOutcome, WarmPolicy,
     cached_by_node, plain, warm_ranges, warm_unused,
 };
-use hugetext_host::{FileState, Holder, MappedFile, Nodes, Pid, WindowState, recent_holders};
+use hugetext_host::{FileState, MappedFile, Nodes, Pid, WindowState, recent_holders};
 use hugetext_leaf::hold::Gain;
 use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
-use crate::charge::{Lockable, charged_elsewhere};
+use crate::charge::Lockable;
 use crate::open::{Found, ensure_answers, is_public, open_mapped, open_untouched};
+use crate::reason::Hindrance;
 
 /// A file to look at.
 #[derive(Debug, Clone)]
@@ -145,7 +146,7 @@ pub struct Filled {
     /// How many of them are huge.
     pub huge: u64,
     /// Why not all of it is as it should be; `None` if it is.
-    pub obstacle: Option<String>,
+    pub obstacle: Option<Hindrance>,
     /// Whether processes that map it were in the way.
     pub is_in_use: bool,
     /// Bytes of its text in the page cache by NUMA node; empty on a machine of one node.
@@ -155,9 +156,12 @@ pub struct Filled {
 }
 
 /// Makes windows huge in place, and locks those that are; without windows, the text in larger folios.
-pub fn fill(job: Fill) -> (Key, Result<Filled, String>) {
+pub fn fill(job: Fill) -> (Key, Result<Filled, Hindrance>) {
     let key = job.key;
-    (key, try_fill(job).map_err(plain))
+    (
+        key,
+        try_fill(job).map_err(|error| Hindrance::Failed(plain(error))),
+    )
 }
 
 fn try_fill(job: Fill) -> Result<Filled, Error> {
@@ -188,14 +192,16 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
     Ok(Filled {
         key: job.key,
         state: text.state,
-        obstacle: (!is_whole).then(|| {
-            if warmed.is_foreign {
-                charged_elsewhere()
-            } else {
-                obstacle(warmed.tried, &outcome.holders)
-            }
-        }),
         is_in_use: !is_whole && outcome.is_in_use,
+        obstacle: if is_whole {
+            None
+        } else if warmed.is_foreign {
+            Some(Hindrance::ChargedElsewhere)
+        } else if outcome.is_in_use {
+            Some(Hindrance::InUse(warmed.tried, outcome.holders))
+        } else {
+            Some(Hindrance::NotHuge(warmed.tried))
+        },
         held,
         windows: text.windows(),
         huge: match text.gain {
@@ -268,17 +274,5 @@ fn nodes_of(program: &ProgramOnHost<'_>) -> NodeBytes {
     match Nodes::this().with_memory().as_slice() {
         [] | [_] => NodeBytes::default(),
         _ => cached_by_node(program).unwrap_or_default(),
-    }
-}
-
-/// Why text stays as it is, and who uses it.
-fn obstacle(tried: String, users: &[Holder]) -> String {
-    match users {
-        [] => tried,
-        [one] => format!("{tried}; in use by {} ({})", one.name, one.pid),
-        [one, others @ ..] => {
-            let (name, pid, more) = (&one.name, one.pid, others.len());
-            format!("{tried}; in use by {name} ({pid}) and {more} more")
-        }
     }
 }

@@ -94,10 +94,10 @@ impl Watches {
                     self.waits.remove(&directory);
                     self.watcher.add(watch, directory);
                 }
-                Done::Result(Err(error)) => self.delay(directory, error.to_string(), now),
+                Done::Result(Err(_)) => self.delay(directory, now),
                 Done::GivenUp => {
                     given_up.push(directory.clone());
-                    self.delay(directory, "no answer in time".to_owned(), now);
+                    self.delay(directory, now);
                 }
             }
             self.begin();
@@ -105,8 +105,8 @@ impl Watches {
         given_up
     }
 
-    fn delay(&mut self, directory: PathBuf, reason: String, now: Duration) {
-        let wait = Wait::after(self.waits.get(&directory), reason, now);
+    fn delay(&mut self, directory: PathBuf, now: Duration) {
+        let wait = Wait::after(self.waits.get(&directory), now);
         self.waits.insert(directory, wait);
     }
 

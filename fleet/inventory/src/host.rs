@@ -91,8 +91,8 @@ fn used(file: &Running, status: Option<&FileStatus>) -> Use {
     let refused = status.filter(|status| status.state == State::Refused);
     Use {
         starts: status.map_or(0.0, |status| status.starts),
-        cpu_ns: status.map_or(0, |status| status.cpu_ns),
-        refused: refused.map(|status| refusal(&status.reason).to_owned()),
+        cpu_ns: status.and_then(|status| status.cpu_ns).unwrap_or(0),
+        refused: refused.map(|status| status.cause.label().to_owned()),
         huge: file
             .huge
             .iter()
@@ -100,20 +100,6 @@ fn used(file: &Running, status: Option<&FileStatus>) -> Use {
             .collect(),
         memory_limit: file.memory_limit,
     }
-}
-
-/// The reason of the autopilot's document without its numbers, as metrics name it.
-fn refusal(reason: &str) -> &'static str {
-    let known = [
-        ("the budget of its rule", "rule_budget"),
-        ("no room", "no_room"),
-        ("not worth it", "not_worth_it"),
-        ("not run", "not_run"),
-        ("denied", "denied"),
-    ];
-    let found = known.iter().find(|(start, _)| reason.starts_with(start));
-    // All other reasons are what the file's filesystem or kernel lacks.
-    found.map_or("filesystem", |(_, name)| name)
 }
 
 /// What processes run, as far as this one may see them.

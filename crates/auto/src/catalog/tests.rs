@@ -54,19 +54,32 @@ fn a_file_is_looked_at_once_and_every_start_counts() {
     let mut catalog = Catalog::default();
     let key = start(&mut catalog, 1000, file(7, 0), "/bin/cc").unwrap();
     assert_eq!(start(&mut catalog, 1000, file(7, 0), "/bin/cc"), Some(key));
-    assert!(catalog.candidates(&COSTS, time(), |_, _| true).is_empty());
+    let all = |_: &Path, _| Ok(());
+    assert!(catalog.candidates(&COSTS, time(), all).0.is_empty());
     catalog.identified(key, file(7, 0), Some(text("/bin/cc")), time());
     for _ in 0..998 {
         assert_eq!(start(&mut catalog, 1001, file(7, 0), "/bin/cc"), None);
     }
     let known = catalog.get(key).unwrap();
     assert!((known.starts(NOW, half_life()) - 1000.0).abs() < 1e-6);
-    let candidates = catalog.candidates(&COSTS, time(), |_, _| true);
+    let (candidates, _) = catalog.candidates(&COSTS, time(), all);
     assert_eq!(candidates[0].bytes, 8 << 20);
     assert_eq!(candidates[0].claims.len(), 2);
     assert!(candidates[0].level.is_worth_it());
-    let only = catalog.candidates(&COSTS, time(), |_, by| by.user == 1000);
+    let of_user = |_: &Path, by: Principal| match by.user {
+        1000 => Ok(()),
+        _ => Err(Exclusion::Denied(1)),
+    };
+    let (only, _) = catalog.candidates(&COSTS, time(), of_user);
     assert!(!only[0].level.is_worth_it());
+    // Of several reasons, the one that will pass is told.
+    let nobody = |_: &Path, by: Principal| match by.user {
+        1000 => Err(Exclusion::GroupShort),
+        _ => Err(Exclusion::Denied(1)),
+    };
+    let (none, excluded) = catalog.candidates(&COSTS, time(), nobody);
+    assert!(none.is_empty());
+    assert_eq!(excluded[&key], Exclusion::GroupShort);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::{Daemon, Event, MOST_LOOKS};
 use crate::catalog::{FileText, Key};
 use crate::config::Mode;
 use crate::holder::Wait;
+use crate::reason::Hindrance;
 use crate::text::{Filled, Look, Looked, Name};
 
 impl Daemon<'_> {
@@ -52,7 +53,7 @@ impl Daemon<'_> {
                 (Done::Result(looked), _) => self.looked(looked),
                 (Done::GivenUp, Some(look)) => {
                     self.no_answer(look.key);
-                    self.delay_look(look.key, "its filesystem did not answer in time".to_owned());
+                    self.delay_look(look.key);
                 }
                 (Done::GivenUp, None) => {}
             }
@@ -77,12 +78,9 @@ impl Daemon<'_> {
                     self.no_answer(key);
                     self.runs.forget(key);
                     let now = self.now();
-                    let problem = "its filesystem did not answer in time".to_owned();
-                    (self.tell)(Event::Problem(format!(
-                        "{}: {problem}",
-                        text.path.display()
-                    )));
-                    self.holder.delay(key, problem, now);
+                    let why = Hindrance::NoAnswer;
+                    (self.tell)(Event::Problem(format!("{}: {why}", text.path.display())));
+                    self.holder.delay(key, why, now);
                 }
             }
             self.changed = true;
@@ -90,10 +88,10 @@ impl Daemon<'_> {
         }
     }
 
-    pub(super) fn delay_look(&mut self, key: Key, reason: String) {
+    pub(super) fn delay_look(&mut self, key: Key) {
         let now = self.now();
         self.tally.unread = self.tally.unread.saturating_add(1);
-        let wait = Wait::after(self.unread.get(&key), reason, now);
+        let wait = Wait::after(self.unread.get(&key), now);
         self.unread.insert(key, wait);
         if let Some(forgotten) = self.catalog.failed(key) {
             self.unread.remove(&forgotten);
@@ -129,7 +127,7 @@ impl Daemon<'_> {
                     self.catalog.remove(key);
                 } else {
                     // What was seen of it stays: it may be readable again.
-                    self.delay_look(key, error.to_string());
+                    self.delay_look(key);
                 }
             }
         }
@@ -181,7 +179,7 @@ impl Daemon<'_> {
         (self.tell)(Event::Released {
             path: text.map(|text| text.path.clone()).unwrap_or_default(),
             bytes,
-            reason: why.words().to_owned(),
+            reason: why.to_string(),
         });
         self.tally.let_go(why, bytes);
         self.changed = true;

@@ -16,6 +16,7 @@ use crate::catalog::{FileText, Key, Known};
 use crate::charge::Lockable;
 use crate::config::Mode;
 use crate::memory::{Memory, StallReport, memory_events};
+use crate::reason::Exclusion;
 use crate::text::Fill;
 
 /// After its control group was at a limit, what it runs is left alone for this long.
@@ -38,6 +39,7 @@ impl Daemon<'_> {
             available: self.memory.available,
             held: self.held(),
         };
+        self.ceiling = ceiling;
         ceiling.bytes()
     }
 
@@ -156,11 +158,15 @@ impl Daemon<'_> {
         let time = (self.now(), self.config.half_life());
         let (config, groups, pressed) = (&self.config, &self.owners.groups, &self.pressed);
         let counts = |path: &std::path::Path, by: Principal| {
-            !pressed.contains_key(&by.group) && config.allows(path, groups.name(by.group))
+            if pressed.contains_key(&by.group) {
+                return Err(Exclusion::GroupShort);
+            }
+            let denied = config.denies(path, groups.name(by.group));
+            denied.map_or(Ok(()), |rule| Err(Exclusion::Denied(rule)))
         };
-        self.candidates = self.catalog.candidates(&self.costs, time, counts);
+        (self.candidates, self.excluded) = self.catalog.candidates(&self.costs, time, counts);
         // What the lists hold is held once.
-        let (catalog, listed) = (&self.catalog, &self.listed);
+        let (catalog, listed, excluded) = (&self.catalog, &self.listed, &mut self.excluded);
         self.candidates.retain(|candidate| {
             let text = catalog
                 .get(candidate.key)
@@ -170,10 +176,13 @@ impl Daemon<'_> {
                     .as_ref()
                     .is_some_and(|(_, held)| held.contains(&text.state))
             };
-            !text.is_some_and(is_listed)
+            let is_listed = text.is_some_and(is_listed);
+            if is_listed {
+                excluded.insert(candidate.key, Exclusion::Listed);
+            }
+            !is_listed
         });
         let total = self.memory.total;
-        let mut over: BTreeSet<Key> = BTreeSet::new();
         for (number, rule) in self.config.rules.iter().enumerate() {
             let Some(budget) = rule.budget else { continue };
             let of_rule = |candidate: &&Candidate<Key>| {
@@ -192,16 +201,13 @@ impl Daemon<'_> {
                 self.candidates.iter().filter(of_rule).cloned().collect();
             let choice = choose(&own, budget.bytes(total));
             let refused = choice.refused.into_iter();
-            over.extend(
-                refused
-                    .filter(|(_, why)| *why == Refusal::NoRoom)
-                    .map(|(key, _)| key),
-            );
+            let over = refused.filter(|(_, why)| *why != Refusal::NotWorthIt);
+            let used_up = Exclusion::RuleBudget(number.saturating_add(1));
+            self.excluded.extend(over.map(|(key, _)| (key, used_up)));
         }
-        self.over_rule = over;
-        let over = &self.over_rule;
+        let excluded = &self.excluded;
         self.candidates
-            .retain(|candidate| !over.contains(&candidate.key));
+            .retain(|candidate| !excluded.contains_key(&candidate.key));
         self.choice = choose(&self.candidates, self.allowed());
     }
 
@@ -210,16 +216,16 @@ impl Daemon<'_> {
         let keeps = self.mode() == Mode::Act;
         for key in self.holder.keys() {
             if !keeps || !self.choice.held.contains_key(&key) {
-                let is_pressed = |known: &Known| {
-                    let mut groups = known.groups();
-                    groups.any(|group| self.pressed.contains_key(&group))
-                };
                 let why = match self.choice.refused.get(&key) {
                     _ if !keeps => LetGo::Observes,
                     Some(Refusal::NotWorthIt) => LetGo::NotWorthIt,
-                    Some(Refusal::NoRoom) => LetGo::Others,
-                    None if self.catalog.get(key).is_some_and(is_pressed) => LetGo::GroupShort,
-                    None => LetGo::Denied,
+                    Some(Refusal::NoRoom) => LetGo::NoRoom,
+                    Some(Refusal::TooLarge) => LetGo::TooLarge(self.shortage(key)),
+                    None => match self.excluded.get(&key) {
+                        Some(exclusion) => LetGo::Excluded(*exclusion),
+                        // It was forgotten, because too much is remembered.
+                        None => LetGo::Excluded(Exclusion::NotRun),
+                    },
                 };
                 self.release(key, why);
             }

@@ -1,7 +1,11 @@
 //! Why a file is let go.
 
+use std::fmt;
+
 use hugetext_leaf::hold::Pressure;
 use hugetext_metrics::Decision;
+
+use crate::reason::{Cause, Exclusion, Shortage};
 
 /// Why a file is let go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,8 +14,6 @@ pub(super) enum LetGo {
     Stalled(Pressure),
     /// What others need was dropped, and read again.
     Missed,
-    /// A control group that runs it is at its limit.
-    GroupShort,
     /// Another file is in its place.
     Replaced,
     /// It cannot be found, or opened, any more.
@@ -20,40 +22,47 @@ pub(super) enum LetGo {
     Observes,
     /// It saves less than its fill costs.
     NotWorthIt,
-    /// Others are worth more.
-    Others,
-    /// A rule denies it, or nobody runs it any more.
-    Denied,
+    /// Others take what may be held.
+    NoRoom,
+    /// It is more than may be held now.
+    TooLarge(Shortage),
+    /// It is not compared with others any more.
+    Excluded(Exclusion),
 }
 
-impl LetGo {
-    /// For readers of the journal.
-    pub(super) fn words(self) -> &'static str {
-        match self {
+/// For readers of the journal.
+impl fmt::Display for LetGo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             LetGo::Stalled(_) => "memory is short",
             LetGo::Missed => "memory is short: what others need was dropped and read again",
-            LetGo::GroupShort => "its control group is short of memory",
             LetGo::Replaced => "replaced or changed",
             LetGo::Gone => "gone or unreadable",
             LetGo::Observes => "the daemon only observes",
             LetGo::NotWorthIt => "no longer worth it",
-            LetGo::Others => "others are worth more",
-            LetGo::Denied => "denied or forgotten",
-        }
+            LetGo::NoRoom => "no room: others take what may be held now",
+            LetGo::TooLarge(shortage) => {
+                return write!(f, "more than may be held now: {shortage}");
+            }
+            LetGo::Excluded(exclusion) => return exclusion.fmt(f),
+        })
     }
+}
 
+impl LetGo {
     /// For metrics.
     pub(super) fn decision(self) -> Decision {
-        let reason = match self {
-            LetGo::Stalled(_) | LetGo::Missed => "pressure",
-            LetGo::GroupShort => "cgroup_pressure",
-            LetGo::Replaced => "replaced",
-            LetGo::Gone => "gone",
-            LetGo::Observes => "observes",
-            LetGo::NotWorthIt => "not_worth_it",
-            LetGo::Others => "no_room",
-            LetGo::Denied => "denied",
+        let cause = match self {
+            LetGo::Stalled(_) | LetGo::Missed => Cause::Pressure,
+            LetGo::Replaced => Cause::Replaced,
+            LetGo::Gone => Cause::Gone,
+            LetGo::Observes => Cause::Observes,
+            LetGo::NotWorthIt => Cause::NotWorthIt,
+            LetGo::NoRoom => Cause::NoRoom,
+            LetGo::TooLarge(shortage) => shortage.cause(),
+            LetGo::Excluded(exclusion) => exclusion.cause(),
         };
+        let reason = cause.label();
         let decision = "release";
         Decision { decision, reason }
     }

@@ -12,10 +12,10 @@ use hugetext_metrics::{
 };
 
 use super::let_go::LetGo;
-use super::why::{Why, place_label};
 use super::{Daemon, Event};
 use crate::config::Metrics;
-use crate::status::Status;
+use crate::reason::{Cause, Exclusion};
+use crate::status::{State, Status};
 use crate::units::{self, Looked};
 
 /// A look at all processes that takes longer is given up.
@@ -35,7 +35,7 @@ pub(super) struct Tally {
 impl Tally {
     /// A file is held from now on.
     pub(super) fn held(&mut self, place: Option<Share>) {
-        let reason = place.map_or("not_chosen", place_label);
+        let reason = place.map_or(Cause::NotDecided, Cause::from).label();
         let decision = "hold";
         self.count(Decision { decision, reason });
     }
@@ -46,7 +46,7 @@ impl Tally {
         let sum = match why {
             LetGo::Stalled(Pressure::Some) => &mut self.given_back.some,
             LetGo::Stalled(Pressure::Full) => &mut self.given_back.full,
-            LetGo::GroupShort => &mut self.given_back.cgroup,
+            LetGo::Excluded(Exclusion::GroupShort) => &mut self.given_back.cgroup,
             _ => return,
         };
         *sum = sum.saturating_add(bytes);
@@ -183,18 +183,19 @@ impl Daemon<'_> {
 
     fn snapshot(&self, status: &Status) -> Snapshot {
         let now = self.now();
-        let mut states: BTreeMap<Why, u64> = BTreeMap::new();
+        let mut states: BTreeMap<(State, Cause), u64> = BTreeMap::new();
         let mut reachable = 0u64;
         for (key, known) in self.catalog.iter() {
             let Some(text) = &known.text else { continue };
-            let files = states.entry(self.why(key, known, text, now)).or_default();
+            let why = self.why(key, known, text, now);
+            let files = states.entry((why.state(), why.cause())).or_default();
             *files = files.saturating_add(1);
             let bytes = text.obstacle.is_none().then(|| text.bytes());
             reachable = reachable.saturating_add(bytes.unwrap_or(0));
         }
-        let files = states.into_iter().map(|(why, files)| FilesIn {
-            state: why.state().label(),
-            reason: why.label(),
+        let files = states.into_iter().map(|((state, cause), files)| FilesIn {
+            state: state.label(),
+            reason: cause.label(),
             files,
         });
         Snapshot {

@@ -96,17 +96,18 @@ impl Daemon<'_> {
         text: &FileText,
         (now, half_life): (Duration, HalfLife),
     ) -> FileStatus {
-        let (state, reason) = self.reason(key, known, text, now);
+        let why = self.why(key, known, text, now);
         let held = self.holder.get(key);
         let worth = known.worth(&self.costs, now, half_life).nanoseconds();
         let users: std::collections::BTreeSet<u32> = known.by.keys().map(|by| by.user).collect();
         FileStatus {
             path: text.path.clone(),
             name: known.path.clone(),
-            state,
-            reason,
+            state: why.state(),
+            cause: why.cause(),
+            reason: why.to_string(),
             starts: rounded(known.starts(now, half_life)),
-            cpu_ns: (known.processor(now, half_life) * 1e9) as u64,
+            cpu_ns: Some((known.processor(now, half_life) * 1e9) as u64).filter(|time| *time > 0),
             bytes: text.bytes(),
             windows: text.windows(),
             huge: held.map_or(0, |held| held.huge),

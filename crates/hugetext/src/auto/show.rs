@@ -181,7 +181,7 @@ fn table<'f>(files: impl Iterator<Item = &'f FileStatus>) -> String {
     let rows = files.map(|file| {
         vec![
             format!("{:.0}", file.starts),
-            time(file.cpu_ns),
+            file.cpu_ns.map_or_else(|| "-".to_owned(), time),
             bytes(file.bytes),
             time(file.saves_ns),
             shown(&file.path),
@@ -205,7 +205,10 @@ pub(super) fn why(known: Option<&FileStatus>, path: &Path, reason: &str) -> Stri
         State::Refused => "not held",
     };
     let starts = format!("{:.0} starts", file.starts);
-    let (cpu, saves) = (time(file.cpu_ns), time(file.saves_ns));
+    let uncounted = || "uncounted processor time".to_owned();
+    let cpu = |nanoseconds| format!("{} of processor time", time(nanoseconds));
+    let cpu = file.cpu_ns.map_or_else(uncounted, cpu);
+    let saves = time(file.saves_ns);
     let (users, cgroups) = (
         count(file.users, "user"),
         count(file.cgroups, "control group"),
@@ -214,7 +217,7 @@ pub(super) fn why(known: Option<&FileStatus>, path: &Path, reason: &str) -> Stri
     let windows = count(file.windows, "window");
     format!(
         "{path}: {state}: {reason}\n  \
-         remembered: {starts} and {cpu} of processor time, by {users} and {cgroups}\n  \
+         remembered: {starts} and {cpu}, by {users} and {cgroups}\n  \
          text: {text} in {windows}, {huge} of them held on huge pages\n  \
          expected to save {saves} over the next half-life"
     )

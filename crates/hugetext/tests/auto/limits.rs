@@ -74,9 +74,9 @@ fn what_a_limited_group_may_pay_for_is_not_locked() {
         let status = String::from_utf8(status).unwrap();
         assert!(begun.elapsed() < Duration::from_secs(120), "{status}");
         // The document is there, and says so of some file.
-        if status.contains("memory limit") {
+        if status.contains("charged_elsewhere") {
             let file = place.status_of(&place.path("program"));
-            let is_told = |file: &Value| file["reason"].to_string().contains("memory limit");
+            let is_told = |file: &Value| file["cause"] == "charged_elsewhere";
             if let Some(file) = file.filter(is_told) {
                 break file;
             }

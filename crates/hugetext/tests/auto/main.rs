@@ -7,6 +7,7 @@ mod fuse;
 mod limits;
 mod names;
 mod place;
+mod reasons;
 mod slow_filesystem;
 
 use std::collections::BTreeSet;

@@ -30,7 +30,7 @@ impl Pressure {
 }
 
 /// The memory of a machine, and what the administrator allows of it. All numbers are bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ceiling {
     /// What the administrator allows.
     pub budget: u64,
@@ -48,10 +48,35 @@ impl Ceiling {
     /// reaches it, and at most a quarter of what would be free if nothing was held, so that a machine
     /// that fills up gets its memory back before it runs out.
     pub fn bytes(&self) -> u64 {
+        self.least().0
+    }
+
+    /// What makes it no higher.
+    pub fn bound(&self) -> Bound {
+        self.least().1
+    }
+
+    fn least(&self) -> (u64, Bound) {
         let third = self.limit.map_or(u64::MAX, |limit| limit / 3);
         let quarter = self.available.saturating_add(self.held) / 4;
-        self.budget.min(third).min(quarter)
+        let budget = (self.budget, Bound::Budget);
+        budget
+            .min((third, Bound::GroupLimit))
+            .min((quarter, Bound::FreeMemory))
     }
+}
+
+/// What bounds the bytes that may be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bound {
+    /// What the administrator allows.
+    Budget,
+    /// The limit of a control group of whoever holds.
+    GroupLimit,
+    /// What is left of the machine's memory.
+    FreeMemory,
+    /// Memory was short, and what may be held rises again in steps.
+    Recovery,
 }
 
 /// The bytes that may be held now. It falls at once, and rises in steps when it has been calm. Free memory trembles
@@ -91,6 +116,26 @@ impl Allowance {
     /// The bytes.
     pub fn bytes(self) -> u64 {
         self.bytes
+    }
+
+    /// What makes it no higher under a ceiling. It may lie below that by an eighth without a reason.
+    pub fn bound(self, ceiling: &Ceiling) -> Bound {
+        let most = ceiling.bytes();
+        if self.bytes < most.saturating_sub(most / 8) {
+            Bound::Recovery
+        } else {
+            ceiling.bound()
+        }
+    }
+
+    /// Whether it waits only because tasks stalled although memory was plenty.
+    pub fn rests(self, now: Duration) -> bool {
+        now < self.rests
+            && Allowance {
+                rests: Duration::ZERO,
+                ..self
+            }
+            .is_calm(now)
     }
 
     /// Whether more may be taken as soon as it is worth it.

@@ -52,7 +52,9 @@ pub enum Place {
 pub enum Refusal {
     /// It saves less than its fill costs.
     NotWorthIt,
-    /// Others are worth more, and with it they would take more than may be held.
+    /// It alone is more than may be held.
+    TooLarge,
+    /// It would fit, but others take what may be held: they are worth more, or it is their share.
     NoRoom,
 }
 
@@ -108,7 +110,7 @@ pub fn choose<K: Ord + Copy>(candidates: &[Candidate<K>], allowed: u64) -> Choic
     }
     let all = ranked(seen.iter().map(|c| (*c, c.level)));
     chosen.fill(Place::Rest, all, allowed);
-    chosen.into_choice(candidates)
+    chosen.into_choice(candidates, allowed)
 }
 
 /// What to give up of `held`, least valuable first, so that at most `allowed` bytes stay held. What
@@ -166,15 +168,17 @@ impl<K: Ord + Copy> Chosen<K> {
         }
     }
 
-    fn into_choice(self, candidates: &[Candidate<K>]) -> Choice<K> {
+    fn into_choice(self, candidates: &[Candidate<K>], allowed: u64) -> Choice<K> {
         let refused = candidates
             .iter()
             .filter(|c| !self.held.contains_key(&c.key));
         let refused = refused.map(|candidate| {
-            let refusal = if candidate.level.is_worth_it() {
-                Refusal::NoRoom
-            } else {
+            let refusal = if !candidate.level.is_worth_it() {
                 Refusal::NotWorthIt
+            } else if candidate.bytes > allowed {
+                Refusal::TooLarge
+            } else {
+                Refusal::NoRoom
             };
             (candidate.key, refusal)
         });

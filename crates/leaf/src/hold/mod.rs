@@ -18,7 +18,7 @@ mod worth;
 #[cfg(test)]
 mod tests;
 
-pub use allowance::{Allowance, Ceiling, Pressure};
+pub use allowance::{Allowance, Bound, Ceiling, Pressure};
 pub use choose::{Candidate, Choice, Claim, Place, Principal, Refusal, choose, give_up};
 pub use evidence::{Decayed, Evidence, HalfLife};
 pub use stall::{MemoryEvents, StallCause, Supply};

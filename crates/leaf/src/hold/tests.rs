@@ -358,3 +358,52 @@ fn the_ceiling_leaves_memory_to_others() {
     };
     assert_eq!(full.bytes(), 200);
 }
+
+#[test]
+fn what_is_larger_than_all_that_may_be_held_is_told_from_what_others_take() {
+    let alice = principal(1000, 1);
+    let files = [
+        file(0, 100, &[(alice, 90_000.0)]),
+        file(1, 100, &[(alice, 9000.0)]),
+        file(2, 200, &[(alice, 9000.0)]),
+    ];
+    let refused = choose(&files, 150).refused;
+    assert_eq!(refused[&1], Refusal::NoRoom);
+    assert_eq!(refused[&2], Refusal::TooLarge);
+    // Nobody is better off than the first one while nothing may be held.
+    assert_eq!(choose(&files, 0).refused[&0], Refusal::TooLarge);
+}
+
+#[test]
+fn what_bounds_the_bytes_is_told() {
+    let ceiling = Ceiling {
+        budget: 1000,
+        limit: Some(6000),
+        available: 100_000,
+        held: 0,
+    };
+    let bound = |ceiling: Ceiling| {
+        assert_eq!(
+            Allowance::new(ceiling.bytes(), HOUR).bound(&ceiling),
+            ceiling.bound()
+        );
+        ceiling.bound()
+    };
+    assert_eq!(bound(ceiling), Bound::Budget);
+    let limit = Some(300);
+    assert_eq!(bound(Ceiling { limit, ..ceiling }), Bound::GroupLimit);
+    let available = 400;
+    assert_eq!(
+        bound(Ceiling {
+            available,
+            ..ceiling
+        }),
+        Bound::FreeMemory
+    );
+    let stalled = Allowance::new(1000, HOUR).under(Pressure::Full, 1000, HOUR);
+    assert_eq!(stalled.bound(&ceiling), Bound::Recovery);
+    assert!(!stalled.is_calm(HOUR) && !stalled.rests(HOUR));
+    let rests = Allowance::new(1000, HOUR).rest(HOUR);
+    assert_eq!(rests.bound(&ceiling), Bound::Budget);
+    assert!(!rests.is_calm(HOUR) && rests.rests(HOUR));
+}
