@@ -7,10 +7,10 @@ use crate::decide::layout;
 use crate::error::ImageError;
 use crate::image::Image;
 use crate::options::{Options, Strategy};
-use crate::plan::{Plan, PlanError, Refusal};
+use crate::plan::{Plan, PlanError};
 use crate::preview::Preview;
+use crate::refusal::Refusal;
 use crate::rewrite::rewrite;
-use crate::sections::{Names, for_each_section};
 use crate::source::ReadAt;
 use crate::verify::{Difference, verify_unshared};
 
@@ -51,8 +51,9 @@ pub(crate) fn admit(
     plan: Plan,
     options: &Options,
 ) -> Result<Plan, PlanError> {
+    let breaks_checksum = !keeps_text(image, &plan) && has_text_checksum(image)?;
     let operations = rewrite(source, image, &plan)?;
-    if !keeps_text(image, &plan) && has_text_checksum(source, image)? {
+    if breaks_checksum {
         let section = TEXT_CHECKSUM;
         return Err(Refusal::TextChecksum { section }.into());
     }
@@ -95,14 +96,8 @@ fn keeps_text(image: &Image, plan: &Plan) -> bool {
     seen(&image.segments) == seen(&plan.segments) && !changed.any(|range| is_text(&range))
 }
 
-fn has_text_checksum(source: &(impl ReadAt + ?Sized), image: &Image) -> Result<bool, ImageError> {
-    let Some(names) = Names::read(source, image)? else {
-        return Ok(false);
-    };
-    let mut found = false;
-    for_each_section(source, image, |_, section| {
-        found |= names.of(&section) == TEXT_CHECKSUM.as_bytes();
-        Ok::<_, ImageError>(())
-    })?;
-    Ok(found)
+fn has_text_checksum(image: &Image) -> Result<bool, ImageError> {
+    let names = image.sections.names()?;
+    let mut sections = image.sections.iter();
+    Ok(sections.any(|(_, section)| names.of(section) == TEXT_CHECKSUM.as_bytes()))
 }

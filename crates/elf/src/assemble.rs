@@ -8,7 +8,8 @@ use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::{Moves, Placement};
 use crate::options::{Options, Strategy};
-use crate::plan::{Cost, Plan, Refusal, Warning};
+use crate::plan::{Cost, Plan, Warning};
+use crate::refusal::Refusal;
 
 /// Makes the new headers from the decisions.
 pub(crate) fn assemble(
@@ -27,7 +28,6 @@ pub(crate) fn assemble(
     check_kept_whole(image, &moves)?;
     check_flags(image, groups)?;
     let segments = without_idle_alignment(image, segments);
-    let headers = new_headers(image, groups, &segments, &shifts, &moves);
     let file_len = image.file_len.saturating_add(moves.last_shift());
     let too_large = Refusal::TooLarge {
         most: image.largest(),
@@ -36,6 +36,9 @@ pub(crate) fn assemble(
     if (grows && file_len > image.largest()) || segments.iter().any(|s| ends(s) > image.largest()) {
         return Err(too_large);
     }
+    let cost = cost(image, options, groups, &segments, &moves);
+    let warnings = warnings(image, groups, &shifts, &moves);
+    let headers = new_headers(image, groups, &segments, &shifts, &moves);
     let moved = |offset: u64| offset.saturating_add(moves.shift_at(offset));
     Ok(Plan {
         strategy,
@@ -48,8 +51,8 @@ pub(crate) fn assemble(
         },
         sections_cut: Vec::new(),
         file_len,
-        cost: cost(image, options, groups, &segments, &moves),
-        warnings: warnings(image, groups, &shifts, &moves),
+        cost,
+        warnings,
         segments,
         headers,
         shifts,

@@ -9,7 +9,8 @@ use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::layout::{Moves, OldFile, Placement, place};
 use crate::options::{MovedText, Options, Strategy};
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
+use crate::refusal::Refusal;
 
 impl Options {
     /// The largest leaf of `geometry` of which text of `image` holds a window under `strategy`.
@@ -114,7 +115,7 @@ fn align(image: &Image, options: &Options) -> Result<Plan, Refusal> {
         ..*options
     };
     let groups = Group::of(&image.segments, Strategy::Align, options);
-    require_worth(image, &groups, options)?;
+    Group::require_worth(&groups, &image.segments, options)?;
     let placement = Placement {
         moves: Moves::none(image.file_len),
         shifts: vec![0; image.segments.len()],
@@ -145,58 +146,16 @@ fn rearrange(
         Data::Apart => groups,
         Data::Joined => Group::with_data_joined(groups, segments, options.page),
     };
-    require_worth(image, &groups, options)?;
+    Group::require_worth(&groups, segments, options)?;
     let demand = |group: &Group| group.demand(segments, options);
     let extend = |group: &Group| group.extension(segments, options);
     let file = OldFile {
         len: image.file_len,
         moved: options.moved,
+        appended: image.appended,
     };
-    let placement = place(segments, &groups, file, demand, extend, options.page);
-    if placement.moves.last_shift() > 0 {
-        if image.appended > 0 {
-            return Err(Refusal::AppendedData {
-                bytes: image.appended,
-            });
-        }
-        check_file_order(segments)?;
-    }
+    let placement = place(segments, &groups, file, demand, extend, options.page)?;
     assemble(image, strategy, options, &groups, placement)
-}
-
-fn require_worth(image: &Image, groups: &[Group], options: &Options) -> Result<(), Refusal> {
-    let segments = &image.segments;
-    if groups
-        .iter()
-        .any(|group| group.is_worth_it(segments, options))
-    {
-        return Ok(());
-    }
-    let writable = segments
-        .iter()
-        .any(|s| s.is_text() && s.perms.write && s.filesz >= options.leaf.bytes());
-    Err(if writable {
-        Refusal::Writable
-    } else {
-        Refusal::Small { leaf: options.leaf }
-    })
-}
-
-fn check_file_order(segments: &[Segment]) -> Result<(), Refusal> {
-    let mut spans: Vec<(Span, u64)> = segments
-        .iter()
-        .filter(|segment| segment.filesz > 0)
-        .map(|segment| (segment.file(), segment.vaddr))
-        .collect();
-    spans.sort();
-    let clash = spans.windows(2).find_map(|pair| match pair {
-        [(a, first), (b, second)] if a.overlaps(b) => Some(Refusal::FileOverlap {
-            first: *first,
-            second: *second,
-        }),
-        _ => None,
-    });
-    clash.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

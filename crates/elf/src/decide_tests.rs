@@ -7,6 +7,7 @@ use crate::arch::Machine;
 use crate::encoding::{ByteOrder, Encoding};
 use crate::headers::Table;
 use crate::plan::Warning;
+use crate::sections::Sections;
 
 const R: Perms = perms(false, false);
 const RX: Perms = perms(false, true);
@@ -63,6 +64,7 @@ fn image(kind: ObjectKind, loads: &[Load]) -> Image {
             count: 4,
             entry_size: 64,
         },
+        sections: Sections::default(),
         section_names: 3,
         dynamic: Vec::new(),
         appended: 0,

@@ -9,7 +9,7 @@ use object::{BigEndian, LittleEndian};
 
 use super::*;
 use crate::headers::ProgramHeader;
-use crate::sections::Section;
+use crate::section::Section;
 
 const fn encoding(class: Class, order: ByteOrder) -> Encoding {
     Encoding { class, order }

@@ -3,6 +3,7 @@
 use hugetext_leaf::{LIMIT, Leaf, Segment, Span};
 
 use crate::options::{Options, Strategy};
+use crate::refusal::Refusal;
 
 /// Bytes of the longest ELF header. A PT_LOAD that begins among them stays.
 pub(crate) const ELF_HEADER: u64 = 64;
@@ -118,6 +119,28 @@ impl Group {
         self.members(segments)
             .iter()
             .any(|s| s.is_text() && !s.perms.write && s.file_backed().overlaps(&windows))
+    }
+
+    /// An error if no text would gain.
+    pub(crate) fn require_worth(
+        groups: &[Group],
+        segments: &[Segment],
+        options: &Options,
+    ) -> Result<(), Refusal> {
+        if groups
+            .iter()
+            .any(|group| group.is_worth_it(segments, options))
+        {
+            return Ok(());
+        }
+        let writable = segments
+            .iter()
+            .any(|s| s.is_text() && s.perms.write && s.filesz >= options.leaf.bytes());
+        Err(if writable {
+            Refusal::Writable
+        } else {
+            Refusal::Small { leaf: options.leaf }
+        })
     }
 
     /// The modulus to which address and offset of a group must be congruent: the leaf if the group

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::encoding::{Encoding, Entry, Fields, FileHeader};
 use crate::error::ImageError;
-use crate::sections::Section;
+use crate::section::Section;
 use crate::source::{ReadAt, read_range, truncated};
 
 /// Longer program header tables are refused; the largest seen are below 100 entries.

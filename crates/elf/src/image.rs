@@ -10,7 +10,7 @@ use crate::error::ImageError;
 use crate::headers::{
     ProgramHeader, Table, Tables, read_file_header, read_program_headers, read_tables,
 };
-use crate::sections::for_each_section;
+use crate::sections::Sections;
 use crate::source::{ReadAt, read_range};
 
 /// A checked executable or shared object: PT_LOADs ascend, do not overlap and lie inside the file. In
@@ -36,6 +36,9 @@ pub struct Image {
     pub program_table: Table,
     /// The section header table; without entries if the file has none.
     pub section_table: Table,
+    /// The sections.
+    #[serde(skip)]
+    pub(crate) sections: Sections,
     /// e_shstrndx with SHN_XINDEX resolved: the section that holds section names; 0 for none.
     pub section_names: u64,
     /// DT_ tags and values of PT_DYNAMIC, up to DT_NULL.
@@ -74,12 +77,13 @@ impl Image {
             headers,
             segments,
             program_table: programs,
+            sections: Sections::read(source, encoding, &sections, section_names, file_len)?,
             section_table: sections,
             section_names,
             dynamic,
             appended: 0,
         };
-        if is_debug_information(source, &image)? {
+        if is_debug_information(&image) {
             return Err(ImageError::DebugInformation);
         }
         image.appended = read_appended(source, &image)?;
@@ -205,16 +209,13 @@ fn read_dynamic(
 
 /// Whether all code that the PT_LOADs hold by the section headers has no bytes in the file. What lies at their offsets is
 /// then something else.
-fn is_debug_information(
-    source: &(impl ReadAt + ?Sized),
-    image: &Image,
-) -> Result<bool, ImageError> {
+fn is_debug_information(image: &Image) -> bool {
     let texts = || image.segments.iter().filter(|segment| segment.is_text());
     if texts().next().is_none() {
-        return Ok(false);
+        return false;
     }
     let (mut with_bytes, mut without) = (false, false);
-    for_each_section(source, image, |_, section| {
+    for (_, section) in image.sections.iter() {
         let is_code = section.is_allocated() && section.flags & elf::SHF_EXECINSTR.0 != 0;
         let addresses = Span::new(section.addr, section.addr.saturating_add(section.size));
         if is_code && texts().any(|text| text.file_backed().overlaps(&addresses)) {
@@ -222,13 +223,11 @@ fn is_debug_information(
             with_bytes |= !is_empty;
             without |= is_empty;
         }
-        Ok::<_, ImageError>(())
-    })?;
-    Ok(without && !with_bytes)
+    }
+    without && !with_bytes
 }
 
-/// Section headers are read only if no other header names the end of the file: linkers put the
-/// section header table last.
+/// Bytes behind everything that a header names. Padding is none.
 fn read_appended(source: &(impl ReadAt + ?Sized), image: &Image) -> Result<u64, ImageError> {
     // More than padding would need.
     const PADDING: u64 = 4096;
@@ -244,11 +243,8 @@ fn read_appended(source: &(impl ReadAt + ?Sized), image: &Image) -> Result<u64, 
     let tables = [image.program_table, image.section_table].map(|table| table.end());
     let headers = image.headers.iter().map(|h| named(h.offset, h.filesz));
     let mut end = headers.chain(tables).max().unwrap_or(0);
-    if end < file_len {
-        for_each_section(source, image, |_, section| {
-            end = end.max(named(section.offset, section.file_size()));
-            Ok::<_, ImageError>(())
-        })?;
+    for (_, section) in image.sections.iter() {
+        end = end.max(named(section.offset, section.file_size()));
     }
     let appended = file_len.saturating_sub(end);
     if appended == 0 || appended >= PADDING {

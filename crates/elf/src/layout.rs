@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::group::{ELF_HEADER, Group};
 use crate::options::MovedText;
+use crate::refusal::Refusal;
 
 /// A range of the old file and its start in the new one. The distance is a multiple of the
 /// alignment of the segments inside.
@@ -96,6 +97,8 @@ pub(crate) struct OldFile {
     /// Its length, bytes.
     pub(crate) len: u64,
     pub(crate) moved: MovedText,
+    /// Bytes after everything that its headers name.
+    pub(crate) appended: u64,
 }
 
 impl OldFile {
@@ -119,7 +122,7 @@ impl OldFile {
 /// after it moves along. The first one that moves goes as far as `file` asks for. `demand` gives the modulus to which address and offset of a group become
 /// congruent, `extend` the bytes added to its end.
 ///
-/// The caller guarantees that no two PT_LOADs share bytes of the file.
+/// What shares bytes of the file with another PT_LOAD, or is found by its distance from the end, cannot move.
 pub(crate) fn place(
     segments: &[Segment],
     groups: &[Group],
@@ -127,7 +130,7 @@ pub(crate) fn place(
     demand: impl Fn(&Group) -> Leaf,
     extend: impl Fn(&Group) -> u64,
     page: Leaf,
-) -> Placement {
+) -> Result<Placement, Refusal> {
     let mut moves = Moves::none(file.len);
     let mut shifts = vec![0; segments.len()];
     let mut order: Vec<&Group> = groups.iter().collect();
@@ -171,5 +174,29 @@ pub(crate) fn place(
             moves.cut(end, moves.last_shift().saturating_add(extension));
         }
     }
-    Placement { moves, shifts }
+    if moves.last_shift() > 0 {
+        if file.appended > 0 {
+            let bytes = file.appended;
+            return Err(Refusal::AppendedData { bytes });
+        }
+        check_file_order(segments)?;
+    }
+    Ok(Placement { moves, shifts })
+}
+
+fn check_file_order(segments: &[Segment]) -> Result<(), Refusal> {
+    let mut spans: Vec<(Span, u64)> = segments
+        .iter()
+        .filter(|segment| segment.filesz > 0)
+        .map(|segment| (segment.file(), segment.vaddr))
+        .collect();
+    spans.sort();
+    let clash = spans.windows(2).find_map(|pair| match pair {
+        [(a, first), (b, second)] if a.overlaps(b) => Some(Refusal::FileOverlap {
+            first: *first,
+            second: *second,
+        }),
+        _ => None,
+    });
+    clash.map_or(Ok(()), Err)
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::ImageError;
 use crate::image::Image;
-use crate::sections::{Names, Section, for_each_section};
+use crate::section::Section;
 use crate::source::{ReadAt, read_range};
 
 /// A linker that leaves a mark in its output.
@@ -36,21 +36,18 @@ impl Linker {
         source: &(impl ReadAt + ?Sized),
         image: &Image,
     ) -> Result<Option<Linker>, ImageError> {
-        let Some(names) = Names::read(source, image)? else {
-            return Ok(None);
-        };
+        let names = image.sections.names()?;
         let (mut comment, mut gold, mut go) = (None, false, false);
-        for_each_section(source, image, |_, section| {
-            match names.of(&section) {
+        for (_, section) in image.sections.iter() {
+            match names.of(section) {
                 b".comment" => comment = Some(section),
                 b".note.gnu.gold-version" => gold = true,
                 b".note.go.buildid" => go = true,
                 _ => {}
             }
-            Ok::<_, ImageError>(())
-        })?;
+        }
         let marks = match comment {
-            Some(section) => content(source, image, &section)?,
+            Some(section) => content(source, image, section)?,
             None => Vec::new(),
         };
         let marks = || {

@@ -4,7 +4,7 @@ use std::io;
 
 use hugetext_leaf::Span;
 
-use crate::rewrite::Operation;
+use crate::operation::Operation;
 use crate::source::ReadAt;
 use crate::verify::Stretch;
 

@@ -2,7 +2,7 @@
 
 use object::elf;
 
-use crate::sections::Section;
+use crate::section::Section;
 
 /// Types that linkers, debuggers and loaders read. They find them by section headers.
 const KNOWN_TYPES: [elf::SectionType; 10] = [

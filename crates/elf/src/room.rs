@@ -9,7 +9,6 @@ use object::elf;
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::sections::for_each_section;
 use crate::source::{ReadAt, read_range};
 
 /// The entries of `headers`, which are those of `image` or of its rewrite, that tell loaders and other
@@ -101,10 +100,9 @@ fn zeros_in(
     for segment in image.segments.iter().filter(|s| *s != holder) {
         taken(segment.offset, segment.filesz);
     }
-    for_each_section(source, image, |_, section| {
+    for (_, section) in image.sections.iter() {
         taken(section.offset, section.file_size());
-        Ok::<_, ImageError>(())
-    })?;
+    }
     let len = free.saturating_sub(start);
     let bytes = read_range(source, start, len, image.file_len, "bytes of a gap")?;
     Ok(bytes.iter().take_while(|byte| **byte == 0).count() as u64)

@@ -8,9 +8,10 @@ use object::elf;
 
 use crate::encoding::Symbol;
 use crate::image::Image;
+use crate::layout::shift_at;
+use crate::operation::Operation;
 use crate::plan::{Plan, PlanError};
-use crate::rewrite::Operation;
-use crate::sections::{Section, for_each_section};
+use crate::section::Section;
 use crate::source::{ReadAt, read_range};
 
 /// Number of symbols read at a time.
@@ -26,12 +27,11 @@ pub(crate) fn symbols(
     if plan.sections_cut.is_empty() {
         return Ok(writes);
     }
-    for_each_section(source, image, |_, section| {
-        if holds_symbols(&section) {
-            writes.extend(symbols_of(source, image, plan, &section)?);
+    for (_, section) in image.sections.iter() {
+        if holds_symbols(section) {
+            writes.extend(symbols_of(source, image, plan, section)?);
         }
-        Ok::<_, PlanError>(())
-    })?;
+    }
     Ok(writes)
 }
 
@@ -64,7 +64,7 @@ fn symbols_of(
         }
         if changed != bytes {
             writes.push(Operation::Write {
-                at: at.saturating_add(plan.shift_at(at)),
+                at: at.saturating_add(shift_at(&plan.moves, at)),
                 bytes: changed,
             });
         }

@@ -1,4 +1,4 @@
-//! Bytes of a file that no header names. A program may carry its own data there and find it by its
+//! Bytes of a file that no header names, and what becomes of them. A program may carry its own data there and find it by its
 //! offset (`pkg` behind patchelf), so these bytes must stay at their offset.
 
 use hugetext_leaf::{Leaf, Segment, Span};
@@ -7,12 +7,9 @@ use object::elf;
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::sections::for_each_section;
+use crate::plan::{Plan, PlanError};
+use crate::refusal::Refusal;
 use crate::source::{ReadAt, read_range};
-
-/// A file with more sections is refused: linked files have a few dozen, and each section takes
-/// memory here.
-const MAX_SECTIONS: u64 = 1 << 20;
 
 /// Number of bytes read at a time.
 const CHUNK: u64 = 1 << 18;
@@ -32,15 +29,95 @@ const TRAPS: [[u8; 4]; 7] = [
 /// The largest base page that linkers pad text to.
 const LARGEST_PAGE: Leaf = Leaf::K64;
 
-/// The ranges of the file that neither a table nor an entry of one names, ascending. Data after the
-/// image is separate: [`Image::appended`].
-pub(crate) fn unnamed(
+/// Bytes in the file between two segments that are merged will be mapped with them. The rest of a
+/// page was already mapped; beyond that, only zeros are known to mean nothing.
+pub(crate) fn check_between(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
-) -> Result<Vec<Span>, ImageError> {
-    if image.section_table.count > MAX_SECTIONS {
-        return Err(ImageError::Unsupported("more than a million sections"));
+    plan: &Plan,
+) -> Result<(), PlanError> {
+    const WHAT: &str = "bytes between segments";
+    let mapped = continued(&plan.segments);
+    let one = |a: &Segment, b: &Segment| {
+        let mut new = mapped.iter();
+        new.any(|span| span.contains(a.vaddr) && span.contains(b.vaddr))
+    };
+    for pair in image.segments.windows(2) {
+        let [before, after] = pair else { continue };
+        if !one(before, after) {
+            continue;
+        }
+        let between = Span::new(before.file().end, after.offset);
+        let mut tables = [&image.program_table, &image.section_table].into_iter();
+        if tables.any(|table| Span::new(table.offset, table.end()).overlaps(&between)) {
+            return Err(Refusal::BetweenSegments {
+                offset: between.start,
+            }
+            .into());
+        }
+        // What follows data in its last page was cleared, if zeros follow it in memory.
+        let end = before.file_backed().end;
+        let mapped = if before.memsz > before.filesz {
+            end
+        } else {
+            Leaf::K4.align_up(end)
+        };
+        let mut at = mapped - before.vaddr + before.offset;
+        while at < after.offset {
+            let len = CHUNK.min(after.offset - at);
+            let bytes = read_range(source, at, len, image.file_len, WHAT)?;
+            if let Some(found) = bytes.iter().position(|byte| *byte != 0) {
+                let offset = at + found as u64;
+                return Err(Refusal::BetweenSegments { offset }.into());
+            }
+            at += len;
+        }
     }
+    Ok(())
+}
+
+/// The addresses of segments, those as one that continue each other in memory and in the file: the
+/// parts of a segment that was merged and then cut.
+fn continued(segments: &[Segment]) -> Vec<Span> {
+    let mut found: Vec<Span> = Vec::new();
+    let mut file_end = 0;
+    for segment in segments {
+        let memory = segment.memory();
+        match found.last_mut() {
+            Some(last) if last.end == memory.start && file_end == segment.offset => {
+                last.end = memory.end;
+            }
+            _ => found.push(memory),
+        }
+        file_end = segment.file().end;
+    }
+    found
+}
+
+/// Bytes that no header names stay at their offset, since their reader can only know that.
+pub(crate) fn check_unnamed(
+    source: &(impl ReadAt + ?Sized),
+    image: &Image,
+    plan: &Plan,
+) -> Result<(), PlanError> {
+    let moving = || plan.moves.iter().filter(|piece| piece.shift() > 0);
+    if moving().next().is_none() {
+        return Ok(());
+    }
+    for gap in unnamed(image) {
+        for piece in moving() {
+            let range = gap.intersect(&piece.from);
+            if let Some(payload) = payload_in(source, image, range)? {
+                return Err(Refusal::Unnamed { range: payload }.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The ranges of the file that neither a table nor an entry of one names, ascending. Data after the
+/// image is separate: [`Image::appended`].
+fn unnamed(image: &Image) -> Vec<Span> {
     let end = image.file_len.saturating_sub(image.appended);
     let tables = [&image.program_table, &image.section_table]
         .map(|table| Span::new(table.offset, table.end()));
@@ -51,18 +128,17 @@ pub(crate) fn unnamed(
         .chain(tables)
         .chain(headers)
         .collect();
-    for_each_section(source, image, |_, section| {
+    for (_, section) in image.sections.iter() {
         named.push(span(section.offset, section.file_size()));
-        Ok::<_, ImageError>(())
-    })?;
+    }
     named.retain(|span| !span.is_empty());
     named.sort_unstable();
-    Ok(between(&named, end))
+    between(&named, end)
 }
 
 /// The bytes of `range`, which no header names, from the first to the last that have a meaning.
 /// Zeros have none, nor do the traps with which a linker fills the last page of text.
-pub(crate) fn payload_in(
+fn payload_in(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     range: Span,

@@ -8,8 +8,7 @@ use object::elf;
 
 use crate::error::ImageError;
 use crate::image::Image;
-use crate::sections::{Names, Section, for_each_section};
-use crate::source::ReadAt;
+use crate::section::Section;
 
 /// The loaded sections of a file that must stay whole.
 #[derive(Debug, Default)]
@@ -19,21 +18,16 @@ pub(crate) struct WholeSections {
 }
 
 impl WholeSections {
-    pub(crate) fn read(
-        source: &(impl ReadAt + ?Sized),
-        image: &Image,
-    ) -> Result<WholeSections, ImageError> {
-        let names = Names::read(source, image)?;
+    pub(crate) fn of(image: &Image) -> Result<WholeSections, ImageError> {
+        let names = image.sections.names()?;
         let mut addresses = Vec::new();
-        for_each_section(source, image, |_, section| {
-            let name = names.as_ref().map_or(&b""[..], |names| names.of(&section));
-            if section.is_loaded(image) && section.file_size() > 0 && !is_divisible(&section, name)
-            {
+        for (_, section) in image.sections.iter() {
+            let is_loaded = section.is_loaded(&image.segments);
+            if is_loaded && section.file_size() > 0 && !is_divisible(section, names.of(section)) {
                 let end = section.addr.saturating_add(section.size);
                 addresses.push(Span::new(section.addr, end));
             }
-            Ok::<_, ImageError>(())
-        })?;
+        }
         addresses.sort_unstable_by_key(|section| section.start);
         Ok(WholeSections { addresses })
     }

@@ -150,9 +150,9 @@ fn extended_numbering_is_resolved_through_section_0() {
     let mut bytes = own_executable();
     let count = u16::from_le_bytes(bytes[56..58].try_into().unwrap());
     let sections = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    put(&mut bytes, sections + 44, &u32::from(count).to_le_bytes());
     let plain = Image::read(&bytes).unwrap();
     put(&mut bytes, 56, &[0xff, 0xff]);
-    put(&mut bytes, sections + 44, &u32::from(count).to_le_bytes());
     assert_eq!(Image::read(&bytes).unwrap(), plain);
     put(&mut bytes, 40, &[0; 8]);
     assert!(matches!(Image::read(&bytes), Err(ImageError::Malformed(_))));

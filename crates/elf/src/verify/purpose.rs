@@ -6,7 +6,7 @@ use hugetext_leaf::Span;
 use object::elf;
 
 use crate::image::Image;
-use crate::sections::Section;
+use crate::section::Section;
 
 /// Beginnings of the names under which compilers, linkers and debuggers keep what programs do not load. Whoever
 /// reads it looks for the name, or for the type of the section, in the section header table.

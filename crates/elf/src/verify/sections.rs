@@ -9,7 +9,7 @@ use super::Difference;
 use super::bytes::{Comparer, taken_by_headers};
 use super::purpose::{is_mapped, must_stay};
 use crate::image::Image;
-use crate::sections::{Names, Section, read_batch};
+use crate::section::Section;
 use crate::source::ReadAt;
 
 /// The sections must be the same in the same order. Symbols, relocations, notes, versions and debug
@@ -27,52 +27,46 @@ where
     if old.section_names != new.section_names {
         return Err(differs(new.section_names, "its use for the section names"));
     }
-    let names = Names::read(comparer.old, old).map_err(Difference::Old)?;
+    let names = old.sections.names().map_err(Difference::Old)?;
     let mut offsets = Offsets::new(old, new);
-    let mut first = 0;
-    while first < old.section_table.count {
-        let batch = read_batch(comparer.old, old, first).map_err(Difference::Old)?;
-        let new_batch = read_batch(comparer.new, new, first).map_err(Difference::New)?;
-        for (index, (before, after)) in (first..).zip(batch.iter().zip(&new_batch)) {
-            let part = parts.iter().find(|part| part.of == index);
-            let whole = part.map_or(*after, |part| part.joined(after));
-            if !same_but_offset(before, &whole) {
-                return Err(differs(index, "a field other than its offset"));
-            }
-            offsets.note(index, before, after.offset);
-            let end = before.offset.saturating_add(before.file_size());
-            if before.file_size() > 0 && end > old.file_len {
-                return Err(differs(
-                    index,
-                    "its bytes, which the old file does not have",
-                ));
-            }
-            if Span::new(before.offset, end).overlaps(&taken) {
-                return Err(differs(index, "its bytes, which the program headers take"));
-            }
-            let is_loaded = is_mapped(before, old) && is_mapped(after, new);
-            let name = names.as_ref().map_or(&b""[..], |names| names.of(before));
-            if before.offset != after.offset && must_stay(before, name, old) {
-                return Err(differs(
-                    index,
-                    "its offset, by which the program may find it",
-                ));
-            }
-            if !is_loaded {
-                let end = before.offset.checked_add(before.file_size());
-                let end = end.ok_or(differs(index, "its size, which overflows"))?;
-                let span = Span::new(before.offset, end);
-                if is_symbol_table(before) && !parts.is_empty() {
-                    comparer.same_symbols(span, after.offset, |value, from, to| {
-                        let mut parts = parts.iter();
-                        parts.any(|part| part.holds(value) && part.takes(from, to))
-                    })?
-                } else {
-                    comparer.same("a section", span, after.offset)?
-                }
+    for ((index, before), (_, after)) in old.sections.iter().zip(new.sections.iter()) {
+        let part = parts.iter().find(|part| part.of == index);
+        let whole = part.map_or(*after, |part| part.joined(after));
+        if !same_but_offset(before, &whole) {
+            return Err(differs(index, "a field other than its offset"));
+        }
+        offsets.note(index, before, after.offset);
+        let end = before.offset.saturating_add(before.file_size());
+        if before.file_size() > 0 && end > old.file_len {
+            return Err(differs(
+                index,
+                "its bytes, which the old file does not have",
+            ));
+        }
+        if Span::new(before.offset, end).overlaps(&taken) {
+            return Err(differs(index, "its bytes, which the program headers take"));
+        }
+        let is_loaded = is_mapped(before, old) && is_mapped(after, new);
+        let name = names.of(before);
+        if before.offset != after.offset && must_stay(before, name, old) {
+            return Err(differs(
+                index,
+                "its offset, by which the program may find it",
+            ));
+        }
+        if !is_loaded {
+            let end = before.offset.checked_add(before.file_size());
+            let end = end.ok_or(differs(index, "its size, which overflows"))?;
+            let span = Span::new(before.offset, end);
+            if is_symbol_table(before) && !parts.is_empty() {
+                comparer.same_symbols(span, after.offset, |value, from, to| {
+                    let mut parts = parts.iter();
+                    parts.any(|part| part.holds(value) && part.takes(from, to))
+                })?
+            } else {
+                comparer.same("a section", span, after.offset)?
             }
         }
-        first += batch.len() as u64;
     }
     match offsets.without_reason() {
         Some(index) => Err(differs(index, "its offset, without a reason")),
@@ -175,28 +169,19 @@ where
     if all < known || all - known > MOST {
         return Err(missing(known.min(all)));
     }
-    let read = |first| read_batch(comparer.new, new, first);
-    let mut added = match all - known {
-        0 => return Ok(Vec::new()),
-        _ => read(known).map_err(Difference::New)?,
-    };
-    added.truncate((all - known) as usize);
+    let added = new.sections.from(known);
     let mut parts = Vec::new();
-    let mut first = 0;
-    while first < known {
-        let batch = read(first).map_err(Difference::New)?;
-        for (index, section) in (first..known).zip(&batch) {
-            let found = added.iter().position(|part| continues(section, part, new));
-            if let Some(at) = found {
-                parts.push(SecondPart {
-                    of: index,
-                    index: known + at as u64,
-                    addr: added[at].addr,
-                    size: added[at].size,
-                });
-            }
+    let before = new.sections.iter().take_while(|(index, _)| *index < known);
+    for (index, section) in before.filter(|_| !added.is_empty()) {
+        let mut added = (known..).zip(added);
+        if let Some((at, part)) = added.find(|(_, part)| continues(section, part, new)) {
+            parts.push(SecondPart {
+                of: index,
+                index: at,
+                addr: part.addr,
+                size: part.size,
+            });
         }
-        first += batch.len() as u64;
     }
     // Each added section continues one section, and each section has one continuation.
     let mut indexes: Vec<u64> = parts.iter().map(|part| part.index).collect();
