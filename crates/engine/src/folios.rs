@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 use crate::program::Program;
 use crate::replace::replace;
-use crate::warm::{Rung, WarmPolicy};
+use crate::rung::{Rung, WarmPolicy};
 
 /// The folios that hold text without a window, before and after they were enlarged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]

@@ -1,7 +1,6 @@
 //! Brings text into folios of the leaf's order in the page cache, by the cheapest method that works
 //! here. Every method (rung) is measured; one that did not work is never reported as done.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -16,81 +15,10 @@ use crate::error::{Error, plain};
 use crate::folios::{TextFolios, enlarge};
 use crate::on_host::ProgramOnHost;
 use crate::page_cache::PageCache;
-use crate::place::PlacedText;
+use crate::placed_text::PlacedText;
 use crate::program::Program;
-use crate::replace::{Privileged, replace};
-
-/// What may be done to warm a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WarmPolicy {
-    /// Nothing: the page cache is only looked at.
-    LookOnly,
-    /// Every rung that changes no file.
-    InPlace,
-    /// Also a new inode in place of the file, except for files with set-id bits or capabilities.
-    Replace,
-    /// As `Replace`, for those files too; the new file keeps them.
-    ReplacePrivileged,
-}
-
-impl WarmPolicy {
-    fn permits(self, rung: Rung) -> bool {
-        match rung {
-            Rung::AlreadyHuge => true,
-            Rung::Collapse | Rung::Reread => self != WarmPolicy::LookOnly,
-            Rung::Replace => self.replaces(),
-        }
-    }
-
-    pub(crate) fn replaces(self) -> bool {
-        matches!(self, WarmPolicy::Replace | WarmPolicy::ReplacePrivileged)
-    }
-
-    pub(crate) fn privileged(self) -> Privileged {
-        if self == WarmPolicy::ReplacePrivileged {
-            Privileged::Replaced
-        } else {
-            Privileged::Left
-        }
-    }
-}
-
-/// The ways to a warm file, cheapest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rung {
-    /// The file was already warm.
-    AlreadyHuge,
-    /// MADV_COLLAPSE.
-    Collapse,
-    /// Dropped from the page cache and read again with MADV_HUGEPAGE.
-    Reread,
-    /// A new inode, written in windows and renamed into place.
-    Replace,
-}
-
-impl Rung {
-    /// One word, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rung::AlreadyHuge => "already-huge",
-            Rung::Collapse => "collapse",
-            Rung::Reread => "reread",
-            Rung::Replace => "replace",
-        }
-    }
-}
-
-impl fmt::Display for Rung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rung::AlreadyHuge => "already huge",
-            Rung::Collapse => "collapse",
-            Rung::Reread => "drop and read again",
-            Rung::Replace => "replace",
-        })
-    }
-}
+use crate::replace::replace;
+use crate::rung::{FailedRung, Rung, WarmPolicy};
 
 /// What warming one file gave.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -133,41 +61,6 @@ pub struct WarmOutcome {
     #[serde(rename = "took_ns", serialize_with = "hugetext_host::nanoseconds")]
     #[schemars(with = "u64")]
     pub took: Duration,
-}
-
-/// A rung that left windows in small folios.
-#[derive(Debug, JsonSchema, Serialize)]
-pub struct FailedRung {
-    /// The rung.
-    pub rung: Rung,
-    /// The error; absent if the rung met none and still did not finish.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Windows that are not huge.
-    pub left: usize,
-    /// Those of them that could not be dropped, because a process maps or writes one of their pages. The
-    /// kernel gave the others no huge folio: its memory may be fragmented.
-    pub in_use: usize,
-}
-
-impl fmt::Display for FailedRung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.rung)?;
-        match (&self.error, self.left.saturating_sub(self.in_use)) {
-            (Some(error), _) => f.write_str(error),
-            (None, 0) => f.write_str("all windows that are left are in use"),
-            (None, small) if self.in_use == 0 => {
-                write!(f, "the kernel left {small} in small folios")
-            }
-            (None, small) => {
-                let in_use = self.in_use;
-                write!(
-                    f,
-                    "{in_use} in use, and the kernel left {small} in small folios"
-                )
-            }
-        }
-    }
 }
 
 impl WarmOutcome {

@@ -9,7 +9,15 @@ use std::path::{Path, PathBuf};
 use procfs::FromRead;
 use procfs::process::{MMapPath, MemoryMap, MemoryMaps, MountInfo, MountInfos};
 
-use crate::files::io_error;
+/// Turns procfs errors into the I/O errors that mostly cause them.
+pub fn io_error(error: procfs::ProcError) -> io::Error {
+    match error {
+        procfs::ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
+        procfs::ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
+        procfs::ProcError::Io(error, _) => error,
+        other => io::Error::other(other),
+    }
+}
 
 /// The mappings in the text of /proc/PID/maps or smaps.
 pub fn parse_mappings(text: &[u8]) -> io::Result<Vec<MemoryMap>> {

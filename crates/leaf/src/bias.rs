@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::ability::{Ability, ability};
 use crate::class::Class;
 use crate::filesystem::Filesystem;
 use crate::geometry::{Geometry, Leaf};
 use crate::kernel::Kernel;
-use crate::rule::{Ability, Topic, ability};
+use crate::rule::Topic;
 use crate::segment::Segment;
 
 /// How an ELF image is loaded.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::rule::Conditions;
+use crate::condition::Conditions;
 
 /// A kernel version: `6.18` or `6.18.15-amd64`. The text after the numbers is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

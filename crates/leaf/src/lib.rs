@@ -5,10 +5,13 @@
 //! contpte block) maps. A *window* is a leaf-aligned, leaf-sized span of addresses. A text segment
 //! *reaches* the windows that lie wholly inside its mapping.
 
+mod ability;
 mod arch;
 mod bias;
+mod cause;
 mod class;
 mod cold_start;
+mod condition;
 mod copy_name;
 mod file_id;
 mod filesystem;
@@ -25,13 +28,16 @@ mod rules;
 mod schema;
 mod segment;
 
+pub use ability::{Ability, ability, ability_by, collapse, large_folios};
 pub use arch::{Architecture, architecture_of};
 pub use bias::{Bias, Loader, ObjectKind};
+pub use cause::Cause;
 pub use class::Class;
 pub use cold_start::{
     ASKER_RULES, Asker, AskerRule, ColdStart, EarlyBytes, EarlyRead, Start, WindowOutcome,
     WindowRun, cold_start,
 };
+pub use condition::{Condition, Conditions, Setting};
 pub use copy_name::{CopyName, Original, ParseCopyNameError, TABLES as COPY_TABLES};
 pub use file_id::FileId;
 pub use filesystem::Filesystem;
@@ -43,10 +49,7 @@ pub use promote::{
     Backend, Completion, Left, Method, Obstacle, Pad, ProcessVma, Promotion, PromotionPolicy,
     Reason, Run, promotion,
 };
-pub use reach::{Cause, Reach, TextReach, Vma, reach, vmas, windows_in_file};
-pub use rule::{
-    Ability, Condition, Conditions, Rule, Setting, Topic, ability, ability_by, collapse,
-    large_folios,
-};
+pub use reach::{Reach, TextReach, Vma, reach, vmas, windows_in_file};
+pub use rule::{Rule, Topic};
 pub use rules::RULES;
 pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

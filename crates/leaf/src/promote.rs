@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::cause::Cause;
 use crate::file_id::FileId;
 use crate::geometry::Leaf;
-use crate::reach::Cause;
 use crate::segment::{Perms, Span};
 
 /// A mapping of a process (struct vm_area_struct), with the facts that decide its replacement.

@@ -7,10 +7,11 @@ use hugetext_host::Tid;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 
-use crate::SwapError;
 use crate::arch::{Architecture, Native, Registers};
+use crate::error::SwapError;
+use crate::event::{Event, OPTIONS};
 use crate::raw;
-use crate::stop::{Event, OPTIONS, Stopped};
+use crate::refusal::Refusal;
 use crate::target::Target;
 
 /// Every signal is blocked. The kernel itself exempts SIGKILL and SIGSTOP.
@@ -49,18 +50,17 @@ pub(crate) enum CallError {
 }
 
 impl<'t> Caller<'t> {
-    /// Borrows the most suitable thread: one inside a system call, since it cannot be in an rseq
+    /// Borrows the most suitable of the stopped `threads` of `target`: one inside a system call, since it cannot be in an rseq
     /// critical section, otherwise one outside any critical section
     /// (Documentation/userspace-api/rseq.rst: the kernel forgets a critical section when it sees
     /// the thread outside of it, as it would here).
     pub(crate) fn borrow(
-        stopped: &Stopped<'t>,
+        target: &'t Target,
+        threads: &[(Tid, Registers)],
         gadget: Option<u64>,
     ) -> Result<Caller<'t>, SwapError> {
-        let target = stopped.target;
-        let threads = stopped.registers();
         if threads.iter().any(|(_, regs)| !Native::is_native(regs)) {
-            return Err(crate::Refusal::Foreign.into());
+            return Err(Refusal::Foreign.into());
         }
         let restarts = |regs: &Registers| {
             let mut instruction = [0; 4];

@@ -18,8 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::copy::{Blueprint, CopyError, HugeCopy, has_content, write_symbols};
-use crate::engine::copy_name;
+use crate::copy::{Blueprint, CopyError, HugeCopy, copy_name, has_content, write_symbols};
 use crate::target::Mappings;
 
 /// Where copies have paths that every process can open. Whoever promotes later finds them there.

@@ -4,14 +4,15 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 use hugetext_host::{Advice, Region, memory_file, next_data};
-use hugetext_leaf::{CopyName, FileId, Leaf, Perms, Span};
+use hugetext_leaf::{CopyName, FileId, Leaf, Perms, Run, Span};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate};
 
 use crate::arch::{Architecture, Native};
 use crate::skeleton::{Bytes, Part, skeleton};
-use crate::target::Target;
+use crate::target::{Mappings, Target};
 
 /// Why no copy in huge pages could be made.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,13 @@ pub(crate) enum CopyError {
         "the copy is not in huge pages ({0} of {1} windows; is memory fragmented, or shmem_enabled 'deny'?)"
     )]
     Small(u64, u64),
+}
+
+/// The name of the copy of a run of text.
+pub(crate) fn copy_name(mappings: &Mappings, run: &Run, leaf: Leaf) -> CopyName {
+    let path = mappings.at(run.text.start).and_then(|(_, path)| path);
+    let basename = path.and_then(Path::file_name).unwrap_or_default();
+    CopyName::of(run, leaf, &basename.to_string_lossy())
 }
 
 /// What a copy of text shall hold: the text in whole windows of huge pages, and around it as much of

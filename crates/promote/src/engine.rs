@@ -10,14 +10,15 @@ use hugetext_leaf::{CopyName, FileId, Leaf, ProcessVma, Run, Span};
 
 use crate::content::{Content, Join, Step};
 use crate::copies::Copies;
-use crate::copy::{Blueprint, CopyError, HugeCopy};
+use crate::copy::{Blueprint, CopyError, HugeCopy, copy_name};
+use crate::error::SwapError;
 use crate::probes::breakpoints;
+use crate::refusal::Refusal;
 use crate::steps::{
     AT_ONCE, content_part, neighbours, parts, promotion_steps, reversion_steps, text_part,
 };
 use crate::swap::{Change, MAX_FILES, Pause, read_padded, swap};
 use crate::target::{Mappings, Target};
-use crate::{Refusal, SwapError};
 
 /// The changes made in a process.
 #[derive(Debug, Default)]
@@ -235,12 +236,6 @@ fn prepare(
 
 fn state(file: &File) -> io::Result<FileState> {
     Ok(FileState::of(&file.metadata()?))
-}
-
-pub(crate) fn copy_name(mappings: &Mappings, run: &Run, leaf: Leaf) -> CopyName {
-    let path = mappings.at(run.text.start).and_then(|(_, path)| path);
-    let basename = path.and_then(Path::file_name).unwrap_or_default();
-    CopyName::of(run, leaf, &basename.to_string_lossy())
 }
 
 /// How much is read and compared at a time, in bytes.

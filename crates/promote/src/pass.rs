@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
-use crate::SwapError;
 use crate::call::{Caller, bits};
+use crate::error::SwapError;
 
 /// Gives the process duplicates of `files` through a pair of sockets that the process itself has.
 /// This needs no path that both processes can reach. Returns the numbers of the duplicates in the

@@ -8,22 +8,18 @@ use std::time::{Duration, Instant};
 
 use hugetext_host::Tid;
 use nix::sys::ptrace;
-use rustix::process::{WaitOptions, WaitStatus, waitpid};
+use rustix::process::WaitOptions;
 
-use crate::SwapError;
 use crate::arch::{Architecture, Decision, Native, Registers};
 use crate::call::Caller;
+use crate::error::SwapError;
+use crate::event::{Event, OPTIONS, is_dead};
 use crate::raw;
 use crate::refusal::Refusal;
 use crate::status::Status;
 use crate::target::Target;
 use crate::waiting::WaitingCall;
 
-/// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT requests, and
-/// group-stop.
-const EVENT_STOP: i32 = 128;
-/// How threads are traced. A stop at a system call can be distinguished from a signal.
-pub(crate) const OPTIONS: ptrace::Options = ptrace::Options::PTRACE_O_TRACESYSGOOD;
 /// How long threads may take to stop. A thread stops as soon as it gets a processor, so this limit
 /// is reached only where processes wait that long for a processor. Giving up is worse than
 /// waiting: a call that failed because of the interruption is made again only in a stop.
@@ -32,15 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const DOUBT: Duration = Duration::from_millis(5);
 /// The shortest time between two checks of the threads.
 const NAP: Duration = Duration::from_micros(20);
-/// How long a borrowed thread may take from one stop to the next. In between, it only enters or
-/// leaves a system call that waits for nothing. So this limit is reached only where the thread gets
-/// no processor, as in a control group that has used up its quota for several periods. The change
-/// cannot be undone without the thread either, and a thread whose registers cannot be restored is
-/// killed. So waiting harms less than giving up.
-const CALL_PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait for an event of a borrowed thread before it is checked again.
-const ALERT: Duration = Duration::from_millis(1);
-
 /// A stopped process: no thread of it executes its own instructions.
 ///
 /// Invariants: every thread of `stopped` is in PTRACE_EVENT_STOP. The kernel's own threads of the
@@ -68,62 +55,6 @@ pub(crate) struct Stopped<'t> {
     pub(crate) since: Instant,
     /// How long the process may stand still, if the user has said so.
     limit: Option<Duration>,
-}
-
-/// The event that a wait reported for a thread.
-pub(crate) enum Event {
-    /// In PTRACE_EVENT_STOP.
-    Stop,
-    /// At the entry or exit of a system call.
-    Syscall,
-    /// About to take a signal.
-    Signal(i32),
-    /// It has ended.
-    Ended,
-}
-
-impl Event {
-    fn of(status: WaitStatus) -> Event {
-        const SYSCALL_STOP: i32 = libc::SIGTRAP | 0x80;
-        match (status.stopping_signal(), status.as_raw() >> 16) {
-            (Some(_), EVENT_STOP) => Event::Stop,
-            (Some(SYSCALL_STOP), _) => Event::Syscall,
-            (Some(signal), _) => Event::Signal(signal),
-            (None, _) => Event::Ended,
-        }
-    }
-
-    /// Waits for the next event of a running thread. Fails with TimedOut if none arrives within
-    /// [`CALL_PATIENCE`].
-    pub(crate) fn wait(tid: Tid) -> io::Result<Event> {
-        let begun = Instant::now();
-        loop {
-            if let Some(event) = Event::look(tid, WaitOptions::NOHANG)? {
-                return Ok(event);
-            }
-            if is_dead(tid) {
-                return Ok(Event::Ended);
-            }
-            if begun.elapsed() > CALL_PATIENCE {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            raw::wait_for_news(ALERT);
-        }
-    }
-
-    fn look(tid: Tid, options: WaitOptions) -> io::Result<Option<Event>> {
-        match waitpid(Some(tid.into()), options) {
-            Ok(found) => Ok(found.map(|(_, status)| Event::of(status))),
-            Err(rustix::io::Errno::CHILD) => Ok(Some(Event::Ended)),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-/// Whether a thread has ended. The end of a process' first thread is reported only after those of all
-/// others, which nobody may be waiting for (kernel/exit.c, delay_group_leader()).
-fn is_dead(tid: Tid) -> bool {
-    Status::read(&format!("/proc/{tid}/status")).map_or(true, |status| status.is_ending())
 }
 
 impl<'t> Stopped<'t> {

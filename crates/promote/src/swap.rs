@@ -13,9 +13,9 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::SwapError;
 use crate::call::{CallError, Caller};
 use crate::content::{Content, Join, Step};
+use crate::error::SwapError;
 use crate::maps::{Mapped, find_gadget, is_gadget, mapped};
 use crate::pass::pass_files;
 use crate::raw;
@@ -144,7 +144,7 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     change.check_before(target)?;
     stopped.keep_limit(Duration::ZERO)?;
     let gadget = gadget.filter(|address| is_gadget(target, *address));
-    let mut caller = Caller::borrow(&stopped, gadget)?;
+    let mut caller = Caller::borrow(stopped.target, &stopped.registers(), gadget)?;
     change.make(&stopped, &mut caller)?;
     drop(caller);
     Ok(Session {

@@ -46,9 +46,10 @@ use rustix::fs::StatVfsMountFlags;
 
 pub use identity::Identity;
 use seal::{Found, Origin};
+pub use shelf::EntryInfo;
 use shelf::Shelf;
 pub use trust::may_stand_in;
-pub use upkeep::{Collected, EntryInfo, Flaw};
+pub use upkeep::{Collected, Flaw};
 
 /// The default limit of a store: 4 GiB.
 pub const DEFAULT_LIMIT: u64 = 4 << 30;

@@ -5,11 +5,33 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use hugetext_host::make_directories;
+use hugetext_host::{lossy, make_directories};
 use rustix::fs::OFlags;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::seal::{FORMAT, Origin};
-use crate::{EntryInfo, StoreError, at};
+use crate::{StoreError, at};
+
+/// An entry in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct EntryInfo {
+    /// Its key.
+    pub key: String,
+    /// The path of the original; empty if it is no longer known.
+    pub path: String,
+    /// The path of the copy itself.
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub file: PathBuf,
+    /// The recipe; empty if it is no longer known.
+    pub recipe: String,
+    /// Bytes it takes on disk or in memory.
+    pub size: u64,
+    /// Time of the last use, in seconds since 1970. It is precise to an hour for the store's owner,
+    /// and to a day for other users (relatime).
+    pub used: u64,
+}
 
 /// A part of a store.
 #[derive(Debug)]

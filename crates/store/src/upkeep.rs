@@ -3,36 +3,16 @@
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::shelf::Shelf;
+use crate::shelf::{EntryInfo, Shelf};
 use crate::{DEFAULT_LIMIT, Store, StoreError, at, identity};
-use hugetext_host::{lossy, replace_with};
-
-/// An entry in a listing.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct EntryInfo {
-    /// Its key.
-    pub key: String,
-    /// The path of the original; empty if it is no longer known.
-    pub path: String,
-    /// The path of the copy itself.
-    #[serde(serialize_with = "lossy::path")]
-    #[schemars(with = "String")]
-    pub file: PathBuf,
-    /// The recipe; empty if it is no longer known.
-    pub recipe: String,
-    /// Bytes it takes on disk or in memory.
-    pub size: u64,
-    /// Time of the last use, in seconds since 1970. It is precise to an hour for the store's owner,
-    /// and to a day for other users (relatime).
-    pub used: u64,
-}
+use hugetext_host::replace_with;
 
 /// The result of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]

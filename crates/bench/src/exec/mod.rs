@@ -6,6 +6,7 @@
 //! is brought into the side's state, held there, and checked before and after the runs. A round
 //! that lost the state is discarded.
 
+mod names;
 mod rival;
 mod runner;
 mod sides;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use super::sides::OWN_SIDES;
+use super::names::OWN_SIDES;
 
 /// Another way to huge text. The page cache of the program is in small folios, as it is without this
 /// project. What the rival does about that is part of its run.

@@ -12,21 +12,13 @@ use hugetext_host::{Mountable, holders, uncover};
 use hugetext_leaf::Leaf;
 use tempfile::TempDir;
 
+use super::names::{AS_IT_IS, FIXED, MERGED, SMALL, WARMED};
 use super::rival::{Rival, RivalChange};
 use crate::comparison::Side;
 use crate::disk::has_room;
 use crate::error::BenchError;
 use crate::error::BenchStop;
 use crate::text_cache::{CachedText, FolioState, HeldState};
-
-const SMALL: &str = "small folios";
-const WARMED: &str = "warmed";
-const FIXED: &str = "fixed";
-const MERGED: &str = "merged";
-const AS_IT_IS: &str = "as it is";
-
-/// The names of the sides that every comparison may have.
-pub(super) const OWN_SIDES: [&str; 5] = [SMALL, WARMED, FIXED, MERGED, AS_IT_IS];
 
 /// A file in a state, which runs under the program's path.
 pub(crate) struct Version<'h> {

@@ -10,7 +10,7 @@ use hugetext_host::{Pid, Running};
 use rustix::process::{Signal, kill_process_group};
 
 use super::NAP;
-use super::work::{ANSWER, WorkError};
+use super::work_error::{ANSWER, WorkError};
 use crate::interrupt::Bounds;
 
 /// No count is longer than this many bytes.

@@ -19,6 +19,7 @@ mod counters;
 mod decide;
 mod switch;
 mod work;
+mod work_error;
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,8 @@ use hugetext_host::{Pid, cpu_time};
 use self::counters::Counters;
 use self::decide::{Decision, FIRST_LOOK, Plan};
 use self::switch::{Switch, TextPlace, named};
-use self::work::{Meter, WorkError, between};
+use self::work::{Meter, between};
+use self::work_error::WorkError;
 use crate::comparison::{Comparison, Measure, Side, Unit};
 use crate::error::{BenchError, BenchStop};
 use crate::interrupt::{Bounds, Interrupt};

@@ -13,7 +13,8 @@ use super::{FixDestination, FixPlan};
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
 use crate::program::Program;
-use crate::warm::{WarmOutcome, WarmPolicy, warm};
+use crate::rung::WarmPolicy;
+use crate::warm::{WarmOutcome, warm};
 
 /// A new file that is in its place.
 #[derive(Debug)]

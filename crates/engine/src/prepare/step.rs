@@ -21,8 +21,9 @@ use crate::host_context::HostContext;
 use crate::on_host::ProgramOnHost;
 use crate::place::{set_policy, warm_on};
 use crate::program::Program;
+use crate::rung::WarmPolicy;
 use crate::vouch::checked_at_use;
-use crate::warm::{WarmPolicy, warm, warm_unused};
+use crate::warm::{warm, warm_unused};
 
 /// The number of the format. A new number makes the entries of older rewriters unused.
 const FORMAT: u32 = 7;

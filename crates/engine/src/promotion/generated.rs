@@ -6,36 +6,11 @@ use std::io;
 use hugetext_host::{Advice, Pid, advise_process, text_mappings, while_busy};
 use hugetext_leaf::{Leaf, Span};
 use hugetext_promote::{Refusal, SwapError, Target};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::outcome::PromotedProcess;
-use super::process::COLLAPSE_ATTEMPTS;
+use super::outcome::{GeneratedText, PromotedProcess};
 
-/// A mapping of generated text.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct GeneratedText {
-    /// Its addresses.
-    pub addresses: Span,
-    /// Bytes of whole windows in it.
-    pub windows: u64,
-    /// Bytes by PMD leaves before.
-    pub before: u64,
-    /// Bytes by PMD leaves now.
-    pub after: u64,
-    /// Windows that have no page yet: reserved for text that is not generated yet.
-    pub unbacked: u64,
-    /// The kernel's last error for another window.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-impl GeneratedText {
-    /// Bytes that PMD leaves map now and did not before.
-    pub fn gained(&self) -> u64 {
-        self.after.saturating_sub(self.before)
-    }
-}
+/// How many times the collapse of one window is repeated that failed temporarily.
+pub(super) const COLLAPSE_ATTEMPTS: u32 = 20;
 
 /// Collapses every whole window of generated text (process_madvise(2) with MADV_COLLAPSE). No thread
 /// is stopped: the kernel gathers the pages under the runtime's own locks of its mappings, so the

@@ -8,7 +8,8 @@ mod process;
 mod wishes;
 
 pub use audit::log_promotions;
-pub use generated::GeneratedText;
-pub use outcome::{PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText};
+pub use outcome::{
+    GeneratedText, PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText,
+};
 pub use process::promote_process;
 pub use wishes::{PromotionWishes, WISHES_DIRECTORY, wishes_promotion};

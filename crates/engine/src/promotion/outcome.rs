@@ -8,7 +8,6 @@ use hugetext_promote::{Mappings, Pause, SwapError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::generated::GeneratedText;
 use crate::error::plain;
 use hugetext_host::Pid;
 
@@ -90,6 +89,31 @@ pub struct PromotedProcess {
     /// Copies that the process mapped before.
     #[serde(skip)]
     pub copies: usize,
+}
+
+/// A mapping of generated text.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct GeneratedText {
+    /// Its addresses.
+    pub addresses: Span,
+    /// Bytes of whole windows in it.
+    pub windows: u64,
+    /// Bytes by PMD leaves before.
+    pub before: u64,
+    /// Bytes by PMD leaves now.
+    pub after: u64,
+    /// Windows that have no page yet: reserved for text that is not generated yet.
+    pub unbacked: u64,
+    /// The kernel's last error for another window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl GeneratedText {
+    /// Bytes that PMD leaves map now and did not before.
+    pub fn gained(&self) -> u64 {
+        self.after.saturating_sub(self.before)
+    }
 }
 
 /// Text that stays unchanged.

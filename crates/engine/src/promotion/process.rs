@@ -13,14 +13,12 @@ use hugetext_promote::{
     Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
 };
 
-use super::generated::collapse_generated;
+use super::generated::{COLLAPSE_ATTEMPTS, collapse_generated};
 use super::outcome::{PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText};
 use crate::error::plain;
 
 /// How many times an attempt that failed temporarily is repeated.
 const ATTEMPTS: u32 = 5;
-/// The same for the collapse of one window.
-pub(super) const COLLAPSE_ATTEMPTS: u32 = 20;
 
 /// How long a process is waited for that another hugetext has stopped, and how long at a time.
 const PATIENCE: Duration = Duration::from_secs(2);

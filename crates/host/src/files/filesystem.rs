@@ -209,16 +209,6 @@ fn describe(mount: MountInfo) -> MountedOn {
     }
 }
 
-/// Turns procfs errors into the I/O errors that mostly cause them.
-pub fn io_error(error: procfs::ProcError) -> io::Error {
-    match error {
-        procfs::ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
-        procfs::ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
-        procfs::ProcError::Io(error, _) => error,
-        other => io::Error::other(other),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use procfs::process::MountInfo;
 use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 
-use crate::files::io_error;
+use crate::listed::io_error;
 use crate::listed::mount_infos;
 use crate::processes::Pid;
 

@@ -135,7 +135,7 @@ impl<'f> FileWindows<'f> {
             let windows = vec![WindowState::Absent; begun.len()];
             return Ok(CacheState { windows });
         }
-        let huge = pagemap::leaf_spans(&mapping, self.leaf)?;
+        let huge = pagemap::leaf_spans(mapping.addresses(), self.leaf)?;
         let base = mapping.addresses().start;
         let state = |(window, begun): (Span, bool)| -> io::Result<WindowState> {
             let address = base + (window.start - self.range.start);

@@ -10,8 +10,6 @@ use rustix::ioctl::{Opcode, opcode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::mapping::FileMapping;
-
 /// Why the page map of a process cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageMapError {
@@ -174,17 +172,17 @@ fn changed_pages_one_by_one(pagemap: &File, addresses: Span) -> io::Result<Vec<S
         .collect())
 }
 
-/// The parts of this process's own `mapping` that are mapped from folios of at least `leaf`.
-pub(crate) fn leaf_spans(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
+/// The parts of `addresses`, a mapping of this process, that are mapped from folios of at least `leaf`.
+pub(crate) fn leaf_spans(addresses: Span, leaf: Leaf) -> io::Result<Vec<Span>> {
     let pmd = crate::machine::pmd_leaf();
     let pagemap = File::open("/proc/self/pagemap")?;
     if pmd == Some(leaf) {
-        return match huge_spans(&pagemap, mapping.addresses()) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => from_smaps(mapping, leaf),
+        return match huge_spans(&pagemap, addresses) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => from_smaps(addresses, leaf),
             other => other,
         };
     }
-    let pages = match folios(&pagemap, mapping.addresses()) {
+    let pages = match folios(&pagemap, addresses) {
         Ok(pages) => pages,
         Err(PageMapError::Hidden) => return Err(io::ErrorKind::PermissionDenied.into()),
         Err(PageMapError::Io(error)) => return Err(error),
@@ -198,8 +196,7 @@ pub(crate) fn leaf_spans(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Sp
 
 /// Kernels before PAGEMAP_SCAN give only the sum in smaps. It decides if all windows or none are
 /// huge, which is the usual case; otherwise the windows are asked one by one.
-fn from_smaps(mapping: &FileMapping, leaf: Leaf) -> io::Result<Vec<Span>> {
-    let addresses = mapping.addresses();
+fn from_smaps(addresses: Span, leaf: Leaf) -> io::Result<Vec<Span>> {
     let maps = crate::processes::own_smaps()?;
     let bytes: u64 = maps
         .iter()

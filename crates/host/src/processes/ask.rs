@@ -13,9 +13,9 @@ use std::time::Duration;
 use procfs::FromRead;
 use procfs::process::StatM;
 
+use super::error::ProcessError;
 use super::id::Pid;
 use super::owner::{group_of_process, user_of_process};
-use super::process::ProcessError;
 use crate::work::{Done, Worker};
 
 /// Whose processes are not asked about until all threads have ended that were given up, so that nobody uses up

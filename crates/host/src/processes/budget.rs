@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::ask::{MappingsFile, read_mappings};
+use super::error::ProcessError;
 use super::id::Pid;
 use super::owner::{group_of_process, user_of_process};
-use super::process::ProcessError;
 
 /// Bytes of lists that may still be read, of all users and of each. A mapping takes about 100 bytes in
 /// /proc/PID/maps, and 1,000 in smaps.

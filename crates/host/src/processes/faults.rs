@@ -4,8 +4,9 @@ use hugetext_leaf::Span;
 use procfs::process::{MMPermissions, MemoryMap};
 
 use super::ask::MappingsFile;
+use super::error::ProcessError;
 use super::id::Pid;
-use super::process::{ProcessError, read_maps};
+use super::process::read_maps;
 
 /// What memory holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,6 +6,7 @@ mod capabilities;
 mod child;
 mod cpu_time;
 mod deadline;
+mod error;
 mod exec;
 #[cfg_attr(
     not(any(
@@ -35,6 +36,7 @@ pub use capabilities::give_up_administration;
 pub use child::{ChildError, die_with_parent, in_child};
 pub use cpu_time::cpu_time;
 pub use deadline::Deadline;
+pub use error::ProcessError;
 pub use exec::{exec, ignore_file_size_signal, may_execute};
 pub use fault_trace::FaultTrace;
 pub use faults::{FaultCounts, MemoryKinds};
@@ -46,9 +48,9 @@ pub use launch::{Usage, processor_time, run_measured};
 pub use owner::{group_of_process, user_of_process};
 pub(crate) use process::own_smaps;
 pub use process::{
-    MappedText, ProcessError, TextMapping, executable_files, file_id, file_mappings,
-    is_thp_disabled, mapped_text, mapped_text_within, perms, pids, pmd_mapped, process_name,
-    text_mappings, text_mappings_within, thread_name, threads,
+    MappedText, TextMapping, executable_files, file_id, file_mappings, is_thp_disabled,
+    mapped_text, mapped_text_within, perms, pids, pmd_mapped, process_name, text_mappings,
+    text_mappings_within, thread_name, threads,
 };
 pub use runners::{RunningNodes, running_nodes};
 pub use running::Running;

@@ -4,8 +4,8 @@ use std::fs;
 
 use hugetext_leaf::replica::{Node, Runners};
 
+use super::error::ProcessError;
 use super::id::Pid;
-use super::process::ProcessError;
 use crate::machine::{Nodes, allowed_processors};
 
 /// The nodes that run a process, and those that may.

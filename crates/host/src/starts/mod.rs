@@ -3,6 +3,7 @@
 
 mod connector;
 mod machine;
+mod moment;
 mod opened;
 mod sideband;
 #[cfg_attr(
@@ -19,6 +20,7 @@ mod trace;
 mod watch;
 
 pub use machine::{Start, Starts};
+pub use moment::{Interest, Moment};
 pub use sideband::{MappedFile, Sideband};
 pub use text_maps::TextMaps;
-pub use watch::{Interest, Moment, Watched, Way, watch};
+pub use watch::{Watched, Way, watch};

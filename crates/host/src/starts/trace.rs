@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus};
 
 use libc::c_int;
 
-use super::watch::{Interest, Moment};
+use super::moment::{Interest, Moment};
 use crate::processes::{Forward, Pid, Tid};
 
 /// Options of every tracee: its children and threads are traced from their first instruction.

@@ -107,10 +107,11 @@ const HEADER: &str = "\
 //! The rules, each with the kernels it was measured on. Written by `hugetext-lab docs` (make -C lab rules)
 //! from lab/crates/lab/rules.toml and from the record in lab/records/matrix.jsonl. Edit the table, not this file.
 
+use crate::condition::Condition;
 use crate::filesystem::Filesystem;
 use crate::geometry::Leaf;
 use crate::kernel::Version;
-use crate::rule::{Condition, Rule, Topic};
+use crate::rule::{Rule, Topic};
 
 /// Every rule known.
 pub const RULES: &[Rule] = &[

@@ -1,4 +1,5 @@
 use super::*;
+use crate::condition::Conditions;
 
 const PMD: LeafKind = LeafKind::Pmd;
 
