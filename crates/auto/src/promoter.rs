@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hugetext_engine::promotion::{PromoteRequest, PromotedProcess, promote_process};
+use hugetext_engine::running::{PromoteRequest, PromotedProcess, promote_process};
 use hugetext_engine::{HostContext, plain};
 use hugetext_host::{Done, Pid, Worker};
 use hugetext_leaf::{Backend, Completion};
@@ -356,7 +356,7 @@ fn change(job: Job) -> Result<PromotedProcess, String> {
 
 #[cfg(test)]
 mod tests {
-    use hugetext_engine::promotion::TextBytes;
+    use hugetext_engine::running::TextBytes;
     use hugetext_leaf::Span;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::file_id::FileId;
 use crate::geometry::Leaf;
-use crate::promote::{Pad, Run};
+use crate::remap::{Pad, Run};
 use crate::segment::{LIMIT, Span};
 
 /// The content of a promoted copy, as its name records it:

@@ -48,8 +48,9 @@ impl Filesystem {
 
     /// Whether a copy of a file can share its blocks on disk with it (FICLONERANGE). Each still has a page
     /// cache of its own.
-    pub const fn shares_blocks(self) -> bool {
-        matches!(self, Filesystem::Xfs | Filesystem::Btrfs)
+    pub fn shares_blocks(self) -> bool {
+        let mut known = KNOWN.iter();
+        known.any(|known| known.filesystem == self && known.shares_blocks)
     }
 
     /// One lowercase word, as in JSON and in the record of the lab.
@@ -70,33 +71,79 @@ impl Filesystem {
     /// The filesystem of a name in /proc/self/mountinfo. tmpfs is [`Filesystem::Tmpfs`]; its mount
     /// options decide whether it is a huge one.
     pub fn from_name(name: &str) -> Filesystem {
-        match name {
-            "ext4" | "ext3" | "ext2" => Filesystem::Ext4,
-            "xfs" => Filesystem::Xfs,
-            "btrfs" => Filesystem::Btrfs,
-            "f2fs" => Filesystem::F2fs,
-            "erofs" => Filesystem::Erofs,
-            "overlay" => Filesystem::Overlay,
-            "tmpfs" => Filesystem::Tmpfs,
-            _ => Filesystem::Other,
-        }
+        let known = KNOWN.iter().find(|known| known.names.contains(&name));
+        known.map_or(Filesystem::Other, |known| known.filesystem)
     }
 
-    /// The filesystem of a magic number from statfs(2) (include/uapi/linux/magic.h, and fs/f2fs of
-    /// Linux). ext2 and ext3 have the number of ext4, whose driver mounts them.
+    /// The filesystem of a magic number from statfs(2).
     pub fn from_magic(magic: u32) -> Filesystem {
-        match magic {
-            0xef53 => Filesystem::Ext4,
-            0x5846_5342 => Filesystem::Xfs,
-            0x9123_683e => Filesystem::Btrfs,
-            0xf2f5_2010 => Filesystem::F2fs,
-            0xe0f5_e1e2 => Filesystem::Erofs,
-            0x794c_7630 => Filesystem::Overlay,
-            0x0102_1994 => Filesystem::Tmpfs,
-            _ => Filesystem::Other,
-        }
+        let known = KNOWN.iter().find(|known| known.magic == magic);
+        known.map_or(Filesystem::Other, |known| known.filesystem)
+    }
+
+    /// Whether on filesystems of this magic number the running kernel sets ctime at each change of a file.
+    pub fn keeps_ctime(magic: u32) -> bool {
+        let known = KNOWN.iter().find(|known| known.magic == magic);
+        known.is_some_and(|known| known.keeps_ctime)
     }
 }
+
+/// A kind of filesystem, as the kernel names it.
+struct KnownFilesystem {
+    filesystem: Filesystem,
+    /// Its names in /proc/self/mountinfo.
+    names: &'static [&'static str],
+    /// f_type of statfs(2) (include/uapi/linux/magic.h, and the sources of f2fs, ZFS and bcachefs).
+    magic: u32,
+    /// Whether the running kernel sets ctime at each change of a file. That of erofs was made elsewhere, that of an
+    /// overlay is kept by another filesystem, and tmpfs leaves it as it is at a write through a mapping that was read
+    /// before.
+    keeps_ctime: bool,
+    /// Whether files can share blocks.
+    shares_blocks: bool,
+}
+
+const fn known(
+    filesystem: Filesystem,
+    names: &'static [&'static str],
+    magic: u32,
+) -> KnownFilesystem {
+    KnownFilesystem {
+        filesystem,
+        names,
+        magic,
+        keeps_ctime: true,
+        shares_blocks: false,
+    }
+}
+
+/// Every filesystem of which something is known. ext2 and ext3 have the number of ext4, whose driver mounts them.
+const KNOWN: [KnownFilesystem; 9] = [
+    known(Filesystem::Ext4, &["ext4", "ext3", "ext2"], 0xef53),
+    KnownFilesystem {
+        shares_blocks: true,
+        ..known(Filesystem::Xfs, &["xfs"], 0x5846_5342)
+    },
+    KnownFilesystem {
+        shares_blocks: true,
+        ..known(Filesystem::Btrfs, &["btrfs"], 0x9123_683e)
+    },
+    known(Filesystem::F2fs, &["f2fs"], 0xf2f5_2010),
+    KnownFilesystem {
+        keeps_ctime: false,
+        ..known(Filesystem::Erofs, &["erofs"], 0xe0f5_e1e2)
+    },
+    KnownFilesystem {
+        keeps_ctime: false,
+        ..known(Filesystem::Overlay, &["overlay"], 0x794c_7630)
+    },
+    KnownFilesystem {
+        keeps_ctime: false,
+        ..known(Filesystem::Tmpfs, &["tmpfs"], 0x0102_1994)
+    },
+    known(Filesystem::Other, &["zfs"], 0x2fc1_2fc1),
+    known(Filesystem::Other, &["bcachefs"], 0xca45_1a4e),
+];
 
 impl fmt::Display for Filesystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,8 +20,8 @@ mod geometry;
 pub mod hold;
 mod kernel;
 mod policy;
-mod promote;
 mod reach;
+mod remap;
 pub mod replica;
 mod rule;
 mod rules;
@@ -45,11 +45,11 @@ pub use folio::least_folios;
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Kernel, ParseVersionError, Version};
 pub use policy::{ExecFault, ExecLimit, ExecRead, load_leaf};
-pub use promote::{
+pub use reach::{Reach, TextReach, Vma, reach, vmas, windows_in_file};
+pub use remap::{
     Backend, Completion, Left, Method, Obstacle, Pad, ProcessVma, Promotion, PromotionPolicy,
     Reason, Run, promotion,
 };
-pub use reach::{Reach, TextReach, Vma, reach, vmas, windows_in_file};
 pub use rule::{Rule, Topic};
 pub use rules::RULES;
 pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_host::{
-    Pid, Tid, changed_pages, file_id, huge_spans, parse_mappings, perms, pmd_mapped, threads,
+    Pid, Tid, changed_pages, file_id, filesystem_of, huge_spans, parse_mappings, perms, pmd_mapped,
+    threads,
 };
-use hugetext_leaf::{CopyName, FileId, Leaf, Obstacle, Perms, ProcessVma, Span};
+use hugetext_leaf::{CopyName, FileId, Filesystem, Leaf, Obstacle, Perms, ProcessVma, Span};
 use procfs::FromRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Stat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -280,8 +281,8 @@ impl Target {
         let metadata = by_path.metadata()?;
         if (metadata.dev(), metadata.ino()) != (file.dev, file.ino) {
             // An overlay shows its own inodes, and maps files of the filesystems below it.
-            let what = match rustix::fs::fstatfs(&by_path)?.f_type as i64 {
-                OVERLAY => "its file lies below an overlay",
+            let what = match filesystem_of(&by_path)? {
+                Filesystem::Overlay => "its file lies below an overlay",
                 _ => "its file was replaced",
             };
             let reason = format!("{what}, and only root can open it: {error}");
@@ -290,9 +291,6 @@ impl Target {
         Ok(by_path)
     }
 }
-
-/// OVERLAYFS_SUPER_MAGIC (include/uapi/linux/magic.h).
-const OVERLAY: i64 = 0x794c_7630;
 
 /// All mappings of a process, by address.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use hugetext_leaf::Filesystem;
 use rustix::fs::fstatfs;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -46,18 +47,6 @@ enum Told {
         named: blake3::Hash,
     },
 }
-
-/// Filesystems whose ctime is set by this kernel at each change (f_type of statfs(2),
-/// linux/magic.h): ext2 to ext4, xfs, btrfs, f2fs, zfs, bcachefs. tmpfs is missing because a write through a
-/// mapping that was read before leaves ctime there as it is.
-const KEPT_HERE: [u64; 6] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0xf2f5_2010,
-    0x2fc1_2fc1,
-    0xca45_1a4e,
-];
 
 /// ST_RDONLY: the filesystem, or the mount that the file was opened through.
 const READ_ONLY: u64 = 1;
@@ -181,7 +170,8 @@ fn is_settled(changed: (i64, i64), now: (i64, i64)) -> bool {
 }
 
 fn is_kept_here(kind: u64, flags: u64) -> bool {
-    KEPT_HERE.contains(&kind) && flags & READ_ONLY == 0
+    // Magic numbers have 32 bits.
+    Filesystem::keeps_ctime(kind as u32) && flags & READ_ONLY == 0
 }
 
 /// Different builds differ here, even after a filesystem was restored with all its times.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use hugetext_engine::escaped;
 use hugetext_engine::prepare::AUTOPILOT_DIRECTORY;
-use hugetext_engine::promotion::{PromotionWishes, WISHES_DIRECTORY};
+use hugetext_engine::running::{PromotionWishes, WISHES_DIRECTORY};
 
 use crate::containerd::Containerd;
 use crate::decide::{

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use hugetext_engine::promotion::wishes_promotion;
+use hugetext_engine::running::wishes_promotion;
 use hugetext_host::Pid;
 use hugetext_leaf::hold::Principal;
 

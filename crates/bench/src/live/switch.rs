@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hugetext_engine::HostContext;
-use hugetext_engine::promotion::{PromoteError, PromoteRequest, PromotedProcess, promote_process};
+use hugetext_engine::running::{PromoteError, PromoteRequest, PromotedProcess, promote_process};
 use hugetext_host::{Pid, Running, text_mappings};
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::Copies;

@@ -29,11 +29,11 @@ use hugetext_loader::Environment;
 use crate::host_context::HostContext;
 pub use advice::{AUTOPILOT_DIRECTORY, AdvisedFile, ReplicaAdvice};
 pub use decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
-pub use place::{CopyPlace, stores_on_disk, user_store_root};
+pub use place::{CopyGround, CopyPlace, stores_on_disk, user_store_root};
 pub use ready::{Ready, make_ready};
 pub use recent::RecentCommand;
 pub use room::MemoryRoom;
-pub use step::{CopyGround, PreparePolicy, PrepareStep, StandIn};
+pub use step::{PreparePolicy, PrepareStep, StandIn};
 pub use targets::Targets;
 pub use unprepared::{LeftFile, LeftReason, Unprepared};
 

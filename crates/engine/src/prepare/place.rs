@@ -7,7 +7,7 @@ use std::time::Duration;
 use hugetext_leaf::Filesystem;
 use hugetext_store::Store;
 
-use super::{CopyBackend, CopyGround, PrepareRequest};
+use super::{CopyBackend, PrepareRequest};
 use crate::error::Error;
 use crate::host_context::HostContext;
 use crate::user;
@@ -24,6 +24,17 @@ pub enum CopyPlace {
     Stores(Vec<Store>),
     /// In a tmpfs over this directory that only this command and its children see.
     Private(PathBuf),
+}
+
+/// What a copy takes, by where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyGround {
+    /// Whole pages.
+    Pages,
+    /// Whole windows, of a tmpfs of huge pages that only one command sees.
+    Windows,
+    /// The same, and one window for the record of the entry, of a store on such a tmpfs.
+    WindowsAndRecord,
 }
 
 /// The directory of the user's own store.

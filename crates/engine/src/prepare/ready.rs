@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::decide::{LeaveReason, PrepareAction};
-use super::place::{CopyPlace, choose};
+use super::place::{CopyGround, CopyPlace, choose};
 use super::room::MemoryRoom;
 use super::shown_copy::ShownCopy;
-use super::step::{CopyGround, PreparePolicy, PrepareStep};
+use super::step::{PreparePolicy, PrepareStep};
 use super::unprepared::{LeftReason, Unprepared};
 use super::{CopyBackend, PrepareRequest};
 use crate::error::Error;

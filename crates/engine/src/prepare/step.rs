@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
-use super::place::CopyPlace;
+use super::place::{CopyGround, CopyPlace};
 use super::room::MemoryRoom;
 use crate::error::{Error, plain};
 use crate::fix::rewrite_into;
@@ -80,17 +80,6 @@ pub struct PreparePolicy {
     pub ground: CopyGround,
     /// The filesystem through which the file is seen, if it is not its own.
     pub seen_through: Option<Filesystem>,
-}
-
-/// What a copy takes, by where it lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyGround {
-    /// Whole pages.
-    Pages,
-    /// Whole windows, of a tmpfs of huge pages that only one command sees.
-    Windows,
-    /// The same, and one window for the record of the entry, of a store on such a tmpfs.
-    WindowsAndRecord,
 }
 
 impl PreparePolicy {

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::fstatfs;
 use rustix::io::Errno;
 use rustix::ioctl::{self, Getter, Updater, opcode};
+
+use super::filesystem::filesystem_of;
 
 /// Blocks that two files share. Blocks that a write has changed are not among them: the filesystem
 /// then gave the file other blocks (copy on write).
@@ -78,17 +79,12 @@ fn run_at(extents: &[Extent], offset: u64) -> Run {
     inside.unwrap_or_else(nothing)
 }
 
-/// f_type of statfs(2): XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC (linux/magic.h).
-const COPY_ON_WRITE: [u64; 2] = [0x5846_5342, 0x9123_683e];
-
 /// FS_XFLAG_REALTIME (linux/fs.h): data on xfs' realtime device, whose blocks are numbered apart.
 const REALTIME: u32 = 1;
 
 /// Whether equal block numbers mean equal blocks, for all such files on the filesystem.
 fn has_one_block_space(file: &File) -> io::Result<bool> {
-    // The sign and width of f_type differ by architecture; magic numbers have 32 bits.
-    let f_type = fstatfs(file)?.f_type as u64 & 0xffff_ffff;
-    if !COPY_ON_WRITE.contains(&f_type) {
+    if !filesystem_of(file)?.shares_blocks() {
         return Ok(false);
     }
     // SAFETY: FS_IOC_FSGETXATTR fills one `struct fsxattr`, as the type of the opcode says.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +47,7 @@ impl MountedOn {
 }
 
 /// The filesystem of a file, from fstatfs(2) alone: a tmpfs is taken for an ordinary one.
-pub fn filesystem_of(file: &File) -> io::Result<Filesystem> {
+pub fn filesystem_of(file: impl AsFd) -> io::Result<Filesystem> {
     let found = rustix::fs::fstatfs(file)?;
     // The width and sign of the type differ by architecture; magic numbers have 32 bits.
     Ok(Filesystem::from_magic(found.f_type as u32))

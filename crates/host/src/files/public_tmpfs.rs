@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use hugetext_leaf::Filesystem;
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstat, mkdirat,
     openat, statx,
@@ -17,6 +18,7 @@ use rustix::mount::{
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
+use super::filesystem::filesystem_of;
 use super::namespace::set_read_only;
 use crate::listed::mount_infos;
 
@@ -190,16 +192,9 @@ fn directory(root: BorrowedFd<'_>, path: &Path, make: bool) -> io::Result<OwnedF
 
 /// Whether a directory is the root of a mounted tmpfs.
 fn is_mounted(directory: &OwnedFd) -> io::Result<bool> {
-    /// TMPFS_MAGIC (include/uapi/linux/magic.h).
-    const TMPFS: i64 = 0x0102_1994;
     let status = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
     let is_root = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
-    let kind = rustix::fs::fstatfs(directory)?.f_type;
-    #[allow(
-        clippy::unnecessary_cast,
-        reason = "the type differs between libraries"
-    )]
-    Ok(is_root && kind as i64 == TMPFS)
+    Ok(is_root && filesystem_of(directory)? == Filesystem::Tmpfs)
 }
 
 fn detached() -> io::Result<OwnedFd> {

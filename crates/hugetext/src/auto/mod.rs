@@ -13,7 +13,7 @@ use hugetext_auto::sight::SourceName;
 use hugetext_auto::status::{ReplicaStatus, State};
 use hugetext_auto::{state, text};
 use hugetext_engine::keep::{absolute_entry, list_directories};
-use hugetext_engine::promotion::WISHES_DIRECTORY;
+use hugetext_engine::running::WISHES_DIRECTORY;
 
 use crate::documents::auto::{AutoEvent, Explanation, StatusReport};
 use crate::failure::Failure;

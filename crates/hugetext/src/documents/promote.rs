@@ -2,7 +2,7 @@
 
 use super::Document;
 use crate::csv::{Columns, Rows};
-use hugetext_engine::promotion::PromotedProcess;
+use hugetext_engine::running::PromotedProcess;
 use hugetext_host::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use hugetext_engine::promotion::{
+use hugetext_engine::running::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
 use hugetext_engine::{HostContext, system_call_cost};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use hugetext_engine::promotion::{
+use hugetext_engine::running::{
     GeneratedText, PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText,
 };
 use hugetext_host::{Pid, process_name};

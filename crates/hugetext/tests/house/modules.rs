@@ -52,7 +52,7 @@ impl Modules {
     }
 
     /// What a path that stands in `module` means from the root of the crate.
-    fn from_root(&self, module: &[String], path: &[String]) -> Vec<String> {
+    fn resolved(&self, module: &[String], path: &[String]) -> Vec<String> {
         let up = path.iter().take_while(|part| *part == "super").count();
         let start = match path.first().map(String::as_str) {
             Some("crate") => Vec::new(),
@@ -70,7 +70,7 @@ impl Modules {
         let (module, words) = self.0.get_key_value(&path[..end])?;
         let handed_on = |item: &String| {
             let used = imports(words).into_iter();
-            let mut used = used.map(|path| self.from_root(module, &path));
+            let mut used = used.map(|path| self.resolved(module, &path));
             used.find(|used| used.last() == Some(item) && used != path)
         };
         match path.get(end).and_then(handed_on) {
@@ -84,7 +84,7 @@ impl Modules {
     fn uses(&self) -> BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> {
         let of = |module: &Vec<String>, words: &[String]| {
             let paths = paths(words, |word| word == "crate" || word == "super");
-            let paths = paths.iter().map(|path| self.from_root(module, path));
+            let paths = paths.iter().map(|path| self.resolved(module, path));
             let mut used: BTreeSet<_> = paths.filter_map(|path| self.of(&path)).collect();
             used.remove(module);
             used

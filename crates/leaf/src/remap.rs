@@ -430,5 +430,5 @@ impl Run {
 }
 
 #[cfg(test)]
-#[path = "promote_tests.rs"]
+#[path = "remap_tests.rs"]
 mod tests;
