@@ -84,8 +84,6 @@ ALL_ARCHITECTURES := s390x-unknown-linux-gnu riscv64gc-unknown-linux-gnu armv7-u
 	loongarch64-unknown-linux-gnu powerpc64le-unknown-linux-gnu
 
 .PHONY: check-architectures test-foreign
-# Without the plugin, nothing is linked, so no C compiler of these architectures is needed.
-check-architectures: export HUGETEXT_WITHOUT_PLUGIN := 1
 check-architectures: ## the command builds for an architecture of which it knows little (ARCHITECTURES=all: for five)
 	scripts/setup.sh $(if $(filter all,$(ARCHITECTURES)),all-architectures,big-endian)
 	cargo check --locked -p hugetext \
@@ -96,7 +94,7 @@ test-foreign: export CARGO_TARGET_ARMV7_UNKNOWN_LINUX_GNUEABIHF_LINKER := arm-li
 test-foreign: build ## programs of 32 bits and of big-endian order through fix; the command of s390x and ARM, emulated
 	scripts/setup.sh foreign
 	cargo test -p hugetext --test fix cross -- --nocapture
-	HUGETEXT_WITHOUT_PLUGIN=1 cargo build --release -p hugetext \
+	cargo build --release -p hugetext \
 		--target s390x-unknown-linux-gnu --target armv7-unknown-linux-gnueabihf
 	scripts/test-foreign.sh $(HUGETEXT) qemu-s390x s390x-linux-gnu target/s390x-unknown-linux-gnu/release/hugetext
 	scripts/test-foreign.sh $(HUGETEXT) qemu-arm arm-linux-gnueabihf target/armv7-unknown-linux-gnueabihf/release/hugetext
@@ -189,8 +187,8 @@ release: ## the tag of a release, if `.ci/run release` has passed on this very c
 
 # What the kernel half uses of the laboratory.
 LAB := lab/run hugetext-lab
-.PHONY: lab-fetch
-lab-fetch:
-	$(MAKE) -C lab fetch
+.PHONY: lab-fetch lab-bench
+lab-fetch lab-bench:
+	$(MAKE) -C lab $(@:lab-%=%)
 
 include kernel/kernel.mk

@@ -14,7 +14,7 @@ docs-kernel-deb: package ## boots these packages with systemd, and what the comm
 	kernel/deb-boot.sh "$$(kernel/deb.sh | tail -n 1)" target/debian/hugetext_*_amd64.deb > target/kernel-deb.md
 	mv target/kernel-deb.md docs/kernel-deb.md
 
-docs-kernel-tlb: build ## what a kernel build saves of instruction-TLB misses, by model: docs/kernel-tlb.md
+docs-kernel-tlb: build lab-bench ## what a kernel build saves of instruction-TLB misses, by model: docs/kernel-tlb.md
 	scripts/setup.sh bench kernel
 	kernel/tlb.sh $(HUGETEXT) > target/kernel-tlb.md
 	mv target/kernel-tlb.md docs/kernel-tlb.md

@@ -20,8 +20,8 @@ exec 3>"$work/input"
 echo 'int one;' >&3
 
 "$hugetext" bench exec --rounds 6 --per-round 5 --json >"$work/exec.json" || true
-"$hugetext" bench mprotect --rounds 3 --size 64 --json >"$work/mprotect.json"
-"$hugetext" bench tlb --json -- "$program" -quiet -o /dev/null /dev/null >"$work/tlb.json"
+recorded=$here/../../crates/hugetext/tests/report
+cp "$recorded/mprotect.json" "$recorded/tlb.json" "$work/"
 set --
 for result in exec mprotect tlb; do
     if [ -s "$work/$result.json" ]; then set -- "$@" --bench "$work/$result.json"; fi

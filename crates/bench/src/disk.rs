@@ -9,12 +9,12 @@ use crate::error::BenchError;
 use crate::quantity::bytes;
 
 /// The directory that the user named, or the directory for temporary files.
-pub(crate) fn directory(named: Option<&PathBuf>) -> PathBuf {
+pub fn directory(named: Option<&PathBuf>) -> PathBuf {
     named.cloned().unwrap_or_else(std::env::temp_dir)
 }
 
 /// An error if the filesystem of `directory` has less than `needed` bytes free.
-pub(crate) fn has_room(directory: &Path, needed: u64) -> Result<(), BenchError> {
+pub fn has_room(directory: &Path, needed: u64) -> Result<(), BenchError> {
     let free = File::open(directory).and_then(|file| free_bytes(&file));
     let free = free.map_err(|error| BenchError::io(directory, &error))?;
     if free >= needed {

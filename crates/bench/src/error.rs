@@ -27,7 +27,7 @@ pub enum BenchStop {
 
 impl BenchError {
     /// An error that names `subject` and `problem`, without the numbers of I/O errors.
-    pub(crate) fn new(subject: impl fmt::Display, problem: impl fmt::Display) -> BenchError {
+    pub fn new(subject: impl fmt::Display, problem: impl fmt::Display) -> BenchError {
         BenchError {
             problem: Problem {
                 line: format!("{subject}: {}", plain(problem)),
@@ -38,19 +38,19 @@ impl BenchError {
     }
 
     /// An error about a file.
-    pub(crate) fn at(path: &Path, problem: impl fmt::Display) -> BenchError {
+    pub fn at(path: &Path, problem: impl fmt::Display) -> BenchError {
         BenchError::new(shown(path), problem)
     }
 
     /// An I/O error about a file.
-    pub(crate) fn io(path: &Path, error: &io::Error) -> BenchError {
+    pub fn io(path: &Path, error: &io::Error) -> BenchError {
         let mut failure = BenchError::at(path, error);
         failure.problem.remedy = io_remedy(error);
         failure
     }
 
     /// Adds what would help.
-    pub(crate) fn remedy(self, advice: impl fmt::Display) -> BenchError {
+    pub fn remedy(self, advice: impl fmt::Display) -> BenchError {
         BenchError {
             advice: Some(advice.to_string()),
             ..self

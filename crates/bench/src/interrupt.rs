@@ -37,7 +37,7 @@ impl Interrupt {
     }
 
     /// An error if a signal came.
-    pub(crate) fn check(&self) -> Result<(), BenchError> {
+    pub fn check(&self) -> Result<(), BenchError> {
         if self.stop.load(Ordering::Relaxed) {
             Err(BenchError::new("bench", "interrupted"))
         } else {
@@ -54,7 +54,7 @@ impl Interrupt {
     }
 
     /// A limit of `seconds` from now.
-    pub(crate) fn within(&self, seconds: u64) -> Bounds<'_> {
+    pub fn within(&self, seconds: u64) -> Bounds<'_> {
         Bounds {
             interrupt: self,
             seconds,
@@ -74,7 +74,7 @@ fn is_ignored(number: i32) -> bool {
 }
 
 /// The time limit of a benchmark.
-pub(crate) struct Bounds<'i> {
+pub struct Bounds<'i> {
     interrupt: &'i Interrupt,
     seconds: u64,
     end: Option<Instant>,
@@ -82,7 +82,7 @@ pub(crate) struct Bounds<'i> {
 
 impl Bounds<'_> {
     /// An error if a signal came or the time is up.
-    pub(crate) fn check(&self) -> Result<(), BenchError> {
+    pub fn check(&self) -> Result<(), BenchError> {
         self.interrupt.check()?;
         match self.end {
             Some(end) if Instant::now() >= end => {

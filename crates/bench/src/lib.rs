@@ -3,41 +3,41 @@
 //! Each benchmark brings its sides into their states, verifies the states, and measures every side
 //! in every round. The result of each is a [`Comparison`]. A benchmark is told what
 //! to do by its settings, stops when an [`Interrupt`] says so, and tells an [`Observer`] how far it
-//! is. It prints nothing.
+//! is. It prints nothing. The laboratory's benchmarks are made of the same parts.
 
-mod all;
-mod calls;
 mod comparison;
+mod counts;
 mod disk;
 mod error;
 mod exec;
 mod interrupt;
 mod live;
-mod mprotect;
-mod numa;
 mod observer;
 pub mod quantity;
-mod rmap;
 mod rounds;
 mod stats;
 mod stub_files;
 mod syscalls;
 mod text_cache;
-pub mod tlb;
 mod work;
 
-pub use all::bench_all;
-pub use calls::{CallKind, CallSettings, bench_calls};
 pub use comparison::{BenchmarkFile, Comparison, Measure, Side, Unit, Value};
+pub use counts::MISSES_ARE_WALKS;
+#[cfg(any(
+    target_arch = "x86",
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+pub use counts::of_whole_time;
+pub use disk::{directory, has_room};
 pub use error::{BenchError, BenchStop};
-pub use exec::{ExecSettings, Rival, RivalChange, RivalError, bench_exec};
-pub use interrupt::Interrupt;
+pub use exec::{EMPTY_COMPILE, ExecSettings, Rival, RivalChange, RivalError, bench_exec, compiler};
+pub use interrupt::{Bounds, Interrupt};
 pub use live::{Leave, LiveSettings, Source, bench_live};
-pub use mprotect::{MprotectSettings, bench_mprotect};
-pub use numa::{NumaSettings, bench_numa};
 pub use observer::Observer;
-pub use rmap::{RmapSettings, bench_rmap};
 pub use rounds::Rounds;
 pub use stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};
+pub use stub_files::{Mapped, StubFiles, values};
 pub use syscalls::{SyscallSettings, bench_syscalls};
 pub use work::{WORKLOADS, WorkSettings, Workload, bench_work};

@@ -9,7 +9,7 @@ pub struct Rounds {
 
 impl Rounds {
     /// The default number of rounds.
-    pub(crate) fn usual(quick: bool) -> Rounds {
+    pub fn usual(quick: bool) -> Rounds {
         Rounds {
             count: if quick { 2 } else { 12 },
         }
@@ -17,7 +17,7 @@ impl Rounds {
 
     /// The order of `sides` in each round. Adjacent rounds run in opposite directions, and each
     /// pair begins with another side, so that a drift of the machine affects all sides equally.
-    pub(crate) fn orders(self, sides: usize) -> impl Iterator<Item = Vec<usize>> {
+    pub fn orders(self, sides: usize) -> impl Iterator<Item = Vec<usize>> {
         (0..self.count as usize).map(move |round| {
             let mut order: Vec<usize> = (0..sides).collect();
             order.rotate_left((round / 2) % sides.max(1));

@@ -20,8 +20,9 @@ use crate::quantity::bytes;
 use crate::rounds::Rounds;
 
 /// A file in a state, mapped at an address ≡ `residue` (mod leaf).
-pub(crate) struct Mapped {
-    pub(crate) name: &'static str,
+pub struct Mapped {
+    /// The name of the side.
+    pub name: &'static str,
     file: StubFile,
     residue: u64,
     /// Holds the state: DAMON and other reclaim drop pages that were not touched for seconds.
@@ -29,19 +30,22 @@ pub(crate) struct Mapped {
 }
 
 /// The sides. The first is the one with small folios.
-pub(crate) struct StubFiles {
-    pub(crate) sides: Vec<Mapped>,
+pub struct StubFiles {
+    /// Each a file in a state.
+    pub sides: Vec<Mapped>,
     /// Bytes of each.
-    pub(crate) len: u64,
-    pub(crate) page: Leaf,
+    pub len: u64,
+    /// The base page.
+    pub page: Leaf,
     leaf: Leaf,
-    pub(crate) notes: Vec<String>,
+    /// What the reader of the figures needs to know.
+    pub notes: Vec<String>,
 }
 
 impl StubFiles {
     /// Files of at least `size` bytes in `at`, or in the directory for temporary files. They have no name.
     /// `option` is the one of the command that sets the size.
-    pub(crate) fn make(
+    pub fn make(
         at: Option<&PathBuf>,
         size: u64,
         option: &str,
@@ -92,7 +96,7 @@ impl StubFiles {
 
     /// Measures every side in every round, mapped anew each time, and returns what each side's rounds gave. Before them, a
     /// round that is not counted warms up the processor and the kernel.
-    pub(crate) fn in_rounds<T>(
+    pub fn in_rounds<T>(
         &self,
         rounds: Rounds,
         bounds: &Bounds,
@@ -124,7 +128,7 @@ impl StubFiles {
     }
 
     /// The sides, in words.
-    pub(crate) fn described(&self) -> Vec<Side> {
+    pub fn described(&self) -> Vec<Side> {
         let side = |side: &Mapped| Side {
             name: side.name.to_owned(),
             state: state(side, self.leaf),
@@ -134,7 +138,7 @@ impl StubFiles {
 }
 
 /// One number of what [`StubFiles::in_rounds`] gave, for each side and round.
-pub(crate) fn values<T>(sides: &[Vec<T>], of: fn(&T) -> f64) -> Vec<Vec<f64>> {
+pub fn values<T>(sides: &[Vec<T>], of: fn(&T) -> f64) -> Vec<Vec<f64>> {
     let side = |rounds: &Vec<T>| rounds.iter().map(of).collect();
     sides.iter().map(side).collect()
 }

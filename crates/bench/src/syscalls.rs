@@ -34,7 +34,7 @@ pub struct SyscallSettings {
 
 impl SyscallSettings {
     /// The default settings.
-    pub(crate) fn usual(quick: bool) -> SyscallSettings {
+    pub fn usual(quick: bool) -> SyscallSettings {
         SyscallSettings {
             rounds: Rounds::usual(quick),
             pages: 256,

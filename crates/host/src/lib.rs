@@ -2,7 +2,7 @@
 //!
 //! Whatever asks the kernel for something that the standard library and rustix have no safe call for is
 //! here, and so is all unsafe code of the command, with two exceptions: the tracer of
-//! hugetext-promote, and the plugin that runs inside QEMU (crates/tlb-plugin). Other crates make
+//! hugetext-promote, and the plugin that runs inside QEMU (lab/crates/tlb-plugin). Other crates make
 //! system calls through rustix, nix and procfs where these are safe. This crate knows nothing of ELF:
 //! callers pass file ranges and addresses.
 

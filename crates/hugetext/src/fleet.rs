@@ -1,4 +1,5 @@
-//! `hugetext inventory` and `hugetext nri`: hand over to programs of their own, which not every machine has.
+//! `hugetext inventory`, `hugetext nri` and benchmarks of the laboratory: hand over to programs of their own, which not
+//! every machine has.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,6 +10,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::output::Output;
 
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
@@ -37,22 +39,28 @@ struct Handed {
 
 /// Executes hugetext-inventory in place of this program. Returns only if that fails.
 pub(crate) fn inventory(arguments: &Inventory) -> Failure {
-    hand_over("inventory", &arguments.handed)
+    hand_over("inventory", "fleet/inventory", &arguments.handed.arguments)
 }
 
 /// Executes hugetext-nri in place of this program. Returns only if that fails.
 pub(crate) fn nri(arguments: &Nri) -> Failure {
-    hand_over("nri", &arguments.handed)
+    hand_over("nri", "fleet/nri", &arguments.handed.arguments)
 }
 
-fn hand_over(name: &str, handed: &Handed) -> Failure {
+/// Executes hugetext-bench in place of this program, for a benchmark of the laboratory. Returns only if that fails.
+pub(crate) fn bench(output: &Output, words: &[OsString]) -> Failure {
+    let options = output.words().map(OsString::from);
+    let words: Vec<OsString> = options.chain(words.iter().cloned()).collect();
+    hand_over("bench", "lab/crates/bench", &words)
+}
+
+/// `source` is where the program is built from.
+fn hand_over(name: &str, source: &str, arguments: &[OsString]) -> Failure {
     let program = format!("hugetext-{name}");
-    let error = Command::new(beside(&program))
-        .args(&handed.arguments)
-        .exec();
+    let error = Command::new(beside(&program)).args(arguments).exec();
     if error.kind() == io::ErrorKind::NotFound {
         let remedy =
-            format!("install it beside this command: cargo install --locked --path fleet/{name}");
+            format!("install it beside this command: cargo install --locked --path {source}");
         return Failure::new(program, "not installed").remedy(remedy);
     }
     Failure::new(program, error)

@@ -2,22 +2,17 @@
 
 #![warn(clippy::match_bool)]
 
-mod amount;
 mod auto;
 mod bench;
 mod check;
 mod command;
-mod csv;
 mod documents;
-mod failure;
 mod fix;
 mod fleet;
 mod generate;
 mod keep;
 mod learn;
 mod locality;
-mod output;
-mod path;
 mod promote;
 mod report;
 mod run;
@@ -27,14 +22,13 @@ mod schema;
 mod size;
 mod stat;
 mod store;
-mod table;
 mod top;
-mod verdict;
 mod warm;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+pub(crate) use hugetext_answer::{amount, csv, failure, output, path, table, verdict};
 
 use crate::failure::Failure;
 use crate::output::{Format, Output};

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use hugetext_answer::BenchReport;
+use hugetext_answer::schema::framed;
 use hugetext_engine::keep::KeepList;
 use schemars::Schema;
-use schemars::generate::{SchemaGenerator, SchemaSettings};
-use serde_json::{Value, json};
+use schemars::generate::SchemaGenerator;
 
 use crate::documents::Document;
 use crate::documents::auto::{AutoEvent, Explanation, StatusReport};
-use crate::documents::bench::{BenchReport, TlbDocument};
 use crate::documents::check::{CheckReport, ProcessCheckReport, SameReport};
 use crate::documents::fix::FixReport;
 use crate::documents::keep::{DaemonReport, KeepReport};
@@ -25,7 +25,7 @@ use crate::documents::store::{StoreCopy, StoreListing, StoreRemoval, StoreVerifi
 use crate::documents::top::TopReport;
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
-use crate::output::{Output, SCHEMA};
+use crate::output::Output;
 use crate::verdict::Verdict;
 
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ const fn document<T: Document>(name: &'static str, command: &'static str) -> Des
 }
 
 /// Every document.
-const DOCUMENTS: [Described; 24] = [
+const DOCUMENTS: [Described; 23] = [
     document::<CheckReport>("check", "check"),
     document::<ProcessCheckReport>("check-pid", "check --pid"),
     document::<SameReport>("check-same", "check --same"),
@@ -76,7 +76,6 @@ const DOCUMENTS: [Described; 24] = [
     document::<StatReport>("stat", "stat"),
     document::<PromoteReport>("promote", "promote"),
     document::<BenchReport>("bench", "bench"),
-    document::<TlbDocument>("bench-tlb", "bench tlb"),
     document::<ReportWritten>("report", "report"),
     document::<AutoEvent>("auto", "auto"),
     document::<StatusReport>("auto-status", "auto status"),
@@ -114,41 +113,9 @@ impl Described {
         format!("{:#}\n", self.schema().to_value())
     }
 
-    /// The schema of the body, with the fields of the frame (see [`crate::output`]).
     fn schema(&self) -> Schema {
-        let settings = SchemaSettings::draft2020_12().for_serialize();
-        let mut generator = settings.into_generator();
-        let errors = generator.subschema_for::<Vec<Failure>>();
-        let mut schema = (self.body)(generator);
-        schema.insert(
-            "title".to_owned(),
-            format!("hugetext {}", self.command).into(),
-        );
-        let frame = [
-            ("schema", json!({ "const": SCHEMA })),
-            ("command", json!({ "const": self.command })),
-            ("errors", errors.to_value()),
-        ];
-        for (name, value) in frame {
-            let fields = keyword(&mut schema, "properties", json!({}));
-            if let Some(fields) = fields.and_then(Value::as_object_mut) {
-                fields.insert(name.to_owned(), value);
-            }
-            let required = keyword(&mut schema, "required", json!([]));
-            if let Some(names) = required.and_then(Value::as_array_mut) {
-                names.push(name.into());
-            }
-        }
-        schema
+        framed(self.command, self.body)
     }
-}
-
-/// A keyword of a schema, which is `empty` if the schema lacks it.
-fn keyword<'s>(schema: &'s mut Schema, name: &str, empty: Value) -> Option<&'s mut Value> {
-    if schema.get(name).is_none() {
-        schema.insert(name.to_owned(), empty);
-    }
-    schema.get_mut(name)
 }
 
 #[cfg(test)]

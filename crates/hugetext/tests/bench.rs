@@ -148,10 +148,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
     let many = ["--rounds", "100000"];
     for (benchmark, named, rest) in [
         ("exec", has_copies, &compile[..]),
-        ("rmap", true, &["--per-round", "1"]),
-        ("cold", false, &["--size", "8"]),
         ("syscalls", false, &["--passes", "10"]),
-        ("mprotect", false, &["--size", "8", "--loops", "1"]),
     ] {
         let place = tempfile::tempdir().unwrap();
         let directory = ["--directory", path(place.path())];
@@ -187,7 +184,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
 #[test]
 fn a_full_disk_is_seen_before_the_first_byte() {
     let script = "mount -t tmpfs -o size=1m none \"$1\" || exit 77
-        for benchmark in exec cold random syscalls mprotect rmap; do
+        for benchmark in exec syscalls; do
             \"$0\" bench $benchmark --directory \"$1\" && exit 1
             [ $? -eq 2 ] || exit 1
         done
@@ -207,28 +204,11 @@ fn a_full_disk_is_seen_before_the_first_byte() {
         return;
     }
     assert!(output.status.success(), "{text}");
-    assert_eq!(text.lines().count(), 6, "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
     assert!(
         text.lines().all(|line| line.contains("not enough")),
         "{text}"
     );
-}
-
-#[test]
-fn a_benchmark_does_not_outlast_its_time() {
-    for benchmark in [&["cold", "--size", "8"][..], &["mprotect", "--size", "8"]] {
-        let output = bench(&[benchmark, &["--timeout", "0"]].concat());
-        if output.status.code() == Some(1) {
-            println!("skipped: {}", stderr(&output));
-            continue;
-        }
-        assert_eq!(output.status.code(), Some(2));
-        let text = stderr(&output);
-        assert!(
-            text.contains("--timeout") && text.lines().count() == 1,
-            "{text}"
-        );
-    }
 }
 
 #[test]
@@ -282,42 +262,6 @@ fn text_without_windows_is_measured_in_small_and_in_the_largest_folios() {
 }
 
 #[test]
-fn calls_are_measured_on_what_each_side_is_said_to_be() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = ["--json", "--rounds", "1", "--size", "8", "--directory"];
-    for (kind, name) in [("cold", "first sweep"), ("random", "random calls")] {
-        let arguments = [&[kind][..], &place, &[path(directory.path())]].concat();
-        let Some(benchmarks) = benchmarks(&arguments) else {
-            return;
-        };
-        let time = measure(&benchmarks[0], name);
-        assert!(time.len() >= 3);
-        let huge = measure(&benchmarks[0], "mapped by huge leaves");
-        let bytes: Vec<f64> = huge
-            .iter()
-            .map(|side| side["median"].as_f64().unwrap())
-            .collect();
-        assert_eq!(
-            bytes[..3],
-            [0.0, f64::from(8 << 20), 0.0],
-            "small, warmed, misaligned"
-        );
-    }
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn a_file_that_does_not_fit_is_not_begun() {
-    let output = bench(&["cold", "--size", "1000000"]);
-    assert_eq!(output.status.code(), Some(2));
-    let text = stderr(&output);
-    assert!(
-        text.contains("not enough") && text.lines().count() == 1,
-        "{text}"
-    );
-}
-
-#[test]
 fn passes_are_timed_without_and_with_system_calls() {
     let words = ["syscalls", "--json", "--rounds", "1", "--passes", "10"];
     let Some(benchmarks) = benchmarks(&words) else {
@@ -331,53 +275,6 @@ fn passes_are_timed_without_and_with_system_calls() {
     let bytes = |side: usize| huge[side]["median"].as_f64().unwrap();
     let expected = [0.0, f64::from(2 << 20), 0.0];
     assert_eq!([bytes(0), bytes(1), bytes(2)], expected);
-}
-
-#[test]
-fn mprotect_compares_memory_and_files() {
-    let arguments = [
-        "mprotect", "--json", "--rounds", "1", "--size", "16", "--loops", "1",
-    ];
-    let Some(benchmarks) = benchmarks(&arguments) else {
-        return;
-    };
-    assert_eq!(benchmarks.len(), 2);
-    let files = measure(&benchmarks[1], "all changes");
-    assert!(files[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
-}
-
-#[test]
-fn merged_files_make_fewer_mappings_and_leave_nothing_behind() {
-    let directory = tempfile::tempdir().unwrap();
-    let small = [
-        "--json",
-        "--rounds",
-        "1",
-        "--per-round",
-        "2",
-        "--workers",
-        "2",
-    ];
-    let place = ["--directory", path(directory.path())];
-    let Some(benchmarks) = benchmarks(&[&["rmap"][..], &small, &place].concat()) else {
-        return;
-    };
-    assert!(measure(&benchmarks[0], "2 workers")[0]["median"].as_f64() > Some(0.0));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    let mappings = benchmarks[0]["measures"]
-        .as_array()
-        .unwrap()
-        .last()
-        .unwrap();
-    if mappings["name"] != "file mappings" {
-        println!("skipped: ptrace is not permitted here");
-        return;
-    }
-    let count = |side: usize| mappings["values"][side]["median"].as_f64().unwrap();
-    // On arm64, GNU ld puts text and read-only data into one segment, so there is nothing to merge.
-    let most = count(0) - f64::from(u8::from(cfg!(target_arch = "x86_64")));
-    assert!(count(1) <= most, "merged");
-    assert_eq!(count(2), count(0), "replicas");
 }
 
 #[test]
@@ -401,46 +298,6 @@ fn unknown_work_is_an_error_that_names_all() {
     let output = bench(&["work", "quake"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("postgres"));
-}
-
-#[test]
-fn numbers_of_replicas_are_measured_beside_each_other() {
-    let directory = tempfile::tempdir().unwrap();
-    let small = [
-        "--json",
-        "--rounds",
-        "1",
-        "--per-round",
-        "1",
-        "--workers",
-        "1",
-    ];
-    let place = ["--directory", path(directory.path()), "--replicas", "1,2"];
-    let Some(benchmarks) = benchmarks(&[&["rmap"][..], &small, &place].concat()) else {
-        return;
-    };
-    let sides = benchmarks[0]["sides"].as_array().unwrap().iter();
-    let names: Vec<&str> = sides.map(|side| side["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["stock", "merged", "1 replica", "2 replicas"]);
-}
-
-/// `hugetext-lab boot --numa 2` is where it measures; see lab/scripts/results-replicas.sh.
-#[test]
-fn nodes_are_compared_where_there_are_several() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_hugetext"))
-        .args([
-            "bench", "numa", "--rounds", "1", "--size", "4", "--flush", "1",
-        ])
-        .arg("--directory")
-        .arg(directory.path())
-        .output()
-        .unwrap();
-    match output.status.code() {
-        Some(0) => assert!(String::from_utf8_lossy(&output.stdout).contains("local")),
-        Some(1) => assert!(stderr(&output).contains("node"), "{}", stderr(&output)),
-        other => panic!("{other:?}: {}", stderr(&output)),
-    }
 }
 
 #[test]
@@ -478,4 +335,58 @@ fn a_rival_of_no_known_form_is_an_error_that_names_the_forms() {
     let output = bench(&["exec", "--rival", "faster"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("NAME=preload:LIBRARY"));
+}
+
+/// A command with `hugetext-bench` beside it, which is this script.
+fn with_laboratory(script: &str) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let command = directory.path().join("hugetext");
+    fs::hard_link(env!("CARGO_BIN_EXE_hugetext"), &command)
+        .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_hugetext"), &command).map(drop))
+        .unwrap();
+    let bench = directory.path().join("hugetext-bench");
+    let write = "printf '%s' \"$0\" >\"$1\" && chmod 755 \"$1\"";
+    // Another process writes the file, so that no child of another test holds it open.
+    let written = Command::new("sh")
+        .args(["-c", write, script, path(&bench)])
+        .status();
+    assert!(written.unwrap().success());
+    (directory, command)
+}
+
+#[test]
+fn benchmarks_of_the_laboratory_are_found_beside_the_command() {
+    let (_directory, command) = with_laboratory("#!/bin/sh\necho \"$*\"; exit 7\n");
+    let words = ["-q", "bench", "cold", "--json", "--size", "8", "--help"];
+    let output = Command::new(command).args(words).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, "--quiet cold --json --size 8 --help\n");
+    assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn a_laboratory_that_is_missing_is_named_with_what_installs_it() {
+    let (directory, command) = with_laboratory("");
+    fs::remove_file(directory.path().join("hugetext-bench")).unwrap();
+    let output = Command::new(command)
+        .args(["bench", "rmap"])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(
+        said.contains("hugetext-bench: not installed") && said.contains("lab/crates/bench"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn a_benchmark_that_nobody_has_is_an_error_in_one_line() {
+    let output = bench(&["cool", "--size", "8"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("bench cool: no such benchmark"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
 }

@@ -130,10 +130,7 @@ fn printed() -> Vec<(String, Printed)> {
         &["promote", "--dry-run", &pid],
         &["promote", &pid],
         &["report", "-o", &path("report.html"), &copy],
-        &[
-            "bench", "mprotect", "--rounds", "1", "--size", "8", "--loops", "1",
-        ],
-        &["bench", "tlb", "--core", "zen4", "--", "true"],
+        &["bench", "syscalls", "--rounds", "1", "--passes", "10"],
     ];
     std::fs::create_dir(&lists).unwrap();
     std::fs::write(format!("{lists}/own.toml"), format!("paths = [{copy:?}]\n")).unwrap();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn hugetext(arguments: &[&str]) -> Output {
@@ -11,6 +11,12 @@ fn hugetext(arguments: &[&str]) -> Output {
         .args(arguments)
         .output()
         .unwrap()
+}
+
+/// What `hugetext bench --json NAME` printed once; hugetext-bench is not there wherever these tests run.
+fn results(name: &str) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report");
+    tests.join(name).with_extension("json")
 }
 
 fn path(path: &Path) -> &str {
@@ -23,11 +29,7 @@ fn a_report_stands_alone_and_shows_every_subject() {
     // The name would break the markup of the page if it were not escaped.
     let program = directory.path().join("<b>&\"program");
     fs::copy(env!("CARGO_BIN_EXE_hugetext"), &program).unwrap();
-    let results = directory.path().join("results.json");
-    let bench = hugetext(&[
-        "bench", "mprotect", "--rounds", "1", "--size", "8", "--loops", "1", "--json",
-    ]);
-    fs::write(&results, &bench.stdout).unwrap();
+    let results = results("mprotect");
     let page = directory.path().join("report.html");
     let own = std::process::id().to_string();
     let subjects = [path(&program), &own, "--bench", path(&results)];
@@ -85,24 +87,8 @@ fn the_figure_and_the_session_of_the_readme_are_the_recorded_ones() {
 
 #[test]
 fn modelled_misses_are_plotted_too() {
-    let own = env!("CARGO_BIN_EXE_hugetext");
-    let bench = hugetext(&[
-        "bench",
-        "tlb",
-        "--json",
-        "--core",
-        "zen4",
-        "--",
-        own,
-        "--version",
-    ]);
-    if !bench.status.success() {
-        println!("skipped: {}", String::from_utf8_lossy(&bench.stderr));
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
-    let (results, page) = (directory.path().join("tlb"), directory.path().join("page"));
-    fs::write(&results, &bench.stdout).unwrap();
+    let (results, page) = (results("tlb"), directory.path().join("page"));
     let written = hugetext(&["report", "-o", path(&page), "--bench", path(&results)]);
     assert_eq!(written.status.code(), Some(0));
     let text = fs::read_to_string(&page).unwrap();

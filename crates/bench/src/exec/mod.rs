@@ -57,7 +57,7 @@ pub struct ExecSettings {
 
 impl ExecSettings {
     /// The default settings.
-    pub(crate) fn usual(quick: bool) -> ExecSettings {
+    pub fn usual(quick: bool) -> ExecSettings {
         ExecSettings {
             rounds: Rounds::usual(quick),
             per_round: if quick { 2 } else { 15 },
@@ -154,7 +154,7 @@ impl<'s> Starts<'s> {
 }
 
 /// Arguments with which cc1 compiles an empty input.
-pub(crate) const EMPTY_COMPILE: [&str; 4] = ["-quiet", "-o", "/dev/null", "/dev/null"];
+pub const EMPTY_COMPILE: [&str; 4] = ["-quiet", "-o", "/dev/null", "/dev/null"];
 
 /// A command and the program it runs.
 pub(crate) struct Job {
@@ -217,7 +217,7 @@ impl Job {
 }
 
 /// The program that the C compiler runs to compile.
-pub(crate) fn compiler() -> Option<PathBuf> {
+pub fn compiler() -> Option<PathBuf> {
     let output = Command::new("cc")
         .arg("-print-prog-name=cc1")
         .output()

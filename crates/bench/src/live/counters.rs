@@ -8,8 +8,7 @@ use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
 
-use crate::tlb::Counted as TlbCounted;
-use crate::tlb::counters::of_whole_time;
+use crate::counts::{MISSES_ARE_WALKS, of_whole_time};
 
 /// More threads would take too many files.
 const MOST_THREADS: usize = 512;
@@ -34,7 +33,7 @@ const INSTRUCTIONS: Counted = Counted {
 const WALKS: &str = "page walks for text";
 
 const MISSES: Counted = Counted {
-    name: if TlbCounted::are_walks() {
+    name: if MISSES_ARE_WALKS {
         WALKS
     } else {
         "iTLB misses"

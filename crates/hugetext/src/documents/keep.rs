@@ -3,7 +3,7 @@
 
 use super::Document;
 use crate::csv::{Columns, Rows};
-use hugetext_engine::keep::{HoldReport, KeepList, KeptFile};
+use hugetext_engine::keep::{HoldReport, KeptFile};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,19 +21,6 @@ pub(crate) struct DaemonReport {
     pub(crate) held: HoldReport,
     /// Files that could not be kept, one line each.
     pub(crate) problems: Vec<String>,
-}
-
-impl Document for KeepList {
-    /// One for each entry.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<(&str, &String)> = &[
-            ("kind", |(kind, _)| (*kind).to_owned()),
-            ("entry", |(_, entry)| (*entry).clone()),
-        ];
-        let of = |kind, entries| std::iter::repeat(kind).zip(entries);
-        let paths = of("path", &self.paths).chain(of("package", &self.packages));
-        Some(Rows::of(columns, paths.chain(of("unit", &self.units))))
-    }
 }
 
 impl Document for KeepReport {

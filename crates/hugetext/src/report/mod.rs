@@ -151,7 +151,7 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
         .iter()
         .map(|path| read_benchmarks(path))
         .collect::<Result<_, _>>()?;
-    let page = Page::new(&machine, maps, &benchmarks, command_line());
+    let page = Page::new(&machine, maps, &benchmarks, command_line("hugetext"));
     let page = render(PAGE, &page)?;
     if to_stdout {
         output.document(&page)?;
@@ -186,7 +186,7 @@ fn read_benchmarks(path: &Path) -> Result<BenchmarkFile, Failure> {
             path,
             format_args!("not a result of hugetext bench: {error}"),
         )
-        .remedy("make one with hugetext bench all --json")
+        .remedy("make one with hugetext bench exec --json")
     })
 }
 

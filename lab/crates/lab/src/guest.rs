@@ -72,12 +72,12 @@ pub(crate) fn build(cache: &Cache, arch: Arch, optimisation: Optimisation) -> Re
     Ok(built)
 }
 
-/// The agent, the command, and a program to promote where that is possible. They are static, so that
+/// The agent, the command and its benchmarks, and a program to promote where that is possible. They are static, so that
 /// they run on any guest without libraries.
 fn rust_programs(arch: Arch, optimisation: Optimisation) -> Result<Built> {
     let facts = arch.facts();
-    let packages = ["hugetext-lab-agent", "hugetext"];
-    let [mut agent, mut command] = [HERE, PRODUCT].map(|workspace| {
+    let programs = ["hugetext-lab-agent", "hugetext-bench", "hugetext"];
+    let [mut own, mut command] = [HERE, PRODUCT].map(|workspace| {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         cargo
             .args(["build", "--locked", "--target", facts.target])
@@ -91,14 +91,14 @@ fn rust_programs(arch: Arch, optimisation: Optimisation) -> Result<Built> {
             .envs(facts.cargo.iter().copied());
         cargo
     });
-    tool::run(agent.args(["-p", "hugetext-lab-agent"]))?;
+    tool::run(own.args(["-p", "hugetext-lab-agent", "-p", "hugetext-lab-bench"]))?;
     command.args(["-p", "hugetext"]);
     if facts.promotes {
         command.args(["-p", "hugetext-promote", "--example", "busy"]);
     }
     tool::run(&mut command)?;
     let binaries = optimisation.binaries(facts.target);
-    let built = packages.map(|name| (name.to_owned(), binaries.join(name)));
+    let built = programs.map(|name| (name.to_owned(), binaries.join(name)));
     let busy = ("busy".to_owned(), binaries.join("examples/busy"));
     let busy = Some(busy).filter(|_| facts.promotes);
     Ok(built.into_iter().chain(busy).collect())

@@ -1,0 +1,276 @@
+//! Output for the user: text, one JSON document or rows on stdout, errors and progress on stderr.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::document::Document;
+use crate::failure::Failure;
+use crate::path::{escaped, escaped_lines};
+
+/// Options of every subcommand.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Options {
+    /// Print one JSON document instead of text; `hugetext schema` describes it
+    #[arg(long, global = true, conflicts_with = "format")]
+    json: bool,
+    /// How results are printed
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    format: Format,
+    /// Print errors only; the exit status tells the result. JSON and CSV are printed all the same
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Show more detail (check, promote, run and bench tlb only)
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// One document
+    Json,
+    /// Comma-separated values: a line of names, then a line for each result
+    Csv,
+}
+
+/// Prints results, errors and progress for the user.
+#[derive(Debug)]
+pub struct Output {
+    options: Options,
+    reader_is_gone: AtomicBool,
+    /// The errors that no document holds yet.
+    errors: Mutex<Vec<Failure>>,
+}
+
+/// The number of the JSON documents. It changes whenever a name or its meaning changes.
+pub const SCHEMA: u32 = 2;
+
+/// The frame of every JSON document.
+#[derive(Serialize)]
+struct Framed<'a, T> {
+    schema: u32,
+    command: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+    /// What could not be done, as printed on stderr.
+    errors: Vec<Failure>,
+}
+
+impl Output {
+    /// Prints as these options say.
+    pub fn new(options: Options) -> Output {
+        Output {
+            options,
+            reader_is_gone: AtomicBool::new(false),
+            errors: Mutex::default(),
+        }
+    }
+
+    /// Whether a write has found that nobody reads standard output any more. A command that prints
+    /// without end has nothing left to do then.
+    pub fn reader_is_gone(&self) -> bool {
+        self.reader_is_gone.load(Ordering::Relaxed)
+    }
+
+    /// The format that was asked for.
+    pub fn format(&self) -> Format {
+        if self.options.json {
+            Format::Json
+        } else {
+            self.options.format
+        }
+    }
+
+    /// The options that these are, for a program that is executed in the place of this one.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let format = match self.format() {
+            Format::Text => None,
+            Format::Json => Some("--json"),
+            Format::Csv => Some("--format=csv"),
+        };
+        let quiet = self.options.quiet.then_some("--quiet");
+        let verbose = self.options.verbose.then_some("--verbose");
+        [format, quiet, verbose].into_iter().flatten()
+    }
+
+    /// Whether more detail was asked for.
+    pub fn verbose(&self) -> bool {
+        self.options.verbose
+    }
+
+    /// Prints a result: `body` as JSON or rows, or the text that `shows` makes of it.
+    pub fn result<T: Document>(
+        &self,
+        command: &str,
+        body: &T,
+        shows: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        self.tell(command, body, shows, |document| {
+            serde_json::to_string_pretty(document)
+        })
+    }
+
+    /// Prints one of many results. With `--json`, it is a document on one line.
+    pub fn event<T: Document>(
+        &self,
+        command: &str,
+        body: &T,
+        shows: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        self.tell(command, body, shows, |document| {
+            serde_json::to_string(document)
+        })
+    }
+
+    fn tell<T: Document>(
+        &self,
+        command: &str,
+        body: &T,
+        shows: impl FnOnce(&T) -> String,
+        written: fn(&Framed<'_, T>) -> serde_json::Result<String>,
+    ) -> Result<(), Failure> {
+        if self.format() == Format::Csv {
+            let rows = body.rows().ok_or_else(Failure::no_rows)?;
+            self.document(&rows.text()?)
+        } else if self.format() == Format::Json {
+            let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+            let document = Framed {
+                schema: SCHEMA,
+                command,
+                body,
+                errors: std::mem::take(&mut *errors),
+            };
+            let text = written(&document).map_err(|e| Failure::new("standard output", e))?;
+            self.document(&format!("{}\n", escaped_json(&text)))
+        } else if self.options.quiet {
+            Ok(())
+        } else {
+            self.print(&shows(body))
+        }
+    }
+
+    /// Prints lines. An empty text prints no line.
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        let text = text.trim_end();
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.document(&format!("{}\n", escaped_lines(text)))
+    }
+
+    /// Writes a document unchanged.
+    pub fn document(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush());
+        match written {
+            // The reader closed the pipe early, as in `hugetext check … | head`. The work goes on,
+            // and the exit status stays that of its verdict.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.reader_is_gone.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(Failure::new("standard output", error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Prints an error on stderr. The next document has it too.
+    pub fn error(&self, failure: &Failure) {
+        self.complain(format_args!("{failure}"));
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        errors.push(failure.clone());
+    }
+
+    /// Prints a warning on stderr unless quiet.
+    pub fn warn(&self, text: impl fmt::Display) {
+        if !self.options.quiet {
+            self.complain(format_args!("warning: {text}"));
+        }
+    }
+
+    /// Tells something on stderr before the result, unless quiet.
+    pub fn tell_user(&self, text: impl fmt::Display) {
+        if !self.options.quiet {
+            self.complain(format_args!("{text}"));
+        }
+    }
+
+    fn complain(&self, text: fmt::Arguments<'_>) {
+        // If stderr is closed, the message has no reader.
+        let _ = writeln!(
+            io::stderr().lock(),
+            "hugetext: {}",
+            escaped(&text.to_string())
+        );
+    }
+
+    /// A progress bar on stderr, if stderr is a terminal. `len` is 0 if the total is unknown.
+    pub fn progress(&self, what: &'static str, len: u64) -> ProgressBar {
+        if self.options.quiet || self.format() != Format::Text || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let (bar, style) = match len {
+            0 => (
+                ProgressBar::new_spinner(),
+                "{spinner} {prefix}: {pos} {msg}",
+            ),
+            _ => (ProgressBar::new(len), "{prefix} {bar:30} {pos}/{len} {msg}"),
+        };
+        let style = ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar());
+        bar.with_style(style).with_prefix(what)
+    }
+}
+
+/// A JSON document without control characters: serde_json leaves U+007F to U+009F in strings as they are, and
+/// some of them begin control sequences of terminals.
+fn escaped_json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() && letter != '\n' {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
+/// A word quoted for a shell.
+pub fn quoted(word: &str) -> String {
+    // Only a NUL, which no argument holds, cannot be quoted.
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), |word| word.into_owned())
+}
+
+/// The command line of this run, quoted for a shell. `command` is what a user types for this program.
+pub fn command_line(command: &str) -> String {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| quoted(&word.to_string_lossy()));
+    let words: Vec<String> = std::iter::once(command.to_owned()).chain(words).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_its_strings_without_their_control_characters() {
+        let strings = ["a\u{9b}31m\u{7f}é\u{1b}"];
+        let text = escaped_json(&serde_json::to_string_pretty(&strings).unwrap());
+        assert!(
+            text.chars()
+                .all(|letter| !letter.is_control() || letter == '\n')
+        );
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), strings);
+    }
+}

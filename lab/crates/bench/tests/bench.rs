@@ -1,0 +1,285 @@
+//! The benchmarks of the laboratory as a user runs them. They are small: the tests check the reports, not the figures.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use hugetext_host::Pid;
+use serde_json::Value;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_hugetext-bench");
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(BENCH).args(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The benchmarks of a report. `None`, with the reason printed, if this machine cannot run them.
+fn benchmarks(arguments: &[&str]) -> Option<Vec<Value>> {
+    let output = bench(arguments);
+    if output.status.code() == Some(1) {
+        println!("skipped: {}", stderr(&output));
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["machine"]["cpus"].as_u64().unwrap() > 0);
+    Some(report["benchmarks"].as_array().unwrap().clone())
+}
+
+fn measure<'b>(benchmark: &'b Value, name: &str) -> &'b Vec<Value> {
+    let measures = benchmark["measures"].as_array().unwrap();
+    let measure = measures.iter().find(|measure| measure["name"] == name);
+    measure.unwrap()["values"].as_array().unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Whether the process has a handler for SIGINT, according to its mask of caught signals
+/// (proc(5)).
+fn catches_interrupts(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << 1 != 0)
+}
+
+#[test]
+fn ctrl_c_ends_a_benchmark_and_its_files() {
+    let many = ["--rounds", "100000"];
+    for (benchmark, named, rest) in [
+        ("rmap", true, &["--per-round", "1"][..]),
+        ("cold", false, &["--size", "8"]),
+        ("mprotect", false, &["--size", "8", "--loops", "1"]),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let directory = ["--directory", path(place.path())];
+        let mut child = Command::new(BENCH)
+            .args([&[benchmark][..], &many, &directory, rest].concat())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The loop waits until the benchmark catches the signal and its files exist, or until the
+        // benchmark has ended because this machine cannot run it. The process that runs the tests
+        // may have left the signal ignored.
+        while (!catches_interrupts(Pid::of_child(&child))
+            || named && fs::read_dir(place.path()).unwrap().count() == 0)
+            && child.try_wait().unwrap().is_none()
+        {
+            std::thread::yield_now();
+        }
+        let kill = format!("kill -INT {}", child.id());
+        let killed = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        if killed.success() && output.status.code().is_some() {
+            assert!(text.lines().count() == 1, "{benchmark}: {text}");
+            assert!(text.contains("interrupted"), "{benchmark}: {text}");
+            assert_eq!(output.status.code(), Some(128 + 2), "{benchmark}");
+        }
+        let left = fs::read_dir(place.path()).unwrap().count();
+        assert_eq!(left, 0, "{benchmark}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_seen_before_the_first_byte() {
+    let script = "mount -t tmpfs -o size=1m none \"$1\" || exit 77
+        for benchmark in cold random mprotect rmap; do
+            \"$0\" $benchmark --directory \"$1\" && exit 1
+            [ $? -eq 2 ] || exit 1
+        done
+        [ -z \"$(ls -A \"$1\")\" ]";
+    let place = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .args([BENCH, path(place.path())])
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: no unshare");
+        return;
+    };
+    let text = stderr(&output);
+    if output.status.code() == Some(77) || text.starts_with("unshare: ") {
+        println!("skipped: no tmpfs in a namespace: {text}");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(
+        text.lines().all(|line| line.contains("not enough")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_benchmark_does_not_outlast_its_time() {
+    for benchmark in [&["cold", "--size", "8"][..], &["mprotect", "--size", "8"]] {
+        let output = bench(&[benchmark, &["--timeout", "0"]].concat());
+        if output.status.code() == Some(1) {
+            println!("skipped: {}", stderr(&output));
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2));
+        let text = stderr(&output);
+        assert!(
+            text.contains("--timeout") && text.lines().count() == 1,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn calls_are_measured_on_what_each_side_is_said_to_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = ["--json", "--rounds", "1", "--size", "8", "--directory"];
+    for (kind, name) in [("cold", "first sweep"), ("random", "random calls")] {
+        let arguments = [&[kind][..], &place, &[path(directory.path())]].concat();
+        let Some(benchmarks) = benchmarks(&arguments) else {
+            return;
+        };
+        let time = measure(&benchmarks[0], name);
+        assert!(time.len() >= 3);
+        let huge = measure(&benchmarks[0], "mapped by huge leaves");
+        let bytes: Vec<f64> = huge
+            .iter()
+            .map(|side| side["median"].as_f64().unwrap())
+            .collect();
+        assert_eq!(
+            bytes[..3],
+            [0.0, f64::from(8 << 20), 0.0],
+            "small, warmed, misaligned"
+        );
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_not_begun() {
+    let output = bench(&["cold", "--size", "1000000"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(
+        text.contains("not enough") && text.lines().count() == 1,
+        "{text}"
+    );
+}
+
+#[test]
+fn mprotect_compares_memory_and_files() {
+    let arguments = [
+        "mprotect", "--json", "--rounds", "1", "--size", "16", "--loops", "1",
+    ];
+    let Some(benchmarks) = benchmarks(&arguments) else {
+        return;
+    };
+    assert_eq!(benchmarks.len(), 2);
+    let files = measure(&benchmarks[1], "all changes");
+    assert!(files[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn merged_files_make_fewer_mappings_and_leave_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = [
+        "--json",
+        "--rounds",
+        "1",
+        "--per-round",
+        "2",
+        "--workers",
+        "2",
+    ];
+    let place = ["--directory", path(directory.path())];
+    let Some(benchmarks) = benchmarks(&[&["rmap"][..], &small, &place].concat()) else {
+        return;
+    };
+    assert!(measure(&benchmarks[0], "2 workers")[0]["median"].as_f64() > Some(0.0));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    let mappings = benchmarks[0]["measures"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap();
+    if mappings["name"] != "file mappings" {
+        println!("skipped: ptrace is not permitted here");
+        return;
+    }
+    let count = |side: usize| mappings["values"][side]["median"].as_f64().unwrap();
+    // On arm64, GNU ld puts text and read-only data into one segment, so there is nothing to merge.
+    let most = count(0) - f64::from(u8::from(cfg!(target_arch = "x86_64")));
+    assert!(count(1) <= most, "merged");
+    assert_eq!(count(2), count(0), "replicas");
+}
+
+#[test]
+fn numbers_of_replicas_are_measured_beside_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = [
+        "--json",
+        "--rounds",
+        "1",
+        "--per-round",
+        "1",
+        "--workers",
+        "1",
+    ];
+    let place = ["--directory", path(directory.path()), "--replicas", "1,2"];
+    let Some(benchmarks) = benchmarks(&[&["rmap"][..], &small, &place].concat()) else {
+        return;
+    };
+    let sides = benchmarks[0]["sides"].as_array().unwrap().iter();
+    let names: Vec<&str> = sides.map(|side| side["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["stock", "merged", "1 replica", "2 replicas"]);
+}
+
+/// `hugetext-lab boot --numa 2` is where it measures; see lab/scripts/results-replicas.sh.
+#[test]
+fn nodes_are_compared_where_there_are_several() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let output = Command::new(BENCH)
+        .args(["numa", "--rounds", "1", "--size", "4", "--flush", "1"])
+        .arg("--directory")
+        .arg(directory.path())
+        .output()
+        .unwrap();
+    match output.status.code() {
+        Some(0) => assert!(String::from_utf8_lossy(&output.stdout).contains("local")),
+        Some(1) => assert!(stderr(&output).contains("node"), "{}", stderr(&output)),
+        other => panic!("{other:?}: {}", stderr(&output)),
+    }
+}
+
+/// The first document is described with those of the command, the second one beside this workspace.
+#[test]
+fn documents_are_what_their_schemas_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    for (arguments, schema) in [
+        (
+            &["mprotect", "--rounds", "1", "--size", "8", "--loops", "1"][..],
+            "docs/schema/bench.json",
+        ),
+        (
+            &["tlb", "--core", "zen4", "--", "true"],
+            "lab/schema/bench-tlb.json",
+        ),
+    ] {
+        let output = bench(&[&["--json"], arguments].concat());
+        if output.stdout.is_empty() {
+            println!("skipped: {arguments:?}: {}", stderr(&output));
+            continue;
+        }
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut schemas = boon::Schemas::new();
+        let file = root.join(schema);
+        let compiled = boon::Compiler::new().compile(path(&file), &mut schemas);
+        let valid = schemas.validate(&document, compiled.unwrap());
+        assert!(valid.is_ok(), "{arguments:?}: {}", valid.unwrap_err());
+    }
+}
