@@ -178,7 +178,7 @@ package: ## target/debian/*.deb for ARCH, and one with its debug information
 package-test: package ## install it, upgrade a package under it, remove it, with the real dpkg; as root
 	packaging/test.sh target/debian/hugetext_*_$(DEB_$(ARCH)).deb
 
-# VERSION is that of Cargo.toml. docs/release.md says what comes before.
+# VERSION is that of Cargo.toml. CONTRIBUTING.md says what comes before.
 release: ## the tag of a release, if `.ci/run release` has passed on this very commit
 	@missing=$$(.ci/run --owed | tr '\n' ' '); [ -z "$$missing" ] || \
 		{ echo "no release: these tiers have not passed on this commit: $$missing; run .ci/run release" >&2; exit 1; }

@@ -15,7 +15,7 @@ def misses($core; $layout; level): map(.cores[] | select(.core == $core) | .layo
 | "# A kernel build's misses of the instruction TLB",
   "",
   "Written by `make docs-kernel-tlb`. cc1 (\($gcc)) compiles \(length) files of Linux 7.3 at -O2, a sample of those that x86_64_defconfig",
-  "builds: \($instructions / 1e9 | tenths) billion instructions under an emulator that counts, with models of cores ([tlb.md](tlb.md)). *Without* is text in",
+  "builds: \($instructions / 1e9 | tenths) billion instructions under an emulator that counts, with models of cores ([tlb.md](../lab/tlb.md)). *Without* is text in",
   "base pages, as a cold start maps it today. *With* has \($leaves | mib) MiB of the text in PMD leaves and the rest in base pages. That is",
   "what the series gives cc1 in a guest ([kernel.md](kernel.md), cc1 on x86-64). Both execute the same instructions in user space.",
   "",

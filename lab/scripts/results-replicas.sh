@@ -48,7 +48,7 @@ Several copies of the file help with both, because each has a page cache and a l
   starts per second of one file, and the memory. `hugetext auto` counts the starts with every file in each second, libc
   and the loader included. On machines of several nodes it also counts, by node, the processor time of what it holds.
   It decides by that function, reports it (`auto status`, `auto why`), and writes the decisions for programs that start
-  commands. `run --replicas auto` follows them, and so does the plugin of containers ([kubernetes.md](../../docs/kubernetes.md)),
+  commands. `run --replicas auto` follows them, and so does the plugin of containers ([containers.md](../../docs/containers.md#kubernetes)),
   which gives containers of one image different copies. The daemon makes no copies itself.
 
 END

@@ -25,7 +25,7 @@ TEXT = """# What huge text can give a program that runs for long
 Written by `lab/measure steady` on {machine}.
 
 *Misses* are those of the first level of a core's instruction TLB, and *walks* those of both levels, for each 1000
-instructions, counted by the model of {core} ([tlb.md](../../docs/tlb.md)): with all text in base pages, and after `hugetext fix` and
+instructions, counted by the model of {core} ([tlb.md](../tlb.md)): with all text in base pages, and after `hugetext fix` and
 `warm`. *Reached* is the share of the walks that is gone; what is left is in libraries too small for a window, and in code
 that was generated. *Bound* is what the misses and walks of base pages cost in all, in percent of the processor time: no
 layout of text can give more. *Measured* is what the best side of the same work gave ([worth.md](worth.md)), with its

@@ -30,7 +30,7 @@ case $hugetext in /*) ;; *) hugetext=$PWD/$hugetext ;; esac
 cat <<TEXT
 # Instruction-TLB misses, counted
 
-Written by \`lab/measure tlb-results\`. [tlb.md](../../docs/tlb.md) says how it counts, and what that is worth.
+Written by \`lab/measure tlb-results\`. [tlb.md](../tlb.md) says how it counts, and what that is worth.
 $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(gcc --version | head -n 1).
 The emulator and the models took turns on one processor, which may have been busy with other work too.
 

@@ -41,7 +41,7 @@ looks for a neighbour of the file above. Nothing else is lost.
 - The kernel reads the text of a window as a whole, 2 MiB at a time, when its first byte is needed. It reads the next
   window of the file too (do_sync_mmap_readahead()). If that one is not executed, as in rustc, the read is wasted.
 - With the tunable the part that was asked for is a mapping of its own: one more than without.
-- The load address is a multiple of 2 MiB: nine bits of randomness on x86-64, none for programs at fixed
+- The load address is a multiple of 2 MiB: nine bits of ASLR on x86-64, none for programs at fixed
   addresses.
 - The cut needs a program header. One of these places gives it:
   - a header that is unused,
@@ -68,7 +68,7 @@ looks for a neighbour of the file above. Nothing else is lost.
 
   A program that crashes is worse than a tool that refuses, so `fix` cuts the section.
 - A program that looks at its own segments finds one more, and the text in two. One that computes a checksum of them
-  fails. `fix` knows ClickHouse's and refuses ([refusals.md](../../docs/refusals.md)). Nothing tells of others, so nothing is cut
+  fails. `fix` knows ClickHouse's and refuses ([files.md](../../docs/files.md)). Nothing tells of others, so nothing is cut
   unasked: not by `fix` without the option, and not in the copies of `run`, `keep` and the store.
 
 ## What spoils a window

@@ -59,3 +59,12 @@ fn a_map_names_every_document() {
         }
     }
 }
+
+/// More of them, and nobody finds what a page says, or it is said twice.
+#[test]
+fn docs_has_at_most_twenty_pages() {
+    let entries = fs::read_dir(root().join("docs")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let pages: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    assert!(pages.len() <= 20, "{pages:?}");
+}
