@@ -209,6 +209,10 @@ packages_of() {
         packages build
         echo bash git nodejs perl python3 sqlite3 default-jdk-headless # programs to promote
         ;;
+    promote-jit)
+        packages build
+        echo jq         # writes the record; Java and Node.js if installed
+        ;;
     promote-servers)
         packages build
         echo nginx haproxy redis-server memcached postgresql mariadb-server-core nodejs chromium # servers

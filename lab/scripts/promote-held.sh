@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Stops programs that wait in calls, many times, in guests: lab/scripts/promote-held.sh RECORD DOCUMENT [KERNEL…], as root.
-# Records go to RECORD, one for each kernel, and the document is made of all of them.
+# Stops programs that wait in calls, many times, in guests: lab/scripts/promote-held.sh RECORD [KERNEL…], as root.
+# Lines go to RECORD, one for each kernel. lab/results/promote-held.md is made of all of them.
 # ROUNDS (250) of two stops. Fails if a test failed in a guest.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-record=${1:?usage: $0 RECORD DOCUMENT [KERNEL…]} document=$2
-shift 2
+record=${1:?usage: $0 RECORD [KERNEL…]}
+shift
 [ $# -gt 0 ] || set -- 6.1-amd64 6.12-amd64 6.18-amd64 7.3-amd64 6.12-arm64 7.3-arm64
 log=$(mktemp) kept=$(mktemp)
 trap 'rm -f "$log" "$kept"' EXIT
@@ -31,25 +31,4 @@ for kernel in "$@"; do
     sort "$kept" > "$record.new"
     mv "$record.new" "$record"
 done
-
-cat > "$document.new" << 'TEXT'
-# Calls that wait, under promotion
-
-Written by `lab/measure promote-held` from [promote-held.jsonl](../records/promote-held.jsonl). A program waits in calls that signal(7)
-lists and in others, each in a thread of its own. It is promoted and mapped back in rounds, which is two stops of each
-call. No call may end. In other tests a signal meets a stop of epoll_pwait(2) at random, children end in the middle of a
-stop, probes are set on promoted text, and perf profiles it. The guests have two emulated processors.
-
-| kernel | kinds of calls held | stops of each | not in this kernel | tests that passed | failed |
-|---|---:|---:|---|---:|---|
-TEXT
-jq -r '
-    (.tests // {} | to_entries) as $tests
-    | [.kernel, (if .held then "\(.held.held) of \(.held.kinds)" else "-" end),
-        (if .held then "\(2 * .held.rounds)" else "-" end),
-        (.missing | map(.kind) | unique | join(", ")),
-        "\($tests | map(select(.value == "ok")) | length)",
-        ($tests | map(select(.value != "ok").key) | join(", "))]
-    | "| " + join(" | ") + " |"' "$record" >> "$document.new"
-mv "$document.new" "$document"
 exit $answer

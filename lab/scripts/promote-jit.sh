@@ -1,8 +1,10 @@
 #!/bin/sh
 # Collapses the text that a JVM with each garbage collector, and node, generate under load, again and again:
-# lab/scripts/promote-jit.sh HUGETEXT ROUNDS. Each program checks all its answers. Prints lab/results/promote-jit.md. Ends with 1
+# lab/scripts/promote-jit.sh HUGETEXT ROUNDS. Each program checks all its answers. Prints the record of lab/results/promote-jit.md. Ends with 1
 # if an answer is wrong, a program ends before it is told to, or a call of promote neither gains nor says why not.
 set -u
+# shellcheck source=lab/scripts/record.sh
+. "$(dirname "$0")/record.sh"
 hugetext=$1
 rounds=$2
 work=$(mktemp -d)
@@ -65,7 +67,7 @@ rounds_of() {
     pid=$!
     sleep 10 # until it has generated code
     if ! kill -0 "$pid" 2>/dev/null; then
-        echo "| $name | not here: $(head -1 "$work/out") | | | | |"
+        row programs "$name" "not here: $(head -1 "$work/out")" "" "" "" ""
         pid=
         return
     fi
@@ -92,30 +94,19 @@ rounds_of() {
     *" answers, 0 wrong") ;;
     *) wrong "$name: $answers" ;;
     esac
-    echo "| $name | $done | $gained | $((huge / 1048576)) MiB | ${pieces:-none} | $answers |"
+    row programs "$name" "$done" "$gained" "$((huge / 1048576)) MiB" "${pieces:-none}" "$answers"
 }
 
-cat <<'END'
-# Generated text under promotion
-
-`hugetext promote --jit` called again and again on a program that generates code all the time, with four threads (java)
-or one (node) that check every answer. By `lab/measure promote-jit`, which fails if an answer is wrong or a program ends early.
-"Pieces" are mappings that hold no whole window, counted at the end, with their size. Node 20 has nothing else: V8 keeps
-its code in pieces of 256 KiB, with other rights around each.
-
-| program | calls | calls that gained | most text by PMD leaves | pieces | its answers |
-|---|---|---|---|---|---|
-END
 if command -v java >/dev/null; then
     for collector in Serial Parallel G1 Z Shenandoah; do
         rounds_of "java, $collector" java "-XX:+Use${collector}GC" -Xmx256m "$work/Load.java"
     done
 else
-    echo "| java | not installed | | | | |"
+    row programs java "not installed" "" "" "" ""
 fi
 if command -v node >/dev/null; then
     rounds_of node node "$work/load.js"
 else
-    echo "| node | not installed | | | | |"
+    row programs node "not installed" "" "" "" ""
 fi
 [ "$status" -eq 0 ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes lab/results/limit.md: what a start is made of, and which page faults huge text removes: results-limit.py HUGETEXT
+"""Prints the record of lab/results/limit.md: what a start is made of, and which page faults huge text removes: results-limit.py HUGETEXT
 
 Takes root, for copies under the programs' own paths. Programs that are not installed are left out.
 """
@@ -11,32 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-ROUNDS = 20
+from record import fact, row
+
+ROUNDS = int(os.environ.get("ROUNDS", "20"))
 KINDS = ["faults on text", "faults on read-only data", "faults on data and relocations", "faults on other memory"]
-
-TEXT = """# What a start is made of, and what huge text can remove of it
-
-Written by `lab/measure limit` on {machine}.
-
-Each start is looked at once by the kernel's own records of its page faults, and timed in {rounds} rounds with all sides in
-turn. *text* and *read-only* are faults on pages of files that nobody writes to: these are what huge text can remove. *data*
-are faults on data of files and on what relocations change, *other* those on heaps, stacks and zeroed memory: no layout of
-text removes them. The sides are the same file: in the small folios of page faults, warmed, rewritten (fixed), and with
-read-only data joined to text (merged). *removed* is the share of the faults on text and read-only data that are gone.
-*ratio* is that of processor time, user and kernel, to small folios. *limit* is that ratio if all of these faults were gone
-and each cost as much as those that are; it is left out where less than a tenth is gone, as larger folios alone make starts
-shorter too ([folios.md](folios.md)).
-
-*calls* is the number of system calls of a start of the unchanged file, by `strace -f -c`. Their time is in *system*, with
-that of the faults. It has no column, because strace and `perf trace` both add more to most calls than these take.
-
-The aim was a start of cc1 in 0.75 of the time. No layout reaches it: by *limit*, even text and read-only data without a
-single fault would not give it. Three ways were tried: the unchanged file, the rewritten file, and read-only data beside
-text. A fourth way is folios between 4 KiB and a window, for text that does not fill a window. They shorten the starts of
-smaller programs ([folios.md](folios.md)). The faults that are left are on zeroed memory, heaps and relocations.
-
-| | side | user | system | calls | text | read-only | data | other | removed | ratio | limit |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def programs():
@@ -80,19 +58,20 @@ def rows(hugetext, name, command, program):
         faults = [measures[kind][index]["median"] for kind in KINDS]
         first = first or faults[0] + faults[1]
         removed = 1 - (faults[0] + faults[1]) / first
-        times = " | ".join(f"{1000 * measures[name][index]['median']:.2f} ms" for name in ["user", "system"])
-        counts = " | ".join(f"{count:.0f}" for count in faults)
+        times = [f"{1000 * measures[kind][index]['median']:.2f} ms" for kind in ["user", "system"]]
+        counts = [f"{count:.0f}" for count in faults]
         ratio = measures["processor"][index].get("ratio")
-        compared = " | | "
+        compared = ["", "", ""]
         if ratio:
             limit = f"{1 - (1 - ratio['median']) / removed:.2f}" if removed >= 0.1 else ""
-            compared = f"{removed:.0%} | {ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f}) | {limit}"
+            compared = [f"{removed:.0%}", f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})", limit]
         calls = system_calls(command) if index == 0 else ""
-        print(f"| {name if index == 0 else ''} | {side['name']} | {times} | {calls} | {counts} | {compared} |")
+        row("programs", name if index == 0 else "", side["name"], *times, calls, *counts, *compared)
 
 
 def main():
-    print(TEXT.format(machine=f"Linux {os.uname().release}, {os.cpu_count()} processors", rounds=ROUNDS))
+    fact("machine", f"Linux {os.uname().release}, {os.cpu_count()} processors")
+    fact("rounds", ROUNDS)
     for name, (command, program) in programs().items():
         if program:
             rows(sys.argv[1], name, command, str(program))

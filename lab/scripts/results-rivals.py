@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes lab/results/rivals.md: what each way to huge text costs in memory, and what perf still sees:
+"""Prints the record of lab/results/rivals.md: what each way to huge text costs in memory, and what perf still sees:
 results-rivals.py HUGETEXT [LIBLPPRELOAD]
 
 Takes root, node, perf and vmtouch. LIBLPPRELOAD is iodlr's library, which no distribution packages. Changes the page cache
@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+import record
+
 MANY = 20
 MEBI = 1 << 20
 SMALL_FOLIOS = pathlib.Path(__file__).with_name("small-folios.py")
@@ -24,31 +26,6 @@ const text = JSON.stringify(Array.from({length: 4000}, (_, n) => ({n, s: 'word' 
 process.on('SIGUSR2', () => { const end = Date.now() + 3000; while (Date.now() < end) JSON.parse(text); });
 setInterval(() => {}, 1 << 30);
 console.log('ready');
-"""
-
-TEXT = """# The ways side by side: memory and profilers
-
-Written by `lab/measure rivals` on {machine}.
-
-{node} runs a script that waits: once alone, then {many} processes at a time. All of it is about memory below
-executable mappings: *in memory* is what one process has there, *huge* what of that PMDs map, *own* what no other
-process shares and no file gives back (anonymous memory). *PSS of {many}* is the sum over {many} processes, which counts a
-page that they share once. *named by perf* is the share of `perf record -e cpu-clock` samples in the text of the program
-and its copies that `perf report` gives a function of the program; the script parses JSON meanwhile.
-
-| way | in memory | huge | own | PSS of {many} | named by perf | |
-|---|---:|---:|---:|---:|---:|---|"""
-
-END = """
-- **warmed**, **fixed**, **merged**: `hugetext warm`; `hugetext fix`, then warm; with `--strategy merge`. All processes
-  share the file's own pages, and memory pressure takes them back.
-- **promoted**: `hugetext promote` of the processes that ran already, in small folios before. A copy is shared by the
-  processes whose load bias agrees modulo 2M.
-- **iodlr**: LD_PRELOAD of its library. **node's own**: `--use-largepages=on`. Both copy the text of each process into
-  anonymous memory, where perf finds no file.
-- glibc's `glibc.elf.thp` needs glibc 2.44 and is measured in roots that have it ([self-warming.md](self-warming.md)).
-  BOLT needs relocations, which Debian's node does not have ([compare.md](../../docs/compare.md)). libhugetlbfs needs pages that the
-  administrator reserves.
 """
 
 
@@ -99,13 +76,13 @@ def text_range(pid, program):
 
 def named(pid, program, directory):
     """The share of samples in the program's text, or in what took its place, that have a function's name."""
-    record = f"{directory}/perf.data"
-    words = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "1000", "-o", record, "-p", str(pid), "--", "sleep", "2"]
+    kept = f"{directory}/perf.data"
+    words = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "1000", "-o", kept, "-p", str(pid), "--", "sleep", "2"]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as perf:
         os.kill(pid, signal.SIGUSR2)
         perf.wait()
     low, high = text_range(pid, program)
-    words = ["perf", "script", "-i", record, "-F", "ip,sym"]
+    words = ["perf", "script", "-i", kept, "-F", "ip,sym"]
     lines = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
     samples = [line.split(None, 1) for line in lines.splitlines() if line.strip()]
     inside = [sample for sample in samples if low <= int(sample[0], 16) < high]
@@ -135,7 +112,7 @@ def row(way, directory, program, words=(), environment=None, promote=None):
     pss = sum(executable(process.pid)["pss"] for process in many)
     ended(many)
     cells = [f"{alone[key] / MEBI:.1f} MiB" for key in ["memory", "huge", "own"]]
-    print(f"| {way} | {' | '.join(cells)} | {pss / MEBI:.1f} MiB | {perf} | {note} |", flush=True)
+    record.row("ways", way, *cells, f"{pss / MEBI:.1f} MiB", perf, note)
 
 
 def small(program):
@@ -147,7 +124,9 @@ def main():
     node = os.path.realpath(shutil.which("node"))
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} processors"
-    print(TEXT.format(machine=machine, node=f"node {version}", many=MANY))
+    record.fact("machine", machine)
+    record.fact("node", f"node {version}")
+    record.fact("many", MANY)
     # A directory whose page cache holds huge folios, if this machine has one.
     with tempfile.TemporaryDirectory(dir=os.environ.get("CARGO_TARGET_DIR", "target")) as directory:
         directory = os.path.realpath(directory)
@@ -170,7 +149,6 @@ def main():
             program = plain if name == "warmed" else f"{directory}/{name}"
             subprocess.run([hugetext, "warm", "-q", program], check=True)
             row(name, directory, program)
-    print(END, end="")
 
 
 main()

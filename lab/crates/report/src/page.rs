@@ -1,0 +1,108 @@
+//! A page, from its template and its record.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use minijinja::{Environment, UndefinedBehavior, context};
+
+use crate::filters;
+use crate::record::{self, Record};
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PageError {
+    /// A file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        error: io::Error,
+    },
+    /// A line of a record is no JSON.
+    #[error("{}, line {line}: {error}", path.display())]
+    Record {
+        /// The record.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// The problem.
+        error: serde_json::Error,
+    },
+    /// The template asks for what the record does not have, or is none.
+    #[error("lab/reports/{name}.md: {error:#}")]
+    Template {
+        /// The name of the page.
+        name: String,
+        /// The problem.
+        error: minijinja::Error,
+    },
+}
+
+impl PageError {
+    pub(crate) fn file(path: &Path, error: io::Error) -> PageError {
+        let path = path.to_owned();
+        PageError::File { path, error }
+    }
+}
+
+/// The names of the pages that have a template.
+pub(crate) fn names(lab: &Path) -> Result<Vec<String>, PageError> {
+    let reports = lab.join("reports");
+    let failed = |error| PageError::file(&reports, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&reports).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            names.extend(
+                path.file_stem()
+                    .map(|name| name.to_string_lossy().into_owned()),
+            );
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The text of a page. A page without a record of its own reads those that its template names.
+pub(crate) fn page(lab: &Path, name: &str) -> Result<String, PageError> {
+    let template = lab.join("reports").join(format!("{name}.md"));
+    let template =
+        fs::read_to_string(&template).map_err(|error| PageError::file(&template, error))?;
+    let records = lab.join("records");
+    let own = records.join(format!("{name}.jsonl"));
+    let own = if own.exists() {
+        Record::new(record::lines(&own)?)
+    } else {
+        Record::default()
+    };
+    let failed = |error| PageError::Template {
+        name: name.to_owned(),
+        error,
+    };
+    let environment = environment(Arc::from(records));
+    let context = context! { record => own.lines, facts => own.facts, tables => own.tables };
+    environment.render_str(&template, context).map_err(failed)
+}
+
+fn environment(records: Arc<Path>) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_keep_trailing_newline(true);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    filters::add(&mut environment);
+    let failed = |error: PageError| {
+        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.to_string())
+    };
+    let within = Arc::clone(&records);
+    environment.add_function("records", move |path: &str| {
+        record::read(&records.join(path)).map_err(failed)
+    });
+    environment.add_function("documents", move |directory: &str| {
+        record::documents(&within.join(directory)).map_err(failed)
+    });
+    environment
+}
