@@ -165,7 +165,7 @@ endif
 .PHONY: schemas package package-test release
 schemas: build ## docs/schema, from the types of the command's documents
 	rm -f docs/schema/*.json
-	$(HUGETEXT) schema --all docs/schema
+	$(HUGETEXT) generate --schemas docs/schema
 
 package: ## target/debian/*.deb for ARCH, and one with its debug information
 	scripts/setup.sh package

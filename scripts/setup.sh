@@ -356,7 +356,7 @@ if musl; then
     echo "note: on musl there is no TLB plugin, so 'bench tlb' runs programs under Valgrind" >&2
 fi
 command -v systemctl >/dev/null ||
-    echo "note: without systemd the units of packaging/ do not apply; start 'hugetext keep daemon' yourself" >&2
+    echo "note: without systemd the units of packaging/ do not apply; start 'hugetext auto' yourself" >&2
 if [ -n "$missing" ]; then
     if [ -z "$install" ]; then
         echo "found none of apt, dnf, pacman, zypper and apk; install by hand:$missing" >&2

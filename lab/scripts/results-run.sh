@@ -253,16 +253,18 @@ cat <<TEXT
 
 ## What keep holds
 
-This is \`hugetext keep daemon\` with cc1 on its list. Locked memory is page cache that every instance shares.
+This is the daemon of \`hugetext auto\` with cc1 on a list of \`hugetext keep\`. Locked memory is page cache that every instance shares.
 
 TEXT
 mkfifo "$scratch/told"
 "$hugetext" keep --lists "$scratch/keep.d" --store "$store" add "$cc1" >/dev/null
-"$hugetext" keep --lists "$scratch/keep.d" --store "$store" daemon >"$scratch/told" 2>&1 &
+printf 'mode = "observe"\nbudget = "1G"\n' >"$scratch/auto.toml"
+"$hugetext" auto --by scan --config "$scratch/auto.toml" --state "$scratch/state" --run-dir "$scratch/run" \
+    --lists "$scratch/keep.d" --store "$store" >"$scratch/told" 2>&1 &
 daemon=$!
 children="$children $daemon"
 exec 4<"$scratch/told"
-read -r told <&4
+while read -r told <&4; do case $told in listed*) break ;; esac done
 printf '```\n%s\n' "$told" | sed "s#$scratch#...#g"
 grep -E '^(VmLck|VmRSS|RssAnon)' "/proc/$daemon/status"
 printf '```\n'

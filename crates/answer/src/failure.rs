@@ -106,12 +106,6 @@ impl Failure {
         }
     }
 
-    /// A result that `--format csv` cannot print.
-    pub fn no_rows() -> Failure {
-        let failure = Failure::new("--format csv", "the result of this command has no rows");
-        failure.remedy("use --format text or json")
-    }
-
     /// An error about a file.
     pub fn at(path: &Path, problem: impl fmt::Display) -> Failure {
         Failure::new(shown(path), problem)

@@ -3,7 +3,6 @@
 
 pub mod amount;
 mod comparison;
-pub mod csv;
 mod document;
 pub mod failure;
 mod outcome;
@@ -15,7 +14,7 @@ pub mod schema;
 pub mod table;
 pub mod verdict;
 
-pub use document::{BenchReport, Document, comparison_rows};
+pub use document::BenchReport;
 pub use outcome::answer_bench;
 pub use progress::BenchProgress;
 pub use rounds::RoundsArgument;

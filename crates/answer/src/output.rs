@@ -1,33 +1,39 @@
-//! Output for the user: text, one JSON document or rows on stdout, errors and progress on stderr.
+//! Output for the user: text or one JSON document on stdout, errors and progress on stderr.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::document::Document;
 use crate::failure::Failure;
 use crate::path::{escaped, escaped_lines};
 
 /// Options of every subcommand.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Common options")]
 pub struct Options {
-    /// Print one JSON document instead of text; `hugetext schema` describes it
+    /// Print one JSON document instead of text; `hugetext generate --schema` describes it
     #[arg(long, global = true, conflicts_with = "format")]
     json: bool,
     /// How results are printed
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     format: Format,
-    /// Print errors only; the exit status tells the result. JSON and CSV are printed all the same
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
-    quiet: bool,
-    /// Show more detail (check, promote, run and bench tlb only)
+    /// Print errors only; the exit status tells the result. JSON is printed all the same
     #[arg(short, long, global = true)]
-    verbose: bool,
+    quiet: bool,
+}
+
+// The option of the commands that can say more. This is no documentation comment: clap would print it as the headline
+// of the command that flattens it.
+#[expect(missing_docs, reason = "as above")]
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Detail {
+    /// Show more detail
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
 }
 
 /// How results are printed.
@@ -37,7 +43,9 @@ pub enum Format {
     Text,
     /// One document
     Json,
-    /// Comma-separated values: a line of names, then a line for each result
+    // Nothing prints it any more; an error says what does.
+    #[expect(missing_docs, reason = "clap would print it")]
+    #[value(hide = true)]
     Csv,
 }
 
@@ -45,13 +53,13 @@ pub enum Format {
 #[derive(Debug)]
 pub struct Output {
     options: Options,
-    reader_is_gone: AtomicBool,
+    verbose: bool,
     /// The errors that no document holds yet.
     errors: Mutex<Vec<Failure>>,
 }
 
 /// The number of the JSON documents. It changes whenever a name or its meaning changes.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// The frame of every JSON document.
 #[derive(Serialize)]
@@ -65,19 +73,13 @@ struct Framed<'a, T> {
 }
 
 impl Output {
-    /// Prints as these options say.
-    pub fn new(options: Options) -> Output {
+    /// Prints as these options say, and in more detail if `verbose`.
+    pub fn new(options: Options, verbose: bool) -> Output {
         Output {
             options,
-            reader_is_gone: AtomicBool::new(false),
+            verbose,
             errors: Mutex::default(),
         }
-    }
-
-    /// Whether a write has found that nobody reads standard output any more. A command that prints
-    /// without end has nothing left to do then.
-    pub fn reader_is_gone(&self) -> bool {
-        self.reader_is_gone.load(Ordering::Relaxed)
     }
 
     /// The format that was asked for.
@@ -91,23 +93,18 @@ impl Output {
 
     /// The options that these are, for a program that is executed in the place of this one.
     pub fn words(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let format = match self.format() {
-            Format::Text => None,
-            Format::Json => Some("--json"),
-            Format::Csv => Some("--format=csv"),
-        };
+        let json = (self.format() == Format::Json).then_some("--json");
         let quiet = self.options.quiet.then_some("--quiet");
-        let verbose = self.options.verbose.then_some("--verbose");
-        [format, quiet, verbose].into_iter().flatten()
+        [json, quiet].into_iter().flatten()
     }
 
     /// Whether more detail was asked for.
     pub fn verbose(&self) -> bool {
-        self.options.verbose
+        self.verbose
     }
 
-    /// Prints a result: `body` as JSON or rows, or the text that `shows` makes of it.
-    pub fn result<T: Document>(
+    /// Prints a result: `body` as JSON, or the text that `shows` makes of it.
+    pub fn result<T: Serialize>(
         &self,
         command: &str,
         body: &T,
@@ -119,7 +116,7 @@ impl Output {
     }
 
     /// Prints one of many results. With `--json`, it is a document on one line.
-    pub fn event<T: Document>(
+    pub fn event<T: Serialize>(
         &self,
         command: &str,
         body: &T,
@@ -130,17 +127,14 @@ impl Output {
         })
     }
 
-    fn tell<T: Document>(
+    fn tell<T: Serialize>(
         &self,
         command: &str,
         body: &T,
         shows: impl FnOnce(&T) -> String,
         written: fn(&Framed<'_, T>) -> serde_json::Result<String>,
     ) -> Result<(), Failure> {
-        if self.format() == Format::Csv {
-            let rows = body.rows().ok_or_else(Failure::no_rows)?;
-            self.document(&rows.text()?)
-        } else if self.format() == Format::Json {
+        if self.format() == Format::Json {
             let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
             let document = Framed {
                 schema: SCHEMA,
@@ -175,10 +169,7 @@ impl Output {
         match written {
             // The reader closed the pipe early, as in `hugetext check … | head`. The work goes on,
             // and the exit status stays that of its verdict.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.reader_is_gone.store(true, Ordering::Relaxed);
-                Ok(())
-            }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(Failure::new("standard output", error)),
             Ok(()) => Ok(()),
         }

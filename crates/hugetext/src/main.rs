@@ -7,8 +7,8 @@ mod bench;
 mod check;
 mod command;
 mod documents;
+mod external;
 mod fix;
-mod fleet;
 mod generate;
 mod keep;
 mod learn;
@@ -18,17 +18,16 @@ mod report;
 mod run;
 mod run_directory;
 mod scan;
-mod schema;
 mod size;
 mod stat;
 mod store;
-mod top;
 mod warm;
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-pub(crate) use hugetext_answer::{amount, csv, failure, output, path, table, verdict};
+pub(crate) use hugetext_answer::{amount, failure, output, path, table, verdict};
 
 use crate::failure::Failure;
 use crate::output::{Format, Output};
@@ -41,7 +40,7 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 /// Put program text on huge pages, and prove it.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
     #[command(flatten)]
     output: output::Options,
@@ -49,7 +48,11 @@ struct Cli {
     mode: Mode,
 }
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
+For fleets, in programs of their own (hugetext-inventory, hugetext-nri):
+  inventory  Record the text of machines and of container images, as Parquet
+  nri        Prepare the text of containers before they start, as a plugin of containerd
+
 Exit status: 0 done; 1 the answer is no (a --require not met, a program that cannot be improved); \
 2 an error.";
 
@@ -78,9 +81,6 @@ enum Mode {
     Learn(learn::Arguments),
     /// Keep programs warm across reclaim, upgrades and reboots
     Keep(keep::Arguments),
-    /// Write man pages and shell completions into a directory
-    #[command(hide = true)]
-    Generate(generate::Arguments),
     /// Show the page sizes that map the text of running processes
     Stat(stat::Arguments),
     /// Put the text of running processes on huge pages, without a restart
@@ -96,21 +96,11 @@ enum Mode {
     /// Without a subcommand, runs the daemon until a signal ends it. It only observes unless its
     /// configuration says mode = "act". SIGHUP makes it read its configuration again.
     Auto(auto::Arguments),
-    /// Show programs by processor time, starts, text and the share of it on huge pages
-    ///
-    /// Every user sees their own processes, root sees all. Starts and states are those that the daemon
-    /// of `hugetext auto` knows.
-    Top(top::Arguments),
-    /// Record the text of this machine and of its container images, as Parquet
-    ///
-    /// Runs hugetext-inventory, which lies beside this command or in PATH.
-    Inventory(fleet::Inventory),
-    /// Prepare the text of containers before they start, as a plugin of containerd
-    ///
-    /// Runs hugetext-nri, which lies beside this command or in PATH.
-    Nri(fleet::Nri),
-    /// Print the JSON Schema of the document that a command prints with --json
-    Schema(schema::Arguments),
+    /// Write man pages and shell completions, or the JSON Schemas of what --json prints
+    Generate(generate::Arguments),
+    /// `hugetext NAME` is the program `hugetext-NAME`.
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 impl Mode {
@@ -119,37 +109,24 @@ impl Mode {
     fn starts_commands(&self) -> bool {
         matches!(
             self,
-            Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_) | Mode::Inventory(_) | Mode::Nri(_)
+            Mode::Run(_) | Mode::Learn(_) | Mode::Bench(_) | Mode::Other(_)
         )
     }
 
-    /// Whether its result has rows.
-    fn has_rows(&self) -> bool {
+    /// Whether it is asked for more detail.
+    fn is_verbose(&self) -> bool {
         match self {
-            Mode::Top(_)
-            | Mode::Warm(_)
-            | Mode::Learn(_)
-            | Mode::Stat(_)
-            | Mode::Promote(_)
-            | Mode::Bench(_) => true,
-            Mode::Check(arguments) => arguments.has_rows(),
-            Mode::Run(arguments) => arguments.has_rows(),
-            Mode::Keep(arguments) => arguments.has_rows(),
-            Mode::Store(arguments) => arguments.has_rows(),
-            Mode::Auto(arguments) => arguments.has_rows(),
-            Mode::Inventory(_)
-            | Mode::Nri(_)
-            | Mode::Fix(_)
-            | Mode::Generate(_)
-            | Mode::Report(_)
-            | Mode::Schema(_) => false,
+            Mode::Check(arguments) => arguments.detail.verbose,
+            Mode::Promote(arguments) => arguments.detail.verbose,
+            Mode::Run(arguments) => arguments.detail.verbose,
+            _ => false,
         }
     }
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let output = Output::new(cli.output);
+    let output = Output::new(cli.output, cli.mode.is_verbose());
     if !cli.mode.starts_commands() {
         // A write beyond a file size limit then fails with an error that names the path.
         hugetext_host::ignore_file_size_signal();
@@ -162,8 +139,9 @@ fn main() -> ExitCode {
 }
 
 fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
-    if output.format() == Format::Csv && !mode.has_rows() {
-        return Err(Failure::no_rows());
+    if output.format() == Format::Csv {
+        let gone = Failure::new("--format csv", "only JSON is printed for programs");
+        return Err(gone.remedy("make rows of it: --json and `jq -r` with @csv (docs/json.md)"));
     }
     match mode {
         Mode::Check(arguments) => check::run(&arguments, output),
@@ -172,16 +150,26 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         Mode::Run(arguments) => run::run(&arguments, output),
         Mode::Learn(arguments) => learn::run(&arguments, output),
         Mode::Keep(arguments) => keep::run(&arguments, output),
-        Mode::Generate(arguments) => generate::run(&arguments, Cli::command()),
+        Mode::Generate(arguments) => generate::run(&arguments, Cli::command(), output),
         Mode::Stat(arguments) => stat::run(&arguments, output),
         Mode::Promote(arguments) => promote::run(&arguments, output),
         Mode::Bench(arguments) => bench::run(&arguments, output),
         Mode::Report(arguments) => report::run(&arguments, output),
         Mode::Store(arguments) => store::run(&arguments, output),
         Mode::Auto(arguments) => auto::run(&arguments, output),
-        Mode::Inventory(arguments) => Err(fleet::inventory(&arguments)),
-        Mode::Nri(arguments) => Err(fleet::nri(&arguments)),
-        Mode::Top(arguments) => top::run(&arguments, output),
-        Mode::Schema(arguments) => schema::run(&arguments, output),
+        Mode::Other(words) => {
+            Err(external::become_command(&words).unwrap_or_else(|| unknown(&words)))
+        }
     }
+}
+
+/// Ends with what the parser says of a command that nobody knows, and which one it may have meant.
+fn unknown(words: &[OsString]) -> Failure {
+    let mut cli = Cli::command();
+    cli.build();
+    let known = clap::Command::new("hugetext").disable_help_subcommand(true);
+    let known = known.subcommands(cli.get_subcommands().cloned());
+    let name = words.first().map_or(OsStr::new(""), OsString::as_os_str);
+    known.get_matches_from([OsStr::new("hugetext"), name]);
+    Failure::new(name.display(), "no command of this name")
 }

@@ -57,13 +57,6 @@ enum Task {
 /// Length of a key on display: enough to tell copies apart, and to name one to `rm`.
 const SHORT: usize = 12;
 
-impl Arguments {
-    /// Whether the result has rows.
-    pub(crate) fn has_rows(&self) -> bool {
-        matches!(self.task, Task::Ls)
-    }
-}
-
 /// Answers `hugetext store`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     let root = match &arguments.store {

@@ -32,7 +32,7 @@ fn benchmarks(arguments: &[&str]) -> Option<Vec<Value>> {
     }
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema"], 2);
+    assert_eq!(report["schema"], 3);
     assert!(report["machine"]["cpus"].as_u64().unwrap() > 0);
     Some(report["benchmarks"].as_array().unwrap().clone())
 }

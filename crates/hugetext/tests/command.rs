@@ -56,7 +56,7 @@ fn big_program() -> Option<PathBuf> {
 fn check_tells_the_reach_of_a_big_program() {
     let Some(program) = big_program() else { return };
     let report = json(&["check", "--json", "--kernel", "6.18", path(&program)]);
-    assert_eq!(report["schema"], 2);
+    assert_eq!(report["schema"], 3);
     let file = &report["files"][0];
     let text = file["text"].as_u64().unwrap();
     let reached = file["now"][0]["reached"].as_u64().unwrap();
@@ -285,7 +285,7 @@ fn a_process_that_has_ended_is_said_to_have_no_text() {
 #[test]
 fn a_dry_run_lists_what_stays_as_it_is_if_asked() {
     let plan = |flags: &[&str]| {
-        let output = hugetext(&[flags, &["run", "--dry-run", "true"]].concat());
+        let output = hugetext(&[&["run", "--dry-run"], flags, &["true"]].concat());
         if !output.status.success() {
             println!("skipped: {}", stderr(&output));
         }
@@ -503,7 +503,7 @@ fn every_command_has_one_headline() {
     for line in commands.lines().filter(|line| !line.starts_with("   ")) {
         let (name, about) = line.trim().split_once("  ").unwrap();
         // Another program answers for two of them, and `help` is clap's own.
-        if ["inventory", "nri", "help"].contains(&name) {
+        if name == "help" {
             continue;
         }
         let help = String::from_utf8(hugetext(&[name, "--help"]).stdout).unwrap();
@@ -511,4 +511,56 @@ fn every_command_has_one_headline() {
         compared += 1;
     }
     assert!(compared > 10, "{commands}");
+}
+
+#[test]
+fn what_is_gone_says_what_replaces_it() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["top", "--once"], "hugetext auto top"),
+        (&["schema", "check"], "hugetext generate --schema"),
+        (&["keep", "daemon", "--budget", "1G"], "hugetext auto"),
+        (&["--format", "csv", "stat", "--all"], "@csv"),
+    ];
+    for (words, replacement) in cases {
+        let output = hugetext(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains(replacement), "{said}");
+    }
+}
+
+/// As git finds its commands: a program of that name in PATH, or beside the command.
+#[test]
+fn other_programs_are_commands() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("hugetext-inventory");
+    std::fs::write(&program, "#!/bin/sh\necho \"$@\"; exit 3\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).unwrap();
+    let run = |words: &[&str], path: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        command.args(words).env("PATH", path).output().unwrap()
+    };
+    let found = run(&["inventory", "-o", "there"], directory.path());
+    assert_eq!(found.status.code(), Some(3), "{found:?}");
+    assert_eq!(found.stdout, b"-o there\n");
+    let nowhere = directory.path().join("nowhere");
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["inventory"],
+            "hugetext-inventory: not installed; install it",
+        ),
+        (
+            &["bench", "cold"],
+            "hugetext-bench: not installed; install it",
+        ),
+        (&["chekc"], "'check'"),
+    ];
+    for (words, told) in cases {
+        let output = run(words, &nowhere);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(told), "{words:?}: {said}");
+    }
 }

@@ -99,7 +99,7 @@ fn a_program_without_a_window_of_text_is_a_no() {
     }
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema"], 2);
+    assert_eq!(report["schema"], 3);
     let process = &report["processes"][0];
     assert_eq!(process["name"], "sleep");
     assert_eq!(process["pauses"].as_array().unwrap().len(), 0);

@@ -1,6 +1,7 @@
 //! `hugetext auto`: the daemon that finds out what to keep on huge pages, and what it says.
 
 mod show;
+mod top;
 
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,9 @@ struct DaemonOptions {
     /// The directory of lists, which are held first [default: /etc/hugetext/keep.d and the user's own]
     #[arg(long, value_name = "DIR")]
     lists: Option<PathBuf>,
+    /// The directory for fixed copies of what the lists name, which `run` also uses
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
     /// Where `hugetext nri` says which pods ask for promotion, for rules with verdict = "promote-if-asked"
     #[arg(long, value_name = "DIR", default_value = WISHES_DIRECTORY)]
     wishes: PathBuf,
@@ -95,13 +99,10 @@ enum Task {
         /// A path, or a command on PATH
         program: PathBuf,
     },
-}
-
-impl Arguments {
-    /// Whether the result has rows.
-    pub(crate) fn has_rows(&self) -> bool {
-        matches!(self.task, Some(Task::Status { .. }))
-    }
+    /// Show programs by processor time, starts, text and the share of it on huge pages
+    ///
+    /// Every user sees their own processes, root sees all. Starts and states are those that the daemon knows.
+    Top(top::Arguments),
 }
 
 /// Runs `hugetext auto`.
@@ -115,6 +116,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             Ok(Verdict::Done)
         }
         Some(Task::Why { program }) => why(program, place, output),
+        Some(Task::Top(arguments)) => top::run(arguments, place, output),
     }
 }
 
@@ -127,7 +129,7 @@ fn daemon(
         Some(directory) => vec![directory.clone()],
         None => list_directories(),
     };
-    let lists = FixedList::new(directories, None);
+    let lists = FixedList::new(directories, options.store.clone());
     let lists = lists.map_err(|error| Failure::new("inotify", error))?;
     let settings = Settings {
         config: options.config.clone(),

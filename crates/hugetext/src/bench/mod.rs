@@ -2,15 +2,16 @@
 
 mod arguments;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 
 use clap::{Args, Subcommand};
 use hugetext_answer::{BenchProgress, answer_bench};
 use hugetext_bench::{Interrupt, bench_exec, bench_live, bench_syscalls, bench_work};
 use hugetext_host::limit_listing;
 
+use crate::external::become_program;
 use crate::failure::Failure;
-use crate::fleet;
 use crate::output::Output;
 use crate::verdict::Verdict;
 use arguments::{ExecArguments, LiveArguments, SyscallArguments, WorkArguments};
@@ -48,13 +49,23 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
 
 /// Executes hugetext-bench in place of this program. Returns only if that fails.
 fn from_laboratory(words: &[OsString], output: &Output) -> Failure {
+    let options = output.words().map(OsString::from);
+    let arguments: Vec<OsString> = options.chain(words.iter().cloned()).collect();
+    let error = become_program(OsStr::new("bench"), &arguments);
+    if error.kind() != ErrorKind::NotFound {
+        return Failure::new("hugetext-bench", error);
+    }
     let name = words.first().map(|name| name.to_string_lossy());
     match name {
         Some(name) if !FROM_LABORATORY.contains(&&*name) => {
             let failure = Failure::new(format_args!("bench {name}"), "no such benchmark");
             failure.remedy("`hugetext bench --help` lists them")
         }
-        _ => fleet::bench(output, words),
+        _ => {
+            let remedy =
+                "install it beside this command: cargo install --locked --path lab/crates/bench";
+            Failure::new("hugetext-bench", "not installed").remedy(remedy)
+        }
     }
 }
 

@@ -17,13 +17,15 @@ use hugetext_leaf::{FileId, Geometry, Kernel, Version};
 
 use crate::documents::check::{CheckReport, CheckSummary};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Detail, Output};
 use crate::scan::{self, Found};
 use crate::verdict::Verdict;
 use hugetext_host::Pid;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) detail: Detail,
     /// Executables and shared objects
     #[arg(required_unless_present_any = ["pid", "same"])]
     paths: Vec<PathBuf>,
@@ -57,13 +59,6 @@ impl CheckSummary {
             after_merge: files.iter().map(|file| file.after_merge).sum(),
             ..CheckSummary::default()
         }
-    }
-}
-
-impl Arguments {
-    /// Whether the result has rows.
-    pub(crate) fn has_rows(&self) -> bool {
-        self.same.is_empty()
     }
 }
 

@@ -1,8 +1,6 @@
 //! The documents of `hugetext auto`: its events, and `auto why`. That of `auto status` is a
 //! [`hugetext_auto::status::Status`], and whether its daemon still runs.
 
-use super::Document;
-use crate::csv::{Columns, Rows};
 use std::path::PathBuf;
 
 use hugetext_auto::author::DaemonState;
@@ -41,10 +39,6 @@ pub(crate) struct Explanation {
     pub(crate) reason: String,
 }
 
-impl Document for AutoEvent {}
-
-impl Document for Explanation {}
-
 /// What the daemon said last, and whether it still runs.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct StatusReport {
@@ -64,22 +58,5 @@ impl StatusReport {
             age_seconds: status.age().as_secs(),
             status,
         }
-    }
-}
-
-impl Document for StatusReport {
-    /// One for each file.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&FileStatus> = &[
-            ("path", |file| file.path.display().to_string()),
-            ("name", |file| file.name.display().to_string()),
-            ("state", |file| file.state.name().to_owned()),
-            ("reason", |file| file.reason.clone()),
-            ("starts", |file| file.starts.to_string()),
-            ("bytes", |file| file.bytes.to_string()),
-            ("windows", |file| file.windows.to_string()),
-            ("huge", |file| file.huge.to_string()),
-        ];
-        Some(Rows::of(columns, &self.status.files))
     }
 }

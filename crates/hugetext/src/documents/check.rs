@@ -1,7 +1,5 @@
 //! The documents of `hugetext check`: of files, of processes, and of a comparison.
 
-use super::Document;
-use crate::csv::{Columns, Rows, maybe};
 use std::path::PathBuf;
 
 use hugetext_elf::PermissionChange;
@@ -80,43 +78,3 @@ pub(crate) struct SameReport {
     /// Addresses that only the new file maps; they hold zeros.
     pub(crate) added: Vec<Span>,
 }
-
-impl Document for CheckReport {
-    /// One for each file.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&Assessment> = &[
-            ("path", |file| file.path.display().to_string()),
-            ("geometry", |file| file.geometry.to_string()),
-            ("filesystem", |file| file.filesystem.name().to_owned()),
-            ("page_cache", |file| file.page_cache.name().to_owned()),
-            ("leaf", |file| file.leaf.bytes().to_string()),
-            ("text", |file| file.text.to_string()),
-            ("reached", |file| file.reached.to_string()),
-            ("after_fix", |file| file.after_fix.to_string()),
-            ("after_merge", |file| file.after_merge.to_string()),
-            ("huge_windows", |file| {
-                maybe(file.cache.map(|cache| cache.huge))
-            }),
-            ("windows", |file| {
-                maybe(file.cache.map(|cache| cache.total()))
-            }),
-        ];
-        Some(Rows::of(columns, &self.files))
-    }
-}
-
-impl Document for ProcessCheckReport {
-    /// One for each process.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&ProcessCheck> = &[
-            ("pid", |process| process.pid.to_string()),
-            ("leaf", |process| process.leaf.bytes().to_string()),
-            ("text", |process| process.text.to_string()),
-            ("reached", |process| process.reached.to_string()),
-            ("actual", |process| process.actual.to_string()),
-        ];
-        Some(Rows::of(columns, &self.processes))
-    }
-}
-
-impl Document for SameReport {}

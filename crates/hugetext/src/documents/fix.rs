@@ -1,6 +1,5 @@
 //! The document of `hugetext fix`.
 
-use super::Document;
 use std::path::PathBuf;
 
 use hugetext_elf::{Plan, Verified};
@@ -63,5 +62,3 @@ pub(crate) struct WrittenReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<WarmOutcome>,
 }
-
-impl Document for FixReport {}

@@ -1,7 +1,5 @@
 //! The document of `hugetext learn`.
 
-use super::Document;
-use crate::csv::{Columns, Rows};
 use std::path::PathBuf;
 
 use hugetext_host::Way;
@@ -39,17 +37,4 @@ pub(crate) struct LearnedFile {
     pub(crate) text: u64,
     /// Bytes of text that would be huge.
     pub(crate) huge: u64,
-}
-
-impl Document for LearnReport {
-    /// One for each file.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&LearnedFile> = &[
-            ("path", |file| file.path.display().to_string()),
-            ("executions", |file| file.executions.to_string()),
-            ("text", |file| file.text.to_string()),
-            ("huge", |file| file.huge.to_string()),
-        ];
-        Some(Rows::of(columns, &self.files))
-    }
 }

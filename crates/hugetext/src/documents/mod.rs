@@ -2,10 +2,8 @@
 //! from. Types that the engine and the libraries return are part of them: an
 //! [`hugetext_engine::Assessment`], for example, tells of one file that was checked.
 //!
-//! hugetext-answer adds the frame (`schema`, `command`, `errors`). A type of this module is a
-//! [`Document`], has its row in `schema.rs`, and its schema in docs/schema.
-
-pub(crate) use hugetext_answer::Document;
+//! hugetext-answer adds the frame (`schema`, `command`, `errors`). Each type has its row in `generate/schema.rs`, and its
+//! schema in docs/schema.
 
 pub(crate) mod auto;
 pub(crate) mod check;

@@ -1,7 +1,5 @@
 //! The document of `hugetext promote`.
 
-use super::Document;
-use crate::csv::{Columns, Rows};
 use hugetext_engine::running::PromotedProcess;
 use hugetext_host::Pid;
 use schemars::JsonSchema;
@@ -30,23 +28,4 @@ pub(crate) struct RefusedProcess {
     pub(crate) pid: Pid,
     pub(crate) name: String,
     pub(crate) reason: String,
-}
-
-impl Document for PromoteReport {
-    /// One for each process that was looked at.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&PromotedProcess> = &[
-            ("pid", |process| process.pid.to_string()),
-            ("name", |process| process.name.clone()),
-            ("mapped", |process| process.after.mapped.to_string()),
-            ("pmd_mapped_before", |process| {
-                process.before.pmd_mapped.to_string()
-            }),
-            ("pmd_mapped", |process| process.after.pmd_mapped.to_string()),
-            ("copied", |process| process.copied.to_string()),
-            ("shared", |process| process.shared.to_string()),
-            ("took_ns", |process| process.took.as_nanos().to_string()),
-        ];
-        Some(Rows::of(columns, &self.processes))
-    }
 }

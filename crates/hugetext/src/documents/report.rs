@@ -1,6 +1,5 @@
 //! The document of `hugetext report`.
 
-use super::Document;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -15,5 +14,3 @@ pub(crate) struct ReportWritten {
     #[schemars(with = "String")]
     pub(crate) path: PathBuf,
 }
-
-impl Document for ReportWritten {}

@@ -1,7 +1,5 @@
 //! The document of `hugetext run --dry-run`.
 
-use super::Document;
-use crate::csv::{Columns, Rows};
 use std::path::PathBuf;
 
 use hugetext_engine::prepare::PrepareStep;
@@ -61,20 +59,5 @@ impl ReplicaCost {
             all_memory: all(memory),
             all_disk: all(disk),
         })
-    }
-}
-
-impl Document for RunPlan<'_> {
-    /// One for each file.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&PrepareStep<'_>> = &[
-            ("path", |step| step.path.display().to_string()),
-            ("text", |step| step.text.to_string()),
-            ("now", |step| step.now.to_string()),
-            ("after", |step| step.after.to_string()),
-            ("action", |step| step.action.name().to_owned()),
-            ("may_stand_in", |step| step.may_stand_in.to_string()),
-        ];
-        Some(Rows::of(columns, &self.files))
     }
 }

@@ -1,11 +1,7 @@
 //! The document of `hugetext stat`.
 
-use super::Document;
-use crate::csv::{Columns, Rows, maybe};
-use crate::path::mapped_file;
 use hugetext_engine::TextNodes;
 use hugetext_host::{FolioBytes, Pid, TextMapping};
-use hugetext_leaf::replica::Locality;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,58 +39,4 @@ pub(crate) struct MappingStat {
     /// Resident bytes by folio size; absent without root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) folios: Option<FolioBytes>,
-}
-
-impl ProcessStat {
-    /// How much of a mapping is near to those who run the process.
-    fn near(&self, mapping: &MappingStat) -> Option<Locality> {
-        let nodes = self.nodes.as_ref()?;
-        let start = mapping.text.addresses.start;
-        let found = nodes.mappings.iter().find(|of| of.addresses.start == start);
-        Some(found.map_or_else(Locality::default, |of| nodes.locality_of(&of.bytes)))
-    }
-}
-
-impl Document for StatReport {
-    /// One for each mapping.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<(&ProcessStat, &MappingStat)> = &[
-            ("pid", |(process, _)| process.pid.to_string()),
-            ("name", |(process, _)| process.name.clone()),
-            ("file", |(_, mapping)| mapped_file(&mapping.text)),
-            ("start", |(_, mapping)| {
-                mapping.text.addresses.start.to_string()
-            }),
-            ("mapped", |(_, mapping)| {
-                mapping.text.addresses.len().to_string()
-            }),
-            ("rss", |(_, mapping)| mapping.text.rss.to_string()),
-            ("pss", |(_, mapping)| mapping.text.pss.to_string()),
-            ("pmd_mapped", |(_, mapping)| {
-                mapping.text.pmd_mapped.to_string()
-            }),
-            ("pmd_folios", |(_, mapping)| {
-                maybe(mapping.folios.map(|found| found.pmd))
-            }),
-            ("contpte_folios", |(_, mapping)| {
-                maybe(mapping.folios.map(|found| found.contpte))
-            }),
-            ("large_folios", |(_, mapping)| {
-                maybe(mapping.folios.map(|found| found.large))
-            }),
-            ("base_pages", |(_, mapping)| {
-                maybe(mapping.folios.map(|found| found.base))
-            }),
-            ("local", |(process, mapping)| {
-                maybe(process.near(mapping).map(|near| near.local))
-            }),
-            ("remote", |(process, mapping)| {
-                maybe(process.near(mapping).map(|near| near.remote))
-            }),
-        ];
-        let of = |process| move |mapping| (process, mapping);
-        let rows = self.processes.iter();
-        let rows = rows.flat_map(|process| process.mappings.iter().map(of(process)));
-        Some(Rows::of(columns, rows))
-    }
 }

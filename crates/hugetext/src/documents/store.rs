@@ -1,7 +1,5 @@
 //! The documents of `hugetext store`.
 
-use super::Document;
-use crate::csv::{Columns, Rows};
 use std::path::PathBuf;
 
 use hugetext_store::{Collected, EntryInfo, Flaw};
@@ -42,23 +40,3 @@ pub(crate) struct StoreVerification {
     pub(crate) entries: usize,
     pub(crate) flaws: Vec<Flaw>,
 }
-
-impl Document for StoreListing {
-    /// One for each copy.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&EntryInfo> = &[
-            ("key", |entry| entry.key.clone()),
-            ("path", |entry| entry.path.clone()),
-            ("recipe", |entry| entry.recipe.clone()),
-            ("size", |entry| entry.size.to_string()),
-            ("used", |entry| entry.used.to_string()),
-        ];
-        Some(Rows::of(columns, &self.entries))
-    }
-}
-
-impl Document for StoreCopy {}
-
-impl Document for StoreRemoval {}
-
-impl Document for StoreVerification {}

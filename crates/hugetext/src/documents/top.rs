@@ -1,7 +1,5 @@
-//! The document of `hugetext top`.
+//! The document of `hugetext auto top`.
 
-use super::Document;
-use crate::csv::{Columns, Rows, maybe};
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,21 +54,4 @@ pub(crate) struct Row {
     pub(crate) huge: u64,
     /// What the daemon does about the program's own file.
     pub(crate) state: String,
-}
-
-impl Document for TopReport {
-    /// One for each program.
-    fn rows(&self) -> Option<Rows> {
-        let columns: &Columns<&Row> = &[
-            ("name", |row| row.name.clone()),
-            ("cpu_ns", |row| row.cpu_ns.to_string()),
-            ("cpu_percent", |row| maybe(row.cpu_percent)),
-            ("starts", |row| maybe(row.starts)),
-            ("processes", |row| row.processes.to_string()),
-            ("text", |row| row.text.to_string()),
-            ("huge", |row| row.huge.to_string()),
-            ("state", |row| row.state.clone()),
-        ];
-        Some(Rows::of(columns, &self.programs))
-    }
 }

@@ -1,7 +1,5 @@
 //! `hugetext keep`: a list of programs to keep warm, and the commands that keep them warm.
 
-mod daemon;
-
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -21,7 +19,6 @@ use crate::documents::keep::KeepReport;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::path::shown;
-use crate::size::Size;
 use crate::table::{bytes, figures};
 use crate::verdict::Verdict;
 
@@ -45,7 +42,7 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Add entries to the list; `apply` and `daemon` keep them warm from then on
+    /// Add entries to the list; `apply` and the daemon of `hugetext auto` keep them warm from then on
     Add(Entries),
     /// Remove entries from the list
     Rm(Entries),
@@ -56,15 +53,11 @@ enum Task {
     ///
     /// Exits with 1 if a listed file is missing or not fully warm.
     Apply,
-    /// Keep running, and hold everything listed in memory, also after upgrades
-    ///
-    /// Prints one line now and after every change; with --json, one document.
+    // Gone; it says what does its work.
+    #[command(hide = true)]
     Daemon {
-        /// Lock at most this many bytes in memory. They are bytes of read-only segments: text and
-        /// read-only data. Files beyond the budget are only warmed. In a control group with a
-        /// memory limit, the budget is at most a third of that limit
-        #[arg(long, value_name = "SIZE", default_value = "1G")]
-        budget: Size,
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
     },
 }
 
@@ -95,13 +88,6 @@ const LOCK: &str = ".lock";
 /// How long they wait for the lock: many times the duration of a change.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Arguments {
-    /// Whether the result has rows.
-    pub(crate) fn has_rows(&self) -> bool {
-        matches!(self.task, Task::Ls | Task::Apply)
-    }
-}
-
 /// Runs `hugetext keep`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     limit_listing();
@@ -131,7 +117,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
                 .for_each(|problem| output.warn(problem));
             Ok(verdict)
         }
-        Task::Daemon { budget } => daemon::run(options, *budget, output),
+        Task::Daemon { .. } => {
+            let gone = Failure::new(
+                "keep daemon",
+                "the daemon of `hugetext auto` holds the lists",
+            );
+            Err(gone.remedy("use that: systemctl enable --now hugetext-auto"))
+        }
     }
 }
 

@@ -23,13 +23,15 @@ use hugetext_promote::{Copies, Refusal, SwapError, give_back_until_unused, give_
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Detail, Output};
 use crate::verdict::Verdict;
 use report::reason;
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) detail: Detail,
     /// Process ids
     #[arg(group = "which", allow_negative_numbers = true)]
     pids: Vec<Pid>,

@@ -24,13 +24,15 @@ use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaWish, choose_replica
 use crate::command::{cannot_run, find};
 use crate::documents::run::{ReplicaCost, RunPlan};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Detail, Output};
 use crate::run_directory::RunDirectory;
 use crate::verdict::Verdict;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) detail: Detail,
     #[command(flatten)]
     options: Options,
     /// Show what would be done with each file, and change nothing
@@ -156,13 +158,6 @@ impl Options {
             store: self.store.clone(),
             merge: self.merge,
         }
-    }
-}
-
-impl Arguments {
-    /// Whether the result has rows.
-    pub(crate) fn has_rows(&self) -> bool {
-        self.dry_run
     }
 }
 

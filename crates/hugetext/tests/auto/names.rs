@@ -54,15 +54,14 @@ fn a_name_of_any_bytes_stops_no_document_and_reaches_no_terminal() {
     for words in [
         &["auto", "status", "--all"][..],
         &["--json", "auto", "status"],
-        &["--format", "csv", "auto", "status"],
-        &["top", "--once"],
-        &["--format", "csv", "top", "--once"],
+        &["auto", "top", "--once"],
+        &["--json", "auto", "top", "--once"],
     ] {
         outputs.push(asked(&place, words, None));
     }
     for words in [
         &["stat"][..],
-        &["--format", "csv", "stat"],
+        &["--json", "stat"],
         &["promote", "--dry-run"],
     ] {
         outputs.push(hugetext().args(words).arg(&pid).output().unwrap());

@@ -145,7 +145,7 @@ fn ensure_commands_end(place: &Place) {
     let used = place.copy_program("used");
     make_small(&used);
     let used_by = Working(Command::new(&used).arg("works").spawn().unwrap());
-    let top = ["top", "--once"].map(PathBuf::from);
+    let top = ["auto", "top", "--once"].map(PathBuf::from);
     let warm = ["warm".into(), used.clone()];
     let run = ["run".into(), used.clone()];
     // Each waits for ten seconds, so all wait at the same time.

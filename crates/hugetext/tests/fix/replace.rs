@@ -20,7 +20,7 @@ fn in_place_keeps_the_program_its_metadata_and_a_backup() {
     drop(file);
 
     let report = json(&["fix", path(&program), "--in-place", "--backup"]);
-    assert_eq!(report["schema"], 2);
+    assert_eq!(report["schema"], 3);
     assert!(report["plan"]["reached_after"].as_u64() > report["reached_before"].as_u64());
     assert_eq!(run(&program), said);
     let metadata = fs::metadata(&program).unwrap();

@@ -37,7 +37,6 @@ fn a_name_is_only_a_name() {
         for words in [
             &["check", "--"][..],
             &["check", "--json", "--"],
-            &["--format", "csv", "check", "--"],
             &["warm", "--check", "--"],
             &["fix", "--dry-run", "--"],
         ] {
@@ -57,7 +56,7 @@ fn a_name_is_only_a_name() {
     }
     for words in [
         &["store", "--store", "store", "ls"][..],
-        &["--format", "csv", "store", "--store", "store", "ls"],
+        &["--json", "store", "--store", "store", "ls"],
     ] {
         let output = ground.hugetext(words).output().unwrap();
         assert!(output.status.success(), "{output:?}");

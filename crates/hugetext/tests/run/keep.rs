@@ -1,4 +1,4 @@
-//! `hugetext keep`: lists, and text that is held through an upgrade.
+//! `hugetext keep`: lists, and text that the daemon of `hugetext auto` holds through an upgrade.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -142,7 +142,7 @@ fn entries_mean_the_same_from_everywhere() {
     let found = glob::glob(paths[0]).unwrap().flatten();
     assert_eq!(found.collect::<Vec<_>>(), [here.join("match")]);
     done(keep("rm").args(entries));
-    assert_eq!(text(&done(keep("ls").arg("-v")).stdout), "");
+    assert_eq!(text(&done(&mut keep("ls")).stdout), "");
 }
 
 #[test]
@@ -190,24 +190,40 @@ struct Daemon {
 
 impl Daemon {
     fn start(subject: &Subject) -> Daemon {
-        Daemon::of(&mut keep(subject))
+        Daemon::of(Command::new(HUGETEXT), subject)
     }
 
-    fn of(command: &mut Command) -> Daemon {
-        let mut child = command
-            .args(["daemon", "--json"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// The daemon by a command that ends in the path of hugetext. It holds the lists and nothing else.
+    fn of(mut command: Command, subject: &Subject) -> Daemon {
+        let place = subject.directory();
+        let config = place.join("auto.toml");
+        fs::write(&config, "mode = \"observe\"\nbudget = \"1G\"\n").unwrap();
+        command.args(["--json", "auto", "--by", "scan"]);
+        let files = [
+            ("--config", config),
+            ("--state", place.join("state")),
+            ("--run-dir", place.join("told")),
+            ("--lists", place.join("keep.d")),
+            ("--store", place.join("store")),
+        ];
+        for (option, path) in files {
+            command.arg(option).arg(path);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Daemon { child, lines }
     }
 
-    /// The report of the next round. The daemon prints it when the round is over.
+    /// What it says of the lists when it has held them again.
     fn round(&mut self) -> serde_json::Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
+        loop {
+            let mut line = String::new();
+            self.lines.read_line(&mut line).unwrap();
+            let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if told["event"] == "listed" {
+                return told;
+            }
+        }
     }
 
     /// Waits for a round, from now on, that holds this number of files.
@@ -215,7 +231,7 @@ impl Daemon {
         let begun = Instant::now();
         loop {
             let line = self.round();
-            if line["files"] == files {
+            if files_of(&line) == files {
                 return;
             }
             // The daemon checks again each minute, so after this time it has missed the change for
@@ -245,6 +261,12 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The number of files in what the daemon says of the lists.
+fn files_of(told: &serde_json::Value) -> u64 {
+    let reason = told["reason"].as_str().unwrap();
+    reason.split(' ').next().unwrap().parse().unwrap()
 }
 
 /// Whether a daemon may lock more than one copy, so that it can exchange one for another.
@@ -390,16 +412,12 @@ fn in_a_small_control_group_the_daemon_locks_no_more_than_a_third() {
     let mut command = Command::new("sh");
     command.args(["-c", r#"echo $$ > "$0" && exec "$@""#]);
     command.arg(format!("{}/cgroup.procs", group.0));
-    command.arg(keep(&subject).get_program());
-    command.args(keep(&subject).get_args());
-    let mut daemon = Daemon::of(&mut command);
+    command.arg(HUGETEXT);
+    let mut daemon = Daemon::of(command, &subject);
     let line = daemon.round();
-    let (locked, over) = (&line["locked"], &line["over"]);
-    assert!(locked.as_u64().unwrap() <= LIMIT / 3, "{line}");
-    assert!(
-        daemon.locked() <= LIMIT / 3 && over.as_u64().unwrap() > 0,
-        "{line}"
-    );
+    assert!(line["bytes"].as_u64().unwrap() <= LIMIT / 3, "{line}");
+    let is_over = !line["reason"].as_str().unwrap().contains(", 0 ");
+    assert!(daemon.locked() <= LIMIT / 3 && is_over, "{line}");
 }
 
 #[test]
@@ -418,8 +436,8 @@ fn the_daemon_holds_text_through_an_upgrade() {
         return;
     }
     assert!(daemon.locked() >= 6 << 20, "{line}");
-    assert_eq!(line["locked"], daemon.locked());
-    assert_eq!(line["files"], 1);
+    assert_eq!(line["bytes"], daemon.locked());
+    assert_eq!(files_of(&line), 1);
     let entry = || -> PathBuf {
         let maps = daemon.maps();
         let line = maps

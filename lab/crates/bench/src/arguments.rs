@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use hugetext_answer::RoundsArgument;
+use hugetext_answer::output::Detail;
 
 use crate::calls::CallSettings;
 use crate::mprotect::MprotectSettings;
@@ -164,6 +165,8 @@ impl NumaArguments {
 /// TLBs at its start.
 #[derive(Debug, Args)]
 pub(crate) struct TlbArguments {
+    #[command(flatten)]
+    pub(crate) detail: Detail,
     /// Model this core only (repeatable): zen4, zen5, golden-cove, neoverse-v2, cortex-a53,
     /// cortex-a72
     #[arg(long = "core", value_name = "NAME", value_parser = core_named)]

@@ -1,8 +1,6 @@
 //! The document of `hugetext bench tlb`. The other benchmarks print that of hugetext-answer.
 
-use hugetext_answer::csv::Rows;
 use hugetext_answer::output::command_line;
-use hugetext_answer::{Document, comparison_rows};
 use hugetext_bench::Comparison;
 use hugetext_host::Machine;
 use schemars::JsonSchema;
@@ -32,13 +30,6 @@ impl TlbDocument {
             benchmarks: vec![report.comparison()],
             report,
         }
-    }
-}
-
-impl Document for TlbDocument {
-    /// As for the other benchmarks; the sides are layouts.
-    fn rows(&self) -> Option<Rows> {
-        Some(comparison_rows(&self.benchmarks))
     }
 }
 

@@ -59,7 +59,8 @@ enum Benchmark {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let output = Output::new(cli.output);
+    let verbose = matches!(&cli.benchmark, Benchmark::Tlb(tlb) if tlb.detail.verbose);
+    let output = Output::new(cli.output, verbose);
     let verdict = run(&cli.benchmark, &output).unwrap_or_else(|failure| {
         output.error(&failure);
         Verdict::Failed

@@ -72,7 +72,7 @@ fn counts_are_the_same_every_time_and_huge_pages_miss_less() {
     let first = bench(&compile);
     assert!(first.status.success(), "{}", stderr(&first));
     let report = stable(&first);
-    assert_eq!(report["schema"], 2);
+    assert_eq!(report["schema"], 3);
     assert!(report["instructions"].as_u64().unwrap() > 1_000_000);
     for core in report["cores"].as_array().unwrap() {
         let misses = |layout: &str| {

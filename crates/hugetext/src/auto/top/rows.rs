@@ -1,4 +1,4 @@
-//! The rows of `hugetext top`: one for each program that runs, or that the daemon remembers.
+//! The rows of `hugetext auto top`: one for each program that runs, or that the daemon remembers.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};

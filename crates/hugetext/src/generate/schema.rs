@@ -1,21 +1,18 @@
-//! `hugetext schema`: the JSON Schema of the document that a command prints, made from its type.
+//! `hugetext generate --schema`: the JSON Schema of the document that a command prints, made from its type.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
-use clap::builder::PossibleValuesParser;
 use hugetext_answer::BenchReport;
 use hugetext_answer::schema::framed;
 use hugetext_engine::keep::KeepList;
-use schemars::Schema;
 use schemars::generate::SchemaGenerator;
+use schemars::{JsonSchema, Schema};
 
-use crate::documents::Document;
 use crate::documents::auto::{AutoEvent, Explanation, StatusReport};
 use crate::documents::check::{CheckReport, ProcessCheckReport, SameReport};
 use crate::documents::fix::FixReport;
-use crate::documents::keep::{DaemonReport, KeepReport};
+use crate::documents::keep::KeepReport;
 use crate::documents::learn::LearnReport;
 use crate::documents::promote::PromoteReport;
 use crate::documents::report::ReportWritten;
@@ -26,17 +23,6 @@ use crate::documents::top::TopReport;
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::verdict::Verdict;
-
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// The document
-    #[arg(required_unless_present = "all", value_parser = PossibleValuesParser::new(names()))]
-    document: Option<String>,
-    /// Write the schema of every document into this directory
-    #[arg(long, value_name = "DIRECTORY", conflicts_with = "document")]
-    all: Option<PathBuf>,
-}
 
 /// A document.
 struct Described {
@@ -48,7 +34,7 @@ struct Described {
     body: fn(SchemaGenerator) -> Schema,
 }
 
-const fn document<T: Document>(name: &'static str, command: &'static str) -> Described {
+const fn document<T: JsonSchema>(name: &'static str, command: &'static str) -> Described {
     Described {
         name,
         command,
@@ -57,7 +43,7 @@ const fn document<T: Document>(name: &'static str, command: &'static str) -> Des
 }
 
 /// Every document.
-const DOCUMENTS: [Described; 23] = [
+const DOCUMENTS: [Described; 22] = [
     document::<CheckReport>("check", "check"),
     document::<ProcessCheckReport>("check-pid", "check --pid"),
     document::<SameReport>("check-same", "check --same"),
@@ -67,7 +53,6 @@ const DOCUMENTS: [Described; 23] = [
     document::<LearnReport>("learn", "learn"),
     document::<KeepList>("keep-ls", "keep ls"),
     document::<KeepReport>("keep-apply", "keep apply"),
-    document::<DaemonReport>("keep-daemon", "keep daemon"),
     document::<StoreListing>("store-ls", "store ls"),
     document::<StoreCopy>("store-path", "store path"),
     document::<StoreRemoval>("store-gc", "store gc"),
@@ -80,26 +65,25 @@ const DOCUMENTS: [Described; 23] = [
     document::<AutoEvent>("auto", "auto"),
     document::<StatusReport>("auto-status", "auto status"),
     document::<Explanation>("auto-why", "auto why"),
-    document::<TopReport>("top", "top"),
+    document::<TopReport>("auto-top", "auto top"),
 ];
 
-fn names() -> [&'static str; DOCUMENTS.len()] {
+/// The names of all documents.
+pub(super) fn names() -> [&'static str; DOCUMENTS.len()] {
     DOCUMENTS.map(|document| document.name)
 }
 
-/// Answers `hugetext schema`.
-pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
-    if let Some(directory) = &arguments.all {
-        write_all(directory).map_err(|error| Failure::io(directory, &error))?;
+/// Prints the schema of a document.
+pub(super) fn print(name: &str, output: &Output) -> Result<(), Failure> {
+    let mut documents = DOCUMENTS.iter();
+    match documents.find(|document| document.name == name) {
+        Some(document) => output.document(&document.text()),
+        None => Ok(()),
     }
-    let named = |document: &&Described| Some(document.name) == arguments.document.as_deref();
-    if let Some(document) = DOCUMENTS.iter().find(named) {
-        output.document(&document.text())?;
-    }
-    Ok(Verdict::Done)
 }
 
-fn write_all(directory: &Path) -> std::io::Result<()> {
+/// Writes the schema of every document into a directory.
+pub(super) fn write_all(directory: &Path) -> std::io::Result<()> {
     fs::create_dir_all(directory)?;
     for document in &DOCUMENTS {
         let file = directory.join(format!("{}.json", document.name));

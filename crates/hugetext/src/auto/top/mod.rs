@@ -1,4 +1,4 @@
-//! `hugetext top`: programs by starts, processor time and text, with the share on huge leaves.
+//! `hugetext auto top`: programs by starts, processor time and text, with the share on huge leaves.
 
 mod rows;
 mod view;
@@ -17,21 +17,23 @@ use crate::verdict::Verdict;
 use rows::Sample;
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(super) struct Arguments {
     /// Print once and end
     #[arg(long)]
     once: bool,
     /// What to sort by
     #[arg(long, value_enum, default_value_t = Order::Cpu)]
     sort: Order,
-    #[command(flatten)]
-    place: RunDirectory,
 }
 
-/// Runs `hugetext top`.
-pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
+/// Runs `hugetext auto top`.
+pub(super) fn run(
+    arguments: &Arguments,
+    place: &RunDirectory,
+    output: &Output,
+) -> Result<Verdict, Failure> {
     limit_listing();
-    let directory: PathBuf = arguments.place.path().to_owned();
+    let directory: PathBuf = place.path().to_owned();
     let mut sample = Sample::default();
     if !arguments.once && output.format() == Format::Text {
         return view::run(&mut sample, &directory, arguments.sort);
@@ -43,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         hidden: sample.hidden,
         programs: sample.sorted(arguments.sort),
     };
-    output.result("top", &report, |report| table(&report.programs))?;
+    output.result("auto top", &report, |report| table(&report.programs))?;
     Ok(Verdict::Done)
 }
 
