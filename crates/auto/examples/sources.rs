@@ -1,6 +1,7 @@
 //! Compares the sources of starts: `sources RATE SECONDS` starts a short program RATE times a second,
 //! once for each source, and prints a row of a table for each: how many of the starts it saw, what was
-//! lost, and what seeing them cost.
+//! lost, and what seeing them cost. `sources start RATE SECONDS PROGRAM…` starts these programs in turn, and prints
+//! how often it did.
 
 use std::env;
 use std::fs;
@@ -23,7 +24,9 @@ fn main() -> io::Result<()> {
     let first = arguments.next().unwrap_or_default();
     if first == "start" {
         let rate = number(arguments.next())?;
-        return start(rate, number(arguments.next())?);
+        let seconds = number(arguments.next())?;
+        let programs: Vec<String> = arguments.collect();
+        return start(rate, seconds, &programs);
     }
     let rate: u32 = number(Some(first))?;
     let seconds: u32 = number(arguments.next())?;
@@ -41,17 +44,20 @@ fn number(argument: Option<String>) -> io::Result<u32> {
     number.ok_or_else(|| io::Error::other("usage: sources RATE SECONDS"))
 }
 
-/// Starts the program `rate` times a second, and prints how often it did.
-fn start(rate: u32, seconds: u32) -> io::Result<()> {
+/// Starts the programs in turn, or else the one program, `rate` times a second, and prints how often it did.
+fn start(rate: u32, seconds: u32, programs: &[String]) -> io::Result<()> {
     let begun = Instant::now();
     let mut started = 0;
+    let mut programs = programs.iter().map(String::as_str).cycle();
     while begun.elapsed() < Duration::from_secs(seconds.into()) {
         let due = begun.elapsed().as_secs_f64() * f64::from(rate);
         if f64::from(started) >= due {
             thread::sleep(Duration::from_micros(200));
             continue;
         }
-        Command::new(PROGRAM).status()?;
+        let program = programs.next().unwrap_or(PROGRAM);
+        // Shells end at once.
+        Command::new(program).stdin(Stdio::null()).status()?;
         started += 1;
     }
     println!("{started}");

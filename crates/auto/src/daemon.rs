@@ -220,8 +220,12 @@ pub struct Daemon<'t> {
     stalls: Stalls,
     /// What the kernel had counted at the last decision.
     events: MemoryEvents,
-    /// Whether there is something to decide.
+    /// Whether there is something to decide at once.
     changed: bool,
+    /// Whether more was seen of what is known. Levels follow that slowly.
+    evidence: bool,
+    /// What was seen alone leads to no decision before.
+    unhurried: Duration,
     /// Whether a file was held or released since the last document.
     acted: bool,
     /// The limit of the daemon's own control group, and when it was read.
@@ -318,6 +322,8 @@ impl<'t> Daemon<'t> {
             stalls: Stalls::default(),
             events: memory_events(),
             changed: true,
+            evidence: true,
+            unhurried: Duration::ZERO,
             acted: false,
             limit: None,
             felt_groups: None,

@@ -41,7 +41,14 @@ impl Wait {
 pub struct Holder {
     held: BTreeMap<Key, Filled>,
     waits: BTreeMap<Key, (Wait, Hindrance)>,
+    /// What was tried before is not tried again before.
+    retry: Duration,
 }
+
+/// Tries that come again take at most this part of one processor.
+const RETRIES: u32 = 500;
+/// But come at least so often.
+const LONGEST_REST: Duration = Duration::from_secs(20);
 
 impl Holder {
     /// Bytes locked.
@@ -70,18 +77,32 @@ impl Holder {
     pub fn wants(&self, key: Key, text: &FileText, now: Duration, is_idle: bool) -> bool {
         let held = self.held.get(&key);
         let is_done = held.is_some_and(|held| held.state == text.state && held.obstacle.is_none());
-        let waits = self
-            .waits
-            .get(&key)
-            .is_some_and(|(wait, _)| wait.until > now);
-        !is_done && (!waits || is_idle)
+        let Some((wait, _)) = self.waits.get(&key) else {
+            return !is_done;
+        };
+        !is_done && self.may_retry(now) && (wait.until <= now || is_idle)
+    }
+
+    /// Until when a file waits that was tried before, and why.
+    pub fn hindrance(&self, key: Key) -> Option<(Duration, &Hindrance)> {
+        let (wait, why) = self.waits.get(&key)?;
+        Some((wait.until.max(self.retry), why))
+    }
+
+    /// Whether anything may be tried again that was tried before.
+    pub fn may_retry(&self, now: Duration) -> bool {
+        now >= self.retry
     }
 
     /// Takes what was filled. What is left is tried again later.
     pub fn take(&mut self, filled: Filled, now: Duration) {
         let key = filled.key;
         match &filled.obstacle {
-            Some(obstacle) => self.delay(key, obstacle.clone(), now),
+            Some(obstacle) => {
+                self.delay(key, obstacle.clone(), now);
+                let rest = filled.cost.saturating_mul(RETRIES).min(LONGEST_REST);
+                self.retry = self.retry.max(now).saturating_add(rest);
+            }
             None => drop(self.waits.remove(&key)),
         }
         match filled.held {
@@ -127,5 +148,26 @@ mod tests {
         assert_eq!(last, LONGEST_WAIT);
         holder.forget(1);
         assert_eq!(holder.wait(1), None);
+    }
+
+    #[test]
+    fn what_many_files_cost_again_and_again_is_bounded() {
+        let mut holder = Holder::default();
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        let cost = Duration::from_millis(20);
+        let (mut now, mut spent) = (Duration::ZERO, Duration::ZERO);
+        // All are idle all the time, and none of them ever becomes huge.
+        while now < hour {
+            for key in 0..500 {
+                if now > Duration::ZERO && !holder.may_retry(now) {
+                    break;
+                }
+                holder.take(Filled::failed(key, Hindrance::NoAnswer, cost), now);
+                spent += cost;
+            }
+            now += second;
+        }
+        // The first tries, and a five hundredth of the time.
+        assert!(spent <= 500 * cost + hour / 500 + cost, "{spent:?}");
     }
 }

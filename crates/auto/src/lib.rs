@@ -10,6 +10,7 @@ pub mod charge;
 pub mod config;
 pub mod daemon;
 pub mod fixed;
+pub mod here;
 pub mod holder;
 pub mod memory;
 pub mod open;

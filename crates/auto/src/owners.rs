@@ -1,6 +1,7 @@
 //! On whose behalf a process runs: its user, and its control group.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use hugetext_host::{Pid, group_of_process, user_of_process};
 use hugetext_leaf::hold::Principal;
@@ -9,9 +10,10 @@ use hugetext_leaf::hold::Principal;
 const MOST_GROUPS: usize = 4096;
 /// The most processes whose owner is remembered.
 const MOST_PROCESSES: usize = 32_768;
-/// The most owners read from /proc between two calls of [`Owners::settle`]. All others are those of
-/// their parents.
+/// The most owners read from /proc in a second. All others are those of their parents.
 const READS: usize = 100;
+/// The time in which so many are read.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The user of processes that ended before anything was known of them or of their parents.
 pub const UNKNOWN_USER: u32 = u32::MAX;
@@ -60,9 +62,20 @@ impl Groups {
 pub struct Owners {
     /// The names of their control groups.
     pub groups: Groups,
-    of: HashMap<Pid, Principal>,
+    of: HashMap<Pid, Owner>,
     ended: Vec<Pid>,
+    /// The number of this batch of reports.
+    batch: u64,
+    /// Since when `reads` are counted.
+    since: Duration,
     reads: usize,
+}
+
+/// The owner of a process, and the batch of reports in which it was read; 0 if it is that of its parent.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    principal: Principal,
+    read: u64,
 }
 
 impl Owners {
@@ -71,7 +84,7 @@ impl Owners {
         if let Some(owner) = self.of.get(&parent).copied()
             && self.of.len() < MOST_PROCESSES
         {
-            self.of.insert(child, owner);
+            self.of.insert(child, Owner { read: 0, ..owner });
         }
     }
 
@@ -82,7 +95,7 @@ impl Owners {
     }
 
     /// Forgets the processes that have ended. Called after each batch of reports.
-    pub fn settle(&mut self) {
+    pub fn settle(&mut self, now: Duration) {
         for pid in self.ended.drain(..) {
             self.of.remove(&pid);
         }
@@ -90,23 +103,30 @@ impl Owners {
         if self.of.len() >= MOST_PROCESSES {
             self.of.clear();
         }
-        self.reads = 0;
+        self.batch = self.batch.saturating_add(1);
+        if now.saturating_sub(self.since) >= SECOND {
+            (self.since, self.reads) = (now, 0);
+        }
     }
 
     /// The owner of a process, which may have ended.
     pub fn of(&mut self, pid: Pid) -> Principal {
         let known = self.of.get(&pid).copied();
-        if let Some(owner) = known.filter(|_| self.reads >= READS) {
-            return owner;
+        // It maps several files in a row, and has one owner meanwhile.
+        let stays = |owner: &Owner| owner.read > self.batch || self.reads >= READS;
+        if let Some(owner) = known.filter(stays) {
+            return owner.principal;
         }
         self.reads = self.reads.saturating_add(1);
         let unknown = Principal {
             user: UNKNOWN_USER,
             group: 0,
         };
+        let known = known.map(|owner| owner.principal);
         let principal = self.read(pid).or(known).unwrap_or(unknown);
         if self.of.len() < MOST_PROCESSES {
-            self.of.insert(pid, principal);
+            let read = self.batch.saturating_add(1);
+            self.of.insert(pid, Owner { principal, read });
         }
         principal
     }
@@ -135,7 +155,7 @@ mod tests {
         owners.fork(own, child);
         owners.exit(child);
         assert_eq!(owners.of(child), principal);
-        owners.settle();
+        owners.settle(SECOND);
         assert_eq!(owners.of(child).user, UNKNOWN_USER);
     }
 
@@ -144,8 +164,31 @@ mod tests {
         let mut owners = Owners::default();
         let own = Pid::own();
         let (user, group) = (owners.of(own).user, owners.groups.number("/before"));
-        owners.of.insert(own, Principal { user, group });
+        let principal = Principal { user, group };
+        let before = |read| Owner { principal, read };
+        owners.of.insert(own, before(owners.batch));
         assert_ne!(owners.of(own).group, group);
+    }
+
+    #[test]
+    fn a_process_is_read_once_for_all_that_it_maps_and_few_are_read_in_a_second() {
+        let mut owners = Owners::default();
+        let own = Pid::own();
+        for _ in 0..1000 {
+            owners.of(own);
+        }
+        assert_eq!(owners.reads, 1);
+        // In batches that come fast, each with a new child.
+        for number in 0..1000 {
+            let child = Pid::from_raw((1 << 22) - number).unwrap();
+            owners.settle(SECOND / 2);
+            owners.fork(own, child);
+            assert_eq!(owners.of(child), owners.of(own));
+        }
+        assert_eq!(owners.reads, READS);
+        owners.settle(2 * SECOND);
+        owners.of(own);
+        assert_eq!(owners.reads, 1);
     }
 
     #[test]

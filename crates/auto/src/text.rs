@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, HostContext, Program, ProgramOnHost, Rung, WarmOutcome, WarmPolicy,
-    cached_by_node, plain, warm_ranges, warm_unused,
+    Error, HeldText, Program, ProgramOnHost, Rung, WarmOutcome, WarmPolicy, cached_by_node, plain,
+    warm_ranges, warm_unused,
 };
 use hugetext_host::{FileState, MappedFile, Nodes, Pid, WindowState, recent_holders};
 use hugetext_leaf::hold::Gain;
@@ -17,7 +17,9 @@ use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
 use crate::charge::Lockable;
+use crate::here::here;
 use crate::open::{Found, ensure_answers, is_public, open_mapped, open_untouched};
+use crate::processor::own_time;
 use crate::reason::Hindrance;
 
 /// A file to look at.
@@ -87,7 +89,6 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
         id: FileId::of(&metadata),
         generation: 0,
     };
-    let host = HostContext::with_huge_pages().map_err(io::Error::other)?;
     // A file that is no program has no text.
     let Ok(program) = Program::from_file(&path, file) else {
         return Ok((mapped, None));
@@ -96,6 +97,7 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
         return Ok((mapped, None));
     }
     let state = program.state();
+    let host = here().map_err(io::Error::other)?;
     let program = ProgramOnHost::new(program, &host).map_err(io::Error::other)?;
     let text = held_text(&program).map(|(gain, ranges)| FileText {
         leaf: host.leaf,
@@ -153,6 +155,28 @@ pub struct Filled {
     pub nodes: NodeBytes,
     /// How long it took.
     pub took: Duration,
+    /// Processor time that it took.
+    pub cost: Duration,
+}
+
+#[cfg(test)]
+impl Filled {
+    /// A fill that locked nothing.
+    pub(crate) fn failed(key: Key, why: Hindrance, cost: Duration) -> Filled {
+        let metadata = std::fs::metadata("/proc/self/exe").unwrap();
+        Filled {
+            key,
+            state: FileState::of(&metadata),
+            held: None,
+            windows: 1,
+            huge: 0,
+            obstacle: Some(why),
+            is_in_use: true,
+            nodes: NodeBytes::default(),
+            took: cost,
+            cost,
+        }
+    }
 }
 
 /// Makes windows huge in place, and locks those that are; without windows, the text in larger folios.
@@ -166,6 +190,7 @@ pub fn fill(job: Fill) -> (Key, Result<Filled, Hindrance>) {
 
 fn try_fill(job: Fill) -> Result<Filled, Error> {
     let (text, lockable) = (job.text, job.lockable);
+    let before = own_time();
     let failed = |source| Error::Io {
         path: text.path.clone(),
         source,
@@ -177,7 +202,7 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
             "it has changed since it was looked at",
         )));
     }
-    let host = HostContext::with_huge_pages()?;
+    let host = here()?;
     // A file may belong to any user: it is read, and never mapped executable.
     let program = ProgramOnHost::new(program, &host)?.only_read();
     let warmed = match text.gain {
@@ -210,6 +235,7 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
         },
         nodes: nodes_of(&program),
         took: outcome.took,
+        cost: own_time().saturating_sub(before),
     })
 }
 

@@ -10,7 +10,7 @@ use crate::catalog::{FileText, Key};
 use crate::config::Mode;
 use crate::holder::Wait;
 use crate::reason::Hindrance;
-use crate::text::{Filled, Look, Looked, Name};
+use crate::text::{Fill, Filled, Look, Looked, Name};
 
 impl Daemon<'_> {
     pub(super) fn want_look(&mut self, key: Key, by: Name) {
@@ -32,6 +32,11 @@ impl Daemon<'_> {
         {
             self.looking = Some(look.clone());
             self.looker.begin(look);
+        }
+        let (now, holder) = (self.now(), &self.holder);
+        let waits = |fill: &Fill| holder.wait(fill.key).is_some() && !holder.may_retry(now);
+        while self.fills.front().is_some_and(waits) {
+            self.fills.pop_front();
         }
         if self.filler.is_free()
             && let Some(fill) = self.fills.pop_front()
@@ -57,7 +62,6 @@ impl Daemon<'_> {
                 }
                 (Done::GivenUp, None) => {}
             }
-            self.changed = true;
             self.begin();
         }
         while let Some(done) = self.filler.done() {
@@ -119,6 +123,10 @@ impl Daemon<'_> {
                 {
                     self.let_go(known);
                 }
+                if known.is_some() {
+                    self.changed = true;
+                    self.watch();
+                }
             }
             Err(error) => {
                 self.release(key, LetGo::Gone);
@@ -131,7 +139,6 @@ impl Daemon<'_> {
                 }
             }
         }
-        self.watch();
     }
 
     /// A file is another one by now.

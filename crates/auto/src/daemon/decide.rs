@@ -16,9 +16,14 @@ use crate::catalog::{FileText, Key, Known};
 use crate::charge::Lockable;
 use crate::config::Mode;
 use crate::memory::{Memory, StallReport, memory_events};
+use crate::processor::own_time;
 use crate::reason::Exclusion;
 use crate::text::Fill;
 
+/// Decisions for what was seen take at most this part of one processor,
+const DECISIONS: u32 = 1000;
+/// and come at least so often.
+const UNHURRIED: Duration = Duration::from_secs(10);
 /// After its control group was at a limit, what it runs is left alone for this long.
 const GROUP_CALM: Duration = Duration::from_secs(60);
 
@@ -140,17 +145,22 @@ impl Daemon<'_> {
             self.feel_groups();
         }
         // Evidence fades even if nothing happens, and what waits comes due.
-        let is_due = self.due.is_none_or(|due| now >= due) || !self.runs.idle(now).is_empty();
+        let is_due = self.due.is_none_or(|due| now >= due)
+            || (self.evidence && now >= self.unhurried)
+            || self.holder.may_retry(now) && !self.runs.idle(now).is_empty();
         if !self.changed && !is_due {
             return;
         }
-        self.changed = false;
+        let before = own_time();
+        (self.changed, self.evidence) = (false, false);
         self.due = Some(now.saturating_add(Duration::from_secs(30)));
         self.consider();
         self.release_refused();
         self.plan();
         self.watch_idle(now);
         self.watch();
+        let took = own_time().saturating_sub(before);
+        self.unhurried = now.saturating_add(took.saturating_mul(DECISIONS).min(UNHURRIED));
     }
 
     /// Makes the candidates and the choice.

@@ -55,10 +55,10 @@ impl Daemon<'_> {
             }
         });
         seen.map_err(system("starts"))?;
-        owners.settle();
+        owners.settle(time.0);
         runs.settle(time.0);
         self.losses.starts = self.catalog.uncounted;
-        self.changed |= changed;
+        self.evidence |= changed;
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Daemon<'_> {
                     let (pid, path) = (spent.pid, text.path);
                     self.want_look(key, Name::Mapped { pid, path, file });
                 }
-                self.changed = true;
+                self.evidence = true;
             }
             self.consider_promotion(spent.pid, by, &keys);
         }

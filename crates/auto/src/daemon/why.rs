@@ -38,15 +38,15 @@ impl Daemon<'_> {
 
     /// Why what is to be held is not held yet.
     fn why_not_yet(&self, key: Key, place: Place, gain: Gain, now: Duration) -> Why {
-        let waits = self.holder.wait(key).filter(|(wait, _)| wait.until > now);
-        match (self.mode(), waits) {
+        match (self.mode(), self.holder.hindrance(key)) {
             (Mode::Observe, _) => Why::WouldHold(place),
-            (Mode::Act, Some((wait, hindrance))) => {
-                Why::Hindered(hindrance.clone(), wait.until.saturating_sub(now))
+            (Mode::Act, _) if self.is_blamed(key) => Why::LeftAlone,
+            (Mode::Act, _) if self.allowance.rests(now) => Why::Rests,
+            (Mode::Act, _) if !self.allowance.is_calm(now) => Why::Pressure,
+            // It stays so until the next try has ended.
+            (Mode::Act, Some((until, hindrance))) => {
+                Why::Hindered(hindrance.clone(), until.saturating_sub(now))
             }
-            (Mode::Act, None) if self.is_blamed(key) => Why::LeftAlone,
-            (Mode::Act, None) if self.allowance.rests(now) => Why::Rests,
-            (Mode::Act, None) if !self.allowance.is_calm(now) => Why::Pressure,
             (Mode::Act, None) => Why::Soon(gain),
         }
     }

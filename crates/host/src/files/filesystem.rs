@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_leaf::Filesystem;
 use procfs::process::MountInfo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, statx};
 
 use crate::listed::mount_infos;
@@ -92,6 +93,28 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
 pub fn free_bytes(file: &File) -> io::Result<u64> {
     let filesystem = rustix::fs::fstatvfs(file)?;
     Ok(filesystem.f_bavail.saturating_mul(filesystem.f_frsize))
+}
+
+/// Tells when the mounts of this process have changed, so that whoever asks often reads them seldom.
+#[derive(Debug)]
+pub struct MountsWatch(File);
+
+impl MountsWatch {
+    /// Watches from now on. An error if proc is not mounted.
+    pub fn new() -> io::Result<MountsWatch> {
+        MountsWatch::of("/proc/self/mountinfo")
+    }
+
+    fn of(list: &str) -> io::Result<MountsWatch> {
+        File::open(list).map(MountsWatch)
+    }
+
+    /// Whether they have changed since the last call, or since the beginning (proc_pid_mounts(5)).
+    pub fn has_changed(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.0, PollFlags::PRI)];
+        // What cannot be told may have changed.
+        poll(&mut descriptors, Some(&Timespec::default())) != Ok(0)
+    }
 }
 
 /// The mounts of a process's namespace, as read at one time.
@@ -245,6 +268,27 @@ mod tests {
         let mounts = Mounts::read().unwrap();
         let mount = mounts.of(&file).unwrap();
         assert_eq!(mount.filesystem, Filesystem::Other);
+    }
+
+    #[test]
+    fn a_watch_tells_a_change_of_mounts_once() {
+        let told = std::thread::spawn(|| {
+            use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+            // SAFETY: a thread has no memory or descriptors of its own that another one could use.
+            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
+            mount_change(
+                "/",
+                MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+            )?;
+            let watch = MountsWatch::of("/proc/thread-self/mountinfo")?;
+            let before = watch.has_changed();
+            mount("none", "/tmp", "tmpfs", MountFlags::empty(), None)?;
+            Ok::<_, io::Error>([before, watch.has_changed(), watch.has_changed()])
+        });
+        match told.join().unwrap() {
+            Ok(told) => assert_eq!(told, [false, true, false]),
+            Err(error) => println!("skipped: this user may not mount: {error}"),
+        }
     }
 
     #[test]

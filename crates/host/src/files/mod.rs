@@ -23,8 +23,8 @@ pub use copy::{Copier, next_data};
 pub use directories::make_directories;
 pub use extents::SharedExtents;
 pub use filesystem::{
-    MountedOn, Mounts, Overlay, filesystem_of, free_bytes, open_regular, open_without_waiting,
-    read_regular,
+    MountedOn, Mounts, MountsWatch, Overlay, filesystem_of, free_bytes, open_regular,
+    open_without_waiting, read_regular,
 };
 pub use guard::Guard;
 pub use lease::{has_writer, lease};
