@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the packages that tasks need and this machine lacks: scripts/setup.sh TASK…
-# It lists Debian packages, with the reason for each. As another user than root, or where packages
-# are not installed by apt, it only prints the command that installs them, and ends with 2.
+# It lists Debian packages, with the reason for each. As another user than root it only prints the command that
+# installs them, and ends with 2. For other distributions there is scripts/Containerfile; with SETUP_BY_HAND=1 nothing
+# is asked of the package manager.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -257,45 +258,14 @@ packages_of() {
     esac
 }
 
-# How to ask this distribution for a package and to install one, and its column of packages.txt.
-if command -v dpkg-query >/dev/null; then
-    column=1 install='apt-get install'
-    installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
-elif command -v dnf >/dev/null; then
-    column=2 install='dnf install'
-    installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
-elif command -v pacman >/dev/null; then
-    column=3 install='pacman -S'
-    installed() { pacman -Q "$1" >/dev/null 2>&1; }
-elif command -v zypper >/dev/null; then
-    column=4 install='zypper install'
-    installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
-elif command -v apk >/dev/null; then
-    column=5 install='apk add'
-    installed() { apk info -e "$1" >/dev/null 2>&1; }
-else
-    column=1 install=
-    installed() { false; }
-fi
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# The name of the Debian package $1 on this distribution; nothing if no name is known.
-named() {
-    [ "$column" -gt 1 ] || { echo "$1"; return; }
-    awk -v debian="$1" -v column="$column" '$1 == debian && $column != "-" { print $column }' \
-        "$here/packages.txt"
-}
-
-missing='' unknown=''
+missing=''
 # A plain assignment, so that an unknown task ends the script.
 wanted=$(packages "$@")
 # shellcheck disable=SC2086 # lists of names
 for package in $(printf '%s\n' $wanted | sort -u); do
-    name=$(named "$package")
-    if [ -z "$name" ]; then
-        unknown="$unknown $package"
-    elif ! installed "$name"; then
-        missing="$missing $name"
-    fi
+    installed "$package" || missing="$missing $package"
 done
 
 # Whether the C library of this machine is musl: whether its loader is in a program that runs here. A machine with
@@ -348,23 +318,19 @@ targets() {
     }
 }
 
-if [ -n "$unknown" ]; then
-    echo "no name is known on this distribution for these Debian packages; install by hand what is missing of:$unknown" >&2
-fi
 # Names the features that are missing, once.
 if musl; then
     echo "note: on musl there is no TLB plugin, so 'bench tlb' runs programs under Valgrind" >&2
 fi
 command -v systemctl >/dev/null ||
     echo "note: without systemd the units of packaging/ do not apply; start 'hugetext auto' yourself" >&2
-if [ -n "$missing" ]; then
-    if [ -z "$install" ]; then
-        echo "found none of apt, dnf, pacman, zypper and apk; install by hand:$missing" >&2
+if [ -n "$missing" ] && [ -z "${SETUP_BY_HAND-}" ]; then
+    if ! command -v apt-get >/dev/null; then
+        echo "no apt is here; use the container of scripts/Containerfile, or set SETUP_BY_HAND=1 after you have installed by hand:$missing" >&2
         exit 2
     fi
-    if [ "$(id -u)" -ne 0 ] || [ "$column" != 1 ]; then
-        sudo=$([ "$(id -u)" -eq 0 ] || echo 'sudo ')
-        echo "missing packages; run: $sudo$install$missing" >&2
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "missing packages; run: sudo apt-get install$missing" >&2
         exit 2
     fi
     echo "installing$missing" >&2
