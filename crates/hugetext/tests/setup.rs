@@ -76,7 +76,10 @@ fn without_apt_a_container_is_named_and_what_is_missing() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(said.contains("scripts/Containerfile"), "{said}");
-    assert!(said.ends_with("installed by hand: gcc libc6-dev\n"), "{said}");
+    assert!(
+        said.ends_with("installed by hand: gcc libc6-dev\n"),
+        "{said}"
+    );
 }
 
 /// Debian, and another distribution.

@@ -73,7 +73,8 @@ impl Facts {
             let leaves: Vec<_> = geometry.leaves().collect();
             leaves.into_iter().map(move |leaf| (geometry, leaf))
         });
-        let segments = leaves.flat_map(|(geometry, leaf)| for_leaf(image, source, &geometry, leaf, ground));
+        let segments =
+            leaves.flat_map(|(geometry, leaf)| for_leaf(image, source, &geometry, leaf, ground));
         Facts {
             build_id: build_id(image, source),
             linker: linker.map(|linker| linker.to_string()),

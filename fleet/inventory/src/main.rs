@@ -242,9 +242,18 @@ fn collect(
 
 fn filesystem(name: &str) -> Result<Filesystem, Failure> {
     match Filesystem::from_name(name) {
-        Filesystem::Other => Err(failure(format!(
-            "--filesystem {name}: unknown; name one of ext4, xfs, btrfs, f2fs, erofs, overlay and tmpfs"
-        ))),
+        Filesystem::Other => {
+            let named = Filesystem::NAMED.map(Filesystem::name);
+            let known = named.map(|name| (name, Filesystem::from_name(name)));
+            let known = known
+                .iter()
+                .filter(|(_, known)| *known != Filesystem::Other);
+            let known: Vec<&str> = known.map(|(name, _)| *name).collect();
+            let known = known.join(", ");
+            Err(failure(format!(
+                "--filesystem {name}: unknown; name one of {known}"
+            )))
+        }
         known => Ok(known),
     }
 }
