@@ -15,7 +15,8 @@
 #                                   debug); that of a set that is applied is among them by itself
 #
 # KERNEL_RELEASE  release of the source package                        (7.3)
-# KERNEL_SETS     sets to apply, in order; "none" for the tree as it is (every set of kernel/sets)
+# KERNEL_SETS     sets to apply, in order, and those of rfc/ as rfc/NAME; "none" for the tree as it is
+#                 (every set of kernel/sets)
 # KERNEL_CACHE    where sources, objects and results are kept          (.cache/kernel)
 # KERNEL_SOURCES  where source packages are kept, to share them        (KERNEL_CACHE)
 # KERNEL_JOBS     compiler processes                                   (all processors)
@@ -180,7 +181,8 @@ series() {
     while read -r commit; do
         apply "$commit"
         in_scratch add -A
-        in_scratch commit -q -s -F "$commit/message"
+        # The person who sends a patch signs it off, and says who assisted.
+        in_scratch commit -q -F "$commit/message"
     done < <(commits)
     rm -rf "$work/patches"
     letters
@@ -188,19 +190,20 @@ series() {
 
 # One folder of patches for each set, numbered on its own. A set with a cover letter has it as 0000.
 letters() {
-    local set from number=0 count
+    local set name from number=0 count
     from=HEAD~$(commits | wc -l)
     for set in $sets; do
         count=$(sets=$set commits | wc -l)
         number=$((number + 1))
-        in_scratch branch -q -f "$set" "$(in_scratch rev-list --reverse "$from..HEAD" | sed -n "${count}p")"
-        local options=(-q --no-signature -o "$work/patches/$number-$set")
+        name=${set##*/}
+        in_scratch branch -q -f "$name" "$(in_scratch rev-list --reverse "$from..HEAD" | sed -n "${count}p")"
+        local options=(-q --no-signature -o "$work/patches/$number-$name")
         if [ -e "$here/$set/cover" ]; then
-            in_scratch config "branch.$set.description" "$(cat "$here/$set/cover")"
+            in_scratch config "branch.$name.description" "$(cat "$here/$set/cover")"
             options+=(--cover-letter --cover-from-description=subject --stat=72)
         fi
-        in_scratch format-patch "${options[@]}" "$from..$set"
-        from=$set
+        in_scratch format-patch "${options[@]}" "$from..$name"
+        from=$name
     done
 }
 
@@ -209,7 +212,8 @@ checkpatch() {
     for patch in "$work"/patches/*/*.patch; do
         [ "${patch##*/}" != 0000-cover-letter.patch ] || continue
         # The MAINTAINERS entries of their folders cover new files. A package has no history of commits.
-        ignore=FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID
+        # Who sends it signs it off. A new flag is written as those beside it.
+        ignore=FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID,MISSING_SIGN_OFF,BIT_MACRO
         # Trace events are laid out in a form of their own.
         ! grep -q '^+++ b/include/trace/events/' "$patch" ||
             ignore+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT,COMPLEX_MACRO,MACRO_ARG_UNUSED,TRAILING_SEMICOLON
@@ -242,7 +246,7 @@ tree() {
 own_fragments() { # of the chosen sets: what options they have, on
     local set
     for set in $sets; do
-        if [ -e "$here/config/$set.config" ]; then echo "$set"; fi
+        if [ -e "$here/config/${set##*/}.config" ]; then echo "${set##*/}"; fi
     done
 }
 
@@ -284,7 +288,7 @@ image() { # CONFIG FRAGMENT…
     "${make[@]}" -j"${KERNEL_JOBS:-$(nproc)}" "$(basename "$file")" > "$objects/build.log" 2>&1 ||
         die "the build failed: $(grep -m 3 -E 'error|Error' "$objects/build.log") ($objects/build.log)"
     local result
-    result=$work/image/$name-$(echo "${sets:-none}" | xargs | tr ' ' '-')
+    result=$work/image/$name-$(echo "${sets:-none}" | xargs | tr ' /' '--')
     cp "$objects/$file" "$result"
     echo "$result"
 }

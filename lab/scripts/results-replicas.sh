@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints lab/results/replicas.md: lab/scripts/results-replicas.sh. It reads three records, and measures nothing:
 #   lab/records/replicas-nodes.jsonl  of lab/scripts/replicas-lab.sh (lab/measure replicas-nodes)
-#   docs/replicas.jsonl        of kernel/rmap/lab/measure.sh replicas (make test-replicas-locks)
+#   docs/replicas.jsonl        of kernel/rfc/rmap/lab/measure.sh replicas (make test-replicas-locks)
 #   lab/records/replicas-bench.json   of hugetext bench rmap --replicas (lab/measure replicas-bench)
 set -euo pipefail
 

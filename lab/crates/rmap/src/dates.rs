@@ -23,7 +23,7 @@ pub(crate) fn section(records: &[Record]) -> String {
         .collect::<String>();
     format!(
         "\n## When each part was measured\n\n\
-         Parts have the names that kernel/rmap/lab/measure.sh has for them. The sets changed until 28 November 2026. A part of an\n\
+         Parts have the names that kernel/rfc/rmap/lab/measure.sh has for them. The sets changed until 28 November 2026. A part of an\n\
          earlier day tells of the state of that day.\n\n\
          | part | days | QEMU |\n|---|---|---|\n{rows}"
     )

@@ -1,4 +1,4 @@
-//! The lines of docs/rmap.jsonl, which `kernel/rmap/lab/measure.sh` writes.
+//! The lines of docs/rmap.jsonl, which `kernel/rfc/rmap/lab/measure.sh` writes.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;

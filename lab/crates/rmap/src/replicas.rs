@@ -231,7 +231,7 @@ fn judged(rows: &[Row], one: &Row) -> String {
         .filter(|row| row.copies > 0 && row.kernel == WITH)
         .peekable();
     if with.peek().is_none() {
-        text.push_str("Copies together with kernel/rmap were not measured.\n\n");
+        text.push_str("Copies together with kernel/rfc/rmap were not measured.\n\n");
     }
     let whole: Vec<String> = with
         .filter(|row| row.total().taken_in_shards == 0)
@@ -240,7 +240,7 @@ fn judged(rows: &[Row], one: &Row) -> String {
     if !whole.is_empty() {
         let _ = writeln!(
             text,
-            "With {} copies `kernel/rmap` split no file: it splits those that at least 16 address spaces execute, and fewer\n\
+            "With {} copies `kernel/rfc/rmap` split no file: it splits those that at least 16 address spaces execute, and fewer\n\
              share a copy here. So copies take the place of shards, and do not add to them.\n",
             whole.join(" and ")
         );
@@ -290,7 +290,7 @@ fn predicted(rmap: &[Record]) -> String {
          The simulation of [rmap.md](../../docs/rmap.md#predicted), with its inputs: machines that were not available, on which every\n\
          core starts processes without a pause. Process starts of all cores together in a second, and the part of their\n\
          time that they wait, by the number of copies of libc, the loader and the program. The cores are divided over the\n\
-         copies. To the locks, N copies are what N shards of `kernel/rmap` are; its sets also make fewer trips.\n\n\
+         copies. To the locks, N copies are what N shards of `kernel/rfc/rmap` are; its sets also make fewer trips.\n\n\
          | cores |{}\n|---:|{}\n",
         COPIES
             .map(|copies| format!(" {copies} | waiting |"))
@@ -334,7 +334,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("target is met"), "{text}");
-        assert!(text.contains("kernel/rmap were not measured"), "{text}");
+        assert!(text.contains("kernel/rfc/rmap were not measured"), "{text}");
         let more = RECORD.replace("\"contentions\":10", "\"contentions\":30");
         let text = sections(&parse(&more).expect("a record"), &[]);
         assert!(text.contains("missed with 2 copies"), "{text}");
@@ -385,7 +385,7 @@ mod tests {
         assert!(!text.contains("were not measured"), "{text}");
         // These records have trips to locks of whole files alone.
         assert!(
-            text.contains("With 1 and 2 copies `kernel/rmap` split no file"),
+            text.contains("With 1 and 2 copies `kernel/rfc/rmap` split no file"),
             "{text}"
         );
         let split = with.replace("i_mmap_rwsem-W", "i_mmap_shard");

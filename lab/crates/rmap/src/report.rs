@@ -66,7 +66,7 @@ fn introduction(records: &[Record]) -> String {
         "# Exec storms and the lock of a file\n\n\
          Written by `make docs-rmap` from [rmap.jsonl](rmap.jsonl), the record of `make test-rmap`.\n\
          The kernels with the sets trips and rmap are compared with the kernel without them;\n\
-         [kernel/rmap/README.md](../kernel/rmap/README.md) says what these sets do. {origin}\n\n"
+         [kernel/rfc/rmap/README.md](../kernel/rfc/rmap/README.md) says what these sets do. {origin}\n\n"
     )
 }
 

@@ -3,8 +3,8 @@
 # Builds and runs, from a patched tree, the model test of the reverse map's shards, or measures
 # what a trip to a file's lock takes here.
 #
-#   kernel/rmap/model/build.sh TREE [ROUNDS [STEPS]]
-#   kernel/rmap/model/build.sh TREE bench
+#   kernel/rfc/rmap/model/build.sh TREE [ROUNDS [STEPS]]
+#   kernel/rfc/rmap/model/build.sh TREE bench
 #
 # The test runs once plain, with a thread that polls mapping_mapped() without a lock; once under
 # ThreadSanitizer, without that thread, whose race is intended.

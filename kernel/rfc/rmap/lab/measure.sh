@@ -3,37 +3,37 @@
 # Boots kernels without and with the sets trips and rmap, and records what starting programs and walking
 # the mappings of libc costs in each, in docs/rmap.jsonl. `make docs-rmap` makes docs/rmap.md from it.
 #
-#   kernel/rmap/lab/measure.sh all                 every part with every kernel; builds missing kernels
-#   kernel/rmap/lab/measure.sh storm WITHOUT WITH  trips to the locks that meet others, in storms
-#   kernel/rmap/lab/measure.sh replicas SIDE=IMAGE…
+#   kernel/rfc/rmap/lab/measure.sh all                 every part with every kernel; builds missing kernels
+#   kernel/rfc/rmap/lab/measure.sh storm WITHOUT WITH  trips to the locks that meet others, in storms
+#   kernel/rfc/rmap/lab/measure.sh replicas SIDE=IMAGE…
 #                                                  the same with 1, 2, 4 and 8 copies of the shell, the
 #                                                  loader and libc, in docs/replicas.jsonl; of one side
 #                                                  alone, or of several in turn
-#   kernel/rmap/lab/measure.sh large SIDE=IMAGE…   storms of programs that execute 4 MiB of text, in turn
-#   kernel/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
-#   kernel/rmap/lab/measure.sh bench SIDE=IMAGE…   UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn;
+#   kernel/rfc/rmap/lab/measure.sh large SIDE=IMAGE…   storms of programs that execute 4 MiB of text, in turn
+#   kernel/rfc/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
+#   kernel/rfc/rmap/lab/measure.sh bench SIDE=IMAGE…   UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn;
 #                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh)
-#   kernel/rmap/lab/measure.sh shell8 SIDE=IMAGE…  UnixBench's shell8 alone, 15 storms of each kernel, in turn
-#   kernel/rmap/lab/measure.sh bench-count SIDE=IMAGE…
+#   kernel/rfc/rmap/lab/measure.sh shell8 SIDE=IMAGE…  UnixBench's shell8 alone, 15 storms of each kernel, in turn
+#   kernel/rfc/rmap/lab/measure.sh bench-count SIDE=IMAGE…
 #                                                  the same alone on one processor, in instructions
-#   kernel/rmap/lab/measure.sh pressure SIDE=IMAGE…
+#   kernel/rfc/rmap/lab/measure.sh pressure SIDE=IMAGE…
 #                                                  storms beside reclaim, compaction and migration, in instructions;
 #                                                  SECONDS_EACH of each load (2); takes QEMU 8.1
-#   kernel/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
+#   kernel/rfc/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
 #                                                  the same from consoles of guests that ran elsewhere, in
 #                                                  files SIDE-REPLICAS-ROUND
-#   kernel/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks, and how long they hold them
-#   kernel/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
-#   kernel/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
-#   kernel/rmap/lab/measure.sh race SIDE IMAGE     collapsing a file that holes are punched into
-#   kernel/rmap/lab/measure.sh stress CHECKS SECONDS IMAGE
+#   kernel/rfc/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks, and how long they hold them
+#   kernel/rfc/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
+#   kernel/rfc/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
+#   kernel/rfc/rmap/lab/measure.sh race SIDE IMAGE     collapsing a file that holes are punched into
+#   kernel/rfc/rmap/lab/measure.sh stress CHECKS SECONDS IMAGE
 #                                                  the stress; recorded if the kernel reports nothing. CHECKS
 #                                                  is the fragment of the image that chooses what it checks
 #                                                  (debug, rt, kcsan). Nothing else of weight may run: where eight
 #                                                  processors of a debug kernel share one, its ticks take all of it
-#   kernel/rmap/lab/measure.sh service TREE        how long a trip takes on this machine
-#   kernel/rmap/lab/measure.sh off                 the functions that differ with the option off
-#   kernel/rmap/lab/measure.sh compiled [NAME…]    the files that compile for other architectures, all or those of
+#   kernel/rfc/rmap/lab/measure.sh service TREE        how long a trip takes on this machine
+#   kernel/rfc/rmap/lab/measure.sh off                 the functions that differ with the option off
+#   kernel/rfc/rmap/lab/measure.sh compiled [NAME…]    the files that compile for other architectures, all or those of
 #                                                  kernel/compile.sh
 #
 # SIDE is "unpatched" (no set at all; replicas, large, execl, bench, pressure), "trips" (that set alone; execl, bench),
@@ -46,7 +46,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-kernel=$here/../..
+kernel=$here/../../..
 record=$kernel/../docs/rmap.jsonl
 
 # The lines of COMMAND, in place of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
@@ -276,7 +276,7 @@ image() { # SETS FRAGMENT…
 }
 
 all() {
-    local before="order align collapse" after="order align collapse trips rmap rmap-lab" without with unpatched trips walks
+    local before="order align collapse" after="order align collapse trips rfc/rmap rfc/rmap-lab" without with unpatched trips walks
     keep off off "$here/off.sh"
     compiled
     keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"
@@ -309,10 +309,10 @@ all() {
         keep bench-count "" bench_count "unpatched=$(image none kunit)" "trips=$(image trips kunit)" \
             "with=$(image "$after" kunit)"
     fi
-    keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "trips rmap rmap-lab" measure)" "with=$with"
+    keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "trips rfc/rmap rfc/rmap-lab" measure)" "with=$with"
     if fair_turns; then
-        walks=$(image "$after walk-lab" pressure)
-        keep pressure "" pressure "unpatched=$(image walk-lab pressure)" "one-tree=$walks" "with=$walks"
+        walks=$(image "$after rfc/walk-lab" pressure)
+        keep pressure "" pressure "unpatched=$(image rfc/walk-lab pressure)" "one-tree=$walks" "with=$walks"
     fi
     keep stress-debug with stress 1800 "$(image "$after" kunit stress debug)"
     keep stress-rt with stress 900 "$(image "$after" kunit stress rt)"
