@@ -1,18 +1,12 @@
 # The kernel half; kernel/build.sh says what the variables KERNEL_* choose.
 
 KERNEL_CONFIG ?= x86_64
-KERNEL_CONFIGS ?= x86_64 arm64-4k arm64-16k arm64-64k riscv64
 
-.PHONY: kernel kernel-deb docs-kernel-deb docs-kernel-tlb test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp docs-kernel docs-kernel-devices test-rmap test-replicas-locks docs-rmap
+.PHONY: kernel kernel-deb docs-kernel-tlb test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp test-kernel-rfc docs-kernel test-rmap test-replicas-locks docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
 	kernel/build.sh image $(KERNEL_CONFIG)
-
-docs-kernel-deb: package ## boots these packages with systemd, and what the command adds there: docs/kernel-deb.md; takes root
-	scripts/setup.sh kernel-deb-boot
-	kernel/deb-boot.sh "$$(kernel/deb.sh | tail -n 1)" target/debian/hugetext_*_amd64.deb > target/kernel-deb.md
-	mv target/kernel-deb.md docs/kernel-deb.md
 
 docs-kernel-tlb: build lab-bench ## what a kernel build saves of instruction-TLB misses, by model: docs/kernel-tlb.md
 	scripts/setup.sh bench kernel
@@ -22,9 +16,9 @@ docs-kernel-tlb: build lab-bench ## what a kernel build saves of instruction-TLB
 kernel-deb: ## Debian packages of the kernel with every set, in Debian's configuration for virtual machines
 	kernel/deb.sh
 
-test-kernel: lab-fetch ## what starting programs costs without and with the sets, in each of KERNEL_CONFIGS
+test-kernel: ## what starting programs costs without and with order and align, beside each of what could change that
 	scripts/setup.sh test-kernel
-	kernel/measure.sh run $(KERNEL_CONFIGS)
+	kernel/controls.sh run
 	$(MAKE) docs-kernel
 
 test-kernel-ci: ## build and boot the x86-64 kernel with every set and its KUnit tests
@@ -32,12 +26,12 @@ test-kernel-ci: ## build and boot the x86-64 kernel with every set and its KUnit
 	kernel/ci.sh
 
 test-kernel-compile: ## what the sets change and what uses it, in 31 configurations of 15 architectures, for half an hour
-	kernel/rmap/lab/measure.sh compiled
+	kernel/rfc/rmap/lab/measure.sh compiled
 	$(MAKE) docs-rmap
 
 test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest
 	scripts/setup.sh test-kernel
-	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit dax | tail -n 1)"
+	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
 
 test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, hugetlb, userfaultfd and exec: docs/kernel-selftests.txt
 	scripts/setup.sh test-kernel
@@ -51,25 +45,24 @@ test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in L
 		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" > target/kernel-ltp.txt
 	mv target/kernel-ltp.txt docs/kernel-ltp.txt
 
-docs-kernel-devices: ## faults on text on disks of known speed and in little memory; writes docs/kernel-devices.md
-	scripts/setup.sh test-kernel
-	kernel/devices.sh "$$(KERNEL_SETS='order align paced order-lab' kernel/build.sh image x86_64 kunit devices | tail -n 1)" > target/kernel-devices.md
-	mv target/kernel-devices.md docs/kernel-devices.md
-
 docs-kernel: ## docs/kernel.md from the record of test-kernel
-	kernel/measure.sh report
+	kernel/controls.sh report
+
+test-kernel-rfc: ## as test-kernel-ci, with the sets of kernel/rfc behind the others
+	scripts/setup.sh test-kernel-ci
+	KERNEL_SETS="$$(tr '\n' ' ' < kernel/sets) rfc/rmap" kernel/ci.sh
 
 test-rmap: lab-fetch ## exec storms, walks and the stress, without and with the set rmap; hours
 	scripts/setup.sh test-kernel
-	kernel/rmap/lab/measure.sh all
+	kernel/rfc/rmap/lab/measure.sh all
 	$(MAKE) docs-rmap
 
 test-replicas-locks: lab-fetch ## contended trips with 1, 2, 4 and 8 copies of libc, ld.so and the shell, without and with the sets: docs/replicas.jsonl
 	scripts/setup.sh test-kernel
-	kernel/rmap/lab/measure.sh replicas \
+	kernel/rfc/rmap/lab/measure.sh replicas \
 		"unpatched=$$(KERNEL_SETS=none kernel/build.sh image x86_64 measure | tail -n 1)" \
-		"alone=$$(KERNEL_SETS='trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)" \
-		"with=$$(KERNEL_SETS='order align collapse trips rmap rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
+		"alone=$$(KERNEL_SETS='trips rfc/rmap rfc/rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)" \
+		"with=$$(KERNEL_SETS='order align collapse trips rfc/rmap rfc/rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
 
 docs-rmap: ## docs/rmap.md from the record of test-rmap
 	lab/run hugetext-rmap docs/rmap.jsonl > target/rmap.md

@@ -4,8 +4,7 @@
 #
 #   kernel/own-tests.sh IMAGE [x86_64|arm64|riscv64]
 #
-# On x86-64 the image needs the fragment dax of kernel/config: text is also executed where files are not in the page
-# cache. Elsewhere only the tests of leaves run: which are read, and which mappings are placed for them.
+# On other architectures than x86-64 only the test of large folios of text runs.
 # Prints their cases (TAP). Fails if one did not pass, if a test skipped all of its cases, if the kernel
 # reported an error, or if a guest did not end. Run `make lab-fetch` first, or name a static BUSYBOX.
 set -euo pipefail
@@ -18,15 +17,15 @@ trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2034 # rounds.sh uses it
 disk_size=256M
-tests=(exec_leaf text_place) # of mm
-[ "$arch" != x86_64 ] || tests+=(exec_leaf_race collapse_punch fork_fails)
+tests=(exec_large) # of mm
+[ "$arch" != x86_64 ] || tests+=(collapse_punch fork_fails)
 
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
 tree=$("$here/build.sh" tree | tail -n 1)
 build_selftests "$tree" "${tests[@]}"
 if [ "$arch" = x86_64 ]; then
-    # With an interpreter: mmap places a static PIE. Its text begins the file, so that exec looks at the first window.
+    # With an interpreter: mmap places a static PIE.
     (cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie \
         -Wl,-z,max-page-size=0x10000,-z,noseparate-code -I.. -o "$work/root/bin/text_load" text_load.c)
     (cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie -I.. -o "$work/root/bin/load_hole" load_hole.c)
@@ -38,16 +37,10 @@ busybox mount -t proc proc /proc
 busybox mount -t sysfs sys /sys
 busybox mount -t devtmpfs dev /dev
 test=$(busybox sed -n 's/.*guest\.test=\([a-z_]*\).*/\1/p' /proc/cmdline)
-until [ -b /dev/vda ] || [ -b /dev/pmem0 ]; do busybox usleep 1000; done
-if [ -b /dev/vda ]; then
-    busybox mount -t ext4 /dev/vda /disk || busybox reboot -f
-else
-    busybox mount -t ext4 -o dax /dev/pmem0 /disk || busybox reboot -f
-fi
-# Most disks have 128; more hides what only leaves read. The race needs leaves, however slow the disk is.
-readahead=128
-[ "$test" != exec_leaf_race ] || readahead=4096
-for device in /sys/block/*/queue/read_ahead_kb; do echo $readahead > "$device"; done
+until [ -b /dev/vda ]; do busybox usleep 1000; done
+busybox mount -t ext4 /dev/vda /disk || busybox reboot -f
+# Most disks have 128; more hides what only large folios read.
+for device in /sys/block/*/queue/read_ahead_kb; do echo 128 > "$device"; done
 cd /disk
 # What is executed must lie on a filesystem that has large folios, too.
 [ -e "$test" ] || busybox cp "/bin/$test" .
@@ -59,7 +52,7 @@ END
 die() { echo "kernel/own-tests.sh: $*" >&2; exit 1; }
 
 run() { # TEST QEMU-OPTION…
-    local test=$1 console=$work/console-$1 machine=("${@:2}" -m "1024${slots:-}") append="guest.test=$1"
+    local test=$1 console=$work/console-$1 machine=("${@:2}" -m 1024) append="guest.test=$1"
     boot "$kernel_image" "$console"
     grep '^test ' "$console" || true
     ended "$console" || die "the guest of $test did not end"
@@ -71,21 +64,11 @@ run() { # TEST QEMU-OPTION…
     grep "^test $test: ok" "$console" | grep -qv '# SKIP' || die "no case of $test passed"
 }
 
-# Time is counted in instructions, so that a slow machine does not make the disk look slow. While the guest only waits, the
-# machine's own time counts: if four other jobs want its processors, too, exec_leaf may skip, and this fails.
-run exec_leaf -accel "tcg,thread=single" -icount shift=0 -smp 1
-run text_place -accel "tcg,thread=single" -icount shift=0 -smp 1
+run exec_large -accel "tcg,thread=single" -icount shift=0 -smp 1
 [ "$arch" = x86_64 ] || exit 0
 run text_load -accel "tcg,thread=single" -icount shift=0 -smp 1
 run fork_fails -accel "tcg,thread=single" -icount shift=0 -smp 1
 run load_hole -accel "tcg,thread=single" -icount shift=0 -smp 1
-# Reclaim leaves values in the page cache, and so does DAX. Those of DAX have the number of the page in place of a node. So
-# the program lies behind another file, where that is no node of the guest. DAX takes blocks of 4K, as a larger disk has.
-mkdir "$work/pmem"
-head -c 4096 /dev/zero > "$work/pmem/a"
-cp "$work/root/bin/text_load" "$work/pmem"
-slots=,slots=1,maxmem=4G disk=pmem disk_size=512M disk_root=$work/pmem run text_load -accel "tcg,thread=single" -icount shift=0 -smp 1
 # Races need two processors. They must not share a thread under -icount: QEMU before 8.1 can stop one of
 # them for good then (kernel/README.md).
-run exec_leaf_race -accel "tcg,thread=multi" -smp 2
 run collapse_punch -accel "tcg,thread=multi" -smp 2

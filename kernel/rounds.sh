@@ -10,7 +10,7 @@
 #   machine     QEMU's options for processors, time and memory
 #   disk_size   size of the disk, which is made again for each boot
 # and optionally disk_root, a folder with the content of the disk, append, options for the kernel,
-# disk, what the disk is: virtio, pmem or paced, and arch, the guest's architecture (x86_64). They call
+# disk, what the disk is: virtio or paced, and arch, the guest's architecture (x86_64). They call
 # make_initrd, then compare. A guest prints "test NAME: ok …" or "test NAME: not ok …" for each case,
 # as in TAP, and "guest: done" at its end.
 
@@ -54,8 +54,6 @@ boot() { # IMAGE CONSOLE
     mke2fs -q -t ext4 ${disk_root:+-d "$disk_root"} "$work/disk"
     case ${disk:-virtio} in
     virtio) devices=(-drive "file=$work/disk,format=raw,if=virtio,cache=unsafe") ;;
-    pmem) devices=(-device "virtio-pmem-pci,memdev=disk"
-        -object "memory-backend-file,id=disk,share=on,mem-path=$work/disk,size=$disk_size") ;;
     paced) paced_disk "$work/disk" "$disk_size" ;;
     esac
     timeout "${KERNEL_PATIENCE:-900}" "${board[@]}" "${machine[@]}" \

@@ -179,9 +179,6 @@ packages_of() {
         echo dpkg-dev debhelper rsync kmod python3 libdw-dev # what the kernel's own packaging needs
         echo openssl    # the key of modules
         ;;
-    kernel-deb-boot)
-        echo mmdebstrap qemu-system-x86 e2fsprogs jq # a root with systemd, and a guest that boots it
-        ;;
     kernel-arm64)
         echo gcc-aarch64-linux-gnu
         ;;

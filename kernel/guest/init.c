@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Init of a guest. Starts each command of /programs, one a line, from the first
- * disk with a cold page cache, under each THP mode. Then starts all commands of
- * /many, one after the other, and holds their processes. Prints as JSON what was
- * mapped when a program ended, and what that cost. With guest.touch on the kernel's
- * command line, faults.c runs instead, and with guest.order, order.c. With
- * guest.nfs, the disk is behind a server of NFS, and with guest.overlay, below
- * overlayfs, as that of a container.
+ * Init of a guest. Starts each command of /programs, one a line, from the disk of the set paced with a cold page
+ * cache, under each THP mode. Then starts all commands of /many, one after the other, and holds their processes.
+ * Prints as JSON what was mapped when a program ended, and what that cost. Settings on the kernel's command line,
+ * beside those of beside.c:
+ *
+ * guest.fs=NAME            the filesystem of the disk (ext4)
+ * guest.overlay            programs are in a lower layer of overlayfs, as those of containers are
+ * guest.readahead=KIB      of the disk (128)
+ * guest.thp=MODE,MODE      starts each program under these modes, and nothing else
+ * guest.together           starts all programs at the same time, too, under each of these modes
+ * guest.settle=SECONDS     lets each program wait for so long before it ends, so that khugepaged sees it
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,8 +51,6 @@ struct text {
 	unsigned long cont;	/* in blocks that contiguous PTEs or a PMD could map */
 };
 
-/* How programs come from the disk: directly, by the NFS server of this guest, or by overlayfs. */
-static enum { BY_DISK, BY_NFS, BY_OVERLAY } way;
 /* Bytes of the block that a TLB entry between page and PMD maps, else of the PMD. */
 static unsigned long block;
 
@@ -90,7 +92,26 @@ static unsigned long splits(void)
 	return number(path, "", 0);
 }
 
-unsigned long bytes_read(void)
+const char *setting(const char *name)
+{
+	char key[64], line[1024] = " ";
+	FILE *file = fopen("/proc/cmdline", "r");
+	char *at;
+
+	if (!file || !fgets(line + 1, sizeof(line) - 1, file))
+		die("/proc/cmdline");
+	fclose(file);
+	snprintf(key, sizeof(key), " guest.%s", name);
+	at = strstr(line, key);
+	if (!at || !strchr("= \n", at[strlen(key)]))
+		return NULL;
+	at += strlen(key);
+	at += *at == '=';
+	at[strcspn(at, " \n")] = 0;
+	return strdup(at);
+}
+
+static unsigned long bytes_read(void)
 {
 	return number("/sys/block/" DISK "/stat", "", 2) * 512;
 }
@@ -167,45 +188,39 @@ static void unmount(const char *path)
 }
 
 /* Overlayfs without a layer to write to takes two layers. */
-static void mount_overlay(void)
+static void mount_overlay(const char *fs)
 {
 	mkdir(LOWER, 0755);
 	mkdir(EMPTY, 0755);
-	if (mount("/dev/" DISK, LOWER, "ext4", MS_RDONLY, "") ||
+	if (mount("/dev/" DISK, LOWER, fs, MS_RDONLY, "") ||
 	    mount("overlay", ROOT, "overlay", MS_RDONLY, "lowerdir=" LOWER ":" EMPTY))
 		die("mount of the overlay");
 }
 
-/*
- * A new mount has nothing in the page cache, not even of directories. The server of
- * NFS keeps its mount, but nobody has mapped any of its pages. Its client keeps one,
- * too: what it knows about the speed of the server is that of the mount.
- */
-void mount_cold(void)
+/* Mounts the disk anew: a new mount has nothing in the page cache, not even of directories. */
+static void mount_cold(void)
 {
+	const char *fs = setting("fs") ?: "ext4";
+
 	unmount(ROOT "/tmp");
 	unmount(ROOT "/dev");
 	unmount(ROOT);
 	unmount(LOWER);
 	put("/proc/sys/vm/drop_caches", "3");
-	switch (way) {
-	case BY_DISK:
-		if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, ""))
-			die("mount of the disk");
-		break;
-	case BY_NFS:
-		mount_nfs(ROOT);
-		break;
-	case BY_OVERLAY:
-		mount_overlay();
-		break;
-	}
+	if (setting("overlay"))
+		mount_overlay(fs);
+	else if (mount("/dev/" DISK, ROOT, fs, MS_RDONLY, ""))
+		die("mount of the disk");
 	if (mount("tmp", ROOT "/tmp", "tmpfs", 0, "") ||
 	    mount("dev", ROOT "/dev", "devtmpfs", 0, ""))
 		die("mount of what programs write to");
 }
 
-pid_t run_to_end(char *command, int *status)
+/*
+ * Runs a command until it is about to end, by itself or by a signal. It waits
+ * there with all its mappings. Returns 0 if it did not get that far.
+ */
+static pid_t run_to_end(char *command, int *status)
 {
 	char *argv[32] = {}, *rest = command;
 	pid_t pid;
@@ -216,6 +231,7 @@ pid_t run_to_end(char *command, int *status)
 	if (!pid) {
 		int null = open("/dev/null", O_RDWR);
 
+		enter_group();
 		if (chroot(ROOT) || chdir("/"))
 			_exit(126);
 		dup2(null, 0);
@@ -253,6 +269,7 @@ static unsigned long start(const char *kind, const char *thp, const char *line)
 	const char *name;
 	struct text text = {};
 	struct rusage usage = {};
+	const char *settle = strcmp(kind, "start") ? NULL : setting("settle");
 	unsigned long before, cached, split;
 	long elapsed;
 	int status = 0;
@@ -260,12 +277,15 @@ static unsigned long start(const char *kind, const char *thp, const char *line)
 
 	if (!strcmp(kind, "start"))
 		mount_cold();
+	arrange_again();
 	before = bytes_read();
 	cached = number("/proc/meminfo", "Cached:", 0);
 	split = splits();
 	elapsed = now();
 	pid = run_to_end(command, &status);
 	elapsed = now() - elapsed;
+	if (pid && settle)
+		sleep(atoi(settle));
 	name = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
 	if (pid) {
 		add_text_of(&text, pid);
@@ -330,7 +350,42 @@ static void many(const char *thp, FILE *list)
 	}
 }
 
-void start_each(const char *thp)
+/* Starts all programs at the same time, each from a cold page cache. */
+static void start_together(const char *thp)
+{
+	FILE *list = fopen("/programs", "r");
+	unsigned long before;
+	char line[1024];
+	long elapsed;
+	int status, n = 0;
+
+	if (!list)
+		die("/programs");
+	put(THP "enabled", thp);
+	mount_cold();
+	before = bytes_read();
+	elapsed = now();
+	while (fgets(line, sizeof(line), list)) {
+		line[strcspn(line, "\n")] = 0;
+		n++;
+		if (!fork()) {
+			pid_t pid = run_to_end(line, &status);
+
+			if (pid)
+				ptrace(PTRACE_DETACH, pid, 0, 0);
+			_exit(!pid || waitpid(pid, &status, 0) != pid);
+		}
+	}
+	for (int i = 0; i < n; i++)
+		waitpid(-1, &status, __WALL);
+	elapsed = now() - elapsed;
+	fclose(list);
+	printf("record {\"kind\":\"together\",\"thp\":\"%s\",\"program\":\"%d at once\",\"read\":%lu,\"elapsed_us\":%ld}\n",
+	       thp, n, bytes_read() - before, elapsed);
+	fflush(stdout);
+}
+
+static void start_each(const char *thp)
 {
 	char line[1024];
 	FILE *list = fopen("/programs", "r");
@@ -385,19 +440,19 @@ static void finish(void)
 		pause();
 }
 
-static bool argument(const char *name)
+static void start_under(char *modes)
 {
-	char line[1024];
-	FILE *file = fopen("/proc/cmdline", "r");
-
-	if (!file || !fgets(line, sizeof(line), file))
-		die("/proc/cmdline");
-	fclose(file);
-	return strstr(line, name);
+	for (char *thp = strsep(&modes, ","); thp; thp = strsep(&modes, ",")) {
+		start_each(thp);
+		if (setting("together"))
+			start_together(thp);
+	}
+	finish();
 }
 
 int main(void)
 {
+	const char *modes;
 	char page[32];
 
 	mkdir(ROOT, 0755);
@@ -407,26 +462,16 @@ int main(void)
 	    mount("dev", "/dev", "devtmpfs", 0, "") ||
 	    mount("debug", "/sys/kernel/debug", "debugfs", 0, ""))
 		die("mount");
-	put("/sys/block/" DISK "/queue/read_ahead_kb", "128");
+	put("/sys/block/" DISK "/queue/read_ahead_kb", setting("readahead") ?: "128");
 	wait_for_timers();
 	block = number(THP "hpage_pmd_size", "", 0);
 	/* With 4K pages count PMDs, not blocks of 64K. With larger PMDs count blocks of 2M. */
 	if (block > 2 << 20)
 		block = 2 << 20;
-	if (argument("guest.overlay"))
-		way = BY_OVERLAY;
-	if (argument("guest.nfs")) {
-		way = BY_NFS;
-		serve_nfs("/programs/pie-24m");
-	}
-	if (argument("guest.touch")) {
-		touch_all();
-		finish();
-	}
-	if (argument("guest.order")) {
-		trace_each();
-		finish();
-	}
+	arrange();
+	modes = setting("thp");
+	if (modes)
+		start_under(strdup(modes));
 	start_each("always");
 	start_each("madvise");
 	start_many("always");

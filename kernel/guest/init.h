@@ -3,7 +3,7 @@
 #ifndef GUEST_INIT_H
 #define GUEST_INIT_H
 
-#include <sys/types.h>
+#include <stdbool.h>
 
 #define ROOT "/disk"
 #define DISK "paced"	/* of kernel/paced */
@@ -16,26 +16,13 @@ void die(const char *what);
 void put(const char *path, const char *value);
 /* Number @field of the line of @path that begins with @key; 0 if there is none. */
 unsigned long number(const char *path, const char *key, int field);
-/* Bytes that were read from the disk since boot. */
-unsigned long bytes_read(void);
-/* Mounts the disk anew, with nothing in the page cache. */
-void mount_cold(void);
-/*
- * Runs a command until it is about to end, by itself or by a signal. It waits
- * there with all its mappings. Returns 0 if it did not get that far.
- */
-pid_t run_to_end(char *command, int *status);
-/* Starts each command of /programs under a THP mode. */
-void start_each(const char *thp);
-/* Prints the pages of files that each program touches, in order. */
-void trace_each(void);
-/* How long faults on text wait, under bounds and where memory is small or in pieces. */
-void touch_all(void);
-/* Starts a server of NFS in this guest, which exports the disk, and opens a file of it. */
-void serve_nfs(const char *path);
-/* Mounts what it exports at a folder. */
-void mount_nfs(const char *path);
-/* Drops what the server has cached of a file of the disk. Does nothing without a server. */
-void forget_export(const char *path);
+/* The value of guest.NAME=VALUE on the kernel's command line, "" for guest.NAME alone; NULL if it is not there. */
+const char *setting(const char *name);
+/* Arranges what the settings want beside the programs that start: other work, memory in pieces, a limited group. */
+void arrange(void);
+/* Arranges anew, before each start, what the last one may have changed. */
+void arrange_again(void);
+/* Puts the calling process into the limited group, if the settings have one. */
+void enter_group(void);
 
 #endif

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes an initramfs and a disk of programs for guests. Prints the folder that holds both.
 #
-#   kernel/guest/make.sh x86_64|arm64|riscv64 all|devices|walkers
+#   kernel/guest/make.sh x86_64|arm64|riscv64 all|large|walkers [ext4|xfs|btrfs]
 #
 # `walkers` holds only programs that are quickly made and started. They are enough to see that text
-# gets huge pages. `devices` has programs with large texts, and a text to touch, for slow disks. Each is
-# made once, so that every kernel starts the same files. They are made again when this folder has changed.
+# gets huge pages. `large` has Debian's programs with large texts, too. Each is made once, so that every
+# kernel starts the same files. They are made again when this folder has changed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-arch=$1 programs=$2
-out=${KERNEL_CACHE:-$here/../../.cache/kernel}/guest/$arch-$programs
+arch=$1 programs=$2 fs=${3:-ext4}
+out=${KERNEL_CACHE:-$here/../../.cache/kernel}/guest/$arch-$programs-$fs
 lab=${LAB_CACHE:-$here/../../.cache/lab}/programs/arm64 # packaged programs, by `hugetext-lab fetch`
 if [ -e "$out/disk" ] && [ -z "$(find "$here" -newer "$out/disk")" ]; then
     echo "$out"
@@ -151,19 +151,43 @@ sweep() {
     start /programs/sweep /programs/stubs-512m
 }
 
+# The lines of mkfs.xfs for a folder.
+xfs_folder() { # PATH
+    local file name
+    printf 'd--755 0 0\n'
+    for file in "$1"/*; do
+        [ -e "$file" ] || continue
+        name=${file##*/}
+        if [ -d "$file" ]; then
+            printf '%s ' "$name"
+            xfs_folder "$file"
+        else
+            printf '%s ---755 0 0 %s\n' "$name" "$file"
+        fi
+    done
+    printf '$\n'
+}
+
 touch "$initramfs/many"
 libraries
 case $programs in
 all) sources; packaged; walkers; sweep ;;
-devices) sources; large; walkers; stubs $((16 << 20)) > "$root/programs/stubs-16m" ;;
+large) sources; large; walkers ;;
 walkers) walkers ;;
 *) echo "kernel/guest/make.sh: no programs $programs" >&2; exit 2 ;;
 esac
-"$cc" -static -O1 -Wall "$here/init.c" "$here/faults.c" "$here/nfs.c" "$here/order.c" "$here/put.c" -o "$initramfs/init"
-"$cc" -static -O1 -Wall "$here/touch.c" -o "$initramfs/touch"
+"$cc" -static -O1 -Wall "$here/init.c" "$here/beside.c" "$here/put.c" -o "$initramfs/init"
 (cd "$initramfs" && find . | cpio --quiet -o -H newc) > "$out/initrd"
 truncate -s 2G "$out/disk.new" # the memory of a PCI device is a power of two
-mke2fs -q -t ext4 -d "$root" "$out/disk.new"
+case $fs in
+ext4) mke2fs -q -t ext4 -d "$root" "$out/disk.new" ;;
+btrfs) mkfs.btrfs -q -r "$root" "$out/disk.new" ;;
+xfs)
+    { printf '/\n0 0\n'; xfs_folder "$root"; } > "$out/folders"
+    mkfs.xfs -q -p "$out/folders" "$out/disk.new"
+    ;;
+*) echo "kernel/guest/make.sh: no filesystem $fs" >&2; exit 2 ;;
+esac
 rm -rf "$root"
 mv "$out/disk.new" "$out/disk"
 echo "$out"

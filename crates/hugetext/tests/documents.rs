@@ -11,7 +11,14 @@ fn root() -> &'static Path {
 
 /// The documents in the top directory, docs/, kernel/ and lab/.
 fn documents() -> Vec<PathBuf> {
-    let directories = ["", "docs", "kernel", "kernel/rfc/rmap", "lab", "lab/results"];
+    let directories = [
+        "",
+        "docs",
+        "kernel",
+        "kernel/rfc/rmap",
+        "lab",
+        "lab/results",
+    ];
     let entries = directories.map(|directory| fs::read_dir(root().join(directory)).unwrap());
     let paths = entries
         .into_iter()

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::bias::{Bias, ObjectKind};
 use crate::geometry::Leaf;
-use crate::policy::load_leaf;
-use crate::reach::{Vma, vmas};
+use crate::reach::{Vma, vmas, windows_in_file};
 use crate::segment::{Segment, Span};
 
 /// A loader or kernel that may ask for huge folios, before the program runs.
@@ -107,8 +106,8 @@ pub const ASKER_RULES: [AskerRule; 4] = [
         since: "Linux 7.3 with kernel/align and kernel/order",
         asks_for: "every window of text whose pages are all absent, which the mapping and the file hold",
         aligns: "programs with a read-only PT_LOAD that holds a window",
-        source: "kernel/order and kernel/align; leaf::policy",
-        evidence: "the tests that compare leaf::policy with kernel/order",
+        source: "kernel/order and kernel/align",
+        evidence: "docs/kernel.md: text by PMDs on a cold start",
     },
 ];
 
@@ -349,6 +348,12 @@ fn series_aligns(segment: &Segment, leaf: Leaf) -> bool {
         && leaf.is_aligned(segment.offset)
 }
 
+/// The rule of `kernel/align` for one PT_LOAD: it is not writable, and holds a whole window.
+fn holds_window(segment: &Segment, page: Leaf, leaf: Leaf) -> bool {
+    !segment.perms.write
+        && !windows_in_file(&[*segment], page, leaf, Bias::aligned(leaf)).is_empty()
+}
+
 /// The bias with what `asker` adds to it.
 fn placed(asker: Asker, start: &Start<'_>) -> Bias {
     let Start {
@@ -369,7 +374,10 @@ fn placed(asker: Asker, start: &Start<'_>) -> Bias {
             by_kernel && segments.iter().any(|segment| series_aligns(segment, leaf))
         }
         Asker::ExecOrder => {
-            by_kernel && load_leaf(segments, page, &[leaf]).is_some_and(|aligned| aligned == leaf)
+            by_kernel
+                && segments
+                    .iter()
+                    .any(|segment| holds_window(segment, page, leaf))
         }
     };
     if aligns && bias.align < leaf {

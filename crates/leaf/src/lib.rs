@@ -19,7 +19,6 @@ mod folio;
 mod geometry;
 pub mod hold;
 mod kernel;
-mod policy;
 mod reach;
 mod remap;
 pub mod replica;
@@ -44,7 +43,6 @@ pub use filesystem::Filesystem;
 pub use folio::least_folios;
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Kernel, ParseVersionError, Version};
-pub use policy::{ExecFault, ExecLimit, ExecRead, load_leaf};
 pub use reach::{Reach, TextReach, Vma, reach, vmas, windows_in_file};
 pub use remap::{
     Backend, Completion, Left, Method, Obstacle, Pad, ProcessVma, Promotion, PromotionPolicy,

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Whether collapse gets past a read that never ends. Runs as the init of a guest, on a disk of the set paced that stops
- * to answer, or on a server of NFS that has this disk and stops with it. Prints cases as in TAP.
- *
- *	dead_disk [nfs]
+ * to answer. Prints cases as in TAP.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -173,24 +171,14 @@ static bool khugepaged_passes(const char *name)
 	return khugepaged_works();
 }
 
-/* Mounts the disk, or what the server of NFS has of it. */
-static void mount_disk(bool by_nfs)
-{
-	if (by_nfs) {
-		serve_nfs("/first");
-		mount_nfs(ROOT);
-	} else if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, "noload")) {
-		die("mount of the disk");
-	}
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
 	if (mount("proc", "/proc", "proc", 0, NULL) ||
 	    mount("sysfs", "/sys", "sysfs", 0, NULL) ||
 	    mount("devtmpfs", "/dev", "devtmpfs", 0, NULL))
 		die("mount");
-	mount_disk(argc > 1 && !strcmp(argv[1], "nfs"));
+	if (mount("/dev/" DISK, ROOT, "ext4", MS_RDONLY, "noload"))
+		die("mount of the disk");
 	put(THP "enabled", "madvise");
 	put(THP "khugepaged/scan_sleep_millisecs", "10");
 	report(khugepaged_works(), "khugepaged works");

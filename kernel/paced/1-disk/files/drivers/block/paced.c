@@ -10,6 +10,7 @@
  *
  * Without parameters a request ends at once.
  */
+#include <linux/backing-dev.h>
 #include <linux/blk-mq.h>
 #include <linux/hrtimer.h>
 #include <linux/io.h>
@@ -35,6 +36,10 @@ MODULE_PARM_DESC(mb_s, "millions of bytes that the bus moves in a second; 0: no 
 static unsigned int depth = 1;
 module_param(depth, uint, 0444);
 MODULE_PARM_DESC(depth, "requests that are looked for at the same time, 1 to 64");
+
+static bool slow;
+module_param(slow, bool, 0444);
+MODULE_PARM_DESC(slow, "name the disk slow, as eMMC and SD cards are");
 
 struct paced_disk {
 	struct blk_mq_tag_set tags;
@@ -147,6 +152,10 @@ static int paced_add_disk(struct paced_disk *paced, resource_size_t bytes)
 		error = PTR_ERR(paced->disk);
 		goto free_tags;
 	}
+#ifdef BDI_CAP_SLOW
+	if (slow)
+		paced->disk->bdi->capabilities |= BDI_CAP_SLOW;
+#endif
 	paced->disk->fops = &paced_ops;
 	strscpy(paced->disk->disk_name, "paced");
 	set_capacity(paced->disk, bytes >> SECTOR_SHIFT);

@@ -1,13 +1,12 @@
-/^read in other ways, which neither counters nor tracepoint show\.$/a\
+/^Need of application restart$/i\
+Addresses of text\
+=================\
 \
-Where a mapping is long enough for it, the kernel chooses addresses at which such a\
-folio can be mapped: for programs, for mappings of files with ``PROT_EXEC`` or\
-``MAP_DENYWRITE``, by which glibc maps libraries, and on arm64 for reservations of\
-memory without permissions, in which it maps them where their alignment is larger\
-than a page. The enabled setting and ``PR_SET_THP_DISABLE`` hold here, too, except\
-where a filesystem asks for alignment to the PMD by itself. Each such address has\
-fewer random bits, as many as the order of the folio: 9 for 2M of 4K pages. Nine\
-are left at least, except where a filesystem asks for more by itself.\
-``vm.mmap_rnd_bits`` can be raised to make up for some.\
-The address of a program that gets more rights than its caller, and addresses that a\
-process gets while it is not dumpable, stay as they are in general.
+Unless the enabled setting above is "never", the load address of a position\
+independent program is aligned to the PMD size, if that is at most 32M and a\
+read-only segment holds a whole PMD, or to 2M if it holds that. So are the addresses\
+that the kernel chooses for mappings of files on most filesystems. Each such address\
+has fewer random bits: 9 for 2M of 4K pages. ``vm.mmap_rnd_bits`` can be raised to\
+make up for some. A program that gets more rights than its caller is not aligned, nor\
+one that inherited ``PR_SET_THP_DISABLE``.\
+

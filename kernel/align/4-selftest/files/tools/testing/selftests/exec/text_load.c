@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whether the kernel loads a PIE with much text so that leaves can map it: this
- * program executes itself, and looks at its load bias.
+ * Whether text is placed where large folios can be mapped by one entry: this PIE
+ * executes itself and looks at its load bias, and maps its file by way of overlayfs.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../mm/text_leaf.h"
 #include "kselftest.h"
 
 #define TIMES		16
+#define LARGE		(2UL << 20)
 #define DIRECTORY	"text_load.tmp"
+#define THP		"/sys/kernel/mm/transparent_hugepage/"
 
-/* Text that holds whole leaves. */
+/* Text that holds whole ranges of 2M. */
 asm(".pushsection .text\n\t.skip 0x600000\n\t.popsection");
-
-static unsigned long leaf;
 
 /* The first image is that of the program. */
 static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
@@ -37,33 +37,17 @@ static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
 	return 1;
 }
 
-/* Whether the linker gave text an address at which leaves can map it. */
+/* Whether the linker gave text an address that is congruent to its offset. */
 static int look_for_text(struct dl_phdr_info *info, size_t size, void *found)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const typeof(*info->dlpi_phdr) *phdr = &info->dlpi_phdr[i];
 
 		if (phdr->p_type == PT_LOAD && (phdr->p_flags & PF_X) &&
-		    (phdr->p_vaddr - phdr->p_offset) % leaf == 0)
+		    (phdr->p_vaddr - phdr->p_offset) % LARGE == 0)
 			*(bool *)found = true;
 	}
 	return 1;
-}
-
-static bool has_congruent_text(void)
-{
-	bool found = false;
-
-	dl_iterate_phdr(look_for_text, &found);
-	return found;
-}
-
-static unsigned long load_bias(void)
-{
-	unsigned long bias = 1;
-
-	dl_iterate_phdr(note_bias, &bias);
-	return bias;
 }
 
 /* Whether all of some processes that execute @path have an aligned load bias. */
@@ -84,6 +68,27 @@ static bool loaded_aligned(const char *path)
 			ksft_exit_fail_msg("%s does not run\n", path);
 		all = all && WEXITSTATUS(status) == 0;
 	}
+	return all;
+}
+
+/* The same for mappings of a file, as a loader maps a library. */
+static bool mapped_aligned(const char *path)
+{
+	/* Neighbours of this size are not aligned both by chance. */
+	const size_t size = LARGE / 2 * 5;
+	const int fd = open(path, O_RDONLY);
+	char *at[TIMES];
+	bool all = true;
+
+	for (int i = 0; i < TIMES; i++) {
+		at[i] = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (at[i] == MAP_FAILED)
+			ksft_exit_fail_perror("mmap");
+		all = all && (unsigned long)at[i] % LARGE == 0;
+	}
+	for (int i = 0; i < TIMES; i++)
+		munmap(at[i], size);
+	close(fd);
 	return all;
 }
 
@@ -120,58 +125,54 @@ static void remove_overlay(void)
 	rmdir(DIRECTORY);
 }
 
-static bool addresses_are_random(void)
+static bool file_has(const char *path, const char *word)
 {
-	FILE *setting = fopen("/proc/sys/kernel/randomize_va_space", "r");
-	const int level = setting ? fgetc(setting) : EOF;
+	char line[64] = "";
+	FILE *file = fopen(path, "r");
 
-	if (setting)
-		fclose(setting);
-	return level != '0' && !(personality(0xffffffff) & ADDR_NO_RANDOMIZE);
+	if (file && !fgets(line, sizeof(line), file))
+		line[0] = 0;
+	if (file)
+		fclose(file);
+	return strstr(line, word);
 }
 
 int main(int argc, char **argv)
 {
 	char self[PATH_MAX] = "", path[PATH_MAX];
-	const char *reason;
-	int file;
+	unsigned long bias = 1;
+	bool congruent = false;
 
-	leaf = text_leaf();
+	dl_iterate_phdr(note_bias, &bias);
 	if (argc > 1)
-		return load_bias() % leaf != 0;
+		return bias % LARGE != 0;
 
 	ksft_print_header();
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		ksft_exit_fail_perror("/proc/self/exe");
-	file = open(self, O_RDONLY);
-	if (!leaf || file < 0 || sizeof(long) == 4)
-		ksft_exit_skip("no huge pages\n");
-	if (!has_congruent_text())
-		ksft_exit_skip("the linker placed text where no leaf fits\n");
-	/* The filesystem of the program counts, not that of the current folder. */
-	snprintf(path, sizeof(path), "%.*s", (int)(strrchr(self, '/') - self) + 1, self);
-	if (chdir(path))
-		ksft_exit_fail_perror("chdir to the program's folder");
-	reason = text_without_leaves(file);
-	if (reason)
-		ksft_exit_skip("%s\n", reason);
-	if (addresses_are_short())
-		ksft_exit_skip("addresses have few random bits\n");
-	close(file);
+	if (sizeof(long) == 4 || file_has(THP "enabled", "[never]") ||
+	    !file_has(THP "enabled", "[") || prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0))
+		ksft_exit_skip("THP is off\n");
+	dl_iterate_phdr(look_for_text, &congruent);
+	if (!congruent)
+		ksft_exit_skip("the linker placed text where no large folio fits\n");
 
-	ksft_set_plan(3);
-	ksft_test_result(loaded_aligned(self), "text: aligned\n");
-	if (overlay(self, path, sizeof(path)))
-		ksft_test_result(loaded_aligned(path), "text on overlayfs: aligned\n");
-	else
-		ksft_test_result_skip("text on overlayfs: no mount\n");
+	ksft_set_plan(4);
+	ksft_test_result(loaded_aligned(self), "a program: aligned\n");
+	if (overlay(self, path, sizeof(path))) {
+		ksft_test_result(loaded_aligned(path), "a program on overlayfs: aligned\n");
+		ksft_test_result(mapped_aligned(path), "a library on overlayfs: aligned\n");
+	} else {
+		ksft_test_result_skip("a program on overlayfs: no mount\n");
+		ksft_test_result_skip("a library on overlayfs: no mount\n");
+	}
 	remove_overlay();
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 		ksft_exit_fail_perror("prctl");
-	if (addresses_are_random())
-		ksft_test_result(!loaded_aligned(self),
-				 "text, PR_SET_THP_DISABLE: random\n");
+	if (file_has("/proc/sys/kernel/randomize_va_space", "0") ||
+	    (personality(0xffffffff) & ADDR_NO_RANDOMIZE))
+		ksft_test_result_skip("PR_SET_THP_DISABLE: nothing is random\n");
 	else
-		ksft_test_result_skip("text, PR_SET_THP_DISABLE: nothing is random\n");
+		ksft_test_result(!loaded_aligned(self), "PR_SET_THP_DISABLE: random\n");
 	ksft_finished();
 }

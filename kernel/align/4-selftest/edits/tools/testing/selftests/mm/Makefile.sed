@@ -1,2 +1,0 @@
-s/^TEST_GEN_FILES \+= transhuge-stress$/TEST_GEN_FILES += text_place\
-&/

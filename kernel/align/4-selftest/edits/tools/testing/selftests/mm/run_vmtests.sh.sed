@@ -1,3 +1,0 @@
-/^CATEGORY="thp" run_test \.\/transhuge-stress/i\
-CATEGORY="thp" run_test ./text_place\
-

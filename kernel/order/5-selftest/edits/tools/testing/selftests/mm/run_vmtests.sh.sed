@@ -1,5 +1,0 @@
-/^CATEGORY="thp" run_test \.\/transhuge-stress/i\
-CATEGORY="thp" run_test ./exec_leaf\
-\
-CATEGORY="thp" run_test ./exec_leaf_race\
-
