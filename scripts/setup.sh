@@ -225,6 +225,7 @@ packages_of() {
         packages build
         echo python3    # brings files into small folios
         echo strace     # counts the system calls of starts
+        echo jq         # writes records
         ;;
     results-auto)
         packages results
@@ -245,6 +246,7 @@ packages_of() {
     bench)
         packages build
         echo binutils   # readelf, to compare a scan with
+        echo jq         # writes records
         echo qemu-user  # runs programs with the TLB plugin, where it loads plugins (Debian 12)
         echo valgrind   # runs them elsewhere
         ;;

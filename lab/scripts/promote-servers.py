@@ -21,15 +21,8 @@ import tempfile
 import threading
 import time
 
-HEAD = """# Promotion of servers under load
+import record
 
-Made by `lab/measure promote-servers`. Each server works for clients all the time. Meanwhile all its processes are promoted with
-`--merge`, without it, and mapped back, in a loop for {seconds} s; nginx also reloads its configuration in each round.
-A load counts requests and failures. Another client compares every answer with the known one. Lines of a
-server's log count if they tell of an error. Linux {kernel} on {processors} processors, load {load}.
-
-| server | stops | longest, ms | most text by PMD leaves | requests | failed | answers compared | wrong | errors in its log |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|"""
 
 BODY = "".join(f"{n} hugetext\n" for n in range(400)).encode()
 PORT = 18080
@@ -551,27 +544,27 @@ def survey(kind, hugetext, seconds):
 def main():
     hugetext, seconds = os.path.realpath(sys.argv[1]), int(sys.argv[2])
     load = pathlib.Path("/proc/loadavg").read_text().split()[0]
-    print(HEAD.format(seconds=seconds, kernel=platform.release(), processors=os.cpu_count(), load=load), flush=True)
+    for name, value in [("seconds", seconds), ("kernel", platform.release()), ("processors", os.cpu_count()), ("load", load)]:
+        record.fact(name, value)
     notes, is_well = [], True
     for kind in (Nginx, Haproxy, Redis, Memcached, Postgres, Mariadb, Node, Tokio, Chromium):
         try:
             server, done, load, check, alive, errors = survey(kind, hugetext, seconds)
         except RuntimeError as error:
-            notes.append(f"- {kind.name}: {error}")
+            notes.append(f"{kind.name}: {error}")
             continue
         requests, failed = load.result or (0, "?")
         answers, wrong = check.result or (0, "?")
         row = [server.name, done.stops, f"{done.longest / 1e6:.1f}", f"{done.most / (1 << 20):.1f} MiB", requests, failed,
                answers, wrong, len(errors)]
-        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
-        notes += [f"- {server.name}: {words}" for words in sorted(done.words)]
-        harm = [f"- {server.name}: {error}" for error in (load.error, check.error) if error]
-        harm += [f"- {server.name}: its log says: {line}" for line in errors[:5]]
-        harm += [] if alive else [f"- {server.name}: it has ended"]
+        record.row("servers", *row)
+        notes += [f"{server.name}: {words}" for words in sorted(done.words)]
+        harm = [f"{server.name}: {error}" for error in (load.error, check.error) if error]
+        harm += [f"{server.name}: its log says: {line}" for line in errors[:5]]
+        harm += [] if alive else [f"{server.name}: it has ended"]
         notes += harm
         is_well = is_well and not harm and failed == 0 and wrong == 0
-    if notes:
-        print("\n" + "\n".join(notes))
+    record.fact("notes", notes)
     sys.exit(0 if is_well else 1)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes lab/results/steady.md: what misses of the instruction TLB cost programs that run for long: results-steady.py HUGETEXT
+"""Prints the record of lab/results/steady.md: what misses of the instruction TLB cost programs that run for long: results-steady.py HUGETEXT
 
 Reads the records of lab/records/worth beside it. Takes root, for the server of a database. What is not installed is left out.
 """
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+import record
+
 HERE = pathlib.Path(__file__).resolve().parent
 LOADS = HERE.parent.parent / "crates/bench/loads/work"
 RECORDS = HERE.parent / "records/worth"
@@ -20,36 +22,6 @@ CORE = "zen4"
 WORKS = ["gcc-c", "gcc-cxx", "clang-cxx", "rustc", "mold", "node", "python", "php", "git", "postgres", "mariadb"]
 SIDES = ["merged", "fixed", "warmed"]
 
-TEXT = """# What huge text can give a program that runs for long
-
-Written by `lab/measure steady` on {machine}.
-
-*Misses* are those of the first level of a core's instruction TLB, and *walks* those of both levels, for each 1000
-instructions, counted by the model of {core} ([tlb.md](../tlb.md)): with all text in base pages, and after `hugetext fix` and
-`warm`. *Reached* is the share of the walks that is gone; what is left is in libraries too small for a window, and in code
-that was generated. *Bound* is what the misses and walks of base pages cost in all, in percent of the processor time: no
-layout of text can give more. *Measured* is what the best side of the same work gave ([worth.md](worth.md)), with its
-interval.
-
-A miss that the second level answers takes {miss:.1f} ns here, and a walk {walk:.1f} ns. Both are measured by `hugetext bench
-random`: calls at random into {miss_size} MiB and {walk_size} MiB of text, which have more pages than the first level has
-entries, and than both have. The difference between small folios and huge ones is the cost of a call. Nothing hides the
-wait there, and tables of pages of a whole file take room in the caches. A program pays less for most of its misses. But
-the model has one program, no kernel and no second thread of the core, so a busy machine has more misses. A guest walks
-two tables, its own and its host's.
-
-**Whether a leaf gives an entry of 2M.** In a guest it does so only where the host maps that memory by huge pages too.
-Calls at random into {miss_size} MiB of text tell: with an entry of 2M none of them misses, and through page tables most of
-them miss the first level. Both sides have their text in a folio of 2M, and only one has a leaf. The leaf took
-{leaf_low:.2f} to {leaf_high:.2f} of the time of the page tables, in {placements} folios each. {verdict}
-The same calls into small folios took {small_low:.1f} to {small_high:.1f} ns in these {placements} runs, and through the leaf
-{huge_low:.1f} to {huge_high:.1f} ns: that is what the place of text in memory does by itself. One folio keeps its place through
-all rounds of a run.
-
-Works that no emulator runs are left out: on Debian 12 mariadb.
-
-| | million instructions | misses | fixed | walks | fixed | reached | bound | measured |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|"""
 
 # MiB of text: 512 and 8192 pages. The first level has 64 entries, the second 512, of up to four pages each.
 MISS_SIZE = 2
@@ -93,7 +65,7 @@ def entries(runs):
     small, huge = ([calls[side] for calls in runs] for side in ("small folios", "warmed"))
     saves = statistics.median(leaf) < SAVES
     return {
-        "verdict": "So it gives one." if saves else "So the host seems to map by pages of 4K, and leaves only shorten walks here.",
+        "saves": saves,
         "placements": len(runs),
         "leaf_low": min(leaf), "leaf_high": max(leaf),
         "small_low": min(small), "small_high": max(small),
@@ -161,7 +133,7 @@ def row(name, report, miss, walk):
     bound = f"{100 * lost / time:.1f} %" if time else "-"
     reached = f"{1 - fixed['l2_misses'] / base['l2_misses']:.0%}" if base["l2_misses"] else "-"
     numbers = [f"{layout[key]:.3f}" for key in ("l1_mpki", "l2_mpki") for layout in (base, fixed)]
-    print("|", " | ".join([name, f"{report['instructions'] / 1e6:.0f}", *numbers, reached, bound, gain]), "|", flush=True)
+    record.row("works", name, f"{report['instructions'] / 1e6:.0f}", *numbers, reached, bound, gain)
 
 
 def main():
@@ -170,7 +142,8 @@ def main():
     walks, machine = calls_at_random(hugetext, WALK_SIZE)
     miss, walk = statistics.median(map(longer, runs)), longer(walks)
     sizes = {"miss_size": MISS_SIZE, "walk_size": WALK_SIZE}
-    print(TEXT.format(machine=machine, core=CORE, miss=miss, walk=walk, **sizes, **entries(runs)))
+    for fact, value in {"machine": machine, "core": CORE, "miss": miss, "walk": walk, **sizes, **entries(runs)}.items():
+        record.fact(fact, value)
     for name in WORKS:
         with tempfile.TemporaryDirectory() as directory:
             os.chmod(directory, 0o755)

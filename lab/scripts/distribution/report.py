@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""lab/results/distribution.md, from what lab/scripts/test-distribution.sh found: WORK SUITE."""
+"""The record of lab/results/distribution.md, from what lab/scripts/test-distribution.sh found: WORK SUITE."""
 
 import collections
 import pathlib
 import platform
 import re
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import record  # noqa: E402
 
 work, suite = pathlib.Path(sys.argv[1]), sys.argv[2]
 WAYS = {
@@ -52,61 +55,34 @@ def compare(plain, again, other, varies):
     return same, different, unsteady
 
 
-print(f"""# A whole distribution
-
-Written by `lab/measure distribution`: every program of a Debian root ({suite}) before and after `fix`, and
-real jobs with and without `hugetext run`, on Linux {platform.release()}. `fix` goes over every ELF file of
-at least 4 KiB below /usr, programs and libraries alike, so a program is tried with its libraries fixed.
-The second way moves far more than anybody needs: it is there to find harm. `--vouched` and
-`--privileged` are given, since nobody uses the result.
-
-## Files
-
-| | changed, and proved the same | laid out so already | nothing to gain | refused |
-|---|---|---|---|---|""")
+record.fact("suite", suite)
+record.fact("kernel", platform.release())
 for way, words in WAYS.items():
     codes = collections.Counter((work / f"{way}.codes").read_text().split())
-    print(f"| {words} | {codes['0']} | {codes['same']} | {codes['1']} | {codes['2']} |")
-print("\nRefused, by reason:\n")
+    record.row("files", words, codes["0"], codes["same"], codes["1"], codes["2"])
 reasons = collections.Counter()
 for line in (work / "merge.refused").read_text().splitlines():
     reason = re.sub(r"0x[0-9a-f]+|section \S+", "…", line.split(": ", 1)[-1])
     reasons[reason] += 1
-for reason, times in reasons.most_common():
-    print(f"- {times}: {reason}")
+record.fact("reasons", [f"{times}: {reason}" for reason, times in reasons.most_common()])
 
 plain, again = programs("plain"), programs("again")
 packages = {package for package, _ in plain.values()}
-print(f"""
-## Programs
-
-What {len(plain)} programs of {len(packages)} packages answer to `--version` and `--help`: output and exit
-status. A program that answers differently without any fix, or takes more than 4 s, is not compared: each is
-asked twice, and 30 times more if it answers differently after a fix.
-
-| | the same | different | not comparable | changed themselves |
-|---|---|---|---|---|""")
+record.fact("programs", len(plain))
+record.fact("packages", len(packages))
 varies = varying()
 bad = []
 counts = {}
 for way, words in WAYS.items():
     same, different, unsteady = compare(plain, again, programs(f"as-{way}"), varies)
     own = len(fixed(way) & set(plain))
-    print(f"| {words} | {len(same)} | {len(different)} | {len(unsteady)} | {own} |")
+    record.row("answers", words, len(same), len(different), len(unsteady), own)
     counts[way] = {plain[program][0] for program in same}
     bad += [f"{program} ({plain[program][0]}), {way}" for program in different]
-for line in bad:
-    print(f"- different: {line}")
+record.fact("different", bad)
 
 base, repeat, run = jobs("plain"), jobs("again"), jobs("run")
-print(f"""
-## Jobs
-
-Output, files written and exit status of {len(base)} jobs. "prepared" is how many files `hugetext run` warms
-or shows a copy of.
-
-| job | exit status | under `run` | prepared | programs fixed | programs merged |
-|---|---|---|---|---|---|""")
+record.fact("jobs", len(base))
 harm = []
 steady = 0
 for name, values in base.items():
@@ -120,9 +96,9 @@ for name, values in base.items():
         if comparable and not alike:
             harm.append(f"{name}, {way}")
     warned = f", {run[name][3]} warnings" if run[name][3] != "0" else ""
-    print(f"| {name} | {values[0]} | {cells[0]}{warned} | {run[name][2]} | {cells[1]} | {cells[2]} |")
+    record.row("jobs", name, values[0], f"{cells[0]}{warned}", run[name][2], *cells[1:])
 
 least = min(len(found) for found in counts.values())
-print(f"""
-{least} packages' programs and {steady} jobs compared: {len(bad)} programs and {len(harm)} jobs different.""")
+for fact, value in [("least", least), ("steady", steady), ("bad", len(bad)), ("harm", len(harm))]:
+    record.fact(fact, value)
 sys.exit(1 if bad or harm else 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What promotion reaches in the servers of a distribution, as Markdown: survey.py HUGETEXT [SUITE]
+"""What promotion reaches in the servers of a distribution, as a record: survey.py HUGETEXT [SUITE]
 
 Unpacks each server of servers.txt in a fresh root by mmdebstrap, starts its program without letting it run,
 and asks `hugetext promote --dry-run` what it would do with and without --merge. Takes root, gcc and mmdebstrap.
@@ -15,19 +15,10 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+import record  # noqa: E402
+
 MIB = 1 << 20
-
-HEAD = """# What promotion reaches in servers
-
-Servers of Debian 13 on x86-64, each held at its start with its libraries mapped. `hugetext promote --dry-run`
-says what would go on huge pages of 2 MiB, by copies. Text is the text of the program and its libraries.
-Plain is without an option: whole windows of text, completed by addresses that nobody uses. Merged is with
-`--merge`: windows are completed with read-only data of the same file too, and that data becomes executable. A
-program is loaded at a random address, so the figures of one start vary by a window. Regenerate:
-`lab/measure promote-reach`.
-
-| server | text | plain | merged | data executable |
-|---|---:|---:|---:|---:|"""
 
 
 def run(*command, **options):
@@ -131,26 +122,26 @@ def survey(hugetext, root, missing):
         found = sorted(glob.glob(str(root) + pattern))
         if not found:
             reason = "; ".join(missing.get(package, ["its program is not there"]))
-            notes.append(f"- {package}: {reason}")
+            notes.append(f"{package}: {reason}")
             continue
         program = pathlib.Path(found[0]).resolve()
         try:
             with held(root, program) as pid:
                 plain, merged = planned(hugetext, pid), planned(hugetext, pid, "--merge")
         except RuntimeError as error:
-            notes.append(f"- {package}: {error}")
+            notes.append(f"{package}: {error}")
             continue
         reached = [size(process["remapped"]) for process in (plain, merged)]
         gains["plain"] += reached[0] > 0
         gains["merged"] += reached[1] > reached[0]
         text = plain["before"]["mapped"]
-        rows.append(f"| {package} | {mib(text)} | {mib(reached[0])} | {mib(reached[1])} | {mib(merged['data'])} |")
+        rows.append([package, mib(text), mib(reached[0]), mib(reached[1]), mib(merged["data"])])
     if not rows:
         sys.exit("survey.py: no server could be looked at: " + "; ".join(notes[:3]))
-    print("\n".join([HEAD, *rows]))
-    print(f"\nOf {len(rows)} servers, {gains['plain']} gain without an option, and {gains['merged']} gain more with --merge.")
-    if notes:
-        print("\nNot looked at:\n\n" + "\n".join(notes))
+    for name, value in [("servers", len(rows)), *gains.items(), ("missing", notes)]:
+        record.fact(name, value)
+    for row in rows:
+        record.row("servers", *row)
 
 
 def main():
