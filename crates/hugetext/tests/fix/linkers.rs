@@ -17,11 +17,11 @@ const PAGE_SIZES: [(&str, &str); 3] = [
 ];
 
 /// The fix of every layout reaches no less than before, and the program runs as before. If
-/// HUGETEXT_DOCS is set, the layouts are written there as a table.
+/// HUGETEXT_RECORD is set, the layouts are written there, as lines of the record of lab/results/linkers.md.
 #[test]
 fn every_linker_and_option() {
     let directory = tempfile::tempdir().unwrap();
-    let mut table = String::from(HEADER);
+    let mut record = String::new();
     let mut linked = 0;
     for linker in LINKERS {
         let linker_option = format!("-fuse-ld={linker}");
@@ -40,8 +40,10 @@ fn every_linker_and_option() {
                 if let Some(program) = link(&directory, "program", &options) {
                     linked += 1;
                     let (code, rodata) = (shown(code), shown(rodata));
-                    let row = row(&program);
-                    let _ = writeln!(table, "| {linker} | {code} | {rodata} | {size} | {row} |");
+                    let layout = [linker, code, rodata, size].map(str::to_owned);
+                    let row = [&layout[..], &row(&program)].concat();
+                    let line = serde_json::json!({ "table": "layouts", "row": row });
+                    let _ = writeln!(record, "{line}");
                 }
             }
         }
@@ -49,8 +51,8 @@ fn every_linker_and_option() {
     if linked == 0 {
         println!("skipped: no linker knows these options");
     }
-    if let Some(file) = std::env::var_os("HUGETEXT_DOCS") {
-        fs::write(file, table).unwrap();
+    if let Some(file) = std::env::var_os("HUGETEXT_RECORD") {
+        fs::write(file, record).unwrap();
     }
 }
 
@@ -60,21 +62,8 @@ fn shown(option: &str) -> &str {
     option.trim_start_matches("-z,").trim_start_matches("--")
 }
 
-const HEADER: &str = "\
-# What linkers lay out
-
-Written by `lab/measure linkers`. One program with 6 MB of text is linked by every linker of Debian 12, with every
-combination of the options that decide its layout. The table shows how much of its text leaves of 2 MiB can
-map: unchanged, after `hugetext fix` (`align` or `shift`), and after `fix --strategy merge`.
-An empty column means that the linker has no such option. [link-time.md](../../docs/link-time.md) says how to give these options
-in each build system.
-
-| linker | code | read-only data | max-page-size | PT_LOADs | file | now | fix | after fix | merged |
-|---|---|---|---|---|---|---|---|---|---|
-";
-
 /// Checks and fixes one layout. Returns its columns of the table.
-fn row(program: &Path) -> String {
+fn row(program: &Path) -> [String; 6] {
     let report = json(&["check", "--geometry", "x86-64", path(program)]);
     let file = &report["files"][0];
     let whole = file["text"].as_u64().unwrap();
@@ -93,14 +82,15 @@ fn row(program: &Path) -> String {
     );
     assert!(merged * 3 >= whole * 2, "{merged} of {file}");
     let percent = |part: u64| format!("{}%", (100 * part + whole / 2) / whole);
-    format!(
-        "{} | {:.1} MB | {} | {strategy} | {} | {}",
+    let bytes = fs::metadata(program).unwrap().len() as f64;
+    [
         perms.join(" "),
-        fs::metadata(program).unwrap().len() as f64 / 1e6,
+        format!("{:.1} MB", bytes / 1e6),
         percent(now),
+        strategy,
         percent(fixed),
-        percent(merged)
-    )
+        percent(merged),
+    ]
 }
 
 /// The strategy that was used, and the text that it brings within reach.

@@ -1,5 +1,5 @@
 //! Real programs under `hugetext run`. They answer as without it, and their text is on huge pages.
-//! With `HUGETEXT_DOCS`, the test writes lab/results/run-targets.md.
+//! With `HUGETEXT_RECORD`, the test writes the record of lab/results/run-targets.md there.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -326,7 +326,7 @@ fn targets(directory: &Path) -> Vec<Target> {
 }
 
 /// The line of the table for an installed target.
-fn line(target: &Target, store: &Path) -> String {
+fn line(target: &Target, store: &Path) -> [String; 4] {
     let files = target.files(store);
     cool(&files);
     let (expected, before) = target.seen(target.plain());
@@ -343,13 +343,12 @@ fn line(target: &Target, store: &Path) -> String {
         "" => "-".to_owned(),
         _ => format!("{:.1}", bytes as f64 / f64::from(1 << 20)),
     };
-    format!(
-        "| `{}` | {} | {} | {} |",
-        target.shown,
+    [
+        format!("`{}`", target.shown),
         mib(before.mapped),
         mib(before.huge),
         mib(with.huge),
-    )
+    ]
 }
 
 #[test]
@@ -358,33 +357,23 @@ fn real_programs_answer_as_without() {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let store = tempfile::tempdir().unwrap();
-    let mut table = String::new();
+    let mut record = String::new();
+    let mut keep = |row: [String; 4]| {
+        println!("{}", row.join(", "));
+        let line = serde_json::json!({ "table": "commands", "row": row });
+        writeln!(record, "{line}").unwrap();
+    };
     for target in targets(directory.path()) {
         let name = &target.needs;
         if said(&format!("command -v {name}")).is_empty() {
-            println!("skipped: no {name}");
-            writeln!(table, "| `{}` | skipped: not installed | | |", target.shown).unwrap();
+            let missing = ["skipped: not installed", "", ""].map(str::to_owned);
+            let [skipped, huge, with] = missing;
+            keep([format!("`{}`", target.shown), skipped, huge, with]);
             continue;
         }
-        let line = line(&target, store.path());
-        println!("{line}");
-        writeln!(table, "{line}").unwrap();
+        keep(line(&target, store.path()));
     }
-    if let Some(docs) = std::env::var_os("HUGETEXT_DOCS") {
-        fs::write(docs, format!("{HEAD}{table}")).unwrap();
+    if let Some(file) = std::env::var_os("HUGETEXT_RECORD") {
+        fs::write(file, record).unwrap();
     }
 }
-
-const HEAD: &str = "\
-# Real programs under `hugetext run`
-
-Written by `lab/measure run-targets`. Each command reads its input, answers, and ends; its answer is the same with and
-without `hugetext run`. The text is that of the process that does the work (cc1, rustc, the server) while it
-waits for input. Without `run`, all files are in small folios, as a kernel reads them. With `run`, everything
-is ready from an earlier run. A file that others run at that moment stays unchanged. This often applies to
-rustc's libraries, and their hottest text is congruent without a fix. postgres is a server that is started,
-asked and stopped by a user who is not root. [run-results.md](run-results.md) has the times of starts.
-
-| command | text in memory, MiB | on huge pages | with `run` |
-|---|---|---|---|
-";
