@@ -94,6 +94,7 @@ packages_of() {
     bench-fix)
         packages build
         echo time patchelf llvm # tools for the comparison
+        echo jq         # writes records
         echo xfsprogs btrfs-progs # filesystems that share blocks
         ;;
     work)
@@ -198,6 +199,7 @@ packages_of() {
     results-promote)
         packages build
         echo nodejs postgresql # programs to promote; Java and Go too if installed
+        echo jq         # writes records
         ;;
     results-promote-reach)
         packages build

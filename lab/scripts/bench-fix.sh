@@ -1,8 +1,10 @@
 #!/bin/bash
 # Compares the cost of a fix with that of tools that copy or rewrite the same file:
-# lab/scripts/bench-fix.sh HUGETEXT [FILE]. Prints lab/results/fix.md. Rounds are interleaved, so that other
+# lab/scripts/bench-fix.sh HUGETEXT [FILE]. Prints the record of lab/results/fix.md. Rounds are interleaved, so that other
 # work on the machine affects all tools equally.
 set -eu
+# shellcheck source=lab/scripts/record.sh
+. "$(dirname "$0")/record.sh"
 
 hugetext=$(realpath "$1")
 source=${2:-$(find "$(rustc --print sysroot)/lib" -maxdepth 1 -name 'libLLVM*.so*' -size +100M | head -n 1)}
@@ -75,16 +77,14 @@ reach() {
         awk -F'[:,]' '/"text":/ {t = $2} /"reached":/ && !r {r = $2 + 1} END {printf "%.0f%%", t ? 100 * (r - 1) / t : 0}'
 }
 
-# The last measurements, a row for each tool; ratios are to the first.
+# table NAME: the last measurements, a row for each tool; ratios are to the first.
 table() {
-    echo "| | wall s | ratio | CPU s | ratio | peak RSS MB | disk beyond the input, KiB | reach of 2M leaves |"
-    echo "|---|---|---|---|---|---|---|---|"
     wall0=$(median 1 "${ways[0]}")
     cpu0=$(cpu "${ways[0]}")
     disk=$(($(stat -c %b "$file") * 512))
     for way in "${ways[@]}"; do
         if [ ! -s "$results/$way" ]; then
-            echo "| $way | not on this machine, or it failed | | | | | | |"
+            row "$1" "$way" "not on this machine, or it failed" "" "" "" "" "" ""
             continue
         fi
         more=- reached=-
@@ -94,74 +94,36 @@ table() {
             rm -f "$out"
             bash -c "${commands[$way]}" >/dev/null 2>&1 && reached=$(reach "$out")
         fi
-        awk -v n="$way" -v w="$(median 1 "$way")" -v w0="$wall0" -v c="$(cpu "$way")" -v c0="$cpu0" \
+        local cells
+        IFS='|' read -ra cells < <(awk -v w="$(median 1 "$way")" -v w0="$wall0" -v c="$(cpu "$way")" -v c0="$cpu0" \
             -v m="$(cat "$results/memory $way")" -v d="$more" -v r="$reached" \
             'function ratio(a, b) {return b > 0 ? sprintf("%.2f", a / b) : "-"}
-             BEGIN {printf "| %s | %.3f | %s | %.3f | %s | %.1f | %s | %s |\n", n, w, ratio(w, w0), c, ratio(c, c0), m / 1024, d, r}'
+             BEGIN {printf "%.3f|%s|%.3f|%s|%.1f|%s|%s\n", w, ratio(w, w0), c, ratio(c, c0), m / 1024, d, r}')
+        row "$1" "$way" "${cells[@]}"
     done
 }
 
 measure "$scratch" 'cp' 'cp, then fsync' 'hugetext fix' 'hugetext fix --strategy merge' \
     'hugetext check --same' 'patchelf --page-size 2097152' 'llvm-objcopy'
 size=$(stat -c %s "$source")
-cat <<EOF
-# What a fix costs
-
-Written by \`lab/measure fix\`: \`$(basename "$source")\`, $((size / 1000000)) MB, read from a warm page cache and written
-to $(findmnt -n -o FSTYPE -T "$scratch"); medians of $rounds interleaved rounds on $(nproc) cores, Linux $(uname -r). Ratios are to \`cp\`.
-\`fix\` includes its verification, which reads both files, and the fsync of the new file; \`cp\` does neither.
-\`patchelf\` moves sections only where it must make room, and does not raise the alignment of text.
-\`llvm-objcopy\` lays the file out anew with the alignment that it has. \`elfedit\` of binutils edits only
-fields of the ELF header, so it is not compared.
-
-EOF
-table
-cat <<'EOF'
-
-## Where the filesystem shares blocks
-
-Blocks whose bytes do not move are shared with the old file. The proof does not read them either, because the
-filesystem tells which blocks both files have. `cp` copies without sharing, on the same filesystem. That
-is a loop device over memory, so no disk is measured.
-EOF
+fact library "$(basename "$source")"
+fact megabytes "$((size / 1000000))"
+fact filesystem "$(findmnt -n -o FSTYPE -T "$scratch")"
+fact rounds "$rounds"
+fact cores "$(nproc)"
+fact kernel "$(uname -r)"
+table here
+# A loop device over memory, so that no disk is measured.
 for filesystem in xfs btrfs; do
-    printf '\n### %s\n\n' "$filesystem"
     place=$(mktemp -d -p /dev/shm)
     mkdir "$place/on"
     truncate -s 2G "$place/disk"
     if reason=$( (mkfs.$filesystem "$place/disk" >/dev/null && mount -o loop "$place/disk" "$place/on") 2>&1); then
         disks+=("$place/on")
         measure "$place/on" 'cp' 'cp --reflink' 'hugetext fix' 'hugetext fix --strategy merge' 'hugetext check --same'
-        table
+        table "$filesystem"
     else
         rm -rf "$place"
-        echo "Not measured: ${reason##*: }."
+        fact "$filesystem" "${reason##*: }"
     fi
 done
-cat <<'EOF'
-
-## Profilers, debuggers and core dumps
-
-A fix changes no address and no build-id. It changes program headers, and the offsets of text in the file if it shifts. A
-profiler that finds names by address notices nothing. Others keep a sample as a build-id and a file offset, and look for its
-name later: perf, and whatever works with a server of symbols. So `fix --in-place` and the copies of `hugetext run` move text
-behind all offsets that the old file maps. A sample that meets the wrong file then has no name, instead of that of another
-function. The price is a hole in the file. A copy made by `cp` keeps the hole, `tar` does with `-S`, and rsync with `-S`.
-`fix -o` moves text as little as possible, because nobody has a profile of a new file.
-
-gdb compares the program headers in a core dump with those of the file. If they differ, it finds no name in a
-position-independent program. So each core dump needs the file that ran.
-
-| what was recorded, and when it is looked at | what is shown | what to type first |
-|---|---|---|
-| `perf record` before `hugetext run`, after its end | addresses without names | `perf buildid-cache -u "$(hugetext store path ./prog)"`: right |
-| the same with `--buildid-mmap` | addresses without names | the same |
-| `hugetext run perf record ./prog` | right | |
-| `perf record` after `fix --in-place` | right | if perf knew the old file: `perf buildid-cache -u ./prog` |
-| `perf record` before `fix --in-place`, reported after it | no function of the program | `perf buildid-cache -u ./prog.old`, a backup: right |
-| `gdb ./prog core`, of a position-independent program behind `run` | no names | `gdb "$(hugetext store path ./prog)" core`: right |
-| `gdb ./prog core`, from before `fix --in-place` | no names | `gdb ./prog.old core`: right |
-| `gdb -p PID`, behind `run` or after a fix | right | |
-
-The tests `profiles` of `hugetext run` repeat the rows of perf and of core dumps.
-EOF

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Promotes working programs of this machine, maps them back, and prints the results as Markdown:
+# Promotes working programs of this machine, maps them back, and prints the record of lab/results/promote-results.md:
 # lab/scripts/promote.sh HUGETEXT. Programs that are not installed are listed as skipped.
 set -u
+# shellcheck source=lab/scripts/record.sh
+. "$(dirname "$0")/record.sh"
 hugetext=$1
 loads=$(dirname "$0")/../../crates/bench/loads
 work=$(mktemp -d)
@@ -26,14 +28,21 @@ brief() {
     } END {if (NR > 1) printf "  and %d more; none stopped for more than %.1f ms\n", NR - 1, worst}'
 }
 
-# promote NAME PID…: promotes and maps back; prints the command's output.
+# What is printed from here until `finish` is said in a section of this name.
+section() {
+    section=$1
+    exec 3>&1 >"$work/said"
+}
+
+finish() {
+    exec >&3 3>&-
+    jq -cn --arg section "$section" --rawfile said "$work/said" '{section: $section, said: $said}'
+}
+
+# promote NAME PID…: promotes and maps back; what the command says begins a section.
 promote() {
-    name=$1
+    section "$1"
     shift
-    echo
-    echo "## $name"
-    echo
-    echo '```'
     for _ in 1 2 3; do
         "$hugetext" promote "$@" 2>&1 | grep -v '^    left' | brief
         sleep 3
@@ -44,22 +53,15 @@ promote() {
     sleep 3
 }
 
-finish() {
-    echo '```'
-}
-
 have() {
     command -v "$1" >/dev/null && return
-    printf '\n## %s\n\nskipped: not installed\n' "$1"
+    jq -cn --arg section "$1" '{section: $section}'
     return 1
 }
 
-cat <<END
-# Promotion of running programs
-
-Made by \`lab/measure promote-results\`, which runs \`lab/scripts/promote.sh\`. Each program works all the time. It is promoted
-and mapped back three times, and promoted once more. Times are of one machine: Linux $(uname -r) on $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg).
-END
+fact kernel "$(uname -r)"
+fact processors "$(nproc)"
+fact load "$(cut -d' ' -f1 /proc/loadavg)"
 
 # big NAME THREADS [MAPPINGS]: a program with 100 MiB of text.
 big() {
@@ -104,7 +106,7 @@ if have gcc; then
     big "100 MiB of text, 64 threads" 64
     big "100 MiB of text, 1,000 threads" 1000
     big "100 MiB of text, 64 threads and 60,000 mappings" 64 60000
-    printf '\n## 8 MiB of text, 50 processes, executed one by one\n\n```\n'
+    section '8 MiB of text, 50 processes, executed one by one'
     for p_align in 4K 2M; do
         bytes=$(numfmt --from=iec "$p_align")
         # They sleep most of the time: 200 threads that work would take both processors.
