@@ -10,3 +10,7 @@ row() { # TABLE CELL…
     shift
     jq -cn --arg table "$record_table" '{table: $table, row: $ARGS.positional}' --args -- "$@"
 }
+
+rows() { # TABLE: rows of Markdown on standard input
+    jq -R -c --arg table "$1" '{table: $table, row: (ltrimstr("| ") | rtrimstr(" |") | split(" | "))}'
+}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints lab/results/auto-results.md: lab/scripts/results-auto.sh HUGETEXT SOURCES, as root. SOURCES is the example of
+# Prints the record of lab/results/auto-results.md: lab/scripts/results-auto.sh HUGETEXT SOURCES, as root. SOURCES is the example of
 # crates/auto. BUILDS (g++ clang++ cargo) are the builds that are measured, each in ROUNDS (5). Writes only to a
 # directory of its own below target/.
 set -eu
@@ -7,6 +7,8 @@ set -eu
 hugetext=$(realpath "${1:?usage: $0 HUGETEXT SOURCES}")
 sources=$(realpath "${2:?usage: $0 HUGETEXT SOURCES}")
 scripts=$(dirname "$0")
+# shellcheck source=lab/scripts/record.sh
+. "$scripts/record.sh"
 builds=${BUILDS-g++ clang++ cargo}
 rounds=${ROUNDS:-5}
 # A directory whose page cache holds huge folios, if this machine has one.
@@ -45,21 +47,12 @@ cost() {
     echo "$before $(ticks) $seconds $(getconf CLK_TCK)" | awk '{ printf "%.2f", 100 * ($2 - $1) / $3 / $4 }'
 }
 
-cat <<TEXT
-# The autopilot, measured
-
-Written by \`lab/measure auto-results\` on $(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1).
-Load of the machine at the beginning (other work than this): $(cut -d ' ' -f 1-3 /proc/loadavg).
-
-## Sources of starts
-
-Eight processes start /bin/true, together as often as the second column says (asked for: 2000 a second), for
-five seconds. \`lost\` counts records, not starts. The cost is processor time of the process that looks.
-
-| source | starts a second | seen | lost | cost in one processor |
-|---|---|---|---|---|
-TEXT
-"$sources" 2000 5
+fact machine "$(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+fact load "$(cut -d ' ' -f 1-3 /proc/loadavg)"
+fact rounds "$rounds"
+# shellcheck disable=SC2086 # a list
+jq -cn '{fact: "builds", value: $ARGS.positional}' --args $builds
+"$sources" 2000 5 | rows sources
 
 auto --observe
 sleep 5
@@ -71,19 +64,8 @@ made=$(printf '%s' "$busy" | head -n 1)
 busy=$(printf '%s' "$busy" | tail -n 1)
 busy_anon=$(awk '/RssAnon/ { printf "%.1f", $2 / 1024 }' "/proc/$daemon/status")
 stop
-cat <<TEXT
-
-## The daemon's own cost
-
-| | share of one processor | anonymous memory |
-|---|---|---|
-| nothing asked of it, 60 s | $idle % | $anon MiB |
-| $((made / 20)) starts a second, 20 s | $busy % | $busy_anon MiB |
-
-The targets are 0.1 % and 24 MiB, and 3 % under 1000 starts a second. Whatever else runs on the machine is
-looked at too.
-
-TEXT
+row own "nothing asked of it, 60 s" "$idle %" "$anon MiB"
+row own "$((made / 20)) starts a second, 20 s" "$busy %" "$busy_anon MiB"
 
 # A program that nobody ran before.
 cc1=$scratch/cc1
@@ -110,19 +92,9 @@ again=$(date +%s.%N)
 stop
 # The seconds from one time to another.
 between() { echo "$1 $2" | awk '{ printf "%.2f", $2 - $1 }'; }
-cat <<TEXT
-## From the first start to huge text
-
-A copy of gcc's cc1, in small folios, is run again and again, one at a time. From its first start until its
-text is huge and held: $(between "$begun" "$ended") s (target: 5 s).
-
-## From a replaced file to its follow-up
-
-The same file is replaced by a copy of it (rename). Until the memory of the old one is unlocked:
-$(between "$replaced" "$released") s (target: 2 s). The new one is then run again and again. Until its text is huge and
-held: $(between "$replaced" "$again") s.
-
-TEXT
+fact first_held "$(between "$begun" "$ended")"
+fact released "$(between "$replaced" "$released")"
+fact again_held "$(between "$replaced" "$again")"
 
 # A project of 100 files. Each includes what C++ files include.
 write_cpp() {
@@ -241,13 +213,8 @@ in_turns() { # BUILD
     done
 }
 
-# Lines of COSTS are a round, a side, its seconds and its page faults.
+# Rows of a table, of lines with a round, a side, its seconds and its page faults.
 table() { # COSTS
-    cat <<'TEXT'
-
-| | median seconds | of nobody's, median of the rounds (range) | page faults, median | fewer than nobody's, of what `keep` saves |
-|---|---|---|---:|---:|
-TEXT
     perl -e '
         my (%t, %faults);
         while (<>) {
@@ -286,26 +253,8 @@ CODE
 chmod +x "$scratch/compile" "$scratch/build"
 write_cpp
 write_rust
-cat <<TEXT
-## Builds
-
-A C++ project of 100 files is built with -O1, and a Rust workspace of 50 crates by \`cargo build\`, each with a compiler
-for each processor. Before each side, the text of the compiler is in the small folios of page faults. Then nobody,
-\`hugetext keep\` with the right list, or \`hugetext auto\` without any list watches a first build, and the second one is
-measured: user and system time and page faults, $rounds rounds in turns. One build takes up to a fifth longer than the
-next on a shared machine; its page faults hardly differ, and huge text is what makes them fewer. The last column is empty
-where \`keep\` saves less than 1 % of them.
-TEXT
 for build in $builds; do
-    printf '\n### %s\n' "$build"
-    if ! command -v "$build" >/dev/null; then
-        printf '\nskipped: not installed\n'
-        continue
-    fi
+    command -v "$build" >/dev/null || continue
     in_turns "$build" >"$scratch/costs"
-    table "$scratch/costs"
+    table "$scratch/costs" | rows "$build"
 done
-cat <<TEXT
-
-The target is that \`auto\` gains what \`keep\` gains, within a tenth.
-TEXT

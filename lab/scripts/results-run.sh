@@ -1,11 +1,14 @@
 #!/bin/sh
-# Prints lab/results/run-results.md: lab/scripts/results-run.sh HUGETEXT STATIC, the same command without libraries
+# Prints the record of lab/results/run-results.md: lab/scripts/results-run.sh HUGETEXT STATIC, the same command without libraries
 # Each measurement is preceded by QUIETLY, a command that waits until the machine is idle.
 set -eu
 
 hugetext=$(realpath "${1:?usage: $0 HUGETEXT STATIC}")
 static=$(realpath "${2:?usage: $0 HUGETEXT STATIC}")
 scripts=$(dirname "$0")
+# shellcheck source=lab/scripts/record.sh
+. "$scripts/record.sh"
+rounds=${ROUNDS:-60}
 loads=$scripts/../../crates/bench/loads
 # A directory whose page cache holds huge folios, if this machine has one.
 scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/run.XXXXXX")
@@ -21,30 +24,7 @@ store=$scratch/store
 run="$hugetext run -q --store $store"
 cc1=$(gcc -print-prog-name=cc1)
 
-cat <<TEXT
-# hugetext run and keep, measured
-
-Written by \`lab/measure run-results\` on $(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1).
-Wall times are medians of 60 rounds. Each round starts all ways in turn; differences and ratios are taken
-within rounds.
-
-## Starts
-
-Each program starts, does next to nothing and ends, once plainly and twice behind \`hugetext run\`. The work of
-\`run\` is part of the time. At first it looks at the program and its libraries, finds their copies in the store
-and mounts them. Again within a second, it looks at nothing if nothing had to be done; commands that use copies
-are looked at each time. \`true\` has no text that fills a window, so its row shows what \`run\` costs by itself.
-The ratio is that of the second start to the plain one.
-
-All ways find the page cache as \`run\` left it. Files that \`run\` warms in place are warm for the plain start
-too, so only copies and fixes can show a gain here. [results.md](results.md) compares warm text with small
-folios. \`gcc\` starts cc1 and rustup starts rustc, which \`run\` does not see without \`--also\` (\`hugetext
-learn\` names them). rustc's libraries need a fix. \`--also\` of a directory looks at every file in it, each
-time. \`run\` is meant to add 3 ms at most at first, and 0.7 ms again.
-
-| | plain | run, first | difference | run, again | difference | ratio |
-|---|---|---|---|---|---|---|
-TEXT
+fact machine "$(uname -sr), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 printf 'int main(void) { return 0; }\n' >"$scratch/main.c"
 printf 'pub fn one() {}\n' >"$scratch/one.rs"
 commands=$scratch/commands
@@ -79,7 +59,7 @@ for name in one two; do
 done
 offer 'cargo build of two crates, with --also rustc'"'"'s lib' sh "$loads/build.sh" "$scratch/crates"
 also=
-${QUIETLY:-} "$scripts/interleave.pl" 60 "$run" <"$commands"
+${QUIETLY:-} "$scripts/interleave.pl" "$rounds" "$run" <"$commands" | rows starts
 
 # Programs that do nothing but execute their arguments, behind "--".
 wrapper=$scratch/wrapper
@@ -124,23 +104,9 @@ offer true /bin/true
 behind() { # NAME WRAPPER…: a row of the table, from the columns of interleave.pl
     name=$1
     shift
-    ${QUIETLY:-} "$scripts/interleave.pl" 200 "$*" <"$commands" |
-        awk -F'|' -v name="$name" '{ print "| " name " |" $3 "|" $6 "|" $7 "|" }'
+    ${QUIETLY:-} "$scripts/interleave.pl" "${ROUNDS:-200}" "$*" <"$commands" |
+        awk -F'|' -v name="$name" '{ print "| " name " |" $3 "|" $6 "|" $7 "|" }' | rows behind
 }
-cat <<TEXT
-
-## The start of run itself
-
-\`true\`, behind programs that do nothing but execute it, and behind \`run\` again within a second. Medians of 200
-rounds. A program of one system call shows the kernel's part. Most of the time that glibc adds is spent on the
-features of the processor. glibc asks for them at each start, 43 times by cpuid on this one (glibc 2.36), and in the
-guest of a hypervisor each of these leaves the guest. musl does not ask. So use the static command, which is linked
-with musl (\`make static\`), for short commands in guests. The build fixes the command itself; \`hugetext
-warm\` or the autopilot makes its text huge.
-
-| true behind | plain | behind it | difference |
-|---|---|---|---|
-TEXT
 if [ -e "$wrapper.s" ]; then
     gcc -nostdlib -static -o "$wrapper-none" "$wrapper.s"
     behind 'one system call' "$wrapper-none"
@@ -166,18 +132,6 @@ behind "\`hugetext run\`, static, its text in small folios" "$scratch/hugetext" 
 behind "\`hugetext run\`, static, its text huge" "$scratch/hugetext" ${run#"$hugetext"}
 
 if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null; then
-    cat <<TEXT
-
-## rustc against the page cache it usually finds
-
-Most text of rustc is in two libraries that are incongruent with their files. Here the plain side has them
-in the small folios of page faults, as on a machine without hugetext. The other side starts behind
-\`hugetext run\`, which shows fixed copies. rustc is a copy of the toolchain that nobody else runs. In the
-second row ten compilations follow one another inside one \`run\`, as in a build.
-
-| | plain | run, first | difference | run, again | difference | ratio |
-|---|---|---|---|---|---|---|
-TEXT
     host=$(rustc -vV | sed -n 's/^host: //p')
     mkdir -p "$scratch/rust/bin" "$scratch/rust/lib/rustlib"
     cp "$sysroot/bin/rustc" "$scratch/rust/bin"
@@ -192,10 +146,8 @@ TEXT
     # Makes the copies, so that afterwards only their text is warmed.
     $run --also "$also" -- "$scratch/rust/bin/rustc" --version >/dev/null
     "$scripts/small-folios.py" "$also"/*.so*
-    ${QUIETLY:-} "$scripts/interleave.pl" 60 "$run" <"$commands"
+    ${QUIETLY:-} "$scripts/interleave.pl" "$rounds" "$run" <"$commands" | rows rustc
     also=
-else
-    printf '\nrustc against small folios: skipped, no rustc or no python3\n'
 fi
 
 # Bytes of a field of smaps over the text of cc1 in processes: text_bytes FIELD PID...
@@ -224,38 +176,21 @@ hundred() {
             [ "$(basename "$(readlink "/proc/$pid/exe")")" = cc1 ]; do :; done
     done
 }
-row() {
+held_by() {
     # shellcheck disable=SC2086 # a list of process ids
-    printf '| %s | %s MiB | %s MiB | %s MiB |\n' "$1" \
-        "$(text_bytes Rss $pids)" "$(text_bytes Pss $pids)" "$(text_bytes FilePmdMapped $pids)"
+    row hundred "$1" "$(text_bytes Rss $pids) MiB" "$(text_bytes Pss $pids) MiB" "$(text_bytes FilePmdMapped $pids) MiB"
     exec 3>&-
     for pid in $pids; do wait "$pid" 2>/dev/null || true; done
 }
 size=$(readelf -lW "$cc1" | awk '$1 == "LOAD" && / R E / { print $5 }')
-cat <<TEXT
-
-## A hundred processes of one program
-
-The text of 100 instances of cc1 that run at once. Rss counts shared pages once for each process. Pss
-divides each page by the processes that map it, so the sum of Pss is what all of them take together. The
-text is $((size >> 20)) MiB long.
-
-| | sum of Rss | sum of Pss | by huge leaves, sum |
-|---|---|---|---|
-TEXT
+fact mebibytes "$((size >> 20))"
 hundred env
-row plain
+held_by plain
 # shellcheck disable=SC2086 # a command and its options
 hundred $run --
-row 'hugetext run'
+held_by 'hugetext run'
 
-cat <<TEXT
-
-## What keep holds
-
-This is the daemon of \`hugetext auto\` with cc1 on a list of \`hugetext keep\`. Locked memory is page cache that every instance shares.
-
-TEXT
+# Locked memory is page cache that every instance shares.
 mkfifo "$scratch/told"
 "$hugetext" keep --lists "$scratch/keep.d" --store "$store" add "$cc1" >/dev/null
 printf 'mode = "observe"\nbudget = "1G"\n' >"$scratch/auto.toml"
@@ -265,6 +200,5 @@ daemon=$!
 children="$children $daemon"
 exec 4<"$scratch/told"
 while read -r told <&4; do case $told in listed*) break ;; esac done
-printf '```\n%s\n' "$told" | sed "s#$scratch#...#g"
-grep -E '^(VmLck|VmRSS|RssAnon)' "/proc/$daemon/status"
-printf '```\n'
+told=$(echo "$told" | sed "s#$scratch#...#g")
+fact keep "$(printf '%s\n' "$told" && grep -E '^(VmLck|VmRSS|RssAnon)' "/proc/$daemon/status")"
