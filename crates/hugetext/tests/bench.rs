@@ -384,7 +384,14 @@ fn a_laboratory_that_is_missing_is_named_with_what_installs_it() {
 
 #[test]
 fn a_benchmark_that_nobody_has_is_an_error_in_one_line() {
-    let output = bench(&["cool", "--size", "8"]);
+    // Where hugetext-bench is, it answers, with the names that it knows.
+    let (directory, command) = with_laboratory("");
+    fs::remove_file(directory.path().join("hugetext-bench")).unwrap();
+    let output = Command::new(command)
+        .args(["bench", "cool", "--size", "8"])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(said.contains("bench cool: no such benchmark"), "{said}");
