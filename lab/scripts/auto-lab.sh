@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Boots guests and keeps what lab/scripts/auto-guest.sh prints there: lab/scripts/auto-lab.sh RECORD DOCUMENT [GUEST…]
-# Records go to RECORD, in place of those of the same guest, and the document is made of all of
-# them. Fails if a guest failed; what it said is kept in any case.
+# Boots guests and keeps what lab/scripts/auto-guest.sh prints there: lab/scripts/auto-lab.sh RECORD [GUEST…]
+# Lines go to RECORD, in place of those of the same guest. Fails if a guest failed; what it said is kept in any case.
 #
 # A GUEST is a part with its kernel, and with a filesystem if it has a choice of them: see:6.18-amd64:btrfs,
 # limit:7.3-amd64, hostile:6.18-amd64, pressure:6.18-amd64, days:6.18-amd64. Without one, those of lab/results/auto-lab.md.
@@ -13,8 +12,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-record=${1:?usage: $0 RECORD DOCUMENT [GUEST…]} document=$2
-shift 2
+record=${1:?usage: $0 RECORD [GUEST…]}
+shift
 [ $# -gt 0 ] || set -- see:6.12-amd64:{ext4,xfs} see:{6.18,7.3}-amd64:{ext4,xfs,btrfs,erofs} see:6.12-arm64:xfs \
     limit:{6.18,7.3}-amd64 hostile:6.18-amd64 pressure:6.18-amd64 days:6.18-amd64
 kept=$(mktemp)
@@ -65,6 +64,4 @@ for guest in "$@"; do
     mv "$record.new" "$record"
 done
 
-"$here/auto-lab-doc.py" "$record" > "$document.new"
-mv "$document.new" "$document"
 exit $answer
