@@ -6,7 +6,7 @@ use std::process::Command;
 use hugetext_bench::{Estimate, Interval, Measure, Unit};
 use hugetext_host::Usage;
 
-use super::{cc1, empty_program, hugetext, interleaved, milliseconds, quiet, seconds};
+use super::{cc1, cells, empty_program, fact, hugetext, interleaved, milliseconds, quiet, seconds};
 
 /// The words after the program, for a build with this directory of its own.
 type Words = Box<dyn Fn(&Path) -> Vec<PathBuf>>;
@@ -39,12 +39,7 @@ pub(super) fn compare(before: &Path, root: &Path) {
     for directory in &own {
         std::fs::create_dir(directory).unwrap();
     }
-    println!("## Before and now\n");
-    println!(
-        "`{}` (before) and this build (now) take turns. Ratio: now over before in the same round.\n",
-        version(before)
-    );
-    println!("| | rounds | before | now | ratio |\n|---|---:|---:|---:|---:|");
+    fact("earlier", version(before));
     for job in jobs(&empty_program(directory.path()), root) {
         let command = |program: &Path, own: &Path| {
             let mut command = Command::new(program);
@@ -114,10 +109,8 @@ fn row(job: &Job, before: &[Usage], now: &[Usage]) {
         Some(Estimate { median, .. }) => format!("{median:.3}"),
         None => "-".to_owned(),
     };
-    println!(
-        "| {} | {} | {before} | {now} | {ratio} |",
-        job.name, job.rounds
-    );
+    let rounds = job.rounds.to_string();
+    cells("before", [job.name, &rounds, &before, &now, &ratio]);
 }
 
 /// What an earlier build calls itself.

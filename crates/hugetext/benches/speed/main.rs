@@ -1,7 +1,7 @@
 //! The speed of the command itself. Its start is compared with that of an empty program, a scan
 //! with a loop of `readelf -lW` over the same files. `warm` is timed on a program that is warm
 //! already. With `--before PROGRAM`, an earlier build of the command takes turns with this one.
-//! Prints Markdown, which `lab/measure speed` keeps in docs/.
+//! Prints the record of lab/results/speed.md, which `lab/measure speed` keeps.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -51,15 +51,8 @@ impl Arguments {
 fn main() {
     let Arguments { root, before } = Arguments::read();
     let machine = Machine::this();
-    println!("# Speed of the command\n");
-    println!(
-        "Linux {}, {} processors. Regenerate: `lab/measure speed`.\n",
-        machine.release, machine.cpus
-    );
-    println!(
-        "Figures are medians of interleaved rounds, with the interval that holds the median in 95 % of \
-         samples.\n"
-    );
+    fact("kernel", &machine.release);
+    fact("processors", machine.cpus);
     start();
     scan(&root);
     warm();
@@ -80,11 +73,7 @@ fn start() {
             &mut || quiet(hugetext().arg("check").arg(&empty)),
         ],
     );
-    println!("## check of one small file\n");
-    println!(
-        "{START_ROUNDS} rounds. Beyond: wall time less that of the empty program in the same round.\n"
-    );
-    println!("| | wall | beyond | page faults |\n|---|---:|---:|---:|");
+    fact("start_rounds", START_ROUNDS);
     let names = [
         "an empty Rust program",
         "`hugetext --version`",
@@ -93,12 +82,6 @@ fn start() {
     for (name, side) in names.iter().zip(&runs) {
         start_row(name, side, &runs[0]);
     }
-    println!(
-        "\nWhere the kernel gives its configuration as /proc/config.gz only, inflating it is the \
-         largest part of what `check` adds (`perf record -e instructions:u`). A file by itself is \
-         looked at without starting a thread. What only benchmarks use lies in the command, but is \
-         not read.\n"
-    );
 }
 
 fn start_row(name: &str, runs: &[Usage], empty: &[Usage]) {
@@ -106,11 +89,11 @@ fn start_row(name: &str, runs: &[Usage], empty: &[Usage]) {
     let beyond = pairs.map(|(run, empty)| seconds(run) - seconds(empty));
     let wall = estimate(runs.iter().map(seconds));
     let faults = estimate(runs.iter().map(|run| run.minor_faults as f64));
-    println!(
-        "| {name} | {:.2} ms | {} | {:.0} |",
-        wall.median * 1e3,
-        milliseconds(&estimate(beyond)),
-        faults.median
+    let wall = format!("{:.2} ms", wall.median * 1e3);
+    let faults = format!("{:.0}", faults.median);
+    cells(
+        "starts",
+        [name, &wall, &milliseconds(&estimate(beyond)), &faults],
     );
 }
 
@@ -140,18 +123,12 @@ fn scan(root: &Path) {
             &mut || quiet(hugetext().args(given).args(&files)),
         ],
     );
-    println!("## check --recursive {}\n", root.display());
-    println!(
-        "{} ELF files, {SCAN_ROUNDS} rounds. The loop is given the ELF files; the search opens every file \
-         below {} to find them.\n",
-        files.len(),
-        root.display()
-    );
-    println!("| | wall | peak RSS | times as fast |\n|---|---:|---:|---:|");
+    fact("root", root.display());
+    fact("files", files.len());
+    fact("scan_rounds", SCAN_ROUNDS);
     row("`readelf -lW`, one process a file", &readelf, &readelf);
     row("`hugetext check --recursive`, searching", &check, &readelf);
     row("`hugetext check`, given the same files", &same, &readelf);
-    println!();
 }
 
 fn warm() {
@@ -160,13 +137,10 @@ fn warm() {
         WARM_ROUNDS,
         [&mut || quiet(hugetext().arg("warm").arg(&cc1))],
     );
-    println!("## warm on a warm program\n");
-    println!(
-        "`hugetext warm` on the C compiler's {}, warm already: {}, process start included, in \
-         {WARM_ROUNDS} runs.\n",
-        quantity::bytes(std::fs::metadata(&cc1).unwrap().len()),
-        milliseconds(&estimate(runs.iter().map(seconds)))
-    );
+    let size = std::fs::metadata(&cc1).unwrap().len();
+    fact("compiler", quantity::bytes(size));
+    fact("warm", milliseconds(&estimate(runs.iter().map(seconds))));
+    fact("warm_rounds", WARM_ROUNDS);
 }
 
 /// The program that compiles C.
@@ -238,12 +212,21 @@ fn row(name: &str, runs: &[Usage], reference: &[Usage]) {
     let pairs = reference.iter().zip(runs);
     let faster = estimate(pairs.map(|(slow, fast)| seconds(slow) / seconds(fast)));
     let wall = estimate(runs.iter().map(seconds));
-    println!(
-        "| {name} | {:.2} s | {} | {:.1} |",
-        wall.median,
-        quantity::bytes(runs.iter().map(|run| run.max_rss).max().unwrap_or(0)),
-        faster.median
-    );
+    let most = runs.iter().map(|run| run.max_rss).max().unwrap_or(0);
+    let wall = format!("{:.2} s", wall.median);
+    let faster = format!("{:.1}", faster.median);
+    cells("scan", [name, &wall, &quantity::bytes(most), &faster]);
+}
+
+/// A line of the record: a fact of the page.
+fn fact(name: &str, value: impl std::fmt::Display) {
+    let value = value.to_string();
+    println!("{}", serde_json::json!({ "fact": name, "value": value }));
+}
+
+/// A line of the record: a row of a table of the page.
+fn cells<const CELLS: usize>(table: &str, row: [&str; CELLS]) {
+    println!("{}", serde_json::json!({ "table": table, "row": &row[..] }));
 }
 
 fn seconds(run: &Usage) -> f64 {
