@@ -14,8 +14,10 @@ mod wake;
 mod why;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hugetext_engine::HostContext;
@@ -235,6 +237,14 @@ pub struct Daemon<'t> {
     reported: Option<Instant>,
     remembered: Instant,
     calibrated: Instant,
+    /// Whether this daemon made the directory of its documents. systemd makes that of the unit.
+    makes_directory: bool,
+}
+
+/// Makes the directory of the documents for a daemon that was started by hand; whether it was missing.
+fn make_directory(at: &Path) -> bool {
+    // Whoever writes there says what is wrong with it.
+    DirBuilder::new().mode(0o755).create(at).is_ok()
 }
 
 impl<'t> Daemon<'t> {
@@ -253,6 +263,7 @@ impl<'t> Daemon<'t> {
             None => Sight::open(),
         };
         let config = Config::read(&settings.config)?;
+        let makes_directory = make_directory(&settings.status);
         // Kernels of Debian and Ubuntu ask for it to open records. After that, only the copies of promoted
         // processes need it, to have a path in the mount namespaces of these. No thread has been created yet.
         let promotes = !settings.observe && config.promotes_any();
@@ -331,6 +342,7 @@ impl<'t> Daemon<'t> {
             reported: None,
             remembered: Instant::now(),
             calibrated: Instant::now(),
+            makes_directory,
             settings,
             config,
             tell,
@@ -397,6 +409,10 @@ impl<'t> Daemon<'t> {
         self.undo_promotions();
         self.remember();
         Status::remove(&self.settings.status);
+        if self.makes_directory {
+            // Others may have put something there.
+            let _ = fs::remove_dir(&self.settings.status);
+        }
         Ok(())
     }
 

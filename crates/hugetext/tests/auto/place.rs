@@ -32,9 +32,8 @@ impl Place {
             "mode = \"{mode}\"\nbudget = \"64M\"\nshare = 0.02\n"
         ));
         place.install(0);
-        for name in ["run", "lists"] {
-            fs::create_dir(place.path(name)).unwrap();
-        }
+        // The daemon makes the directory of its documents.
+        fs::create_dir(place.path("lists")).unwrap();
         place
     }
 
