@@ -2,6 +2,8 @@
 # Runs inside a guest, as root: lab/scripts/auto-guest.sh see FILESYSTEM, limit, hostile FILES, pressure ROUNDS or days
 # NUMBER. Prints lines that begin with "record ": what the autopilot does there with a compiler that no list names.
 # lab/scripts/auto-lab.sh boots the guests and keeps the lines.
+# The disks of the guest stay: the autopilot holds nothing on what no boot mounts.
+awk '$2 ~ "^/mnt/" { print $1, $2, $3, "defaults", 0, 0 }' /proc/mounts >> /etc/fstab
 mkdir -p /tmp/auto /tmp/no-lists
 # An emulator has no TLB of its own, so what the daemon would measure of system calls means nothing.
 printf 'mode = "act"\nbudget = "256M"\nshare = 0.02\n' > /tmp/auto.toml

@@ -44,6 +44,8 @@ ended() {
 # The autopilot runs on node 0 and holds text there. It sees that the last node fetches it from there.
 autopilot() {
     printf 'mode = "act"\nbudget = "64M"\n' > /tmp/auto.toml
+# The disks of the guest stay: the autopilot holds nothing on what no boot mounts.
+awk '$2 ~ "^/mnt/" { print $1, $2, $3, "defaults", 0, 0 }' /proc/mounts >> /etc/fstab
     mkdir -p /tmp/auto /tmp/no-lists
     taskset -c 0 hugetext auto --config /tmp/auto.toml --state "/tmp/auto.state" --run-dir /tmp/auto \
         --lists /tmp/no-lists > /tmp/autopilot 2>&1 &

@@ -55,6 +55,8 @@ pub struct FileText {
     pub ranges: Vec<Span>,
     /// Why its filesystem cannot hold huge folios; `None` if it can.
     pub obstacle: Option<String>,
+    /// Whether its filesystem stays mounted while the machine runs: held text keeps it busy.
+    pub stays: bool,
     /// The file as it was looked at.
     pub state: FileState,
     /// Whether every user may read it, so that its name is no secret.
@@ -421,6 +423,10 @@ impl Catalog {
             };
             if text.obstacle.is_some() {
                 excluded.insert(*key, Exclusion::Filesystem);
+                continue;
+            }
+            if !text.stays {
+                excluded.insert(*key, Exclusion::Unmountable);
                 continue;
             }
             let mut claims = Vec::new();

@@ -5,13 +5,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hugetext_engine::{Error, HostContext};
-use hugetext_host::MountsWatch;
+use hugetext_host::{LastingMounts, MountsWatch};
 
 /// Settings of the kernel may change without a report.
 const FRESH: Duration = Duration::from_secs(60);
 
+/// This machine, as it was seen at one time.
+#[derive(Debug)]
+pub struct Here {
+    /// Its facts and mounts.
+    pub host: HostContext,
+    /// Its filesystems that stay mounted.
+    pub lasting: LastingMounts,
+}
+
 struct Seen {
-    host: Arc<HostContext>,
+    here: Arc<Here>,
     at: Instant,
     watch: Option<MountsWatch>,
 }
@@ -21,7 +30,10 @@ impl Seen {
         // The watch comes first, so that no change is missed.
         let watch = MountsWatch::new().ok();
         Ok(Seen {
-            host: Arc::new(HostContext::with_huge_pages()?),
+            here: Arc::new(Here {
+                host: HostContext::with_huge_pages()?,
+                lasting: LastingMounts::read(),
+            }),
             at: Instant::now(),
             watch,
         })
@@ -34,13 +46,13 @@ impl Seen {
 }
 
 /// This machine as it is now; an error if it has no huge pages. No file is touched but those of proc and sysfs.
-pub fn here() -> Result<Arc<HostContext>, Error> {
+pub fn here() -> Result<Arc<Here>, Error> {
     static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(seen) = seen.as_ref().filter(|seen| seen.is_fresh()) {
-        return Ok(Arc::clone(&seen.host));
+        return Ok(Arc::clone(&seen.here));
     }
-    Ok(Arc::clone(&seen.insert(Seen::now()?).host))
+    Ok(Arc::clone(&seen.insert(Seen::now()?).here))
 }
 
 #[cfg(test)]

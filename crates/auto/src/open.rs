@@ -8,12 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hugetext_engine::HostContext;
 use hugetext_host::{MappedFile, Mounts, Pid, filesystem_of};
 use hugetext_leaf::Filesystem;
 use rustix::fs::{Mode, OFlags, open};
 
-use crate::here::here;
+use crate::here::{Here, here};
 
 /// An error if `path` may lead through a filesystem that never answers. The path is not touched. A user who
 /// puts a symbolic link into it still makes its opening hang, so it is opened in a thread that can be given up.
@@ -28,11 +27,11 @@ pub fn ensure_answers(path: &Path) -> io::Result<()> {
     };
     match of_process() {
         Some((pid, inside)) => answers(&Mounts::of_process(pid)?, &inside),
-        None => answers(&here_mounts()?.mounts, path),
+        None => answers(&this_machine()?.host.mounts, path),
     }
 }
 
-fn here_mounts() -> io::Result<Arc<HostContext>> {
+fn this_machine() -> io::Result<Arc<Here>> {
     here().map_err(io::Error::other)
 }
 
@@ -68,8 +67,8 @@ pub struct Found {
 /// Opens the file that process `pid` mapped by the name `path`: on this machine, or in the root directory
 /// of that process. For a file of an overlay, the layer that holds its pages, if this machine can see it.
 pub fn open_mapped(pid: Pid, path: &Path, mapped: MappedFile) -> io::Result<Found> {
-    let host = here_mounts()?;
-    let mounts = &host.mounts;
+    let machine = this_machine()?;
+    let mounts = &machine.host.mounts;
     let here = answers(mounts, path).and_then(|()| open_untouched(path));
     if let Some(file) = here.ok().filter(|file| is_same(file, mapped)) {
         return Ok(below_overlay(mounts, path, path, file));

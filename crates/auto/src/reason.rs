@@ -47,6 +47,8 @@ pub enum Cause {
     Soon,
     /// Its filesystem cannot hold it.
     Filesystem,
+    /// Its filesystem may be unmounted at any time.
+    Unmountable,
     /// The budget of its rule is used up.
     RuleBudget,
     /// It alone is more than the budget.
@@ -100,6 +102,7 @@ impl Cause {
             Cause::Rests => "rests",
             Cause::Soon => "soon",
             Cause::Filesystem => "filesystem",
+            Cause::Unmountable => "unmountable",
             Cause::RuleBudget => "rule_budget",
             Cause::Budget => "budget",
             Cause::OwnLimit => "own_limit",
@@ -190,6 +193,8 @@ pub enum Exclusion {
     NotRun,
     /// Its filesystem cannot hold it.
     Filesystem,
+    /// Its filesystem may be unmounted at any time, and held text would keep it busy.
+    Unmountable,
     /// The administrator's lists hold it.
     Listed,
     /// The budget of this rule is used up, counted from 1.
@@ -204,6 +209,7 @@ impl Exclusion {
             Exclusion::Denied(_) => Cause::Denied,
             Exclusion::NotRun => Cause::NotRun,
             Exclusion::Filesystem => Cause::Filesystem,
+            Exclusion::Unmountable => Cause::Unmountable,
             Exclusion::Listed => Cause::Listed,
             Exclusion::RuleBudget(_) => Cause::RuleBudget,
         }
@@ -219,6 +225,9 @@ impl fmt::Display for Exclusion {
             Exclusion::Denied(rule) => write!(f, "denied by rule {rule} of the configuration"),
             Exclusion::NotRun => f.write_str("not run for a long time"),
             Exclusion::Filesystem => f.write_str("its filesystem cannot hold it"),
+            Exclusion::Unmountable => f.write_str(
+                "its filesystem may be unmounted at any time, which held text would prevent: no boot mounts it",
+            ),
             Exclusion::Listed => f.write_str("listed by the administrator"),
             Exclusion::RuleBudget(rule) => {
                 write!(

@@ -10,14 +10,14 @@ use hugetext_engine::{
     Error, HeldText, Program, ProgramOnHost, Rung, WarmOutcome, WarmPolicy, cached_by_node, plain,
     warm_ranges, warm_unused,
 };
-use hugetext_host::{FileState, MappedFile, Nodes, Pid, WindowState, recent_holders};
+use hugetext_host::{FileState, MappedFile, MountedOn, Nodes, Pid, WindowState, recent_holders};
 use hugetext_leaf::hold::Gain;
 use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::{FileId, Span};
 
 use crate::catalog::{FileText, Key};
 use crate::charge::Lockable;
-use crate::here::here;
+use crate::here::{Here, here};
 use crate::open::{Found, ensure_answers, is_public, open_mapped, open_untouched};
 use crate::processor::own_time;
 use crate::reason::Hindrance;
@@ -97,9 +97,12 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
         return Ok((mapped, None));
     }
     let state = program.state();
-    let host = here().map_err(io::Error::other)?;
-    let program = ProgramOnHost::new(program, &host).map_err(io::Error::other)?;
+    let machine = here().map_err(io::Error::other)?;
+    let host = &machine.host;
+    let program = ProgramOnHost::new(program, host).map_err(io::Error::other)?;
+    let stays = stays(&machine, &program.program.file, &path);
     let text = held_text(&program).map(|(gain, ranges)| FileText {
+        stays,
         leaf: host.leaf,
         gain,
         state,
@@ -111,6 +114,13 @@ fn text_of(path: PathBuf, file: File) -> io::Result<(MappedFile, Option<FileText
         path,
     });
     Ok((mapped, text))
+}
+
+/// Whether the filesystem of an open file stays mounted. The mount of a container ends with it, and its files are
+/// opened through one of its processes only where no layer can be seen: these are let go with that process.
+fn stays(machine: &Here, file: &File, path: &Path) -> bool {
+    let lasts = |mount: MountedOn| machine.lasting.has(&mount);
+    path.starts_with("/proc") || machine.host.mounts.of(file).is_ok_and(lasts)
 }
 
 /// What can be held of a program: its windows, or else its text if that is worth it.
@@ -202,9 +212,10 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
             "it has changed since it was looked at",
         )));
     }
-    let host = here()?;
+    let machine = here()?;
+    let host = &machine.host;
     // A file may belong to any user: it is read, and never mapped executable.
-    let program = ProgramOnHost::new(program, &host)?.only_read();
+    let program = ProgramOnHost::new(program, host)?.only_read();
     let warmed = match text.gain {
         Gain::Windows(_) => warm_windows(&program, &text, &lockable)?,
         Gain::Folios => warm_folios(&program, &text, &lockable)?,

@@ -19,12 +19,12 @@ mod starts;
 mod work;
 
 pub use files::{
-    Change, Copier, FileState, Guard, Mountable, MountedOn, Mounts, MountsWatch, Namespace,
-    NamespaceError, Overlay, OwnNote, Place, PublicTmpfs, ReplaceError, Replacement, SharedExtents,
-    Watch, WatchAsker, Watcher, enable_verity, filesystem_of, free_bytes, has_writer, is_root,
-    is_shared, lease, lock, make_directories, measure_verity, memory_file, mount_huge_tmpfs,
-    next_data, open_regular, open_without_waiting, protect, read_regular, readahead_of,
-    replace_with, share, uncover, unnamed_file,
+    Change, Copier, FileState, Guard, LastingMounts, Mountable, MountedOn, Mounts, MountsWatch,
+    Namespace, NamespaceError, Overlay, OwnNote, Place, PublicTmpfs, ReplaceError, Replacement,
+    SharedExtents, Watch, WatchAsker, Watcher, enable_verity, filesystem_of, free_bytes,
+    has_writer, is_root, is_shared, lease, lock, make_directories, measure_verity, memory_file,
+    mount_huge_tmpfs, next_data, open_regular, open_without_waiting, protect, read_regular,
+    readahead_of, replace_with, share, uncover, unnamed_file,
 };
 pub use listed::{io_error, parse_mappings};
 pub use machine::{

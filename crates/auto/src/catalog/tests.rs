@@ -37,6 +37,7 @@ fn text(path: &str) -> FileText {
         gain: Gain::Windows(4),
         ranges: vec![Span::new(0, 8 << 20)],
         obstacle: None,
+        stays: true,
         state: FileState::of(&std::fs::metadata("/proc/self/exe").unwrap()),
         is_public: true,
     }

@@ -1,6 +1,7 @@
 //! Decides what to hold, and gives up what is not to be held.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hugetext_engine::HeldText;
@@ -26,6 +27,12 @@ const DECISIONS: u32 = 1000;
 const UNHURRIED: Duration = Duration::from_secs(10);
 /// After its control group was at a limit, what it runs is left alone for this long.
 const GROUP_CALM: Duration = Duration::from_secs(60);
+
+/// The directory in /proc of the process through which a file was opened.
+fn of_process(path: &Path) -> Option<PathBuf> {
+    let inside = path.strip_prefix("/proc").ok()?;
+    Some(Path::new("/proc").join(inside.components().next()?))
+}
 
 impl Daemon<'_> {
     /// The most bytes to hold now, without regard to pressure.
@@ -135,6 +142,7 @@ impl Daemon<'_> {
         let now = self.now();
         self.memory = Memory::read().unwrap_or(self.memory);
         self.feel_misses();
+        self.release_ended();
         self.count_rushes();
         let ceiling = self.ceiling();
         let allowance = self.allowance.follow(ceiling, now);
@@ -167,7 +175,7 @@ impl Daemon<'_> {
     fn consider(&mut self) {
         let time = (self.now(), self.config.half_life());
         let (config, groups, pressed) = (&self.config, &self.owners.groups, &self.pressed);
-        let counts = |path: &std::path::Path, by: Principal| {
+        let counts = |path: &Path, by: Principal| {
             if pressed.contains_key(&by.group) {
                 return Err(Exclusion::GroupShort);
             }
@@ -219,6 +227,21 @@ impl Daemon<'_> {
         self.candidates
             .retain(|candidate| !excluded.contains_key(&candidate.key));
         self.choice = choose(&self.candidates, self.allowed());
+    }
+
+    /// Gives up the files of containers that were opened through a process which has ended: they keep its mounts.
+    fn release_ended(&mut self) {
+        for key in self.holder.keys() {
+            let known = self.catalog.get(key);
+            let path = known.and_then(|known| Some(&known.text.as_ref()?.path));
+            let process = path.and_then(|path| of_process(path));
+            let has_ended = |process: PathBuf| !process.exists();
+            if process.is_some_and(has_ended) {
+                self.release(key, LetGo::Gone);
+                self.holder.forget(key);
+                self.catalog.remove(key);
+            }
+        }
     }
 
     /// Gives up what is no longer chosen.

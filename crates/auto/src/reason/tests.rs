@@ -127,6 +127,12 @@ fn all() -> Vec<(Why, State, &'static str, &'static str)> {
             "cannot hold it",
         ),
         (
+            Why::Excluded(Exclusion::Unmountable),
+            Refused,
+            "unmountable",
+            "may be unmounted",
+        ),
+        (
             Why::Excluded(Exclusion::RuleBudget(2)),
             Refused,
             "rule_budget",

@@ -22,6 +22,8 @@ pub struct MountedOn {
     pub filesystem: Filesystem,
     /// Whether the mount forbids execution.
     pub noexec: bool,
+    /// Its device, as mountinfo names it; `None` if the mount is not listed.
+    pub(super) device: Option<String>,
     /// For an overlay whose mount is listed: the layers of its files.
     pub overlay: Option<Overlay>,
 }
@@ -42,6 +44,7 @@ impl MountedOn {
         Ok(MountedOn {
             filesystem: filesystem_of(file)?,
             noexec: flags.contains(StatVfsMountFlags::NOEXEC),
+            device: None,
             overlay: None,
         })
     }
@@ -225,6 +228,7 @@ fn describe(mount: MountInfo) -> MountedOn {
     };
     MountedOn {
         filesystem,
+        device: Some(mount.majmin),
         noexec: mount.mount_options.contains_key("noexec"),
         overlay: (filesystem == Filesystem::Overlay).then(|| Overlay {
             layers: layers(&mount.super_options),

@@ -6,6 +6,7 @@ mod directories;
 mod extents;
 mod filesystem;
 mod guard;
+mod lasting;
 mod lease;
 mod lock;
 mod namespace;
@@ -27,6 +28,7 @@ pub use filesystem::{
     open_without_waiting, read_regular,
 };
 pub use guard::Guard;
+pub use lasting::LastingMounts;
 pub use lease::{has_writer, lease};
 pub use lock::{is_shared, lock, share};
 pub use namespace::{
