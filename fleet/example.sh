@@ -7,13 +7,13 @@
 #
 # Rows of images of Debian's packages, on ext4 and on btrfs, and of a host that runs some of the programs, at two
 # times: first they are fixed, then an upgrade has replaced one of them. The host is a process namespace whose
-# programs lie in /srv, so that nothing else that runs here is recorded. Takes root.
+# programs lie in /srv, so that nothing else that runs here is recorded. Needs root.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 die() { echo "fleet/example.sh: $*" >&2; exit 2; }
 [ $# = 3 ] || die "usage: fleet/example.sh HUGETEXT INVENTORY OUT"
-[ "$(id -u)" = 0 ] || die "namespaces take root"
+[ "$(id -u)" = 0 ] || die "namespaces need root"
 mkdir -p "$3"
 hugetext=$(realpath "$1") inventory=$(realpath "$2") out=$(realpath "$3")
 

@@ -61,7 +61,7 @@ promotion() { # of a compiler that has work for minutes. It reads all of its inp
     working=$!
     mkdir -p /etc/systemd/system/$unit.d
     cp /usr/share/doc/hugetext/examples/promote.conf /etc/systemd/system/$unit.d/
-    # It never starts again, so processor time is the only reason to hold it, however dear system calls are.
+    # It never starts again, so processor time is the only reason to hold it, whatever system calls cost.
     sed -i 's/^# *share = /share = /' /etc/hugetext/auto.toml
     printf '[[rule]]\npath = "/opt/worker"\nverdict = "promote"\n' >> /etc/hugetext/auto.toml
     ok it starts with the drop-in -- sh -c "systemctl daemon-reload && systemctl restart $unit"

@@ -35,7 +35,7 @@ done
 
 die() { echo "fleet/chart/check.sh: $*" >&2; exit 1; }
 # No process is changed unless the administrator lets pods ask for it.
-rights='promote-if-asked|--wishes|/run/hugetext-nri'
+rights='promote-if-asked|--requests|/run/hugetext-nri'
 [ "$(grep -cE -- "$rights" "$tools/everything.yaml")" = 4 ] || die "with nri.promote, pods cannot ask for promotion"
 ! grep -E -- "$rights" "$tools/default.yaml" || die "pods may ask for promotion by default"
 ! render --set nri.promote=true >/dev/null 2>&1 || die "nri.promote does not need the plugin"

@@ -10,7 +10,7 @@
 # without it, copies of the same builds take their part. CONTAINER names the layout that `make -C fleet container` wrote.
 #
 # containerd runs in a root that mmdebstrap makes, with directories and sockets of its own. All processes are in a
-# namespace of this script's own and end with it; so do all mounts. Takes root.
+# namespace of this script's own and end with it; so do all mounts. Needs root.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,7 +18,7 @@ die() { echo "fleet/nri/test.sh: $*" >&2; exit 1; }
 skip() { echo "skipped: $*"; exit 0; }
 
 [ $# = 4 ] || die "usage: fleet/nri/test.sh HUGETEXT NRI CRI INVENTORY"
-[ "$(id -u)" = 0 ] || skip "containers take root"
+[ "$(id -u)" = 0 ] || skip "containers need root"
 for tool in mmdebstrap gcc python3 unshare setpriv; do
     command -v "$tool" >/dev/null || skip "$tool is missing; run scripts/setup.sh nri"
 done
@@ -340,8 +340,8 @@ as_in_a_pod() { # COMMAND…
         setpriv --no-new-privs --bounding-set "-all$(printf ',+%s' "${rights[@]}")" "$@"
 }
 copied() { grep -q 'r-xp .*/memfd:' "/proc/$1/maps"; }
-wished() { [ -e "$work/wishes/$1" ]; }
-start_plugin "$nri" --wishes "$work/wishes"
+asks() { [ -e "$work/requests/$1" ]; }
+start_plugin "$nri" --requests "$work/requests"
 # Works without an end, and says that it has begun.
 busy='console.log("it is ready"); for (;;) JSON.parse(JSON.stringify(process.versions));'
 command=(/entry.sh node -e "$busy")
@@ -349,10 +349,10 @@ begin silent hugetext/text=warm
 silent=$pid silent_pod=$pod
 begin asks hugetext/text=warm hugetext/promote=true
 command=(/entry.sh node -e "$script")
-wished "$container" || die "the plugin does not tell the autopilot that a pod asks"
+asks "$container" || die "the plugin does not tell the autopilot that a pod asks"
 mkdir "$work/lists"
 as_in_a_pod "$hugetext" auto --config "$work/promote.toml" --state "$work/promoter" --run-dir "$work/autopilot" \
-    --lists "$work/lists" --wishes "$work/wishes" >"$work/autopilot.log" 2>&1 &
+    --lists "$work/lists" --requests "$work/requests" >"$work/autopilot.log" 2>&1 &
 autopilot=$!
 # A change that would stop the process for too long, as on a busy machine, is undone and tried again after a minute.
 await grep -q '^promoted' "$work/autopilot.log"
@@ -363,12 +363,12 @@ echo "   huge text: $(huge "$pid") bytes"
 capabilities=$(awk '$1 == "CapEff:" { print $2 }' "/proc/$autopilot/status")
 [ $((0x$capabilities & 1 << 21)) = 0 ] || die "the autopilot kept CAP_SYS_ADMIN"
 
-echo "   the wish ends with the plugin, and the next one finds it again; the process goes on"
+echo "   the request ends with the plugin, and the next one finds it again; the process goes on"
 kill_plugin
 copied "$pid" || die "the end of the plugin ended a promotion"
-start_plugin "$nri" --wishes "$work/wishes"
-await wished "$container"
-[ "$(find "$work/wishes" -type f | wc -l)" = 1 ] || die "a container wishes what it did not ask for"
+start_plugin "$nri" --requests "$work/requests"
+await asks "$container"
+[ "$(find "$work/requests" -type f | wc -l)" = 1 ] || die "a request is there that no container made"
 
 echo "   its file is mapped again when the autopilot ends"
 kill -TERM "$autopilot"
@@ -376,9 +376,9 @@ wait "$autopilot" || die "the autopilot did not end in order"
 ! copied "$pid" || die "a process still runs from a copy"
 end "$pod"
 end "$silent_pod"
-gone() { ! wished "$container"; }
+gone() { ! asks "$container"; }
 await gone
-[ -z "$(find "$work/wishes" -type f)" ] || die "wishes of containers are left that are gone"
+[ -z "$(find "$work/requests" -type f)" ] || die "requests of containers are left that are gone"
 kill_plugin
 
 echo "9. an upgrade and the way back, on one store, while pods run and an autopilot holds text"

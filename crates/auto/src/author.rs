@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hugetext_host::Pid;
 use rustix::io::Errno;
@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::processor::ProcessTicks;
-use crate::status::{EVERY, Status};
 
 /// A process, so that no other one with its number is taken for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
@@ -32,6 +31,13 @@ impl Author {
             pid_namespace: pid_namespace(),
         }
     }
+
+    /// What became of process `pid`, which wrote something `age` ago and would write again within `silence`, as far as
+    /// this process may see it.
+    pub(crate) fn state(self, pid: Pid, age: Duration, silence: Duration) -> DaemonState {
+        let here = self.pid_namespace == pid_namespace();
+        judged(age > silence, here && is_gone(pid, self))
+    }
 }
 
 fn pid_namespace() -> u64 {
@@ -50,23 +56,8 @@ pub enum DaemonState {
     Ended,
 }
 
-impl Status {
-    /// How long ago it was written.
-    pub fn age(&self) -> Duration {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = now.map_or(0, |now| now.as_secs());
-        Duration::from_secs(now.saturating_sub(self.written))
-    }
-
-    /// Whether its daemon runs, as far as this process may see it.
-    pub fn daemon(&self) -> DaemonState {
-        let here = self.author.pid_namespace == pid_namespace();
-        judged(self.age(), here && is_gone(self.pid, self.author))
-    }
-}
-
-fn judged(age: Duration, is_gone: bool) -> DaemonState {
-    match age > EVERY * 3 {
+fn judged(is_silent: bool, is_gone: bool) -> DaemonState {
+    match is_silent {
         _ if is_gone => DaemonState::Ended,
         true => DaemonState::Silent,
         false => DaemonState::Runs,
@@ -90,9 +81,17 @@ mod tests {
 
     #[test]
     fn a_daemon_runs_is_silent_or_has_ended() {
-        assert_eq!(judged(EVERY, false), DaemonState::Runs);
-        assert_eq!(judged(EVERY * 4, false), DaemonState::Silent);
-        assert_eq!(judged(Duration::ZERO, true), DaemonState::Ended);
+        let own = Author::this();
+        let state = |age: u64| {
+            own.state(
+                Pid::own(),
+                Duration::from_secs(age),
+                Duration::from_secs(30),
+            )
+        };
+        assert_eq!(state(10), DaemonState::Runs);
+        assert_eq!(state(40), DaemonState::Silent);
+        assert_eq!(judged(false, true), DaemonState::Ended);
     }
 
     #[test]

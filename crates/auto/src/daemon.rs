@@ -78,7 +78,7 @@ pub struct Settings {
     /// The directory of the documents that it writes.
     pub status: PathBuf,
     /// The directory that says which containers' pods ask for promotion.
-    pub wishes: PathBuf,
+    pub requests: PathBuf,
     /// Whether to only observe, also if the configuration says mode = "act".
     pub observe: bool,
     /// The one source of starts to use; the best if it is missing.

@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod charge;
 pub mod config;
 pub mod daemon;
+mod file_state;
 pub mod fixed;
 pub mod here;
 pub mod holder;

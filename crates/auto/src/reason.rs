@@ -11,7 +11,7 @@ use hugetext_leaf::hold::{Bound, Gain, Level, Place};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::status::State;
+use crate::file_state::State;
 
 /// The name of a reason, as documents and metrics have it.
 #[derive(

@@ -1,9 +1,9 @@
-//! What the daemon says about itself: a document in a file, which `auto status`, `auto why` and `top`
+//! What the daemon says about itself: a document in a file, which `auto status`, `auto why` and `auto top`
 //! read. There is one for root, and one for everybody, without names that are not everybody's to know.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use hugetext_engine::prepare::AUTOPILOT_DIRECTORY as DIRECTORY;
 use hugetext_engine::prepare::{AdvisedFile, ReplicaAdvice};
@@ -12,8 +12,9 @@ use hugetext_leaf::hold::{Costs, SystemCallCost};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::author::Author;
+use crate::author::{Author, DaemonState};
 use crate::config::Mode;
+pub use crate::file_state::State;
 use crate::reason::Cause;
 use crate::sight::SourceName;
 
@@ -25,42 +26,6 @@ const PUBLIC: &str = "public.json";
 pub const EVERY: Duration = Duration::from_secs(10);
 /// The most bytes of a document that are read.
 const LONGEST: u64 = 64 << 20;
-
-/// What is done about a file.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// Its huge windows are locked or, without windows, its text in the largest folios.
-    Held,
-    /// It would be held, and the daemon only observes.
-    WouldHold,
-    /// It should be held, but something is in the way for now.
-    Waiting,
-    /// It is not held.
-    Refused,
-}
-
-impl State {
-    /// One word, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Held => "held",
-            State::WouldHold => "would-hold",
-            State::Waiting => "waiting",
-            State::Refused => "refused",
-        }
-    }
-
-    /// One word, as in metrics.
-    pub fn label(self) -> &'static str {
-        match self {
-            State::WouldHold => "would_hold",
-            other => other.name(),
-        }
-    }
-}
 
 /// A file, and why what is done about it is done.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
@@ -243,6 +208,18 @@ pub struct Status {
 }
 
 impl Status {
+    /// How long ago it was written.
+    pub fn age(&self) -> Duration {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_secs());
+        Duration::from_secs(now.saturating_sub(self.written))
+    }
+
+    /// Whether its daemon runs, as far as this process may see it.
+    pub fn daemon(&self) -> DaemonState {
+        self.author.state(self.pid, self.age(), EVERY * 3)
+    }
+
     /// Writes all documents into `directory`.
     pub fn write(&self, directory: &Path) -> io::Result<()> {
         self.advice().write(directory)?;

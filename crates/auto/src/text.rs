@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_engine::{
-    Error, HeldText, Program, ProgramOnHost, Rung, WarmOutcome, WarmPolicy, cached_by_node, plain,
-    warm_ranges, warm_unused,
+    Error, HeldText, Program, ProgramOnHost, WarmMethod, WarmOutcome, WarmPolicy, cached_by_node,
+    plain, warm_ranges, warm_unused,
 };
 use hugetext_host::{FileState, MappedFile, MountedOn, Nodes, Pid, WindowState, recent_holders};
 use hugetext_leaf::hold::Gain;
@@ -295,7 +295,7 @@ fn warm_folios(
 ) -> Result<Warmed, Error> {
     let outcome = warm_unused(program, recent_holders)?;
     let are_largest = outcome.is_in_largest_folios();
-    let were_largest = are_largest && outcome.rung == Some(Rung::AlreadyHuge);
+    let were_largest = are_largest && outcome.method == Some(WarmMethod::AlreadyHuge);
     let foreign = lockable.foreign(|| Ok::<_, Error>(text.ranges.clone()))?;
     let is_foreign = were_largest && !foreign.is_empty();
     Ok(Warmed {

@@ -18,7 +18,7 @@ use crate::verify::Verified;
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The weakest strategy that includes all the changes.
+    /// The least strategy that includes all the changes.
     pub strategy: Strategy,
     /// The leaf that the layout is for.
     pub leaf: Leaf,
@@ -67,7 +67,7 @@ pub struct Cost {
     pub disk: u64,
     /// Bytes of page cache, at most, that hold only zeros when the text is in leaves.
     pub memory: u64,
-    /// Bits of load address randomness lost to the larger alignment.
+    /// Bits of ASLR lost to the larger alignment.
     pub aslr_bits: u32,
 }
 

@@ -87,7 +87,7 @@ pub struct StrategyReach {
     pub leaf: Leaf,
     /// Text bytes that the leaf would map once the text is warm.
     pub reached: u64,
-    /// Bits of address randomness that the strategy costs.
+    /// Bits of ASLR that the strategy costs.
     pub aslr_bits: u32,
     /// Why the strategy cannot be carried out.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::cached_text::map_cached;
 use crate::error::Error;
+use crate::method::{WarmMethod, WarmPolicy};
 use crate::on_host::ProgramOnHost;
 use crate::program::Program;
 use crate::replace::replace;
-use crate::rung::{Rung, WarmPolicy};
 
 /// The folios that hold text without a window, before and after they were enlarged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
@@ -50,8 +50,8 @@ pub enum CachedIn {
 /// What enlarging gave.
 pub(crate) struct Enlarged {
     pub(crate) folios: TextFolios,
-    /// The rung that made folios larger; `None` if none did.
-    pub(crate) rung: Option<Rung>,
+    /// The method that made folios larger; `None` if none did.
+    pub(crate) method: Option<WarmMethod>,
     /// Whether processes that map the file kept pages of it in small folios.
     pub(crate) is_in_use: bool,
     /// Why the file was not replaced.
@@ -76,12 +76,12 @@ pub(crate) fn enlarge(
             before,
             now: before,
         },
-        rung: None,
+        method: None,
         is_in_use: false,
         error: None,
     };
     if enlarged.folios.are_largest() {
-        enlarged.rung = Some(Rung::AlreadyHuge);
+        enlarged.method = Some(WarmMethod::AlreadyHuge);
     } else if policy != WarmPolicy::LookOnly {
         enlarged.climb(program, policy)?;
     }
@@ -92,7 +92,7 @@ impl Enlarged {
     /// Reads the text again, and replaces the file if it is in use and `policy` permits that.
     fn climb(&mut self, program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<(), Error> {
         let in_use = reread(program)?;
-        self.found(cached_in(program)?, Rung::Reread);
+        self.found(cached_in(program)?, WarmMethod::Reread);
         if in_use == 0 || self.folios.are_largest() {
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Enlarged {
             match replace(&program.program, program.host.leaf, policy.privileged()) {
                 Ok(file) => {
                     let new = Program::from_file(path, file).map_err(|error| error.at(path))?;
-                    self.found(cached_in(&program.moved_to(new))?, Rung::Replace);
+                    self.found(cached_in(&program.moved_to(new))?, WarmMethod::Replace);
                     return Ok(());
                 }
                 Err(error) => self.error = Some(error),
@@ -111,13 +111,13 @@ impl Enlarged {
         Ok(())
     }
 
-    /// What `rung` gave.
-    fn found(&mut self, now: CachedIn, rung: Rung) {
+    /// What `method` gave.
+    fn found(&mut self, now: CachedIn, method: WarmMethod) {
         let is_better = match (self.folios.now, now) {
             (CachedIn::Folios(before), CachedIn::Folios(now)) => now < before,
             (_, now) => now != CachedIn::Absent,
         };
-        self.rung = if is_better { Some(rung) } else { self.rung };
+        self.method = if is_better { Some(method) } else { self.method };
         self.folios.now = now;
     }
 }

@@ -12,14 +12,14 @@ use hugetext_leaf::replica::{Node, NodeBytes};
 
 use crate::cached_text::{map, map_cached};
 use crate::error::Error;
+use crate::method::WarmPolicy;
 use crate::on_host::ProgramOnHost;
 use crate::placed_text::{PlaceObstacle, PlacedText};
-use crate::rung::WarmPolicy;
 use crate::warm::{WarmOutcome, warm};
 
 /// Where text is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeWish {
+pub enum NodeChoice {
     /// On this node.
     On(Node),
     /// On all nodes with memory, window by window in turn.
@@ -28,14 +28,14 @@ pub enum NodeWish {
     Local,
 }
 
-impl NodeWish {
+impl NodeChoice {
     /// The nodes that it means on this machine. An error if they do not exist or have no memory.
     pub fn nodes(self, nodes: &Nodes) -> Result<Vec<Node>, Error> {
         let known = nodes.with_memory();
         let wanted = match self {
-            NodeWish::Spread => return Ok(known),
-            NodeWish::On(node) => node,
-            NodeWish::Local => current_node().unwrap_or(Node(0)),
+            NodeChoice::Spread => return Ok(known),
+            NodeChoice::On(node) => node,
+            NodeChoice::Local => current_node().unwrap_or(Node(0)),
         };
         if known.contains(&wanted) {
             return Ok(vec![wanted]);

@@ -1,5 +1,5 @@
 //! Brings text into folios of the leaf's order in the page cache, by the cheapest method that works
-//! here. Every method (rung) is measured; one that did not work is never reported as done.
+//! here. Every method is measured; one that did not work is never reported as done.
 
 use std::fs::File;
 use std::io;
@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use crate::error::{Error, plain};
 use crate::folios::{TextFolios, enlarge};
+use crate::method::{FailedMethod, WarmMethod, WarmPolicy};
 use crate::on_host::ProgramOnHost;
 use crate::page_cache::PageCache;
 use crate::placed_text::PlacedText;
 use crate::program::Program;
 use crate::replace::replace;
-use crate::rung::{FailedRung, Rung, WarmPolicy};
 
 /// What warming one file gave.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -35,12 +35,12 @@ pub struct WarmOutcome {
     pub huge_before: usize,
     /// Windows that are huge now.
     pub huge: usize,
-    /// The last rung that made a window huge or, without windows, folios larger; absent if none did.
+    /// The last method that made a window huge or, without windows, folios larger; absent if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rung: Option<Rung>,
-    /// The rungs that were tried and left windows behind.
+    pub method: Option<WarmMethod>,
+    /// The methods that were tried and left windows behind.
     #[serde(rename = "tried", skip_serializing_if = "Vec::is_empty")]
-    pub failed: Vec<FailedRung>,
+    pub failed: Vec<FailedMethod>,
     /// Why the layout leaves nothing, or only a part, to warm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
@@ -90,7 +90,7 @@ impl WarmOutcome {
         self.huge > 0 || (self.windows > 0 && self.causes.is_empty())
     }
 
-    /// The results of the rungs that failed, and the reasons that no rung works here, in one line.
+    /// The results of the methods that failed, and the reasons that no method works here, in one line.
     pub fn obstacle(&self) -> String {
         let failed = self.failed.iter().map(ToString::to_string);
         let causes = self.causes.iter().map(ToString::to_string);
@@ -110,15 +110,15 @@ pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutco
     let Some(enlarged) = enlarge(program, policy)? else {
         return Ok(outcome);
     };
-    let failed = enlarged.error.map(|error| FailedRung {
-        rung: Rung::Replace,
+    let failed = enlarged.error.map(|error| FailedMethod {
+        method: WarmMethod::Replace,
         error: Some(plain(error)),
         left: 0,
         in_use: 0,
     });
     Ok(WarmOutcome {
         folios: Some(enlarged.folios),
-        rung: enlarged.rung,
+        method: enlarged.method,
         is_in_use: enlarged.is_in_use,
         failed: failed.into_iter().collect(),
         took: outcome.took.saturating_add(start.elapsed()),
@@ -188,7 +188,7 @@ pub fn warm_ranges(
         windows: cache.total(),
         huge_before: cache.huge(),
         huge: cache.huge(),
-        rung: (cache.total() > 0 && cache.is_warm()).then_some(Rung::AlreadyHuge),
+        method: (cache.total() > 0 && cache.is_warm()).then_some(WarmMethod::AlreadyHuge),
         failed: Vec::new(),
         causes: Vec::new(),
         is_in_use: false,
@@ -209,7 +209,7 @@ pub fn warm_ranges(
         ladder.climb(&mut outcome)?;
         if !ladder.cache.is_warm() {
             outcome.causes.extend(program.large_folio_obstacle(leaf));
-            outcome.is_in_use = outcome.failed.iter().any(|rung| rung.in_use > 0);
+            outcome.is_in_use = outcome.failed.iter().any(|method| method.in_use > 0);
         }
     }
     outcome.took = start.elapsed();
@@ -225,13 +225,19 @@ struct Ladder<'p, 'h> {
 }
 
 impl Ladder<'_, '_> {
-    /// Tries the rungs, cheapest first, until every window is huge.
+    /// Tries the methods, cheapest first, until every window is huge.
     fn climb(&mut self, outcome: &mut WarmOutcome) -> Result<(), Error> {
-        for rung in [Rung::Collapse, Rung::Reread, Rung::Replace] {
-            if !self.policy.permits(rung) || (rung == Rung::Collapse && !self.may_collapse()) {
+        for method in [
+            WarmMethod::Collapse,
+            WarmMethod::Reread,
+            WarmMethod::Replace,
+        ] {
+            if !self.policy.permits(method)
+                || (method == WarmMethod::Collapse && !self.may_collapse())
+            {
                 continue;
             }
-            let tried = self.exhaust(rung, outcome)?;
+            let tried = self.exhaust(method, outcome)?;
             if self.cache.is_warm() {
                 return Ok(());
             }
@@ -240,8 +246,8 @@ impl Ladder<'_, '_> {
                 Ok(in_use) => (None, in_use.min(left)),
                 Err(error) => (Some(plain(error)), 0),
             };
-            outcome.failed.push(FailedRung {
-                rung,
+            outcome.failed.push(FailedMethod {
+                method,
                 error,
                 left,
                 in_use,
@@ -256,31 +262,31 @@ impl Ladder<'_, '_> {
         self.cache.leaf() == host.leaf && host.may_collapse(self.program.pages)
     }
 
-    /// Tries a rung again as long as each try makes more windows huge: concurrent readahead of
+    /// Tries a method again as long as each try makes more windows huge: concurrent readahead of
     /// another process can lose one at the first try. A file is replaced only once. Gives the number of
     /// windows in use at the last try.
     fn exhaust(
         &mut self,
-        rung: Rung,
+        method: WarmMethod,
         outcome: &mut WarmOutcome,
     ) -> Result<io::Result<usize>, Error> {
         loop {
-            let tried = self.attempt(rung)?;
+            let tried = self.attempt(method)?;
             if self.cache.huge() <= outcome.huge {
                 return Ok(tried);
             }
             outcome.huge = self.cache.huge();
-            outcome.rung = Some(rung);
-            if self.cache.is_warm() || rung == Rung::Replace {
+            outcome.method = Some(method);
+            if self.cache.is_warm() || method == WarmMethod::Replace {
                 return Ok(tried);
             }
         }
     }
 
-    /// Tries a rung once, and looks at what it gave. Gives the number of windows in use.
-    fn attempt(&mut self, rung: Rung) -> Result<io::Result<usize>, Error> {
+    /// Tries a method once, and looks at what it gave. Gives the number of windows in use.
+    fn attempt(&mut self, method: WarmMethod) -> Result<io::Result<usize>, Error> {
         let (program, leaf) = (self.program, self.cache.leaf());
-        if rung == Rung::Replace {
+        if method == WarmMethod::Replace {
             let replaced = replace(&program.program, leaf, self.policy.privileged());
             let file = match replaced {
                 Ok(file) => file,
@@ -293,8 +299,8 @@ impl Ladder<'_, '_> {
         }
         let tried = self.cache.ranges().iter().map(|cached| {
             let windows = program.file_windows(cached.range, leaf);
-            match rung {
-                Rung::Collapse => windows.collapse(&cached.state).map(|()| 0),
+            match method {
+                WarmMethod::Collapse => windows.collapse(&cached.state).map(|()| 0),
                 _ => windows.reread(&cached.state),
             }
         });

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use hugetext_engine::keep::{HeldFiles, KeepList};
 use hugetext_engine::{
-    CachedIn, HostContext, ProgramOnHost, Rung, TextFolios, WarmOutcome, WarmPolicy, warm,
+    CachedIn, HostContext, ProgramOnHost, TextFolios, WarmMethod, WarmOutcome, WarmPolicy, warm,
 };
 use hugetext_host::FileWindows;
 use hugetext_leaf::{Filesystem, Span};
@@ -109,9 +109,9 @@ fn text_without_a_window_comes_into_the_largest_folios() {
         return;
     }
     assert!(found.are_largest(), "{warmed:?}");
-    assert_eq!(warmed.rung, Some(Rung::Reread));
+    assert_eq!(warmed.method, Some(WarmMethod::Reread));
     let again = shell.warm(WarmPolicy::InPlace);
-    assert_eq!(again.rung, Some(Rung::AlreadyHuge));
+    assert_eq!(again.method, Some(WarmMethod::AlreadyHuge));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_runs_in_small_folios_is_named_and_replaced_on_demand() {
     assert_eq!(fs::metadata(&shell.path).unwrap().ino(), before.ino());
 
     let replaced = shell.warm(WarmPolicy::Replace);
-    assert_eq!(replaced.rung, Some(Rung::Replace), "{replaced:?}");
+    assert_eq!(replaced.method, Some(WarmMethod::Replace), "{replaced:?}");
     assert_ne!(fs::metadata(&shell.path).unwrap().ino(), before.ino());
     assert_eq!(fs::read(&shell.path).unwrap(), bytes);
     drop(running.stdin.take());
@@ -166,5 +166,5 @@ fn what_is_listed_is_enlarged_and_locked_unless_it_runs() {
     }
     assert!(report.locked > 0, "{report:?}");
     let warmed = shell.warm(WarmPolicy::LookOnly);
-    assert_eq!(warmed.rung, Some(Rung::AlreadyHuge));
+    assert_eq!(warmed.method, Some(WarmMethod::AlreadyHuge));
 }

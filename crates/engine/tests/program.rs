@@ -8,7 +8,7 @@ use std::path::Path;
 use hugetext_elf::Strategy;
 use hugetext_engine::{
     Assessment, Error, FixDestination, FixRequest, FixTarget, HeldText, HostContext, Look, Program,
-    ProgramOnHost, Remedy, Rung, StrategyChoice, WarmPolicy, plan_fix, warm, warm_ranges,
+    ProgramOnHost, Remedy, StrategyChoice, WarmMethod, WarmPolicy, plan_fix, warm, warm_ranges,
     write_fix,
 };
 use hugetext_leaf::Span;
@@ -71,8 +71,8 @@ fn a_program_is_assessed_fixed_warmed_and_held() {
     let one = Span::new(first.start, first.start + host.leaf.bytes());
     let outcome = warm_ranges(&fixed, &[one], host.leaf, WarmPolicy::LookOnly).unwrap();
     assert_eq!(
-        (outcome.windows, outcome.rung),
-        (1, Some(Rung::AlreadyHuge))
+        (outcome.windows, outcome.method),
+        (1, Some(WarmMethod::AlreadyHuge))
     );
     let held = HeldText::map(&fixed, &windows, host.leaf).unwrap();
     assert_eq!(held.bytes(), windows.iter().map(Span::len).sum::<u64>());

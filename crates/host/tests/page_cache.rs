@@ -62,7 +62,7 @@ fn every_rung_is_seen_in_the_state() {
         "{small:?}"
     );
 
-    // The mapping of this process pins the pages. The rung must fail and report that.
+    // The mapping of this process pins the pages. The method must fail and report that.
     assert_eq!(windows.reread(&small).unwrap(), WINDOWS as usize);
     assert_eq!(windows.state().unwrap(), small);
     drop(held);

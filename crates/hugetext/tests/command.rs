@@ -476,8 +476,8 @@ fn warm_puts_text_on_a_node_and_tells_which_exist() {
             .code(),
         Some(2)
     );
-    for wish in ["local", "spread"] {
-        let report = json(&["warm", "--json", "--node", wish, path(&copy)]);
+    for choice in ["local", "spread"] {
+        let report = json(&["warm", "--json", "--node", choice, path(&copy)]);
         let file = &report["files"][0];
         if file.is_null() {
             println!("skipped: {report}");

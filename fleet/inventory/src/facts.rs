@@ -1,6 +1,6 @@
 //! What the headers of a program say about its text; pure.
 
-use hugetext_elf::{Image, Linker, Options, Plan, ReadAt, Strategy, plan};
+use hugetext_elf::{Image, Linker, MovedText, Options, Plan, ReadAt, Strategy, plan};
 use hugetext_leaf::{
     Bias, Cause, Filesystem, Geometry, Kernel, Leaf, LeafKind, Loader, Reach, Segment, Version,
     large_folios, reach,
@@ -102,6 +102,7 @@ fn for_leaf(
         leaf,
         page: geometry.page,
         extend_tail: false,
+        moved: MovedText::BehindOld,
     };
     let planned = |strategies: &[Strategy]| -> Vec<(Plan, Bias)> {
         let plans = strategies

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use hugetext_engine::escaped;
 use hugetext_engine::prepare::AUTOPILOT_DIRECTORY;
-use hugetext_engine::running::{PromotionWishes, WISHES_DIRECTORY};
+use hugetext_engine::running::{PromotionRequests, REQUESTS_DIRECTORY};
 
 use crate::containerd::Containerd;
 use crate::decide::{
@@ -78,8 +78,8 @@ struct Arguments {
     at_most: Treatment,
     /// Tell the autopilot of this node, in this directory, which pods ask for the promotion of their running
     /// processes. Without it, no pod may ask
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = WISHES_DIRECTORY)]
-    wishes: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = REQUESTS_DIRECTORY)]
+    requests: Option<PathBuf>,
     /// The longest delay of a start, in milliseconds; never more than half of what the runtime waits
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     bound: u64,
@@ -141,7 +141,7 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible, String> {
     );
     let bound = Duration::from_millis(arguments.bound);
     let keep = |directory: &PathBuf| {
-        let kept = PromotionWishes::keep(directory);
+        let kept = PromotionRequests::keep(directory);
         kept.map_err(|error| format!("{}: {error}", directory.display()))
     };
     let mut containers = Containers {
@@ -150,7 +150,7 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible, String> {
             unasked: arguments.unasked,
             at_most: arguments.at_most,
         },
-        wishes: arguments.wishes.as_ref().map(keep).transpose()?,
+        requests: arguments.requests.as_ref().map(keep).transpose()?,
         wanted: bound,
         bound,
     };
@@ -192,7 +192,7 @@ struct Containers {
     worker: Worker,
     policy: Policy,
     /// For the autopilot, if pods may ask for promotion.
-    wishes: Option<PromotionWishes>,
+    requests: Option<PromotionRequests>,
     wanted: Duration,
     bound: Duration,
 }
@@ -208,15 +208,15 @@ impl Plugin for Containers {
 
     fn found(&mut self, there: &SynchronizeRequest) {
         for container in asking(there) {
-            self.wish(&format!("container {}", container.id), container);
+            self.request(&format!("container {}", container.id), container);
         }
     }
 
     fn removed(&mut self, container: &Container) {
         let removed = self
-            .wishes
+            .requests
             .as_ref()
-            .map(|wishes| wishes.remove(&container.id));
+            .map(|requests| requests.remove(&container.id));
         if let Some(Err(error)) = removed {
             tell(format!("container {}: {error}", container.id));
         }
@@ -227,7 +227,7 @@ impl Plugin for Containers {
         if let Some(container) = &request.container {
             match promotion(request.pod.as_ref(), container) {
                 Promotion::Unasked => {}
-                Promotion::Asked => self.wish(&name, container),
+                Promotion::Asked => self.request(&name, container),
                 Promotion::UnknownValue => {
                     tell(format!("{name}: {PROMOTE} is neither true nor false"))
                 }
@@ -249,8 +249,8 @@ impl Plugin for Containers {
 
 impl Containers {
     /// Tells the autopilot that a container may be promoted.
-    fn wish(&self, name: &str, container: &Container) {
-        match self.wishes.as_ref().map(|wishes| wishes.add(&container.id)) {
+    fn request(&self, name: &str, container: &Container) {
+        match self.requests.as_ref().map(|requests| requests.add(&container.id)) {
             None => tell(format!(
                 "{name}: asks for promotion; this node lets no pod ask"
             )),
@@ -261,8 +261,8 @@ impl Containers {
 
     /// Without a session, nobody says which containers are there.
     fn forget(&self) {
-        if let Some(Err(error)) = self.wishes.as_ref().map(PromotionWishes::clear) {
-            tell(format!("wishes for promotion: {error}"));
+        if let Some(Err(error)) = self.requests.as_ref().map(PromotionRequests::clear) {
+            tell(format!("requests for promotion: {error}"));
         }
     }
 

@@ -11,7 +11,7 @@ use hugetext_engine::prepare::{
 };
 use hugetext_engine::{Error, HostContext};
 use hugetext_host::Nodes;
-use hugetext_leaf::replica::{Replica, ReplicaWish, choose_replica};
+use hugetext_leaf::replica::{Replica, ReplicaChoice, choose_replica};
 
 use crate::containerd::Containerd;
 use crate::decide::{Order, Shown};
@@ -104,7 +104,7 @@ impl Preparer {
             return None;
         }
         let advised = || match ReplicaAdvice::read(&self.autopilot) {
-            Ok(advice) => advice.wish(files.map(|found| found.file.as_path())),
+            Ok(advice) => advice.choice(files.map(|found| found.file.as_path())),
             Err(error) => {
                 let problem = format!("{}: {error}", self.autopilot.display());
                 progress.update(|done| done.problems.push(problem));
@@ -175,19 +175,19 @@ enum Prepared {
 fn choose(
     order: &Order,
     nodes: &Nodes,
-    advised: impl FnOnce() -> Option<ReplicaWish>,
+    advised: impl FnOnce() -> Option<ReplicaChoice>,
     draw: u32,
 ) -> Option<Replica> {
     let runs_on = nodes.of_processors(&order.processors);
     let with_memory = nodes.with_memory();
     let own_node = || {
-        let chosen = choose_replica(ReplicaWish::OwnNode, &runs_on, &with_memory, draw);
+        let chosen = choose_replica(ReplicaChoice::OwnNode, &runs_on, &with_memory, draw);
         // A container that may run on several nodes has no node of its own.
         chosen.replica.filter(|_| chosen.note.is_none())
     };
     let pinned = (!runs_on.is_empty()).then(own_node).flatten();
     pinned.or_else(|| match advised()? {
-        ReplicaWish::OwnNode => None,
+        ReplicaChoice::OwnNode => None,
         several => choose_replica(several, &runs_on, &with_memory, draw).replica,
     })
 }

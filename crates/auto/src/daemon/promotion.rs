@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use hugetext_engine::running::wishes_promotion;
+use hugetext_engine::running::asks_for_promotion;
 use hugetext_host::Pid;
 use hugetext_leaf::hold::Principal;
 
@@ -20,11 +20,11 @@ impl Daemon<'_> {
             return;
         }
         let group = self.owners.groups.name(by.group);
-        let wishes = &self.settings.wishes;
+        let requests = &self.settings.requests;
         // Most rules ask nobody.
         let asked = OnceCell::new();
         let is_asked = || {
-            let asked = asked.get_or_init(|| wishes_promotion(wishes, group));
+            let asked = asked.get_or_init(|| asks_for_promotion(requests, group));
             matches!(asked, Ok(true))
         };
         let bytes_of = |key: &Key| {
@@ -40,7 +40,7 @@ impl Daemon<'_> {
             self.promoter.want(pid, now);
         }
         if let Some(Err(error)) = asked.into_inner() {
-            self.tell_once(format!("{}: {error}", self.settings.wishes.display()));
+            self.tell_once(format!("{}: {error}", self.settings.requests.display()));
         }
     }
 

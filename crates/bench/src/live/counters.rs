@@ -182,7 +182,7 @@ mod tests {
 
     /// A kind of event that no processor has.
     const UNKNOWN: Counted = Counted {
-        name: "wishes",
+        name: "made-up",
         event: || Builder::new(Raw::new(u64::MAX)),
     };
 
@@ -199,7 +199,7 @@ mod tests {
             println!("skipped: {refused}");
             return;
         }
-        assert!(refused.starts_with("not counted: wishes (perf_event_open: "));
+        assert!(refused.starts_with("not counted: made-up (perf_event_open: "));
         drop(go);
         other.join().unwrap();
         let counted = counters.stop();

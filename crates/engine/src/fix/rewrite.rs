@@ -11,9 +11,9 @@ use hugetext_leaf::Geometry;
 
 use super::{FixDestination, FixPlan};
 use crate::error::Error;
+use crate::method::WarmPolicy;
 use crate::on_host::ProgramOnHost;
 use crate::program::Program;
-use crate::rung::WarmPolicy;
 use crate::warm::{WarmOutcome, warm};
 
 /// A new file that is in its place.

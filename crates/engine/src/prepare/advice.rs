@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hugetext_host::{Place, filesystem_of, open_regular};
-use hugetext_leaf::replica::{ReplicaDecision, ReplicaWish};
+use hugetext_leaf::replica::{ReplicaChoice, ReplicaDecision};
 use hugetext_leaf::{FileId, Filesystem};
 use hugetext_loader::Environment;
 use schemars::JsonSchema;
@@ -85,16 +85,16 @@ impl ReplicaAdvice {
         let _ = Place::at(&directory.join(NAME)).and_then(|place| place.remove());
     }
 
-    /// The wish of a command that maps the files at `paths`; `None` if no copy is worth it.
-    pub fn wish<'p>(&self, paths: impl IntoIterator<Item = &'p Path>) -> Option<ReplicaWish> {
+    /// The choice of a command that maps the files at `paths`; `None` if no copy is worth it.
+    pub fn choice<'p>(&self, paths: impl IntoIterator<Item = &'p Path>) -> Option<ReplicaChoice> {
         if self.files.is_empty() {
             return None;
         }
-        ReplicaWish::of(paths.into_iter().filter_map(|path| self.decision(path)))
+        ReplicaChoice::of(paths.into_iter().filter_map(|path| self.decision(path)))
     }
 
-    /// The wish of a command that executes `program`.
-    pub fn wish_of_program(&self, program: &Path, host: &HostContext) -> Option<ReplicaWish> {
+    /// The choice of a command that executes `program`.
+    pub fn choice_of_program(&self, program: &Path, host: &HostContext) -> Option<ReplicaChoice> {
         if self.files.is_empty() {
             return None;
         }
@@ -104,7 +104,7 @@ impl ReplicaAdvice {
             targets.add_program(&program);
         }
         let paths = targets.files.iter().chain(&targets.small);
-        self.wish(paths.map(PathBuf::as_path))
+        self.choice(paths.map(PathBuf::as_path))
     }
 
     fn decision(&self, path: &Path) -> Option<ReplicaDecision> {
@@ -146,9 +146,9 @@ mod tests {
         }
         let advice = advice(&hot, 4);
         let paths = [calm.as_path(), hot.as_path()];
-        assert_eq!(advice.wish(paths), Some(ReplicaWish::OneOf(4)));
-        assert_eq!(advice.wish([calm.as_path()]), None);
-        assert_eq!(ReplicaAdvice::default().wish(paths), None);
+        assert_eq!(advice.choice(paths), Some(ReplicaChoice::OneOf(4)));
+        assert_eq!(advice.choice([calm.as_path()]), None);
+        assert_eq!(ReplicaAdvice::default().choice(paths), None);
     }
 
     #[test]

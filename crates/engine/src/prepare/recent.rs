@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_and_another_wish_are_looked_at() {
+    fn another_file_and_another_choice_are_looked_at() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");
         std::fs::write(&program, "x").unwrap();

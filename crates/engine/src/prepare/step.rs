@@ -18,10 +18,10 @@ use super::room::MemoryRoom;
 use crate::error::{Error, plain};
 use crate::fix::rewrite_into;
 use crate::host_context::HostContext;
+use crate::method::WarmPolicy;
 use crate::on_host::ProgramOnHost;
 use crate::place::{set_policy, warm_on};
 use crate::program::Program;
-use crate::rung::WarmPolicy;
 use crate::vouch::checked_at_use;
 use crate::warm::{warm, warm_unused};
 

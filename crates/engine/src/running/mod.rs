@@ -5,11 +5,11 @@ mod audit;
 mod generated;
 mod outcome;
 mod process;
-mod wishes;
+mod requests;
 
 pub use audit::log_promotions;
 pub use outcome::{
     GeneratedText, PromoteError, PromoteRequest, PromotedProcess, TextBytes, UnchangedText,
 };
 pub use process::promote_process;
-pub use wishes::{PromotionWishes, WISHES_DIRECTORY, wishes_promotion};
+pub use requests::{PromotionRequests, REQUESTS_DIRECTORY, asks_for_promotion};

@@ -156,7 +156,7 @@ impl<'f> FileWindows<'f> {
         })
     }
 
-    /// Rung: makes the windows that are not huge yet huge by MADV_COLLAPSE. It continues after a
+    /// Method: makes the windows that are not huge yet huge by MADV_COLLAPSE. It continues after a
     /// window that fails, and returns the last error if none succeeded.
     pub fn collapse(&self, state: &CacheState) -> io::Result<()> {
         let mapping = self.map()?;
@@ -175,7 +175,7 @@ impl<'f> FileWindows<'f> {
         outcome
     }
 
-    /// Rung: drops the windows that are not huge yet and reads them again with MADV_HUGEPAGE.
+    /// Method: drops the windows that are not huge yet and reads them again with MADV_HUGEPAGE.
     /// Dirty pages are written first; pages that a process maps stay. Gives the number of windows of
     /// which a page stayed.
     pub fn reread(&self, state: &CacheState) -> io::Result<usize> {

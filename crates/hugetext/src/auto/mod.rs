@@ -14,7 +14,7 @@ use hugetext_auto::sight::SourceName;
 use hugetext_auto::status::{ReplicaStatus, State};
 use hugetext_auto::{state, text};
 use hugetext_engine::keep::{absolute_entry, list_directories};
-use hugetext_engine::running::WISHES_DIRECTORY;
+use hugetext_engine::running::REQUESTS_DIRECTORY;
 
 use crate::documents::auto::{AutoEvent, Explanation, StatusReport};
 use crate::failure::Failure;
@@ -53,8 +53,8 @@ struct DaemonOptions {
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
     /// Where `hugetext nri` says which pods ask for promotion, for rules with verdict = "promote-if-asked"
-    #[arg(long, value_name = "DIR", default_value = WISHES_DIRECTORY)]
-    wishes: PathBuf,
+    #[arg(long, value_name = "DIR", default_value = REQUESTS_DIRECTORY)]
+    requests: PathBuf,
     /// How to see what is started
     #[arg(long, value_enum, default_value_t = SourceChoice::Best)]
     by: SourceChoice,
@@ -135,7 +135,7 @@ fn daemon(
         config: options.config.clone(),
         state: options.state.clone(),
         status: place.path().to_owned(),
-        wishes: options.wishes.clone(),
+        requests: options.requests.clone(),
         observe: options.observe,
         source: options.by.source(),
         lists: Some(lists),

@@ -115,7 +115,7 @@ impl WorkArguments {
     }
 }
 
-/// Call text in use with and without a system call before each pass: whether huge text makes system calls dear
+/// Measure whether system calls cost more where text is on huge pages
 #[derive(Debug, Args)]
 pub(super) struct SyscallArguments {
     #[command(flatten)]

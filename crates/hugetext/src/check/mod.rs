@@ -24,8 +24,6 @@ use hugetext_host::Pid;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    pub(crate) detail: Detail,
     /// Executables and shared objects
     #[arg(required_unless_present_any = ["pid", "same"])]
     paths: Vec<PathBuf>,
@@ -47,6 +45,8 @@ pub(crate) struct Arguments {
     /// Exit with 1 if less than this share of a file's text is within reach
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     require: Option<u8>,
+    #[command(flatten)]
+    pub(crate) detail: Detail,
 }
 
 impl CheckSummary {

@@ -92,7 +92,7 @@ fn remedy(file: &Assessment) -> String {
     };
     let cost = match fix.aslr_bits {
         0 => String::new(),
-        bits => format!(", costs {} of address randomness", count(bits, "bit")),
+        bits => format!(", costs {} of ASLR", count(bits, "bit")),
     };
     let how = match fix.strategy {
         Strategy::Align => " (a header edit)",

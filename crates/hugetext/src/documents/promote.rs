@@ -19,7 +19,7 @@ pub(crate) struct PromoteReport {
     /// By how many parts in a thousand each system call slows text on huge pages down; absent where that is little or
     /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) dear_system_call_per_mille: Option<i64>,
+    pub(crate) costly_system_call_per_mille: Option<i64>,
 }
 
 /// A process that was left unchanged.

@@ -144,10 +144,7 @@ fn cost(plan: &Plan) -> String {
         parts.push(format!("at most {} of zeros in memory", bytes(cost.memory)));
     }
     if cost.aslr_bits > 0 {
-        parts.push(format!(
-            "{} of address randomness",
-            count(cost.aslr_bits, "bit")
-        ));
+        parts.push(format!("{} of ASLR", count(cost.aslr_bits, "bit")));
     }
     if parts.is_empty() {
         "nothing".to_owned()

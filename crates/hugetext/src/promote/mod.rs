@@ -30,8 +30,6 @@ use report::reason;
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    pub(crate) detail: Detail,
     /// Process ids
     #[arg(group = "which", allow_negative_numbers = true)]
     pids: Vec<Pid>,
@@ -73,6 +71,8 @@ pub(crate) struct Arguments {
     /// Keep looking for new processes of the name, unit or cgroup for this time
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["pids", "dry_run", "revert"])]
     wait: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detail: Detail,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -183,10 +183,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         report.audit = log_promotions(&report.processes, request.revert);
     }
     if !request.revert && report.processes.iter().any(|process| process.changed() > 0) {
-        let dear = system_call_cost(host.page, host.leaf)
+        let costly = system_call_cost(host.page, host.leaf)
             .ok()
-            .filter(|cost| cost.is_dear());
-        report.dear_system_call_per_mille = dear.map(SystemCallCost::per_mille);
+            .filter(|cost| cost.is_costly());
+        report.costly_system_call_per_mille = costly.map(SystemCallCost::per_mille);
     }
     output.result("promote", &report, |report| report.show(output.verbose()))?;
     Ok(verdict)

@@ -59,7 +59,7 @@ impl PromoteReport {
             processes: Vec::new(),
             refused: Vec::new(),
             audit: None,
-            dear_system_call_per_mille: None,
+            costly_system_call_per_mille: None,
         }
     }
 
@@ -74,7 +74,7 @@ impl PromoteReport {
         if self.processes.is_empty() && self.refused.is_empty() {
             text.push_str("no process to change\n");
         }
-        if let Some(lost) = self.dear_system_call_per_mille {
+        if let Some(lost) = self.costly_system_call_per_mille {
             let lost = lost / 10;
             let _ = writeln!(
                 text,

@@ -19,7 +19,7 @@ use hugetext_engine::prepare::{
     plan_preparation,
 };
 use hugetext_host::{Nodes, exec, in_child, limit_listing, own_processors};
-use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaWish, choose_replica};
+use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaChoice, choose_replica};
 
 use crate::command::{cannot_run, find};
 use crate::documents::run::{ReplicaCost, RunPlan};
@@ -32,8 +32,6 @@ use crate::verdict::Verdict;
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(crate) detail: Detail,
-    #[command(flatten)]
     options: Options,
     /// Show what would be done with each file, and change nothing
     #[arg(long)]
@@ -44,6 +42,8 @@ pub(crate) struct Arguments {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) detail: Detail,
 }
 
 const EXIT_CODES: &str = "\
@@ -71,7 +71,7 @@ struct Options {
     /// the node of its first processor. Each copy takes memory, on each node that runs such commands
     #[arg(long, conflicts_with = "replicas")]
     numa: bool,
-    /// Use one of N copies of the program, its loader and libraries, drawn anew for each command, so that
+    /// Use one of N copies of the program, its loader and libraries, chosen at random for each command, so that
     /// many starts do not meet at the lock of one file. Each copy takes memory. With auto, the autopilot
     /// says how many are worth it, from the starts that it saw
     #[arg(long, value_name = "N|auto")]
@@ -133,13 +133,13 @@ impl From<Backend> for CopyBackend {
 
 impl Options {
     /// The copies that the command, which executes `program`, is to use, if it is to use any.
-    fn wish(&self, program: &Path, output: &Output) -> Option<ReplicaWish> {
+    fn choice(&self, program: &Path, output: &Output) -> Option<ReplicaChoice> {
         match self.replicas {
-            None => self.numa.then_some(ReplicaWish::OwnNode),
-            Some(Replicas::Number(copies)) => Some(ReplicaWish::OneOf(copies)),
+            None => self.numa.then_some(ReplicaChoice::OwnNode),
+            Some(Replicas::Number(copies)) => Some(ReplicaChoice::OneOf(copies)),
             Some(Replicas::Advised) => match ReplicaAdvice::read(self.autopilot.path()) {
                 Ok(advice) => {
-                    advice.wish_of_program(program, &HostContext::with_huge_pages().ok()?)
+                    advice.choice_of_program(program, &HostContext::with_huge_pages().ok()?)
                 }
                 Err(error) => {
                     let failure = Failure::io(self.autopilot.path(), &error);
@@ -167,8 +167,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Ok((_, program)) => program,
         Err(verdict) => return Ok(verdict),
     };
-    let wish = arguments.options.wish(&program, output);
-    let chosen = wish.map(choose_here);
+    let choice = arguments.options.choice(&program, output);
+    let chosen = choice.map(choose_here);
     let replica = chosen.as_ref().and_then(|chosen| chosen.replica);
     let request = arguments.options.request(replica);
     if let Some(note) = chosen.as_ref().and_then(|chosen| chosen.note.as_ref()) {
@@ -241,13 +241,13 @@ fn prepare_here(
 }
 
 /// Chooses a copy for a command that runs where this process runs.
-fn choose_here(wish: ReplicaWish) -> ChosenReplica {
+fn choose_here(choice: ReplicaChoice) -> ChosenReplica {
     let nodes = Nodes::this();
     let runs_on = nodes.of_processors(&own_processors());
     // Process ids are no draw: a loop that starts a fixed number of processes each time would always get the
     // same copies.
     let draw = RandomState::new().hash_one(std::process::id());
-    choose_replica(wish, &runs_on, &nodes.with_memory(), (draw >> 32) as u32)
+    choose_replica(choice, &runs_on, &nodes.with_memory(), (draw >> 32) as u32)
 }
 
 fn dry_run(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use hugetext_engine::{
-    HostContext, NodeWish, ProgramOnHost, WarmOutcome, WarmPolicy, libraries_of, warm, warm_on,
+    HostContext, NodeChoice, ProgramOnHost, WarmOutcome, WarmPolicy, libraries_of, warm, warm_on,
 };
 use hugetext_host::{Nodes, limit_listing};
 use hugetext_leaf::replica::Node;
@@ -37,16 +37,16 @@ pub(crate) struct Arguments {
     with_libs: bool,
     /// Also put the text on this NUMA node: read there, or moved. spread is all nodes in turn, local the node
     /// that runs this command. Exit with 1 if some of it stays elsewhere
-    #[arg(long, value_name = "N|spread|local", value_parser = node_wish)]
-    node: Option<NodeWish>,
+    #[arg(long, value_name = "N|spread|local", value_parser = node_choice)]
+    node: Option<NodeChoice>,
 }
 
-fn node_wish(word: &str) -> Result<NodeWish, String> {
+fn node_choice(word: &str) -> Result<NodeChoice, String> {
     match word {
-        "spread" => Ok(NodeWish::Spread),
-        "local" => Ok(NodeWish::Local),
+        "spread" => Ok(NodeChoice::Spread),
+        "local" => Ok(NodeChoice::Local),
         number => match number.parse() {
-            Ok(number) => Ok(NodeWish::On(Node(number))),
+            Ok(number) => Ok(NodeChoice::On(Node(number))),
             Err(_) => Err("name the number of a node, spread or local".to_owned()),
         },
     }
@@ -56,8 +56,8 @@ fn node_wish(word: &str) -> Result<NodeWish, String> {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     limit_listing();
     let host = HostContext::with_huge_pages()?;
-    let wish = arguments.node.map(|wish| wish.nodes(&Nodes::this()));
-    let nodes = wish.transpose()?;
+    let choice = arguments.node.map(|choice| choice.nodes(&Nodes::this()));
+    let nodes = choice.transpose()?;
     let mut verdict = Verdict::Done;
     let mut files = Vec::new();
     let wanted = wanted(arguments, output);

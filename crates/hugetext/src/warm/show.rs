@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use hugetext_engine::{CachedIn, PlaceObstacle, PlacedText, Rung, TextFolios, WarmOutcome};
+use hugetext_engine::{CachedIn, PlaceObstacle, PlacedText, TextFolios, WarmMethod, WarmOutcome};
 use hugetext_leaf::replica::NodeBytes;
 
 use super::Arguments;
@@ -57,7 +57,7 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
         let causes: Vec<String> = file.causes.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "no window to warm: {}", causes.join("; "));
         if let Some(folios) = &file.folios {
-            let _ = writeln!(text, "  {}", show_folios(folios, file.rung));
+            let _ = writeln!(text, "  {}", show_folios(folios, file.method));
         }
         if !arguments.check {
             text.push_str(&show_obstacles(file));
@@ -67,11 +67,11 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
         }
         return text;
     }
-    let how = match file.rung {
-        Some(Rung::AlreadyHuge) => "already warm",
-        Some(Rung::Collapse) => "collapsed in place",
-        Some(Rung::Reread) => "dropped and read again",
-        Some(Rung::Replace) => "replaced by a new inode",
+    let how = match file.method {
+        Some(WarmMethod::AlreadyHuge) => "already warm",
+        Some(WarmMethod::Collapse) => "collapsed in place",
+        Some(WarmMethod::Reread) => "dropped and read again",
+        Some(WarmMethod::Replace) => "replaced by a new inode",
         None => "not warm",
     };
     let (huge, leaf) = (file.huge, file.leaf);
@@ -91,12 +91,12 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
 }
 
 /// The folios of text that no leaf can map.
-fn show_folios(folios: &TextFolios, rung: Option<Rung>) -> String {
-    let how = match rung {
+fn show_folios(folios: &TextFolios, method: Option<WarmMethod>) -> String {
+    let how = match method {
         None => "is",
-        Some(Rung::AlreadyHuge) => "is already",
-        Some(Rung::Collapse | Rung::Reread) => "was read again, and is",
-        Some(Rung::Replace) => "was written to a new inode, and is",
+        Some(WarmMethod::AlreadyHuge) => "is already",
+        Some(WarmMethod::Collapse | WarmMethod::Reread) => "was read again, and is",
+        Some(WarmMethod::Replace) => "was written to a new inode, and is",
     };
     let mut line = match folios.now {
         CachedIn::Absent => "its text is not wholly in the page cache".to_owned(),

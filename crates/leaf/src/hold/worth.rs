@@ -41,7 +41,7 @@ impl Costs {
     /// system calls of a program.
     pub fn share(&self) -> f64 {
         let usual = match self.system_call {
-            Some(cost) if cost.is_dear() => 0.0,
+            Some(cost) if cost.is_costly() => 0.0,
             _ => Costs::USUAL_SHARE,
         };
         self.set_share.unwrap_or(usual).clamp(0.0, 1.0)
@@ -57,11 +57,11 @@ pub struct SystemCallCost(pub f64);
 impl SystemCallCost {
     /// A program does about ten times as much in a page between two system calls as it is called and returns. With a cost
     /// above this share it loses by leaves what they save (lab/results/syscalls.md).
-    const DEAR: f64 = 0.2;
+    const COSTLY: f64 = 0.2;
 
     /// Whether programs of many system calls lose by leaves what they save.
-    pub fn is_dear(self) -> bool {
-        self.0 > SystemCallCost::DEAR
+    pub fn is_costly(self) -> bool {
+        self.0 > SystemCallCost::COSTLY
     }
 
     /// The share, in parts of a thousand.

@@ -8,26 +8,26 @@ use super::node::{Node, Replica};
 
 /// The copies that a command is to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplicaWish {
+pub enum ReplicaChoice {
     /// The one of the node that runs it.
     OwnNode,
     /// One of this many, 1 at least, drawn anew for each command.
     OneOf(u32),
 }
 
-impl ReplicaWish {
-    /// What was decided about the files of a command, as one wish for all of them; `None` if no copy is worth
+impl ReplicaChoice {
+    /// What was decided about the files of a command, as one choice for all of them; `None` if no copy is worth
     /// it. A copy on each node also divides the lock, so nodes come first.
-    pub fn of(decisions: impl IntoIterator<Item = ReplicaDecision>) -> Option<ReplicaWish> {
+    pub fn of(decisions: impl IntoIterator<Item = ReplicaDecision>) -> Option<ReplicaChoice> {
         let mut most = 0;
         for decision in decisions {
             match decision {
-                ReplicaDecision::PerNode { .. } => return Some(ReplicaWish::OwnNode),
+                ReplicaDecision::PerNode { .. } => return Some(ReplicaChoice::OwnNode),
                 ReplicaDecision::PerGroup { copies, .. } => most = most.max(copies),
                 ReplicaDecision::None { .. } => {}
             }
         }
-        (most > 1).then_some(ReplicaWish::OneOf(most))
+        (most > 1).then_some(ReplicaChoice::OneOf(most))
     }
 }
 
@@ -36,7 +36,7 @@ impl ReplicaWish {
 pub struct ChosenReplica {
     /// The copy; `None` for the files themselves.
     pub replica: Option<Replica>,
-    /// All copies that commands with the same wish use, together.
+    /// All copies that commands with the same choice use, together.
     pub copies: u32,
     /// What its user would not expect.
     pub note: Option<ReplicaNote>,
@@ -65,7 +65,7 @@ pub enum ReplicaNote {
 /// Chooses a copy. `runs_on` are the nodes of the processors that the command may use, in the order of these
 /// processors; `with_memory` the nodes that can hold text. `draw` is a random number.
 pub fn choose_replica(
-    wish: ReplicaWish,
+    choice: ReplicaChoice,
     runs_on: &[Node],
     with_memory: &[Node],
     draw: u32,
@@ -76,14 +76,14 @@ pub fn choose_replica(
         copies: 0,
         note: Some(note),
     };
-    match wish {
-        ReplicaWish::OneOf(copies) => ChosenReplica {
+    match choice {
+        ReplicaChoice::OneOf(copies) => ChosenReplica {
             replica: Some(Replica::Numbered(draw % copies.max(1))),
             copies: copies.max(1),
             note: None,
         },
-        ReplicaWish::OwnNode if copies_of_nodes < 2 => none(ReplicaNote::OneNode),
-        ReplicaWish::OwnNode => match runs_on {
+        ReplicaChoice::OwnNode if copies_of_nodes < 2 => none(ReplicaNote::OneNode),
+        ReplicaChoice::OwnNode => match runs_on {
             [] => none(ReplicaNote::OneNode),
             [first, ..] if !with_memory.contains(first) => {
                 none(ReplicaNote::NoMemory { node: *first })
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_bound_command_gets_its_node_and_one_that_spans_is_told() {
-        let own = |runs_on: &[Node]| choose_replica(ReplicaWish::OwnNode, runs_on, &BOTH, 7);
+        let own = |runs_on: &[Node]| choose_replica(ReplicaChoice::OwnNode, runs_on, &BOTH, 7);
         let bound = own(&[Node(1)]);
         assert_eq!(bound.replica, Some(Replica::OnNode(Node(1))));
         assert_eq!((bound.copies, bound.note), (2, None));
@@ -123,12 +123,12 @@ mod tests {
         ));
         let bare = own(&[Node(2)]);
         assert_eq!((bare.replica, bare.copies), (None, 0));
-        let one = choose_replica(ReplicaWish::OwnNode, &[Node(0)], &[Node(0)], 7);
+        let one = choose_replica(ReplicaChoice::OwnNode, &[Node(0)], &[Node(0)], 7);
         assert_eq!(one.note, Some(ReplicaNote::OneNode));
     }
 
     #[test]
-    fn the_files_of_a_command_have_one_wish() {
+    fn the_files_of_a_command_have_one_choice() {
         use super::super::NoReplica;
         let none = ReplicaDecision::None {
             why: NoReplica::NothingToGain,
@@ -138,27 +138,30 @@ mod tests {
             copies: 2,
             bytes: 1,
         };
-        assert_eq!(ReplicaWish::of([]), None);
-        assert_eq!(ReplicaWish::of([none, none]), None);
+        assert_eq!(ReplicaChoice::of([]), None);
+        assert_eq!(ReplicaChoice::of([none, none]), None);
         assert_eq!(
-            ReplicaWish::of([of(2), none, of(4)]),
-            Some(ReplicaWish::OneOf(4))
+            ReplicaChoice::of([of(2), none, of(4)]),
+            Some(ReplicaChoice::OneOf(4))
         );
-        assert_eq!(ReplicaWish::of([of(4), near]), Some(ReplicaWish::OwnNode));
+        assert_eq!(
+            ReplicaChoice::of([of(4), near]),
+            Some(ReplicaChoice::OwnNode)
+        );
     }
 
     #[test]
     fn draws_are_spread_over_all_copies() {
         let mut seen = [0; 4];
         for draw in 0..400 {
-            let chosen = choose_replica(ReplicaWish::OneOf(4), &BOTH, &BOTH, draw);
+            let chosen = choose_replica(ReplicaChoice::OneOf(4), &BOTH, &BOTH, draw);
             match chosen.replica {
                 Some(Replica::Numbered(number)) => seen[number as usize] += 1,
                 other => unreachable!("{other:?}"),
             }
         }
         assert_eq!(seen, [100; 4]);
-        let none = choose_replica(ReplicaWish::OneOf(0), &[], &[], 5);
+        let none = choose_replica(ReplicaChoice::OneOf(0), &[], &[], 5);
         assert_eq!(none.replica, Some(Replica::Numbered(0)));
     }
 }

@@ -12,7 +12,7 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{ChosenReplica, ReplicaNote, ReplicaWish, choose_replica};
+pub use choose::{ChosenReplica, ReplicaChoice, ReplicaNote, choose_replica};
 pub use decide::{
     NoReplica, ReplicaDecision, ReplicaFacts, ReplicaLimits, SETTLED_STARTS, decide_replicas,
 };

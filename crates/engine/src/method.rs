@@ -12,7 +12,7 @@ use crate::replace::Privileged;
 pub enum WarmPolicy {
     /// Nothing: the page cache is only looked at.
     LookOnly,
-    /// Every rung that changes no file.
+    /// Every method that changes no file.
     InPlace,
     /// Also a new inode in place of the file, except for files with set-id bits or capabilities.
     Replace,
@@ -21,11 +21,11 @@ pub enum WarmPolicy {
 }
 
 impl WarmPolicy {
-    pub(crate) fn permits(self, rung: Rung) -> bool {
-        match rung {
-            Rung::AlreadyHuge => true,
-            Rung::Collapse | Rung::Reread => self != WarmPolicy::LookOnly,
-            Rung::Replace => self.replaces(),
+    pub(crate) fn permits(self, method: WarmMethod) -> bool {
+        match method {
+            WarmMethod::AlreadyHuge => true,
+            WarmMethod::Collapse | WarmMethod::Reread => self != WarmPolicy::LookOnly,
+            WarmMethod::Replace => self.replaces(),
         }
     }
 
@@ -45,7 +45,7 @@ impl WarmPolicy {
 /// The ways to a warm file, cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rung {
+pub enum WarmMethod {
     /// The file was already warm.
     AlreadyHuge,
     /// MADV_COLLAPSE.
@@ -56,35 +56,35 @@ pub enum Rung {
     Replace,
 }
 
-impl Rung {
+impl WarmMethod {
     /// One word, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Rung::AlreadyHuge => "already-huge",
-            Rung::Collapse => "collapse",
-            Rung::Reread => "reread",
-            Rung::Replace => "replace",
+            WarmMethod::AlreadyHuge => "already-huge",
+            WarmMethod::Collapse => "collapse",
+            WarmMethod::Reread => "reread",
+            WarmMethod::Replace => "replace",
         }
     }
 }
 
-impl fmt::Display for Rung {
+impl fmt::Display for WarmMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Rung::AlreadyHuge => "already huge",
-            Rung::Collapse => "collapse",
-            Rung::Reread => "drop and read again",
-            Rung::Replace => "replace",
+            WarmMethod::AlreadyHuge => "already huge",
+            WarmMethod::Collapse => "collapse",
+            WarmMethod::Reread => "drop and read again",
+            WarmMethod::Replace => "replace",
         })
     }
 }
 
-/// A rung that left windows in small folios.
+/// A method that left windows in small folios.
 #[derive(Debug, JsonSchema, Serialize)]
-pub struct FailedRung {
-    /// The rung.
-    pub rung: Rung,
-    /// The error; absent if the rung met none and still did not finish.
+pub struct FailedMethod {
+    /// The method.
+    pub method: WarmMethod,
+    /// The error; absent if the method met none and still did not finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Windows that are not huge.
@@ -94,9 +94,9 @@ pub struct FailedRung {
     pub in_use: usize,
 }
 
-impl fmt::Display for FailedRung {
+impl fmt::Display for FailedMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.rung)?;
+        write!(f, "{}: ", self.method)?;
         match (&self.error, self.left.saturating_sub(self.in_use)) {
             (Some(error), _) => f.write_str(error),
             (None, 0) => f.write_str("all windows that are left are in use"),

@@ -11,32 +11,32 @@ use std::path::{Path, PathBuf};
 
 use hugetext_host::{container_id, is_shared, share};
 
-/// Where the plugin keeps wishes by default.
-pub const WISHES_DIRECTORY: &str = "/run/hugetext-nri";
+/// Where the plugin keeps requests by default.
+pub const REQUESTS_DIRECTORY: &str = "/run/hugetext-nri";
 
-/// Wishes for promotion, kept until this value is dropped or the process dies.
+/// Requests for promotion, kept until this value is dropped or the process dies.
 #[derive(Debug)]
-pub struct PromotionWishes {
+pub struct PromotionRequests {
     directory: PathBuf,
     _lock: File,
 }
 
-impl PromotionWishes {
-    /// Keeps wishes in `directory`, which is made if it is missing, for its owner alone. Forgets those that an earlier
+impl PromotionRequests {
+    /// Keeps requests in `directory`, which is made if it is missing, for its owner alone. Forgets those that an earlier
     /// process left there.
-    pub fn keep(directory: &Path) -> io::Result<PromotionWishes> {
+    pub fn keep(directory: &Path) -> io::Result<PromotionRequests> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(directory)?;
         clear(directory)?;
-        Ok(PromotionWishes {
+        Ok(PromotionRequests {
             directory: directory.to_owned(),
             _lock: share(directory)?,
         })
     }
 
-    /// The container with this id wishes it. The id is that of its control group: 64 hexadecimal digits.
+    /// The container with this id asks for it. The id is that of its control group: 64 hexadecimal digits.
     pub fn add(&self, container: &str) -> io::Result<()> {
         File::create(self.file(container)?).map(drop)
     }
@@ -62,7 +62,7 @@ impl PromotionWishes {
     }
 }
 
-impl Drop for PromotionWishes {
+impl Drop for PromotionRequests {
     fn drop(&mut self) {
         // What cannot be removed counts no more without the lock.
         let _ = self.clear();
@@ -89,9 +89,9 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a container wishes that its processes be promoted, by the path of their control group: the pod asked for
-/// it, and a process that keeps wishes in `directory` lives. Without that directory, nobody wishes anything.
-pub fn wishes_promotion(directory: &Path, cgroup: &str) -> io::Result<bool> {
+/// Whether a container asks that its processes be promoted, by the path of their control group: the pod asked for
+/// it, and a process that keeps requests in `directory` lives. Without that directory, nobody asks for anything.
+pub fn asks_for_promotion(directory: &Path, cgroup: &str) -> io::Result<bool> {
     // Groups below the outermost container are those that it made itself, with names of its choice.
     let Some(container) = cgroup.split('/').find_map(container_id) else {
         return Ok(false);
@@ -123,16 +123,16 @@ mod tests {
     #[test]
     fn a_wish_counts_until_the_container_ends() {
         let temporary = tempfile::tempdir().unwrap();
-        let directory = temporary.path().join("wishes");
+        let directory = temporary.path().join("requests");
         let (asks, other) = (id("a"), id("b"));
-        let wishes = |cgroup: &str| wishes_promotion(&directory, cgroup).unwrap();
+        let requests = |cgroup: &str| asks_for_promotion(&directory, cgroup).unwrap();
         let scope = format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{asks}.scope");
-        assert!(!wishes(&scope), "nobody keeps wishes");
-        let kept = PromotionWishes::keep(&directory).unwrap();
-        assert!(!wishes(&scope), "it has not asked");
+        assert!(!requests(&scope), "nobody keeps requests");
+        let kept = PromotionRequests::keep(&directory).unwrap();
+        assert!(!requests(&scope), "it has not asked");
         kept.add(&asks).unwrap();
-        assert!(wishes(&scope));
-        assert!(wishes(&format!("/../../kubepods/pod1/{asks}/worker")));
+        assert!(requests(&scope));
+        assert!(requests(&format!("/../../kubepods/pod1/{asks}/worker")));
         for stranger in [
             "/".to_owned(),
             "/system.slice/x.service".to_owned(),
@@ -140,11 +140,11 @@ mod tests {
             // A container names the groups below its own as it likes.
             format!("/kubepods/pod1/{other}/cri-containerd-{asks}.scope"),
         ] {
-            assert!(!wishes(&stranger), "{stranger}");
+            assert!(!requests(&stranger), "{stranger}");
         }
         kept.remove(&asks).unwrap();
         kept.remove(&asks).unwrap();
-        assert!(!wishes(&scope), "it has ended");
+        assert!(!requests(&scope), "it has ended");
     }
 
     #[test]
@@ -155,9 +155,9 @@ mod tests {
         // Nobody holds the lock.
         fs::write(directory.join(id("a")), "").unwrap();
         fs::write(directory.join("somebody's"), "").unwrap();
-        assert!(!wishes_promotion(directory, &group).unwrap());
-        let kept = PromotionWishes::keep(directory).unwrap();
-        assert!(!wishes_promotion(directory, &group).unwrap());
+        assert!(!asks_for_promotion(directory, &group).unwrap());
+        let kept = PromotionRequests::keep(directory).unwrap();
+        assert!(!asks_for_promotion(directory, &group).unwrap());
         kept.add(&id("a")).unwrap();
         drop(kept);
         assert_eq!(names(directory), ["somebody's"]);
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
         let temporary = tempfile::tempdir().unwrap();
-        let kept = PromotionWishes::keep(temporary.path()).unwrap();
+        let kept = PromotionRequests::keep(temporary.path()).unwrap();
         for name in [
             "",
             "..",
