@@ -42,6 +42,7 @@ MAKE
 
 nothing() { sleep "$1"; }
 build() {
+    # shellcheck disable=SC2016 # the shell below expands it
     timeout "$1" sh -c 'while :; do rm -f *.o; make -s -j"$(nproc)" || exit; done' || [ $? = 124 ]
 }
 programs() { "$sources" start 1000 "$1" "$scratch"/programs/* >/dev/null; }
