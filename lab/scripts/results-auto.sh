@@ -186,9 +186,12 @@ side() { # BUILD SIDE
     keep)
         # shellcheck disable=SC2086
         "$hugetext" keep --lists "$scratch/lists" add $programs
-        "$hugetext" keep --lists "$scratch/lists" --store "$scratch/store" daemon >"$scratch/events" 2>>"$scratch/errors" &
+        # The daemon holds the lists also where it only observes.
+        "$hugetext" auto --observe --by scan --config "$scratch/auto.toml" --state "$scratch/state-of-lists" \
+            --run-dir "$scratch/run" --lists "$scratch/lists" --store "$scratch/store" \
+            >"$scratch/events" 2>>"$scratch/errors" &
         daemon=$!
-        until grep -q locked "$scratch/events"; do sleep 0.1; done
+        until grep -q '^listed' "$scratch/events"; do sleep 0.1; done
         ;;
     auto) auto ;;
     esac
