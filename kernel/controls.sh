@@ -42,7 +42,6 @@ io.max 20 MB/s; order align; 1024; ext4; $nvme guest.io_max=20000000
 192 MiB of memory; order align; 192; ext4; $nvme guest.together
 cgroup of 32 MiB; order align; 1024; ext4; $nvme guest.memory_max=33554432
 cgroup of 256 MiB, full; order align; 1024; ext4; $nvme guest.memory_max=268435456 guest.full
-no free block of 2 MiB; order align; 1024; ext4; $nvme guest.pieces
 "
 
 # The median of each number of the starts of a program.

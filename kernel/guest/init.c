@@ -277,7 +277,6 @@ static unsigned long start(const char *kind, const char *thp, const char *line)
 
 	if (!strcmp(kind, "start"))
 		mount_cold();
-	arrange_again();
 	before = bytes_read();
 	cached = number("/proc/meminfo", "Cached:", 0);
 	split = splits();

@@ -18,10 +18,8 @@ void put(const char *path, const char *value);
 unsigned long number(const char *path, const char *key, int field);
 /* The value of guest.NAME=VALUE on the kernel's command line, "" for guest.NAME alone; NULL if it is not there. */
 const char *setting(const char *name);
-/* Arranges what the settings want beside the programs that start: other work, memory in pieces, a limited group. */
+/* Arranges what the settings want beside the programs that start: other work, a limited group. */
 void arrange(void);
-/* Arranges anew, before each start, what the last one may have changed. */
-void arrange_again(void);
 /* Puts the calling process into the limited group, if the settings have one. */
 void enter_group(void);
 

@@ -1,5 +1,5 @@
 /^static unsigned int exec_large_order\(/,/^}$/s/get_order\(SZ_2M\)/get_order(SZ_1M)/
-/^static bool exec_fits_folio\(/,/^}$/{
+/^static bool exec_reads_range\(/,/^}$/{
 	s/ end - first < nr \|\|$/ end - first < nr)/
 	/^	    \(\(\(vma->vm_start/d
 }
