@@ -70,7 +70,7 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     }
     // A signal that ended this process during the change would leave a thread with the registers
     // of an injected call.
-    let watchdog = Watchdog::begin().map_err(SwapError::Trace)?;
+    let watchdog = Watchdog::begin(target.pid()).map_err(SwapError::Trace)?;
     let before = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|error| SwapError::Trace(error.into()))?;

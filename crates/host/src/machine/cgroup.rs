@@ -155,6 +155,18 @@ pub fn is_frozen(pid: Pid) -> bool {
     })
 }
 
+/// The directory of the control group of version 2 that a process is in; `None` where no mount shows it.
+pub(crate) fn unified_group(pid: Pid) -> Option<PathBuf> {
+    let groups = cgroups(pid).ok()?;
+    let mounts = mounts().ok()?;
+    mounts
+        .iter()
+        .find_map(|mount| match group_at(mount, &groups, "freezer")? {
+            (Version::Two, directory) => Some(directory),
+            (Version::One, _) => None,
+        })
+}
+
 /// Version 1 writes "no limit" as the largest number of whole pages in a 64-bit count of bytes.
 const UNLIMITED: u64 = 1 << 60;
 

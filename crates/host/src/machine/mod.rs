@@ -15,6 +15,7 @@ use hugetext_leaf::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use cgroup::unified_group;
 pub use cgroup::{
     GroupOwners, cgroups, container_id, is_frozen, is_memory_limited, memory_group, memory_limit,
     memory_limit_of,

@@ -1,35 +1,75 @@
 //! A process that lets this one go on when somebody stops it.
 //!
 //! A tracer that is stopped by SIGSTOP in the middle of its work would leave the process that it traces stopped for as
-//! long. No process can block SIGSTOP.
+//! long, and so would one whose control group is frozen. No process can block that. So the watchdog lives in the control
+//! group of the traced process: whoever freezes that group wants the traced process to stand still.
 
 use std::ffi::c_int;
-use std::fs::File;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 
 use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
+use super::id;
+use crate::machine::unified_group;
+
 /// How long this process stays stopped at most, in milliseconds.
 const EVERY: c_int = 10;
 
-/// The descriptors of the watchdog: its end of the pipe, and /proc/PID/stat of whom it watches.
+/// The descriptors of the watchdog: its end of the pipe, /proc/PID/stat of whom it watches, and the files of [`Refuge`], if
+/// there is one.
 const END: RawFd = 0;
 const STAT: RawFd = 1;
+const EVENTS: RawFd = 2;
+const PROCS: RawFd = 3;
+
+/// Where a process goes on whose own control group is frozen (Documentation/admin-guide/cgroup-v2.rst).
+#[derive(Debug)]
+struct Refuge {
+    /// cgroup.events of its own group.
+    events: File,
+    /// cgroup.procs of the group to which it is moved meanwhile.
+    procs: File,
+    /// cgroup.procs of its own group.
+    home: File,
+    /// Its own group.
+    own: PathBuf,
+}
+
+impl Refuge {
+    /// The group of `traced`; `None` where that is the same group, or this process may move nobody there. Version 1 moves
+    /// nobody out of a frozen group.
+    fn beside(traced: id::Pid) -> Option<Refuge> {
+        let (own, other) = (unified_group(id::Pid::own())?, unified_group(traced)?);
+        let open = |at: PathBuf| OpenOptions::new().write(true).open(at).ok();
+        (own != other).then_some(())?;
+        Some(Refuge {
+            events: File::open(own.join("cgroup.events")).ok()?,
+            procs: open(other.join("cgroup.procs"))?,
+            home: open(own.join("cgroup.procs"))?,
+            own,
+        })
+    }
+}
 
 /// Watches over this process while it exists.
 #[derive(Debug)]
 pub struct Watchdog {
     process: Pid,
+    refuge: Option<Refuge>,
     /// The watchdog ends when nobody holds it any more.
     _other_end: OwnedFd,
 }
 
 impl Watchdog {
-    /// From now on, this process goes on within some milliseconds after it was stopped.
-    pub fn begin() -> io::Result<Watchdog> {
+    /// From now on, this process goes on within some milliseconds after it was stopped, or frozen with its control group
+    /// while `traced` is in another one.
+    pub fn begin(traced: id::Pid) -> io::Result<Watchdog> {
+        let mut refuge = Refuge::beside(traced);
         let stat = File::open("/proc/self/stat")?;
         let (end, other_end) = pipe_with(PipeFlags::CLOEXEC)?;
         let watched = rustix::process::getpid();
@@ -38,14 +78,23 @@ impl Watchdog {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                let fds = [end.as_raw_fd(), stat.as_raw_fd()];
+                let raw = |file: &File| file.as_raw_fd();
+                let [events, procs] = refuge
+                    .as_ref()
+                    .map_or([-1, -1], |refuge| [raw(&refuge.events), raw(&refuge.procs)]);
+                let fds = [end.as_raw_fd(), stat.as_raw_fd(), events, procs];
                 // SAFETY: this is the child, which has one thread and these descriptors.
                 unsafe { watch(watched.as_raw_nonzero().get(), fds) }
             }
             child => {
                 let process = Pid::from_raw(child).ok_or(io::ErrorKind::InvalidData)?;
+                if let Some(refuge) = &mut refuge {
+                    // Where that is not permitted, the watchdog stays here, and helps against SIGSTOP alone.
+                    let _ = refuge.procs.write_all(child.to_string().as_bytes());
+                }
                 Ok(Watchdog {
                     process,
+                    refuge,
                     _other_end: other_end,
                 })
             }
@@ -59,6 +108,12 @@ impl Drop for Watchdog {
         // hold its end too.
         let _ = kill_process(self.process, Signal::KILL);
         let _ = retry_on_intr(|| waitpid(Some(self.process), WaitOptions::empty()));
+        // Whoever froze its group meant it, and now nobody else waits.
+        if let Some(refuge) = &mut self.refuge
+            && unified_group(id::Pid::own()).is_some_and(|group| group != refuge.own)
+        {
+            let _ = refuge.home.write_all(b"0");
+        }
     }
 }
 
@@ -66,26 +121,29 @@ impl Drop for Watchdog {
 ///
 /// # Safety
 /// The descriptors are open and nobody else's. This makes system calls only.
-unsafe fn watch(watched: libc::pid_t, [end, stat]: [RawFd; 2]) -> ! {
+unsafe fn watch(watched: libc::pid_t, files: [RawFd; 4]) -> ! {
     /// The most descriptors that are closed one by one, on Linux before 5.9.
     const MOST: c_int = 4096;
     // A signal to the group of this process is not for the watchdog, and nobody waits for it to close a descriptor.
-    // SAFETY: none of these calls takes memory. The two descriptors are no longer needed under their old numbers.
+    // SAFETY: none of these calls takes memory. The descriptors are no longer needed under their old numbers.
     unsafe {
         libc::setsid();
-        let (end, stat) = (
-            libc::fcntl(end, libc::F_DUPFD, 10),
-            libc::fcntl(stat, libc::F_DUPFD, 10),
-        );
-        if libc::dup2(end, END) < 0 || libc::dup2(stat, STAT) < 0 {
-            libc::_exit(0);
+        let high = files.map(|fd| libc::fcntl(fd, libc::F_DUPFD, 10));
+        let numbers = [END, STAT, EVENTS, PROCS];
+        for (fd, number) in high.into_iter().zip(numbers) {
+            libc::close(number);
+            if libc::dup2(fd, number) < 0 && number <= STAT {
+                libc::_exit(0);
+            }
         }
-        if libc::syscall(libc::SYS_close_range, 2, libc::c_uint::MAX, 0) != 0 {
-            (2..MOST).for_each(|fd| {
+        if libc::syscall(libc::SYS_close_range, 4, libc::c_uint::MAX, 0) != 0 {
+            (4..MOST).for_each(|fd| {
                 libc::close(fd);
             });
         }
     }
+    let (number, digits) = decimal(watched);
+    let number = number.get(digits..).unwrap_or_default();
     loop {
         let mut waiting = libc::pollfd {
             fd: END,
@@ -99,16 +157,44 @@ unsafe fn watch(watched: libc::pid_t, [end, stat]: [RawFd; 2]) -> ! {
             unsafe { libc::_exit(0) };
         }
         let mut bytes = [0_u8; 512];
-        // SAFETY: a live local of this length.
-        let read = unsafe { libc::pread(STAT, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        let told = usize::try_from(read)
-            .ok()
-            .and_then(|read| bytes.get(..read));
-        if told.is_some_and(is_stopped) {
+        if is_stopped(read(STAT, &mut bytes)) {
             // SAFETY: this call takes no memory.
             unsafe { libc::kill(watched, libc::SIGCONT) };
         }
+        if is_frozen(read(EVENTS, &mut bytes)) {
+            // SAFETY: a live local of this length.
+            unsafe { libc::write(PROCS, number.as_ptr().cast(), number.len()) };
+        }
     }
+}
+
+/// A file from its beginning, as far as it fits; empty if it cannot be read.
+fn read(fd: RawFd, bytes: &mut [u8; 512]) -> &[u8] {
+    // SAFETY: a live local of this length.
+    let read = unsafe { libc::pread(fd, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    let read = usize::try_from(read).ok();
+    read.and_then(|read| bytes.get(..read)).unwrap_or_default()
+}
+
+/// A number as digits at the end of an array, and where they begin.
+fn decimal(number: libc::pid_t) -> ([u8; 10], usize) {
+    let (mut digits, mut rest, mut at) = ([b'0'; 10], number.unsigned_abs(), 10);
+    for (place, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        at = place;
+        if rest == 0 {
+            break;
+        }
+    }
+    (digits, at)
+}
+
+/// Whether cgroup.events tells of a group that is frozen.
+fn is_frozen(events: &[u8]) -> bool {
+    events
+        .split(|byte| *byte == b'\n')
+        .any(|line| line == b"frozen 1")
 }
 
 /// Whether /proc/PID/stat tells of a process that a signal has stopped. The name in it may hold parentheses.
@@ -126,7 +212,7 @@ mod tests {
     #[test]
     fn who_is_watched_over_does_not_stay_stopped() {
         let stopped = in_child(|| {
-            let watchdog = Watchdog::begin().map_err(|error| error.to_string())?;
+            let watchdog = Watchdog::begin(id::Pid::own()).map_err(|error| error.to_string())?;
             for _ in 0..3 {
                 kill_process(rustix::process::getpid(), Signal::STOP)
                     .map_err(|error| error.to_string())?;
@@ -139,7 +225,7 @@ mod tests {
 
     #[test]
     fn many_at_once_end_in_any_order() {
-        let begin = |_| Watchdog::begin().unwrap();
+        let begin = |_| Watchdog::begin(id::Pid::own()).unwrap();
         let mut all: Vec<Watchdog> = (0..8).map(begin).collect();
         all.swap(0, 7);
         std::thread::scope(|scope| {
@@ -148,9 +234,66 @@ mod tests {
             }
         });
         // Each end is inherited by those that begin later.
-        let (one, two) = (Watchdog::begin().unwrap(), Watchdog::begin().unwrap());
+        let own = id::Pid::own();
+        let (one, two) = (Watchdog::begin(own).unwrap(), Watchdog::begin(own).unwrap());
         drop(one);
         drop(two);
+    }
+
+    #[test]
+    fn who_is_frozen_goes_on_beside_whom_it_traces_and_is_frozen_again() {
+        use std::fs;
+        use std::process::Command;
+        let Some(root) = unified_group(id::Pid::own()) else {
+            return println!("skipped: no control groups of version 2");
+        };
+        let group = |name: &str| root.join(format!("hugetext-{}-{name}", std::process::id()));
+        let (own, other) = (group("tracer"), group("traced"));
+        if fs::create_dir(&own).is_err() || fs::create_dir(&other).is_err() {
+            return println!("skipped: no control group can be made");
+        }
+        let enter = r#"echo $$ > "$0/cgroup.procs" && exec sleep 1000"#;
+        let mut traced = Command::new("sh")
+            .args(["-c", enter])
+            .arg(&other)
+            .spawn()
+            .unwrap();
+        let pid = id::Pid::of_child(&traced);
+        while unified_group(pid) != Some(other.clone()) {
+            std::thread::yield_now();
+        }
+        // Freezes the group when the watchdog has begun, and thaws it when the tracer has left and returned, or never did.
+        let script = r#"
+            until grep -q 3 "$0/cgroup.max.depth"; do :; done
+            echo 1 > "$0/cgroup.freeze"
+            for try in $(seq 300); do grep -q . "$0/cgroup.procs" || { echo 5 > "$0/cgroup.max.descendants"; break; }; sleep 0.1; done
+            until grep -q . "$0/cgroup.procs"; do :; done
+            echo 0 > "$0/cgroup.freeze"
+            echo 7 > "$0/cgroup.max.descendants""#;
+        let mut freezer = Command::new("sh");
+        freezer.args(["-c", script]).arg(&own);
+        let mut freezer = freezer.spawn().unwrap();
+        let ended = in_child(|| {
+            let said = |error: io::Error| error.to_string();
+            fs::write(own.join("cgroup.procs"), "0").map_err(said)?;
+            let watchdog = Watchdog::begin(pid).map_err(said)?;
+            fs::write(own.join("cgroup.max.depth"), "3").map_err(said)?;
+            // It stands still, is moved, and goes on.
+            let told = |word: &[u8]| {
+                fs::read(own.join("cgroup.max.descendants")).is_ok_and(|most| most == word)
+            };
+            let is_home = || unified_group(id::Pid::own()) == Some(own.clone());
+            while is_home() && !told(b"7\n") {}
+            let was_moved = !is_home();
+            while was_moved && !told(b"5\n") {}
+            drop(watchdog);
+            Ok::<_, String>((was_moved, is_home()))
+        });
+        freezer.wait().unwrap();
+        traced.kill().unwrap();
+        traced.wait().unwrap();
+        let _ = (fs::remove_dir(&own), fs::remove_dir(&other));
+        assert_eq!(ended.unwrap(), Ok((true, true)), "moved, and home again");
     }
 
     #[test]
