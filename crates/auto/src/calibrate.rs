@@ -5,9 +5,9 @@ use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hugetext_engine::{fastest, system_call_cost};
+use hugetext_engine::{MachineVerdict, fastest};
 use hugetext_host::{Advice, Region};
-use hugetext_leaf::hold::Costs;
+use hugetext_leaf::hold::{Costs, SystemCallCost};
 use hugetext_leaf::{Leaf, Perms};
 
 /// Bytes that one fault maps (fault_around_bytes).
@@ -24,26 +24,28 @@ pub struct Calibration {
     pub unknown: Option<String>,
 }
 
-/// Measures the costs. `page` is the base page, `leaf` is what a window holds, and `set_share` is the configured share of
+/// Measures the costs. `leaf` is what a window holds, and `set_share` is the configured share of
 /// processor time.
 ///
 /// The fault is one on the text of this very program, which is in the page cache and cannot be cut
 /// short while it runs. The fill is a huge page taken and written, and a window copied.
-pub fn calibrate(page: Leaf, leaf: Leaf, set_share: Option<f64>) -> io::Result<Calibration> {
+pub fn calibrate(leaf: Leaf, set_share: Option<f64>) -> io::Result<Calibration> {
     let own = File::open("/proc/self/exe")?;
-    let system_call = system_call_cost(page, leaf);
-    let unknown = system_call.as_ref().err().filter(|_| set_share.is_none());
+    let machine = MachineVerdict::this().judgement;
+    let system_call = machine.system_call.map(|cost| SystemCallCost(cost.median));
+    let unknown = system_call.is_none() && set_share.is_none();
+    let doubt = machine.doubt.filter(|_| unknown);
     Ok(Calibration {
-        unknown: unknown.map(|error| {
+        unknown: doubt.map(|doubt| {
             format!(
-                "what system calls cost huge text is unknown: {error}; \
+                "what system calls cost huge text is unknown, because {doubt}; \
                  where `hugetext bench syscalls` finds a cost, set `share = 0`"
             )
         }),
         costs: Costs {
             fault: fault(&own)?,
             fill: fill(leaf)?,
-            system_call: system_call.ok(),
+            system_call,
             set_share,
         },
     })
@@ -101,7 +103,7 @@ mod tests {
     #[test]
     fn costs_are_those_of_some_machine() {
         let host = HostContext::with_huge_pages().unwrap();
-        let Calibration { costs, unknown } = calibrate(host.page, host.leaf, None).unwrap();
+        let Calibration { costs, unknown } = calibrate(host.leaf, None).unwrap();
         // From 10 ns to 1 ms for a fault, and from 1 µs to 1 s for a fill.
         assert!((10.0..1e6).contains(&costs.fault), "{costs:?}");
         assert!((1e3..1e9).contains(&costs.fill), "{costs:?}");
@@ -111,7 +113,7 @@ mod tests {
             unknown.is_some(),
             "{costs:?} {unknown:?}"
         );
-        let told = calibrate(host.page, host.leaf, Some(0.03)).unwrap();
+        let told = calibrate(host.leaf, Some(0.03)).unwrap();
         assert_eq!((told.costs.share(), told.unknown), (0.03, None));
     }
 }

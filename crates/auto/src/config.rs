@@ -3,11 +3,10 @@
 mod values;
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hugetext_host::open_regular;
+use hugetext_host::read_trusted;
 use hugetext_leaf::hold::HalfLife;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -121,7 +120,7 @@ pub enum ConfigError {
 impl Config {
     /// Reads the configuration at `path`; the default if there is none.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        match read_trusted(path) {
+        match read_trusted(path, LONGEST) {
             Ok(text) => Config::parse(&text, path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Config::default()),
             Err(error) => Err(ConfigError::Read {
@@ -199,22 +198,6 @@ impl Config {
             |rule: &Rule| matches!(rule.verdict, Verdict::Promote | Verdict::PromoteIfAsked);
         self.mode == Mode::Act && self.rules.iter().any(promotes)
     }
-}
-
-/// The text of the configuration, if only root or this user can have written it.
-fn read_trusted(path: &Path) -> io::Result<String> {
-    let file = open_regular(path)?;
-    let metadata = file.metadata()?;
-    let own = rustix::process::geteuid().as_raw();
-    let reason = if ![0, own].contains(&metadata.uid()) {
-        "it belongs to another user, who could change it"
-    } else if metadata.mode() & 0o002 != 0 || (metadata.mode() & 0o020 != 0 && metadata.gid() != 0)
-    {
-        "others may write to it"
-    } else {
-        return io::read_to_string(io::Read::take(file, LONGEST));
-    };
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
 #[cfg(test)]

@@ -274,7 +274,7 @@ impl<'t> Daemon<'t> {
         limit_listing();
         let host = HostContext::with_huge_pages()?;
         let Calibration { costs, unknown } =
-            calibrate(host.page, host.leaf, config.set_share()).map_err(system("calibration"))?;
+            calibrate(host.leaf, config.set_share()).map_err(system("calibration"))?;
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));
         let mut problems: Vec<String> = refused.chain(unknown).collect();
         problems.extend(place.err().map(|error| nameless(&error)));
@@ -476,7 +476,7 @@ impl<'t> Daemon<'t> {
     /// The daemon begins while the machine boots and everything takes long. A quieter moment tells what things cost.
     fn calibrate_again(&mut self) {
         self.calibrated = Instant::now();
-        if let Ok(again) = calibrate(self.page, self.leaf, self.config.set_share()) {
+        if let Ok(again) = calibrate(self.leaf, self.config.set_share()) {
             self.costs = self.costs.least(again.costs);
             self.changed = true;
         }

@@ -87,8 +87,8 @@ fn measure(
         stubs.call(0..settings.pages);
         Ok(Passes {
             huge: stubs.pmd_mapped()? as f64,
-            alone: stubs.passes(settings.passes, &lines, || {}).as_secs_f64(),
-            after: stubs.passes(settings.passes, &lines, call).as_secs_f64(),
+            alone: stubs.passes(settings.passes, &lines, &|| {}).as_secs_f64(),
+            after: stubs.passes(settings.passes, &lines, &call).as_secs_f64(),
         })
     })
 }

@@ -212,6 +212,11 @@ pub enum Error {
     /// This process is in a namespace in which it may have lost its identity.
     #[error("run: entering the namespace failed halfway: {0}")]
     HalfwayInNamespace(io::Error),
+    /// The kernel does not keep leaves away from the command.
+    #[error(
+        "run: the text of the command cannot be kept from leaves, which do harm on this machine: {0}"
+    )]
+    NoTables(io::Error),
     /// A list of files to keep warm cannot be read or written.
     #[error("{place}: {problem}")]
     KeepList {

@@ -24,13 +24,13 @@ mod assess;
 mod cached_text;
 mod cold_start;
 mod error;
-mod fastest;
 mod fix;
 mod folios;
 mod hold;
 mod host_context;
 pub mod keep;
 mod libraries;
+mod machine;
 mod method;
 mod on_host;
 mod page_cache;
@@ -44,7 +44,6 @@ mod remedy;
 mod replace;
 pub mod running;
 mod self_warming;
-mod system_calls;
 mod text_nodes;
 mod tree;
 mod user;
@@ -54,7 +53,6 @@ mod warm;
 
 pub use assess::{Assessment, LeafReach, Look, StrategyReach, WindowCounts};
 pub use error::{Error, plain};
-pub use fastest::fastest;
 pub use fix::{
     FixDecision, FixDestination, FixNote, FixPlan, FixRequest, FixTarget, PlannedFix, Privileges,
     StrategyChoice, WrittenFix, compare_files, plan_fix, rewrite_into, write_fix,
@@ -64,6 +62,7 @@ pub use hold::HeldText;
 pub use host_context::HostContext;
 pub use hugetext_host::names::{escaped, escaped_lines, shown};
 pub use libraries::{Libraries, libraries_of};
+pub use machine::{MachineVerdict, fastest, try_machine};
 pub use method::{FailedMethod, WarmMethod, WarmPolicy};
 pub use on_host::ProgramOnHost;
 pub use page_cache::{CachedRange, PageCache};
@@ -74,7 +73,6 @@ pub use process_text::{ProcessText, process_texts};
 pub use program::{Program, ReadError, is_native};
 pub use remedy::{Remedy, io_remedy, replace_remedy};
 pub use self_warming::SelfWarming;
-pub use system_calls::system_call_cost;
 pub use text_nodes::{MappingNodes, NodeSource, RunsOn, TextNodes, WindowNodes, text_nodes};
 pub use voucher::Voucher;
 pub use warm::{WarmOutcome, warm, warm_ranges, warm_unused};

@@ -24,30 +24,32 @@ pub use files::{
     SharedExtents, Watch, WatchAsker, Watcher, enable_verity, filesystem_of, free_bytes,
     has_writer, is_root, is_shared, lease, lock, make_directories, measure_verity, memory_file,
     mount_huge_tmpfs, next_data, open_regular, open_without_waiting, protect, read_regular,
-    readahead_of, replace_with, share, uncover, unnamed_file,
+    read_trusted, readahead_of, replace_with, share, uncover, unnamed_file,
 };
 pub use listed::{io_error, parse_mappings};
 pub use machine::{
     GroupOwners, Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory,
-    bind_to_processors, cgroups, container_id, current_node, glibc_version, is_frozen,
-    is_memory_limited, memory_group, memory_limit, memory_limit_of, own_processors,
+    bind_to_processors, cgroups, container_id, current_node, glibc_version, is_emulated, is_frozen,
+    is_memory_limited, memory_group, memory_limit, memory_limit_of, own_processors, platform,
+    thp_mode,
 };
 pub use memory::{
     Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, MemoryPolicy, MovedPages,
     NodeRun, PageMapError, Placement, PressureTrigger, Region, Sharers, StubFile, Stubs, Whose,
     WindowState, Written, advise_process, anonymous_folios, changed_pages, detached_huge_tmpfs,
-    folio_bytes, folio_count, folio_sizes, huge_spans, move_to_node, node_runs, numa_maps,
-    present_bytes, scattered_lines, while_busy,
+    even_lines, folio_bytes, folio_count, folio_sizes, gathered_lines, huge_spans, move_to_node,
+    node_runs, numa_maps, present_bytes, scattered_lines, while_busy,
 };
 pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
     ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, ListBudget, MappedText,
     MemoryKinds, NoPid, Pid, ProcessAsker, ProcessError, Running, RunningNodes, TextMapping, Tid,
-    Usage, Watchdog, cpu_time, die_with_parent, exec, executable_files, file_id, file_mappings,
-    give_up_administration, group_of_process, holders, ignore_file_size_signal, in_child,
-    is_thp_disabled, limit_listing, listing_time, mapped_text, mapped_text_within, may_execute,
-    perms, pids, pmd_mapped, process_name, processor_time, recent_holders, run_measured,
-    running_nodes, text_mappings, text_mappings_within, thread_name, threads, user_of_process,
+    Usage, Watchdog, cpu_time, deny_huge_mappings, die_with_parent, exec, executable_files,
+    file_id, file_mappings, give_up_administration, group_of_process, holders,
+    ignore_file_size_signal, in_child, is_thp_disabled, limit_listing, listing_time, mapped_text,
+    mapped_text_within, may_execute, perms, pids, pmd_mapped, process_name, processor_time,
+    recent_holders, run_measured, running_nodes, text_mappings, text_mappings_within, thread_name,
+    threads, user_of_process,
 };
 pub use starts::{
     Interest, MappedFile, Moment, Sideband, Start, Starts, TextMaps, Watched, Way, watch,

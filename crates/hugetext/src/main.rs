@@ -10,6 +10,7 @@ mod documents;
 mod external;
 mod fix;
 mod generate;
+mod host;
 mod keep;
 mod learn;
 mod locality;
@@ -61,6 +62,8 @@ Exit status: 0 done; 1 the answer is no (a --require not met, a program that can
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 enum Mode {
+    /// Show whether huge text is worth it on this machine, and what would change it
+    Host(host::Arguments),
     /// Show which text can be mapped by huge leaves, now and after a fix
     Check(check::Arguments),
     /// Lay a file out so that huge leaves can map its text
@@ -144,6 +147,7 @@ fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
         return Err(gone.remedy("make rows of it: --json and `jq -r` with @csv (docs/json.md)"));
     }
     match mode {
+        Mode::Host(arguments) => host::run(&arguments, output),
         Mode::Check(arguments) => check::run(&arguments, output),
         Mode::Fix(arguments) => fix::run(&arguments, output),
         Mode::Warm(arguments) => warm::run(&arguments, output),

@@ -89,6 +89,8 @@ fn printed() -> Vec<(String, Output)> {
     let own = std::process::id().to_string();
     let (missing, again) = (path("missing"), path("again"));
     let commands: &[&[&str]] = &[
+        &["host"],
+        &["host", "--remembered"],
         &["check", &copy],
         &["check", &copy, &missing],
         &["check", "--kernel", "5.4", &copy],

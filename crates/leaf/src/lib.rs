@@ -26,6 +26,7 @@ mod rule;
 mod rules;
 mod schema;
 mod segment;
+pub mod verdict;
 
 pub use ability::{Ability, ability, ability_by, collapse, large_folios};
 pub use arch::{Architecture, architecture_of};

@@ -52,6 +52,8 @@ pub enum LeaveReason {
     NoPlace,
     /// Its control group allows too little memory to hold its text in whole windows.
     Cramped,
+    /// Programs of many system calls lose by leaves on this machine, and nothing else keeps leaves away.
+    HarmfulLeaves,
 }
 
 /// When a copy is used.

@@ -8,6 +8,7 @@
 
 mod advice;
 mod decide;
+mod leaves;
 mod place;
 mod ready;
 mod recent;
@@ -29,6 +30,7 @@ use hugetext_loader::Environment;
 use crate::host_context::HostContext;
 pub use advice::{AUTOPILOT_DIRECTORY, AdvisedFile, ReplicaAdvice};
 pub use decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
+pub use leaves::{LeafUse, decide_leaf_use};
 pub use place::{CopyGround, CopyPlace, stores_on_disk, user_store_root};
 pub use ready::{Ready, make_ready};
 pub use recent::RecentCommand;

@@ -168,7 +168,11 @@ impl<'h> PrepareStep<'h> {
         if matches!(self.action, PrepareAction::Leave { .. }) || room.take(self.memory()) {
             return self;
         }
-        let why = LeaveReason::Cramped;
+        self.left(LeaveReason::Cramped)
+    }
+
+    /// The same file, left as it is.
+    pub(super) fn left(self, why: LeaveReason) -> PrepareStep<'h> {
         PrepareStep {
             action: PrepareAction::Leave { why },
             after: 0,

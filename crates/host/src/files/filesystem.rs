@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use hugetext_leaf::Filesystem;
@@ -90,6 +90,22 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     io::read_to_string(io::Read::take(file, LONGEST))
+}
+
+/// At most `longest` bytes of the text of a regular file, if only root or this user can have written it.
+pub fn read_trusted(path: &Path, longest: u64) -> io::Result<String> {
+    let file = open_regular(path)?;
+    let metadata = file.metadata()?;
+    let own = rustix::process::geteuid().as_raw();
+    let reason = if ![0, own].contains(&metadata.uid()) {
+        "it belongs to another user, who could change it"
+    } else if metadata.mode() & 0o002 != 0 || (metadata.mode() & 0o020 != 0 && metadata.gid() != 0)
+    {
+        "others may write to it"
+    } else {
+        return io::read_to_string(io::Read::take(file, longest));
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
 /// Bytes an unprivileged user may still write to the filesystem of `file`.

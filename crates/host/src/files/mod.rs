@@ -25,7 +25,7 @@ pub use directories::make_directories;
 pub use extents::SharedExtents;
 pub use filesystem::{
     MountedOn, Mounts, MountsWatch, Overlay, filesystem_of, free_bytes, open_regular,
-    open_without_waiting, read_regular,
+    open_without_waiting, read_regular, read_trusted,
 };
 pub use guard::Guard;
 pub use lasting::LastingMounts;

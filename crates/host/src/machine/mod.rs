@@ -3,6 +3,7 @@
 mod cgroup;
 mod kernel_config;
 mod nodes;
+mod platform;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -24,6 +25,8 @@ pub(crate) use nodes::allowed_processors;
 pub use nodes::{
     NodeInfo, Nodes, available_memory, bind_to_processors, current_node, own_processors,
 };
+
+pub use platform::{is_emulated, platform};
 
 /// A THP setting: /sys/kernel/mm/transparent_hugepage/enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
@@ -224,7 +227,8 @@ fn memory() -> u64 {
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }
 
-fn thp_mode() -> ThpMode {
+/// The THP setting for anonymous memory.
+pub fn thp_mode() -> ThpMode {
     match chosen(&format!("{THP}/enabled")).as_deref() {
         Some("always") => ThpMode::Always,
         Some("madvise") => ThpMode::Madvise,

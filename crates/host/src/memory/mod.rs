@@ -23,4 +23,6 @@ pub use pagemap::{
 pub use pressure::PressureTrigger;
 pub use region::{Advice, Region, advise_process, while_busy};
 pub use rights::{Written, anonymous_folios};
-pub use stubs::{StubFile, Stubs, detached_huge_tmpfs, scattered_lines};
+pub use stubs::{
+    StubFile, Stubs, detached_huge_tmpfs, even_lines, gathered_lines, scattered_lines,
+};

@@ -127,7 +127,7 @@ impl Stubs {
     }
 
     /// The time of so many passes over `lines`, each behind `before`.
-    pub fn passes(&self, times: u32, lines: &[u64], before: impl Fn()) -> Duration {
+    pub fn passes(&self, times: u32, lines: &[u64], before: &dyn Fn()) -> Duration {
         let start = Instant::now();
         for _ in 0..times {
             before();
@@ -156,16 +156,45 @@ impl Stubs {
     }
 }
 
+/// The same order each time.
+const SEED: u64 = 0x7379_7363;
+
 /// Lines to call, one in each of so many pages of `page` bytes, in a random order that is always the same. Its place in
 /// the page is random too, as that of text in use is, so that the lines do not compete for one set of a cache.
 pub fn scattered_lines(pages: u32, page: Leaf) -> Vec<u64> {
-    const SEED: u64 = 0x7379_7363;
     let lines = page.bytes() / LINE;
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut order: Vec<u64> = (0..u64::from(pages))
         .map(|page| page * lines + random.u64(0..lines.max(1)))
         .collect();
     random.shuffle(&mut order);
+    order
+}
+
+/// Lines to call, one in each of so many pages, in a random order. They are spread over the sets of every cache as
+/// evenly as those of [`gathered_lines`], so that only the TLB tells the two apart.
+pub fn even_lines(pages: u32, page: Leaf) -> Vec<u64> {
+    /// Pages whose lines fall into the sets of a cache of 1,024 sets once each.
+    const ONE_ROUND: u64 = 16;
+    let in_page = (page.bytes() / LINE).max(1);
+    let line = |page: u64| page * in_page + page / ONE_ROUND % in_page;
+    let mut order: Vec<u64> = (0..u64::from(pages)).map(line).collect();
+    fastrand::Rng::with_seed(SEED).shuffle(&mut order);
+    order
+}
+
+/// As many lines in an order of their own, all of a few pages. The pages lie as far apart as those of
+/// [`even_lines`], so that branch targets lie at the same distances.
+pub fn gathered_lines(lines: u32, page: Leaf) -> Vec<u64> {
+    let in_page = (page.bytes() / LINE).max(1);
+    // One more than a whole number of sets of any cache.
+    let stride = in_page + 1;
+    let line = |line: u64| {
+        let at = line / in_page * stride % u64::from(lines);
+        at * in_page + line % in_page
+    };
+    let mut order: Vec<u64> = (0..u64::from(lines)).map(line).collect();
+    fastrand::Rng::with_seed(SEED).shuffle(&mut order);
     order
 }
 
@@ -196,6 +225,28 @@ mod tests {
             let mut called: Vec<u64> = lines.iter().map(|line| line / 64).collect();
             called.sort_unstable();
             assert!(called.into_iter().eq(0..u64::from(pages)), "{pages}");
+        }
+    }
+
+    #[test]
+    fn gathered_lines_are_as_many_in_few_pages() {
+        for (lines, pages) in [
+            (gathered_lines(8192, Leaf::K4), 128),
+            (even_lines(8192, Leaf::K4), 8192),
+        ] {
+            // Of physical addresses that follow each other in a leaf, as caches see them.
+            let mut sets = vec![0; 2048];
+            for line in &lines {
+                sets[(line % 2048) as usize] += 1;
+            }
+            assert!(sets.iter().all(|count| *count <= 8), "{sets:?}");
+            let mut distinct = lines.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), lines.len());
+            distinct.dedup_by_key(|line| *line / 64);
+            assert_eq!(distinct.len(), pages);
+            assert!(distinct.iter().all(|line| line / 64 < 8192));
         }
     }
 

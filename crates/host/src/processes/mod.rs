@@ -48,9 +48,9 @@ pub use launch::{Usage, processor_time, run_measured};
 pub use owner::{group_of_process, user_of_process};
 pub(crate) use process::own_smaps;
 pub use process::{
-    MappedText, TextMapping, executable_files, file_id, file_mappings, is_thp_disabled,
-    mapped_text, mapped_text_within, perms, pids, pmd_mapped, process_name, text_mappings,
-    text_mappings_within, thread_name, threads,
+    MappedText, TextMapping, deny_huge_mappings, executable_files, file_id, file_mappings,
+    is_thp_disabled, mapped_text, mapped_text_within, perms, pids, pmd_mapped, process_name,
+    text_mappings, text_mappings_within, thread_name, threads,
 };
 pub use runners::{RunningNodes, running_nodes};
 pub use running::Running;

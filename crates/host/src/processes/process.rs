@@ -253,6 +253,18 @@ pub fn is_thp_disabled(pid: Pid) -> Result<bool, ProcessError> {
     }))
 }
 
+/// Denies leaves to this process and to every program that it becomes: huge folios of files are mapped by tables of
+/// pages, and anonymous memory gets no huge pages (prctl(PR_SET_THP_DISABLE), which execve(2) keeps).
+pub fn deny_huge_mappings() -> io::Result<()> {
+    // SAFETY: PR_SET_THP_DISABLE takes numbers alone.
+    let denied = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    if denied == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 pub(crate) mod auto;
 pub(crate) mod check;
 pub(crate) mod fix;
+pub(crate) mod host;
 pub(crate) mod keep;
 pub(crate) mod learn;
 pub(crate) mod promote;

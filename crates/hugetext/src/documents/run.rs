@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hugetext_engine::prepare::PrepareStep;
+use hugetext_engine::prepare::{LeafUse, PrepareStep};
 use hugetext_leaf::replica::{ChosenReplica, Replica};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub(crate) struct RunPlan<'h> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replicas: Option<ReplicaCost>,
     pub(crate) files: Vec<PrepareStep<'h>>,
+    /// How the text of the command is mapped.
+    pub(crate) leaves: LeafUse,
     /// How many files are too small for a window of text.
     pub(crate) small: usize,
     #[serde(skip)]

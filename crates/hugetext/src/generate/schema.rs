@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema};
 use crate::documents::auto::{AutoEvent, Explanation, StatusReport};
 use crate::documents::check::{CheckReport, ProcessCheckReport, SameReport};
 use crate::documents::fix::FixReport;
+use crate::documents::host::HostReport;
 use crate::documents::keep::KeepReport;
 use crate::documents::learn::LearnReport;
 use crate::documents::promote::PromoteReport;
@@ -43,7 +44,8 @@ const fn document<T: JsonSchema>(name: &'static str, command: &'static str) -> D
 }
 
 /// Every document.
-const DOCUMENTS: [Described; 22] = [
+const DOCUMENTS: [Described; 23] = [
+    document::<HostReport>("host", "host"),
     document::<CheckReport>("check", "check"),
     document::<ProcessCheckReport>("check-pid", "check --pid"),
     document::<SameReport>("check-same", "check --same"),

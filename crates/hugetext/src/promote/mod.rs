@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use hugetext_engine::running::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
-use hugetext_engine::{HostContext, system_call_cost};
+use hugetext_engine::{HostContext, MachineVerdict};
 use hugetext_host::{Pid, limit_listing, pids, process_name};
 use hugetext_leaf::hold::SystemCallCost;
 use hugetext_leaf::{Backend, Completion};
@@ -183,10 +183,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         report.audit = log_promotions(&report.processes, request.revert);
     }
     if !request.revert && report.processes.iter().any(|process| process.changed() > 0) {
-        let costly = system_call_cost(host.page, host.leaf)
-            .ok()
-            .filter(|cost| cost.is_costly());
-        report.costly_system_call_per_mille = costly.map(SystemCallCost::per_mille);
+        let machine = MachineVerdict::this();
+        let cost = machine.judgement.system_call;
+        let cost = cost.filter(|_| machine.is_harmful());
+        report.costly_system_call_per_mille =
+            cost.map(|cost| SystemCallCost(cost.median).per_mille());
     }
     output.result("promote", &report, |report| report.show(output.verbose()))?;
     Ok(verdict)

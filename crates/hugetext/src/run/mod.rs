@@ -15,11 +15,13 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    CopyBackend, PrepareRequest, Ready, RecentCommand, ReplicaAdvice, Unprepared, make_ready,
-    plan_preparation,
+    CopyBackend, LeafUse, PrepareRequest, Ready, RecentCommand, ReplicaAdvice, Unprepared,
+    make_ready, plan_preparation,
 };
 use hugetext_host::{Nodes, exec, in_child, limit_listing, own_processors};
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaChoice, choose_replica};
+
+use serde::{Deserialize, Serialize};
 
 use crate::command::{cannot_run, find};
 use crate::documents::run::{ReplicaCost, RunPlan};
@@ -205,24 +207,26 @@ fn prepare_here(
     strict: bool,
     output: &Output,
 ) -> Result<Found, Failure> {
-    let mut unprepared = Unprepared::default();
     let mut not_tried = None;
-    let ready = match in_child(|| {
+    let prepared = in_child(|| {
         limit_listing();
         prepare(program, request)
-    }) {
-        Ok((ready, found)) => {
-            unprepared.add(found);
-            ready
-        }
-        Err(error) => {
-            let failure = Failure::new("run", error).remedy("the command runs unprepared");
-            not_tried = Some(failure.to_string());
-            Ready::default()
-        }
-    };
-    let as_it_is = ready.is_as_it_is() && not_tried.is_none();
+    });
+    let Prepared {
+        ready,
+        leaves,
+        mut unprepared,
+    } = prepared.unwrap_or_else(|error| {
+        let failure = Failure::new("run", error).remedy("the command runs unprepared");
+        not_tried = Some(failure.to_string());
+        Prepared::default()
+    });
+    let as_it_is = ready.is_as_it_is() && leaves == LeafUse::Leaves && not_tried.is_none();
     ready.enter(request, &mut unprepared)?;
+    leaves.enter()?;
+    if leaves == LeafUse::Tables && output.verbose() {
+        output.warn(show::BY_TABLES);
+    }
     let found = if as_it_is && unprepared.is_empty() {
         Found::Nothing
     } else {
@@ -259,10 +263,13 @@ fn dry_run(
     let host = HostContext::with_huge_pages()?;
     let mut unprepared = Unprepared::default();
     let planned = plan_preparation(&program, &host, request, &mut unprepared);
+    let leaves = LeafUse::here(&planned.steps);
+    let steps = leaves.permitted(planned.steps);
     let plan = RunPlan {
         program,
-        replicas: chosen.and_then(|chosen| ReplicaCost::of(chosen, &planned.steps)),
-        files: planned.steps,
+        replicas: chosen.and_then(|chosen| ReplicaCost::of(chosen, &steps)),
+        leaves,
+        files: steps,
         small: planned.small.len(),
         small_files: planned.small,
         problems: show::all(unprepared),
@@ -271,20 +278,31 @@ fn dry_run(
     Ok(Verdict::Done)
 }
 
-/// What the child process does. Returns the work left to do, and what could not be done.
-fn prepare(program: &Path, request: &PrepareRequest) -> (Ready, Unprepared) {
-    let mut unprepared = Unprepared::default();
-    let ready = match HostContext::with_huge_pages() {
+/// What the child process found and did.
+#[derive(Default, Serialize, Deserialize)]
+struct Prepared {
+    /// The work that is left to do.
+    ready: Ready,
+    /// How the text of the command is to be mapped.
+    leaves: LeafUse,
+    /// What could not be done.
+    unprepared: Unprepared,
+}
+
+/// What the child process does.
+fn prepare(program: &Path, request: &PrepareRequest) -> Prepared {
+    let mut prepared = Prepared::default();
+    match HostContext::with_huge_pages() {
         Ok(host) => {
-            let plan = plan_preparation(program, &host, request, &mut unprepared);
-            make_ready(plan.steps, &host, request, &mut unprepared)
+            let unprepared = &mut prepared.unprepared;
+            let plan = plan_preparation(program, &host, request, unprepared);
+            prepared.leaves = LeafUse::here(&plan.steps);
+            let steps = prepared.leaves.permitted(plan.steps);
+            prepared.ready = make_ready(steps, &host, request, unprepared);
         }
-        Err(error) => {
-            unprepared.fail(&error);
-            Ready::default()
-        }
-    };
-    (ready, unprepared)
+        Err(error) => prepared.unprepared.fail(&error),
+    }
+    prepared
 }
 
 /// Warns of unprepared files, in one line unless more detail was asked for. With --strict it is an

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hugetext_engine::Problem;
-use hugetext_engine::prepare::{LeaveReason, LeftReason, PrepareAction, Unprepared};
+use hugetext_engine::prepare::{LeafUse, LeaveReason, LeftReason, PrepareAction, Unprepared};
 use hugetext_leaf::replica::ReplicaNote;
 
 use crate::documents::run::RunPlan;
@@ -50,6 +50,9 @@ pub(super) fn plan(plan: &RunPlan<'_>, verbose: bool) -> String {
     let header = ["file", "text", "in reach", "then", "what is done"];
     let mut text = figures(&header, &[0, 4], rows);
     text.push_str(&named);
+    if plan.leaves == LeafUse::Tables {
+        text.push_str(&format!("\n{BY_TABLES}"));
+    }
     if !small.is_empty() {
         text.push_str(&format!(
             "\nleft as is: {}",
@@ -64,6 +67,11 @@ pub(super) fn plan(plan: &RunPlan<'_>, verbose: bool) -> String {
     }
     text
 }
+
+/// What a command gets where leaves do harm.
+pub(super) const BY_TABLES: &str = "run: the command gets huge folios without leaves, and no huge pages for its own \
+                                    memory, because on this machine programs of many system calls lose by leaves \
+                                    (hugetext host)";
 
 /// What the user of a replica would not expect.
 pub(super) fn note(note: &ReplicaNote) -> String {
@@ -152,6 +160,9 @@ fn decided(why: LeaveReason) -> &'static str {
         LeaveReason::Refused => "a fix of it is refused; hugetext check --verbose says why",
         LeaveReason::Vouched => "a checksum protects it, which a fix would break",
         LeaveReason::NoPlace => "it needs a copy, which --backend none forbids",
+        LeaveReason::HarmfulLeaves => {
+            "programs of many system calls lose by huge text on this machine; hugetext host says why"
+        }
         LeaveReason::Cramped => "its control group has too little memory for it",
     }
 }

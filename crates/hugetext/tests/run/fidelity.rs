@@ -5,7 +5,9 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-use crate::subject::{Subject, executable, huge, is_excused, text, with_input};
+use crate::subject::{
+    HARMLESS, Subject, executable, huge, is_excused, on_a_machine, session, text, with_input,
+};
 
 /// All windows of the subject but one. Its text is 8 MiB and begins at any address.
 const MOST: u64 = 6 << 20;
@@ -16,6 +18,8 @@ fn nothing_is_different_but_the_leaves() {
         return;
     };
     let mut plain = Command::new(&subject.program);
+    let session = session(HARMLESS, subject.directory());
+    let plain = plain.env("XDG_RUNTIME_DIR", session);
     let plain = with_input(plain.arg0("other name").arg("-x").current_dir("/usr"));
     // The call uses a relative path, another name and an option of the program.
     let relative = subject.program.strip_prefix("/").unwrap();
@@ -33,6 +37,35 @@ fn nothing_is_different_but_the_leaves() {
     assert!(
         huge(&plain) < MOST,
         "the subject is on huge pages without `run`"
+    );
+}
+
+/// Its folios are large all the same, and its own memory is what it was.
+#[test]
+fn where_leaves_do_harm_the_command_gets_none() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    if !subject.can_be_shown() {
+        return;
+    }
+    let mut run = on_a_machine("harmful", subject.directory());
+    let store = subject.directory().join("store");
+    run.arg("run").arg("--store").arg(&store).arg("--");
+    let output = run.arg(&subject.program).output().unwrap();
+    assert_eq!(huge(&output), 0, "{}", text(&output.stderr));
+    let by_leaves = subject.run().arg("--").arg(&subject.program).output();
+    assert!(huge(&by_leaves.unwrap()) > 0);
+    let mut planned = on_a_machine("harmful", subject.directory());
+    planned
+        .args(["run", "--dry-run", "--store"])
+        .arg(&store)
+        .arg("--");
+    let said = planned.arg(&subject.program).output().unwrap();
+    assert!(
+        text(&said.stdout).contains("without leaves"),
+        "{}",
+        text(&said.stdout)
     );
 }
 

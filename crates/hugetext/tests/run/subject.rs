@@ -67,7 +67,7 @@ impl Subject {
 
     /// `hugetext run` with its own store. The caller adds options and the command.
     pub(crate) fn run(&self) -> Command {
-        let mut command = Command::new(HUGETEXT);
+        let mut command = on_a_machine(HARMLESS, self.directory());
         let store = self.directory().join("store");
         command.arg("run").arg("--store").arg(store);
         command
@@ -76,7 +76,7 @@ impl Subject {
     /// As [`Subject::run`], by a user who is not root and has a store of its own. If root does not
     /// run the test, the user stays the same.
     pub(crate) fn run_as_nobody(&self) -> Command {
-        let mut command = Command::new(HUGETEXT);
+        let mut command = on_a_machine(HARMLESS, self.directory());
         let home = self.directory().join("home");
         fs::create_dir_all(&home).unwrap();
         if is_root() {
@@ -86,6 +86,46 @@ impl Subject {
         command.arg("run").arg("--store").arg(home.join("store"));
         command
     }
+}
+
+/// The verdict about machines on which leaves do no harm.
+pub(crate) const HARMLESS: &str = "starts-only";
+
+/// The command as on a machine about which such a verdict was found. What is tested of `run` is the same on all.
+pub(crate) fn on_a_machine(verdict: &str, directory: &Path) -> Command {
+    let mut command = Command::new(HUGETEXT);
+    command.env("XDG_RUNTIME_DIR", session(verdict, directory));
+    command
+}
+
+/// The directory of a session in which such a verdict was found.
+pub(crate) fn session(verdict: &str, directory: &Path) -> PathBuf {
+    let session = directory.join(format!("session-{verdict}"));
+    let file = session.join("hugetext/host.json");
+    if !file.exists() {
+        let read = |path: &str| {
+            fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        let found = serde_json::json!({
+            "format": 1,
+            "boot": {
+                "boot": read("/proc/sys/kernel/random/boot_id"),
+                "machine": read("/etc/machine-id"),
+            },
+            "at": std::time::SystemTime::now(),
+            "found": {
+                "verdict": verdict,
+                "platform": hugetext_host::platform(),
+                "changes": [],
+            },
+        });
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, found.to_string()).unwrap();
+    }
+    session
 }
 
 pub(crate) fn is_root() -> bool {
@@ -102,6 +142,7 @@ pub(crate) fn in_mount_namespace(
 ) -> io::Result<Output> {
     let mut command = Command::new("sh");
     command
+        .env("XDG_RUNTIME_DIR", session(HARMLESS, directory))
         .args(["-c", script, "sh"])
         .args([directory, Path::new(HUGETEXT)])
         .args(words)
