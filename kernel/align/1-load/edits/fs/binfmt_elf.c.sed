@@ -3,8 +3,8 @@
 	/^}$/a\
 \
 /*\
- * Whether a read-only segment holds a whole range of @size that one entry can map,\
- * if the load bias is a multiple of @size.\
+ * Whether a segment of text that is not writable holds a whole range of @size that one\
+ * entry can map, if the load bias is a multiple of @size.\
  */\
 static bool elf_holds_huge(const struct elf_phdr *cmds, int nr, unsigned long size)\
 {\
@@ -14,7 +14,8 @@ static bool elf_holds_huge(const struct elf_phdr *cmds, int nr, unsigned long si
 		const unsigned long start = round_up(ELF_PAGESTART(cmds[i].p_vaddr), size);\
 		const unsigned long end = cmds[i].p_vaddr + cmds[i].p_filesz;\
 \
-		if (cmds[i].p_type == PT_LOAD \&\& !(cmds[i].p_flags \& PF_W) \&\&\
+		if (cmds[i].p_type == PT_LOAD \&\&\
+		    (cmds[i].p_flags \& (PF_X | PF_W)) == PF_X \&\&\
 		    IS_ALIGNED(cmds[i].p_vaddr - cmds[i].p_offset, size) \&\&\
 		    start < end \&\& end - start >= size)\
 			return true;\
@@ -35,8 +36,10 @@ static unsigned long elf_huge_alignment(const struct linux_binprm *bprm,\
 	const unsigned long pmd = PMD_SIZE;\
 \
 	/* Address spaces of 32 bits have no room for it. */\
-	if (sizeof(cmds->p_vaddr) < 8 || !hugepage_global_enabled() || bprm->secureexec ||\
-	    mm_flags_test(MMF_DISABLE_THP_COMPLETELY, current->mm))\
+	if (sizeof(cmds->p_vaddr) < 8 || bprm->secureexec ||\
+	    !hugepage_global_enabled() || thp_disabled_by_hw() ||\
+	    mm_flags_test(MMF_DISABLE_THP_COMPLETELY, current->mm) ||\
+	    mm_flags_test(MMF_DISABLE_THP_EXCEPT_ADVISED, current->mm))\
 		return 0;\
 	if (pmd <= SZ_32M \&\& elf_holds_huge(cmds, nr, pmd))\
 		return pmd;\

@@ -18,6 +18,7 @@ static unsigned int exec_large_order(struct vm_area_struct *vma)\
 	    !(vma->vm_flags \& (VM_SHARED | VM_RAND_READ)) \&\&\
 	    !(file->f_mode \& FMODE_RANDOM) \&\&\
 	    !(inode_to_bdi(file->f_mapping->host)->capabilities \& BDI_CAP_SLOW) \&\&\
+	    order >= mapping_min_folio_order(file->f_mapping) \&\&\
 	    order <= mapping_max_folio_order(file->f_mapping))\
 		return order;\
 #endif\
@@ -25,9 +26,9 @@ static unsigned int exec_large_order(struct vm_area_struct *vma)\
 }\
 \
 /*\
- * Whether a fault on page @index may read the range of @order around it at once: one\
- * entry could map it, and nothing is cached of it but an eighth at its begin, as the\
- * ELF header is. Sets @from to the first page that is not cached.\
+ * Whether a fault on page @index may read the range of @order around it at once: @vma\
+ * holds all of it at a congruent address, and nothing is cached of it but an eighth at\
+ * its begin, as the ELF header is. Sets @from to the first page that is not cached.\
  */\
 static bool exec_reads_range(const struct vm_area_struct *vma, pgoff_t index,\
 			     unsigned int order, pgoff_t *from)\
@@ -39,7 +40,9 @@ static bool exec_reads_range(const struct vm_area_struct *vma, pgoff_t index,\
 	const pgoff_t end = min_t(pgoff_t, vma_end_pgoff(vma),\
 		DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE));\
 \
-	if (!order || first < start || first >= end || end - first < nr ||\
+	/* A store into a private mapping needs a copy of one page only. */\
+	if (!order || (vma->vm_flags \& VM_WRITE) ||\
+	    first < start || first >= end || end - first < nr ||\
 	    (((vma->vm_start >> PAGE_SHIFT) - start) \& (nr - 1)))\
 		return false;\
 	/* It should be small beside what is free or cheap to reclaim. */\
@@ -47,9 +50,14 @@ static bool exec_reads_range(const struct vm_area_struct *vma, pgoff_t index,\
 		  global_node_page_state(NR_INACTIVE_FILE)) / 64)\
 		return false;\
 	*from = first;\
-	if (filemap_range_has_page(mapping, (loff_t)first << PAGE_SHIFT,\
-				   (loff_t)first << PAGE_SHIFT))\
-		*from = page_cache_next_miss(mapping, first + 1, nr / 8);\
+	while (*from - first <= nr / 8) {\
+		struct folio *folio = filemap_get_folio(mapping, *from);\
+\
+		if (IS_ERR(folio))\
+			break;\
+		*from = folio_next_index(folio);\
+		folio_put(folio);\
+	}\
 	return *from <= index \&\& *from - first <= nr / 8 \&\&\
 	       !filemap_range_has_page(mapping, (loff_t)*from << PAGE_SHIFT,\
 				       ((loff_t)(first + nr) << PAGE_SHIFT) - 1);\
@@ -65,9 +73,12 @@ static bool exec_reads_range(const struct vm_area_struct *vma, pgoff_t index,\
 			large = 0;
 	}
 	/^		ra->async_size = ra->ra_pages \/ 4;$/a\
-		/* Text lies in front of private data: leave its last range whole. */\
+		/*\
+		 * Mostly text lies in front of private data: leave its last range whole.\
+		 * Nothing checks that it is text.\
+		 */\
 		from = round_down(vma_start_pgoff(vmf->vma), 1UL << large);\
-		if (!(vm_flags \& VM_MAYSHARE))\
+		if (large \&\& !(vm_flags \& VM_MAYSHARE))\
 			ra->start = max_t(pgoff_t, ra->start, from);\
 		large = 0;
 	s/^	ractl\._index = ra->start;$/	if (large) {\

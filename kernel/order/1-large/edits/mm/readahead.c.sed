@@ -9,22 +9,25 @@ bool page_cache_ra_folios(struct readahead_control *ractl, unsigned int order)\
 {\
 	struct address_space *mapping = ractl->mapping;\
 	const gfp_t gfp = (readahead_gfp_mask(mapping) \& ~__GFP_RECLAIM) | __GFP_THISNODE;\
-	pgoff_t index = readahead_index(ractl);\
+	pgoff_t index = mapping_align_index(mapping, readahead_index(ractl));\
 	const pgoff_t end = round_down(index, 1UL << order) + (1UL << order);\
 	/* See comment in page_cache_ra_unbounded() */\
 	const unsigned int nofs = memalloc_nofs_save();\
-	int err = 0;\
+	bool whole;\
 \
+	ractl->_index = index;\
 	filemap_invalidate_lock_shared(mapping);\
-	while (index < end \&\& !err) {\
+	/* The file may be shorter now. */\
+	whole = end <= DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE);\
+	while (index < end \&\& whole) {\
 		const unsigned int fits = __ffs(index | (1UL << order));\
 \
-		err = ra_alloc_folio(ractl, index, ULONG_MAX, fits, gfp);\
+		whole = !ra_alloc_folio(ractl, index, ULONG_MAX, fits, gfp);\
 		index += 1UL << fits;\
 	}\
 	read_pages(ractl);\
 	filemap_invalidate_unlock_shared(mapping);\
 	memalloc_nofs_restore(nofs);\
-	return !err;\
+	return whole;\
 }\
 
