@@ -23,9 +23,10 @@
 #include "kselftest.h"
 
 #define TIMES		16
-#define LARGE		(2UL << 20)
 #define DIRECTORY	"text_load.tmp"
 #define THP		"/sys/kernel/mm/transparent_hugepage/"
+
+static unsigned long large = 2UL << 20;	/* or the size of a PMD where that is less */
 
 /* Text that holds whole ranges of 2M. */
 asm(".pushsection .text\n\t.skip 0x600000\n\t.popsection");
@@ -44,7 +45,7 @@ static int look_for_text(struct dl_phdr_info *info, size_t size, void *found)
 		const typeof(*info->dlpi_phdr) *phdr = &info->dlpi_phdr[i];
 
 		if (phdr->p_type == PT_LOAD && (phdr->p_flags & PF_X) &&
-		    (phdr->p_vaddr - phdr->p_offset) % LARGE == 0)
+		    (phdr->p_vaddr - phdr->p_offset) % large == 0)
 			*(bool *)found = true;
 	}
 	return 1;
@@ -75,7 +76,7 @@ static bool loaded_aligned(const char *path)
 static bool mapped_aligned(const char *path)
 {
 	/* Neighbours of this size are not aligned both by chance. */
-	const size_t size = LARGE / 2 * 5;
+	const size_t size = large / 2 * 5;
 	const int fd = open(path, O_RDONLY);
 	char *at[TIMES];
 	bool all = true;
@@ -84,7 +85,7 @@ static bool mapped_aligned(const char *path)
 		at[i] = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (at[i] == MAP_FAILED)
 			ksft_exit_fail_perror("mmap");
-		all = all && (unsigned long)at[i] % LARGE == 0;
+		all = all && (unsigned long)at[i] % large == 0;
 	}
 	for (int i = 0; i < TIMES; i++)
 		munmap(at[i], size);
@@ -137,15 +138,27 @@ static bool file_has(const char *path, const char *word)
 	return strstr(line, word);
 }
 
+static void read_large(void)
+{
+	FILE *file = fopen(THP "hpage_pmd_size", "r");
+	unsigned long pmd;
+
+	if (file && fscanf(file, "%lu", &pmd) == 1 && pmd < large)
+		large = pmd;
+	if (file)
+		fclose(file);
+}
+
 int main(int argc, char **argv)
 {
 	char self[PATH_MAX] = "", path[PATH_MAX];
 	unsigned long bias = 1;
 	bool congruent = false;
 
+	read_large();
 	dl_iterate_phdr(note_bias, &bias);
 	if (argc > 1)
-		return bias % LARGE != 0;
+		return bias % large != 0;
 
 	ksft_print_header();
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)

@@ -21,7 +21,7 @@
 #include "vm_util.h"
 
 #define SECONDS		20
-#define PATIENCE	10	/* seconds without progress */
+#define PATIENCE	60	/* seconds without progress; a slow disk needs many */
 #define PUNCHERS	2
 #define TRIES		100	/* to collapse a file; each may find a page busy */
 #define LARGEST		(32UL << 20)	/* PMD that any disk reads in that time */

@@ -7,12 +7,15 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -48,6 +51,7 @@ static const struct text texts[] = {
 	{ "an address that no large folio fits", PROT_EXEC, MAP_PRIVATE, .shift = 1 },
 	{ "less than a large folio", PROT_EXEC, MAP_PRIVATE, .pages = 16 },
 	{ "data", PROT_READ, MAP_PRIVATE },
+	{ "private text that may be written", PROT_EXEC | PROT_WRITE, MAP_PRIVATE },
 	{ "MADV_NOHUGEPAGE", PROT_EXEC, MAP_PRIVATE, .advice = MADV_NOHUGEPAGE },
 	{ "MADV_RANDOM", PROT_EXEC, MAP_PRIVATE, .advice = MADV_RANDOM },
 	{ "PR_SET_THP_DISABLE", PROT_EXEC, MAP_PRIVATE, .thp_off = true },
@@ -138,16 +142,35 @@ static void make_file(void)
 		ksft_exit_skip("cannot write " FILE_NAME "\n");
 	unlink(FILE_NAME);
 	free(data);
-	cache = mmap(NULL, RANGES * large, PROT_NONE, MAP_SHARED, file, 0);
+	cache = mmap(NULL, RANGES * large, PROT_EXEC, MAP_SHARED, file, 0);
 	if (cache == MAP_FAILED)
-		ksft_exit_fail_perror("mmap");
+		ksft_exit_skip("cannot execute " FILE_NAME "\n");
 }
 
-/* Skip where the administrator, the filesystem or memory allow no large folio. */
+/* Whether the file lies on an eMMC or SD card. */
+static bool is_on_card(void)
+{
+	char link[64], device[PATH_MAX] = "";
+	struct stat st;
+
+	if (fstat(file, &st))
+		ksft_exit_fail_perror("fstat");
+	snprintf(link, sizeof(link), "/sys/dev/block/%u:%u", major(st.st_dev),
+		 minor(st.st_dev));
+	return readlink(link, device, sizeof(device) - 1) > 0 && strstr(device, "/mmcblk");
+}
+
+/*
+ * Skip where the administrator, the filesystem, the device or memory allow no large
+ * folio, and where as much is read without one.
+ */
 static void expect_large_folios(void)
 {
 	static const struct text advised = {
 		.prot = PROT_READ, .flags = MAP_PRIVATE, .advice = MADV_HUGEPAGE,
+	};
+	static const struct text small = {
+		.prot = PROT_READ, .flags = MAP_PRIVATE, .advice = MADV_NOHUGEPAGE,
 	};
 	char mode[64] = "";
 	FILE *setting = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
@@ -157,6 +180,10 @@ static void expect_large_folios(void)
 	fclose(setting);
 	if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0))
 		ksft_exit_skip("THP is off for this process\n");
+	if (is_on_card())
+		ksft_exit_skip("text is not read by large folios from cards\n");
+	if (large_folios_of(&small))
+		ksft_exit_skip("readahead reads as much as a large folio\n");
 	if (!large_folios_of(&advised))
 		ksft_exit_skip("files have no folios of that size here\n");
 	if (sysconf(_SC_AVPHYS_PAGES) / 64 < (long)(large / page))
