@@ -1,9 +1,10 @@
-//! The command that `run` and `learn` execute.
+//! Commands by the names that users know: what `run` and `learn` execute, and what other commands look at.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use hugetext_engine::prepare::resolve;
 
 use crate::failure::{Failure, plain};
@@ -21,6 +22,17 @@ pub(crate) fn find<'c>(
         Ok(program) => Ok((name, program)),
         Err(error) => Err(cannot_run(Path::new(name), &error, output)),
     }
+}
+
+/// Files as users name them: a path, or a command on PATH if no file has that name.
+pub(crate) fn file_or_command() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|name| {
+        let path = PathBuf::from(&name);
+        if path.exists() {
+            return path;
+        }
+        resolve::command(&name).unwrap_or(path)
+    })
 }
 
 /// Says why a program was not executed. Exit status 127 or 126, as with shells and env(1).

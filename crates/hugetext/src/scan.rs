@@ -1,5 +1,6 @@
 //! Finds the files that a command looks at.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -70,6 +71,9 @@ fn found(entry: Result<DirEntry, ignore::Error>, recursive: bool) -> Option<Foun
 fn lost(error: &ignore::Error) -> Failure {
     match error {
         ignore::Error::WithPath { path, err } => match err.io_error() {
+            Some(io) if io.kind() == ErrorKind::NotFound => {
+                Failure::at(path, "no file or command has this name")
+            }
             Some(io) => Failure::io(path, io),
             None => Failure::at(path, err),
         },

@@ -564,3 +564,32 @@ fn other_programs_are_commands() {
         assert!(said.contains(told), "{words:?}: {said}");
     }
 }
+
+/// People know the names of commands. A file of that name comes first.
+#[test]
+fn commands_are_known_by_their_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        let output = command.args(words).current_dir(directory.path()).output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (
+            output.status.code(),
+            text + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let (status, said) = of(&["check", "cat"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("/cat"), "{said}");
+    let (status, said) = of(&["fix", "--dry-run", "cat"]);
+    assert!(
+        matches!(status, Some(0 | 1)) && said.contains("/cat"),
+        "{said}"
+    );
+    std::fs::write(directory.path().join("cat"), "no program").unwrap();
+    let (status, said) = of(&["check", "cat"]);
+    assert_eq!(status, Some(2), "{said}");
+    let (status, said) = of(&["warm", "no-such-command-anywhere"]);
+    assert_eq!(status, Some(2), "{said}");
+}

@@ -1,6 +1,7 @@
 //! `hugetext check`: where text lies, which of it leaves can map, and why they cannot map the rest.
 
 mod live;
+mod meaning;
 mod same;
 mod show;
 
@@ -15,6 +16,7 @@ use hugetext_engine::{
 };
 use hugetext_leaf::{FileId, Geometry, Kernel, Version};
 
+use crate::command::file_or_command;
 use crate::documents::check::{CheckReport, CheckSummary};
 use crate::failure::Failure;
 use crate::output::{Detail, Output};
@@ -24,8 +26,8 @@ use hugetext_host::Pid;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Executables and shared objects
-    #[arg(required_unless_present_any = ["pid", "same"])]
+    /// Executables and shared objects: paths, or commands on PATH
+    #[arg(required_unless_present_any = ["pid", "same"], value_parser = file_or_command())]
     paths: Vec<PathBuf>,
     /// Check this running process instead of files
     #[arg(long, allow_negative_numbers = true, conflicts_with_all = ["paths", "recursive", "kernel", "geometry"])]
@@ -99,6 +101,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             errors,
             unknown_architecture,
             ..CheckSummary::of(&files)
+        },
+        text_elsewhere: match files.as_slice() {
+            [program] if question.look_at_cache => meaning::text_elsewhere(program),
+            _ => None,
         },
         files,
     };

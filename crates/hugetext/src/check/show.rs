@@ -7,6 +7,7 @@ use hugetext_elf::Strategy;
 use hugetext_engine::{Assessment, SelfWarming, WindowCounts};
 use hugetext_leaf::{Asker, Class, ObjectKind, Span, WindowOutcome, WindowRun};
 
+use super::meaning;
 use crate::documents::check::CheckReport;
 use crate::path::shown;
 use crate::table::{bytes, count, fewer_by_readahead, figures, percent};
@@ -25,6 +26,8 @@ pub(super) fn files(report: &CheckReport, scan: bool, verbose: bool) -> String {
     }
     if scan || report.files.len() > 1 {
         text.push_str(&summary(report));
+    } else if let [file] = report.files.as_slice() {
+        text.push_str(&meaning::of(file, report.text_elsewhere.as_ref()));
     }
     text
 }

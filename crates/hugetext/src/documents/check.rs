@@ -17,6 +17,20 @@ pub(crate) struct CheckReport {
     pub(crate) kernel: Version,
     pub(crate) summary: CheckSummary,
     pub(crate) files: Vec<Assessment>,
+    /// The library that holds most of the text that a program maps, if it was asked about that program alone and its own
+    /// text is smaller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text_elsewhere: Option<TextIn>,
+}
+
+/// A file that holds text.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct TextIn {
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) path: PathBuf,
+    /// Bytes of text.
+    pub(crate) text: u64,
 }
 
 /// The sum over files.

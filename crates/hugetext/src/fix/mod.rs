@@ -13,6 +13,7 @@ use hugetext_engine::{
 };
 use hugetext_leaf::Geometry;
 
+use crate::command::file_or_command;
 use crate::documents::fix::{FixOutcome, FixReport, WrittenReport};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -20,7 +21,8 @@ use crate::verdict::Verdict;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// An executable or a shared object
+    /// An executable or a shared object: a path, or a command on PATH
+    #[arg(value_parser = file_or_command())]
     file: PathBuf,
     #[command(flatten)]
     target: Target,

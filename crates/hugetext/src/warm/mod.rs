@@ -11,6 +11,7 @@ use hugetext_engine::{
 use hugetext_host::{Nodes, limit_listing};
 use hugetext_leaf::replica::Node;
 
+use crate::command::file_or_command;
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -20,8 +21,8 @@ use show::show;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Programs and shared objects
-    #[arg(required = true)]
+    /// Programs and shared objects: paths, or commands on PATH
+    #[arg(required = true, value_parser = file_or_command())]
     paths: Vec<PathBuf>,
     /// Change nothing; exit with 1 if a file is not warm
     #[arg(long, conflicts_with = "replace")]
