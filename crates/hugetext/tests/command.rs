@@ -551,10 +551,6 @@ fn other_programs_are_commands() {
             &["inventory"],
             "hugetext-inventory: not installed; install it",
         ),
-        (
-            &["bench", "cold"],
-            "hugetext-bench: not installed; install it",
-        ),
         (&["chekc"], "'check'"),
     ];
     for (words, told) in cases {
