@@ -250,7 +250,11 @@ impl Plugin for Containers {
 impl Containers {
     /// Tells the autopilot that a container may be promoted.
     fn request(&self, name: &str, container: &Container) {
-        match self.requests.as_ref().map(|requests| requests.add(&container.id)) {
+        match self
+            .requests
+            .as_ref()
+            .map(|requests| requests.add(&container.id))
+        {
             None => tell(format!(
                 "{name}: asks for promotion; this node lets no pod ask"
             )),
