@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "bench/cut_short.rs"]
+mod cut_short;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use hugetext_host::Pid;
+use crate::cut_short::{ends_on_ctrl_c, sees_a_full_disk};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -118,14 +121,6 @@ fn a_copy_that_stands_in_is_run_by_whoever_starts_the_program() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
-/// Whether the process has a handler for SIGINT, according to its mask of caught signals
-/// (proc(5)).
-fn catches_interrupts(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << 1 != 0)
-}
-
 #[test]
 fn ctrl_c_ends_a_benchmark_and_its_files() {
     let Some((_directory, program)) = program() else {
@@ -152,63 +147,19 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
     ] {
         let place = tempfile::tempdir().unwrap();
         let directory = ["--directory", path(place.path())];
-        let mut child = Command::new(env!("CARGO_BIN_EXE_hugetext"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        command
             .arg("bench")
-            .args([&[benchmark][..], &many, &directory, rest].concat())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // The loop waits until the benchmark catches the signal and its files exist, or until the
-        // benchmark has ended because this machine cannot run it. The process that runs the tests
-        // may have left the signal ignored.
-        while (!catches_interrupts(Pid::of_child(&child))
-            || named && fs::read_dir(place.path()).unwrap().count() == 0)
-            && child.try_wait().unwrap().is_none()
-        {
-            std::thread::yield_now();
-        }
-        let kill = format!("kill -INT {}", child.id());
-        let killed = Command::new("sh").args(["-c", &kill]).status().unwrap();
-        let output = child.wait_with_output().unwrap();
-        let text = stderr(&output);
-        if killed.success() && output.status.code().is_some() {
-            assert!(text.lines().count() == 1, "{benchmark}: {text}");
-            assert!(text.contains("interrupted"), "{benchmark}: {text}");
-            assert_eq!(output.status.code(), Some(128 + 2), "{benchmark}");
-        }
-        let left = fs::read_dir(place.path()).unwrap().count();
-        assert_eq!(left, 0, "{benchmark}");
+            .args([&[benchmark][..], &many, &directory, rest].concat());
+        ends_on_ctrl_c(&mut command, place.path(), named);
     }
 }
 
 #[test]
 fn a_full_disk_is_seen_before_the_first_byte() {
-    let script = "mount -t tmpfs -o size=1m none \"$1\" || exit 77
-        for benchmark in exec syscalls; do
-            \"$0\" bench $benchmark --directory \"$1\" && exit 1
-            [ $? -eq 2 ] || exit 1
-        done
-        [ -z \"$(ls -A \"$1\")\" ]";
-    let place = tempfile::tempdir().unwrap();
-    let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
-        .args([env!("CARGO_BIN_EXE_hugetext"), path(place.path())])
-        .output();
-    let Ok(output) = output else {
-        println!("skipped: no unshare");
-        return;
-    };
-    let text = stderr(&output);
-    if output.status.code() == Some(77) || text.starts_with("unshare: ") {
-        println!("skipped: no tmpfs in a namespace: {text}");
-        return;
-    }
-    assert!(output.status.success(), "{text}");
-    assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(
-        text.lines().all(|line| line.contains("not enough")),
-        "{text}"
-    );
+    let command = env!("CARGO_BIN_EXE_hugetext");
+    let benchmarks = ["exec", "syscalls"].map(|name| format!("'{command}' bench {name}"));
+    sees_a_full_disk(&benchmarks);
 }
 
 #[test]
