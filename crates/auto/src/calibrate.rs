@@ -26,11 +26,7 @@ pub struct Calibration {
 
 /// Measures the costs. `leaf` is what a window holds, and `set_share` is the configured share of
 /// processor time.
-///
-/// The fault is one on the text of this very program, which is in the page cache and cannot be cut
-/// short while it runs. The fill is a huge page taken and written, and a window copied.
 pub fn calibrate(leaf: Leaf, set_share: Option<f64>) -> io::Result<Calibration> {
-    let own = File::open("/proc/self/exe")?;
     let machine = MachineVerdict::this().judgement;
     let system_call = machine.system_call.map(|cost| SystemCallCost(cost.median));
     let unknown = system_call.is_none() && set_share.is_none();
@@ -43,16 +39,18 @@ pub fn calibrate(leaf: Leaf, set_share: Option<f64>) -> io::Result<Calibration> 
             )
         }),
         costs: Costs {
-            fault: fault(&own)?,
-            fill: fill(leaf)?,
+            fault: fault_cost()?,
+            fill: fill_cost(leaf)?,
             system_call,
             set_share,
         },
     })
 }
 
-/// Nanoseconds of a fault on cached text that maps the pages around it.
-fn fault(file: &File) -> io::Result<f64> {
+/// Nanoseconds of a fault on cached text that maps the pages around it. The text is that of this very program, which is in
+/// the page cache and cannot be cut short while it runs.
+pub fn fault_cost() -> io::Result<f64> {
+    let file = File::open("/proc/self/exe")?;
     let perms = Perms {
         read: true,
         write: false,
@@ -61,7 +59,7 @@ fn fault(file: &File) -> io::Result<f64> {
     let len = usize::try_from(file.metadata()?.len().min(8 << 20)).unwrap_or(AROUND);
     let len = (len - len % AROUND).max(AROUND);
     let all = nanoseconds(|| {
-        let region = Region::of_file(file, 0, len, Leaf::K64, perms)?;
+        let region = Region::of_file(&file, 0, len, Leaf::K64, perms)?;
         let start = Instant::now();
         region.touch(AROUND);
         Ok(start.elapsed())
@@ -69,8 +67,8 @@ fn fault(file: &File) -> io::Result<f64> {
     Ok((all / (len / AROUND) as f64).max(1.0))
 }
 
-/// Nanoseconds to make a window huge.
-fn fill(leaf: Leaf) -> io::Result<f64> {
+/// Nanoseconds to make a window huge: a huge page taken and written, and a window copied.
+pub fn fill_cost(leaf: Leaf) -> io::Result<f64> {
     // Larger windows take as much longer as they hold more.
     let len = usize::try_from(leaf.bytes().min(2 << 20)).unwrap_or(2 << 20);
     let times = leaf.bytes() as f64 / len as f64;

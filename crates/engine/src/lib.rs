@@ -62,7 +62,7 @@ pub use hold::HeldText;
 pub use host_context::HostContext;
 pub use hugetext_host::names::{escaped, escaped_lines, shown};
 pub use libraries::{Libraries, libraries_of};
-pub use machine::{MachineVerdict, fastest, try_machine};
+pub use machine::{MachineVerdict, fastest};
 pub use method::{FailedMethod, WarmMethod, WarmPolicy};
 pub use on_host::ProgramOnHost;
 pub use page_cache::{CachedRange, PageCache};

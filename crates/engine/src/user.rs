@@ -2,6 +2,12 @@
 
 use std::path::PathBuf;
 
+/// The directory that ends with the session of the user; `None` without one.
+pub(crate) fn session() -> Option<PathBuf> {
+    let named = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
+    named.is_absolute().then_some(named)
+}
+
 /// The directory that the environment names in `variable`, if that is an absolute path, or else
 /// `below_home` in the home directory. `None` without a home directory.
 pub(crate) fn directory(variable: &str, below_home: &str) -> Option<PathBuf> {

@@ -4,12 +4,12 @@
 //! after changes on the disk. Otherwise the content is hashed at the first use after a boot, and
 //! after every change that the kernel makes, which ctime shows: no process can set ctime back.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hugetext_host::{enable_verity, measure_verity};
+use hugetext_host::{boot_id, enable_verity, measure_verity};
 use serde::{Deserialize, Serialize};
 
 /// The content of KEY.json.
@@ -53,9 +53,7 @@ pub(crate) struct State {
 impl State {
     fn of(metadata: &Metadata) -> io::Result<State> {
         Ok(State {
-            boot: fs::read_to_string("/proc/sys/kernel/random/boot_id")?
-                .trim()
-                .to_owned(),
+            boot: boot_id()?,
             dev: metadata.dev(),
             ino: metadata.ino(),
             len: metadata.len(),
@@ -109,6 +107,7 @@ impl Seal {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
     use std::os::fd::AsRawFd;
 

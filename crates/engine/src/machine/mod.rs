@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use fastest::fastest;
-pub use trial::try_machine;
+use trial::try_machine;
 
 /// What huge text gives on this machine, and what would change it.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use hugetext_host::{Place, is_root, make_directories, platform, read_trusted};
+use hugetext_host::{Place, boot_id, is_root, make_directories, platform, read_trusted};
 use hugetext_leaf::verdict::Doubt;
 use serde::{Deserialize, Serialize};
 
@@ -45,10 +45,9 @@ struct Boot {
 
 impl Boot {
     fn this() -> io::Result<Boot> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
         Ok(Boot {
-            boot: boot.trim().to_owned(),
+            boot: boot_id()?,
             machine: machine.trim().to_owned(),
         })
     }
@@ -56,8 +55,7 @@ impl Boot {
 
 /// The file of the session.
 fn of_session() -> Option<PathBuf> {
-    let session = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
-    session.is_absolute().then(|| session.join(NAME))
+    Some(user::session()?.join(NAME))
 }
 
 /// The file that this user writes.

@@ -35,7 +35,7 @@ const LEAST_MEMORY: u64 = 512 << 20;
 /// It compares text in small folios, text in huge folios behind tables of pages, and the same folios behind leaves: a
 /// leaf is used if the address is congruent to the offset, and only then. The text is a file in memory, so no filesystem
 /// and no capability matters.
-pub fn try_machine() -> Judgement {
+pub(super) fn try_machine() -> Judgement {
     let paging = Paging::this();
     let Some(leaf) = paging.pmd.filter(|leaf| *leaf > paging.page) else {
         return Judgement::doubtful(Doubt::NoHugePages);

@@ -18,7 +18,7 @@ pub enum LeafUse {
     #[default]
     Leaves,
     /// By tables of pages, because programs of many system calls lose by leaves here. The folios give a start most of its
-    /// gain (docs/syscalls.md). The command gets no huge pages for anonymous memory either.
+    /// gain (docs/host.md). The command gets no huge pages for anonymous memory either.
     Tables,
     /// The text is left as it is: leaves do harm here, and without huge pages anonymous memory would lose what the
     /// setting of this machine gives to every program.

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use hugetext_host::{FileState, OwnNote, is_root};
 
 use super::PrepareRequest;
+use crate::user;
 
 /// How long a note counts. A page cache that is reclaimed, an upgrade and a changed setting are noticed after
 /// it.
@@ -39,8 +40,7 @@ impl RecentCommand {
         let directory = if is_root() {
             PathBuf::from(SYSTEM)
         } else {
-            let session = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
-            session.is_absolute().then(|| session.join("hugetext"))?
+            user::session()?.join("hugetext")
         };
         RecentCommand::in_directory(directory, program, request)
     }

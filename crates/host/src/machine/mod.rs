@@ -7,7 +7,7 @@ mod platform;
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::sync::OnceLock;
 
 use hugetext_leaf::{
@@ -147,6 +147,12 @@ impl Machine {
             memory: memory(),
         }
     }
+}
+
+/// The identity of this boot: another one after each, also of a copied disk.
+pub fn boot_id() -> io::Result<String> {
+    let said = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(said.trim().to_owned())
 }
 
 fn release() -> String {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use clap::Args;
-use hugetext_auto::calibrate::calibrate;
+use hugetext_auto::calibrate::{fault_cost, fill_cost};
 use hugetext_engine::{HostContext, MachineVerdict};
 use hugetext_host::{Machine, Namespace, glibc_version, memory_limit, readahead_of};
 
@@ -34,7 +34,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let host = HostContext::read(None)?;
     // A child has no threads yet, so it may try the namespace.
     let no_namespace = Namespace::possible().err().map(|error| error.to_string());
-    let (fault, fill) = costs(&host);
     let report = HostReport {
         remembered: earlier.is_some(),
         found: earlier.unwrap_or_else(MachineVerdict::now),
@@ -46,24 +45,14 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             memory: memory_limit().ok().flatten(),
         },
         machine: Machine::this(),
-        fault,
-        fill,
+        fault: fault_cost().ok(),
+        fill: host
+            .has_huge_pages()
+            .then(|| fill_cost(host.leaf).ok())
+            .flatten(),
     };
     output.result("host", &report, show::report)?;
     Ok(Verdict::Done)
-}
-
-/// Nanoseconds of a fault and of a fill.
-fn costs(host: &HostContext) -> (Option<f64>, Option<f64>) {
-    // The share is set, because system calls are told apart from this.
-    let measured = calibrate(host.leaf, Some(0.0)).ok();
-    let costs = measured.map(|measured| measured.costs);
-    (
-        costs.map(|costs| costs.fault),
-        costs
-            .filter(|_| host.has_huge_pages())
-            .map(|costs| costs.fill),
-    )
 }
 
 /// Tasks that ran or waited for a processor in the last minute, for each processor.

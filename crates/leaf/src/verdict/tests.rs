@@ -26,7 +26,7 @@ fn trial(small: f64, leaves: f64, gathered: f64, system_call: f64) -> Vec<CallTi
         .collect()
 }
 
-/// Nanoseconds of calls into 8,192 pages, and shares of a system call, as docs/syscalls.md and its machines have them.
+/// Nanoseconds of calls into 8,192 pages, and shares of a system call, as lab/results/syscalls.md and its machines have them.
 #[test]
 fn machines_that_were_seen() {
     let zen_4 = judge(&trial(54.6, 38.0, 17.4, 0.8));
