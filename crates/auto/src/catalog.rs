@@ -18,13 +18,15 @@ use hugetext_leaf::{FileId, Leaf, Span};
 
 use crate::reason::Exclusion;
 
-pub use record::{Record, Share};
+pub(crate) use record::Record;
+#[cfg(test)]
+pub(crate) use record::Share;
 
 /// The number of a file, in the order in which files were seen.
-pub type Key = u64;
+pub(crate) type Key = u64;
 
 /// The most files that are remembered with their evidence.
-pub const MOST_FILES: usize = 4096;
+pub(crate) const MOST_FILES: usize = 4096;
 /// The most principals that are remembered for one file.
 const MOST_PRINCIPALS: usize = 32;
 /// The most files that are known to hold nothing huge; beyond, they are looked at again.
@@ -80,7 +82,7 @@ impl FileText {
 
 /// A file, and what was seen of it.
 #[derive(Debug)]
-pub struct Known {
+pub(crate) struct Known {
     /// Its path, as the processes that run it name it.
     pub path: PathBuf,
     /// What the kernel calls it.
@@ -105,18 +107,18 @@ impl Known {
     }
 
     /// The control groups that ran it. One that several users share is named once for each.
-    pub fn groups(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = u64> {
         self.by.keys().map(|by| by.group)
     }
 
     /// Starts that are remembered.
-    pub fn starts(&self, now: Duration, half_life: HalfLife) -> f64 {
+    pub(crate) fn starts(&self, now: Duration, half_life: HalfLife) -> f64 {
         let starts = self.by.values().map(|seen| seen.starts.at(now, half_life));
         starts.sum()
     }
 
     /// Seconds of processor time that are remembered.
-    pub fn processor(&self, now: Duration, half_life: HalfLife) -> f64 {
+    pub(crate) fn processor(&self, now: Duration, half_life: HalfLife) -> f64 {
         let seconds = self
             .by
             .values()
@@ -125,7 +127,7 @@ impl Known {
     }
 
     /// Which nodes run it, by processor time that is remembered.
-    pub fn runners(&self, now: Duration, half_life: HalfLife) -> Runners {
+    pub(crate) fn runners(&self, now: Duration, half_life: HalfLife) -> Runners {
         let mut runners = Runners::default();
         for (node, seconds) in &self.nodes {
             let microseconds = seconds.at(now, half_life) * 1e6;
@@ -137,7 +139,7 @@ impl Known {
     }
 
     /// What holding it saves over the next half-life, in nanoseconds per window.
-    pub fn worth(&self, costs: &Costs, now: Duration, half_life: HalfLife) -> Worth {
+    pub(crate) fn worth(&self, costs: &Costs, now: Duration, half_life: HalfLife) -> Worth {
         let Some(text) = &self.text else {
             return Worth::default();
         };
@@ -161,7 +163,7 @@ fn worth(
 
 /// What a start was of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Started {
+pub(crate) enum Started {
     /// A file that holds nothing huge.
     Small,
     /// A file whose text is known.
@@ -174,7 +176,7 @@ pub enum Started {
 
 /// All files.
 #[derive(Debug, Default)]
-pub struct Catalog {
+pub(crate) struct Catalog {
     files: BTreeMap<Key, Known>,
     by_id: HashMap<FileId, Key>,
     /// The files with text, by where this machine opens it.
@@ -192,22 +194,22 @@ pub struct Catalog {
 
 impl Catalog {
     /// All files, in the order in which they were seen.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &Known)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Known)> {
         self.files.iter().map(|(key, known)| (*key, known))
     }
 
     /// A file.
-    pub fn get(&self, key: Key) -> Option<&Known> {
+    pub(crate) fn get(&self, key: Key) -> Option<&Known> {
         self.files.get(&key)
     }
 
     /// The file with these numbers, as /proc/PID/maps gives them.
-    pub fn of_id(&self, id: FileId) -> Option<Key> {
+    pub(crate) fn of_id(&self, id: FileId) -> Option<Key> {
         self.by_id.get(&id).copied()
     }
 
     /// A process mapped the text of a file. `by` says on whose behalf it runs.
-    pub fn started(
+    pub(crate) fn started(
         &mut self,
         by: impl FnOnce() -> Principal,
         (file, path): (MappedFile, PathBuf),
@@ -260,18 +262,18 @@ impl Catalog {
 
     /// A file that a process runs which started before anybody watched; `None` if it is known to hold
     /// nothing huge, or if too many files wait to be looked at.
-    pub fn met(&mut self, file: MappedFile, path: &Path) -> Option<Key> {
+    pub(crate) fn met(&mut self, file: MappedFile, path: &Path) -> Option<Key> {
         let is_small = self.small.contains_key(&file.id);
         (!is_small && self.unread < MOST_UNREAD).then(|| self.insert(file, path.to_owned()))
     }
 
     /// How many files are known to hold nothing huge.
-    pub fn small(&self) -> usize {
+    pub(crate) fn small(&self) -> usize {
         self.small.len()
     }
 
     /// A process spent time in the text of a file.
-    pub fn ran(
+    pub(crate) fn ran(
         &mut self,
         key: Key,
         by: Principal,
@@ -285,7 +287,7 @@ impl Catalog {
     }
 
     /// A process that runs on `runners` spent time in the text of a file.
-    pub fn ran_on(
+    pub(crate) fn ran_on(
         &mut self,
         key: Key,
         runners: &Runners,
@@ -308,7 +310,7 @@ impl Catalog {
 
     /// A file was looked at. Without text that could be huge, only that is remembered. Returns the number
     /// of the file from now on, which is an older one if the file is the same, or has replaced it.
-    pub fn identified(
+    pub(crate) fn identified(
         &mut self,
         key: Key,
         file: MappedFile,
@@ -342,7 +344,7 @@ impl Catalog {
     }
 
     /// A file could not be looked at. Of too many such files, the oldest is forgotten, and returned.
-    pub fn failed(&mut self, key: Key) -> Option<Key> {
+    pub(crate) fn failed(&mut self, key: Key) -> Option<Key> {
         if !self.files.get(&key).is_some_and(Known::is_unread) || !self.unreadable.insert(key) {
             return None;
         }
@@ -391,7 +393,7 @@ impl Catalog {
     }
 
     /// Forgets a file.
-    pub fn remove(&mut self, key: Key) {
+    pub(crate) fn remove(&mut self, key: Key) {
         let Some(known) = self.files.remove(&key) else {
             return;
         };
@@ -409,7 +411,7 @@ impl Catalog {
 
     /// The files that could be held, of those whose starts `counts`, and why not the others that have text. Levels follow
     /// what was seen.
-    pub fn candidates(
+    pub(crate) fn candidates(
         &mut self,
         costs: &Costs,
         (now, half_life): (Duration, HalfLife),

@@ -1,19 +1,25 @@
-//! The daemon: sees, decides, acts, yields, explains and remembers, in one loop. What may take long runs
-//! in threads that can be given up.
+//! The daemon: one line of parts, each of which owns its state. It sees, looks, decides, fills, holds and explains, in
+//! one loop. What may take long waits in a queue, and runs in a thread that can be given up.
 
-mod act;
 mod blame;
-mod decide;
+mod decision;
+mod events;
+mod files;
+mod hold;
+mod journal;
 mod let_go;
+mod lists;
 mod meter;
-mod promotion;
+mod promotions;
 mod replicas;
 mod report;
-mod see;
+mod room;
+mod sources;
+mod tally;
+mod terms;
 mod wake;
 mod why;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -21,132 +27,37 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hugetext_engine::HostContext;
-use hugetext_engine::keep::HoldReport;
-use hugetext_host::{FileState, Nodes, Worker, give_up_administration, limit_listing};
-use hugetext_leaf::Leaf;
-use hugetext_leaf::hold::{Allowance, Candidate, Ceiling, Choice, Costs, MemoryEvents};
+use hugetext_host::{give_up_administration, limit_listing};
+use hugetext_leaf::hold::{Pressure, StallCause};
 use hugetext_promote::make_place_of_copies;
-use rustix::event::epoll::EventFlags;
 
 use crate::calibrate::{Calibration, calibrate};
-use crate::catalog::{Catalog, FileText, Key, MOST_FILES};
-use crate::config::{Config, ConfigError, Mode};
-use crate::fixed::{FixedList, Keeper};
-use crate::holder::{Holder, Wait};
-use crate::memory::{GroupLimits, Memory, Stalled, memory_events};
-use crate::owners::Owners;
-use crate::processor::Sampler;
-use crate::promoter::{Promoter, PromotionNews};
-use crate::reason::{Exclusion, Hindrance};
-use crate::runs::Runs;
-use crate::rush::Rushes;
+use crate::config::{Config, Mode};
+use crate::memory::StallReport;
+use crate::processor::own_time;
 use crate::sight::{Sight, SourceName};
 use crate::state::State;
-use crate::status::{Losses, Stalls, Status};
-use crate::text::{Fill, Filled, Look, Looked, Name, fill, look};
-use crate::watches::Watches;
-use blame::BlamedUsers;
-use meter::{Meter, Tally};
+use crate::status::{EVERY, Status};
+use crate::text::Name;
+use decision::Decision;
+use events::system;
+pub use events::{DaemonError, Event, PromotionNews, Settings};
+use files::{Files, LookNews};
+use hold::Hold;
+use journal::Journal;
+use let_go::LetGo;
+use lists::Lists;
+use meter::Meter;
+use promotions::Promotions;
+use room::Room;
+use sources::Sources;
+use tally::count;
+use terms::Terms;
 use wake::Wake;
+use why::Reasons;
 
-/// The longest wait for the next start. The kernel wakes the daemon earlier if many come.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The time between two decisions.
-const DECIDE: Duration = Duration::from_secs(1);
-/// The time between two looks at the limits of control groups.
-const GROUPS: Duration = Duration::from_secs(2);
-/// The time between two looks at the daemon's own limit.
-const LIMIT: Duration = Duration::from_secs(60);
 /// The time between two writes of the state.
 const REMEMBER: Duration = Duration::from_secs(300);
-/// What things cost is measured again after this long, which takes milliseconds, and less than a second on slow machines.
-const CALIBRATE: Duration = Duration::from_secs(1800);
-/// A look that takes longer is given up: headers are a few pages.
-const LOOK: Duration = Duration::from_secs(5);
-/// A fill that takes longer is given up: at 10 MB/s, 600 MB.
-const FILL: Duration = Duration::from_secs(60);
-/// The most files that wait to be looked at.
-const MOST_LOOKS: usize = 2 * MOST_FILES;
-
-/// What the daemon reads and writes.
-#[derive(Debug)]
-pub struct Settings {
-    /// The configuration.
-    pub config: PathBuf,
-    /// The state file.
-    pub state: PathBuf,
-    /// The directory of the documents that it writes.
-    pub status: PathBuf,
-    /// The directory that says which containers' pods ask for promotion.
-    pub requests: PathBuf,
-    /// Whether to only observe, also if the configuration says mode = "act".
-    pub observe: bool,
-    /// The one source of starts to use; the best if it is missing.
-    pub source: Option<SourceName>,
-    /// The administrator's lists. What they name is held even if the daemon only observes.
-    pub lists: Option<FixedList>,
-}
-
-/// What the daemon tells the program that started it.
-#[derive(Debug)]
-pub enum Event {
-    /// It has begun.
-    Began {
-        /// How it sees starts.
-        source: SourceName,
-        /// Whether it acts.
-        mode: Mode,
-        /// What the machine pays.
-        costs: Costs,
-    },
-    /// A file is held.
-    Held {
-        /// The file.
-        path: PathBuf,
-        /// Bytes.
-        bytes: u64,
-    },
-    /// A file is no longer held.
-    Released {
-        /// The file.
-        path: PathBuf,
-        /// Bytes.
-        bytes: u64,
-        /// Why.
-        reason: String,
-    },
-    /// A process was promoted, or has its files again.
-    Promotion(PromotionNews),
-    /// The new configuration cannot be used; the old one stays.
-    BadConfig(ConfigError),
-    /// The administrator's lists are held, as far as possible.
-    Listed(HoldReport),
-    /// Something does not work, or was given up.
-    Problem(String),
-}
-
-/// Why the daemon ended.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// The configuration cannot be used.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The machine cannot hold text on huge pages.
-    #[error(transparent)]
-    Host(#[from] hugetext_engine::Error),
-    /// A system call failed.
-    #[error("{what}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The error.
-        error: io::Error,
-    },
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
-    move |error| DaemonError::System { what, error }
-}
 
 /// Why a source of starts is not used.
 fn refusal(name: SourceName, error: &io::Error) -> String {
@@ -167,78 +78,38 @@ fn nameless(error: &io::Error) -> String {
     )
 }
 
-/// A running daemon.
+/// A running daemon: what all parts go by, and the parts, in the order in which one hands on to the next.
 pub struct Daemon<'t> {
-    settings: Settings,
-    config: Config,
-    tell: &'t mut dyn FnMut(Event),
-    begun: Instant,
-    watched_before: Duration,
-    costs: Costs,
-    leaf: Leaf,
-    page: Leaf,
-    sight: Sight,
-    problems: Vec<String>,
-    catalog: Catalog,
-    rushes: Rushes,
-    runs: Runs,
-    nodes: Nodes,
-    owners: Owners,
-    sampler: Sampler,
-    stalled: Stalled,
-    limits: GroupLimits,
-    /// Until when the files of a pressed control group are left alone.
-    pressed: BTreeMap<u64, Duration>,
-    memory: Memory,
-    allowance: Allowance,
-    holder: Holder,
-    keeper: Option<Keeper>,
-    promoter: Promoter,
-    looks: VecDeque<Look>,
-    /// Files that could not be looked at, and until when they wait.
-    unread: BTreeMap<Key, Wait>,
-    looker: Worker<Look, Looked>,
-    looking: Option<Look>,
-    fills: VecDeque<Fill>,
-    filler: Worker<Fill, (Key, Result<Filled, Hindrance>)>,
-    filling: Option<(Key, FileText)>,
-    blamed: BlamedUsers,
-    watches: Watches,
-    watched: BTreeMap<(PathBuf, std::ffi::OsString), Key>,
+    paths: Paths,
+    terms: Terms,
     wake: Wake,
-    candidates: Vec<Candidate<Key>>,
-    choice: Choice<Key>,
-    /// The files with text that were not compared at the last decision.
-    excluded: BTreeMap<Key, Exclusion>,
-    /// What might be held without regard to pressure, at the last decision.
-    ceiling: Ceiling,
-    /// When to decide anew although nothing has changed.
-    due: Option<Duration>,
-    /// What the lists held at the last report.
-    listed: Option<(u64, BTreeSet<FileState>)>,
-    tally: Tally,
+    sources: Sources,
+    files: Files,
+    room: Room,
+    decision: Decision,
+    hold: Hold,
+    lists: Lists,
+    promotions: Promotions,
+    journal: Journal<'t>,
     meter: Meter,
-    losses: Losses,
-    stalls: Stalls,
-    /// What the kernel had counted at the last decision.
-    events: MemoryEvents,
-    /// Whether there is something to decide at once.
-    changed: bool,
-    /// Whether more was seen of what is known. Levels follow that slowly.
-    evidence: bool,
-    /// What was seen alone leads to no decision before.
-    unhurried: Duration,
-    /// Whether a file was held or released since the last document.
-    acted: bool,
-    /// The limit of the daemon's own control group, and when it was read.
-    limit: Option<(Instant, Option<u64>)>,
-    felt_groups: Option<Instant>,
-    decided: Option<Instant>,
-    reported: Option<Instant>,
-    remembered: Instant,
-    calibrated: Instant,
+    written: Written,
+}
+
+/// What the daemon reads and writes itself.
+#[derive(Debug)]
+struct Paths {
+    config: PathBuf,
+    state: PathBuf,
+    status: PathBuf,
     /// Whether this daemon made the directory of its documents. systemd makes that of the unit.
-    makes_directory: bool,
+    is_own: bool,
+}
+
+/// When the daemon wrote last.
+#[derive(Debug)]
+struct Written {
+    document: Option<Instant>,
+    state: Instant,
 }
 
 /// Makes the directory of the documents for a daemon that was started by hand; whether it was missing.
@@ -250,7 +121,7 @@ fn make_directory(at: &Path) -> bool {
 impl<'t> Daemon<'t> {
     /// Begins. `tell` hears what happens.
     pub fn new(
-        mut settings: Settings,
+        settings: Settings,
         tell: &'t mut dyn FnMut(Event),
     ) -> Result<Daemon<'t>, DaemonError> {
         // First: until then, SIGHUP and SIGTERM end this process at once.
@@ -263,7 +134,7 @@ impl<'t> Daemon<'t> {
             None => Sight::open(),
         };
         let config = Config::read(&settings.config)?;
-        let makes_directory = make_directory(&settings.status);
+        let is_own = make_directory(&settings.status);
         // Kernels of Debian and Ubuntu ask for it to open records. After that, only the copies of promoted
         // processes need it, to have a path in the mount namespaces of these. No thread has been created yet.
         let promotes = !settings.observe && config.promotes_any();
@@ -278,104 +149,44 @@ impl<'t> Daemon<'t> {
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));
         let mut problems: Vec<String> = refused.chain(unknown).collect();
         problems.extend(place.err().map(|error| nameless(&error)));
-        let lists = settings.lists.take();
-        let stalled = Stalled::hear(wake.handle());
-        problems.extend(stalled.problem.clone());
-        let watches = Watches::new(LOOK, wake.handle()).map_err(system("inotify"))?;
-        wake.add(&watches, EventFlags::IN)
-            .map_err(system("epoll"))?;
-        let limits = GroupLimits::new().map_err(system("epoll"))?;
-        wake.add(&limits, EventFlags::IN).map_err(system("epoll"))?;
-        let memory = Memory::read().map_err(system("/proc/meminfo"))?;
-        let mode = if settings.observe {
-            Mode::Observe
-        } else {
-            config.mode
-        };
-        let source = sight.name();
-        tell(Event::Began {
-            source,
-            mode,
+        let terms = Terms::new(config, settings.observe, costs, host.leaf);
+        let room = Room::new(&wake, host.page)?;
+        problems.extend(room.problem());
+        let mut journal = Journal::new(tell, problems);
+        journal.tell(Event::Began {
+            source: sight.name(),
+            mode: terms.mode(),
             costs,
         });
         let mut daemon = Daemon {
-            looker: Worker::new(LOOK, wake.handle(), look),
-            filler: Worker::new(FILL, wake.handle(), fill),
-            allowance: Allowance::new(0, Duration::ZERO),
-            begun: Instant::now(),
-            watched_before: Duration::ZERO,
-            sampler: Sampler::new(),
-            catalog: Catalog::default(),
-            rushes: Rushes::default(),
-            runs: Runs::default(),
-            nodes: Nodes::this(),
-            owners: Owners::default(),
-            limits,
-            pressed: BTreeMap::new(),
-            holder: Holder::default(),
-            keeper: None,
-            promoter: Promoter::new(wake.handle()),
-            looks: VecDeque::new(),
-            unread: BTreeMap::new(),
-            looking: None,
-            fills: VecDeque::new(),
-            filling: None,
-            watched: BTreeMap::new(),
-            candidates: Vec::new(),
-            choice: Choice::default(),
-            excluded: BTreeMap::new(),
-            ceiling: Ceiling::default(),
-            due: None,
-            listed: None,
-            tally: Tally::default(),
+            sources: Sources::new(sight),
+            files: Files::new(&wake).map_err(system("inotify"))?,
+            room,
+            decision: Decision::new(),
+            hold: Hold::new(wake.handle()),
+            lists: Lists::default(),
+            promotions: Promotions::new(settings.requests, wake.handle()),
             meter: Meter::new(wake.handle()),
-            losses: Losses::default(),
-            stalls: Stalls::default(),
-            events: memory_events(),
-            changed: true,
-            evidence: true,
-            unhurried: Duration::ZERO,
-            acted: false,
-            limit: None,
-            felt_groups: None,
-            decided: None,
-            reported: None,
-            remembered: Instant::now(),
-            calibrated: Instant::now(),
-            makes_directory,
-            settings,
-            config,
-            tell,
-            costs,
-            leaf: host.leaf,
-            page: host.page,
-            sight,
-            problems,
-            stalled,
-            memory,
-            blamed: BlamedUsers::default(),
-            watches,
+            journal,
+            paths: Paths {
+                config: settings.config,
+                state: settings.state,
+                status: settings.status,
+                is_own,
+            },
+            written: Written {
+                document: None,
+                state: Instant::now(),
+            },
+            terms,
             wake,
         };
         daemon.follow_metrics();
         daemon.recall();
-        let ceiling = daemon.ceiling();
-        daemon.allowance = Allowance::new(ceiling, daemon.now());
-        daemon.keeper = lists.map(|lists| Keeper::new(lists, ceiling, daemon.wake.handle()));
+        let ceiling = daemon.room.ceiling(&daemon.terms, daemon.held());
+        daemon.room.open(ceiling, daemon.terms.now());
+        daemon.lists = Lists::new(settings.lists, ceiling, daemon.wake.handle());
         Ok(daemon)
-    }
-
-    /// How long this machine was watched in all.
-    fn now(&self) -> Duration {
-        self.watched_before.saturating_add(self.begun.elapsed())
-    }
-
-    fn mode(&self) -> Mode {
-        if self.settings.observe {
-            Mode::Observe
-        } else {
-            self.config.mode
-        }
     }
 
     /// Runs until a signal ends it, and then remembers what it knows. The kernel unlocks the memory.
@@ -387,115 +198,306 @@ impl<'t> Daemon<'t> {
             if self.wake.reloads() {
                 self.reload();
             }
-            self.follow_changes().map_err(system("inotify"))?;
+            self.files.follow_changes().map_err(system("inotify"))?;
             self.sample();
-            self.look_at_units();
-            self.hear_lists();
-            self.finish();
-            if self.decided.is_none_or(|at| at.elapsed() >= DECIDE) {
-                self.decided = Some(Instant::now());
-                self.decide();
-            }
-            self.begin();
-            self.promote();
+            self.meter.look();
+            let is_news = self.lists.hear(&mut self.journal);
+            self.decision.note(is_news);
+            self.look();
+            self.decide();
+            self.fill();
             self.report();
-            if self.calibrated.elapsed() >= CALIBRATE {
-                self.calibrate_again();
-            }
-            if self.remembered.elapsed() >= REMEMBER {
+            let is_calibrated = self.terms.calibrate_again();
+            self.decision.note(is_calibrated);
+            if self.written.state.elapsed() >= REMEMBER {
                 self.remember();
             }
         }
-        self.undo_promotions();
+        for news in self.promotions.undo() {
+            self.journal.tell(Event::Promotion(news));
+        }
         self.remember();
-        Status::remove(&self.settings.status);
-        if self.makes_directory {
+        Status::remove(&self.paths.status);
+        if self.paths.is_own {
             // Others may have put something there.
-            let _ = fs::remove_dir(&self.settings.status);
+            let _ = fs::remove_dir(&self.paths.status);
         }
         Ok(())
     }
 
-    /// Bytes that are held in all.
-    fn held(&self) -> u64 {
-        let listed = self.keeper.as_ref().map_or(0, Keeper::bytes);
-        let copied = self.promoter.bytes();
-        self.holder
-            .bytes()
-            .saturating_add(listed)
-            .saturating_add(copied)
+    /// What processes did since the last time goes to what is known of files.
+    fn see(&mut self) -> Result<(), DaemonError> {
+        let known = (&mut self.files, &mut self.hold.runs);
+        let journal = &mut self.journal;
+        let seen = self.sources.see(&self.terms, &self.wake, known, journal);
+        let is_evidence = seen.map_err(system("starts"))?;
+        self.decision.note_evidence(is_evidence);
+        Ok(())
     }
 
-    /// Bytes that may be held of what was seen: the lists and the copies of promoted processes come first.
+    /// Who spent processor time goes there too, and to those that may be promoted.
+    fn sample(&mut self) {
+        let (terms, files) = (&self.terms, &mut self.files);
+        let ran = self.sources.sample(terms, files, &mut self.journal);
+        if ran.is_empty() {
+            return;
+        }
+        self.promotions.forget_ended();
+        let is_evidence = ran.iter().any(|ran| !ran.text.is_empty());
+        self.decision.note_evidence(is_evidence);
+        if self.acts() {
+            let room = self.allowed().saturating_sub(self.hold.bytes());
+            let decided = (&self.terms, &self.decision);
+            let known = (&self.files, &self.sources.owners.groups);
+            for ran in &ran {
+                self.promotions
+                    .consider(ran, room, decided, known, &mut self.journal);
+            }
+        }
+    }
+
+    /// Whether anything may be filled or promoted now.
+    fn acts(&self) -> bool {
+        self.terms.mode() == Mode::Act && self.room.allowance.is_calm(self.terms.now())
+    }
+
+    /// What looks and fills have found goes to what is held. The next of each begins.
+    fn look(&mut self) {
+        let (terms, journal) = (&self.terms, &mut self.journal);
+        let news = self.files.finish(terms, self.hold.lost(), journal);
+        for news in &news {
+            self.hold.follow(news, journal);
+        }
+        let is_known = |news: &LookNews| matches!(news, LookNews::Known(..));
+        if news.iter().any(is_known) {
+            self.decision.note(true);
+            self.watch();
+        }
+        let (terms, journal) = (&self.terms, &mut self.journal);
+        let files = &mut self.files;
+        self.hold.finish(&self.decision, (terms, files), journal);
+    }
+
+    /// Watches the directories of all files that are worth it or held.
+    fn watch(&mut self) {
+        let (decision, hold) = (&self.decision, &self.hold);
+        let wanted = |key| decision.holds(key) || hold.get(key).is_some();
+        self.files.watch(wanted, self.terms.now());
+    }
+
+    /// Yields at once if tasks stall for memory.
+    fn feel(&mut self) {
+        if self.room.has_news_of_groups() {
+            self.feel_groups();
+            self.decision.hurry();
+        }
+        let Some(StallReport { pressure, at }) = self.room.report() else {
+            return;
+        };
+        let (held, now) = (self.held(), self.terms.now());
+        match self.room.feel(pressure, held, now) {
+            StallCause::Unfounded => return,
+            // The stalls may be its own, of filling huge folios, and others would gain nothing by what it gives up.
+            StallCause::Plenty => {
+                count(&mut self.journal.stalls.plenty);
+                return self.hold.drop_plans();
+            }
+            StallCause::Shortage => {}
+        }
+        count(match pressure {
+            Pressure::Some => &mut self.journal.stalls.some,
+            Pressure::Full => &mut self.journal.stalls.full,
+        });
+        if pressure == Pressure::Full {
+            self.promotions.give_back();
+        }
+        self.yield_under(pressure, LetGo::Stalled(pressure));
+        let took = u64::try_from(at.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let slowest = &mut self.journal.stalls.slowest_us;
+        *slowest = (*slowest).max(took);
+    }
+
+    fn yield_under(&mut self, pressure: Pressure, why: LetGo) {
+        let (held, now) = (self.held(), self.terms.now());
+        self.room.yield_under(pressure, held, now);
+        let (allowed, candidates) = (self.allowed(), &self.decision.candidates);
+        self.hold
+            .give_up(candidates, allowed, why, &mut self.journal);
+        // What was seen goes first; the lists follow if that is not enough.
+        self.lists.allow(self.room.allowance.bytes());
+        self.decision.note(true);
+    }
+
+    /// Leaves alone what control groups run that are at a limit.
+    fn feel_groups(&mut self) {
+        let groups = self.hold.groups(&self.files);
+        let names = &self.sources.owners.groups;
+        let at_limit = self.room.feel_groups(&groups, names, self.terms.now());
+        let stalls = &mut self.journal.stalls.cgroups;
+        *stalls = stalls.saturating_add(at_limit);
+        self.decision.note(at_limit > 0);
+    }
+
+    /// Follows memory, and decides anew if anything has changed. What is not to be held any more is given up, and
+    /// what is to be held waits to be filled.
+    fn decide(&mut self) {
+        if !self.decision.takes_turn() {
+            return;
+        }
+        let now = self.terms.now();
+        self.follow_memory(now);
+        let has_changed = self.hold.take_changed();
+        self.decision.note(has_changed);
+        if !self.decision.is_due(self.hold.has_idle(now), now) {
+            return;
+        }
+        let before = own_time();
+        let allowed = self.allowed();
+        let groups = &self.sources.owners.groups;
+        let (terms, room, files) = (&self.terms, &self.room, &mut self.files);
+        let listed = self.lists.states();
+        self.decision
+            .decide(terms, files, (room, groups), listed, allowed);
+        let known = (terms, &*files, room);
+        self.hold
+            .release_refused(&self.decision, known, &mut self.journal);
+        // Nothing is taken back before it is calm.
+        let chosen = if self.acts() {
+            self.decision.chosen()
+        } else {
+            Vec::new()
+        };
+        self.hold.plan(chosen, &self.files, groups, now);
+        self.hold.watch_idle(now);
+        self.watch();
+        let took = own_time().saturating_sub(before);
+        self.decision.took(took, now);
+    }
+
+    fn follow_memory(&mut self, now: Duration) {
+        self.room.read();
+        if self.room.is_missed(self.held()) {
+            count(&mut self.journal.stalls.missed);
+            self.yield_under(Pressure::Some, LetGo::Missed);
+        }
+        self.hold.release_ended(&mut self.files, &mut self.journal);
+        self.sources.count_rushes(&self.terms);
+        let ceiling = self.room.ceiling(&self.terms, self.held());
+        let has_changed = self.room.follow(ceiling, now);
+        self.decision.note(has_changed);
+        self.lists.allow(self.room.allowance.bytes());
+        if self.room.groups_are_due() {
+            self.feel_groups();
+        }
+    }
+
+    /// Begins what waits.
+    fn fill(&mut self) {
+        self.files.begin();
+        self.hold.begin(self.terms.now());
+        let has_changed = self.promotions.go_on(&self.terms, &mut self.journal);
+        self.decision.note(has_changed);
+    }
+
+    /// Bytes that are held in all.
+    fn held(&self) -> u64 {
+        self.hold.bytes().saturating_add(self.first())
+    }
+
+    /// Bytes that are held before those of what was seen: by the lists and as copies of promoted processes.
+    fn first(&self) -> u64 {
+        self.lists.bytes().saturating_add(self.promotions.bytes())
+    }
+
+    /// Bytes that may be held of what was seen.
     fn allowed(&self) -> u64 {
-        let listed = self.keeper.as_ref().map_or(0, Keeper::bytes);
-        let others = listed.saturating_add(self.promoter.bytes());
-        self.allowance.bytes().saturating_sub(others)
+        self.room.allowed(self.first())
     }
 
     fn reload(&mut self) {
-        match Config::read(&self.settings.config) {
-            Ok(config) => {
-                self.costs.set_share = config.set_share();
-                self.config = config;
-                self.changed = true;
+        match self.terms.reload(&self.paths.config) {
+            Ok(()) => {
+                self.decision.note(true);
                 self.follow_metrics();
             }
             Err(error) => {
-                self.tally.bad_settings = self.tally.bad_settings.saturating_add(1);
-                (self.tell)(Event::BadConfig(error));
+                count(&mut self.journal.tally.bad_settings);
+                self.journal.tell(Event::BadConfig(error));
             }
+        }
+    }
+
+    /// Follows the settings about metrics.
+    fn follow_metrics(&mut self) {
+        if let Err(problem) = self.meter.follow(&self.terms.config.metrics) {
+            self.journal.problem(problem);
         }
     }
 
     /// Takes over what was remembered, as far as it still exists.
     fn recall(&mut self) {
-        let state = match State::read(&self.settings.state) {
+        let path = self.paths.state.display();
+        let state = match State::read(&self.paths.state) {
             Ok(state) => state,
             Err(error) => {
-                let path = self.settings.state.display();
-                return (self.tell)(Event::Problem(format!(
-                    "{path}: {error}; starting without it"
-                )));
+                let problem = format!("{path}: {error}; starting without it");
+                return self.journal.problem(problem);
             }
         };
         if let Some(damaged) = state.damaged.filter(|damaged| *damaged > 0) {
-            let path = self.settings.state.display();
             let problem = format!("{path}: {damaged} lines are damaged and left out");
-            (self.tell)(Event::Problem(problem));
+            self.journal.problem(problem);
         }
-        self.watched_before = state.watched;
-        let now = self.now();
+        self.terms.watched_before(state.watched);
+        let (now, groups) = (self.terms.now(), &mut self.sources.owners.groups);
         for record in state.files {
             let path = record.path.clone();
-            let key = self.catalog.recall(record, &mut self.owners.groups, now);
-            self.want_look(key, Name::Path(path));
-        }
-    }
-
-    /// The daemon begins while the machine boots and everything takes long. A quieter moment tells what things cost.
-    fn calibrate_again(&mut self) {
-        self.calibrated = Instant::now();
-        if let Ok(again) = calibrate(self.leaf, self.config.set_share()) {
-            self.costs = self.costs.least(again.costs);
-            self.changed = true;
+            let key = self.files.catalog.recall(record, groups, now);
+            self.files.want_look(key, Name::Path(path));
         }
     }
 
     /// Writes what the next daemon needs to know.
     fn remember(&mut self) {
-        self.remembered = Instant::now();
-        let (now, half_life) = (self.now(), self.config.half_life());
-        let held = self.holder.keys();
-        let groups = &mut self.owners.groups;
-        self.catalog
-            .forget(&self.costs, (now, half_life), &held, groups);
-        self.unread
-            .retain(|key, _| self.catalog.get(*key).is_some());
-        let records = self.catalog.records(groups, now, half_life);
-        if let Err(error) = State::write(&self.settings.state, now, &records) {
-            let path = self.settings.state.display();
-            (self.tell)(Event::Problem(format!("{path}: {error}")));
+        self.written.state = Instant::now();
+        let (now, half_life) = self.terms.time();
+        let groups = &mut self.sources.owners.groups;
+        let (costs, held) = (&self.terms.costs, self.hold.keys());
+        self.files.forget(costs, (now, half_life), &held, groups);
+        let records = self.files.catalog.records(groups, now, half_life);
+        if let Err(error) = State::write(&self.paths.state, now, &records) {
+            let path = self.paths.state.display();
+            self.journal.problem(format!("{path}: {error}"));
+        }
+    }
+
+    /// Writes the documents and metrics if there is something new.
+    fn report(&mut self) {
+        let age = self.written.document.map(|at| at.elapsed());
+        let acted = self.journal.has_acted();
+        let is_due = age.is_none_or(|age| age >= EVERY || (acted && age >= EVERY / 10));
+        if !is_due {
+            return;
+        }
+        self.journal.documented();
+        self.written.document = Some(Instant::now());
+        let reasons = Reasons {
+            terms: &self.terms,
+            files: &self.files,
+            room: &self.room,
+            decision: &self.decision,
+            hold: &self.hold,
+            allowed: self.allowed(),
+        };
+        let others = (&self.lists, &self.promotions);
+        let status = report::status(reasons, &self.sources, others, &self.journal);
+        let complaint = self.meter.publish(&status, reasons, &self.journal.tally);
+        if let Some(problem) = complaint {
+            self.journal.problem(problem);
+        }
+        if let Err(error) = status.write(&self.paths.status) {
+            let path = self.paths.status.display();
+            self.journal.problem_once(&format!("{path}: {error}"));
         }
     }
 }

@@ -12,7 +12,7 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// This machine, as it was seen at one time.
 #[derive(Debug)]
-pub struct Here {
+pub(crate) struct Here {
     /// Its facts and mounts.
     pub host: HostContext,
     /// Its filesystems that stay mounted.
@@ -46,7 +46,7 @@ impl Seen {
 }
 
 /// This machine as it is now; an error if it has no huge pages. No file is touched but those of proc and sysfs.
-pub fn here() -> Result<Arc<Here>, Error> {
+pub(crate) fn here() -> Result<Arc<Here>, Error> {
     static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(seen) = seen.as_ref().filter(|seen| seen.is_fresh()) {

@@ -1,6 +1,7 @@
 //! What is held now, and what waits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hugetext_engine::HeldText;
@@ -8,37 +9,11 @@ use hugetext_engine::HeldText;
 use crate::catalog::{FileText, Key};
 use crate::reason::Hindrance;
 use crate::text::Filled;
-
-/// After a failure, the next try waits this long, and twice as long after each further one.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(1800);
-
-/// Until when a file is not tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wait {
-    /// Until when.
-    pub until: Duration,
-    tries: u32,
-}
-
-impl Wait {
-    /// The next wait after `before`, twice as long.
-    pub fn after(before: Option<&Wait>, now: Duration) -> Wait {
-        let tries = before.map_or(0, |wait| wait.tries);
-        let wait = FIRST_WAIT
-            .saturating_mul(1 << tries.min(11))
-            .min(LONGEST_WAIT);
-        Wait {
-            until: now.saturating_add(wait),
-            tries: tries.saturating_add(1),
-        }
-    }
-}
+use crate::work_queue::Wait;
 
 /// All that is held, and all that waits.
 #[derive(Debug, Default)]
-pub struct Holder {
+pub(crate) struct Holder {
     held: BTreeMap<Key, Filled>,
     waits: BTreeMap<Key, (Wait, Hindrance)>,
     /// What was tried before is not tried again before.
@@ -52,29 +27,29 @@ const LONGEST_REST: Duration = Duration::from_secs(20);
 
 impl Holder {
     /// Bytes locked.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let held = self.held.values().filter_map(|filled| filled.held.as_ref());
         held.map(HeldText::bytes).sum()
     }
 
     /// Files held.
-    pub fn keys(&self) -> BTreeSet<Key> {
+    pub(crate) fn keys(&self) -> BTreeSet<Key> {
         self.held.keys().copied().collect()
     }
 
     /// What is held of a file.
-    pub fn get(&self, key: Key) -> Option<&Filled> {
+    pub(crate) fn get(&self, key: Key) -> Option<&Filled> {
         self.held.get(&key)
     }
 
     /// Until when a file waits, and why.
-    pub fn wait(&self, key: Key) -> Option<&(Wait, Hindrance)> {
+    pub(crate) fn wait(&self, key: Key) -> Option<&(Wait, Hindrance)> {
         self.waits.get(&key)
     }
 
     /// Whether a file may be filled now: it is not held in this state, and does not wait. If processes that ran it
     /// were in the way, and it `is_idle` now, then it waits no longer.
-    pub fn wants(&self, key: Key, text: &FileText, now: Duration, is_idle: bool) -> bool {
+    pub(crate) fn wants(&self, key: Key, text: &FileText, now: Duration, is_idle: bool) -> bool {
         let held = self.held.get(&key);
         let is_done = held.is_some_and(|held| held.state == text.state && held.obstacle.is_none());
         let Some((wait, _)) = self.waits.get(&key) else {
@@ -84,18 +59,18 @@ impl Holder {
     }
 
     /// Until when a file waits that was tried before, and why.
-    pub fn hindrance(&self, key: Key) -> Option<(Duration, &Hindrance)> {
+    pub(crate) fn hindrance(&self, key: Key) -> Option<(Duration, &Hindrance)> {
         let (wait, why) = self.waits.get(&key)?;
         Some((wait.until.max(self.retry), why))
     }
 
     /// Whether anything may be tried again that was tried before.
-    pub fn may_retry(&self, now: Duration) -> bool {
+    pub(crate) fn may_retry(&self, now: Duration) -> bool {
         now >= self.retry
     }
 
     /// Takes what was filled. What is left is tried again later.
-    pub fn take(&mut self, filled: Filled, now: Duration) {
+    pub(crate) fn take(&mut self, filled: Filled, now: Duration) {
         let key = filled.key;
         match &filled.obstacle {
             Some(obstacle) => {
@@ -112,20 +87,21 @@ impl Holder {
     }
 
     /// Lets a file wait, each time for longer.
-    pub fn delay(&mut self, key: Key, why: Hindrance, now: Duration) {
+    pub(crate) fn delay(&mut self, key: Key, why: Hindrance, now: Duration) {
         let wait = Wait::after(self.waits.get(&key).map(|(wait, _)| wait), now);
         self.waits.insert(key, (wait, why));
     }
 
-    /// Gives up a file: its memory is unlocked at once, and the kernel may reclaim it. Of a file that
+    /// Gives up a file, and returns where it was opened, and its bytes: its memory is unlocked at once, and the kernel may reclaim it. Of a file that
     /// was replaced, the kernel frees it when its last user ends.
-    pub fn release(&mut self, key: Key) -> Option<u64> {
+    pub(crate) fn release(&mut self, key: Key) -> Option<(PathBuf, u64)> {
         let filled = self.held.remove(&key)?;
-        filled.held.as_ref().map(HeldText::bytes)
+        let bytes = filled.held.as_ref().map(HeldText::bytes)?;
+        Some((filled.path, bytes))
     }
 
     /// A file is another one by now, or gone.
-    pub fn forget(&mut self, key: Key) {
+    pub(crate) fn forget(&mut self, key: Key) {
         self.held.remove(&key);
         self.waits.remove(&key);
     }
@@ -134,6 +110,7 @@ impl Holder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work_queue::LONGEST_WAIT;
 
     #[test]
     fn failures_are_tried_again_ever_later() {

@@ -22,7 +22,7 @@ const MOST_GROUPS: usize = 64;
 
 /// Bytes of all memory, and of what programs can still take (/proc/meminfo).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// MemTotal.
     pub total: u64,
     /// MemAvailable.
@@ -31,7 +31,7 @@ pub struct Memory {
 
 impl Memory {
     /// Now.
-    pub fn read() -> io::Result<Memory> {
+    pub(crate) fn read() -> io::Result<Memory> {
         let text = fs::read_to_string("/proc/meminfo")?;
         let field = |name| field(&text, name).ok_or(io::ErrorKind::InvalidData);
         Ok(Memory {
@@ -42,14 +42,14 @@ impl Memory {
 }
 
 /// A field of /proc/meminfo or /proc/PID/status, in bytes.
-pub fn field(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     kilobytes.checked_mul(1024)
 }
 
 /// What the kernel has counted by now. What it does not count, or cannot be read, is missing.
-pub fn memory_events() -> MemoryEvents {
+pub(crate) fn memory_events() -> MemoryEvents {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let pressure = fs::read_to_string(MACHINE).unwrap_or_default();
     MemoryEvents {
@@ -84,7 +84,7 @@ fn counted(vmstat: &str) -> MemoryEvents {
 
 /// What the kernel has reported of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StallReport {
+pub(crate) struct StallReport {
     /// The worst of several reports.
     pub pressure: Pressure,
     /// When the first of them came.
@@ -108,7 +108,7 @@ impl StallReport {
 
 /// What the kernel reports of the machine, heard by a thread of its own.
 #[derive(Debug)]
-pub struct Stalled {
+pub(crate) struct Stalled {
     /// All since the last call.
     reported: Arc<Mutex<Option<StallReport>>>,
     /// Why not everything is reported.
@@ -117,7 +117,7 @@ pub struct Stalled {
 
 impl Stalled {
     /// Hears what this kernel reports, and calls `wake` for each report.
-    pub fn hear(wake: Arc<dyn Fn() + Send + Sync>) -> Stalled {
+    pub(crate) fn hear(wake: Arc<dyn Fn() + Send + Sync>) -> Stalled {
         let reported = Arc::new(Mutex::new(None));
         let mut triggers = Vec::new();
         let mut problem = None;
@@ -146,7 +146,7 @@ impl Stalled {
     }
 
     /// What was reported since the last call.
-    pub fn take(&self) -> Option<StallReport> {
+    pub(crate) fn take(&self) -> Option<StallReport> {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         reported.take()
     }
@@ -157,7 +157,7 @@ impl Stalled {
 ///
 /// Its descriptor is ready when the kernel has counted something of one of them (memory.events).
 #[derive(Debug)]
-pub struct GroupLimits {
+pub(crate) struct GroupLimits {
     epoll: OwnedFd,
     watched: BTreeMap<u64, Limited>,
 }
@@ -178,7 +178,7 @@ impl AsFd for GroupLimits {
 
 impl GroupLimits {
     /// Watches nothing yet.
-    pub fn new() -> io::Result<GroupLimits> {
+    pub(crate) fn new() -> io::Result<GroupLimits> {
         Ok(GroupLimits {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             watched: BTreeMap::new(),
@@ -186,14 +186,17 @@ impl GroupLimits {
     }
 
     /// Whether the kernel has counted something that [`GroupLimits::pressed`] has not read.
-    pub fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         let mut descriptors = [PollFd::new(&self.epoll, PollFlags::IN)];
         poll(&mut descriptors, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Those of `groups` (number and path) that reached a limit since the last call. From now on these
     /// are watched.
-    pub fn pressed<'g>(&mut self, groups: impl Iterator<Item = (u64, &'g str)>) -> BTreeSet<u64> {
+    pub(crate) fn pressed<'g>(
+        &mut self,
+        groups: impl Iterator<Item = (u64, &'g str)>,
+    ) -> BTreeSet<u64> {
         let mut pressed = BTreeSet::new();
         let mut before = std::mem::take(&mut self.watched);
         for (number, path) in groups.take(MOST_GROUPS) {

@@ -16,7 +16,7 @@ use crate::here::{Here, here};
 
 /// An error if `path` may lead through a filesystem that never answers. The path is not touched. A user who
 /// puts a symbolic link into it still makes its opening hang, so it is opened in a thread that can be given up.
-pub fn ensure_answers(path: &Path) -> io::Result<()> {
+pub(crate) fn ensure_answers(path: &Path) -> io::Result<()> {
     let of_process = || {
         let (pid, inside) = path
             .strip_prefix("/proc")
@@ -45,7 +45,7 @@ fn answers(mounts: &Mounts, path: &Path) -> io::Result<()> {
 
 /// Opens a regular file for reading. Where [`hugetext_host::open_regular`] opens a device and then refuses
 /// it, this looks first and opens nothing else. It needs /proc.
-pub fn open_untouched(path: &Path) -> io::Result<File> {
+pub(crate) fn open_untouched(path: &Path) -> io::Result<File> {
     let name = File::from(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
     if !name.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -57,7 +57,7 @@ pub fn open_untouched(path: &Path) -> io::Result<File> {
 
 /// A file that a process mapped, where this machine can open it.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// Where it was opened.
     pub path: PathBuf,
     /// The open file.
@@ -66,7 +66,7 @@ pub struct Found {
 
 /// Opens the file that process `pid` mapped by the name `path`: on this machine, or in the root directory
 /// of that process. For a file of an overlay, the layer that holds its pages, if this machine can see it.
-pub fn open_mapped(pid: Pid, path: &Path, mapped: MappedFile) -> io::Result<Found> {
+pub(crate) fn open_mapped(pid: Pid, path: &Path, mapped: MappedFile) -> io::Result<Found> {
     let machine = this_machine()?;
     let mounts = &machine.host.mounts;
     let here = answers(mounts, path).and_then(|()| open_untouched(path));
@@ -116,7 +116,7 @@ fn below_overlay(mounts: &Mounts, path: &Path, opened: &Path, file: File) -> Fou
 }
 
 /// Whether every user may read a file, so that its name is no secret.
-pub fn is_public(path: &Path) -> bool {
+pub(crate) fn is_public(path: &Path) -> bool {
     let Ok(file) = fs::metadata(path) else {
         return false;
     };

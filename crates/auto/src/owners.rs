@@ -16,11 +16,11 @@ const READS: usize = 100;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The user of processes that ended before anything was known of them or of their parents.
-pub const UNKNOWN_USER: u32 = u32::MAX;
+pub(crate) const UNKNOWN_USER: u32 = u32::MAX;
 
 /// The names of control groups, by number. Number 0 is that of all whose name is not remembered.
 #[derive(Debug, Default)]
-pub struct Groups {
+pub(crate) struct Groups {
     numbers: HashMap<String, u64>,
     names: BTreeMap<u64, String>,
     next: u64,
@@ -28,7 +28,7 @@ pub struct Groups {
 
 impl Groups {
     /// The number of a control group.
-    pub fn number(&mut self, name: &str) -> u64 {
+    pub(crate) fn number(&mut self, name: &str) -> u64 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
@@ -42,12 +42,12 @@ impl Groups {
     }
 
     /// The name of a control group; empty for those that are not remembered.
-    pub fn name(&self, number: u64) -> &str {
+    pub(crate) fn name(&self, number: u64) -> &str {
         self.names.get(&number).map_or("", String::as_str)
     }
 
     /// Forgets all control groups but `used`, once there are many: each container has one.
-    pub fn retain(&mut self, used: &BTreeSet<u64>) {
+    pub(crate) fn retain(&mut self, used: &BTreeSet<u64>) {
         if self.numbers.len() > MOST_GROUPS / 2 {
             self.numbers.retain(|_, number| used.contains(number));
             self.names.retain(|number, _| used.contains(number));
@@ -59,7 +59,7 @@ impl Groups {
 /// read. A process may be moved to another control group at any time, as `runc init` is before it executes the
 /// program of a container, so each look reads again.
 #[derive(Debug, Default)]
-pub struct Owners {
+pub(crate) struct Owners {
     /// The names of their control groups.
     pub groups: Groups,
     of: HashMap<Pid, Owner>,
@@ -80,7 +80,7 @@ struct Owner {
 
 impl Owners {
     /// `parent` has a new child.
-    pub fn fork(&mut self, parent: Pid, child: Pid) {
+    pub(crate) fn fork(&mut self, parent: Pid, child: Pid) {
         if let Some(owner) = self.of.get(&parent).copied()
             && self.of.len() < MOST_PROCESSES
         {
@@ -90,12 +90,12 @@ impl Owners {
 
     /// A process has ended. Reports of several processors come in no order, so its owner is known until
     /// [`Owners::settle`].
-    pub fn exit(&mut self, pid: Pid) {
+    pub(crate) fn exit(&mut self, pid: Pid) {
         self.ended.push(pid);
     }
 
     /// Forgets the processes that have ended. Called after each batch of reports.
-    pub fn settle(&mut self, now: Duration) {
+    pub(crate) fn settle(&mut self, now: Duration) {
         for pid in self.ended.drain(..) {
             self.of.remove(&pid);
         }
@@ -110,7 +110,7 @@ impl Owners {
     }
 
     /// The owner of a process, which may have ended.
-    pub fn of(&mut self, pid: Pid) -> Principal {
+    pub(crate) fn of(&mut self, pid: Pid) -> Principal {
         let known = self.of.get(&pid).copied();
         // It maps several files in a row, and has one owner meanwhile.
         let stays = |owner: &Owner| owner.read > self.batch || self.reads >= READS;

@@ -2,18 +2,18 @@
 //! maps their files again when memory is short or the daemon ends.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hugetext_engine::running::{PromoteRequest, PromotedProcess, promote_process};
 use hugetext_engine::{HostContext, plain};
-use hugetext_host::{Done, Pid, Worker};
+use hugetext_host::{Done, Pid};
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, give_back_unused};
 
-use crate::holder::Wait;
 use crate::processor::ProcessTicks;
+use crate::work_queue::{Job, WorkQueue};
 
 /// A change that takes longer is given up.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -37,8 +37,9 @@ enum Change {
     Revert,
 }
 
+/// A change of one process.
 #[derive(Debug, Clone, Copy)]
-struct Job {
+struct ChangeJob {
     pid: Pid,
     /// When it started, in ticks. Another process may get its number.
     started: u64,
@@ -47,9 +48,21 @@ struct Job {
     followed: bool,
 }
 
-impl Job {
-    fn new(pid: Pid, started: u64, change: Change) -> Job {
-        Job {
+impl Job for ChangeJob {
+    type Target = (Pid, u64);
+
+    fn target(&self) -> (Pid, u64) {
+        (self.pid, self.started)
+    }
+
+    fn begins(&mut self, is_followed: bool) {
+        self.followed = is_followed;
+    }
+}
+
+impl ChangeJob {
+    fn new(pid: Pid, started: u64, change: Change) -> ChangeJob {
+        ChangeJob {
             pid,
             started,
             change,
@@ -75,8 +88,6 @@ enum Stage {
 struct KnownProcess {
     started: u64,
     stage: Stage,
-    /// When it may be tried again after a failure.
-    wait: Option<Wait>,
 }
 
 /// How a change ended.
@@ -111,10 +122,8 @@ pub enum PromotionNews {
 
 /// Changes one process after the other.
 #[derive(Debug)]
-pub struct Promoter {
-    worker: Worker<Job, Result<PromotedProcess, String>>,
-    current: Option<Job>,
-    wanted: VecDeque<Job>,
+pub(crate) struct Promoter {
+    work: WorkQueue<ChangeJob, Result<PromotedProcess, String>>,
     known: BTreeMap<Pid, KnownProcess>,
     /// A process that is being promoted, and whose copies nobody wants any more.
     unwanted: Option<Pid>,
@@ -122,18 +131,23 @@ pub struct Promoter {
 
 impl Promoter {
     /// Changes nothing yet; calls `wake` when a change has ended.
-    pub fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Promoter {
+    pub(crate) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Promoter {
+        Promoter::by(change, wake)
+    }
+
+    fn by(
+        change: impl Fn(ChangeJob) -> Result<PromotedProcess, String> + Send + Sync + 'static,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Promoter {
         Promoter {
-            worker: Worker::new(LIMIT, wake, change),
-            current: None,
-            wanted: VecDeque::new(),
+            work: WorkQueue::new(usize::MAX, LIMIT, wake, change),
             known: BTreeMap::new(),
             unwanted: None,
         }
     }
 
     /// Bytes of memory of the copies that were made for processes that live.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let bytes = self.known.values().map(|known| match known.stage {
             Stage::Promoted(bytes) => bytes,
             _ => 0,
@@ -142,7 +156,7 @@ impl Promoter {
     }
 
     /// Processes that run from huge leaves because of it.
-    pub fn promoted(&self) -> usize {
+    pub(crate) fn promoted(&self) -> usize {
         self.promoted_processes().count()
     }
 
@@ -155,13 +169,13 @@ impl Promoter {
     }
 
     /// Wants the promotion of a process, unless it was tried a short time ago.
-    pub fn want(&mut self, pid: Pid, now: Duration) {
+    pub(crate) fn want(&mut self, pid: Pid, now: Duration) {
         let Some(ticks) = ProcessTicks::of(pid) else {
             return;
         };
         let is_due = match self.known.get(&pid) {
             Some(known) if known.started == ticks.started => {
-                let is_over = known.wait.as_ref().is_none_or(|wait| wait.until <= now);
+                let is_over = !self.work.is_delayed(&(pid, ticks.started), now);
                 is_over && matches!(known.stage, Stage::Failed)
             }
             _ => self.known.len() < MOST,
@@ -172,23 +186,26 @@ impl Promoter {
     }
 
     /// Has the files of all processes mapped again, and promotes none of those that wait.
-    pub fn give_back(&mut self) {
-        self.wanted = self.reverts().into();
-        let is_promotion = |job: &Job| job.change == Change::Promote;
-        self.unwanted = self.current.filter(is_promotion).map(|job| job.pid);
+    pub(crate) fn give_back(&mut self) {
+        let reverts = self.reverts();
+        self.work.replace(reverts);
+        let is_promotion = |job: &&ChangeJob| job.change == Change::Promote;
+        let current = self.work.running();
+        self.unwanted = current.filter(is_promotion).map(|job| job.pid);
         // What has not begun may be wanted again later.
-        let current = self.current.map(|job| job.pid);
-        let wanted = &self.wanted;
+        let current = current.map(|job| job.pid);
+        let work = &self.work;
         self.known.retain(|pid, known| {
-            let waits = Some(*pid) == current || wanted.iter().any(|job| job.pid == *pid);
+            let target = (*pid, known.started);
+            let waits = Some(*pid) == current || work.is_waiting(&target);
             waits || !matches!(known.stage, Stage::Wanted)
         });
     }
 
     /// What has the files of all promoted processes mapped again.
-    fn reverts(&self) -> Vec<Job> {
+    fn reverts(&self) -> Vec<ChangeJob> {
         let promoted = self.promoted_processes();
-        let jobs = promoted.map(|(pid, started)| Job::new(pid, started, Change::Revert));
+        let jobs = promoted.map(|(pid, started)| ChangeJob::new(pid, started, Change::Revert));
         jobs.collect()
     }
 
@@ -198,7 +215,7 @@ impl Promoter {
             let known = self.of(pid, started);
             known.stage = Stage::Wanted;
         }
-        self.wanted.push_back(Job::new(pid, started, change));
+        self.work.add(ChangeJob::new(pid, started, change));
     }
 
     /// What is known of a process; nothing of an earlier one that had its number.
@@ -206,7 +223,6 @@ impl Promoter {
         let new = || KnownProcess {
             started,
             stage: Stage::Left,
-            wait: None,
         };
         let known = self.known.entry(pid).or_insert_with(new);
         if known.started != started {
@@ -216,21 +232,16 @@ impl Promoter {
     }
 
     /// Begins the next change.
-    pub fn begin(&mut self) {
-        if self.worker.is_free()
-            && let Some(mut job) = self.wanted.pop_front()
-        {
-            job.followed = !self.wanted.is_empty();
-            self.current = Some(job);
+    pub(crate) fn begin(&mut self) {
+        if self.work.running().is_none() {
             self.unwanted = None;
-            self.worker.begin(job);
         }
+        self.work.begin(|_| true);
     }
 
     /// The end of a change, if one has ended.
-    pub fn finish(&mut self, now: Duration) -> Option<PromotionNews> {
-        let done = self.worker.done()?;
-        let job = self.current.take()?;
+    pub(crate) fn finish(&mut self, now: Duration) -> Option<PromotionNews> {
+        let (job, done) = self.work.finish()?;
         let result = match done {
             Done::Result(result) => result,
             Done::GivenUp => Err("it did not end in time".to_owned()),
@@ -240,16 +251,16 @@ impl Promoter {
 
     fn ended(
         &mut self,
-        job: Job,
+        job: ChangeJob,
         result: Result<PromotedProcess, String>,
         now: Duration,
     ) -> Option<PromotionNews> {
         let pid = job.pid;
-        let known = self.of(pid, job.started);
         let process = match result {
             Ok(process) => process,
             Err(reason) => {
-                known.wait = Some(Wait::after(known.wait.as_ref(), now));
+                self.work.delay(job.target(), now);
+                let known = self.of(pid, job.started);
                 // A process whose files could not be mapped again still has its copies.
                 if job.change == Change::Promote {
                     known.stage = Stage::Failed;
@@ -257,7 +268,8 @@ impl Promoter {
                 return Some(PromotionNews::Failed { pid, reason });
             }
         };
-        known.wait = None;
+        self.work.forget(&job.target());
+        let known = self.of(pid, job.started);
         let (name, bytes) = (process.name.clone(), process.changed());
         match job.change {
             Change::Promote if bytes == 0 => {
@@ -279,17 +291,22 @@ impl Promoter {
     }
 
     /// Forgets the processes that have ended.
-    pub fn forget_ended(&mut self) {
+    pub(crate) fn forget_ended(&mut self) {
         let before = self.promoted();
         self.known.retain(|pid, known| lives(*pid, known.started));
+        let known = &self.known;
+        self.work.retain(|(pid, started)| {
+            let process = known.get(pid);
+            process.is_some_and(|process| process.started == *started)
+        });
         if self.promoted() < before {
             give_back_unused();
         }
     }
 
     /// Maps the files of all processes again, before it returns. For the end of the daemon.
-    pub fn undo(&mut self) -> Vec<PromotionNews> {
-        self.wanted.clear();
+    pub(crate) fn undo(&mut self) -> Vec<PromotionNews> {
+        self.work.clear();
         let jobs = self.reverts().into_iter();
         let ended = jobs.filter_map(|job| self.ended(job, insist(job), Duration::ZERO));
         ended.collect()
@@ -302,7 +319,7 @@ fn lives(pid: Pid, started: u64) -> bool {
 }
 
 /// Makes a change, and again if it failed.
-fn insist(job: Job) -> Result<PromotedProcess, String> {
+fn insist(job: ChangeJob) -> Result<PromotedProcess, String> {
     let mut result = change(job);
     for _ in 1..TRIES {
         if result.is_ok() {
@@ -313,7 +330,7 @@ fn insist(job: Job) -> Result<PromotedProcess, String> {
     result
 }
 
-fn change(job: Job) -> Result<PromotedProcess, String> {
+fn change(job: ChangeJob) -> Result<PromotedProcess, String> {
     let host = HostContext::with_huge_pages().map_err(plain)?;
     let revert = job.change == Change::Revert;
     let request = PromoteRequest {
@@ -356,6 +373,8 @@ fn change(job: Job) -> Result<PromotedProcess, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use hugetext_engine::running::TextBytes;
     use hugetext_leaf::Span;
 
@@ -364,10 +383,10 @@ mod tests {
     const COPIED: u64 = 4 << 20;
 
     /// A change of this process, which lives.
-    fn job(change: Change) -> Job {
+    fn job(change: Change) -> ChangeJob {
         let pid = Pid::own();
         let started = ProcessTicks::of(pid).unwrap().started;
-        Job::new(pid, started, change)
+        ChangeJob::new(pid, started, change)
     }
 
     /// What a change of it gives.
@@ -397,18 +416,23 @@ mod tests {
         promoter.ended(job(Change::Revert), failed, Duration::ZERO);
         assert_eq!(promoter.bytes(), COPIED);
         promoter.give_back();
-        assert_eq!(promoter.wanted.len(), 1);
+        assert_eq!(promoter.work.waiting().len(), 1);
         promoter.ended(job(Change::Revert), changed(), Duration::ZERO);
         assert_eq!((promoter.promoted(), promoter.bytes()), (0, 0));
     }
 
     #[test]
     fn what_was_promoted_while_memory_became_short_is_reverted() {
-        let mut promoter = promoter();
-        promoter.current = Some(job(Change::Promote));
+        let (ended, woken) = channel();
+        let wake = move || ended.send(()).unwrap();
+        let mut promoter = Promoter::by(|_| changed(), Arc::new(wake));
+        promoter.want(Pid::own(), Duration::ZERO);
+        promoter.begin();
         promoter.give_back();
-        promoter.ended(job(Change::Promote), changed(), Duration::ZERO);
-        let next = promoter.wanted.front().map(|job| job.change);
+        woken.recv().unwrap();
+        let news = promoter.finish(Duration::ZERO);
+        assert!(matches!(news, Some(PromotionNews::Promoted { .. })));
+        let next = promoter.work.waiting().next().map(|job| job.change);
         assert_eq!(next, Some(Change::Revert));
     }
 
@@ -419,12 +443,12 @@ mod tests {
         let failed = Err("busy".to_owned());
         promoter.ended(job(Change::Promote), failed, Duration::ZERO);
         promoter.want(pid, Duration::ZERO);
-        assert_eq!(promoter.wanted.len(), 0);
+        assert_eq!(promoter.work.waiting().len(), 0);
         promoter.want(pid, Duration::from_secs(60));
-        assert_eq!(promoter.wanted.len(), 1);
-        promoter.wanted.clear();
+        assert_eq!(promoter.work.waiting().len(), 1);
+        promoter.work.clear();
         promoter.ended(job(Change::Promote), changed(), Duration::ZERO);
         promoter.want(pid, Duration::from_secs(3600));
-        assert_eq!(promoter.wanted.len(), 0);
+        assert_eq!(promoter.work.waiting().len(), 0);
     }
 }

@@ -184,7 +184,7 @@ impl fmt::Display for Hindrance {
 
 /// Why a file is not among those that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exclusion {
+pub(crate) enum Exclusion {
     /// A control group that runs it was at its memory limit a short time ago.
     GroupShort,
     /// This rule denies it, counted from 1.
@@ -203,7 +203,7 @@ pub enum Exclusion {
 
 impl Exclusion {
     /// Its name.
-    pub fn cause(self) -> Cause {
+    pub(crate) fn cause(self) -> Cause {
         match self {
             Exclusion::GroupShort => Cause::CgroupPressure,
             Exclusion::Denied(_) => Cause::Denied,
@@ -241,7 +241,7 @@ impl fmt::Display for Exclusion {
 
 /// What makes the bytes that may be held too few for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shortage {
+pub(crate) enum Shortage {
     /// So few may be held in all.
     Bound(Bound),
     /// What the lists and promoted processes hold comes first.
@@ -250,7 +250,7 @@ pub enum Shortage {
 
 impl Shortage {
     /// Its name.
-    pub fn cause(self) -> Cause {
+    pub(crate) fn cause(self) -> Cause {
         match self {
             Shortage::Bound(Bound::Budget) => Cause::Budget,
             Shortage::Bound(Bound::GroupLimit) => Cause::OwnLimit,
@@ -279,7 +279,7 @@ impl fmt::Display for Shortage {
 
 /// Why what is done about a file is done.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Why {
+pub(crate) enum Why {
     /// It is held, out of this share; of so many windows that are not huge, why.
     Held(Place, Gain, Option<(u64, Hindrance)>),
     /// It is held, and the share was decided for what it was before.
@@ -321,7 +321,7 @@ pub enum Why {
 
 impl Why {
     /// What is done.
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         match self {
             Why::Held(..) | Why::HeldUndecided | Why::Excluded(Exclusion::Listed) => State::Held,
             Why::WouldHold(_) => State::WouldHold,
@@ -340,7 +340,7 @@ impl Why {
     }
 
     /// Its name.
-    pub fn cause(&self) -> Cause {
+    pub(crate) fn cause(&self) -> Cause {
         match self {
             Why::Held(place, ..) | Why::WouldHold(place) => (*place).into(),
             Why::HeldUndecided | Why::NotDecided => Cause::NotDecided,

@@ -35,7 +35,7 @@ impl Watched {
 /// Who runs the files that were in use when they should have been made huge. What ran before that is not
 /// known, so a file may be in use that seems idle.
 #[derive(Debug, Default)]
-pub struct Runs {
+pub(crate) struct Runs {
     files: BTreeMap<Key, Watched>,
     /// The processes that ended since the last [`Runs::settle`].
     ended: HashSet<Pid>,
@@ -45,22 +45,22 @@ pub struct Runs {
 
 impl Runs {
     /// From now on, or anew, watches who runs a file.
-    pub fn watch(&mut self, key: Key) {
+    pub(crate) fn watch(&mut self, key: Key) {
         self.files.entry(key).or_default().idle_since = None;
     }
 
     /// A file is not in the way any more.
-    pub fn forget(&mut self, key: Key) {
+    pub(crate) fn forget(&mut self, key: Key) {
         self.files.remove(&key);
     }
 
     /// Whether any file is watched.
-    pub fn watches_any(&self) -> bool {
+    pub(crate) fn watches_any(&self) -> bool {
         !self.files.is_empty()
     }
 
     /// A process has begun to run a file, whose text may be mapped in several pieces.
-    pub fn started(&mut self, pid: Pid, key: Key) {
+    pub(crate) fn started(&mut self, pid: Pid, key: Key) {
         if let Some(file) = self.files.get_mut(&key)
             && file.running.len() < MOST_PROCESSES
         {
@@ -71,7 +71,7 @@ impl Runs {
 
     /// A process has ended. Reports of several processors come in no order, so it counts as running until
     /// [`Runs::settle`].
-    pub fn ended(&mut self, pid: Pid) {
+    pub(crate) fn ended(&mut self, pid: Pid) {
         if self.watches_any() {
             self.ended.insert(pid);
         }
@@ -79,7 +79,7 @@ impl Runs {
 
     /// Forgets the processes that have ended. Called after each batch of reports. The beginning of a process may be in
     /// the batch after that with its end, so an end counts in two.
-    pub fn settle(&mut self, now: Duration) {
+    pub(crate) fn settle(&mut self, now: Duration) {
         for file in self
             .files
             .values_mut()
@@ -95,12 +95,12 @@ impl Runs {
     }
 
     /// Whether a watched file was run, and nobody has run it for a second.
-    pub fn is_idle(&self, key: Key, now: Duration) -> bool {
+    pub(crate) fn is_idle(&self, key: Key, now: Duration) -> bool {
         self.files.get(&key).is_some_and(|file| file.is_idle(now))
     }
 
     /// The watched files that are idle.
-    pub fn idle(&self, now: Duration) -> Vec<Key> {
+    pub(crate) fn idle(&self, now: Duration) -> Vec<Key> {
         let idle = self.files.iter().filter(|(_, file)| file.is_idle(now));
         idle.map(|(key, _)| *key).collect()
     }

@@ -17,7 +17,7 @@ const MOST_REMEMBERED: usize = 64;
 
 /// The most starts of a file in a second.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rush {
+pub(crate) struct Rush {
     /// Its name, as one of the processes that were counted named it.
     pub name: PathBuf,
     peak: Decayed,
@@ -25,7 +25,7 @@ pub struct Rush {
 
 impl Rush {
     /// Starts per second. A peak that was seen a half-life ago counts half.
-    pub fn starts_per_second(&self, now: Duration, half_life: HalfLife) -> u64 {
+    pub(crate) fn starts_per_second(&self, now: Duration, half_life: HalfLife) -> u64 {
         // Rates of a machine fit.
         self.peak.at(now, half_life) as u64
     }
@@ -33,7 +33,7 @@ impl Rush {
 
 /// Counts the starts of all files.
 #[derive(Debug, Default)]
-pub struct Rushes {
+pub(crate) struct Rushes {
     since: Duration,
     /// Starts in this second.
     counts: HashMap<FileId, u64>,
@@ -46,7 +46,7 @@ pub struct Rushes {
 
 impl Rushes {
     /// A process started with `file`.
-    pub fn started(&mut self, file: FileId, name: &Path) {
+    pub(crate) fn started(&mut self, file: FileId, name: &Path) {
         if self.counts.len() >= MOST_COUNTED && !self.counts.contains_key(&file) {
             return;
         }
@@ -61,7 +61,7 @@ impl Rushes {
     }
 
     /// Ends a second at `now`, if one has passed. Files with fewer than `least` starts per second are left out.
-    pub fn settle(&mut self, now: Duration, half_life: HalfLife, least: u64) {
+    pub(crate) fn settle(&mut self, now: Duration, half_life: HalfLife, least: u64) {
         let passed = now.saturating_sub(self.since);
         if passed < SECOND {
             return;
@@ -93,7 +93,7 @@ impl Rushes {
     }
 
     /// The files with most starts.
-    pub fn iter(&self) -> impl Iterator<Item = (FileId, &Rush)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FileId, &Rush)> {
         self.peaks.iter().map(|(file, rush)| (*file, rush))
     }
 }

@@ -21,6 +21,7 @@ use crate::here::{Here, here};
 use crate::open::{Found, ensure_answers, is_public, open_mapped, open_untouched};
 use crate::processor::own_time;
 use crate::reason::Hindrance;
+use crate::work_queue::Job;
 
 /// A file to look at.
 #[derive(Debug, Clone)]
@@ -29,6 +30,14 @@ pub struct Look {
     pub key: Key,
     /// How to find it.
     pub by: Name,
+}
+
+impl Job for Look {
+    type Target = Key;
+
+    fn target(&self) -> Key {
+        self.key
+    }
 }
 
 /// How a file is found.
@@ -144,11 +153,21 @@ pub struct Fill {
     pub lockable: Lockable,
 }
 
+impl Job for Fill {
+    type Target = Key;
+
+    fn target(&self) -> Key {
+        self.key
+    }
+}
+
 /// What is held of a file.
 #[derive(Debug)]
 pub struct Filled {
     /// The number of the file.
     pub key: Key,
+    /// Where it was opened.
+    pub path: PathBuf,
     /// The file as it was.
     pub state: FileState,
     /// The locked windows; `None` if none is huge.
@@ -176,6 +195,7 @@ impl Filled {
         let metadata = std::fs::metadata("/proc/self/exe").unwrap();
         Filled {
             key,
+            path: PathBuf::from("/proc/self/exe"),
             state: FileState::of(&metadata),
             held: None,
             windows: 1,
@@ -190,12 +210,8 @@ impl Filled {
 }
 
 /// Makes windows huge in place, and locks those that are; without windows, the text in larger folios.
-pub fn fill(job: Fill) -> (Key, Result<Filled, Hindrance>) {
-    let key = job.key;
-    (
-        key,
-        try_fill(job).map_err(|error| Hindrance::Failed(plain(error))),
-    )
+pub fn fill(job: Fill) -> Result<Filled, Hindrance> {
+    try_fill(job).map_err(|error| Hindrance::Failed(plain(error)))
 }
 
 fn try_fill(job: Fill) -> Result<Filled, Error> {
@@ -245,6 +261,7 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
             Gain::Folios => 0,
         },
         nodes: nodes_of(&program),
+        path: text.path,
         took: outcome.took,
         cost: own_time().saturating_sub(before),
     })

@@ -25,7 +25,7 @@ const LONGEST: Duration = Duration::from_secs(900);
 /// The text of all units, and how long to wait for the next look, so that looking costs a thousandth of a
 /// processor.
 #[derive(Debug)]
-pub struct Looked {
+pub(crate) struct Looked {
     /// By unit and leaf.
     pub text: Vec<UnitText>,
     /// The time until the next look.
@@ -33,7 +33,7 @@ pub struct Looked {
 }
 
 /// Reads the mappings of all processes that this one may read. It takes about a millisecond for each.
-pub fn look() -> Looked {
+pub(crate) fn look() -> Looked {
     let before = own_time();
     let (paging, owners) = (Paging::this(), GroupOwners::this());
     let mut text: BTreeMap<(String, Leaf), u64> = BTreeMap::new();

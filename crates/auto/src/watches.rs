@@ -1,28 +1,33 @@
 //! Watches the directories of files, so that an upgrade is noticed. The kernel looks a directory up to watch it.
 //! That may take forever where a user has put another filesystem in its place, so a thread asks for it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hugetext_host::{Change, Done, Watch, Watcher, Worker};
+use hugetext_host::{Change, Done, Watch, Watcher};
 
-use crate::holder::Wait;
 use crate::open::ensure_answers;
+use crate::work_queue::{Job, WorkQueue};
+
+/// A directory to watch.
+impl Job for PathBuf {
+    type Target = PathBuf;
+
+    fn target(&self) -> PathBuf {
+        self.clone()
+    }
+}
 
 /// The directories that are watched, and those that are about to be.
-pub struct Watches {
+pub(crate) struct Watches {
     watcher: Watcher,
-    worker: Worker<PathBuf, io::Result<Watch>>,
-    asking: Option<PathBuf>,
-    queue: VecDeque<PathBuf>,
+    work: WorkQueue<PathBuf, io::Result<Watch>>,
     wanted: BTreeSet<PathBuf>,
-    /// Directories that could not be watched.
-    waits: BTreeMap<PathBuf, Wait>,
 }
 
 impl fmt::Debug for Watches {
@@ -41,7 +46,7 @@ impl AsFd for Watches {
 impl Watches {
     /// Watches nothing yet. A directory whose watch takes longer than `limit` is given up for a while. `wake` is
     /// called when there is something to [`Watches::finish`].
-    pub fn new(limit: Duration, wake: Arc<dyn Fn() + Send + Sync>) -> io::Result<Watches> {
+    pub(crate) fn new(limit: Duration, wake: Arc<dyn Fn() + Send + Sync>) -> io::Result<Watches> {
         let watcher = Watcher::new()?;
         let asker = watcher.asker();
         let ask = move |directory: PathBuf| {
@@ -50,73 +55,54 @@ impl Watches {
         };
         Ok(Watches {
             watcher,
-            worker: Worker::new(limit, wake, ask),
-            asking: None,
-            queue: VecDeque::new(),
+            work: WorkQueue::new(usize::MAX, limit, wake, ask),
             wanted: BTreeSet::new(),
-            waits: BTreeMap::new(),
         })
     }
 
     /// Watches these directories, and no others. If they are others than before, each is looked up again: another
     /// directory may have taken its place.
-    pub fn want(&mut self, wanted: BTreeSet<PathBuf>, now: Duration) {
+    pub(crate) fn want(&mut self, wanted: BTreeSet<PathBuf>, now: Duration) {
         let is_new = wanted != self.wanted;
         self.wanted = wanted;
         self.watcher.keep(|path| self.wanted.contains(path));
-        self.waits.retain(|path, _| self.wanted.contains(path));
-        let waits = |path: &Path| self.waits.get(path).is_some_and(|wait| wait.until > now);
-        let due = self.wanted.iter().filter(|path| !waits(path));
+        self.work.retain(|path| self.wanted.contains(path));
+        let due = self.wanted.iter();
+        let due = due.filter(|path| !self.work.is_delayed(path, now));
         let due = due.filter(|path| is_new || !self.watcher.is_watched(path));
-        self.queue = due.cloned().collect();
-        self.begin();
-    }
-
-    fn begin(&mut self) {
-        if self.worker.is_free()
-            && let Some(directory) = self.queue.pop_front()
-        {
-            self.asking = Some(directory.clone());
-            self.worker.begin(directory);
-        }
+        let due: Vec<PathBuf> = due.cloned().collect();
+        self.work.replace(due);
+        self.work.begin(|_| true);
     }
 
     /// Takes in what has ended, and begins the next. Returns the directories that were given up.
-    pub fn finish(&mut self, now: Duration) -> Vec<PathBuf> {
+    pub(crate) fn finish(&mut self, now: Duration) -> Vec<PathBuf> {
         let mut given_up = Vec::new();
-        while let Some(done) = self.worker.done() {
-            let Some(directory) = self.asking.take() else {
-                break;
-            };
+        while let Some((directory, done)) = self.work.finish() {
             match done {
                 // One that is not wanted any more is dropped by the next `want`.
                 Done::Result(Ok(watch)) => {
-                    self.waits.remove(&directory);
+                    self.work.forget(&directory);
                     self.watcher.add(watch, directory);
                 }
-                Done::Result(Err(_)) => self.delay(directory, now),
+                Done::Result(Err(_)) => self.work.delay(directory, now),
                 Done::GivenUp => {
                     given_up.push(directory.clone());
-                    self.delay(directory, now);
+                    self.work.delay(directory, now);
                 }
             }
-            self.begin();
+            self.work.begin(|_| true);
         }
         given_up
     }
 
-    fn delay(&mut self, directory: PathBuf, now: Duration) {
-        let wait = Wait::after(self.waits.get(&directory), now);
-        self.waits.insert(directory, wait);
-    }
-
     /// Directories that were given up and have not been answered since.
-    pub fn lost(&self) -> usize {
-        self.worker.lost()
+    pub(crate) fn lost(&self) -> usize {
+        self.work.lost()
     }
 
     /// What has changed, without waiting.
-    pub fn changes(&mut self) -> io::Result<Vec<Change>> {
+    pub(crate) fn changes(&mut self) -> io::Result<Vec<Change>> {
         self.watcher.wait(Duration::ZERO)
     }
 }
@@ -127,7 +113,7 @@ mod tests {
 
     /// Ends all that was begun.
     fn settle(watches: &mut Watches) {
-        while watches.worker.is_busy() || !watches.queue.is_empty() {
+        while watches.work.running().is_some() || watches.work.waiting().len() > 0 {
             assert!(watches.finish(Duration::ZERO).is_empty());
         }
     }
@@ -153,8 +139,9 @@ mod tests {
             }));
         }
         assert!(!watches.watcher.is_watched(&missing));
-        assert!(watches.waits.contains_key(&missing));
+        assert!(watches.work.is_delayed(&missing, Duration::ZERO));
         watches.want(BTreeSet::new(), Duration::ZERO);
-        assert!(!watches.watcher.is_watched(&names[0]) && watches.waits.is_empty());
+        assert!(!watches.watcher.is_watched(&names[0]));
+        assert!(!watches.work.is_delayed(&missing, Duration::ZERO));
     }
 }

@@ -12,7 +12,7 @@ impl Catalog {
     /// Forgets what was seen too long ago and, of too many files, those that are worth least. Each user
     /// and each control group has a fair share of what is remembered, as of what is held. Files that are
     /// `held` stay.
-    pub fn forget(
+    pub(crate) fn forget(
         &mut self,
         costs: &Costs,
         (now, half_life): (Duration, HalfLife),

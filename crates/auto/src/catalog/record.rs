@@ -40,7 +40,12 @@ pub struct Record {
 impl Catalog {
     /// What outlives a restart: files that were looked at and can be opened without a process that runs
     /// them.
-    pub fn records(&self, groups: &Groups, now: Duration, half_life: HalfLife) -> Vec<Record> {
+    pub(crate) fn records(
+        &self,
+        groups: &Groups,
+        now: Duration,
+        half_life: HalfLife,
+    ) -> Vec<Record> {
         let lasting = self.files.values().filter_map(|known| {
             let path = &known.text.as_ref()?.path;
             (!path.starts_with("/proc")).then_some((path, known))
@@ -63,7 +68,7 @@ impl Catalog {
     }
 
     /// Takes over a remembered file. Returns its number; it must be looked at, and may be gone.
-    pub fn recall(&mut self, record: Record, groups: &mut Groups, now: Duration) -> Key {
+    pub(crate) fn recall(&mut self, record: Record, groups: &mut Groups, now: Duration) -> Key {
         // Nothing is asked of its filesystem here, which may not answer.
         let file = MappedFile {
             id: FileId {

@@ -1,19 +1,33 @@
 //! What is done about a file, and why.
 
-use std::time::Duration;
-
 use hugetext_leaf::hold::{Gain, Place, Refusal};
 
-use super::Daemon;
+use super::decision::Decision;
+use super::files::Files;
+use super::hold::Hold;
+use super::room::Room;
+use super::terms::Terms;
 use crate::catalog::{FileText, Key, Known};
 use crate::config::Mode;
-use crate::reason::{Shortage, Why};
+use crate::reason::Why;
 
-impl Daemon<'_> {
+/// All that reasons come from, to be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reasons<'d> {
+    pub(super) terms: &'d Terms,
+    pub(super) files: &'d Files,
+    pub(super) room: &'d Room,
+    pub(super) decision: &'d Decision,
+    pub(super) hold: &'d Hold,
+    /// Bytes that may be held of what was seen.
+    pub(super) allowed: u64,
+}
+
+impl Reasons<'_> {
     /// Why what is done about a file is done.
-    pub(super) fn why(&self, key: Key, known: &Known, text: &FileText, now: Duration) -> Why {
-        let place = self.choice.held.get(&key).copied();
-        if let Some(held) = self.holder.get(key) {
+    pub(super) fn why(&self, key: Key, known: &Known, text: &FileText) -> Why {
+        let place = self.decision.place(key);
+        if let Some(held) = self.hold.get(key) {
             let rest = held.windows.saturating_sub(held.huge);
             let missing = held.obstacle.clone().map(|hindrance| (rest, hindrance));
             return place.map_or(Why::HeldUndecided, |place| {
@@ -21,28 +35,32 @@ impl Daemon<'_> {
             });
         }
         if let Some(place) = place {
-            return self.why_not_yet(key, place, text.gain, now);
+            return self.why_not_yet(key, place, text.gain);
         }
-        if let Some(exclusion) = self.excluded.get(&key) {
+        if let Some(exclusion) = self.decision.excluded.get(&key) {
             let words = text.obstacle.clone().map(Why::Filesystem);
             return words.unwrap_or(Why::Excluded(*exclusion));
         }
-        let (bytes, allowed) = (text.bytes(), self.allowed());
-        match self.choice.refused.get(&key) {
-            Some(Refusal::TooLarge) => Why::TooLarge(bytes, allowed, self.shortage(key)),
+        let (bytes, allowed) = (text.bytes(), self.allowed);
+        match self.decision.choice.refused.get(&key) {
+            Some(Refusal::TooLarge) => {
+                Why::TooLarge(bytes, allowed, self.room.shortage(Some(text)))
+            }
             Some(Refusal::NoRoom) => Why::NoRoom(bytes, allowed),
-            Some(Refusal::NotWorthIt) => self.not_worth_it(known, text, now),
+            Some(Refusal::NotWorthIt) => self.not_worth_it(known, text),
             None => Why::NotDecided,
         }
     }
 
     /// Why what is to be held is not held yet.
-    fn why_not_yet(&self, key: Key, place: Place, gain: Gain, now: Duration) -> Why {
-        match (self.mode(), self.holder.hindrance(key)) {
+    fn why_not_yet(&self, key: Key, place: Place, gain: Gain) -> Why {
+        let now = self.terms.now();
+        let allowance = self.room.allowance;
+        match (self.terms.mode(), self.hold.hindrance(key)) {
             (Mode::Observe, _) => Why::WouldHold(place),
-            (Mode::Act, _) if self.is_blamed(key) => Why::LeftAlone,
-            (Mode::Act, _) if self.allowance.rests(now) => Why::Rests,
-            (Mode::Act, _) if !self.allowance.is_calm(now) => Why::Pressure,
+            (Mode::Act, _) if self.files.is_blamed(key) => Why::LeftAlone,
+            (Mode::Act, _) if allowance.rests(now) => Why::Rests,
+            (Mode::Act, _) if !allowance.is_calm(now) => Why::Pressure,
             // It stays so until the next try has ended.
             (Mode::Act, Some((until, hindrance))) => {
                 Why::Hindered(hindrance.clone(), until.saturating_sub(now))
@@ -51,26 +69,18 @@ impl Daemon<'_> {
         }
     }
 
-    /// What makes the bytes that may be held too few for a file.
-    pub(super) fn shortage(&self, key: Key) -> Shortage {
-        let text = self.catalog.get(key).and_then(|known| known.text.as_ref());
-        if text.is_some_and(|text| text.bytes() <= self.allowance.bytes()) {
-            Shortage::ListsFirst
-        } else {
-            Shortage::Bound(self.allowance.bound(&self.ceiling))
-        }
-    }
-
-    fn not_worth_it(&self, known: &Known, text: &FileText, now: Duration) -> Why {
-        let worth = known.worth(&self.costs, now, self.config.half_life());
+    fn not_worth_it(&self, known: &Known, text: &FileText) -> Why {
+        let costs = &self.terms.costs;
+        let (now, half_life) = self.terms.time();
+        let worth = known.worth(costs, now, half_life);
         Why::NotWorthIt {
             unit: match text.gain {
                 Gain::Windows(_) => "a window".to_owned(),
                 Gain::Folios => format!("{} of text", text.leaf),
             },
             saves: worth.nanoseconds(),
-            costs: self.costs.fill,
-            counts_time: self.costs.share() != 0.0,
+            costs: costs.fill,
+            counts_time: costs.share() != 0.0,
         }
     }
 }

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use hugetext_auto::config::{self, ConfigError};
-use hugetext_auto::daemon::{Daemon, DaemonError, Event, Settings};
+use hugetext_auto::daemon::{Daemon, DaemonError, Event, PromotionNews, Settings};
 use hugetext_auto::fixed::FixedList;
-use hugetext_auto::promoter::PromotionNews;
 use hugetext_auto::sight::SourceName;
 use hugetext_auto::status::{ReplicaStatus, State};
 use hugetext_auto::{state, text};
