@@ -115,6 +115,8 @@ test-builds: build ## what cargo install gives works; the static command too, an
 
 test-hostile: ## what a plain user, an accident or a kill can do to others through hugetext, with counts
 	cargo test -p hugetext --test hostile -- --nocapture
+	cargo build -p hugetext-promote --examples
+	HUGETEXT_KILLS=600 cargo test -p hugetext-promote --test promote killed -- --nocapture
 	cargo test -p hugetext --test auto -- names bad_files
 	cargo test -p hugetext-store -p hugetext-metrics
 	cargo test -p hugetext-host --lib -- place lease holders budget listed cgroup

@@ -4,14 +4,17 @@ use std::ffi::c_int;
 use std::io;
 
 use hugetext_host::Tid;
+use hugetext_leaf::Span;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 
 use crate::arch::{Architecture, Native, Registers};
 use crate::error::SwapError;
 use crate::event::{Event, OPTIONS};
+use crate::maps::{find_gadget, find_vdso, is_gadget};
 use crate::raw;
 use crate::refusal::Refusal;
+use crate::room::Placed;
 use crate::target::Target;
 
 /// Every signal is blocked. The kernel itself exempts SIGKILL and SIGSTOP.
@@ -27,8 +30,9 @@ const ALL_SIGNALS: u64 = u64::MAX;
 /// restart (restart_syscall if only that knows how much time is left). None of the calls made here
 /// touches the thread's restart block, which restart_syscall needs.
 ///
-/// If this process is killed meanwhile, the thread's registers cannot be restored, and the kernel
-/// kills the thread. Otherwise it would continue with the registers of a call that it never made.
+/// This process may be killed at any moment. The thread then continues with the registers that it has, so these
+/// lead back to `saved` at each moment: a call returns into [`Architecture::code`], which does the rest without a
+/// tracer. Where an architecture has no such code, the kernel kills the thread.
 pub(crate) struct Caller<'t> {
     target: &'t Target,
     tid: Tid,
@@ -38,6 +42,27 @@ pub(crate) struct Caller<'t> {
     place: u64,
     /// The call that the kernel believes the thread to be in when it continues.
     ending: Option<u64>,
+    /// The code that `place` is in, if it is [`Architecture::code`].
+    code: Option<Placed>,
+}
+
+/// Where a borrowed thread makes its calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// In code that is written behind the vDSO, which is here.
+    Vdso(Option<Span>),
+    /// By an instruction of the process, if it has one.
+    Gadget(Option<u64>),
+}
+
+impl Place {
+    pub(crate) fn find(target: &Target) -> io::Result<Place> {
+        if Native::ENDS_ALONE {
+            find_vdso(target).map(Place::Vdso)
+        } else {
+            find_gadget(target).map(Place::Gadget)
+        }
+    }
 }
 
 /// How a call failed.
@@ -57,7 +82,7 @@ impl<'t> Caller<'t> {
     pub(crate) fn borrow(
         target: &'t Target,
         threads: &[(Tid, Registers)],
-        gadget: Option<u64>,
+        place: Place,
     ) -> Result<Caller<'t>, SwapError> {
         if threads.iter().any(|(_, regs)| !Native::is_native(regs)) {
             return Err(Refusal::Foreign.into());
@@ -68,25 +93,68 @@ impl<'t> Caller<'t> {
             Native::will_restart(regs, if known { instruction } else { [0; 4] })
         };
         let usable = |tid: &Tid| !raw::dispatches_syscalls(*tid);
-        if let Some((tid, regs)) = threads
+        let in_call = threads
             .iter()
-            .find(|(tid, regs)| restarts(regs) && usable(tid))
-        {
-            return Caller::from_restart(target, *tid, regs);
+            .find(|(tid, regs)| restarts(regs) && usable(tid));
+        let computes = || {
+            let outside = |(tid, regs): &&(Tid, Registers)| {
+                usable(tid)
+                    && !restarts(regs)
+                    && !in_critical_section(target, *tid, Native::pc(regs))
+            };
+            threads.iter().find(outside).ok_or(SwapError::NoThread)
+        };
+        match (place, in_call) {
+            (Place::Vdso(vdso), in_call) => {
+                let again = in_call.and_then(|(tid, regs)| Some((*tid, Native::restarted(regs)?)));
+                let (tid, saved) = match again.filter(|(_, saved)| is_call(target, saved)) {
+                    Some(found) => found,
+                    None => computes().map(|(tid, regs)| (*tid, Native::settled(regs)))?,
+                };
+                Caller::with_code(target, tid, saved, vdso.ok_or(SwapError::NoRoom)?)
+            }
+            (Place::Gadget(_), Some((tid, regs))) => Caller::from_restart(target, *tid, regs),
+            (Place::Gadget(gadget), None) => {
+                let (tid, regs) = computes()?;
+                let place = gadget.filter(|address| is_gadget(target, *address));
+                let place = place.ok_or(SwapError::NoThread)?;
+                Ok(Caller {
+                    mask: hold(*tid).map_err(SwapError::Trace)?,
+                    target,
+                    tid: *tid,
+                    saved: Native::settled(regs),
+                    place,
+                    ending: None,
+                    code: None,
+                })
+            }
         }
-        let outside = threads.iter().find(|(tid, regs)| {
-            usable(tid) && !in_critical_section(target, *tid, Native::pc(regs))
-        });
-        let ((tid, regs), place) = outside.zip(gadget).ok_or(SwapError::NoThread)?;
-        let mask = hold(*tid).map_err(SwapError::Trace)?;
-        Ok(Caller {
+    }
+
+    /// Borrows a thread that continues with `saved`, whatever becomes of this process.
+    fn with_code(
+        target: &'t Target,
+        tid: Tid,
+        saved: Registers,
+        vdso: Span,
+    ) -> Result<Caller<'t>, SwapError> {
+        let mask = raw::blocked_signals(tid).map_err(SwapError::Trace)?;
+        let code = Native::code(&saved, mask).ok_or(SwapError::NoThread)?;
+        let code = Placed::new(target, tid, vdso, &code)?;
+        let caller = Caller {
             target,
-            tid: *tid,
-            saved: Native::settled(regs),
+            tid,
+            saved,
             mask,
-            place,
+            place: code.at(),
             ending: None,
-        })
+            code: Some(code),
+        };
+        // The code comes first, then the way to it, then the signals that only it admits again.
+        let to_code = Native::call(&saved, 0, [0; 6], caller.behind_call());
+        caller.set_registers(&to_code).map_err(SwapError::Trace)?;
+        raw::block_signals(tid, ALL_SIGNALS).map_err(SwapError::Trace)?;
+        Ok(caller)
     }
 
     fn from_restart(
@@ -104,6 +172,7 @@ impl<'t> Caller<'t> {
             mask,
             place: 0,
             ending: None,
+            code: None,
         };
         caller.run_to_syscall_stop().map_err(SwapError::Trace)?;
         let entry = caller.registers().map_err(SwapError::Trace)?;
@@ -142,6 +211,19 @@ impl<'t> Caller<'t> {
         self.tid
     }
 
+    /// Tells the thread the address of the [`Numbers`](crate::arch::Numbers) of files; zero if there are none any more.
+    pub(crate) fn know_numbers(&self, address: u64) -> io::Result<()> {
+        match &self.code {
+            Some(code) => code.set_numbers(self.tid, address),
+            None => Ok(()),
+        }
+    }
+
+    /// The address of what follows the instruction that calls the kernel.
+    fn behind_call(&self) -> u64 {
+        self.place.wrapping_add(Native::SYSCALL.len() as u64)
+    }
+
     /// Makes the thread call the kernel.
     pub(crate) fn call(
         &mut self,
@@ -154,8 +236,7 @@ impl<'t> Caller<'t> {
         self.run_to_syscall_stop().map_err(CallError::Lost)?;
         self.run_to_syscall_stop().map_err(CallError::Lost)?;
         let regs = self.registers().map_err(CallError::Lost)?;
-        let after = self.place.wrapping_add(Native::SYSCALL.len() as u64);
-        if Native::pc(&regs) != after {
+        if Native::pc(&regs) != self.behind_call() {
             let strayed =
                 io::Error::other("the borrowed thread did not stop at the requested call");
             return Err(CallError::Lost(strayed));
@@ -205,12 +286,28 @@ impl<'t> Caller<'t> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        // A thread whose registers cannot be restored has been killed.
+        // A thread whose registers cannot be restored has been killed. Only the code admits signals again by itself,
+        // so the registers that lead to it are the last to go.
+        let _ = raw::block_signals(self.tid, self.mask);
         let _ = self.set_registers(&self.saved);
         let _ = Native::set_call(self.tid, self.ending);
-        let _ = raw::block_signals(self.tid, self.mask);
-        let _ = ptrace::setoptions(self.tid.into(), OPTIONS);
+        match &self.code {
+            Some(code) => code.erase(self.tid),
+            None => {
+                let _ = ptrace::setoptions(self.tid.into(), OPTIONS);
+            }
+        }
     }
+}
+
+/// Whether the next instruction of a thread calls the kernel as this architecture does. There are others, for programs
+/// of 32 bits.
+fn is_call(target: &Target, regs: &Registers) -> bool {
+    let mut there = [0; 4];
+    let there = there.get_mut(..Native::SYSCALL.len());
+    there.is_some_and(|there| {
+        target.read(Native::pc(regs), there).is_ok() && there == Native::SYSCALL
+    })
 }
 
 /// Blocks all signals of a thread and ties its life to this process. Returns the signals it blocked

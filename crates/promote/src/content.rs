@@ -81,13 +81,6 @@ impl Content {
         }
     }
 
-    /// Allocates a page in the process for the arguments of calls.
-    pub(crate) fn scratch(caller: &mut Caller<'_>, len: u64) -> Result<u64, CallError> {
-        let kind = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let rights = bits(libc::PROT_READ | libc::PROT_WRITE);
-        caller.call(Native::MMAP, [0, len, rights, kind, NO_FILE, 0])
-    }
-
     /// Makes this the content of `addresses`, whose present content is `there`. One call does it:
     /// the kernel replaces a mapping under the write lock of the address space. So every other
     /// thread or process that shares the address space sees either the old mapping or the new one.
@@ -171,4 +164,4 @@ impl Content {
 }
 
 /// The file descriptor of a mapping without a file.
-const NO_FILE: u64 = u64::MAX;
+pub(crate) const NO_FILE: u64 = u64::MAX;

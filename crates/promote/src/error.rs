@@ -24,6 +24,11 @@ pub enum SwapError {
     /// calls, or sleep uninterruptibly.
     #[error("no thread can be made to call the kernel now; try again")]
     NoThread,
+    /// The vDSO has no room for the code that ends a change if nobody else does.
+    #[error(
+        "its vDSO has no room: each hugetext that was killed in the middle of a stop took some; only a restart gives it back"
+    )]
+    NoRoom,
     /// Every thread waits inside the kernel and cannot be interrupted.
     #[error(
         "all its threads wait uninterruptibly inside the kernel, as in vfork(2) for a child that has not \

@@ -32,6 +32,8 @@ mod probes;
 #[allow(unsafe_code)]
 mod raw;
 mod refusal;
+mod room;
+mod scratch;
 mod skeleton;
 mod status;
 mod steps;

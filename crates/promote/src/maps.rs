@@ -141,6 +141,26 @@ pub(crate) fn find_gadget(target: &Target) -> io::Result<Option<u64>> {
     }))
 }
 
+/// The addresses of the vDSO.
+pub(crate) fn find_vdso(target: &Target) -> io::Result<Option<Span>> {
+    let maps = all(target)?;
+    let vdso = maps
+        .iter()
+        .find(|map| matches!(map.pathname, MMapPath::Vdso));
+    Ok(vdso.map(|map| Span::new(map.address.0, map.address.1)))
+}
+
+/// Whether all of `place` is mapped executable. The process is stopped now.
+pub(crate) fn is_code(target: &Target, place: Span) -> bool {
+    mapped(target, std::iter::once(place)).is_ok_and(|there| {
+        let covered: u64 = there
+            .iter()
+            .map(|map| map.addresses.intersect(&place).len())
+            .sum();
+        covered == place.len() && there.iter().all(|map| map.perms.exec)
+    })
+}
+
 /// Whether such an instruction is still at `address`. The process is stopped now.
 pub(crate) fn is_gadget(target: &Target, address: u64) -> bool {
     let len = Native::SYSCALL.len();
@@ -149,10 +169,7 @@ pub(crate) fn is_gadget(target: &Target, address: u64) -> bool {
     let Some(bytes) = bytes.get_mut(..len) else {
         return false;
     };
-    target.read(address, bytes).is_ok()
-        && bytes == Native::SYSCALL
-        && mapped(target, std::iter::once(place))
-            .is_ok_and(|there| there.iter().all(|map| map.perms.exec) && !there.is_empty())
+    target.read(address, bytes).is_ok() && bytes == Native::SYSCALL && is_code(target, place)
 }
 
 #[cfg(test)]

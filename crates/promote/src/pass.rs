@@ -9,33 +9,37 @@ use std::os::unix::fs::MetadataExt;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
+use crate::arch::Numbers;
 use crate::call::{Caller, bits};
 use crate::error::SwapError;
+use crate::scratch::Scratch;
 
 /// Gives the process duplicates of `files` through a pair of sockets that the process itself has.
 /// This needs no path that both processes can reach. Returns the numbers of the duplicates in the
 /// process.
 pub(crate) fn pass_files(
     caller: &mut Caller<'_>,
-    scratch: u64,
+    scratch: &Scratch,
     files: &[&File],
 ) -> Result<Vec<u64>, SwapError> {
     let kind = bits(libc::SOCK_DGRAM | libc::SOCK_CLOEXEC);
-    let arguments = [bits(libc::AF_UNIX), kind, 0, scratch, 0, 0];
+    let arguments = [bits(libc::AF_UNIX), kind, 0, scratch.number(PAIR[0]), 0, 0];
     caller
         .call(libc::SYS_socketpair, arguments)
         .map_err(SwapError::call("socketpair"))?;
     let target = caller.target();
     let mut pair = [0; 8];
-    target.read(scratch, &mut pair).map_err(SwapError::Trace)?;
+    target
+        .read(scratch.number(PAIR[0]), &mut pair)
+        .map_err(SwapError::Trace)?;
     let [near, far] = [0, 4].map(|at| {
         let bytes = pair.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         i32::from_ne_bytes(bytes.unwrap_or([0xff; 4]))
     });
     let outcome =
         send(caller, near, files).and_then(|()| receive(caller, scratch, far, files.len()));
-    for fd in [near, far] {
-        let _ = caller.call(libc::SYS_close, [bits(fd), 0, 0, 0, 0, 0]);
+    for (index, fd) in PAIR.into_iter().zip([near, far]) {
+        scratch.close(caller, index, bits(fd));
     }
     outcome
 }
@@ -66,16 +70,18 @@ fn send(caller: &Caller<'_>, near: i32, files: &[&File]) -> Result<(), SwapError
 }
 
 /// The offsets of the parts of struct msghdr in the scratch page, which is at least 4 KiB.
-const HEADER: u64 = 64;
-const VECTOR: u64 = 128;
-const BYTE: u64 = 192;
-const CONTROL: u64 = 256;
+const CONTROL: u64 = 0;
+const HEADER: u64 = 2048;
+const VECTOR: u64 = 2112;
+const BYTE: u64 = 2176;
 /// struct cmsghdr.
-const CONTROL_HEADER: usize = 16;
+const CONTROL_HEADER: usize = Numbers::FIRST as usize;
+/// The pair of sockets has the last of the numbers. One message passes fewer files.
+const PAIR: [usize; 2] = [Numbers::COUNT as usize - 2, Numbers::COUNT as usize - 1];
 
 fn receive(
     caller: &mut Caller<'_>,
-    scratch: u64,
+    scratch: &Scratch,
     far: i32,
     count: usize,
 ) -> Result<Vec<u64>, SwapError> {
@@ -86,9 +92,9 @@ fn receive(
     let header = [
         0,
         0,
-        scratch + VECTOR,
+        scratch.at(VECTOR),
         1,
-        scratch + CONTROL,
+        scratch.at(CONTROL),
         control_len as u64,
         0,
     ];
@@ -99,12 +105,12 @@ fn receive(
             .collect::<Vec<u8>>()
     };
     let written = target
-        .write(scratch + HEADER, &words(&header))
-        .and_then(|()| target.write(scratch + VECTOR, &words(&[scratch + BYTE, 1])));
+        .write(scratch.at(HEADER), &words(&header))
+        .and_then(|()| target.write(scratch.at(VECTOR), &words(&[scratch.at(BYTE), 1])));
     written.map_err(SwapError::Trace)?;
     let arguments = [
         bits(far),
-        scratch + HEADER,
+        scratch.at(HEADER),
         bits(libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT),
         0,
         0,
@@ -115,12 +121,12 @@ fn receive(
         .map_err(SwapError::call("recvmsg"))?;
     let mut control = vec![0; control_len];
     target
-        .read(scratch + CONTROL, &mut control)
+        .read(scratch.at(CONTROL), &mut control)
         .map_err(SwapError::Trace)?;
     let fds = received(&control);
     if fds.len() != count {
-        for fd in fds {
-            let _ = caller.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+        for (index, fd) in fds.into_iter().enumerate() {
+            scratch.close(caller, index, fd);
         }
         return Err(SwapError::TooManyFiles);
     }

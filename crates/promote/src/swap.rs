@@ -13,13 +13,14 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::call::{CallError, Caller};
+use crate::call::{CallError, Caller, Place};
 use crate::content::{Content, Join, Step};
 use crate::error::SwapError;
-use crate::maps::{Mapped, find_gadget, is_gadget, mapped};
+use crate::maps::{Mapped, mapped};
 use crate::pass::pass_files;
 use crate::raw;
 use crate::refusal::Refusal;
+use crate::scratch::Scratch;
 use crate::stop::Stopped;
 use crate::target::Target;
 
@@ -68,8 +69,8 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
     if is_frozen(target.pid()) {
         return Err(SwapError::Frozen);
     }
-    // A signal that ended this process during the change would leave a thread with the registers
-    // of an injected call.
+    // The process would stand still for as long as a signal stops this one, and a signal that ended it would leave
+    // the change half done.
     let watchdog = Watchdog::begin(target.pid()).map_err(SwapError::Trace)?;
     let before = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
@@ -132,9 +133,8 @@ struct Session {
 }
 
 fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError> {
-    // The instruction is searched before the stop, because the search takes long with many
-    // mappings.
-    let gadget = find_gadget(target).map_err(Refusal::from)?;
+    // The search takes long with many mappings, so it comes before the stop.
+    let place = Place::find(target).map_err(Refusal::from)?;
     let stopped = Stopped::stop(target, change.limit)?;
     if stopped.is_asleep() {
         return Err(SwapError::Asleep);
@@ -143,8 +143,7 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
     let threads = stopped.threads();
     change.check_before(target)?;
     stopped.keep_limit(Duration::ZERO)?;
-    let gadget = gadget.filter(|address| is_gadget(target, *address));
-    let mut caller = Caller::borrow(stopped.target, &stopped.registers(), gadget)?;
+    let mut caller = Caller::borrow(stopped.target, &stopped.registers(), place)?;
     change.make(&stopped, &mut caller)?;
     drop(caller);
     Ok(Session {
@@ -229,17 +228,16 @@ impl Change<'_> {
 
     /// Makes the change.
     fn make(&self, stopped: &Stopped<'_>, caller: &mut Caller<'_>) -> Result<(), SwapError> {
-        let page = rustix::param::page_size() as u64;
-        let scratch = Content::scratch(caller, page).map_err(SwapError::call("mmap"))?;
-        let passed = pass_files(caller, scratch, &self.files);
+        let scratch = Scratch::map(caller)?;
+        let passed = pass_files(caller, &scratch, &self.files);
         let outcome = match &passed {
             Ok(fds) => self.take_steps(stopped, caller, fds),
             Err(_) => Ok(()),
         };
-        for fd in passed.iter().flatten() {
-            let _ = caller.call(libc::SYS_close, [*fd, 0, 0, 0, 0, 0]);
+        for (index, fd) in passed.iter().flatten().enumerate() {
+            scratch.close(caller, index, *fd);
         }
-        let _ = caller.call(libc::SYS_munmap, [scratch, page, 0, 0, 0, 0]);
+        scratch.unmap(caller);
         passed?;
         outcome
     }

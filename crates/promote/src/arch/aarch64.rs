@@ -7,7 +7,7 @@ use libc::c_long;
 use nix::sys::ptrace;
 
 use super::eintr::{EINTR, RESTART_UNLESS_HANDLED, TIMED_ON_SOCKETS};
-use super::{Architecture, Decision, Interrupted};
+use super::{Architecture, Code, Decision, Interrupted};
 use crate::raw;
 use crate::waiting::WaitingCall;
 
@@ -142,6 +142,16 @@ impl Architecture for Native {
 
     fn settled(stopped: &Self::Registers) -> Self::Registers {
         *stopped
+    }
+
+    /// A tracer cannot tell which code a call of the kernel ended with.
+    fn restarted(_stopped: &Self::Registers) -> Option<Self::Registers> {
+        None
+    }
+
+    /// Each branch to a far address takes it from a register.
+    fn code(_saved: &Self::Registers, _mask: u64) -> Option<Code> {
+        None
     }
 
     fn waiting_call(tid: Tid) -> Option<WaitingCall> {

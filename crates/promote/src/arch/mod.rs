@@ -36,6 +36,8 @@ pub(crate) trait Architecture {
 
     /// Whether promotion knows this architecture.
     const SUPPORTED: bool = true;
+    /// Whether there is [`Architecture::code`], and [`Architecture::restarted`].
+    const ENDS_ALONE: bool = false;
     /// The instruction that makes a system call.
     const SYSCALL: &'static [u8];
     /// The number of mmap(2).
@@ -101,6 +103,16 @@ pub(crate) trait Architecture {
     /// A state in which the kernel restarts nothing by itself.
     fn settled(stopped: &Self::Registers) -> Self::Registers;
 
+    /// The state from which a thread for which [`Architecture::will_restart`] holds makes its call again, by the
+    /// instruction before its program counter. `None` where only the kernel knows the number of that call.
+    fn restarted(stopped: &Self::Registers) -> Option<Self::Registers>;
+
+    /// Code for a borrowed thread. It begins with [`Architecture::SYSCALL`], for the calls that the tracer wants. The
+    /// rest is for the case that the tracer is gone: it closes the files of [`Numbers`], blocks the signals of `mask`
+    /// alone, and continues with the registers `saved`, whatever a call has done to the registers. `None` where no
+    /// instruction jumps without changing a register.
+    fn code(saved: &Self::Registers, mask: u64) -> Option<Code>;
+
     /// The call in which a thread waits. `None` if it waits in none, or if the registers of a
     /// stopped thread have everything that [`Architecture::interrupted`] needs.
     fn waiting_call(tid: Tid) -> Option<WaitingCall>;
@@ -112,6 +124,23 @@ pub(crate) trait Architecture {
         regs: &Self::Registers,
         before: Option<&WaitingCall>,
     ) -> Option<Interrupted<Self::Registers>>;
+}
+
+/// Where a page has the numbers of the files that a change has opened in the process: [`Numbers::COUNT`] C ints from
+/// [`Numbers::FIRST`] on. -1 stands for none.
+pub(crate) enum Numbers {}
+
+impl Numbers {
+    /// What precedes them is struct cmsghdr: the kernel itself writes the numbers of files that are passed.
+    pub(crate) const FIRST: u32 = 16;
+    pub(crate) const COUNT: u32 = 256;
+}
+
+/// See [`Architecture::code`].
+pub(crate) struct Code {
+    pub(crate) bytes: Vec<u8>,
+    /// Where in `bytes` the address of the first of [`Numbers`] is; zero if there is no page with numbers.
+    pub(crate) numbers: u64,
 }
 
 /// A system call that ended with EINTR.

@@ -6,7 +6,7 @@ use std::io;
 use hugetext_host::Tid;
 use libc::c_long;
 
-use super::{Architecture, Interrupted};
+use super::{Architecture, Code, Interrupted};
 use crate::waiting::WaitingCall;
 
 /// This architecture.
@@ -74,6 +74,14 @@ impl Architecture for Native {
 
     fn settled(stopped: &Unknown) -> Unknown {
         *stopped
+    }
+
+    fn restarted(_stopped: &Unknown) -> Option<Unknown> {
+        None
+    }
+
+    fn code(_saved: &Unknown, _mask: u64) -> Option<Code> {
+        None
     }
 
     fn waiting_call(_tid: Tid) -> Option<WaitingCall> {

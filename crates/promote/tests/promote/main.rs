@@ -4,6 +4,7 @@
 
 mod copies;
 mod held;
+mod killed;
 mod merge;
 #[path = "../place/mod.rs"]
 mod place;
@@ -13,7 +14,6 @@ mod words;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use hugetext_promote::{
     Copies, Mappings, Probe, Refusal, SwapError, SwapOutcome, Target, probes, promote, revert,
 };
 use nix::sys::signal::{Signal, kill};
-use place::{example, keep_mounts_in, own};
+use place::{example, keep_mounts_in};
 
 struct Busy {
     child: Child,
@@ -227,62 +227,6 @@ fn a_busy_program_goes_there_and_back_and_notices_nothing() {
     assert_eq!(at_first, layout(&target));
     assert_eq!(huge(&target), 0);
     busy.finish();
-}
-
-/// The variable that names the process for `promotes_until_it_is_killed`.
-const VICTIM: &str = "HUGETEXT_VICTIM";
-
-#[test]
-#[ignore = "ends by SIGKILL only: run by the test below"]
-fn promotes_until_it_is_killed() {
-    let Ok(pid) = std::env::var(VICTIM) else {
-        return;
-    };
-    let (target, leaf) = (Target::open(pid.parse().unwrap()).unwrap(), leaf().unwrap());
-    let mut copies = Copies::default();
-    loop {
-        promote_all(&target, leaf, &mut copies).unwrap();
-        println!("there");
-        revert_all(&target);
-    }
-}
-
-#[test]
-fn a_killed_tracer_leaves_a_process_well_or_dead() {
-    if leaf().is_none() {
-        return;
-    }
-    for spins in (0..2_000_000).step_by(200_000) {
-        let mut busy = Busy::run(Command::new(program()).args(["4", "abandoned"]));
-        let mut tracer = Command::new(own())
-            .args(["--ignored", "--exact", "promotes_until_it_is_killed"])
-            .arg("--nocapture")
-            .env(VICTIM, busy.child.id().to_string())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let said = BufReader::new(tracer.stdout.take().unwrap());
-        let begun = said.lines().any(|line| line.unwrap().contains("there"));
-        // The kill comes at an arbitrary moment of mapping back.
-        (0..spins).for_each(|spin| {
-            std::hint::black_box(spin);
-        });
-        tracer.kill().unwrap();
-        tracer.wait().unwrap();
-        if !begun {
-            eprintln!("skipped: not allowed to promote");
-            return;
-        }
-        let asked = writeln!(busy.input.as_ref().unwrap());
-        let said = busy.line();
-        if asked.is_ok() && said.starts_with("ok ") {
-            busy.finish();
-        } else {
-            let status = busy.child.wait().unwrap();
-            assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}: {said}");
-        }
-    }
 }
 
 /// If a skipped or failed test left the program running or stopped, ends it and prints its output.
