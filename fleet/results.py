@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes lab/results/fleet.md: results.py EXAMPLE SYNTHETIC… where example.sh wrote EXAMPLE, and the others are made of it
-by synthesize.py. Spark is asked of the first of these."""
+"""Prints the record of lab/results/fleet.md: results.py EXAMPLE SYNTHETIC… where example.sh wrote EXAMPLE, and the others
+are made of it by synthesize.py. Spark is asked of the first of these."""
 
+import json
 import os
 import pathlib
 import resource
@@ -10,29 +11,15 @@ import time
 
 import duckdb
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "../lab/scripts")]
 
 from hugetext_fleet import engines, show  # noqa: E402
 from hugetext_fleet.queries import queries  # noqa: E402
+from record import fact, row  # noqa: E402
 
 # Two workers of one processor each, as processes of their own.
 SPARK = "local-cluster[2,1,2048]"
-
-HEAD = """# Questions about many machines
-
-`hugetext-fleet DIR` asks the questions below of what [`hugetext inventory`](../../docs/inventory.md) wrote, with DuckDB,
-which it brings along; `--master` asks Spark instead, by the same SQL. Answers come as a table, as CSV
-(`--format csv`), or as one page of HTML (`--format html`).
-
-    pip install ./fleet            # or: uv pip install ./fleet
-    hugetext-fleet /srv/inventory
-    hugetext-fleet --from 2026-11-01 --to 2026-11-08 /srv/inventory regressions
-    hugetext-fleet --format html s3://bucket/inventory > fleet.html
-    hugetext-fleet --master spark://host:7077 s3a://bucket/inventory costliest
-
-The SQL is in [fleet/queries](../../fleet/queries). `make -C fleet test` compares the rows of DuckDB with those of Spark
-in one process and of Spark with two workers. `lab/measure fleet` writes this document.
-"""
 
 
 def measured(engine):
@@ -56,51 +43,35 @@ def size(place):
 
 
 def main(example, synthetic):
-    """Prints the document."""
-    print(HEAD)
-    print("## What the questions cost\n")
-    load = os.getloadavg()[0]
-    print(
-        f"DuckDB {duckdb.__version__} with at most 8 GB on {os.cpu_count()} processors, on rows that"
-        " `fleet/synthesize.py`\nmakes of those below. Each cell is the time that passed, and the"
-        f" processor time of it. The load of the machine\nwas {load:.0f} when this began: what else ran"
-        " there takes its share of the time that passed. The column of Spark\nis the time that passed with"
-        f" `--master '{SPARK}'`; its first question pays for what the others use, too.\n"
-    )
+    """Prints the record."""
+    fact("duckdb", duckdb.__version__)
+    fact("processors", os.cpu_count())
+    fact("load", round(os.getloadavg()[0]))
+    fact("spark", SPARK)
     measures = [measured(engines.DuckDB(place, "8GB")) for place in synthetic]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    load = os.getloadavg()[0]
+    fact("peak_mib", round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    fact("load_of_spark", round(os.getloadavg()[0]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     of_spark, spark = measured(engines.Spark(synthetic[0], SPARK))
-    columns = [f"{rows:,} rows".replace(",", " ") for rows, _ in measures]
-    columns.append(f"Spark: {of_spark:,} rows".replace(",", " "))
-    print("| question | " + " | ".join(columns) + " |")
-    print("|---|" + "---:|" * len(columns))
+    columns = [f"{rows:,} rows".replace(",", "\u202f") for rows, _ in measures]
+    fact("columns", [*columns, f"Spark: {of_spark:,} rows".replace(",", "\u202f")])
     for query in queries():
         cells = [
             f"{wall:.1f} s ({spent:.1f} s)"
             for wall, spent in (times[query.name] for _, times in measures)
         ]
-        cells.append(f"{spark[query.name][0]:.1f} s")
-        print(f"| {query.name} | " + " | ".join(cells) + " |")
+        row("cost", query.name, *cells, f"{spark[query.name][0]:.1f} s")
     cells = [f"{size(place) / rows:.1f} B" for place, (rows, _) in zip(synthetic, measures)]
-    print("| bytes a row | " + " | ".join(cells) + " | |")
-    print(f"\nThe process with DuckDB took {peak:.0f} MiB at most. The load was {load:.0f} when Spark began.\n")
-    print("## An example\n")
+    row("cost", "bytes a row", *cells, "")
     engine = engines.DuckDB(example)
     rows = engine.run("SELECT count(*), count(DISTINCT digest) FROM inventory").rows[0]
-    print(
-        f"{rows[0]} rows (fleet/example.sh). {rows[1]} images are each made of Debian's packages of a"
-        " program, and\nare counted twice: as they would run on ext4, and on btrfs. Nothing of them was"
-        " started. A host has three of the\nprograms in /srv, one that it linked itself, and an autopilot"
-        " that observes. It is recorded twice: after the programs\nof packages were fixed, and after an upgrade"
-        " replaced postgres. At most ten rows of each answer are shown. If a\nquestion has no row, no program"
-        " fits it on this kernel and these filesystems.\n"
-    )
+    fact("rows", rows[0])
+    fact("images", rows[1])
     for query in queries():
         answer = engine.run(query.sql)
         answer.rows = answer.rows[:10]
-        print(show.table(query, answer))
+        text = show.table(query, answer).rstrip("\n")
+        print(json.dumps({"answer": text}, ensure_ascii=False), flush=True)
     engine.close()
 
 

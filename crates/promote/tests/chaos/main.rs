@@ -2,7 +2,7 @@
 //! step. One finding is one line, with the seed and the number of the step.
 //!
 //! HUGETEXT_CHAOS_SECONDS: how long (20). HUGETEXT_CHAOS_SEED: the seed; a new one without it. HUGETEXT_COMMAND:
-//! the command that promotes; without it, the example `stop`. HUGETEXT_DOCS: where the report goes, as Markdown.
+//! the command that promotes; without it, the example `stop`. HUGETEXT_RECORD: where the record of lab/results/promote-chaos.md goes.
 //! HUGETEXT_CHAOS_VERBOSE: each step is printed.
 //! `lab/measure promote-chaos` sets them.
 
@@ -47,10 +47,10 @@ fn chaos_harms_no_process() {
     println!("HUGETEXT_CHAOS_SEED={seed}");
     let mut chaos = Chaos::new(seed);
     let figures = chaos.run(duration);
-    let shown = report::markdown(&figures);
+    let shown = report::record(&figures);
     println!("{shown}");
-    if let Some(docs) = std::env::var_os("HUGETEXT_DOCS") {
-        std::fs::write(docs, shown).unwrap();
+    if let Some(file) = std::env::var_os("HUGETEXT_RECORD") {
+        std::fs::write(file, shown).unwrap();
     }
     assert!(figures.findings.is_empty(), "{:#?}", figures.findings);
 }

@@ -1,8 +1,9 @@
-//! What a run did, as Markdown.
+//! What a run did, as the lines of a record: lab/reports/promote-chaos.md shows it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::Duration;
+
+use serde_json::json;
 
 use crate::run::Counts;
 
@@ -42,44 +43,52 @@ impl Figures {
     }
 }
 
-const HEAD: &str = "# Promotion under chaos
-
-Made by `lab/measure promote-chaos`. Programs of this machine are promoted, with and without `--merge`, mapped back, and
-given bounds that no stop can keep, in random order. Signals, SIGKILL and SIGSTOP meet the programs and the
-command at random moments, many of them in the middle of a stop. After each run of the command, the process is
-compared with what it was before: tracer, state, signal masks, pending and handled signals of its threads, the
-calls in which they wait, open files, mappings with their rights, and every byte of text. The programs
-check their own answers all the time, one of them all registers. A seed decides the steps; `HUGETEXT_CHAOS_SEED`
-sets it.
-";
-
-/// The report.
-pub(crate) fn markdown(figures: &Figures) -> String {
-    let mut text = String::from(HEAD);
-    let _ = write_figures(&mut text, figures);
-    text
-}
-
-fn write_figures(text: &mut String, figures: &Figures) -> std::fmt::Result {
+/// The record.
+pub(crate) fn record(figures: &Figures) -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let command = if figures.is_command {
         "the command"
     } else {
         "the example `stop`"
     };
-    writeln!(
-        text,
-        "\nSeed {}, by {command}, for {} s on Linux {}.\n",
-        figures.seed,
-        figures.took.as_secs(),
-        kernel.trim()
-    )?;
-    writeln!(text, "| | |\n|---|---:|")?;
+    let facts = [
+        ("seed", json!(figures.seed)),
+        ("command", json!(command)),
+        ("seconds", json!(figures.took.as_secs())),
+        ("kernel", json!(kernel.trim())),
+    ];
+    let facts = facts.map(|(fact, value)| json!({ "fact": fact, "value": value }));
+    let mut lines = Vec::from(facts);
+    let mut row = |table: &str, cells: &[&str]| {
+        lines.push(json!({ "table": table, "row": cells }));
+    };
+    for (what, number) in counts(figures) {
+        row("figures", &[what, &number.to_string()]);
+    }
+    for ((change, ending), times) in &figures.endings {
+        let change = change.to_lowercase();
+        row("endings", &[&change, ending, &times.to_string()]);
+    }
+    for (words, times) in &figures.words {
+        row("words", &[words, &times.to_string()]);
+    }
+    for (name, times) in &figures.started {
+        row("programs", &[name, &times.to_string()]);
+    }
+    for (name, why) in &figures.unable {
+        row("programs", &[name, &format!("not here: {why}")]);
+    }
+    let findings = figures.findings.iter();
+    lines.extend(findings.map(|finding| json!({ "finding": finding })));
+    let lines = lines.iter().map(|line| format!("{line}\n"));
+    lines.collect()
+}
+
+fn counts(figures: &Figures) -> [(&'static str, u64); 14] {
     let longest = figures.stops.iter().max().map_or(0, Duration::as_millis) as u64;
-    let programs: u64 = figures.started.values().sum();
-    for (what, number) in [
+    [
         ("steps", figures.steps),
-        ("programs started", programs),
+        ("programs started", figures.started.values().sum()),
         ("runs of the command", figures.runs),
         (
             "stops of a process that changed it",
@@ -98,29 +107,5 @@ fn write_figures(text: &mut String, figures: &Figures) -> std::fmt::Result {
         ("audits", figures.audits),
         ("answers asked for", figures.answers),
         ("findings", figures.findings.len() as u64),
-    ] {
-        writeln!(text, "| {what} | {number} |")?;
-    }
-    for finding in &figures.findings {
-        writeln!(text, "\n- {finding}")?;
-    }
-    writeln!(
-        text,
-        "\n## How the command ended\n\n| change | ending | times |\n|---|---|---:|"
-    )?;
-    for ((change, ending), times) in &figures.endings {
-        writeln!(text, "| {} | {ending} | {times} |", change.to_lowercase())?;
-    }
-    writeln!(text, "\n## What it said\n\n| words | times |\n|---|---:|")?;
-    for (words, times) in &figures.words {
-        writeln!(text, "| {} | {times} |", words.replace('|', "\\|"))?;
-    }
-    writeln!(text, "\n## Programs\n\n| program | started |\n|---|---:|")?;
-    for (name, times) in &figures.started {
-        writeln!(text, "| {name} | {times} |")?;
-    }
-    for (name, why) in &figures.unable {
-        writeln!(text, "| {name} | not here: {} |", why.replace('|', "\\|"))?;
-    }
-    Ok(())
+    ]
 }

@@ -26,7 +26,7 @@ struct Args {
     /// Print only the prediction, as one JSON document
     #[arg(long)]
     json: bool,
-    /// Print the sections of lab/results/replicas.md instead, from this record of storms with replicas
+    /// Print what lab/results/replicas.md shows of locks instead, from this record of storms with replicas
     #[arg(long, value_name = "RECORD", conflicts_with = "json")]
     replicas: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ fn read(path: &Path) -> Result<Vec<Record>, String> {
 fn run(args: &Args) -> Result<String, String> {
     let records = read(&args.record)?;
     if let Some(path) = &args.replicas {
-        return Ok(replicas::sections(&read(path)?, &records));
+        return Ok(replicas::record(&read(path)?, &records));
     }
     let prediction = Prediction::new(&records);
     if args.json {
