@@ -130,7 +130,7 @@ test-msrv: ## the oldest Rust that Cargo.toml promises builds all and passes the
 # The second root of a suite finds the crates that the first compiled, and nothing else.
 in-fresh = FRESH_TARGET=$(CURDIR)/target/fresh/$(1) scripts/fresh.sh $(1) $(2) $(3) sh -c 'make demo && make test'
 
-test-fresh: ## demo and test in fresh roots of three Debian suites, as root and as a user; takes root
+test-fresh: ## demo and test in fresh roots of three Debian suites, as root and as a user; run it as root
 	scripts/setup.sh fresh
 	rm -rf target/fresh
 	$(call in-fresh,bookworm,mount,root)

@@ -43,9 +43,9 @@ fn file_of_windows(test: &str) -> Option<(File, Leaf)> {
 static LOCKED: Mutex<()> = Mutex::new(());
 
 #[test]
-fn every_rung_is_seen_in_the_state() {
+fn every_method_is_seen_in_the_state() {
     let _turn = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some((file, leaf)) = file_of_windows("every_rung_is_seen_in_the_state") else {
+    let Some((file, leaf)) = file_of_windows("every_method_is_seen_in_the_state") else {
         return;
     };
     let range = Span::new(0, WINDOWS * leaf.bytes());

@@ -81,6 +81,13 @@ impl Filesystem {
         known.map_or(Filesystem::Other, |known| known.filesystem)
     }
 
+    /// The magic number of a filesystem; `None` if it has several, or is not known.
+    pub fn magic(self) -> Option<u32> {
+        let known = KNOWN.iter().find(|known| known.filesystem == self);
+        let known = known.filter(|_| self != Filesystem::Other);
+        known.map(|known| known.magic)
+    }
+
     /// Whether on filesystems of this magic number the running kernel sets ctime at each change of a file.
     pub fn keeps_ctime(magic: u32) -> bool {
         let known = KNOWN.iter().find(|known| known.magic == magic);
@@ -159,6 +166,19 @@ impl fmt::Display for Filesystem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_filesystem_that_is_written_here_keeps_ctime() {
+        for kept in [Filesystem::Ext4, Filesystem::Xfs, Filesystem::Btrfs] {
+            assert!(Filesystem::keeps_ctime(kept.magic().unwrap()), "{kept}");
+        }
+        let (squashfs, iso9660, fuse) = (0x7371_7368, 0x9660, 0x6573_5546);
+        let made_elsewhere = [Filesystem::Erofs, Filesystem::Overlay, Filesystem::Tmpfs];
+        let known = made_elsewhere.map(|kind| kind.magic().unwrap());
+        for kind in known.into_iter().chain([squashfs, iso9660, fuse, 0]) {
+            assert!(!Filesystem::keeps_ctime(kind), "{kind:x}");
+        }
+    }
 
     #[test]
     fn names_are_those_of_json() {

@@ -5,8 +5,8 @@ mod outcome;
 use serde::{Deserialize, Serialize};
 
 pub use outcome::{
-    Answer, Attempt, Commands, Compile, Folios, HugePages, Locks, Mprotect, Placed, Pressure,
-    ProbeOutcome, ProgramText, Promoted, Rung, RungName, Warmed,
+    Answer, Attempt, Commands, Compile, Folios, HugePages, Locks, Method, MethodName, Mprotect,
+    Placed, Pressure, ProbeOutcome, ProgramText, Promoted, Warmed,
 };
 
 /// The path of the job in the initramfs.
@@ -93,8 +93,9 @@ pub struct Cell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
-    /// Which rungs of the warm ladder put a file into PMD-order folios.
-    Rungs,
+    /// Which methods of warm put a file into PMD-order folios. Records have had this name from the beginning.
+    #[serde(rename = "rungs")]
+    Methods,
     /// Where programs and shared objects of each kind are placed.
     Placement,
     /// How much text of real programs is mapped huge by a plain start, cold and warm.

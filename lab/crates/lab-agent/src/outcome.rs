@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 pub enum ProbeOutcome {
     /// The probe could not run, with the reason.
     Failed(String),
-    /// Of [`crate::Probe::Rungs`].
-    Rungs(Vec<Rung>),
+    /// Of [`crate::Probe::Methods`].
+    #[serde(rename = "rungs")]
+    Methods(Vec<Method>),
     /// Of [`crate::Probe::Placement`].
     Placement(Vec<Placed>),
     /// Of [`crate::Probe::Programs`].
@@ -47,7 +48,7 @@ pub type Folios = BTreeMap<u64, u64>;
 /// A method to bring a file's page cache into PMD-order folios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum RungName {
+pub enum MethodName {
     /// No method: read through a plain executable mapping.
     Plain,
     /// MADV_COLLAPSE of a mapping that no other process has.
@@ -62,11 +63,11 @@ pub enum RungName {
     Write,
 }
 
-/// The result of one rung.
+/// The result of one method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rung {
-    /// The rung.
-    pub name: RungName,
+pub struct Method {
+    /// The method.
+    pub name: MethodName,
     /// The kernel's refusal, if it refused.
     pub error: Option<String>,
     /// Whole PMD windows of the file or text.
@@ -77,7 +78,7 @@ pub struct Rung {
     pub folios: Folios,
 }
 
-impl Rung {
+impl Method {
     /// Whether the kernel did what was asked. MADV_COLLAPSE also answers EAGAIN if another process
     /// used one of the pages at that moment: if all is huge after that, it succeeded.
     pub fn worked(&self) -> bool {
@@ -113,8 +114,9 @@ pub struct ProgramText {
     pub text: u64,
     /// Whole PMD windows in them at their addresses.
     pub possible: u64,
-    /// The rung that warmed it, if one did.
-    pub rung: Option<RungName>,
+    /// The method that warmed it, if one did.
+    #[serde(rename = "rung")]
+    pub method: Option<MethodName>,
     /// Plain start with a dropped page cache.
     pub cold: HugePages,
     /// Plain start after warming.

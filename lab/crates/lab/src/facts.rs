@@ -1,6 +1,6 @@
 //! Derives facts from a record and compares them with the rules of `leaf`. Pure.
 
-use hugetext_lab_agent::{Placed, Probe, ProbeOutcome, Rung, RungName};
+use hugetext_lab_agent::{Method, MethodName, Placed, Probe, ProbeOutcome};
 use hugetext_leaf::{Ability, Filesystem, Kernel, Leaf, Rule, Topic, Version, ability_by};
 
 use crate::record::Boot;
@@ -97,11 +97,11 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
             run: hello.release.clone(),
         });
     };
-    for (cell, outcome) in boot.outcomes(Probe::Rungs) {
+    for (cell, outcome) in boot.outcomes(Probe::Methods) {
         let Some(fs) = filesystem(&cell.place) else {
             continue;
         };
-        let ProbeOutcome::Rungs(rungs) = outcome else {
+        let ProbeOutcome::Methods(methods) = outcome else {
             continue;
         };
         // An overlay maps files of the filesystem below it, here ext4.
@@ -109,7 +109,7 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
             Filesystem::Overlay => Filesystem::Ext4,
             other => other,
         };
-        let any = rungs.iter().any(|rung| rung.found.pmd > 0);
+        let any = methods.iter().any(|method| method.found.pmd > 0);
         let in_memory = matches!(fs, Filesystem::Tmpfs | Filesystem::HugeTmpfs);
         if fs != Filesystem::Tmpfs {
             add(Topic::LargeFolios, Some(fs), pmd, any);
@@ -119,16 +119,16 @@ fn of_boot(boot: &Boot) -> Vec<Fact> {
                 Topic::HugeReadahead,
                 Some(fs),
                 pmd,
-                got(rungs, RungName::Readahead),
+                got(methods, MethodName::Readahead),
             );
         }
         // A file that is huge from the start proves nothing about collapse.
-        if !got(rungs, RungName::Plain) {
+        if !got(methods, MethodName::Plain) {
             add(
                 Topic::Collapse,
                 Some(fs),
                 pmd,
-                got(rungs, RungName::Collapse),
+                got(methods, MethodName::Collapse),
             );
         }
     }
@@ -183,9 +183,9 @@ pub(crate) fn false_claims(boots: &[Boot]) -> Vec<String> {
     boots.iter().flat_map(of_boot).collect()
 }
 
-fn got(rungs: &[Rung], name: RungName) -> bool {
-    let rung = rungs.iter().find(|rung| rung.name == name);
-    rung.is_some_and(Rung::worked)
+fn got(methods: &[Method], name: MethodName) -> bool {
+    let method = methods.iter().find(|method| method.name == name);
+    method.is_some_and(Method::worked)
 }
 
 /// The filesystem of a mounted place.

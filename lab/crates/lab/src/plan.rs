@@ -67,7 +67,9 @@ fn slice_boot(kernel: KernelId) -> Planned {
     let filesystems = vec![Filesystem::Ext4, Filesystem::Xfs];
     let cells = filesystems
         .iter()
-        .flat_map(|fs| [Probe::Rungs, Probe::Placement].map(|probe| cell(*fs, Thp::Madvise, probe)))
+        .flat_map(|fs| {
+            [Probe::Methods, Probe::Placement].map(|probe| cell(*fs, Thp::Madvise, probe))
+        })
         .collect();
     Planned {
         kernel,
@@ -82,7 +84,7 @@ fn slice_boot(kernel: KernelId) -> Planned {
 fn another_architecture(kernel: KernelId) -> Planned {
     let filesystems = vec![Filesystem::Ext4, Filesystem::Xfs];
     let probes = [
-        Probe::Rungs,
+        Probe::Methods,
         Probe::Placement,
         Probe::Programs,
         Probe::Warm,
@@ -114,7 +116,7 @@ fn whole(kernel: KernelId) -> Planned {
     let mut cells = Vec::new();
     for fs in &filesystems {
         for thp in [Thp::Always, Thp::Madvise, Thp::Never] {
-            cells.push(cell(*fs, thp, Probe::Rungs));
+            cells.push(cell(*fs, thp, Probe::Methods));
         }
         for probe in [Probe::Placement, Probe::Programs, Probe::Warm] {
             cells.push(cell(*fs, Thp::Madvise, probe));

@@ -226,7 +226,7 @@ const COMMANDS_HEADER: [&str; 5] = ["kernel", "filesystem", "command", "exit", "
 const MODES: &str = "
 ## THP modes
 
-Every rung was tried with /sys/kernel/mm/transparent_hugepage/enabled set to always, madvise and
+Every method was tried with /sys/kernel/mm/transparent_hugepage/enabled set to always, madvise and
 never.
 ";
 

@@ -4,13 +4,13 @@ mod commands;
 mod files;
 mod locks;
 mod memory;
+mod methods;
 mod placement;
 mod pressure;
 mod process;
 mod programs;
 mod promote;
 mod protect;
-mod rungs;
 
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ fn attempt(cell: &Cell) -> io::Result<ProbeOutcome> {
     let place = Directory::fresh(&cell.place)?;
     let (at, geometry) = (place.path.as_path(), &geometry);
     Ok(match cell.probe {
-        Probe::Rungs => ProbeOutcome::Rungs(rungs::probe(at, geometry)?),
+        Probe::Methods => ProbeOutcome::Methods(methods::probe(at, geometry)?),
         Probe::Placement => ProbeOutcome::Placement(placement::probe(at, geometry)?),
         Probe::Programs => ProbeOutcome::Programs(programs::probe(at, geometry)?),
         Probe::Warm => ProbeOutcome::Warm(programs::warm_command(at, geometry)?),

@@ -8,8 +8,8 @@ use std::path::Path;
 use hugetext_lab_agent::{PROGRAMS, Placed};
 
 use super::memory::Geometry;
+use super::methods;
 use super::process::Running;
-use super::rungs;
 
 /// Starts of each program. By chance alone, an address is aligned to 2 MiB once in 512 times.
 const RUNS: u32 = 5;
@@ -54,7 +54,7 @@ fn place(directory: &Path, program: &str, file: &str, geometry: &Geometry) -> io
     let warmed = directory.join(file);
     if !warmed.exists() {
         fs::copy(Path::new(PROGRAMS).join(file), &warmed)?;
-        rungs::warm(&warmed, geometry)?;
+        methods::warm(&warmed, geometry)?;
     }
     let program = match directory.join(program) {
         own if own == warmed => own,

@@ -9,7 +9,7 @@ use hugetext_lab_agent::Pressure;
 
 use super::files;
 use super::memory::{Geometry, own_huge_pages};
-use super::rungs::{SMALL, map, mapping, warm};
+use super::methods::{SMALL, map, mapping, warm};
 
 /// Windows of each file.
 fn bytes(geometry: &Geometry) -> u64 {

@@ -11,8 +11,8 @@ use hugetext_lab_agent::{Compile, HugePages, PROGRAMS, ProgramText, Warmed};
 
 use super::files;
 use super::memory::{Geometry, quiet_khugepaged};
+use super::methods::{SMALL, warm};
 use super::process::Running;
-use super::rungs::{SMALL, warm};
 
 const COMPILER: &str = "cc1";
 /// Far above the time of a compile under an emulator. The lab limits the whole boot.
@@ -26,13 +26,13 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Pro
         .map(|name| {
             let file = fresh(directory, name)?;
             let (text, possible, cold) = look(&file, directory, geometry)?;
-            let rung = warm(&file, geometry)?;
+            let method = warm(&file, geometry)?;
             let (_, possible_then, warm) = look(&file, directory, geometry)?;
             Ok(ProgramText {
                 file: name.to_owned(),
                 text,
                 possible: possible.min(possible_then),
-                rung,
+                method,
                 cold,
                 warm,
             })

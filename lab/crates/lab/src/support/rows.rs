@@ -1,7 +1,8 @@
 //! The rows of docs/support.md, table by table. Pure.
 
 use hugetext_lab_agent::{
-    Attempt, Folios, HugePages, Locks, Placed, Probe, ProbeOutcome, Promoted, Rung, RungName, Thp,
+    Attempt, Folios, HugePages, Locks, Method, MethodName, Placed, Probe, ProbeOutcome, Promoted,
+    Thp,
 };
 use hugetext_leaf::{Filesystem, Leaf, Topic};
 
@@ -47,8 +48,8 @@ fn on<'b>(
 }
 
 pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
-    let gives = |fs: Filesystem| match on(boot, stock, fs, Probe::Rungs) {
-        Some(ProbeOutcome::Rungs(rungs)) => strongest(rungs),
+    let gives = |fs: Filesystem| match on(boot, stock, fs, Probe::Methods) {
+        Some(ProbeOutcome::Methods(methods)) => strongest(methods),
         _ => String::new(),
     };
     std::iter::once(release(boot))
@@ -56,33 +57,33 @@ pub(super) fn filesystem(boot: &Boot, stock: &[&Boot]) -> Vec<String> {
         .collect()
 }
 
-/// The strongest rung that worked, in the words of the document's introduction.
-fn strongest(rungs: &[Rung]) -> String {
+/// The strongest method that worked, in the words of the document's introduction.
+fn strongest(methods: &[Method]) -> String {
     let share = |name| {
-        let rung = rungs.iter().find(|rung| rung.name == name)?;
-        rung.worked().then(|| {
-            if rung.found.pmd == rung.possible {
+        let method = methods.iter().find(|method| method.name == name)?;
+        method.worked().then(|| {
+            if method.found.pmd == method.possible {
                 String::new()
             } else {
-                format!(" {} %", 100 * rung.found.pmd / rung.possible.max(1))
+                format!(" {} %", 100 * method.found.pmd / method.possible.max(1))
             }
         })
     };
     let named = [
-        (RungName::Plain, "always huge"),
-        (RungName::Collapse, "collapse"),
-        (RungName::Readahead, "reread"),
-        (RungName::Write, "replace"),
+        (MethodName::Plain, "always huge"),
+        (MethodName::Collapse, "collapse"),
+        (MethodName::Readahead, "reread"),
+        (MethodName::Write, "replace"),
     ];
     for (name, word) in named {
         if let Some(share) = share(name) {
             return format!("{word}{share}");
         }
     }
-    let block = rungs.iter().any(|rung| rung.found.contpte > 0);
-    let size = rungs
+    let block = methods.iter().any(|method| method.found.contpte > 0);
+    let size = methods
         .iter()
-        .flat_map(|rung| rung.folios.keys())
+        .flat_map(|method| method.folios.keys())
         .max()
         .copied()
         .unwrap_or(0);
@@ -152,13 +153,13 @@ pub(super) fn commands(boot: &Boot) -> Vec<Vec<String>> {
 
 /// What could be done to running programs, and how often if a boot tried it repeatedly.
 pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
-    let rung = |name| {
-        list(boot, Probe::Rungs, |outcome| {
-            let ProbeOutcome::Rungs(rungs) = outcome else {
+    let method = |name| {
+        list(boot, Probe::Methods, |outcome| {
+            let ProbeOutcome::Methods(methods) = outcome else {
                 return None;
             };
-            let rung = rungs.iter().find(|rung| rung.name == name)?;
-            Some(rung.worked())
+            let method = methods.iter().find(|method| method.name == name)?;
+            Some(method.worked())
         })
     };
     let worked = |attempt: &Attempt| attempt.exit == Some(0) && attempt.huge > 0;
@@ -170,8 +171,8 @@ pub(super) fn running(boot: &Boot, rounds: Option<&Boot>) -> Vec<String> {
     };
     vec![
         boot.kernel.to_string(),
-        rung(RungName::CollapseInUse),
-        rung(RungName::CollapseRemote),
+        method(MethodName::CollapseInUse),
+        method(MethodName::CollapseRemote),
         promoted(|found| found.collapse.as_ref()),
         promoted(|found| Some(&found.remap)),
         rounds
@@ -209,15 +210,18 @@ pub(super) fn sizes(boot: &Boot) -> Vec<String> {
             .map(|(size, _)| *size)
     };
     let shown = |fs: Filesystem| {
-        let Some(ProbeOutcome::Rungs(rungs)) = boot.outcome(fs.name(), Thp::Madvise, Probe::Rungs)
+        let Some(ProbeOutcome::Methods(methods)) =
+            boot.outcome(fs.name(), Thp::Madvise, Probe::Methods)
         else {
             return String::new();
         };
-        let plain = rungs.iter().find(|rung| rung.name == RungName::Plain);
-        let plain = plain.and_then(|rung| usual(&rung.folios)).unwrap_or(0);
-        let best = rungs
+        let plain = methods
             .iter()
-            .filter_map(|rung| usual(&rung.folios))
+            .find(|method| method.name == MethodName::Plain);
+        let plain = plain.and_then(|method| usual(&method.folios)).unwrap_or(0);
+        let best = methods
+            .iter()
+            .filter_map(|method| usual(&method.folios))
             .max()
             .unwrap_or(0);
         if best > plain {
@@ -311,8 +315,8 @@ pub(super) fn modes(boots: &[Boot]) -> String {
     let (mut compared, mut different) = (0, Vec::new());
     for boot in boots {
         for fs in Filesystem::NAMED {
-            let of = |thp| match boot.outcome(fs.name(), thp, Probe::Rungs) {
-                Some(ProbeOutcome::Rungs(rungs)) => Some(strongest(rungs)),
+            let of = |thp| match boot.outcome(fs.name(), thp, Probe::Methods) {
+                Some(ProbeOutcome::Methods(methods)) => Some(strongest(methods)),
                 _ => None,
             };
             let found = [of(Thp::Always), of(Thp::Madvise), of(Thp::Never)];

@@ -1,11 +1,11 @@
-//! The warm ladder, rung by rung, on a file of a few PMD windows.
+//! The methods of warm, one after the other, on a file of a few PMD windows.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
 use hugetext_host::{Advice, FileMapping, advise_process};
-use hugetext_lab_agent::{PROGRAMS, READ_ONLY_FILE, Rung, RungName};
+use hugetext_lab_agent::{Method, MethodName, PROGRAMS, READ_ONLY_FILE};
 use hugetext_leaf::Span;
 use rustix::process::{PidfdFlags, pidfd_open};
 
@@ -21,8 +21,8 @@ const PROGRAM: &str = "exec-2m";
 /// writes at once.
 pub(super) const SMALL: u64 = 16 << 10;
 
-/// Tries each rung.
-pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
+/// Tries each method.
+pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Method>> {
     let windows = if geometry.pmd.bytes() > 2 << 20 { 2 } else { 4 };
     let bytes = windows * geometry.pmd.bytes();
     let fixed = directory.join(READ_ONLY_FILE);
@@ -33,13 +33,13 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Run
         files::create(&path, bytes, SMALL)?;
         path
     };
-    let rungs = [
-        RungName::Plain,
-        RungName::Collapse,
-        RungName::Readahead,
-        RungName::Write,
+    let methods = [
+        MethodName::Plain,
+        MethodName::Collapse,
+        MethodName::Readahead,
+        MethodName::Write,
     ];
-    let mut found: Vec<Rung> = rungs
+    let mut found: Vec<Method> = methods
         .into_iter()
         .map(|name| {
             files::drop_cache(&path)?;
@@ -51,8 +51,8 @@ pub(super) fn probe(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Run
     Ok(found)
 }
 
-/// The rungs for the text of a running program; none if the synthetic program's text has no window.
-fn in_use(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
+/// The methods for the text of a running program; none if the synthetic program's text has no window.
+fn in_use(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Method>> {
     let program = directory.join(PROGRAM);
     let source = Path::new(PROGRAMS).join(PROGRAM);
     if fs::metadata(&source)?.len() < geometry.pmd.bytes() {
@@ -61,15 +61,15 @@ fn in_use(directory: &Path, geometry: &Geometry) -> io::Result<Vec<Rung>> {
     if !program.exists() {
         files::replace(&source, &program, SMALL)?;
     }
-    [RungName::CollapseInUse, RungName::CollapseRemote]
+    [MethodName::CollapseInUse, MethodName::CollapseRemote]
         .into_iter()
         .map(|name| {
             files::drop_cache(&program)?;
             let running = Running::start(&program, directory)?;
             running.touch_text(&program, geometry.page)?;
             let collapsed = match name {
-                RungName::CollapseRemote => collapse_remote(&running, &program, geometry),
-                _ => climb(RungName::Collapse, &program, geometry),
+                MethodName::CollapseRemote => collapse_remote(&running, &program, geometry),
+                _ => climb(MethodName::Collapse, &program, geometry),
             };
             found(name, collapsed.err(), &program, geometry)
         })
@@ -86,34 +86,38 @@ fn collapse_remote(running: &Running, program: &Path, geometry: &Geometry) -> io
     advise_process(pidfd, &spans, Advice::Collapse).map(drop)
 }
 
-/// Carries out the rung, and leaves the page cache in the resulting state.
-pub(super) fn climb(name: RungName, path: &Path, geometry: &Geometry) -> io::Result<()> {
+/// Carries out the method, and leaves the page cache in the resulting state.
+pub(super) fn climb(name: MethodName, path: &Path, geometry: &Geometry) -> io::Result<()> {
     match name {
-        RungName::Plain => map(path, geometry).map(drop)?,
-        RungName::Collapse => {
+        MethodName::Plain => map(path, geometry).map(drop)?,
+        MethodName::Collapse => {
             let mapping = map(path, geometry)?;
             mapping.collapse(mapping.range())?;
         }
-        RungName::Readahead => {
+        MethodName::Readahead => {
             let mapping = mapping(path, geometry)?;
             mapping.want_huge()?;
             mapping.touch(mapping.range())?;
         }
-        RungName::Write => files::replace(path, path, geometry.pmd.bytes())?,
-        RungName::CollapseInUse | RungName::CollapseRemote => {
+        MethodName::Write => files::replace(path, path, geometry.pmd.bytes())?,
+        MethodName::CollapseInUse | MethodName::CollapseRemote => {
             return Err(io::Error::other("needs a running program"));
         }
     }
     Ok(())
 }
 
-/// Brings the file into folios of the largest leaf that it can fill, by the first rung that works,
-/// in the order of `hugetext warm`. Returns that rung.
-pub(super) fn warm(path: &Path, geometry: &Geometry) -> io::Result<Option<RungName>> {
+/// Brings the file into folios of the largest leaf that it can fill, by the first method that works,
+/// in the order of `hugetext warm`. Returns that method.
+pub(super) fn warm(path: &Path, geometry: &Geometry) -> io::Result<Option<MethodName>> {
     let Some(leaf) = geometry.leaf_for(fs::metadata(path)?.len()) else {
         return Ok(None);
     };
-    for name in [RungName::Collapse, RungName::Readahead, RungName::Write] {
+    for name in [
+        MethodName::Collapse,
+        MethodName::Readahead,
+        MethodName::Write,
+    ] {
         files::drop_cache(path)?;
         // A refusal shows in the result.
         let _ = climb(name, path, geometry);
@@ -151,14 +155,14 @@ pub(super) fn map(path: &Path, geometry: &Geometry) -> io::Result<FileMapping> {
 
 /// How a plain mapping maps the file now.
 fn found(
-    name: RungName,
+    name: MethodName,
     error: Option<io::Error>,
     path: &Path,
     geometry: &Geometry,
-) -> io::Result<Rung> {
+) -> io::Result<Method> {
     let mapping = map(path, geometry)?;
     let (found, folios) = own_huge_pages(mapping.addresses(), geometry)?;
-    Ok(Rung {
+    Ok(Method {
         name,
         error: error.map(|error| error.to_string()),
         possible: mapping.range().len(),
