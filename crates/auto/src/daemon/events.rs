@@ -8,7 +8,7 @@ use hugetext_leaf::hold::Costs;
 
 use crate::config::{ConfigError, Mode};
 use crate::fixed::FixedList;
-pub use crate::promoter::PromotionNews;
+pub use crate::running::PromotionNews;
 use crate::sight::SourceName;
 
 /// What the daemon reads and writes.

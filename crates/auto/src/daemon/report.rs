@@ -7,8 +7,8 @@ use hugetext_host::{Pid, whole_nanoseconds};
 
 use super::journal::Journal;
 use super::lists::Lists;
-use super::promotions::Promotions;
 use super::replicas::replicas;
+use super::running::Promotions;
 use super::sources::Sources;
 use super::why::Reasons;
 use crate::author::Author;

@@ -14,7 +14,7 @@ use super::sources::Ran;
 use super::terms::Terms;
 use crate::catalog::Key;
 use crate::owners::Groups;
-use crate::promoter::{Promoter, PromotionNews};
+use crate::running::{Promoter, PromotionNews};
 
 /// Which processes are promoted, and which pods ask for it.
 #[derive(Debug)]
