@@ -77,6 +77,15 @@ impl<'h> ProgramOnHost<'h> {
         }
     }
 
+    /// The same program, whose image will be moved to a multiple of the largest leaf before its first instruction.
+    #[must_use]
+    pub(crate) fn at_a_leaf(self) -> ProgramOnHost<'h> {
+        ProgramOnHost {
+            bias: Bias::aligned(self.host.leaf),
+            ..self
+        }
+    }
+
     /// The same program, which is never mapped executable from now on: for files of other users.
     #[must_use]
     pub fn only_read(self) -> ProgramOnHost<'h> {

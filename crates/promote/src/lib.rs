@@ -3,7 +3,8 @@
 //! The door: [`Target::open`] says whether a process may be changed, [`Target::mappings`] what it
 //! maps, `hugetext_leaf::promotion` plans, [`promote`] maps copies of text over the file, and
 //! [`revert`] the file over the copies. [`Copies`] holds the copies that several processes share, and
-//! [`give_back_unused`] ends those that no process maps.
+//! [`give_back_unused`] ends those that no process maps. [`place_at_exec`] needs no running process: it moves the image of a
+//! program before its first instruction.
 //!
 //! A copy of text in huge pages is made while the process runs. Then all its threads are stopped,
 //! one of them maps the copy over the file by injected system calls, the new mappings are checked,
@@ -19,6 +20,7 @@
 //! [`Refusal::Architecture`].
 
 mod arch;
+mod at_exec;
 mod call;
 mod content;
 mod copies;
@@ -49,6 +51,7 @@ mod target;
 )]
 mod waiting;
 
+pub use at_exec::{NotPlaced, PlacedText, place_at_exec};
 pub use copies::{Copies, give_back_until_unused, give_back_unused, make_place_of_copies};
 pub use engine::{LeftText, SwapOutcome, promote, revert};
 pub use error::SwapError;

@@ -69,6 +69,12 @@ pub(crate) fn deliver(tid: Tid, signal: i32) -> io::Result<()> {
     })
 }
 
+/// Leaves a thread in the stop of job control in which it is (PTRACE_LISTEN). nix has no such request.
+pub(crate) fn listen(tid: Tid) -> io::Result<()> {
+    // SAFETY: PTRACE_LISTEN transfers no data.
+    check(unsafe { libc::ptrace(libc::PTRACE_LISTEN as _, tid.as_raw(), 0, 0) })
+}
+
 /// Sleeps until the kernel reports an event of a traced thread to this process (SIGCHLD), but at
 /// most for `limit`. The caller blocks all signals, so a signal that was sent before stays
 /// pending. Another thread of this process that does not block the signal may take it, so `limit`

@@ -10,6 +10,7 @@ mod advice;
 mod decide;
 mod leaves;
 mod place;
+mod placed;
 mod ready;
 mod recent;
 pub mod resolve;
@@ -134,9 +135,14 @@ pub fn plan_preparation<'h>(
         None => Vec::new(),
     };
     let policy = request.policy(place::ground(request, host));
+    let executed = programs.first().and_then(|path| path.canonicalize().ok());
     for path in targets.files.iter().chain(&small) {
         match PrepareStep::of(path, host, policy) {
-            Ok(step) => plan.steps.push(step.if_it_fits(&mut room)),
+            Ok(step) => {
+                let is_executed = Some(&step.path) == executed.as_ref();
+                let step = if is_executed { step.executed() } else { step };
+                plan.steps.push(step.if_it_fits(&mut room));
+            }
             Err(error) => unprepared.fail(&error),
         }
     }

@@ -6,10 +6,10 @@
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hugetext_host::{
-    Namespace, NamespaceError, in_child, limit_listing, mount_huge_tmpfs, protect, uncover,
+    Namespace, NamespaceError, Pid, in_child, limit_listing, mount_huge_tmpfs, protect, uncover,
 };
 use hugetext_leaf::replica::Replica;
 use hugetext_store::{DEFAULT_LIMIT, Store};
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::{LeaveReason, PrepareAction};
 use super::place::{CopyGround, CopyPlace, choose};
+use super::placed::{PlaceError, place};
 use super::room::MemoryRoom;
 use super::shown_copy::ShownCopy;
 use super::step::{PreparePolicy, PrepareStep};
@@ -29,7 +30,11 @@ use crate::problem::Problem;
 
 /// The remaining work of the process that becomes the command.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Ready(Remaining);
+pub struct Ready {
+    remaining: Remaining,
+    /// Whether a tracer waits for the execution.
+    is_awaited: bool,
+}
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 enum Remaining {
@@ -45,77 +50,169 @@ enum Remaining {
 impl Ready {
     /// Whether no work remains.
     pub fn is_as_it_is(&self) -> bool {
-        matches!(self.0, Remaining::AsItIs)
+        matches!(self.remaining, Remaining::AsItIs) && !self.is_awaited
+    }
+
+    /// Whether a tracer waits for the execution of the program, to map its text from a copy.
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited
     }
 }
 
 /// Warms, fixes and copies in a child process, which may end up in its own namespace. Files that
-/// cannot be prepared are added to `unprepared`.
+/// cannot be prepared are added to `unprepared`. `waiting` is the process that becomes the command, if it may be traced
+/// meanwhile.
 pub fn make_ready(
-    steps: Vec<PrepareStep<'_>>,
-    host: &HostContext,
-    request: &PrepareRequest,
-    unprepared: &mut Unprepared,
-) -> Ready {
-    Ready(prepare_files(steps, host, request, unprepared))
-}
-
-fn prepare_files(
     mut steps: Vec<PrepareStep<'_>>,
     host: &HostContext,
     request: &PrepareRequest,
+    waiting: Option<Pid>,
     unprepared: &mut Unprepared,
-) -> Remaining {
-    leave_out(&steps, unprepared);
+) -> Ready {
     let place = OnceCell::new();
     let choose = || choose(request, host);
-    for step in steps
-        .iter_mut()
-        .filter(|step| step.action == PrepareAction::Warm)
-    {
-        let may_stand_in = request.backend != CopyBackend::None && step.may_stand_in;
-        match warm_unless_copied(step, may_stand_in, || place.get_or_init(choose)) {
-            Ok(true) => {}
-            Ok(false) if may_stand_in => step.action = PrepareAction::Copy,
-            Ok(false) => unprepared.leave(&step.path, LeftReason::NotFullyWarm),
-            Err(error) => unprepared.fail(&error),
-        }
+    warm_in_place(
+        &mut steps,
+        request,
+        || place.get_or_init(choose),
+        unprepared,
+    );
+    let mut is_awaited = false;
+    if let Some(step) = take_moved(&mut steps, |step| step.action == PrepareAction::Warm) {
+        is_awaited = await_execution(step, None, waiting, &mut steps, unprepared);
     }
-    steps.retain(PrepareStep::needs_store);
     if steps.is_empty() {
-        return Remaining::AsItIs;
+        return Ready {
+            remaining: Remaining::AsItIs,
+            is_awaited,
+        };
     }
     let place = place.into_inner().unwrap_or_else(choose);
     let place = place.map_err(|error| Problem::from(&error));
-    let ready = place.and_then(|place| match place {
-        CopyPlace::Stores(stores) => {
-            let namespace = namespace(&steps, &stores).map_err(|error| Problem::from(&error))?;
-            let copies = stand_ins(&steps, &stores, unprepared);
-            rehearse(namespace, copies, unprepared)
+    let moved = take_moved(&mut steps, |_| true);
+    let remaining = place.and_then(|place| match (place, moved) {
+        (CopyPlace::Stores(stores), moved) => {
+            if let Some(step) = moved {
+                is_awaited = await_execution(step, Some(&stores), waiting, &mut steps, unprepared);
+            }
+            show_from(&steps, &stores, unprepared)
         }
-        CopyPlace::Private(directory) => {
-            let namespace = Namespace::permitted().map_err(Error::NoNamespace);
-            let namespace = namespace.map_err(|error| Problem::from(&error))?;
-            within(namespace, || {
-                let mounted = mount_memory(&directory, request.replica);
-                mounted.map_err(|error| Problem::from(&error))
-            })??;
-            let files = steps.iter().map(|step| step.path.clone().into());
-            Ok(Remaining::InMemory(
-                namespace,
-                directory.into(),
-                files.collect(),
-            ))
+        (CopyPlace::Private(directory), moved) => {
+            steps.extend(moved.map(PrepareStep::unmoved));
+            show_in_memory(&steps, directory, request)
         }
     });
-    ready.unwrap_or_else(|problem| {
+    let remaining = remaining.unwrap_or_else(|problem| {
         unprepared.problems.push(problem);
         for step in &steps {
             // The windows of the unchanged file are better than none.
             let _ = step.warm();
         }
         Remaining::AsItIs
-    })
+    });
+    Ready {
+        remaining,
+        is_awaited,
+    }
+}
+
+/// Takes the program whose image is to be moved out of the steps.
+fn take_moved<'h>(
+    steps: &mut Vec<PrepareStep<'h>>,
+    wanted: impl Fn(&PrepareStep<'h>) -> bool,
+) -> Option<PrepareStep<'h>> {
+    let index = steps
+        .iter()
+        .position(|step| step.text_alone && wanted(step))?;
+    Some(steps.remove(index))
+}
+
+/// Lets a tracer wait for the execution of the program, which then takes its text from a copy in one of `stores`, or from its
+/// own file. If the machine does not permit it, the step is added to `steps`, because a copy takes the place of the program.
+fn await_execution<'h>(
+    step: PrepareStep<'h>,
+    stores: Option<&[Store]>,
+    waiting: Option<Pid>,
+    steps: &mut Vec<PrepareStep<'h>>,
+    unprepared: &mut Unprepared,
+) -> bool {
+    let Some(waiting) = waiting else {
+        steps.push(step.unmoved());
+        return false;
+    };
+    match place(&step, stores, waiting) {
+        Ok(is_warm) => {
+            if !is_warm {
+                unprepared.leave(&step.path, LeftReason::CopyNotFullyWarm);
+            }
+            true
+        }
+        Err(PlaceError::NotPlaced(_)) => {
+            steps.push(step.unmoved());
+            false
+        }
+        Err(PlaceError::Copy(error)) => {
+            unprepared.fail(&error);
+            false
+        }
+    }
+}
+
+/// Warms the files that need no copy. Those that do stay in `steps`, and so does a program whose image is to be moved.
+fn warm_in_place<'p>(
+    steps: &mut Vec<PrepareStep<'_>>,
+    request: &PrepareRequest,
+    place: impl Fn() -> &'p Result<CopyPlace, Error>,
+    unprepared: &mut Unprepared,
+) {
+    leave_out(steps, unprepared);
+    for step in steps
+        .iter_mut()
+        .filter(|step| step.action == PrepareAction::Warm)
+    {
+        let may_stand_in = request.backend != CopyBackend::None && step.may_stand_in;
+        match warm_unless_copied(step, may_stand_in, &place) {
+            Ok(true) => {}
+            Ok(false) if may_stand_in => step.action = PrepareAction::Copy,
+            Ok(false) => unprepared.leave(&step.path, LeftReason::NotFullyWarm),
+            Err(error) => unprepared.fail(&error),
+        }
+    }
+    steps.retain(|step| step.needs_store() || step.text_alone);
+}
+
+/// Shows copies from stores in a namespace.
+fn show_from(
+    steps: &[PrepareStep<'_>],
+    stores: &[Store],
+    unprepared: &mut Unprepared,
+) -> Result<Remaining, Problem> {
+    if steps.is_empty() {
+        return Ok(Remaining::AsItIs);
+    }
+    let namespace = namespace(steps, stores).map_err(|error| Problem::from(&error))?;
+    let copies = stand_ins(steps, stores, unprepared);
+    rehearse(namespace, copies, unprepared)
+}
+
+/// Shows copies from a tmpfs in a namespace.
+fn show_in_memory(
+    steps: &[PrepareStep<'_>],
+    directory: PathBuf,
+    request: &PrepareRequest,
+) -> Result<Remaining, Problem> {
+    let namespace = Namespace::permitted().map_err(Error::NoNamespace);
+    let namespace = namespace.map_err(|error| Problem::from(&error))?;
+    within(namespace, || {
+        let mounted = mount_memory(&directory, request.replica);
+        mounted.map_err(|error| Problem::from(&error))
+    })??;
+    let files = steps.iter().map(|step| step.path.clone().into());
+    Ok(Remaining::InMemory(
+        namespace,
+        directory.into(),
+        files.collect(),
+    ))
 }
 
 /// The namespace to show files in. It is tried before any copy is made, so that no copy is made
@@ -195,13 +292,13 @@ impl Ready {
     /// process may have lost its identity and must not become the command. The rehearsal makes such
     /// an error unlikely.
     pub fn enter(self, request: &PrepareRequest, unprepared: &mut Unprepared) -> Result<(), Error> {
-        let namespace = match &self.0 {
+        let namespace = match &self.remaining {
             Remaining::AsItIs => return Ok(()),
             Remaining::Shown(namespace, _) | Remaining::InMemory(namespace, ..) => *namespace,
         };
         namespace.enter().map_err(Error::HalfwayInNamespace)?;
         unprepared.in_user_namespace |= namespace == Namespace::User;
-        match self.0 {
+        match self.remaining {
             Remaining::AsItIs => {}
             Remaining::Shown(_, copies) => {
                 show_all(&copies, unprepared);

@@ -2,12 +2,13 @@
 
 use std::cell::OnceCell;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{MovedText, Options, Plan, PlanError, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard, holders};
 use hugetext_leaf::replica::Replica;
-use hugetext_leaf::{Filesystem, reach};
+use hugetext_leaf::{FileId, Filesystem, Leaf, ObjectKind, reach};
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,6 +47,9 @@ pub struct PrepareStep<'h> {
     pub action: PrepareAction,
     /// Whether a copy may be shown in its place.
     pub may_stand_in: bool,
+    /// Whether the command executes the file itself and only its text comes from another file, if from any, so that debuggers
+    /// and profilers find the file that ran.
+    pub text_alone: bool,
     #[serde(skip)]
     program: ProgramOnHost<'h>,
     #[serde(skip)]
@@ -54,6 +58,11 @@ pub struct PrepareStep<'h> {
     replica: Option<Replica>,
     #[serde(skip)]
     ground: CopyGround,
+    /// Whether its own page cache holds huge folios.
+    #[serde(skip)]
+    holds_huge: bool,
+    #[serde(skip)]
+    prefers_copy: bool,
     #[serde(skip)]
     identity: OnceCell<Identity>,
 }
@@ -139,13 +148,63 @@ impl<'h> PrepareStep<'h> {
             },
             action,
             may_stand_in: facts.may_stand_in,
+            text_alone: false,
             plan,
             ground: policy.ground,
+            holds_huge: facts.holds_huge,
+            prefers_copy: facts.copies == CopyUse::Preferred,
             program: on_host,
             replica: policy.replica,
             identity: OnceCell::new(),
             path,
         })
+    }
+
+    /// The same step for the program that the command executes. If it is a PIE, it needs no other file in its place: its
+    /// image can be moved to where leaves map it before its first instruction. If its text is congruent, it needs no other
+    /// text either, unless its own page cache cannot be made huge.
+    pub(super) fn executed(self) -> PrepareStep<'h> {
+        let movable = self.action == PrepareAction::Fix
+            && self.replica.is_none()
+            && self.program.program.image.kind == ObjectKind::Pie;
+        let strategy = self.plan.as_ref().map(|plan| plan.strategy);
+        let action = match strategy.filter(|_| movable) {
+            Some(Strategy::Shift) => PrepareAction::Fix,
+            Some(Strategy::Align) if self.holds_huge && !self.prefers_copy => PrepareAction::Warm,
+            Some(Strategy::Align) => PrepareAction::Copy,
+            Some(Strategy::Merge) | None => return self,
+        };
+        PrepareStep {
+            action,
+            text_alone: true,
+            program: self.program.at_a_leaf(),
+            ..self
+        }
+    }
+
+    /// The same step where the image cannot be moved: a fixed copy takes the place of the program.
+    pub(super) fn unmoved(self) -> PrepareStep<'h> {
+        PrepareStep {
+            action: PrepareAction::Fix,
+            text_alone: false,
+            ..self
+        }
+    }
+
+    pub(super) fn program(&self) -> &Program {
+        &self.program.program
+    }
+
+    pub(super) fn file_id(&self) -> FileId {
+        let metadata = &self.program.program.metadata;
+        FileId {
+            dev: metadata.dev(),
+            ino: metadata.ino(),
+        }
+    }
+
+    pub(super) fn leaf(&self) -> Leaf {
+        self.program.host.leaf
     }
 
     /// The state of the file before it was read.
@@ -176,6 +235,7 @@ impl<'h> PrepareStep<'h> {
         PrepareStep {
             action: PrepareAction::Leave { why },
             after: 0,
+            text_alone: false,
             ..self
         }
     }

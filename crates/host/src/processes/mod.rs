@@ -1,6 +1,7 @@
 //! Processes: what others map, children and their end, and becoming another program.
 
 mod ask;
+mod background;
 mod budget;
 mod capabilities;
 mod child;
@@ -25,12 +26,14 @@ mod id;
 mod instance;
 mod launch;
 mod owner;
+mod parts;
 mod process;
 mod runners;
 mod running;
 mod watchdog;
 
 pub use ask::{ProcessAsker, limit_listing, listing_time};
+pub use background::{BackgroundError, Ready, in_background};
 pub use budget::ListBudget;
 pub use capabilities::give_up_administration;
 pub use child::{ChildError, die_with_parent, in_child};
@@ -46,6 +49,7 @@ pub use id::{NoPid, Pid, Tid};
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
 pub use owner::{group_of_process, user_of_process};
+pub use parts::{adopts_children, end_tracer, let_descendants_trace, may_tell_parts};
 pub(crate) use process::own_smaps;
 pub use process::{
     MappedText, TextMapping, deny_huge_mappings, executable_files, file_id, file_mappings,

@@ -122,8 +122,6 @@ impl Drop for Watchdog {
 /// # Safety
 /// The descriptors are open and nobody else's. This makes system calls only.
 unsafe fn watch(watched: libc::pid_t, files: [RawFd; 4]) -> ! {
-    /// The most descriptors that are closed one by one, on Linux before 5.9.
-    const MOST: c_int = 4096;
     // A signal to the group of this process is not for the watchdog, and nobody waits for it to close a descriptor.
     // SAFETY: none of these calls takes memory. The descriptors are no longer needed under their old numbers.
     unsafe {
@@ -136,11 +134,7 @@ unsafe fn watch(watched: libc::pid_t, files: [RawFd; 4]) -> ! {
                 libc::_exit(0);
             }
         }
-        if libc::syscall(libc::SYS_close_range, 4, libc::c_uint::MAX, 0) != 0 {
-            (4..MOST).for_each(|fd| {
-                libc::close(fd);
-            });
-        }
+        close_from(PROCS + 1);
     }
     let (number, digits) = decimal(watched);
     let number = number.get(digits..).unwrap_or_default();
@@ -164,6 +158,23 @@ unsafe fn watch(watched: libc::pid_t, files: [RawFd; 4]) -> ! {
         if is_frozen(read(EVENTS, &mut bytes)) {
             // SAFETY: a live local of this length.
             unsafe { libc::write(PROCS, number.as_ptr().cast(), number.len()) };
+        }
+    }
+}
+
+/// Closes the descriptors from `first` on.
+///
+/// # Safety
+/// This process uses none of them any more.
+pub(super) unsafe fn close_from(first: RawFd) {
+    /// The most descriptors that are closed one by one, on Linux before 5.9.
+    const MOST: RawFd = 4096;
+    // SAFETY: as promised by the caller. The calls take numbers.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) != 0 {
+            (first..MOST).for_each(|fd| {
+                libc::close(fd);
+            });
         }
     }
 }

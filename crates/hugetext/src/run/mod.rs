@@ -9,6 +9,7 @@ mod show;
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -18,7 +19,10 @@ use hugetext_engine::prepare::{
     CopyBackend, LeafUse, PrepareRequest, Ready, RecentCommand, ReplicaAdvice, Unprepared,
     make_ready, plan_preparation,
 };
-use hugetext_host::{Nodes, exec, in_child, limit_listing, own_processors};
+use hugetext_host::{
+    Nodes, Pid, adopts_children, end_tracer, exec, in_child, let_descendants_trace, limit_listing,
+    own_processors,
+};
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaChoice, choose_replica};
 
 use serde::{Deserialize, Serialize};
@@ -180,24 +184,39 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         return dry_run(program, &request, chosen.as_ref(), output);
     }
     let recent = RecentCommand::of(&program, &request);
+    let mut is_awaited = false;
     if recent.as_ref().is_none_or(|recent| !recent.is_fresh()) {
         let found = prepare_here(&program, &request, arguments.strict, output)?;
+        is_awaited = found == Found::Awaited;
         if let (Some(recent), Found::Nothing) = (recent, found) {
             recent.note();
         }
     }
-    match exec(&program, &arguments.command) {
+    let error = match become_command(&program, arguments) {
+        // A rule of the machine may forbid to trace this program.
+        _ if is_awaited && end_tracer() => become_command(&program, arguments),
+        error => error,
+    };
+    Ok(cannot_run(&program, &error, output))
+}
+
+/// Returns only if the program cannot be executed.
+fn become_command(program: &Path, arguments: &Arguments) -> io::Error {
+    match exec(program, &arguments.command) {
         Ok(never) => match never {},
-        Err(error) => Ok(cannot_run(&program, &error, output)),
+        Err(error) => error,
     }
 }
 
 /// Whether anything had to be done for a command.
+#[derive(PartialEq, Eq)]
 enum Found {
     /// All that could be prepared is so, in place.
     Nothing,
     /// It runs in a namespace, or not all of it is prepared.
     Something,
+    /// A tracer waits for its execution.
+    Awaited,
 }
 
 /// Prepares this process and the files of the command that it is to become, and tells what stays unprepared.
@@ -208,10 +227,14 @@ fn prepare_here(
     output: &Output,
 ) -> Result<Found, Failure> {
     let mut not_tried = None;
+    // A process that adopts the children of others would find the tracer among its children.
+    let waiting = (!adopts_children()).then(Pid::own);
+    let_descendants_trace(true);
     let prepared = in_child(|| {
         limit_listing();
-        prepare(program, request)
+        prepare(program, request, waiting)
     });
+    let_descendants_trace(false);
     let Prepared {
         ready,
         leaves,
@@ -221,6 +244,7 @@ fn prepare_here(
         not_tried = Some(failure.to_string());
         Prepared::default()
     });
+    let is_awaited = ready.is_awaited();
     let as_it_is = ready.is_as_it_is() && leaves == LeafUse::Leaves && not_tried.is_none();
     ready.enter(request, &mut unprepared)?;
     leaves.enter()?;
@@ -229,6 +253,8 @@ fn prepare_here(
     }
     let found = if as_it_is && unprepared.is_empty() {
         Found::Nothing
+    } else if is_awaited {
+        Found::Awaited
     } else {
         Found::Something
     };
@@ -290,7 +316,7 @@ struct Prepared {
 }
 
 /// What the child process does.
-fn prepare(program: &Path, request: &PrepareRequest) -> Prepared {
+fn prepare(program: &Path, request: &PrepareRequest, waiting: Option<Pid>) -> Prepared {
     let mut prepared = Prepared::default();
     match HostContext::with_huge_pages() {
         Ok(host) => {
@@ -298,7 +324,7 @@ fn prepare(program: &Path, request: &PrepareRequest) -> Prepared {
             let plan = plan_preparation(program, &host, request, unprepared);
             prepared.leaves = LeafUse::here(&plan.steps);
             let steps = prepared.leaves.permitted(plan.steps);
-            prepared.ready = make_ready(steps, &host, request, unprepared);
+            prepared.ready = make_ready(steps, &host, request, waiting, unprepared);
         }
         Err(error) => prepared.unprepared.fail(&error),
     }

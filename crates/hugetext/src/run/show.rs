@@ -24,8 +24,15 @@ pub(super) fn plan(plan: &RunPlan<'_>, verbose: bool) -> String {
                 continue;
             }
             PrepareAction::Leave { why } => format!("left: {}", decided(why)),
+            PrepareAction::Warm if step.text_alone => {
+                "warmed in place, and moved to an aligned address".to_owned()
+            }
             PrepareAction::Warm => "warmed in place".to_owned(),
+            PrepareAction::Copy if step.text_alone => {
+                "its text comes from an equal copy".to_owned()
+            }
             PrepareAction::Copy => "an equal copy takes its place".to_owned(),
+            PrepareAction::Fix if step.text_alone => "its text comes from a fixed copy".to_owned(),
             PrepareAction::Fix => "a fixed copy takes its place".to_owned(),
         };
         rows.push(vec![

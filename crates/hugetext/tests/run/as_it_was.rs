@@ -77,29 +77,40 @@ fn own_store(subject: &Subject) -> String {
 
 /// The subject, if this test may start commands in ways that need root.
 fn as_root() -> Option<Subject> {
+    may_be_others().then(Subject::build).flatten()
+}
+
+fn may_be_others() -> bool {
     if !is_root() {
         println!("skipped: only root can start a command as another user");
-        return None;
     }
-    Subject::build()
+    is_root()
 }
 
 #[test]
 fn root_without_powers_stays_root() {
-    let Some(subject) = as_root() else { return };
-    for cut in ["-sys_admin,-setfcap", "-sys_admin", "-all"] {
-        let words = vec!["setpriv", "--bounding-set", cut];
-        Way { words }.changes_nothing(&subject, &own_store(&subject));
+    if !may_be_others() {
+        return;
+    }
+    for subject in Subject::both() {
+        for cut in ["-sys_admin,-setfcap", "-sys_admin", "-all"] {
+            let words = vec!["setpriv", "--bounding-set", cut];
+            Way { words }.changes_nothing(&subject, &own_store(&subject));
+        }
     }
 }
 
 #[test]
 fn a_user_with_capabilities_keeps_them() {
-    let Some(subject) = as_root() else { return };
-    let words = "setpriv --reuid 12345 --regid 12345 --clear-groups --inh-caps \
-                 +net_bind_service --ambient-caps +net_bind_service";
-    let words = words.split_whitespace().collect();
-    Way { words }.changes_nothing(&subject, &format!("{}/s", home(&subject)));
+    if !may_be_others() {
+        return;
+    }
+    for subject in Subject::both() {
+        let words = "setpriv --reuid 12345 --regid 12345 --clear-groups --inh-caps \
+                     +net_bind_service --ambient-caps +net_bind_service";
+        let words = words.split_whitespace().collect();
+        Way { words }.changes_nothing(&subject, &format!("{}/s", home(&subject)));
+    }
 }
 
 #[test]

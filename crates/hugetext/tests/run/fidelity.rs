@@ -14,9 +14,12 @@ const MOST: u64 = 6 << 20;
 
 #[test]
 fn nothing_is_different_but_the_leaves() {
-    let Some(subject) = Subject::build() else {
-        return;
-    };
+    for subject in Subject::both() {
+        same_but_for_leaves(&subject);
+    }
+}
+
+fn same_but_for_leaves(subject: &Subject) {
     let mut plain = Command::new(&subject.program);
     let session = session(HARMLESS, subject.directory());
     let plain = plain.env("XDG_RUNTIME_DIR", session);
@@ -49,6 +52,13 @@ fn where_leaves_do_harm_the_command_gets_none() {
     if !subject.can_be_shown() {
         return;
     }
+    let moved = Subject::build_pie();
+    for subject in moved.iter().chain([&subject]) {
+        denied_leaves(subject);
+    }
+}
+
+fn denied_leaves(subject: &Subject) {
     let mut run = on_a_machine("harmful", subject.directory());
     let store = subject.directory().join("store");
     run.arg("run").arg("--store").arg(&store).arg("--");
@@ -116,19 +126,18 @@ fn memory_serves_where_disk_does_not() {
 
 #[test]
 fn exit_status_and_signals_are_the_commands() {
-    let Some(subject) = Subject::build() else {
-        return;
-    };
-    let status = |argument| {
-        subject
-            .run()
-            .arg(&subject.program)
-            .arg(argument)
-            .status()
-            .unwrap()
-    };
-    assert_eq!(status("exit").code(), Some(42));
-    assert_eq!(status("die").signal(), Some(10));
+    for subject in Subject::both() {
+        let status = |argument| {
+            subject
+                .run()
+                .arg(&subject.program)
+                .arg(argument)
+                .status()
+                .unwrap()
+        };
+        assert_eq!(status("exit").code(), Some(42));
+        assert_eq!(status("die").signal(), Some(10));
+    }
 }
 
 #[test]
@@ -145,15 +154,19 @@ fn ignored_and_blocked_signals_stay_so() {
         println!("skipped: env does not know {options:?}");
         return;
     }
-    let run = subject.run();
-    let mut through = Command::new("env");
-    through
-        .args(options)
-        .arg(run.get_program())
-        .args(run.get_args());
-    let through = with_input(through.arg(&subject.program));
     assert!(text(&plain.stdout).contains("sigpipe=1 blocked=1"));
-    assert_eq!(text(&through.stdout), text(&plain.stdout));
+    for subject in Subject::both() {
+        let mut plain = Command::new("env");
+        let plain = with_input(plain.args(options).arg(&subject.program));
+        let run = subject.run();
+        let mut through = Command::new("env");
+        through
+            .args(options)
+            .arg(run.get_program())
+            .args(run.get_args());
+        let through = with_input(through.arg(&subject.program));
+        assert_eq!(text(&through.stdout), text(&plain.stdout));
+    }
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! Profiles and core dumps of a program that ran as a copy, looked at after its end: they name its own functions or none.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
 use crate::subject::{HUGETEXT, text};
 
 /// Its text is not congruent with its place in the file, so that its copy has other offsets. Functions of 1 MiB lie on
-/// both sides of the one that works. With an argument, it ends in that one by a signal.
+/// both sides of the one that works. With an argument, it ends in that one by a signal; with
+/// two, it waits.
 const HOT: &str = r#"
 #include <stdlib.h>
+#include <unistd.h>
 #define BESIDE(n) __attribute__((noinline)) int beside##n(int x) \
 	{ __asm__ volatile("jmp 1f\n.fill 1048576, 1, 0xcc\n1:"); return x + n; }
 BESIDE(1) BESIDE(2) BESIDE(3) BESIDE(4)
@@ -29,6 +32,10 @@ int main(int argc, char **argv)
 {
 	volatile unsigned sum = 0;
 	(void)argv;
+	if (argc > 2) {
+		write(1, "!", 1);
+		pause();
+	}
 	for (int i = 0; i < 20; i++) {
 		sum += hot(10000000 + i, argc > 1);
 		sum += beside8(beside7(beside6(beside5(beside4(beside3(beside2(beside1(i))))))));
@@ -40,20 +47,21 @@ int main(int argc, char **argv)
 /// A directory with the program, and a home for perf.
 struct Profiled(TempDir);
 
+/// How a program is linked. Its text is not congruent with its place in the file, but for that of `CONGRUENT`.
+const AT_FIXED_ADDRESS: [&str; 2] = ["-no-pie", "-Wl,--section-start=.text=0x512000"];
+const PIE: [&str; 2] = ["-pie", "-Wl,--section-start=.text=0x112000"];
+const CONGRUENT: [&str; 2] = ["-pie", "-Wl,-z,noexecstack"];
+
 impl Profiled {
     /// `None`, with the reason printed, without a compiler.
-    fn build() -> Option<Profiled> {
+    fn build(linked: [&str; 2]) -> Option<Profiled> {
         let profiled = Profiled(tempfile::tempdir().unwrap());
         fs::write(profiled.path("hot.c"), HOT).unwrap();
         let compiled = Command::new("cc")
-            .args([
-                "-g",
-                "-O1",
-                "-no-pie",
-                "-Wl,--build-id",
-                "-Wl,-z,max-page-size=4096",
-            ])
-            .args(["-Wl,--section-start=.text=0x512000", "-o", "prog", "hot.c"])
+            .args(["-g", "-O1", "-fPIE", "-Wl,--build-id"])
+            .args(["-Wl,-z,max-page-size=4096"])
+            .args(linked)
+            .args(["-o", "prog", "hot.c"])
             .current_dir(profiled.0.path())
             .status();
         if compiled.is_ok_and(|status| status.success()) {
@@ -119,6 +127,14 @@ impl Profiled {
         self.0.path().join(said.trim())
     }
 
+    /// Runs words that end in a core dump.
+    fn dump(&self, words: &[&str]) {
+        let script = "ulimit -c unlimited && \"$@\"";
+        let mut shell = self.command("sh");
+        shell.args(["-c", script, "sh"]).args(words).arg("ends");
+        assert!(!shell.output().unwrap().status.success());
+    }
+
     /// The backtrace that gdb prints of the only core dump.
     fn backtrace(&self, program: &Path) -> String {
         let mut cores = fs::read_dir(self.0.path())
@@ -140,6 +156,16 @@ impl Profiled {
     }
 }
 
+/// Whether core dumps lie where the program ran; if not, says so.
+fn cores_are_files() -> bool {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    let are_files = pattern.trim() == "core";
+    if !are_files {
+        println!("skipped: core dumps go elsewhere: {pattern}");
+    }
+    are_files
+}
+
 /// A bare address is an honest answer, the name of another function is not.
 fn is_honest(symbol: &str) -> bool {
     symbol == "hot" || symbol.starts_with("0x")
@@ -149,7 +175,7 @@ const RUN: [&str; 5] = [HUGETEXT, "run", "--store", "store", "./prog"];
 
 #[test]
 fn a_profile_that_is_reported_after_the_end_names_no_other_function() {
-    let Some(profiled) = Profiled::build() else {
+    let Some(profiled) = Profiled::build(AT_FIXED_ADDRESS) else {
         return;
     };
     for (data, options) in [("default", &[][..]), ("by-kernel", &["--buildid-mmap"])] {
@@ -198,7 +224,7 @@ fn a_profile_that_is_reported_after_the_end_names_no_other_function() {
 
 #[test]
 fn a_profile_from_before_a_fix_names_no_other_function_after_it() {
-    let Some(profiled) = Profiled::build() else {
+    let Some(profiled) = Profiled::build(AT_FIXED_ADDRESS) else {
         return;
     };
     if !profiled.record("before", &[], &["./prog"]) {
@@ -229,27 +255,75 @@ fn a_profile_from_before_a_fix_names_no_other_function_after_it() {
 
 #[test]
 fn a_core_dump_has_names_with_the_copy_that_ran() {
-    let Some(profiled) = Profiled::build() else {
+    let Some(profiled) = Profiled::build(AT_FIXED_ADDRESS) else {
         return;
     };
-    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
-    if pattern.trim() != "core" {
-        return println!("skipped: core dumps go elsewhere: {pattern}");
+    if !cores_are_files() {
+        return;
     }
-    let dumped = |words: &[&str]| -> Output {
-        let script = "ulimit -c unlimited && \"$@\"";
-        let mut shell = profiled.command("sh");
-        shell
-            .args(["-c", script, "sh"])
-            .args(words)
-            .arg("ends")
-            .output()
-            .unwrap()
-    };
-    dumped(&RUN);
+    profiled.dump(&RUN);
     let named = profiled.backtrace(&profiled.copy());
     assert!(
         named.contains("hot (") && named.contains("main ("),
         "{named}"
     );
+}
+
+#[test]
+fn debuggers_find_the_frames_of_a_pie_with_its_own_file() {
+    for linked in [PIE, CONGRUENT] {
+        let Some(profiled) = Profiled::build(linked) else {
+            return;
+        };
+        if !cores_are_files() {
+            return;
+        }
+        profiled.dump(&RUN);
+        let named = profiled.backtrace(&profiled.path("prog"));
+        assert!(
+            named.contains("hot (") && named.contains("main ("),
+            "{linked:?}: {named}"
+        );
+        let mut running = profiled.command(HUGETEXT);
+        running.args(&RUN[1..]).args(["and", "waits"]);
+        let mut running = running.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = [0];
+        running
+            .stdout
+            .take()
+            .unwrap()
+            .read_exact(&mut ready)
+            .unwrap();
+        let pid = running.id().to_string();
+        let attached = profiled
+            .command("gdb")
+            .args(["-q", "-batch", "-ex", "bt", "-p", &pid])
+            .output();
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        running.kill().unwrap();
+        running.wait().unwrap();
+        let named = text(&attached.unwrap().stdout);
+        assert!(named.contains("main ("), "{linked:?}: {named}");
+        let first = maps.lines().next().unwrap();
+        let path = profiled.path("prog");
+        assert!(first.ends_with(path.to_str().unwrap()), "{first}");
+        let begins = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
+        assert_eq!(begins % (2 << 20), 0, "{first}");
+    }
+}
+
+#[test]
+fn a_profile_of_a_pie_needs_no_help() {
+    for linked in [PIE, CONGRUENT] {
+        let Some(profiled) = Profiled::build(linked) else {
+            return;
+        };
+        for (data, options) in [("default", &[][..]), ("by-kernel", &["--buildid-mmap"])] {
+            if !profiled.record(data, options, &RUN) {
+                return;
+            }
+            let named = profiled.busiest(data);
+            assert_eq!(named, "hot", "{linked:?}, {data}");
+        }
+    }
 }

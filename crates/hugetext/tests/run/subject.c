@@ -1,9 +1,11 @@
 /* A program with 8 MiB of text that says how it was started and how its text is mapped. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The exit status, if an argument asks for it. */
@@ -33,6 +35,17 @@ static unsigned long huge_text(void)
 	return sum;
 }
 
+static int is_traced(void)
+{
+	char line[4096];
+	int tracer = -1;
+	FILE *status = fopen("/proc/self/status", "r");
+	while (status && fgets(line, sizeof line, status))
+		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+			break;
+	return tracer;
+}
+
 int main(int argc, char **argv)
 {
 	char path[4096] = "";
@@ -59,6 +72,7 @@ int main(int argc, char **argv)
 	sigaction(SIGPIPE, NULL, &pipe);
 	sigprocmask(SIG_SETMASK, NULL, &mask);
 	printf("sigpipe=%d blocked=%d\n", pipe.sa_handler == SIG_IGN, sigismember(&mask, SIGUSR2));
+	printf("children=%d traced=%d\n", waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD, is_traced());
 	while (fgets(path, sizeof path, stdin))
 		printf("stdin=%s", path);
 	fprintf(stderr, "huge=%lu\n", huge_text());

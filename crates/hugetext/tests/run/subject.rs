@@ -1,4 +1,4 @@
-//! A program that needs a fix, a store for it, and ways to run it.
+//! A program that needs a fixed copy, a store for it, and ways to run it.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -25,7 +25,18 @@ impl Subject {
     /// Compiles the program. `None`, with the reason printed, if it cannot be compiled or if text
     /// on disk cannot be huge here.
     pub(crate) fn build() -> Option<Subject> {
-        Subject::build_with(&[])
+        Subject::build_with(&["-no-pie", "-Wl,--section-start=.text=0x512000"])
+    }
+
+    /// The same as a PIE, whose image is moved, so that it needs no copy.
+    pub(crate) fn build_pie() -> Option<Subject> {
+        Subject::build_with(&["-pie", "-fPIE"])
+    }
+
+    /// One of each, as far as they can be compiled.
+    pub(crate) fn both() -> Vec<Subject> {
+        let both = [Subject::build(), Subject::build_pie()];
+        both.into_iter().flatten().collect()
     }
 
     /// The same, with `options` of the compiler.

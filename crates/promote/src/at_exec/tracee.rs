@@ -1,0 +1,294 @@
+//! The process that becomes a program, as its tracer sees it.
+
+use std::ffi::c_void;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use hugetext_host::{Ready, Tid, parse_mappings};
+use nix::sys::ptrace;
+use procfs::process::MMapPath;
+use rustix::process::{WaitOptions, WaitStatus, waitpid};
+
+use super::plan::{Arrangement, Step};
+use super::stack::{Parts, lies_in_image};
+use crate::arch::{Architecture, Native, Registers};
+use crate::call::bits;
+use crate::event::OPTIONS;
+use crate::raw;
+
+/// prctl(PR_SET_MM, PR_SET_MM_MAP) (include/uapi/linux/prctl.h).
+const SET_MM: u64 = 35;
+const SET_MM_MAP: u64 = 14;
+/// What is written below the stack pointer of a new program: first the parts, then the vector or a path.
+const SECOND: u64 = 256;
+/// The most pointers that a program is given. MAX_ARG_STRINGS is larger, but nobody would wait for it.
+const MOST_POINTERS: u64 = 1 << 20;
+
+/// Lets a tracer wait until the process executes a program. `ready` is told that it waits. Returns false if the process ended
+/// first. Signals and stops take effect as without a tracer.
+pub(super) fn wait_for_exec(tid: Tid, ready: &Ready) -> io::Result<bool> {
+    let options = ptrace::Options::PTRACE_O_TRACEEXEC | OPTIONS;
+    ptrace::seize(tid.into(), options)?;
+    ready.tell();
+    loop {
+        let status = wait(tid)?;
+        let Some(signal) = status.stopping_signal() else {
+            return Ok(false);
+        };
+        match status.as_raw() >> 16 {
+            libc::PTRACE_EVENT_EXEC => return Ok(true),
+            libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => raw::listen(tid)?,
+            0 => raw::deliver(tid, signal)?,
+            _ => ptrace::cont(tid.into(), None)?,
+        }
+    }
+}
+
+fn wait(tid: Tid) -> io::Result<WaitStatus> {
+    loop {
+        match waitpid(Some(tid.into()), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(status),
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A program between its execve(2) and its first instruction. When this value is dropped, the program begins.
+///
+/// Invariants: it blocks all signals, so that none is delivered on foreign registers, and it is killed if this process is.
+/// `saved` are the registers with which it begins.
+pub(super) struct Tracee {
+    tid: Tid,
+    saved: Registers,
+    mask: u64,
+    /// Address of a system call instruction, in the vDSO.
+    place: u64,
+    /// Memory of the program that nobody uses yet.
+    scratch: u64,
+}
+
+impl Tracee {
+    /// The process is in PTRACE_EVENT_EXEC.
+    pub(super) fn begin(tid: Tid, parts: &Parts) -> io::Result<Tracee> {
+        let place = parts.vdso()?.wrapping_add(system_call_in_vdso()?);
+        ptrace::setoptions(tid.into(), OPTIONS | ptrace::Options::PTRACE_O_EXITKILL)?;
+        let mask = raw::blocked_signals(tid)?;
+        raw::block_signals(tid, u64::MAX)?;
+        // The end of execve(2).
+        to_system_call_stop(tid)?;
+        let saved = Native::settled(&Native::registers(tid)?);
+        Ok(Tracee {
+            tid,
+            saved,
+            mask,
+            place,
+            scratch: parts.scratch(),
+        })
+    }
+
+    fn call(&self, number: libc::c_long, arguments: [u64; 6]) -> io::Result<u64> {
+        let number = u64::try_from(number).unwrap_or(u64::MAX);
+        let regs = Native::call(&self.saved, number, arguments, self.place);
+        Native::set_registers(self.tid, &regs)?;
+        to_system_call_stop(self.tid)?;
+        to_system_call_stop(self.tid)?;
+        match Native::result(&Native::registers(self.tid)?) {
+            result @ -4095..=-1 => Err(io::Error::from_raw_os_error(result.unsigned_abs() as i32)),
+            result => Ok(result as u64),
+        }
+    }
+
+    fn word(&self, address: u64) -> io::Result<u64> {
+        Ok(ptrace::read(self.tid.into(), address as *mut c_void)?.cast_unsigned())
+    }
+
+    fn set_word(&self, address: u64, word: u64) -> io::Result<()> {
+        Ok(ptrace::write(
+            self.tid.into(),
+            address as *mut c_void,
+            word.cast_signed(),
+        )?)
+    }
+
+    fn set_words(&self, address: u64, words: &[u64]) -> io::Result<()> {
+        for (index, word) in (0..).zip(words) {
+            self.set_word(address.wrapping_add(8 * index), *word)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a file to read; returns its descriptor.
+    pub(super) fn open(&self, path: &Path) -> io::Result<u64> {
+        let mut bytes = path.as_os_str().as_bytes().to_vec();
+        if bytes.len() >= libc::PATH_MAX as usize {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
+        let words = bytes.chunks_exact(8).map(|bytes| {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            u64::from_ne_bytes(word)
+        });
+        self.set_words(self.scratch, &words.collect::<Vec<u64>>())?;
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY;
+        let arguments = [bits(libc::AT_FDCWD), self.scratch, bits(flags), 0, 0, 0];
+        self.call(libc::SYS_openat, arguments)
+    }
+
+    /// Closes a descriptor.
+    pub(super) fn close(&self, descriptor: u64) {
+        let _ = self.call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
+    }
+
+    /// Brings the image to its new place. Its text stays at the old one, too.
+    pub(super) fn carry_out(&self, arrangement: &Arrangement, copy: u64) -> io::Result<()> {
+        arrangement
+            .steps
+            .iter()
+            .try_for_each(|step| self.take(step, copy))
+    }
+
+    fn take(&self, step: &Step, copy: u64) -> io::Result<()> {
+        let at = match *step {
+            Step::Map {
+                to, perms, offset, ..
+            } => {
+                let read = if perms.read { libc::PROT_READ } else { 0 };
+                let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
+                let prot = bits(read | libc::PROT_EXEC);
+                let place = [to.start, to.len(), prot, bits(flags), copy, offset];
+                (self.call(Native::MMAP, place)?, to)
+            }
+            Step::Move { from, to } => (self.remap(from.start, to.len(), to.start)?, to),
+        };
+        // Before Linux 4.17, MAP_FIXED_NOREPLACE is a wish.
+        match at {
+            (found, to) if found == to.start => Ok(()),
+            (found, to) => {
+                let _ = self.call(libc::SYS_munmap, [found, to.len(), 0, 0, 0, 0]);
+                Err(io::ErrorKind::AddrInUse.into())
+            }
+        }
+    }
+
+    fn remap(&self, from: u64, len: u64, to: u64) -> io::Result<u64> {
+        let flags = bits(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
+        self.call(libc::SYS_mremap, [from, len, len, flags, to, 0])
+    }
+
+    /// Takes the text away from its old place.
+    pub(super) fn unmap(&self, arrangement: &Arrangement) {
+        for step in &arrangement.steps {
+            if let Step::Map { from, .. } = step {
+                let _ = self.call(libc::SYS_munmap, [from.start, from.len(), 0, 0, 0, 0]);
+            }
+        }
+    }
+
+    /// Brings everything back to its old place. What was not moved is not there, so a call of this fails.
+    pub(super) fn undo(&self, arrangement: &Arrangement) {
+        for step in &arrangement.steps {
+            let _ = match *step {
+                Step::Map { to, .. } => {
+                    self.call(libc::SYS_munmap, [to.start, to.len(), 0, 0, 0, 0])
+                }
+                Step::Move { from, to } => self.remap(to.start, to.len(), from.start),
+            };
+        }
+    }
+
+    /// The address of the auxiliary vector on the stack, which the loader reads, if it is the vector of these parts.
+    pub(super) fn auxiliary_vector(&self, parts: &Parts) -> io::Result<u64> {
+        let at = self.end_of_environment(parts.start_stack)?;
+        for (index, [_, value]) in (0..).zip(&parts.auxiliary) {
+            if self.word(value_at(at, index))? != *value {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        Ok(at)
+    }
+
+    /// The stack of a new program: the number of arguments, pointers to them, 0, pointers to the environment, 0, the vector
+    /// (System V ABI, process initialization).
+    fn end_of_environment(&self, stack: u64) -> io::Result<u64> {
+        let at = |index: u64| stack.wrapping_add(index.saturating_mul(8));
+        let environment = self.word(at(0))?.saturating_add(2);
+        for index in environment..environment.saturating_add(MOST_POINTERS) {
+            if self.word(at(index))? == 0 {
+                return Ok(at(index.saturating_add(1)));
+            }
+        }
+        Err(io::ErrorKind::InvalidData.into())
+    }
+
+    /// Writes where the image lies into the vector at `at`.
+    pub(super) fn set_auxiliary_vector(&self, at: u64, parts: &Parts) -> io::Result<()> {
+        for (index, [key, value]) in (0..).zip(&parts.auxiliary) {
+            if lies_in_image(*key) {
+                self.set_word(value_at(at, index), *value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the kernel where the parts of the program lie.
+    pub(super) fn set_parts(&self, parts: &Parts) -> io::Result<()> {
+        let vector_at = self.scratch.wrapping_add(SECOND);
+        let (map, vector) = parts.as_map(vector_at);
+        self.set_words(self.scratch, &map)?;
+        self.set_words(vector_at, &vector)?;
+        let len = (map.len() as u64).saturating_mul(8);
+        let arguments = [SET_MM, SET_MM_MAP, self.scratch, len, 0, 0];
+        self.call(libc::SYS_prctl, arguments).map(drop)
+    }
+}
+
+impl Drop for Tracee {
+    fn drop(&mut self) {
+        let _ = Native::set_registers(self.tid, &self.saved);
+        let _ = raw::block_signals(self.tid, self.mask);
+        let _ = ptrace::detach(self.tid.into(), None);
+    }
+}
+
+/// The address of the value of an entry of the vector at `at`.
+fn value_at(at: u64, index: u64) -> u64 {
+    at.wrapping_add(index.saturating_mul(16).saturating_add(8))
+}
+
+/// Runs a thread that blocks all signals to the next entry or exit of a system call.
+fn to_system_call_stop(tid: Tid) -> io::Result<()> {
+    const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
+    loop {
+        ptrace::syscall(tid.into(), None)?;
+        match wait(tid)?.stopping_signal() {
+            Some(SYSTEM_CALL) => return Ok(()),
+            // Somebody stops the group. It stands still anyway, and stays stopped afterwards.
+            Some(_) => {}
+            None => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    }
+}
+
+/// How far behind the beginning of the vDSO a system call instruction lies. All processes have the same vDSO, at different
+/// addresses.
+fn system_call_in_vdso() -> io::Result<u64> {
+    let maps = parse_mappings(&fs::read("/proc/self/maps")?)?;
+    let vdso = maps
+        .iter()
+        .find(|map| matches!(map.pathname, MMapPath::Vdso));
+    let (start, end) = vdso.ok_or(io::ErrorKind::Unsupported)?.address;
+    let mut code = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
+    File::open("/proc/self/mem")?.read_exact_at(&mut code, start)?;
+    let mut places = (0..code.len()).step_by(Native::INSTRUCTION_ALIGNMENT);
+    let is_call = |at: &usize| {
+        code.get(*at..)
+            .is_some_and(|rest| rest.starts_with(Native::SYSCALL))
+    };
+    let found = places.find(is_call).ok_or(io::ErrorKind::Unsupported)?;
+    Ok(found as u64)
+}
