@@ -135,9 +135,9 @@ impl Profiled {
         assert!(!shell.output().unwrap().status.success());
     }
 
-    /// The backtrace that gdb prints of the only core dump.
-    fn backtrace(&self, program: &Path) -> String {
-        let mut cores = fs::read_dir(self.0.path())
+    /// The only core dump.
+    fn core(&self) -> PathBuf {
+        let mut files = fs::read_dir(self.0.path())
             .unwrap()
             .map(|entry| entry.unwrap().path());
         let is_core = |path: &PathBuf| {
@@ -146,7 +146,19 @@ impl Profiled {
                 .to_string_lossy()
                 .starts_with("core")
         };
-        let core = cores.find(is_core).unwrap();
+        files.find(is_core).unwrap()
+    }
+
+    /// The frames that eu-stack finds in the only core dump, with the program's own file.
+    fn frames(&self) -> Option<String> {
+        let mut stack = self.command("eu-stack");
+        stack.arg("--core").arg(self.core()).args(["-e", "prog"]);
+        Some(text(&stack.output().ok()?.stdout))
+    }
+
+    /// The backtrace that gdb prints of the only core dump.
+    fn backtrace(&self, program: &Path) -> String {
+        let core = self.core();
         let gdb = self
             .command("gdb")
             .args(["-q", "-batch", "-ex", "bt"])
@@ -284,6 +296,13 @@ fn debuggers_find_the_frames_of_a_pie_with_its_own_file() {
             named.contains("hot (") && named.contains("main ("),
             "{linked:?}: {named}"
         );
+        match profiled.frames() {
+            Some(named) => assert!(
+                named.contains(" hot") && named.contains(" main"),
+                "{linked:?}: {named}"
+            ),
+            None => println!("skipped: no eu-stack"),
+        }
         let mut running = profiled.command(HUGETEXT);
         running.args(&RUN[1..]).args(["and", "waits"]);
         let mut running = running.stdout(Stdio::piped()).spawn().unwrap();
@@ -324,6 +343,23 @@ fn a_profile_of_a_pie_needs_no_help() {
             }
             let named = profiled.busiest(data);
             assert_eq!(named, "hot", "{linked:?}, {data}");
+            let injected = format!("{data}-injected");
+            let words = ["inject", "-b", "-i", data, "-o", &injected];
+            assert!(
+                profiled
+                    .command("perf")
+                    .args(words)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            assert_eq!(profiled.busiest(&injected), "hot", "{linked:?}, {injected}");
+            let script = ["script", "-F", "ip,sym", "-i", data];
+            let said = profiled.command("perf").args(script).output().unwrap();
+            let said = text(&said.stdout);
+            assert!(said.contains("hot"), "{linked:?}, {data}");
+            let beside = said.lines().filter(|line| line.contains("beside"));
+            assert!(beside.count() * 20 < said.lines().count(), "{said}");
         }
     }
 }
