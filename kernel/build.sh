@@ -27,6 +27,7 @@
 #   files/PATH           a file that is new in the kernel
 #   edits/PATH.cocci     a semantic patch of PATH
 #   edits/PATH.sed       a sed -E script for PATH, where spatch cannot read it (Kconfig, Makefile)
+#   edits-RELEASE/       instead of edits/, for a release that needs others
 set -euo pipefail
 shopt -s dotglob globstar nullglob
 
@@ -73,7 +74,7 @@ lists_of() { # TYPE SUITE
 # The newest build of the package $1, from that mirror. Fails if it has none.
 fetch() {
     local suite
-    for suite in trixie-backports sid trixie; do
+    for suite in trixie-backports sid trixie bookworm; do
         lists_of deb "$suite"
         if apt_of_sources apt-get download "$1" 2> "$work/apt/log"; then return; fi
     done
@@ -130,9 +131,10 @@ commits() {
 
 # Prints the kernel path and the script of each edit of the commit $1.
 edits() {
-    local script path
-    for script in "$1"/edits/**/*.cocci "$1"/edits/**/*.sed; do
-        path=${script#"$1"/edits/}
+    local script path edits=$1/edits-$release
+    [ -d "$edits" ] || edits=$1/edits
+    for script in "$edits"/**/*.cocci "$edits"/**/*.sed; do
+        path=${script#"$edits"/}
         echo "${path%.*} $script"
     done
 }
@@ -217,6 +219,8 @@ checkpatch() {
         # Trace events are laid out in a form of their own.
         ! grep -q '^+++ b/include/trace/events/' "$patch" ||
             ignore+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT,COMPLEX_MACRO,MACRO_ARG_UNUSED,TRAILING_SEMICOLON
+        # It does not know that this macro declares a variable.
+        ! grep -q '^+	VMG_MMAP_STATE(' "$patch" || ignore+=,LINE_SPACING
         # It takes the operand of an attribute for a parameter, in the declarations that are there as well.
         ! grep -qE '^\+.*__(cond_)?acquires' "$patch" || ignore+=,FUNCTION_ARGUMENTS
         (cd "$linux" && scripts/checkpatch.pl --strict --terse --no-summary \

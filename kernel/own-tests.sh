@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs the selftests that the sets add to the kernel, in a guest with ext4.
+# Runs the selftests that the sets add to the kernel, in a guest with ext4, and tools/testing/vma in user space.
 #
-#   kernel/own-tests.sh IMAGE [x86_64|arm64|riscv64]
+#   kernel/own-tests.sh IMAGE [x86_64|arm64|riscv64] [TEST…]
 #
-# On other architectures than x86-64 only the test of large folios of text runs.
+# TESTs are these alone, with the argument ARGUMENT. On other architectures than x86-64 only the test of large folios of text runs.
 # Prints their cases (TAP). Fails if one did not pass, if a test skipped all of its cases, if the kernel
 # reported an error, or if a guest did not end. Run `make lab-fetch` first, or name a static BUSYBOX.
 set -euo pipefail
@@ -12,6 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel_image=$1
 arch=${2:-x86_64}
+chosen=("${@:3}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -19,6 +20,7 @@ trap 'rm -rf "$work"' EXIT
 disk_size=256M
 tests=(exec_large) # of mm
 [ "$arch" != x86_64 ] || tests+=(collapse_punch fork_fails)
+[ ${#chosen[@]} -gt 0 ] || chosen=(exec_large text_load fork_fails collapse_punch vma)
 
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
@@ -28,7 +30,6 @@ if [ "$arch" = x86_64 ]; then
     # With an interpreter: mmap places a static PIE.
     (cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie \
         -Wl,-z,max-page-size=0x10000,-z,noseparate-code -I.. -o "$work/root/bin/text_load" text_load.c)
-    (cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie -I.. -o "$work/root/bin/load_hole" load_hole.c)
     "$here/libraries.sh" "$work/root" "$work/root/bin/text_load"
 fi
 make_initrd << 'END'
@@ -44,7 +45,9 @@ for device in /sys/block/*/queue/read_ahead_kb; do echo 128 > "$device"; done
 cd /disk
 # What is executed must lie on a filesystem that has large folios, too.
 [ -e "$test" ] || busybox cp "/bin/$test" .
-"./$test" 2>&1 | busybox sed "s/^/test $test: /"
+argument=$(busybox sed -n 's/.*guest\.argument=\([0-9]*\).*/\1/p' /proc/cmdline)
+# shellcheck disable=SC2086 # no word, or one
+"./$test" $argument 2>&1 | busybox sed "s/^/test $test: /"
 echo "guest: done"
 busybox reboot -f
 END
@@ -52,7 +55,7 @@ END
 die() { echo "kernel/own-tests.sh: $*" >&2; exit 1; }
 
 run() { # TEST QEMU-OPTION…
-    local test=$1 console=$work/console-$1 machine=("${@:2}" -m 1024) append="guest.test=$1"
+    local test=$1 console=$work/console-$1 machine=("${@:2}" -m 1024) append="guest.test=$1${ARGUMENT:+ guest.argument=$ARGUMENT}"
     boot "$kernel_image" "$console"
     grep '^test ' "$console" || true
     ended "$console" || die "the guest of $test did not end"
@@ -64,11 +67,16 @@ run() { # TEST QEMU-OPTION…
     grep "^test $test: ok" "$console" | grep -qv '# SKIP' || die "no case of $test passed"
 }
 
-run exec_large -accel "tcg,thread=single" -icount shift=0 -smp 1
-[ "$arch" = x86_64 ] || exit 0
-run text_load -accel "tcg,thread=single" -icount shift=0 -smp 1
-run fork_fails -accel "tcg,thread=single" -icount shift=0 -smp 1
-run load_hole -accel "tcg,thread=single" -icount shift=0 -smp 1
-# Races need two processors. They must not share a thread under -icount: QEMU before 8.1 can stop one of
-# them for good then (kernel/README.md).
-run collapse_punch -accel "tcg,thread=multi" -smp 2
+one_thread=(-accel "tcg,thread=single" -icount shift=0 -smp 1)
+for test in "${chosen[@]}"; do
+    case $arch:$test in
+    *:exec_large | x86_64:text_load | x86_64:fork_fails) run "$test" "${one_thread[@]}" ;;
+    # Races need two processors. They must not share a thread under -icount: QEMU before 8.1 can stop one of
+    # them for good then (kernel/README.md).
+    x86_64:collapse_punch) run "$test" -accel "tcg,thread=multi" -smp 2 ;;
+    x86_64:vma)
+        make -s -C "$tree/tools/testing/vma"
+        "$tree/tools/testing/vma/vma"
+        ;;
+    esac
+done
