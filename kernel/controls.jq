@@ -40,7 +40,7 @@ Lines are those added by `git diff --stat`, without selftests and documentation.
 |---|---|---|",
 (["order", gain("order alone"), worst(["order alone"])] | row),
 (["align", gain("align alone"), worst(["align alone"])] | row),
-(["both", gain("NVMe"), worst($rows - ["align alone", "align and khugepaged, 1 minute", "align and khugepaged, 5 minutes", "order alone", "1 MiB by tables of pages", "eMMC, were it not named slow", "SD card, were it not named slow"])] | row),
+(["both", gain("NVMe"), worst($rows - ["align alone", "align and khugepaged, 1 minute", "align and khugepaged, 5 minutes", "order alone", "eMMC, were it not named slow", "SD card, were it not named slow"])] | row),
 "
 ## Each row, in ms
 

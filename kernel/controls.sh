@@ -23,7 +23,6 @@ order alone; order; 1024; ext4; $nvme
 align alone; order align; 1024; ext4; $nvme paced.slow=1
 align and khugepaged, 1 minute; order align; 1024; ext4; $nvme paced.slow=1 guest.thp=never,always guest.settle=60
 align and khugepaged, 5 minutes; order align; 1024; ext4; $nvme paced.slow=1 guest.thp=never,always guest.settle=300
-1 MiB by tables of pages; order order-1m; 1024; ext4; $nvme
 NVMe, PCIe 4; order align; 1024; ext4; paced.latency_us=70 paced.mb_s=7000 paced.depth=64
 SATA SSD; order align; 1024; ext4; paced.latency_us=150 paced.mb_s=500 paced.depth=32
 cloud volume; order align; 1024; ext4; paced.latency_us=1000 paced.mb_s=125 paced.depth=32
