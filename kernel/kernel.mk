@@ -2,7 +2,7 @@
 
 KERNEL_CONFIG ?= x86_64
 
-.PHONY: kernel kernel-deb docs-kernel-tlb test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp test-kernel-rfc docs-kernel test-rmap test-replicas-locks docs-rmap
+.PHONY: kernel kernel-deb docs-kernel-tlb test-kernel test-kernel-ci test-kernel-compile test-kernel-own test-kernel-mm test-kernel-ltp test-kernel-stable test-kernel-rfc docs-kernel test-fold test-rmap test-replicas-locks docs-rmap
 
 kernel: ## the patched tree, the series for git am, and a kernel of KERNEL_CONFIG
 	kernel/build.sh series
@@ -33,17 +33,19 @@ test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest
 	scripts/setup.sh test-kernel
 	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
 
-test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, hugetlb, userfaultfd and exec: docs/kernel-selftests.txt
+test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, hugetlb, userfaultfd and exec
 	scripts/setup.sh test-kernel
 	kernel/selftests.sh 3 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" \
-		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" > target/kernel-selftests.txt
-	mv target/kernel-selftests.txt docs/kernel-selftests.txt
+		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)"
 
-test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in LTP (/opt/ltp): docs/kernel-ltp.txt
+test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in LTP (/opt/ltp)
 	scripts/setup.sh test-kernel
 	kernel/ltp.sh 1 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" \
-		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" > target/kernel-ltp.txt
-	mv target/kernel-ltp.txt docs/kernel-ltp.txt
+		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)"
+
+test-kernel-stable: lab-fetch ## whether the fix for stable stops the deadlock in Linux 6.1, 6.12, 7.2 and 7.3, and each has it without
+	scripts/setup.sh test-kernel
+	kernel/stable.sh
 
 docs-kernel: ## docs/kernel.md from the record of test-kernel
 	kernel/controls.sh report
@@ -52,18 +54,23 @@ test-kernel-rfc: ## as test-kernel-ci, with the sets of kernel/rfc behind the ot
 	scripts/setup.sh test-kernel-ci
 	KERNEL_SETS="$$(tr '\n' ' ' < kernel/sets) rfc/rmap" kernel/ci.sh
 
+test-fold: lab-fetch ## acquisitions of the locks by starts, without and with the sets fold and fork; UNIXBENCH names a UnixBench for storms
+	scripts/setup.sh test-kernel
+	kernel/rfc/rmap/lab/measure.sh fold
+	$(MAKE) docs-rmap
+
 test-rmap: lab-fetch ## exec storms, walks and the stress, without and with the set rmap; hours
 	scripts/setup.sh test-kernel
 	kernel/rfc/rmap/lab/measure.sh all
 	$(MAKE) docs-rmap
 
-test-replicas-locks: lab-fetch ## contended trips with 1, 2, 4 and 8 copies of libc, ld.so and the shell, without and with the sets: docs/replicas.jsonl
+test-replicas-locks: lab-fetch ## contended acquisitions with 1, 2, 4 and 8 copies of libc, ld.so and the shell, without and with the sets: docs/replicas.jsonl
 	scripts/setup.sh test-kernel
 	kernel/rfc/rmap/lab/measure.sh replicas \
 		"unpatched=$$(KERNEL_SETS=none kernel/build.sh image x86_64 measure | tail -n 1)" \
-		"alone=$$(KERNEL_SETS='trips rfc/rmap rfc/rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)" \
-		"with=$$(KERNEL_SETS='order align collapse trips rfc/rmap rfc/rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
+		"alone=$$(KERNEL_SETS='fold fork rfc/rmap rfc/rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)" \
+		"with=$$(KERNEL_SETS='order align read-first collapse fold fork rfc/rmap rfc/rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
 
-docs-rmap: ## docs/rmap.md from the record of test-rmap
-	lab/run hugetext-rmap docs/rmap.jsonl > target/rmap.md
-	mv target/rmap.md docs/rmap.md
+docs-rmap: ## kernel/rfc/rmap/results.md from the record of test-fold and test-rmap
+	lab/run hugetext-rmap kernel/rfc/rmap/record.jsonl > target/rmap.md
+	mv target/rmap.md kernel/rfc/rmap/results.md

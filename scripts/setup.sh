@@ -159,6 +159,7 @@ packages_of() {
     test-kernel)
         packages test-kernel-ci guest-riscv64
         echo libcap-dev # tests of exec link it
+        echo liburcu-dev # tools/testing/vma does
         echo qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross # the guests of arm64 and their init
         echo binutils   # readelf, to choose programs
         echo mold lld   # started there, beside cc1 and git

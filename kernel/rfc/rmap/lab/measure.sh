@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots kernels without and with the sets trips and rmap, and records what starting programs and walking
-# the mappings of libc costs in each, in docs/rmap.jsonl. `make docs-rmap` makes docs/rmap.md from it.
+# Boots kernels without and with the sets fold, fork and rmap, and records what starting programs and walking
+# the mappings of libc costs in each, in record.jsonl beside the set. `make docs-rmap` makes results.md from it.
 #
-#   kernel/rfc/rmap/lab/measure.sh all                 every part with every kernel; builds missing kernels
-#   kernel/rfc/rmap/lab/measure.sh storm WITHOUT WITH  trips to the locks that meet others, in storms
+#   kernel/rfc/rmap/lab/measure.sh all                 every part of rmap with every kernel; builds missing kernels
+#   kernel/rfc/rmap/lab/measure.sh fold                every part of the sets fold and fork; the same
+#   kernel/rfc/rmap/lab/measure.sh acquisitions SIDE IMAGE
+#                                                  how often a start takes the locks, and who takes them
+#   kernel/rfc/rmap/lab/measure.sh unixbench SIDE=IMAGE…
+#                                                  UnixBench's execl and shell8, 15 storms of each kernel, in turn
+#   kernel/rfc/rmap/lab/measure.sh storm WITHOUT WITH  acquisitions of the locks that meet others, in storms
 #   kernel/rfc/rmap/lab/measure.sh replicas SIDE=IMAGE…
 #                                                  the same with 1, 2, 4 and 8 copies of the shell, the
 #                                                  loader and libc, in docs/replicas.jsonl; of one side
@@ -13,7 +18,6 @@
 #   kernel/rfc/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
 #   kernel/rfc/rmap/lab/measure.sh bench SIDE=IMAGE…   UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn;
 #                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh)
-#   kernel/rfc/rmap/lab/measure.sh shell8 SIDE=IMAGE…  UnixBench's shell8 alone, 15 storms of each kernel, in turn
 #   kernel/rfc/rmap/lab/measure.sh bench-count SIDE=IMAGE…
 #                                                  the same alone on one processor, in instructions
 #   kernel/rfc/rmap/lab/measure.sh pressure SIDE=IMAGE…
@@ -22,35 +26,32 @@
 #   kernel/rfc/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
 #                                                  the same from consoles of guests that ran elsewhere, in
 #                                                  files SIDE-REPLICAS-ROUND
-#   kernel/rfc/rmap/lab/measure.sh trips SIDE IMAGE    trips to the locks, and how long they hold them
 #   kernel/rfc/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
 #   kernel/rfc/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
-#   kernel/rfc/rmap/lab/measure.sh race SIDE IMAGE     collapsing a file that holes are punched into
 #   kernel/rfc/rmap/lab/measure.sh stress CHECKS SECONDS IMAGE
 #                                                  the stress; recorded if the kernel reports nothing. CHECKS
 #                                                  is the fragment of the image that chooses what it checks
 #                                                  (debug, rt, kcsan). Nothing else of weight may run: where eight
 #                                                  processors of a debug kernel share one, its ticks take all of it
-#   kernel/rfc/rmap/lab/measure.sh service TREE        how long a trip takes on this machine
 #   kernel/rfc/rmap/lab/measure.sh off                 the functions that differ with the option off
 #   kernel/rfc/rmap/lab/measure.sh compiled [NAME…]    the files that compile for other architectures, all or those of
 #                                                  kernel/compile.sh
 #
-# SIDE is "unpatched" (no set at all; replicas, large, execl, bench, pressure), "trips" (that set alone; execl, bench),
-# "alone" (trips and rmap, no other set; replicas, large), "without", "off" (both sets, the option of rmap off),
+# SIDE is "unpatched" (no set at all; acquisitions, unixbench, replicas, large, execl, bench, pressure), "fold" (the
+# set of that name), "fork", "fold-fork" (both), "alone" (fold, fork and rmap; replicas, large), "without",
 # "one-tree" (on, but with SHARDS=1) or "with". storm takes the images of "without" and "with", and runs "without",
 # "one-tree" and "with" in turn, because other work of the machine moves the figures. SHARDS is the number of shards of
 # a file, CPUS the processors of the guests of storms. The output of guests goes to IMAGE.console, too. storm, large,
-# execl, bench, shell8 and trips need LOCK_STAT. count, bench-count and pressure need a kernel without it: LOCK_STAT makes
+# execl, bench, unixbench and acquisitions need LOCK_STAT. count, bench-count and pressure need a kernel without it: LOCK_STAT makes
 # locks cost many times as much. pressure needs the set walk-lab, which counts the walks.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel=$here/../../..
-record=$kernel/../docs/rmap.jsonl
+record=$here/../record.jsonl
 
 # The lines of COMMAND, in place of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
-# those of other numbers stay. A configuration that is compiled again, and the race of a release, replace their own line alone.
+# those of other numbers stay. A configuration that is compiled again replaces its own line alone.
 keep() { # PART SIDE COMMAND…
     local part=$1 side=$2 lines new=$record.new
     shift 2
@@ -59,11 +60,9 @@ keep() { # PART SIDE COMMAND…
     jq -c -n --arg part "$part" --arg side "$side" --arg cpus "${CPUS:-}" --arg date "$(date -u +%F)" \
         --slurpfile old "$record" --slurpfile new <(echo "$lines") '
         def compiled: [.what, .name];
-        def release: .package | sub("_.*"; "");
         def replaced: .part == $part and ($side == "" or .side == $side)
             and ($cpus == "" or ("\(.cpus)" | IN($cpus | splits(" "))))
-            and ($part != "compiled" or (compiled | IN($new[] | compiled)))
-            and ($part != "race" or (release | IN($new[] | release)));
+            and ($part != "compiled" or (compiled | IN($new[] | compiled)));
         ($old | map(replaced) | index(true) // length) as $place
         | $old[:$place][], ($new[] | {part: $part, side: $side, date: $date} + .),
             ($old[$place:][] | select(replaced | not))' > "$new"
@@ -153,8 +152,8 @@ bench() { # CPUS IMAGE
     benches "$1" "$2" execl,shell8,mmap2 2
 }
 
-shell8() { # CPUS IMAGE; takes many storms, because a storm has few runs
-    benches "$1" "$2" shell8 5
+unixbench() { # CPUS IMAGE; takes many storms, because a storm has few runs
+    benches "$1" "$2" execl,shell8 5
 }
 
 bench_count() { # SIDE=IMAGE…
@@ -223,8 +222,8 @@ consoles() { # HOST-PROCESSORS DIRECTORY; what run.sh printed with the arguments
     done
 }
 
-trips() { # IMAGE
-    QEMU_TIME=instructions guest 1 "$1" rmap.crowd=32 rmap.workers=1 rmap.starts=100 rmap.rounds=1
+acquisitions() { # IMAGE
+    QEMU_TIME=instructions guest 1 "$1" rmap.crowd=32 rmap.workers=1 rmap.starts=100 rmap.rounds=1 rmap.callers=1
 }
 
 # Walks meet as many mappings as a busy machine has of libc, or as the storms beside pressure.
@@ -247,10 +246,6 @@ memory() { # IMAGE
     guest 2 "$1" rmap.memory=1
 }
 
-race() { # IMAGE
-    guest 3 "$1" rmap.race=120
-}
-
 # The guest may be paused for as long as it runs. KCSAN, where a kernel has it, watches more addresses than by default, and
 # for longer: few processors of a guest run at the same time.
 stress() { # SECONDS IMAGE
@@ -264,22 +259,27 @@ stress() { # SECONDS IMAGE
                 steps: table("step"), audit: table("audit"), end: table("end audit"), vmstat: table("vmstat")}'
 }
 
-service() { # TREE; for some minutes, because a hypervisor moves the two processors
-    for _ in {1..30}; do
-        "$here/../model/build.sh" "$1" bench
-        sleep 10
-    done | jq -c --arg cpu "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" '{cpu: $cpu} + .'
-}
-
 image() { # SETS FRAGMENT…
     KERNEL_SETS=$1 "$kernel/build.sh" image x86_64 "${@:2}" | tail -n 1
 }
 
+fold() {
+    local unpatched both
+    unpatched=$(image none measure)
+    both=$(image "fold fork" measure)
+    keep acquisitions unpatched acquisitions "$unpatched"
+    keep acquisitions fold acquisitions "$(image fold measure)"
+    keep acquisitions fork acquisitions "$(image fork measure)"
+    keep acquisitions fold-fork acquisitions "$both"
+    [ -z "${UNIXBENCH:-}" ] ||
+        CPUS=${CPUS:-4 8 16} keep unixbench "" in_turn unixbench "unpatched=$unpatched" "fold-fork=$both"
+}
+
 all() {
-    local before="order align collapse" after="order align collapse trips rfc/rmap rfc/rmap-lab" without with unpatched trips walks
+    local before="order align read-first collapse" after="order align read-first collapse fold fork rfc/rmap rfc/rmap-lab"
+    local without with unpatched walks
     keep off off "$here/off.sh"
     compiled
-    keep service with service "$(KERNEL_SETS=$after "$kernel/build.sh" tree | tail -n 1)"
     without=$(image "$before" kunit)
     with=$(image "$after" kunit)
     SHARDS=1 keep count without count "$without"
@@ -287,29 +287,16 @@ all() {
     keep count with count "$with"
     keep memory without memory "$without"
     keep memory with memory "$with"
-    keep race without race "$(image none kunit)"
-    keep race with race "$with"
-    for KERNEL_RELEASE in 6.12 6.18; do
-        export KERNEL_RELEASE
-        keep race unpatched race "$(image none)"
-    done
-    unset KERNEL_RELEASE
     without=$(image "$before" measure)
-    keep trips without trips "$without"
-    keep trips off trips "$(image "$after" rmap-off measure)"
     with=$(image "$after" measure)
-    keep trips with trips "$with"
     keep storm "" storm "$without" "$with"
     unpatched=$(image none measure)
-    trips=$(image trips measure)
-    keep execl "" in_turn execl "unpatched=$unpatched" "trips=$trips" "with=$with"
+    keep execl "" in_turn execl "unpatched=$unpatched" "with=$with"
     if [ -n "${UNIXBENCH:-}" ] && [ -n "${WILL_IT_SCALE:-}" ]; then
-        keep bench "" in_turn bench "unpatched=$unpatched" "trips=$trips" "with=$with"
-        CPUS=8 keep shell8 "" in_turn shell8 "unpatched=$unpatched" "trips=$trips"
-        keep bench-count "" bench_count "unpatched=$(image none kunit)" "trips=$(image trips kunit)" \
-            "with=$(image "$after" kunit)"
+        keep bench "" in_turn bench "unpatched=$unpatched" "with=$with"
+        keep bench-count "" bench_count "unpatched=$(image none kunit)" "with=$(image "$after" kunit)"
     fi
-    keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "trips rfc/rmap rfc/rmap-lab" measure)" "with=$with"
+    keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "fold fork rfc/rmap rfc/rmap-lab" measure)" "with=$with"
     if fair_turns; then
         walks=$(image "$after rfc/walk-lab" pressure)
         keep pressure "" pressure "unpatched=$(image rfc/walk-lab pressure)" "one-tree=$walks" "with=$walks"
@@ -321,7 +308,7 @@ all() {
 
 case ${1:-} in
 storm) keep storm "" storm "$2" "$3" ;;
-large | execl | bench | shell8) keep "$1" "" in_turn "$@" ;;
+large | execl | bench | unixbench) keep "$1" "" in_turn "$@" ;;
 bench-count) keep bench-count "" bench_count "${@:2}" ;;
 pressure) keep pressure "" pressure "${@:2}" ;;
 replicas)
@@ -330,15 +317,15 @@ replicas)
     [ $# -gt 2 ] || side=${2%%=*}
     keep replicas "$side" replicas "${@:2}"
     ;;
-trips | count | memory | race) keep "$1" "$2" "$1" "$3" ;;
+acquisitions | count | memory) keep "$1" "$2" "$1" "$3" ;;
 stress) keep "stress-$2" with stress "${@:3}" ;;
 consoles)
     record=$kernel/../docs/replicas.jsonl
     keep replicas "" consoles "$2" "$3"
     ;;
-service) keep service with service "$2" ;;
 off) keep off off "$here/off.sh" ;;
 compiled) compiled "${@:2}" ;;
+fold) fold ;;
 all) all ;;
 *) sed -n '6,45p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

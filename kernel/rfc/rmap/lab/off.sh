@@ -33,8 +33,8 @@ build() { # SETS FRAGMENT…
     functions "$(dirname "$image")/../build/$(IFS=-; echo "x86_64-${*:2}")/vmlinux.o"
 }
 
-build "order align collapse trips" kunit > "$work/without"
-build "order align collapse trips rmap" kunit rmap-off > "$work/off"
+build "order align read-first collapse fold fork" kunit > "$work/without"
+build "order align read-first collapse fold fork rfc/rmap" kunit rmap-off > "$work/off"
 LC_ALL=C comm -3 "$work/without" "$work/off" | sed 's/^\t//' | cut -f 1 | tr -d '<>:' | sort -u |
     jq -n -c -R --argjson functions "$(wc -l < "$work/off")" \
         '{what: "off", functions: $functions, differ: [inputs]}'

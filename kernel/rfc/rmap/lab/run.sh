@@ -23,7 +23,6 @@ root=$work/root disk=$work/disk libraries=lib/x86_64-linux-gnu
 mkdir -p "$root"/{bin,proc,sys,dev} "$disk"/{bin,lib64,$libraries}
 gcc -O1 -static -o "$root/bin/stress" "$here/stress.c"
 gcc -O1 -static -o "$root/bin/measure" "$here/measure.c"
-gcc -O1 -static -o "$root/bin/race" "$here/race.c"
 gcc -O1 -o "$disk/bin/victim" "$here/victim.c"
 gcc -O1 -o "$disk/bin/pressure" "$here/pressure.c"
 gcc -O1 -DLARGE -DTEXT=$((4 << 20)) -o "$disk/bin/victim-large" "$here/victim.c" "$here/../../../guest/text.S"

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Builds and runs, from a patched tree, the model test of the reverse map's shards, or measures
-# what a trip to a file's lock takes here.
+# Builds and runs, from a patched tree, the model test of the reverse map's shards.
 #
 #   kernel/rfc/rmap/model/build.sh TREE [ROUNDS [STEPS]]
-#   kernel/rfc/rmap/model/build.sh TREE bench
 #
 # The test runs once plain, with a thread that polls mapping_mapped() without a lock; once under
 # ThreadSanitizer, without that thread, whose race is intended.
@@ -19,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 # The tree's sources below a folder where most headers that they name are empty.
 mkdir -p "$work/mm/model" "$work/include/linux"
 cp "$tree"/mm/{i_mmap.c,i_mmap.h,interval_tree.c} "$work/mm"
-cp "$here"/{model.c,bench.c,shim.h} "$work/mm/model"
+cp "$here"/{model.c,shim.h} "$work/mm/model"
 mkdir "$work/include/linux/sched"
 for header in cacheflush fs hugetlb_inline mm mm_types random rmap sched sched/mm slab; do
     : > "$work/include/linux/$header.h"
@@ -41,12 +39,6 @@ build() { # OUTPUT SOURCE FLAGS…
         -o "$output" "model/$source" i_mmap.c interval_tree.c "$tree/tools/lib/rbtree.c"
 }
 
-# Always, so that a change of the sources that it does not follow is seen.
-build bench bench.c -O2 -D_GNU_SOURCE
-if [ "${1:-}" = bench ]; then
-    ./bench
-    exit
-fi
 build plain model.c -DPOLL=1
 ./plain "$@"
 build tsan model.c -DPOLL=0 -fsanitize=thread -Wno-tsan

@@ -2,15 +2,12 @@
 
 use std::fmt::Write;
 
-use crate::record::{Bench, Record, Side, Trips};
+use crate::record::{Acquisitions, Bench, Record, Side};
 use crate::report::{change, rows};
 
-/// Kernels that show what the set trips does alone, in the order of the tables.
-pub(crate) const SIDES: [(Side, &str); 3] = [
-    (Side::Unpatched, "no set"),
-    (Side::Trips, "trips"),
-    (Side::With, "every set"),
-];
+/// Kernels, in the order of the tables.
+pub(crate) const SIDES: [(Side, &str); 2] =
+    [(Side::Unpatched, "no set"), (Side::With, "every set")];
 
 const BENCHES: [(Bench, &str, &str); 4] = [
     (Bench::Execl, "UnixBench, execl", "exec"),
@@ -23,7 +20,7 @@ const BENCHES: [(Bench, &str, &str); 4] = [
 pub(crate) fn section(records: &[Record]) -> String {
     let tables: String = BENCHES
         .iter()
-        .map(|&(bench, name, _)| contended(records, "bench", bench, name))
+        .map(|&(bench, name, _)| contended(records, "bench", &SIDES, bench, name))
         .collect();
     if tables.is_empty() {
         return tables;
@@ -34,39 +31,36 @@ pub(crate) fn section(records: &[Record]) -> String {
          will-it-scale of 2024-01-10). A copy of execl runs for each processor of the guest. shell8 starts eight scripts\n\
          together, of seven programs each, again and again. will-it-scale has no case that executes programs; in mmap2 each\n\
          process maps and unmaps a file of its own, in mmap1 no file. Their score is a time, which says little where\n\
-         processors are emulated. So the trips of an operation are counted. Guests of the three kernels took turns.\n\n\
-         {tables}{}{}",
-        shell8_again(records),
+         processors are emulated. So the acquisitions of an operation are counted. Guests of the two kernels took turns.\n\n\
+         {tables}{}",
         counted(records)
     )
 }
 
-fn of(records: &[Record], part: &str, side: Side, bench: Bench) -> Vec<Trips> {
-    let mut storms = Trips::of(records, part, side);
+fn of(records: &[Record], part: &str, side: Side, bench: Bench) -> Vec<Acquisitions> {
+    let mut storms = Acquisitions::of(records, part, side);
     storms.retain(|storm| storm.bench == Some(bench));
     storms
 }
 
-/// The trips of a benchmark on many processors, below its `title`, which may have a paragraph behind it.
-fn contended(records: &[Record], part: &str, bench: Bench, title: &str) -> String {
-    let storms = |(side, kernel): (Side, &str)| (kernel.to_owned(), of(records, part, side, bench));
-    let rows = rows("operation", &SIDES.map(storms));
+/// The acquisitions of a benchmark on many processors, below its `title`.
+pub(crate) fn contended(
+    records: &[Record],
+    part: &str,
+    sides: &[(Side, &str)],
+    bench: Bench,
+    title: &str,
+) -> String {
+    let storms = |(side, kernel): &(Side, &str)| {
+        let kernel = (*kernel).to_owned();
+        (kernel, of(records, part, *side, bench))
+    };
+    let sides: Vec<_> = sides.iter().map(storms).collect();
+    let rows = rows("operation", &sides);
     if rows.is_empty() {
         return rows;
     }
     format!("### {title}\n\n{rows}\n")
-}
-
-/// A storm of shell8 has few runs, so what trips does there takes many storms.
-fn shell8_again(records: &[Record]) -> String {
-    contended(
-        records,
-        "shell8",
-        Bench::Shell8,
-        "UnixBench, shell8 with trips alone\n\n\
-         A storm has few runs, and those of one kernel differ by more than the kernels of the table above. So these two ran\n\
-         again, more often, in turn.",
-    )
 }
 
 /// What an operation costs on one processor.
@@ -77,13 +71,12 @@ fn counted(records: &[Record]) -> String {
             let storm = of(records, "bench-count", side, bench).first().copied()?;
             Some(storm.per_start(storm.ns as f64))
         });
-        let [Some(unpatched), Some(trips), Some(with)] = costs else {
+        let [Some(unpatched), Some(with)] = costs else {
             continue;
         };
         let _ = writeln!(
             text,
-            "| {name} | {each} | {unpatched:.0} | {trips:.0} | {} | {with:.0} | {} |",
-            change(unpatched, trips),
+            "| {name} | {each} | {unpatched:.0} | {with:.0} | {} |",
             change(unpatched, with),
         );
     }
@@ -93,7 +86,7 @@ fn counted(records: &[Record]) -> String {
     format!(
         "### Alone, in instructions\n\n\
          One copy ran on one processor, with time counted in instructions, on kernels that do not watch their locks.\n\n\
-         | | operation | no set | trips | | every set | |\n|---|---|---:|---:|---:|---:|---:|\n{text}\n"
+         | | operation | no set | every set | |\n|---|---|---:|---:|---:|\n{text}\n"
     )
 }
 
@@ -114,9 +107,7 @@ mod tests {
         let record = [
             storm("bench", "unpatched", "execl", 100),
             storm("bench", "unpatched", "mmap2", 1000),
-            storm("shell8", "unpatched", "shell8", 300),
             storm("bench-count", "unpatched", "execl", 4),
-            storm("bench-count", "trips", "execl", 5),
             storm("bench-count", "with", "execl", 8),
         ]
         .concat();
@@ -124,10 +115,6 @@ mod tests {
         assert!(text.contains("### UnixBench, execl\n"), "{text}");
         assert!(text.contains("| 8 | no set | 1 | 30.0 |"), "{text}");
         assert!(text.contains("| 8 | no set | 1 | 3.0 |"), "{text}");
-        assert!(text.contains("| 8 | no set | 1 | 10.0 |"), "{text}");
-        assert!(
-            text.contains("| exec | 2000 | 1600 | -20 % | 1000 | -50 % |"),
-            "{text}"
-        );
+        assert!(text.contains("| exec | 2000 | 1000 | -50 % |"), "{text}");
     }
 }

@@ -1,10 +1,10 @@
-//! Writes docs/rmap.md from the record of measurements, docs/rmap.jsonl.
+//! Writes kernel/rfc/rmap/results.md from the record of measurements, record.jsonl beside it.
 
 mod benchmarks;
 mod counted;
 mod dates;
+mod fold;
 mod kinds;
-mod prediction;
 mod pressure;
 mod record;
 mod replicas;
@@ -15,19 +15,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use prediction::Prediction;
 use record::Record;
 
-/// Report the cost of exec storms, and predict it for other machines
+/// Report the cost of exec storms
 #[derive(Parser)]
 struct Args {
     /// The record, lines of JSON
     record: PathBuf,
-    /// Print only the prediction, as one JSON document
-    #[arg(long)]
-    json: bool,
     /// Print what lab/results/replicas.md shows of locks instead, from this record of storms with replicas
-    #[arg(long, value_name = "RECORD", conflicts_with = "json")]
+    #[arg(long, value_name = "RECORD")]
     replicas: Option<PathBuf>,
 }
 
@@ -42,12 +38,7 @@ fn run(args: &Args) -> Result<String, String> {
     if let Some(path) = &args.replicas {
         return Ok(replicas::record(&read(path)?, &records));
     }
-    let prediction = Prediction::new(&records);
-    if args.json {
-        let document = serde_json::json!({ "schema": 1, "prediction": prediction });
-        return Ok(format!("{document}\n"));
-    }
-    Ok(report::document(&records, prediction.as_ref()))
+    Ok(report::document(&records))
 }
 
 fn main() -> ExitCode {

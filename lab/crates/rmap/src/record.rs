@@ -1,4 +1,4 @@
-//! The lines of docs/rmap.jsonl, which `kernel/rfc/rmap/lab/measure.sh` writes.
+//! The lines of kernel/rfc/rmap/record.jsonl, which `kernel/rfc/rmap/lab/measure.sh` writes.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -11,9 +11,13 @@ use serde::Deserialize;
 pub(crate) enum Side {
     /// Without any set of `kernel/`.
     Unpatched,
-    /// With the set trips, and no other.
-    Trips,
-    /// With the sets trips and rmap, and no other.
+    /// With the set fold, and no other.
+    Fold,
+    /// With the set fork, and no other.
+    Fork,
+    /// With both.
+    FoldFork,
+    /// With the set rmap, and no other but fork.
     Alone,
     /// Without the set.
     Without,
@@ -62,8 +66,6 @@ pub(crate) struct Record {
     pub(crate) package: String,
     #[serde(default)]
     pub(crate) qemu: String,
-    #[serde(default)]
-    pub(crate) cpu: String,
     #[serde(flatten)]
     pub(crate) what: What,
 }
@@ -142,10 +144,15 @@ pub(crate) enum What {
         acquisitions: u64,
         hold_us: f64,
     },
-    /// The trips of a function to a class of locks that waited during the preceding storm.
+    /// The acquisitions of a function to a class of locks that waited during the preceding storm.
     Site {
         function: String,
         contentions: u64,
+    },
+    /// Acquisitions during the preceding storm by one function, on behalf of another.
+    Caller {
+        functions: String,
+        acquisitions: u64,
     },
     #[serde(rename = "rmap walk")]
     RmapWalk(Timed),
@@ -154,16 +161,6 @@ pub(crate) enum What {
     TruncateHalf(Timed),
     #[serde(rename = "hole punch")]
     HolePunch(Timed),
-    /// The times of a trip to a lock, measured in user space.
-    Service {
-        tree_ns: f64,
-        lock_transfer_ns: f64,
-        tree_transfer_ns: f64,
-        /// To map and unmap a page of the page cache, if another processor did so last.
-        page_transfer_ns: Option<f64>,
-        /// The same for a folio that a PMD maps.
-        leaf_transfer_ns: Option<f64>,
-    },
     /// How often a PMD was set to map a file during the preceding storm.
     Leaves {
         mapped: u64,
@@ -192,13 +189,6 @@ pub(crate) enum What {
         functions: u64,
         differ: Vec<String>,
     },
-    /// A file was collapsed while holes were punched into it, until both hung or the time was up.
-    Race {
-        punched: u64,
-        tried: u64,
-        collapsed: u64,
-        halted: bool,
-    },
     Pressure(Pressure),
     Stress {
         seconds: u64,
@@ -212,9 +202,9 @@ pub(crate) enum What {
     },
 }
 
-/// A storm, or several equal ones, with the trips to the `i_mmap` locks.
+/// A storm, or several equal ones, with the acquisitions to the `i_mmap` locks.
 #[derive(Default, Clone, Copy)]
-pub(crate) struct Trips {
+pub(crate) struct Acquisitions {
     pub(crate) storms: u64,
     /// Processors of the guest.
     pub(crate) cpus: u32,
@@ -226,7 +216,7 @@ pub(crate) struct Trips {
     starts: u64,
     pub(crate) ns: u64,
     pub(crate) taken: u64,
-    /// The trips to a lock of a shard: none unless a file was split.
+    /// The acquisitions to a lock of a shard: none unless a file was split.
     pub(crate) taken_in_shards: u64,
     pub(crate) contended: u64,
     pub(crate) waited_us: f64,
@@ -235,7 +225,7 @@ pub(crate) struct Trips {
     pub(crate) leaves: u64,
 }
 
-impl Trips {
+impl Acquisitions {
     /// The storms of one side in a part of the record. The lines of their locks follow each.
     pub(crate) fn of(records: &[Record], part: &str, side: Side) -> Vec<Self> {
         let mut storms: Vec<Self> = Vec::new();
@@ -261,17 +251,17 @@ impl Trips {
                         acquisitions,
                         hold_us,
                     },
-                    Some(trips),
+                    Some(storm),
                 ) => {
-                    trips.taken += acquisitions;
+                    storm.taken += acquisitions;
                     if class.starts_with("i_mmap_shard") {
-                        trips.taken_in_shards += acquisitions;
+                        storm.taken_in_shards += acquisitions;
                     }
-                    trips.contended += contentions;
-                    trips.waited_us += wait_us;
-                    trips.held_us += hold_us;
+                    storm.contended += contentions;
+                    storm.waited_us += wait_us;
+                    storm.held_us += hold_us;
                 }
-                (What::Leaves { mapped }, Some(trips)) => trips.leaves += mapped,
+                (What::Leaves { mapped }, Some(storm)) => storm.leaves += mapped,
                 _ => {}
             }
         }
@@ -286,14 +276,14 @@ impl Trips {
         amount / self.starts.max(1) as f64
     }
 
-    /// How many trips waited per thousand starts.
+    /// How many acquisitions waited per thousand starts.
     pub(crate) fn contended_per_thousand(self) -> f64 {
         self.per_start(self.contended as f64 * 1000.0)
     }
 }
 
 /// The storms on this many processors.
-impl Sum for Trips {
+impl Sum for Acquisitions {
     fn sum<I: Iterator<Item = Self>>(storms: I) -> Self {
         storms.fold(Self::default(), |sum, storm| Self {
             storms: sum.storms + storm.storms,

@@ -1,27 +1,19 @@
-//! What lab/results/replicas.md shows of locks: what was measured in guests, and what follows for machines that are not
-//! available. lab/reports/replicas.md has the words.
+//! What lab/results/replicas.md shows of locks: what was measured in guests. lab/reports/replicas.md has the words.
 
 use std::collections::BTreeMap;
 
-use hugetext_rmap::{Scheme, simulate};
 use serde_json::{Value, json};
 
-use crate::prediction::{Input, STARTS};
-use crate::record::{Record, Side, Trips, What};
+use crate::record::{Acquisitions, Record, Side, What};
 
 /// The kernel with every set, as the table names it.
 const WITH: &str = "with every set";
 /// Processors of the guests of the target.
 const CPUS: u32 = 8;
-/// Processors of the machines in the prediction.
-const CORES: [u32; 6] = [64, 112, 128, 192, 256, 384];
-/// Copies of the files in the prediction.
-const COPIES: [u32; 6] = [1, 2, 4, 8, 16, 32];
-
 /// Lines of a record, as lab/run hugetext-report reads them: facts, and rows of tables. `replicas` is
-/// docs/replicas.jsonl, `rmap` docs/rmap.jsonl, which has the kernel with shards and the inputs of the prediction.
+/// docs/replicas.jsonl, `rmap` the record of kernel/rfc/rmap, which has the kernel with shards.
 pub(crate) fn record(replicas: &[Record], rmap: &[Record]) -> String {
-    let lines = measured(replicas, rmap).into_iter().chain(predicted(rmap));
+    let lines = measured(replicas, rmap).into_iter();
     lines.map(|line| format!("{line}\n")).collect()
 }
 
@@ -38,21 +30,21 @@ struct Row {
     kernel: &'static str,
     replicas: String,
     copies: u32,
-    storms: Vec<Trips>,
+    storms: Vec<Acquisitions>,
     /// The functions that waited, and how often.
     sites: BTreeMap<String, u64>,
 }
 
-/// The contended trips per storm.
+/// The contended acquisitions per storm.
 struct Contended {
     mean: f64,
     /// The standard error of the mean, over the mean. A single storm has none that is known, nor have storms without
-    /// contended trips.
+    /// contended acquisitions.
     error: Option<f64>,
 }
 
 impl Row {
-    fn total(&self) -> Trips {
+    fn total(&self) -> Acquisitions {
         self.storms.iter().copied().sum()
     }
 
@@ -71,7 +63,7 @@ impl Row {
         }
     }
 
-    /// What is left of the contended trips of `one`, with the 95 % interval of that ratio.
+    /// What is left of the contended acquisitions of `one`, with the 95 % interval of that ratio.
     fn left_of(&self, one: &Self) -> String {
         let (mine, of) = (self.contended(), one.contended());
         let ratio = mine.mean / of.mean;
@@ -92,13 +84,13 @@ impl Row {
 fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
     let sides = [
         (Side::Unpatched, "unpatched"),
-        (Side::Alone, "with trips and rmap alone"),
-        (Side::Without, "without trips and rmap"),
+        (Side::Alone, "with rmap alone"),
+        (Side::Without, "without rmap"),
         (Side::With, WITH),
     ];
     let mut rows = Vec::new();
     for (side, kernel) in sides {
-        let storms = Trips::of(replicas, "replicas", side);
+        let storms = Acquisitions::of(replicas, "replicas", side);
         let mut numbers: Vec<u32> = storms.iter().map(|storm| storm.replicas).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -116,15 +108,15 @@ fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
             }
         }));
     }
-    // The record of docs/rmap.md has the kernel with shards too, from other guests, without copies.
-    let shards = Trips::of(rmap, "storm", Side::With);
-    let shards: Vec<Trips> = shards
+    // The record of kernel/rfc/rmap has the kernel with shards too, from other guests, without copies.
+    let shards = Acquisitions::of(rmap, "storm", Side::With);
+    let shards: Vec<Acquisitions> = shards
         .into_iter()
         .filter(|storm| storm.cpus == CPUS)
         .collect();
     if !shards.is_empty() {
         rows.push(Row {
-            kernel: "with every set, from docs/rmap.md",
+            kernel: "with every set, from kernel/rfc/rmap",
             replicas: "none".to_owned(),
             copies: 0,
             storms: shards,
@@ -150,7 +142,7 @@ fn sites(replicas: &[Record], side: Side, copies: u32) -> BTreeMap<String, u64> 
     sites
 }
 
-/// What is left of the contended trips if every trip meets those of the other shells that share its copy, and no
+/// What is left of the contended acquisitions if every acquisition meets those of the other shells that share its copy, and no
 /// others.
 fn by_chance(copies: u32) -> f64 {
     let cpus = f64::from(CPUS);
@@ -244,25 +236,6 @@ fn waited_where(row: &Row) -> Value {
     line_of("waited", cells)
 }
 
-fn predicted(rmap: &[Record]) -> Vec<Value> {
-    let Some(input) = Input::new(rmap) else {
-        return Vec::new();
-    };
-    let workload = input.workload(input.trips());
-    let row = |cores: u32| {
-        let cells = COPIES.iter().flat_map(|copies| {
-            let outcome = simulate(&workload, Scheme::Replicas(*copies), cores, STARTS, 1);
-            [
-                format!("{:.0}", outcome.starts_per_second),
-                format!("{:.0} %", outcome.waiting * 100.0),
-            ]
-        });
-        let cells = std::iter::once(cores.to_string()).chain(cells);
-        line_of("predicted", cells.collect())
-    };
-    CORES.into_iter().map(row).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,9 +271,7 @@ mod tests {
         let records = parse(RECORD).expect("a record");
         let text = shown(&records);
         assert!(
-            text.contains(
-                "| without trips and rmap | 2 | 1 | 100 | 48.0 | 100.0 | 0.25 | 0.50 | 0.43 |"
-            ),
+            text.contains("| without rmap | 2 | 1 | 100 | 48.0 | 100.0 | 0.25 | 0.50 | 0.43 |"),
             "{text}"
         );
         assert!(text.contains("missed_with: []"), "{text}");
@@ -323,7 +294,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("| without trips and rmap | 2 | dup_mmap 40.0 |"),
+            text.contains("| without rmap | 2 | dup_mmap 40.0 |"),
             "{text}"
         );
     }
@@ -350,7 +321,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("measured_with_every_set: true"), "{text}");
-        // These records have trips to locks of whole files alone.
+        // These records have acquisitions to locks of whole files alone.
         assert!(text.contains("split_no_file_with: [\"1\",\"2\"]"), "{text}");
         let split = with.replace("i_mmap_rwsem-W", "i_mmap_shard");
         let text = shown(&parse(&format!("{unpatched}\n{split}")).expect("a record"));

@@ -1,4 +1,4 @@
-//! docs/rmap.md: the measurements, and what follows for machines that are not available.
+//! kernel/rfc/rmap/results.md: the measurements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,14 +8,13 @@ use statrs::statistics::{Data, Max, Min, OrderStatistics};
 use crate::benchmarks;
 use crate::counted;
 use crate::dates;
+use crate::fold;
 use crate::kinds;
-use crate::prediction::Prediction;
 use crate::pressure;
-use crate::record::{Record, Side, Trips, What};
+use crate::record::{Acquisitions, Record, Side, What};
 
-const SIDES: [(Side, &str); 4] = [
+const SIDES: [(Side, &str); 3] = [
     (Side::Without, "without"),
-    (Side::Off, "option off"),
     (Side::OneTree, "one tree"),
     (Side::With, "with"),
 ];
@@ -32,9 +31,10 @@ pub(crate) fn change(before: f64, after: f64) -> String {
 }
 
 /// The whole document.
-pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> String {
+pub(crate) fn document(records: &[Record]) -> String {
     [
         introduction(records),
+        fold::section(records),
         storms(records),
         kinds::sections(records),
         benchmarks::section(records),
@@ -42,10 +42,8 @@ pub(crate) fn document(records: &[Record], prediction: Option<&Prediction>) -> S
         counted::section(records),
         memory(records),
         stress(records),
-        race(records),
         off(records),
         compiled(records),
-        prediction.map_or_else(String::new, Prediction::section),
         dates::section(records),
     ]
     .concat()
@@ -64,34 +62,36 @@ fn introduction(records: &[Record]) -> String {
     });
     format!(
         "# Exec storms and the lock of a file\n\n\
-         Written by `make docs-rmap` from [rmap.jsonl](rmap.jsonl), the record of `make test-rmap`.\n\
-         The kernels with the sets trips and rmap are compared with the kernel without them;\n\
-         [kernel/rfc/rmap/README.md](../kernel/rfc/rmap/README.md) says what these sets do. {origin}\n\n"
+         Written by `make docs-rmap` from [record.jsonl](record.jsonl), the record of `make test-rmap` and `make test-fold`.\n\
+         [README.md](README.md) says what the set rmap does, the covers of [fold](../../fold/cover) and [fork](../../fork/cover)\n\
+         what these do. The kernels with rmap had fork, too, and another patch, which is gone: exec mapped each image once\n\
+         instead of twice. {origin}\n\n"
     )
 }
 
 fn storms(records: &[Record]) -> String {
-    let sides = SIDES.map(|(side, name)| (name.to_owned(), Trips::of(records, "storm", side)));
+    let sides =
+        SIDES.map(|(side, name)| (name.to_owned(), Acquisitions::of(records, "storm", side)));
     let rows = rows("start", &sides);
     if rows.is_empty() {
         return rows;
     }
     let text = format!(
-        "## Trips to the locks\n\n\
+        "## Acquisitions of the locks, with rmap\n\n\
          As many shells as the guest has processors start a small program 160 times together: fork, exec, exit.\n\
          32 more processes wait, as on a real system. LOCK_STAT counts how often the locks of the reverse map of\n\
-         files are taken (*trips*), how often a trip waited, and how long. Of a walk over shards it counts the first\n\
-         alone; but to start and end a process walks nothing. *One tree* is the kernel with both sets, set not to\n\
-         split files. *To shards* is the part of the trips that went to the locks of shards. Guests of the three\n\
+         files are taken (*acquisitions*), how often an acquisition waited, and how long. Of a walk over shards it counts the first\n\
+         alone; but to start and end a process walks nothing. *One tree* is the kernel with rmap, set not to\n\
+         split files. *To shards* is the part of the acquisitions that went to the locks of shards. Guests of the three\n\
          kernels took turns. Each row is all of its storms together, with the median and the spread of their\n\
-         contended trips.\n\n\
+         contended acquisitions.\n\n\
          **The guest's processors are emulated and share two real ones.** At most two of them run at a time. A\n\
-         processor that is put aside while it holds a lock makes the others wait until it runs again. So few trips\n\
+         processor that is put aside while it holds a lock makes the others wait until it runs again. So few acquisitions\n\
          meet another, and those wait too long. Compare the kernels with each other, and not with a machine.\n\n\
          {rows}\n{}",
         at_random_addresses(records)
     );
-    text + &alone(records)
+    text
 }
 
 /// Which rows are of storms at random addresses.
@@ -113,7 +113,7 @@ fn at_random_addresses(records: &[Record]) -> String {
 }
 
 /// A table of storms, by the number of processors and the kernel. Empty without storms. A storm is many of `each`.
-pub(crate) fn rows(each: &str, sides: &[(String, Vec<Trips>)]) -> String {
+pub(crate) fn rows(each: &str, sides: &[(String, Vec<Acquisitions>)]) -> String {
     let mut cpus: Vec<u32> = sides
         .iter()
         .flat_map(|(_, storms)| storms.iter().map(|storm| storm.cpus))
@@ -124,14 +124,14 @@ pub(crate) fn rows(each: &str, sides: &[(String, Vec<Trips>)]) -> String {
         return String::new();
     }
     let mut text = format!(
-        "| processors | kernel | storms | trips per {each} | | to shards | contended per 1000 {each}s | | median (spread) | waited, µs per {each} | |\n\
+        "| processors | kernel | storms | acquisitions per {each} | | to shards | contended per 1000 {each}s | | median (spread) | waited, µs per {each} | |\n\
          |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for cpus in cpus {
-        let mut first: Option<Trips> = None;
+        let mut first: Option<Acquisitions> = None;
         for (name, storms) in sides {
             let alike = storms.iter().filter(|storm| storm.cpus == cpus).copied();
-            let alike: Vec<Trips> = alike.collect();
+            let alike: Vec<Acquisitions> = alike.collect();
             if alike.is_empty() {
                 continue;
             }
@@ -143,10 +143,10 @@ pub(crate) fn rows(each: &str, sides: &[(String, Vec<Trips>)]) -> String {
 }
 
 /// The storms of one kernel on this many processors, next to all `before` of the first kernel.
-fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
-    let trips: Trips = alike.iter().copied().sum();
-    let cell = |amount: fn(Trips) -> f64| {
-        let value = amount(trips);
+fn row(name: &str, alike: &[Acquisitions], before: Option<Acquisitions>) -> String {
+    let acquisitions: Acquisitions = alike.iter().copied().sum();
+    let cell = |amount: fn(Acquisitions) -> f64| {
+        let value = amount(acquisitions);
         // A percentage of what is shown as 0.0 says nothing.
         let change = before
             .map(amount)
@@ -163,36 +163,14 @@ fn row(name: &str, alike: &[Trips], before: Option<Trips>) -> String {
     };
     format!(
         "| {} | {name} | {} | {} | {:.0} % | {} | {:.0}{spread} | {} |\n",
-        trips.cpus,
-        trips.storms,
-        cell(|trips| trips.per_start(trips.taken as f64)),
-        trips.taken_in_shards as f64 * 100.0 / trips.taken.max(1) as f64,
-        cell(Trips::contended_per_thousand),
+        acquisitions.cpus,
+        acquisitions.storms,
+        cell(|acquisitions| acquisitions.per_start(acquisitions.taken as f64)),
+        acquisitions.taken_in_shards as f64 * 100.0 / acquisitions.taken.max(1) as f64,
+        cell(Acquisitions::contended_per_thousand),
         contended.median(),
-        cell(|trips| trips.per_start(trips.waited_us)),
+        cell(|acquisitions| acquisitions.per_start(acquisitions.waited_us)),
     )
-}
-
-/// The trips of a storm with one worker, which never wait, counted in instructions.
-fn alone(records: &[Record]) -> String {
-    let mut text = String::from(
-        "This is of a hundred starts on one processor, with time counted in instructions, one a nanosecond. *Option\n\
-         off* has both sets, without CONFIG_I_MMAP_SHARDS; it shows what the set trips does by itself.\n\n\
-         | kernel | trips per start | | held, ns per trip |\n|---|---:|---:|---:|\n",
-    );
-    let mut first = None;
-    for (side, name) in SIDES {
-        let Some(trips) = Trips::of(records, "trips", side).first().copied() else {
-            continue;
-        };
-        let taken = trips.per_start(trips.taken as f64);
-        let change = first.map_or_else(String::new, |first| change(first, taken));
-        let held = trips.held_us * 1000.0 / trips.taken.max(1) as f64;
-        let _ = writeln!(text, "| {name} | {taken:.1} | {change} | {held:.0} |");
-        first.get_or_insert(taken);
-    }
-    text.push('\n');
-    text
 }
 
 /// The memory of every file and process, and of a split file.
@@ -239,43 +217,6 @@ fn memory(records: &[Record]) -> String {
          A file that is split takes one more cache line for each shard. It has {most} shards at most: {} bytes. A KUnit\n\
          test checks the size of a shard.\n\n",
         most * 64
-    )
-}
-
-/// The deadlock that the stress test found.
-fn race(records: &[Record]) -> String {
-    let mut rows = String::new();
-    for record in records {
-        let What::Race {
-            punched,
-            tried,
-            collapsed,
-            halted,
-        } = record.what
-        else {
-            continue;
-        };
-        let version = record.package.rsplit('_').next().unwrap_or_default();
-        let sets = if record.side == Side::With {
-            "every set"
-        } else {
-            "none"
-        };
-        let end = if halted { "deadlocked" } else { "went on" };
-        let _ = writeln!(
-            rows,
-            "| {version} | {sets} | {punched} | {tried} | {collapsed} | {end} |"
-        );
-    }
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!(
-        "## A deadlock of Linux 7.3\n\n\
-         The stress test found it, and the set collapse removes it. The test is MADV_COLLAPSE of a file on ext4 while\n\
-         holes are punched into it, for two minutes. The file is opened for each hole. Linux 6.12 and 6.18 have\n\
-         READ_ONLY_THP_FOR_FS, without which they collapse no file on ext4.\n\n\
-         | kernel | sets | holes punched | collapses tried | done | |\n|---|---|---:|---:|---:|---|\n{rows}\n"
     )
 }
 
@@ -408,7 +349,7 @@ mod tests {
     use super::*;
     use crate::record::parse;
 
-    /// Two kernels under the same storm: fewer trips of the second, none contended.
+    /// Two kernels under the same storm: fewer acquisitions of the second, none contended.
     const RECORD: &str = r#"{"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}
 {"part":"storm","side":"without","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_rwsem-W","contentions":30,"longest_wait_us":4.5,"wait_us":9.5,"acquisitions":4800,"hold_us":3.0}
 {"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"storm","count":100,"ns":5}
@@ -416,17 +357,19 @@ mod tests {
 {"part":"storm","side":"with","date":"2026-11-21","cpus":8,"what":"lock","class":"i_mmap_root_rwsem-W","contentions":0,"longest_wait_us":0.0,"wait_us":0.0,"acquisitions":300,"hold_us":3.0}"#;
 
     #[test]
-    fn trips_are_those_of_every_storm() {
+    fn acquisitions_are_those_of_every_storm() {
         let twice = parse(&format!("{RECORD}\n{RECORD}")).expect("a record");
-        let trips: Trips = Trips::of(&twice, "storm", Side::With).into_iter().sum();
-        assert_eq!((trips.storms, trips.taken), (2, 6600));
-        assert_eq!(trips.per_start(trips.taken as f64), 33.0);
+        let acquisitions: Acquisitions = Acquisitions::of(&twice, "storm", Side::With)
+            .into_iter()
+            .sum();
+        assert_eq!((acquisitions.storms, acquisitions.taken), (2, 6600));
+        assert_eq!(acquisitions.per_start(acquisitions.taken as f64), 33.0);
     }
 
     #[test]
     fn a_storm_shows_what_changed_against_the_first_kernel() {
         let records = parse(RECORD).expect("a record");
-        let text = document(&records, None);
+        let text = document(&records);
         assert!(
             text.contains("| 8 | without | 1 | 48.0 |  | 0 % | 300.0 |  | 300 | 0.1 |  |"),
             "{text}"

@@ -66,3 +66,19 @@ expression mapping;
 +up_write(&mapping->i_mmap_root_rwsem);
  ...>
  }
+
+@@
+expression mapping;
+@@
+ mmap_replace(struct mmap_state *map, ...)
+ {
+ <...
+(
+-i_mmap_lock_write(mapping)
++i_mmap_lock_write(mapping, map->mm)
+|
+-i_mmap_unlock_write(mapping)
++i_mmap_unlock_write(mapping, map->mm)
+)
+ ...>
+ }

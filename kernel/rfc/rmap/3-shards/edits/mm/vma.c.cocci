@@ -24,3 +24,20 @@ symbol file, mapping;
 +		}
  	}
  }
+
+// So may one that replaces a part of another: the text of libraries.
+@@
+@@
+ mmap_replace(struct mmap_state *map, struct vm_area_struct *vma)
+ {
+ 	...
+ 	const bool whole = ...;
++	const bool look = i_mmap_look(vma);
++	bool crowded;
+ 	...
++	crowded = look && i_mmap_crowded(mapping, vma);
+ 	i_mmap_unlock_write(mapping, map->mm);
++	if (crowded)
++		i_mmap_split(mapping);
+ 	...
+ }

@@ -1,7 +1,7 @@
 # The stubs of the locks note what mm/vma.c does with them.
 /^static inline void i_mmap_unlock_write\(/i\
 /* What mm/vma.c did with the i_mmap locks, for tests. */\
-struct i_mmap_trips {\
+struct i_mmap_taken {\
 	const struct mm_struct *holder;	/* whose mappings may change, or NULL */\
 	int locked;			/* how often a lock was taken */\
 	int split;			/* how often a file was split */\
@@ -9,19 +9,19 @@ struct i_mmap_trips {\
 	bool crowd;			/* what i_mmap_crowded() says */\
 };\
 \
-static struct i_mmap_trips i_mmap_trips;\
+static struct i_mmap_taken i_mmap_taken;\
 
 /^static inline void i_mmap_unlock_write\(/,/^}$/s/^\{$/&\
-	if (i_mmap_trips.holder != mm)\
-		i_mmap_trips.unlocked = true;\
-	i_mmap_trips.holder = NULL;/
+	if (i_mmap_taken.holder != mm)\
+		i_mmap_taken.unlocked = true;\
+	i_mmap_taken.holder = NULL;/
 # These need to know what a VMA is: see custom.h.
 /^static inline void mapping_rmap_tree_(insert|remove)\(/,/^$/d
 /^static inline void i_mmap_lock_write\(/,/^}$/s/^\{$/&\
-	if (i_mmap_trips.holder)\
-		i_mmap_trips.unlocked = true;\
-	i_mmap_trips.holder = mm;\
-	i_mmap_trips.locked++;/
+	if (i_mmap_taken.holder)\
+		i_mmap_taken.unlocked = true;\
+	i_mmap_taken.holder = mm;\
+	i_mmap_taken.locked++;/
 /^static inline void anon_vma_lock_write\(/i\
 static inline bool i_mmap_look(const struct vm_area_struct *vma)\
 {\
@@ -31,15 +31,15 @@ static inline bool i_mmap_look(const struct vm_area_struct *vma)\
 static inline bool i_mmap_crowded(struct address_space *mapping,\
 				  struct vm_area_struct *vma)\
 {\
-	if (!i_mmap_trips.holder)\
-		i_mmap_trips.unlocked = true;\
-	return i_mmap_trips.crowd;\
+	if (!i_mmap_taken.holder)\
+		i_mmap_taken.unlocked = true;\
+	return i_mmap_taken.crowd;\
 }\
 \
 static inline void i_mmap_split(struct address_space *mapping)\
 {\
-	if (i_mmap_trips.holder)\
-		i_mmap_trips.unlocked = true;\
-	i_mmap_trips.split++;\
+	if (i_mmap_taken.holder)\
+		i_mmap_taken.unlocked = true;\
+	i_mmap_taken.split++;\
 }\
 

@@ -2,7 +2,7 @@
 
 /*
  * Which i_mmap locks mm/vma.c takes: for the mappings of which mm, and how
- * often. The stubs note every trip, and whether a tree changed without its lock.
+ * often. The stubs note every acquisition, and whether a tree changed without its lock.
  */
 
 static struct vm_area_struct *link_file(struct mm_struct *mm, struct file *file,
@@ -38,7 +38,7 @@ static void start_mm(struct mm_struct *mm, struct vma_iterator *vmi)
 	vma_iter_init(vmi, mm, 0);
 }
 
-/* To link or to split a mapping of a file is one trip to its lock. */
+/* To link or to split a mapping of a file is one acquisition of its lock. */
 static bool test_i_mmap_change(void)
 {
 	struct address_space mapping = {};
@@ -48,26 +48,26 @@ static bool test_i_mmap_change(void)
 	struct vm_area_struct *vma;
 
 	start_mm(&mm, &vmi);
-	i_mmap_trips = (struct i_mmap_trips){};
+	i_mmap_taken = (struct i_mmap_taken){};
 
 	vma = link_text(&mm, &file, 0x100000);
 	ASSERT_NE(vma, NULL);
-	ASSERT_EQ(i_mmap_trips.locked, 1);
+	ASSERT_EQ(i_mmap_taken.locked, 1);
 
 	vma_iter_set(&vmi, 0x100000);
 	ASSERT_EQ(vma_find(&vmi, ULONG_MAX), vma);
 	ASSERT_EQ(split_vma(&vmi, vma, 0x101000, 0), 0);
 	ASSERT_EQ(mm.map_count, 2);
-	ASSERT_EQ(i_mmap_trips.locked, 2);
+	ASSERT_EQ(i_mmap_taken.locked, 2);
 
-	ASSERT_FALSE(i_mmap_trips.unlocked);
-	ASSERT_EQ(i_mmap_trips.holder, NULL);
+	ASSERT_FALSE(i_mmap_taken.unlocked);
+	ASSERT_EQ(i_mmap_taken.holder, NULL);
 
 	cleanup_mm(&mm, &vmi);
 	return true;
 }
 
-/* Consecutive mappings of one file are unlinked in one trip. */
+/* Consecutive mappings of one file are unlinked under one lock. */
 static bool test_i_mmap_unlink(void)
 {
 	const vma_flags_t vma_flags = mk_vma_flags(VMA_READ_BIT, VMA_MAYREAD_BIT);
@@ -86,14 +86,14 @@ static bool test_i_mmap_unlink(void)
 	ASSERT_NE(link_file(&mm, &files[1], 0x300000, vma_flags), NULL);
 	ASSERT_NE(link_file(&mm, NULL, 0x400000, vma_flags), NULL);
 
-	i_mmap_trips = (struct i_mmap_trips){};
+	i_mmap_taken = (struct i_mmap_taken){};
 	unlink_file_vma_batch_init(&batch);
 	for_each_vma(vmi, vma)
 		unlink_file_vma_batch_add(&batch, vma);
 	unlink_file_vma_batch_final(&batch);
-	ASSERT_EQ(i_mmap_trips.locked, 2);
-	ASSERT_FALSE(i_mmap_trips.unlocked);
-	ASSERT_EQ(i_mmap_trips.holder, NULL);
+	ASSERT_EQ(i_mmap_taken.locked, 2);
+	ASSERT_FALSE(i_mmap_taken.unlocked);
+	ASSERT_EQ(i_mmap_taken.holder, NULL);
 
 	cleanup_mm(&mm, &vmi);
 	return true;
@@ -108,16 +108,16 @@ static bool test_i_mmap_crowd(void)
 	struct vma_iterator vmi;
 
 	start_mm(&mm, &vmi);
-	i_mmap_trips = (struct i_mmap_trips){};
+	i_mmap_taken = (struct i_mmap_taken){};
 	ASSERT_NE(link_text(&mm, &file, 0x100000), NULL);
-	ASSERT_EQ(i_mmap_trips.split, 0);
+	ASSERT_EQ(i_mmap_taken.split, 0);
 
-	i_mmap_trips.crowd = true;
+	i_mmap_taken.crowd = true;
 	ASSERT_NE(link_text(&mm, &file, 0x200000), NULL);
-	ASSERT_EQ(i_mmap_trips.split, 1);
+	ASSERT_EQ(i_mmap_taken.split, 1);
 	ASSERT_NE(link_text(&mm, NULL, 0x300000), NULL);
-	ASSERT_EQ(i_mmap_trips.split, 1);
-	ASSERT_FALSE(i_mmap_trips.unlocked);
+	ASSERT_EQ(i_mmap_taken.split, 1);
+	ASSERT_FALSE(i_mmap_taken.unlocked);
 
 	cleanup_mm(&mm, &vmi);
 	return true;
@@ -136,12 +136,12 @@ static bool test_i_mmap_hidden(void)
 	vma = link_text(&mm, &file, 0x100000);
 	ASSERT_NE(vma, NULL);
 
-	i_mmap_trips = (struct i_mmap_trips){ .crowd = true };
+	i_mmap_taken = (struct i_mmap_taken){ .crowd = true };
 	vma_link_file(vma, true);
-	ASSERT_EQ(i_mmap_trips.holder, &mm);
-	ASSERT_EQ(i_mmap_trips.split, 0);
+	ASSERT_EQ(i_mmap_taken.holder, &mm);
+	ASSERT_EQ(i_mmap_taken.split, 0);
 	i_mmap_unlock_write(&mapping, &mm);
-	ASSERT_FALSE(i_mmap_trips.unlocked);
+	ASSERT_FALSE(i_mmap_taken.unlocked);
 
 	cleanup_mm(&mm, &vmi);
 	return true;

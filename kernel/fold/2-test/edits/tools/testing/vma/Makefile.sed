@@ -1,0 +1,1 @@
+s,^(main\.o: .* tests/mmap\.c) ,\1 tests/replace.c ,

@@ -1,0 +1,11 @@
+# The stubs count. Tests read that.
+/^static inline void anon_vma_unlock_write\(/i\
+/* How often the i_mmap lock was taken, and how many VMAs are linked to files. */\
+static int nr_i_mmap_locks, nr_rmap_linked;\
+
+/^static inline void i_mmap_lock_write\(/,/^}$/s/^\{$/&\
+	nr_i_mmap_locks++;/
+/^static inline void mapping_rmap_tree_insert\(/,/^}$/s/^\{$/&\
+	nr_rmap_linked++;/
+/^static inline void mapping_rmap_tree_remove\(/,/^}$/s/^\{$/&\
+	nr_rmap_linked--;/

@@ -1,2 +1,0 @@
-/^\/set-exec$/i\
-/load_hole
