@@ -80,6 +80,7 @@ first() {
     ok it says what it would hold -- within 120 wanted
     echo "note: $(hugetext auto status | head -n 12)"
     ok its sandbox lets it measure system calls -- sh -c "hugetext auto status --json | grep system_call_per_mille"
+    ok every user may read what it found of the machine -- sh -c "stat -c %a /run/hugetext /run/hugetext/host.json | xargs | grep '755 644'"
     ok it only observes -- sh -c "! hugetext auto why $compiler"
     sed -i 's/^#* *mode = .*/mode = "act"/' /etc/hugetext/auto.toml
     ok it takes its settings again -- systemctl reload $unit

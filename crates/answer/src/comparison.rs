@@ -18,6 +18,9 @@ pub(crate) fn report(report: &BenchReport) -> String {
     for comparison in &report.benchmarks {
         let _ = write!(text, "\n{}", one(comparison));
     }
+    if let Some(meaning) = &report.meaning {
+        let _ = write!(text, "\n{meaning}");
+    }
     text
 }
 
@@ -180,6 +183,7 @@ mod tests {
                 Measure::new("huge", Unit::Bytes, vec![vec![0.0], vec![16777216.0]]).unwrap(),
             ],
             notes: vec!["quiet".to_owned()],
+            measured: None,
         }
     }
 }

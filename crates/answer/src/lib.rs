@@ -5,6 +5,7 @@ pub mod amount;
 mod comparison;
 mod document;
 pub mod failure;
+pub mod meaning;
 mod outcome;
 pub mod output;
 pub mod path;
@@ -14,7 +15,7 @@ pub mod schema;
 pub mod table;
 pub mod verdict;
 
-pub use document::BenchReport;
+pub use document::{BenchReport, today};
 pub use outcome::answer_bench;
 pub use progress::BenchProgress;
 pub use rounds::RoundsArgument;

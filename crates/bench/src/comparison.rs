@@ -1,6 +1,9 @@
 //! The result of every benchmark: measures of several sides. The others are compared with the first
 //! side, round by round.
 
+use std::path::PathBuf;
+
+use hugetext_engine::MachineVerdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,15 +23,51 @@ pub struct Comparison {
     /// Facts that the reader needs to judge the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What was measured, as other commands take it; absent where no other command does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+}
+
+/// What was measured, as other commands take it.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measured {
+    /// The starts of a command.
+    Command {
+        /// The file whose text was brought into the states of the sides.
+        #[serde(serialize_with = "hugetext_host::lossy::path")]
+        #[schemars(with = "String")]
+        program: PathBuf,
+        /// The command and its arguments.
+        words: Vec<String>,
+    },
+    /// Work that a benchmark brings, on this file.
+    Work {
+        /// The file whose text was brought into the states of the sides.
+        #[serde(serialize_with = "hugetext_host::lossy::path")]
+        #[schemars(with = "String")]
+        program: PathBuf,
+    },
+    /// Processes that run, as the user named them.
+    Processes {
+        /// Their ids, or an option with its value.
+        words: Vec<String>,
+    },
 }
 
 /// Results of `hugetext bench --json`, as far as a reader of them needs it.
 #[derive(Debug, Deserialize)]
 pub struct BenchmarkFile {
+    /// The day on which it was measured, UTC; absent in results of before it was said.
+    #[serde(default)]
+    pub date: Option<String>,
     /// The machine it was measured on, in one line.
     pub summary: String,
     /// The command line that was run.
     pub invocation: String,
+    /// What huge text gives on that machine, as `hugetext host` found it; absent in results of before it did.
+    #[serde(default)]
+    pub host: Option<MachineVerdict>,
     /// The results.
     pub benchmarks: Vec<Comparison>,
 }

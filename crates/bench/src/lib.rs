@@ -10,6 +10,7 @@ mod counts;
 mod disk;
 mod error;
 mod exec;
+mod finding;
 mod interrupt;
 mod live;
 mod observer;
@@ -21,7 +22,7 @@ mod syscalls;
 mod text_cache;
 mod work;
 
-pub use comparison::{BenchmarkFile, Comparison, Measure, Side, Unit, Value};
+pub use comparison::{BenchmarkFile, Comparison, Measure, Measured, Side, Unit, Value};
 pub use counts::MISSES_ARE_WALKS;
 #[cfg(any(
     target_arch = "x86",
@@ -32,9 +33,11 @@ pub use counts::MISSES_ARE_WALKS;
 pub use counts::of_whole_time;
 pub use disk::{directory, has_room};
 pub use error::{BenchError, BenchStop};
+pub use exec::names;
 pub use exec::{EMPTY_COMPILE, ExecSettings, Rival, RivalChange, RivalError, bench_exec, compiler};
+pub use finding::{Finding, Finer};
 pub use interrupt::{Bounds, Interrupt};
-pub use live::{Leave, LiveSettings, Source, bench_live};
+pub use live::{Leave, LiveSettings, Naming, Source, bench_live};
 pub use observer::Observer;
 pub use rounds::Rounds;
 pub use stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};

@@ -119,5 +119,6 @@ fn comparison(settings: &SyscallSettings, files: &StubFiles, times: &[Vec<Passes
         sides: files.described(),
         measures: measures.into_iter().flatten().collect(),
         notes: files.notes.clone(),
+        measured: None,
     }
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, Measured};
 use crate::error::{BenchError, BenchStop};
 use crate::exec::{ExecSettings, Job, Rival, Starts, Subject};
 use crate::interrupt::Interrupt;
@@ -117,6 +117,9 @@ impl Workload {
         let comparison = starts.measure(&job, Subject::ItselfUnlessInUse, false)?;
         Ok(Comparison {
             benchmark: format!("work {}", self.name),
+            measured: Some(Measured::Work {
+                program: job.program,
+            }),
             ..comparison
         })
     }
@@ -165,6 +168,7 @@ impl Workload {
                 title: title.into_owned(),
                 program: OsString::from_vec(program).into(),
                 command,
+                note: None,
             }),
             _ => Err(BenchError::new(self.name, "its script names no command")),
         }

@@ -61,7 +61,7 @@ pub use folios::{CachedIn, TextFolios};
 pub use hold::HeldText;
 pub use host_context::HostContext;
 pub use hugetext_host::names::{escaped, escaped_lines, shown};
-pub use libraries::{Libraries, libraries_of};
+pub use libraries::{Libraries, TextIn, libraries_of, text_elsewhere};
 pub use machine::{MachineVerdict, fastest};
 pub use method::{FailedMethod, WarmMethod, WarmPolicy};
 pub use on_host::ProgramOnHost;

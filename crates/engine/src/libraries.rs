@@ -1,9 +1,41 @@
 //! The shared objects that programs need.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use hugetext_leaf::{Leaf, ObjectKind};
 use hugetext_loader::{Environment, Finder, Missing};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::program::Program;
+
+/// A file that holds text.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct TextIn {
+    /// Its path.
+    #[serde(serialize_with = "hugetext_host::lossy::path")]
+    #[schemars(with = "String")]
+    pub path: PathBuf,
+    /// Bytes of text.
+    pub text: u64,
+}
+
+/// The library that holds most of the text that a program maps, if it has more than the program itself, and more than a
+/// window.
+pub fn text_elsewhere(program: &Path, kind: ObjectKind, text: u64) -> Option<TextIn> {
+    if kind == ObjectKind::SharedObject {
+        return None;
+    }
+    let libraries = libraries_of(&[program.to_owned()]).found.into_iter();
+    let sized = libraries.filter_map(|path| {
+        let text = Program::open(&path).ok()?.image.text_len();
+        Some(TextIn { path, text })
+    });
+    sized
+        .max_by_key(|library| library.text)
+        .filter(|library| library.text > text.max(Leaf::M2.bytes()))
+}
 
 /// The shared objects of some programs.
 #[derive(Debug, Default)]

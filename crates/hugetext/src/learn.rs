@@ -18,7 +18,8 @@ use hugetext_loader::{Environment, Finder};
 use crate::command::find;
 use crate::documents::learn::{LearnReport, LearnedFile};
 use crate::failure::Failure;
-use crate::output::{Format, Output, quoted};
+use crate::meaning::{self, LearnedText, Meaning, of_this_host};
+use crate::output::{Format, Output};
 use crate::path::shown;
 use crate::table::{bytes, count, figures};
 use crate::verdict::Verdict;
@@ -262,8 +263,9 @@ fn show(report: &LearnReport) -> String {
             count(report.tracers, "execution")
         ));
     }
+    let meaning = meaning_of(report);
     if report.files.is_empty() {
-        return format!("{executions}, but no text that could be huge");
+        return format!("{executions}\n{meaning}");
     }
     let rows = report.files.iter().map(|file| {
         vec![
@@ -278,16 +280,28 @@ fn show(report: &LearnReport) -> String {
         &[3],
         rows.collect(),
     );
-    let also = report
+    format!("{executions}\n{table}\n\n{meaning}")
+}
+
+fn meaning_of(report: &LearnReport) -> Meaning {
+    let files: Vec<&Path> = report
         .files
         .iter()
-        .map(|file| format!(" --also {}", quoted(&file.path.to_string_lossy())));
-    let command = report.argv.iter().map(|word| format!(" {}", quoted(word)));
-    format!(
-        "{executions}\n{table}\n\nhugetext run{} --{}",
-        also.collect::<String>(),
-        command.collect::<String>(),
-    )
+        .map(|file| file.path.as_path())
+        .collect();
+    let seen = LearnedText {
+        argv: &report.argv,
+        executions: report.executions,
+        files: &files,
+        gaining: report
+            .files
+            .iter()
+            .map(|file| file.executions)
+            .max()
+            .unwrap_or(0),
+        huge: report.files.iter().map(|file| file.huge).sum(),
+    };
+    meaning::learned(&seen, of_this_host())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod host;
 mod keep;
 mod learn;
 mod locality;
+mod process_choice;
 mod promote;
 mod report;
 mod run;
@@ -28,7 +29,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-pub(crate) use hugetext_answer::{amount, failure, output, path, table, verdict};
+pub(crate) use hugetext_answer::{amount, failure, meaning, output, path, table, verdict};
 
 use crate::failure::Failure;
 use crate::output::{Format, Output};

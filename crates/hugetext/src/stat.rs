@@ -11,9 +11,12 @@ use hugetext_host::{
     limit_listing, pids, process_name, text_mappings,
 };
 
+use hugetext_leaf::Leaf;
+
 use crate::documents::stat::{MappingStat, ProcessStat, StatReport, TextTotal};
 use crate::failure::Failure;
 use crate::locality::{node_table, remote, summary};
+use crate::meaning::{self, Meaning, ProcessesText, of_this_host};
 use crate::output::Output;
 use crate::path::mapped_file;
 use crate::table::{bytes, figures, percent};
@@ -78,7 +81,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let folios = mappings.all(|mapping| mapping.folios.is_some());
     let report = StatReport { folios, processes };
     let show = if arguments.all { show_all } else { show_each };
-    output.result("stat", &report, show)?;
+    output.result("stat", &report, |report| {
+        let meaning = meaning_of(report, window, arguments.all);
+        format!("{}\n{meaning}", show(report).trim_end())
+    })?;
     Ok(verdict)
 }
 
@@ -108,6 +114,36 @@ fn process(pid: Pid, machine: &Machine, by_folio: bool) -> Result<ProcessStat, P
         mappings,
         nodes: None,
     })
+}
+
+/// What the figures mean: those of all processes together or, with `--all`, those of the first, which has most text.
+fn meaning_of(report: &StatReport, window: Leaf, all: bool) -> Meaning {
+    let mut processes: Vec<&ProcessStat> = report.processes.iter().collect();
+    processes.sort_by_key(|process| {
+        let TextTotal {
+            rss, pmd_mapped, ..
+        } = process.total;
+        Reverse(rss.saturating_sub(pmd_mapped))
+    });
+    processes.truncate(if all { 1 } else { usize::MAX });
+    let sum = |of: fn(&TextTotal) -> u64| processes.iter().map(|process| of(&process.total)).sum();
+    let text = ProcessesText {
+        pids: processes.iter().map(|process| process.pid).collect(),
+        resident: sum(|total| total.rss),
+        huge: sum(|total| total.pmd_mapped),
+        reached: None,
+    };
+    let meaning = meaning::processes(&text, window, of_this_host());
+    match processes.first() {
+        Some(process) if all => Meaning {
+            says: format!(
+                "{} ({}) has most small text. {}",
+                process.pid, process.name, meaning.says
+            ),
+            ..meaning
+        },
+        _ => meaning,
+    }
 }
 
 fn folios(

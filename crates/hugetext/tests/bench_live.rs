@@ -14,6 +14,7 @@ use serde_json::Value;
 struct Service {
     process: Child,
     log: PathBuf,
+    program: PathBuf,
     _directory: tempfile::TempDir,
 }
 
@@ -33,12 +34,13 @@ impl Service {
             }
         }
         let log = directory.path().join("log");
-        let mut command = Command::new(program);
+        let mut command = Command::new(&program);
         command.stdin(Stdio::piped());
         command.stdout(File::create(&log).unwrap());
         Some(Service {
             process: command.spawn().unwrap(),
             log,
+            program,
             _directory: directory,
         })
     }
@@ -117,7 +119,7 @@ fn periods_of_both_sides_are_compared_and_the_process_is_left_as_found() {
     }
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("up to 4 pairs find a difference of"),
+        stderr(&output).contains("a difference of"),
         "{}",
         stderr(&output)
     );
@@ -138,6 +140,11 @@ fn periods_of_both_sides_are_compared_and_the_process_is_left_as_found() {
         live["notes"][0],
         "undecided: 4 pairs are too few; raise --pairs"
     );
+    let next = report["meaning"]["next"].as_str().unwrap();
+    assert!(
+        next.contains(" --pairs ") && next.contains(&service.pid()),
+        "{next}"
+    );
     assert_eq!(service.promoted(), 0);
 
     let arguments = ["--pairs", "1", "--leave", "promoted"];
@@ -148,6 +155,43 @@ fn periods_of_both_sides_are_compared_and_the_process_is_left_as_found() {
     let output = service.bench(&["--pairs", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(service.promoted() > 0);
+}
+
+/// Nobody knows the processes of a service by their numbers.
+#[test]
+fn a_service_is_named_by_its_program_or_its_cgroup() {
+    let Some(service) = Service::start() else {
+        return;
+    };
+    let bench = |which: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        command.args([
+            "bench", "live", "--json", "--pairs", "1", "--period", "250", "--log",
+        ]);
+        command.arg(&service.log).args(which).output().unwrap()
+    };
+    let program = service.program.to_str().unwrap();
+    let output = bench(&["--name", program]);
+    if is_impossible(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let words = &report["benchmarks"][0]["measured"]["processes"]["words"];
+    assert_eq!(*words, serde_json::json!(["--name", program]));
+    for (which, said) in [
+        (
+            &["--name", "no-such-program"][..],
+            "no such process is running",
+        ),
+        (&["--unit", "no-such-unit"], "no such unit is running"),
+        (&["--cgroup", "no/such/group"], "no/such/group"),
+        (&["--unit", "a", "--name", "b"], "cannot be used with"),
+    ] {
+        let output = bench(which);
+        assert_eq!(output.status.code(), Some(2), "{which:?}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
 }
 
 /// Starts a measurement of very many pairs. Returns it after the first line of its errors, when it
@@ -162,7 +206,7 @@ fn measuring(command: Command) -> Option<(Child, impl Iterator<Item = String>)> 
     let lines = BufReader::new(bench.stderr.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
     let first = lines.next().unwrap();
-    if !first.contains("pairs find a difference") {
+    if !first.contains("a difference of") {
         println!("skipped: {first}");
         bench.wait().unwrap();
         return None;

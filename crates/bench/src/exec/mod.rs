@@ -6,30 +6,32 @@
 //! is brought into the side's state, held there, and checked before and after the runs. A round
 //! that lost the state is discarded.
 
-mod names;
+pub mod names;
 mod rival;
 mod runner;
 mod sides;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use hugetext_engine::{HostContext, plain};
+use hugetext_engine::{HostContext, Program, plain, shown, text_elsewhere};
 use hugetext_host::Namespace;
 
 pub use self::rival::{Rival, RivalChange, RivalError};
 use self::runner::Runner;
 pub(crate) use self::sides::Subject;
 use self::sides::{Means, Versions};
-use super::comparison::Comparison;
+use super::comparison::{Comparison, Measured};
 use super::disk::directory;
 use super::interrupt::Interrupt;
 use super::rounds::Rounds;
 use crate::error::BenchError;
 use crate::error::BenchStop;
 use crate::observer::Observer;
+use crate::quantity::bytes;
 
 /// What to start, and how often.
 #[derive(Debug, Clone)]
@@ -39,7 +41,8 @@ pub struct ExecSettings {
     /// Runs of each side per round. Many are needed, because kernels tell user from system time by
     /// samples.
     pub per_round: u32,
-    /// The program whose text is warmed and rewritten; by default the command's own.
+    /// The program whose text is warmed and rewritten; by default the file that holds most of the text that the command
+    /// maps: its own, or a library.
     pub program: Option<PathBuf>,
     /// Whether a copy is measured for the unchanged sides too, because other processes run the
     /// program.
@@ -149,7 +152,14 @@ impl<'s> Starts<'s> {
         self.observer.begin("rounds", u64::from(rounds.count));
         let comparison = runner.measure(rounds, &versions, self.observer);
         self.observer.end();
-        comparison
+        let mut comparison = comparison?;
+        comparison.notes.extend(job.note.clone());
+        let words = job.command.iter().map(|word| word.to_string_lossy());
+        comparison.measured = Some(Measured::Command {
+            program: job.program.clone(),
+            words: words.map(Cow::into_owned).collect(),
+        });
+        Ok(comparison)
     }
 }
 
@@ -164,6 +174,8 @@ pub(crate) struct Job {
     pub(crate) program: PathBuf,
     /// The words of the command.
     pub(crate) command: Vec<OsString>,
+    /// Why that file is measured, where it is not the command's own.
+    pub(crate) note: Option<String>,
 }
 
 impl Job {
@@ -188,10 +200,22 @@ impl Job {
         let mut command = vec![name];
         command.extend_from_slice(rest);
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let elsewhere = match settings.program {
+            Some(_) => None,
+            None => Program::open(&path).ok().and_then(|program| {
+                text_elsewhere(&path, program.image.kind, program.image.text_len())
+            }),
+        };
+        let note = elsewhere.as_ref().map(|library| {
+            let (path, text) = (shown(&library.path), bytes(library.text));
+            format!("most of the text that it maps is in {path}: {text}, which is measured; --program names another file")
+        });
+        let found = elsewhere.map_or(path, |library| library.path);
         Ok(Job {
             title: words.join(" "),
-            program: settings.program.clone().unwrap_or(path),
+            program: settings.program.clone().unwrap_or(found),
             command,
+            note,
         })
     }
 
@@ -203,6 +227,7 @@ impl Job {
                 .chain(arguments)
                 .collect(),
             program,
+            note: None,
         }
     }
 
@@ -212,6 +237,7 @@ impl Job {
             title: "/bin/true, a tiny dynamic program".to_owned(),
             command: vec![program.clone().into_os_string()],
             program,
+            note: None,
         }
     }
 }

@@ -1,10 +1,15 @@
 //! The names of the sides.
 
-pub(super) const SMALL: &str = "small folios";
-pub(super) const WARMED: &str = "warmed";
-pub(super) const FIXED: &str = "fixed";
-pub(super) const MERGED: &str = "merged";
-pub(super) const AS_IT_IS: &str = "as it is";
+/// The unchanged file in small folios.
+pub const SMALL: &str = "small folios";
+/// The unchanged file in huge folios.
+pub const WARMED: &str = "warmed";
+/// A copy that was fixed.
+pub const FIXED: &str = "fixed";
+/// A copy whose read-only data and text are one mapping.
+pub const MERGED: &str = "merged";
+/// A file without states.
+pub const AS_IT_IS: &str = "as it is";
 
 /// The names of the sides that every comparison may have.
 pub(super) const OWN_SIDES: [&str; 5] = [SMALL, WARMED, FIXED, MERGED, AS_IT_IS];

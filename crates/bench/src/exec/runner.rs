@@ -373,6 +373,7 @@ impl ExecRounds {
             measures: measures.into_iter().flatten().collect(),
             sides: self.sides.into_iter().map(|(side, _)| side).collect(),
             notes,
+            measured: None,
         }
     }
 }

@@ -2,17 +2,12 @@
 //!
 //! A pair is one period of each side, next to each other in time. After 16 pairs, and then each time
 //! their number has doubled, the interval of the median ratio is looked at. The looks share the chance
-//! of a false answer (Bonferroni), so that looking early does not raise it. The interval is the exact
-//! one of a median, from the sign test: it assumes nothing of how ratios are distributed.
+//! of a false answer (Bonferroni), so that looking early does not raise it.
 
-use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
-
-use crate::stats::{Interval, median};
+use crate::stats::{Interval, RatioSpread};
 
 /// The chance that a difference is found where there is none.
 const FALSE_ANSWERS: f64 = 0.05;
-/// The chance with which a difference of the detectable size is found.
-const POWER: f64 = 0.8;
 /// Pairs before the first look. Fewer hold no interval at the confidence of a look.
 pub(crate) const FIRST_LOOK: u32 = 16;
 
@@ -54,7 +49,7 @@ impl Plan {
 
     /// What `ratios` say, one of each pair.
     pub(crate) fn decide(self, ratios: &[f64]) -> Decision {
-        let Some(interval) = median_interval(ratios, self.confidence()) else {
+        let Some(interval) = Interval::of(ratios, self.confidence()) else {
             return Decision::Open;
         };
         if interval.high < 1.0 {
@@ -68,51 +63,33 @@ impl Plan {
         }
     }
 
-    /// The smallest difference that this plan finds in four of five measurements, as a share of the
-    /// first side, if the ratios of pairs spread like `pilot`, whose sides were the same. `None` with
-    /// fewer than three ratios.
-    pub(crate) fn detectable(self, pilot: &[f64]) -> Option<f64> {
-        if pilot.len() < 3 {
-            return None;
-        }
-        let logs: Vec<f64> = pilot.iter().map(|ratio| ratio.ln()).collect();
-        let middle = median(logs.clone());
-        let off = logs.iter().map(|log| (log - middle).abs()).collect();
-        // Of normally distributed values, the median distance from the median is 0.6745 sigma.
-        let sigma = median(off) / 0.6745;
-        let normal = Normal::standard();
-        let tail = (1.0 - self.confidence()) / 2.0;
-        let distance = normal.inverse_cdf(1.0 - tail) + normal.inverse_cdf(POWER);
-        // The median of n values spreads sqrt(pi/2) times as much as their mean.
-        let spread = sigma * (std::f64::consts::FRAC_PI_2 / f64::from(self.pairs)).sqrt();
-        Some((distance * spread).exp_m1())
+    /// What this plan finds, if the ratios of pairs spread like `pilot`, whose sides were the same. `None` if the service
+    /// used no processor time, or with fewer than three ratios.
+    pub(crate) fn expects(self, pilot: &[f64]) -> Option<Expectation> {
+        let spread = RatioSpread::of(pilot)?;
+        let detectable = spread.detectable(self.pairs, self.confidence());
+        Some(if detectable <= LARGEST_TOLD {
+            Expectation::Finds(detectable)
+        } else {
+            Expectation::TooFew(spread.rounds_for(LARGEST_TOLD, self.confidence()))
+        })
     }
 }
 
-/// The interval that holds the median of the distribution of `values` with at least `confidence`: of
-/// the values in order, those as many places from either end as the binomial distribution of signs
-/// permits. `None` if even the extremes do not hold it.
-fn median_interval(values: &[f64], confidence: f64) -> Option<Interval> {
-    let count = values.len() as u64;
-    let signs = Binomial::new(0.5, count).ok()?;
-    let tail = (1.0 - confidence) / 2.0;
-    let outside = (0..count)
-        .take_while(|below| signs.cdf(*below) <= tail)
-        .count();
-    let mut ordered = values.to_vec();
-    ordered.sort_by(f64::total_cmp);
-    let low = outside.checked_sub(1)?;
-    let high = ordered.len().checked_sub(outside)?;
-    Some(Interval {
-        low: *ordered.get(low)?,
-        high: *ordered.get(high)?,
-    })
+/// A larger difference than this is no answer to anybody's question.
+pub(crate) const LARGEST_TOLD: f64 = 0.05;
+
+/// What a plan finds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Expectation {
+    /// The smallest difference that it finds in four of five measurements, as a share of the first side.
+    Finds(f64),
+    /// Nothing that matters: so many pairs find a difference of [`LARGEST_TOLD`].
+    TooFew(u32),
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     const PLAN: Plan = Plan {
@@ -126,16 +103,6 @@ mod tests {
         assert!((PLAN.confidence() - 0.9875).abs() < 1e-12);
         let short = Plan { pairs: 8, ..PLAN };
         assert_eq!(short.looks(), [8]);
-    }
-
-    #[test]
-    fn the_interval_is_that_of_the_sign_test() {
-        // The table of the sign test: of 16 values, the 4th and the 13th hold the median in 97.9 %.
-        let values: Vec<f64> = (1..=16).map(f64::from).collect();
-        let interval = median_interval(&values, 0.978).unwrap();
-        assert_eq!((interval.low, interval.high), (4.0, 13.0));
-        assert_eq!(median_interval(&values[..5], 0.99), None);
-        assert_eq!(median_interval(&[], 0.5), None);
     }
 
     #[test]
@@ -165,25 +132,21 @@ mod tests {
     }
 
     #[test]
-    fn more_noise_or_fewer_pairs_hide_larger_differences() {
+    fn a_plan_says_what_it_finds_and_never_an_absurd_share() {
         let pilot = [0.99, 1.0, 1.01, 1.02, 0.98];
-        let fine = PLAN.detectable(&pilot).unwrap();
-        assert!((0.004..0.02).contains(&fine), "{fine}");
-        let few = Plan { pairs: 16, ..PLAN };
-        assert!(few.detectable(&pilot).unwrap() > fine);
-        let wide = pilot.map(|ratio| ratio * ratio * ratio);
-        assert!(PLAN.detectable(&wide).unwrap() > fine);
-        assert_eq!(PLAN.detectable(&pilot[..2]), None);
-    }
-
-    proptest! {
-        #[test]
-        fn the_interval_holds_the_median_of_the_sample(
-            values in prop::collection::vec(0.1f64..10.0, 8..80),
-        ) {
-            let interval = median_interval(&values, 0.95).unwrap();
-            let middle = median(values);
-            prop_assert!(interval.low <= middle && middle <= interval.high);
-        }
+        let found = PLAN.expects(&pilot).unwrap();
+        assert!(
+            matches!(found, Expectation::Finds(share) if share < 0.02),
+            "{found:?}"
+        );
+        // Pairs that differ by the factor of six.
+        let wild = [0.4, 1.0, 2.4, 0.9, 1.6];
+        let few = Plan { pairs: 8, ..PLAN };
+        let found = few.expects(&wild).unwrap();
+        assert!(
+            matches!(found, Expectation::TooFew(pairs) if pairs > 1000),
+            "{found:?}"
+        );
+        assert_eq!(PLAN.expects(&pilot[..2]), None);
     }
 }

@@ -27,18 +27,18 @@ use hugetext_engine::HostContext;
 use hugetext_host::{Pid, cpu_time};
 
 use self::counters::Counters;
-use self::decide::{Decision, FIRST_LOOK, Plan};
+use self::decide::{Decision, Expectation, FIRST_LOOK, LARGEST_TOLD, Plan};
 use self::switch::{Switch, TextPlace, named};
 use self::work::{Meter, between};
 use self::work_error::WorkError;
-use crate::comparison::{Comparison, Measure, Side, Unit};
+use crate::comparison::{Comparison, Measure, Measured, Side, Unit};
 use crate::error::{BenchError, BenchStop};
 use crate::interrupt::{Bounds, Interrupt};
 use crate::observer::Observer;
 use crate::quantity::{bytes, count};
 use crate::stats::Interval;
 
-pub use self::switch::Leave;
+pub use self::switch::{Leave, Naming};
 pub use self::work::Source;
 
 /// What to measure.
@@ -46,6 +46,10 @@ pub use self::work::Source;
 pub struct LiveSettings {
     /// The processes of the service.
     pub pids: Vec<Pid>,
+    /// How the user named them.
+    pub naming: Naming,
+    /// The words that name them: their ids, or an option with its value.
+    pub named: Vec<String>,
     /// What counts its work.
     pub work: Source,
     /// Length of a period.
@@ -76,7 +80,7 @@ pub fn bench_live(
         matters: settings.matters,
     };
     let mut service = Service {
-        switch: Switch::new(&settings.pids, settings.leave, host)?,
+        switch: Switch::new(&settings.pids, settings.naming, settings.leave, host)?,
         meter: Meter::open(&settings.work, &settings.pids).map_err(BenchError::from)?,
         done: None,
         settings,
@@ -142,8 +146,8 @@ impl Service<'_> {
     ) -> Result<Decision, BenchError> {
         let pilot = self.pilot()?;
         // Each is compared with the one before it.
-        let detectable = plan.detectable(&ratios(&pilot, pilot.iter().skip(1)));
-        observer.tell(&expectation(plan, detectable));
+        let expected = plan.expects(&ratios(&pilot, pilot.iter().skip(1)));
+        observer.tell(&expectation(plan, expected));
         let mut random = fastrand::Rng::new();
         let looks = plan.looks();
         for number in 1..=plan.pairs {
@@ -241,15 +245,21 @@ fn ratios<'p>(first: &[Period], other: impl IntoIterator<Item = &'p Period>) -> 
 }
 
 /// What the user may expect, before anything is switched.
-fn expectation(plan: Plan, detectable: Option<f64>) -> String {
-    let Some(share) = detectable else {
-        return "the service did not use any processor time".to_owned();
-    };
-    format!(
-        "up to {} find a difference of {:.2} % in four of five measurements",
-        count(plan.pairs, "pair"),
-        share * 100.0
-    )
+fn expectation(plan: Plan, expected: Option<Expectation>) -> String {
+    match expected {
+        None => "the service did not use any processor time".to_owned(),
+        Some(Expectation::Finds(share)) => format!(
+            "up to {} find a difference of {:.2} % in four of five measurements",
+            count(plan.pairs, "pair"),
+            share * 100.0
+        ),
+        Some(Expectation::TooFew(pairs)) => format!(
+            "the service varies much by itself: {} may show nothing, and {pairs} would show a difference of {:.0} %; a \
+             longer --period varies less",
+            count(plan.pairs, "pair"),
+            LARGEST_TOLD * 100.0
+        ),
+    }
 }
 
 /// What was measured so far.
@@ -308,6 +318,9 @@ impl Pairs {
             sides: sides.into(),
             measures: self.measures(),
             notes,
+            measured: Some(Measured::Processes {
+                words: service.settings.named.clone(),
+            }),
         }
     }
 

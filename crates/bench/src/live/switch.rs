@@ -35,6 +35,15 @@ pub enum Leave {
     Reverted,
 }
 
+/// How the user named the processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// Each by its id.
+    Each,
+    /// All together, by a name, a unit or a cgroup: those without text to move are not switched.
+    Together,
+}
+
 /// How long a process may take from its last instruction to its end.
 const ENDING: Duration = Duration::from_secs(1);
 
@@ -80,41 +89,57 @@ pub(super) struct Switch {
 
 impl Switch {
     /// Takes the processes as they are, and changes nothing yet. An error if one has no text that can
-    /// be moved, or may not be changed.
-    pub(super) fn new(pids: &[Pid], leave: Leave, host: HostContext) -> Result<Switch, BenchError> {
+    /// be moved, or may not be changed; if the user did not name each, only if all are so.
+    pub(super) fn new(
+        pids: &[Pid],
+        naming: Naming,
+        leave: Leave,
+        host: HostContext,
+    ) -> Result<Switch, BenchError> {
         let mut switch = Switch {
             processes: Vec::new(),
             host,
             copies: Copies::default(),
             promoted: 0,
         };
+        let mut unfit = None;
         for pid in pids {
-            let running =
-                Running::new(*pid).map_err(|error| BenchError::new(named(*pid), error))?;
-            let planned = switch.change(*pid, TextPlace::Promoted, Intent::Plan)?;
-            let found = if planned.copies > 0 {
-                TextPlace::Promoted
-            } else {
-                TextPlace::Reverted
-            };
-            if found == TextPlace::Reverted && planned.changed() == 0 {
-                let why = planned.left.first().map(|left| left.reason.as_str());
-                let problem = format!("no text to move: {}", why.unwrap_or("it has none"));
-                return Err(BenchError::new(named(*pid), problem));
+            match switch.take(*pid, leave) {
+                Ok(process) => switch.processes.push(process),
+                Err(error) if naming == Naming::Together => unfit = Some(error),
+                Err(error) => return Err(error),
             }
-            let in_the_end = match leave {
-                Leave::AsFound => found,
-                Leave::Promoted => TextPlace::Promoted,
-                Leave::Reverted => TextPlace::Reverted,
-            };
-            switch.processes.push(SwitchedProcess {
-                pid: *pid,
-                running,
-                in_the_end,
-                now: found,
-            });
         }
-        Ok(switch)
+        match unfit {
+            Some(error) if switch.processes.is_empty() => Err(error),
+            _ => Ok(switch),
+        }
+    }
+
+    fn take(&mut self, pid: Pid, leave: Leave) -> Result<SwitchedProcess, BenchError> {
+        let running = Running::new(pid).map_err(|error| BenchError::new(named(pid), error))?;
+        let planned = self.change(pid, TextPlace::Promoted, Intent::Plan)?;
+        let found = if planned.copies > 0 {
+            TextPlace::Promoted
+        } else {
+            TextPlace::Reverted
+        };
+        if found == TextPlace::Reverted && planned.changed() == 0 {
+            let why = planned.left.first().map(|left| left.reason.as_str());
+            let problem = format!("no text to move: {}", why.unwrap_or("it has none"));
+            return Err(BenchError::new(named(pid), problem));
+        }
+        let in_the_end = match leave {
+            Leave::AsFound => found,
+            Leave::Promoted => TextPlace::Promoted,
+            Leave::Reverted => TextPlace::Reverted,
+        };
+        Ok(SwitchedProcess {
+            pid,
+            running,
+            in_the_end,
+            now: found,
+        })
     }
 
     /// Bytes of text of all processes that copies on huge pages replaced last.

@@ -9,6 +9,7 @@ use hugetext_auto::status::{CostStatus, FileStatus, ReplicaStatus, State, Status
 use hugetext_leaf::replica::{NoReplica, ReplicaDecision};
 
 use crate::documents::auto::StatusReport;
+use crate::meaning::{self, HeldFiles, Meaning, of_this_host};
 use crate::path::shown;
 use crate::table::{bytes, count, figures, percent};
 
@@ -122,7 +123,46 @@ pub(super) fn status(report: &StatusReport, all: bool) -> String {
         text.push_str(&replica_table(&status.replicas));
         text.push('\n');
     }
+    let _ = write!(text, "\n{}", meaning_of(report));
     text
+}
+
+fn meaning_of(report: &StatusReport) -> Meaning {
+    let status = &report.status;
+    let only_observes = status.mode == Mode::Observe;
+    let state = if only_observes {
+        State::WouldHold
+    } else {
+        State::Held
+    };
+    let files: Vec<&FileStatus> = status
+        .files
+        .iter()
+        .filter(|file| file.state == state)
+        .collect();
+    let saves: u64 = files
+        .iter()
+        .fold(0, |sum, file| sum.saturating_add(file.saves_ns));
+    // What is refused although it would save most is the question that comes next.
+    let refused = status
+        .files
+        .iter()
+        .filter(|file| file.state == State::Refused);
+    let asked = refused
+        .max_by_key(|file| file.saves_ns)
+        .or(files.first().copied());
+    let held = HeldFiles {
+        only_observes,
+        runs: report.daemon == DaemonState::Runs,
+        files: files.len(),
+        bytes: files
+            .iter()
+            .fold(0, |sum, file| sum.saturating_add(file.bytes)),
+        saves: &time(saves),
+        within: &format!("{:.1} h", hours(status.half_life_ns)),
+        first: asked.map(|file| file.path.as_path()),
+    };
+    meaning::held(&held, of_this_host())
 }
 
 /// What the machine pays, and what huge text is expected to save on it.

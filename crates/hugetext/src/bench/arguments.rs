@@ -8,10 +8,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hugetext_answer::RoundsArgument;
 use hugetext_bench::{
-    ExecSettings, Leave, LiveSettings, Rival, Source, SyscallSettings, WORKLOADS, WorkSettings,
-    Workload,
+    ExecSettings, Leave, LiveSettings, Naming, Rival, Source, SyscallSettings, WORKLOADS,
+    WorkSettings, Workload,
 };
-use hugetext_host::Pid;
+
+use crate::failure::Failure;
+use crate::process_choice::{Absent, ProcessChoice};
 
 /// Start a command repeatedly, with its text in small and huge folios, unchanged and rewritten
 #[derive(Debug, Args)]
@@ -21,7 +23,8 @@ pub(super) struct ExecArguments {
     /// Runs of each side per round; many, because kernels tell user from system time by samples
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     per_round: u32,
-    /// The program whose text is warmed and rewritten [default: the command's own]
+    /// The program or library whose text is warmed and rewritten [default: the one that holds most of the text that the
+    /// command maps]
     #[arg(long, value_name = "PATH", requires = "command")]
     program: Option<PathBuf>,
     /// Measure a copy for the unchanged sides too, because other processes run the program
@@ -153,11 +156,11 @@ impl SyscallArguments {
 /// processor time for a unit of its work, which one of --count, --log, --metrics and --instructions
 /// counts.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
 #[command(group = clap::ArgGroup::new("work").required(true))]
 pub(super) struct LiveArguments {
-    /// The processes of the service
-    #[arg(required = true, value_name = "PID", allow_negative_numbers = true)]
-    pids: Vec<Pid>,
+    #[command(flatten)]
+    chosen: ProcessChoice,
     /// Units of work: the last number that this shell command prints
     #[arg(long, group = "work", value_name = "CMD")]
     count: Option<String>,
@@ -216,9 +219,21 @@ impl From<LeaveArgument> for Leave {
 }
 
 impl LiveArguments {
-    pub(super) fn settings(&self) -> LiveSettings {
-        LiveSettings {
-            pids: self.pids.clone(),
+    /// With the processes that there are now: what starts later is not measured.
+    pub(super) fn settings(&self) -> Result<LiveSettings, Failure> {
+        let pids = self.chosen.processes(Absent::Error)?;
+        if pids.is_empty() {
+            let words = self.chosen.words().join(" ");
+            return Err(Failure::new(words, "no process is running there"));
+        }
+        Ok(LiveSettings {
+            pids,
+            named: self.chosen.words(),
+            naming: if self.chosen.is_by_id() {
+                Naming::Each
+            } else {
+                Naming::Together
+            },
             work: self.work(),
             period: Duration::from_millis(self.period),
             settle: Duration::from_millis(self.settle),
@@ -226,7 +241,7 @@ impl LiveArguments {
             matters: self.matters / 100.0,
             leave: self.leave.into(),
             timeout: self.timeout,
-        }
+        })
     }
 
     fn work(&self) -> Source {

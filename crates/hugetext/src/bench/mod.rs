@@ -77,7 +77,7 @@ fn measured(benchmark: &Benchmark, output: &Output) -> Result<Verdict, Failure> 
         Benchmark::Exec(arguments) => bench_exec(&arguments.settings(), stop, observer),
         Benchmark::Live(arguments) => {
             limit_listing();
-            bench_live(&arguments.settings(), stop, observer)
+            bench_live(&arguments.settings()?, stop, observer)
         }
         Benchmark::Syscalls(arguments) => bench_syscalls(&arguments.settings(), stop, observer),
         Benchmark::Work(arguments) => bench_work(&arguments.settings(), stop, observer),

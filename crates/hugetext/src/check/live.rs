@@ -1,5 +1,6 @@
 //! `hugetext check --pid`: assesses the mappings of a running process.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use hugetext_engine::{Error, ProcessText, process_texts, text_nodes};
@@ -9,6 +10,7 @@ use hugetext_leaf::Leaf;
 use crate::documents::check::{ProcessCheck, ProcessCheckReport};
 use crate::failure::Failure;
 use crate::locality::summary;
+use crate::meaning::{self, Meaning, ProcessesText, of_this_host};
 use crate::output::Output;
 use crate::path::mapped_file;
 use crate::table::{bytes, percent};
@@ -95,5 +97,20 @@ fn show(report: &ProcessCheckReport) -> String {
             );
         }
     }
+    let _ = write!(text, "{}", meaning_of(report));
     text
+}
+
+fn meaning_of(report: &ProcessCheckReport) -> Meaning {
+    let mut processes: Vec<&ProcessCheck> = report.processes.iter().collect();
+    processes.sort_by_key(|process| Reverse(process.text - process.actual.min(process.text)));
+    let sum = |of: fn(&ProcessCheck) -> u64| report.processes.iter().map(of).sum();
+    let text = ProcessesText {
+        pids: processes.iter().map(|process| process.pid).collect(),
+        resident: sum(|process| process.text),
+        huge: sum(|process| process.actual),
+        reached: Some(sum(|process| process.reached)),
+    };
+    let leaf = processes.first().map_or(Leaf::M2, |process| process.leaf);
+    meaning::processes(&text, leaf, of_this_host())
 }

@@ -1,7 +1,6 @@
 //! `hugetext check`: where text lies, which of it leaves can map, and why they cannot map the rest.
 
 mod live;
-mod meaning;
 mod same;
 mod show;
 
@@ -13,6 +12,7 @@ use clap::Args;
 use hugetext_elf::Linker;
 use hugetext_engine::{
     Assessment, Error, HostContext, Look, Program, ProgramOnHost, ReadError, SelfWarming,
+    text_elsewhere,
 };
 use hugetext_leaf::{FileId, Geometry, Kernel, Version};
 
@@ -103,7 +103,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             ..CheckSummary::of(&files)
         },
         text_elsewhere: match files.as_slice() {
-            [program] if question.look_at_cache => meaning::text_elsewhere(program),
+            [program] if question.look_at_cache => {
+                text_elsewhere(&program.path, program.kind, program.text)
+            }
             _ => None,
         },
         files,

@@ -7,8 +7,8 @@ use hugetext_elf::Strategy;
 use hugetext_engine::{Assessment, SelfWarming, WindowCounts};
 use hugetext_leaf::{Asker, Class, ObjectKind, Span, WindowOutcome, WindowRun};
 
-use super::meaning;
 use crate::documents::check::CheckReport;
+use crate::meaning;
 use crate::path::shown;
 use crate::table::{bytes, count, fewer_by_readahead, figures, percent};
 
@@ -18,17 +18,29 @@ const WORST: usize = 15;
 /// One file after the other, or the summary of a scan; with `verbose`, both.
 pub(super) fn files(report: &CheckReport, scan: bool, verbose: bool) -> String {
     let mut text = String::new();
+    if report.files.is_empty() && report.summary.errors > 0 {
+        // The errors say all that is known.
+        return text;
+    }
     if !scan || verbose {
         for file in &report.files {
             text.push_str(&one(file, verbose));
             text.push('\n');
         }
     }
-    if scan || report.files.len() > 1 {
-        text.push_str(&summary(report));
-    } else if let [file] = report.files.as_slice() {
-        text.push_str(&meaning::of(file, report.text_elsewhere.as_ref()));
-    }
+    let meaning = match report.files.as_slice() {
+        [file] if !scan => meaning::check(file, report.text_elsewhere.as_ref()),
+        files => {
+            text.push_str(&summary(report));
+            let sum = &report.summary;
+            let gains = |file: &&Assessment| file.after_fix > file.reached;
+            let worst = files.iter().filter(gains);
+            let worst = worst.max_by_key(|file| file.after_fix - file.reached);
+            let worst = worst.map(|file| file.path.as_path());
+            meaning::many(sum.text, sum.reached, sum.after_fix, worst)
+        }
+    };
+    let _ = write!(text, "{meaning}");
     text
 }
 

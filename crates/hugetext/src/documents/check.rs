@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hugetext_elf::PermissionChange;
-use hugetext_engine::{Assessment, ProcessText, TextNodes};
+use hugetext_engine::{Assessment, ProcessText, TextIn, TextNodes};
 use hugetext_leaf::{Leaf, Span, Version};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,16 +21,6 @@ pub(crate) struct CheckReport {
     /// text is smaller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) text_elsewhere: Option<TextIn>,
-}
-
-/// A file that holds text.
-#[derive(Debug, JsonSchema, Serialize)]
-pub(crate) struct TextIn {
-    #[serde(serialize_with = "lossy::path")]
-    #[schemars(with = "String")]
-    pub(crate) path: PathBuf,
-    /// Bytes of text.
-    pub(crate) text: u64,
 }
 
 /// The sum over files.

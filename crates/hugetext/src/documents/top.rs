@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Order {
-    /// Processor time since the last look; at the first, since the start
+    /// Processor time since the last look; at the first, since the start of its processes
     Cpu,
     /// Starts that the daemon remembers
     Starts,
@@ -38,9 +38,9 @@ pub(crate) struct TopReport {
 pub(crate) struct Row {
     /// Its path.
     pub(crate) name: String,
-    /// Processor time since the last look; at the first, since the start.
+    /// Processor time of the processes that run it, since their start.
     pub(crate) cpu_ns: u64,
-    /// The same in percent of one processor; absent at the first look.
+    /// The same since the last look, in percent of one processor; absent at the first look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_percent: Option<f64>,
     /// Starts that the daemon remembers; absent without it.

@@ -6,11 +6,43 @@ use hugetext_elf::{Plan, Warning};
 use hugetext_engine::FixNote;
 
 use crate::documents::fix::{FixOutcome, FixReport, WrittenReport};
+use crate::meaning::{self, FixedFile, Meaning, of_this_host};
 use crate::path::shown;
 use crate::table::{bytes, count, fewer_by_readahead, percent};
 
-/// The change that was or would be made.
+/// The change that was or would be made, and what it means.
 pub(super) fn text(report: &FixReport) -> String {
+    format!("{}\n{}", change(report).trim_end(), meaning_of(report))
+}
+
+fn meaning_of(report: &FixReport) -> Meaning {
+    let (what, after) = match (&report.outcome, &report.written) {
+        (FixOutcome::Refused(_), _) => (FixedFile::Refused, 0),
+        (FixOutcome::Plan { reached_after, .. }, Some(_)) => (FixedFile::Written, *reached_after),
+        (
+            FixOutcome::Plan {
+                reached_after,
+                done_already,
+                ..
+            },
+            None,
+        ) => {
+            let what = if *done_already {
+                FixedFile::Done
+            } else {
+                FixedFile::Planned
+            };
+            (what, *reached_after)
+        }
+    };
+    let path = report
+        .written
+        .as_ref()
+        .map_or(&report.path, |new| &new.output);
+    meaning::fixed(path, what, report.text, after, of_this_host())
+}
+
+fn change(report: &FixReport) -> String {
     let path = shown(&report.path);
     let (plan, after, done_already, cold, readahead) = match &report.outcome {
         FixOutcome::Refused(reason) => return format!("{path}: refused: {reason}"),

@@ -2,6 +2,7 @@
 
 mod schema;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ use crate::verdict::Verdict;
 pub(crate) struct Arguments {
     /// Write man pages and shell completions into this directory, which is created if missing; existing files are
     /// overwritten
-    #[arg(required_unless_present_any = ["schema", "schemas"])]
+    #[arg(required_unless_present_any = ["schema", "schemas", "parses"])]
     directory: Option<PathBuf>,
     /// Print the JSON Schema of the document that a command prints with --json
     #[arg(long, value_name = "DOCUMENT", conflicts_with = "directory",
@@ -26,6 +27,9 @@ pub(crate) struct Arguments {
     /// Write the JSON Schema of every document into this directory
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["directory", "schema"])]
     schemas: Option<PathBuf>,
+    /// Only check that this command line is one of this command, without running it
+    #[arg(long, value_name = "WORD", hide = true, exclusive = true, num_args = 1.., allow_hyphen_values = true)]
+    parses: Vec<OsString>,
 }
 
 /// Runs `hugetext generate`.
@@ -34,6 +38,9 @@ pub(crate) fn run(
     command: Command,
     output: &Output,
 ) -> Result<Verdict, Failure> {
+    if !arguments.parses.is_empty() {
+        return parse(command, &arguments.parses);
+    }
     if let Some(name) = &arguments.schema {
         schema::print(name, output)?;
     }
@@ -42,6 +49,21 @@ pub(crate) fn run(
     }
     if let Some(directory) = &arguments.directory {
         pages(directory, command)?;
+    }
+    Ok(Verdict::Done)
+}
+
+/// Whether a command line, as documents and results name it, is one of this command.
+fn parse(mut command: Command, words: &[OsString]) -> Result<Verdict, Failure> {
+    let found = command.try_get_matches_from_mut(words);
+    let found = found.map_err(|error| Failure::new("command line", error))?;
+    let (mut known, mut matches) = (&command, &found);
+    // A program of another name may stand for a command that this one does not have.
+    while let Some((name, below)) = matches.subcommand() {
+        let Some(one) = known.find_subcommand(name) else {
+            return Ok(Verdict::No);
+        };
+        (known, matches) = (one, below);
     }
     Ok(Verdict::Done)
 }

@@ -3,16 +3,16 @@
 use hugetext_leaf::verdict::{Calls, Change, Doubt, Hypervisor, Spread, Verdict};
 
 use crate::documents::host::HostReport;
+use crate::meaning::Meaning;
 use crate::table::bytes;
 
-/// The whole report. Its last lines are what it means.
+/// The whole report. Its last line is what it means.
 pub(super) fn report(report: &HostReport) -> String {
     let mut lines = vec![machine(report), String::new()];
     lines.extend(rows(report).map(|(name, text)| format!("{name:<14} {text}")));
     lines.push(String::new());
-    lines.push(conclusion(report));
     lines.extend(report.found.changes.iter().map(|change| advice(*change)));
-    lines.push(next(report).to_owned());
+    lines.push(meaning_of(report).to_string());
     lines.join("\n")
 }
 
@@ -198,9 +198,9 @@ fn advice(change: Change) -> String {
     format!("What would change it: {text}.")
 }
 
-fn next(report: &HostReport) -> &'static str {
+fn meaning_of(report: &HostReport) -> Meaning {
     match report.found.judgement.doubt {
-        Some(Doubt::NoHugePages) => "",
-        _ => "Next: `hugetext check PROGRAM` says what a program would get.",
+        Some(Doubt::NoHugePages) => Meaning::last(conclusion(report)),
+        _ => Meaning::new(conclusion(report), "hugetext check PROGRAM"),
     }
 }

@@ -1,47 +1,35 @@
 //! `hugetext promote`: moves a running process's text onto huge pages, and back.
 
-mod cgroup;
 mod report;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use hugetext_engine::running::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
 use hugetext_engine::{HostContext, MachineVerdict};
-use hugetext_host::{Pid, limit_listing, pids, process_name};
+use hugetext_host::{Pid, limit_listing};
 use hugetext_leaf::hold::SystemCallCost;
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, Refusal, SwapError, give_back_until_unused, give_back_unused};
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::Failure;
+use crate::meaning::{self, of_this_host};
 use crate::output::{Detail, Output};
+use crate::process_choice::{Absent, ProcessChoice};
 use crate::verdict::Verdict;
 use report::reason;
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(crate) struct Arguments {
-    /// Process ids
-    #[arg(group = "which", allow_negative_numbers = true)]
-    pids: Vec<Pid>,
-    /// Every process with this process name or program file name
-    #[arg(long, group = "which", value_parser = NonEmptyStringValueParser::new())]
-    name: Option<String>,
-    /// Every process of this systemd unit
-    #[arg(long, group = "which", value_name = "UNIT", value_parser = NonEmptyStringValueParser::new())]
-    unit: Option<String>,
-    /// Every process of this cgroup and of those below it: a path below /sys/fs/cgroup
-    #[arg(long, group = "which", value_name = "PATH")]
-    cgroup: Option<PathBuf>,
+    #[command(flatten)]
+    chosen: ProcessChoice,
     /// Every process this user may trace
     #[arg(long, group = "which")]
     all: bool,
@@ -133,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             .max_pause
             .map(|ms| Duration::from_millis(ms.into())),
     };
-    let by_id = !arguments.pids.is_empty();
+    let by_id = arguments.chosen.is_by_id();
     let mut rounds = Rounds::new(arguments);
     let first = rounds.next()?.unwrap_or_default();
     let bar = output.progress("processes", first.len() as u64);
@@ -189,7 +177,18 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         report.costly_system_call_per_mille =
             cost.map(|cost| SystemCallCost(cost.median).per_mille());
     }
-    output.result("promote", &report, |report| report.show(output.verbose()))?;
+    output.result("promote", &report, |report| {
+        let changed: Vec<&PromotedProcess> = report
+            .processes
+            .iter()
+            .filter(|one| one.changed() > 0)
+            .collect();
+        let pids: Vec<Pid> = changed.iter().map(|process| process.pid).collect();
+        let bytes = changed.iter().map(|process| process.changed()).sum();
+        let meaning =
+            meaning::promoted(&pids, bytes, report.dry_run, report.revert, of_this_host());
+        format!("{}\n{meaning}", report.show(output.verbose()).trim_end())
+    })?;
     Ok(verdict)
 }
 
@@ -295,7 +294,11 @@ impl Rounds<'_> {
             }
             std::thread::sleep(NAP.min(left));
         }
-        let there = wanted(self.arguments)?;
+        let absent = match self.arguments.wait {
+            Some(_) => Absent::MayCome,
+            None => Absent::Error,
+        };
+        let there = self.arguments.chosen.processes(absent)?;
         let is_first = self.round == 0;
         self.round += 1;
         let known = std::mem::take(&mut self.known);
@@ -309,40 +312,4 @@ impl Rounds<'_> {
         }
         Ok(Some(new))
     }
-}
-
-fn wanted(arguments: &Arguments) -> Result<Vec<Pid>, Failure> {
-    if !arguments.pids.is_empty() {
-        return Ok(arguments.pids.clone());
-    }
-    let group = match (&arguments.cgroup, &arguments.unit) {
-        (Some(group), _) => Some(cgroup::directory(group)),
-        (_, Some(unit)) => Some(cgroup::directory_of_unit(unit).ok_or_else(|| {
-            let failure = Failure::new(format_args!("--unit {unit}"), "no such unit is running");
-            failure.remedy("`systemctl status PID` names the unit of a process")
-        })?),
-        _ => None,
-    };
-    if let Some(directory) = group {
-        return cgroup::processes(&directory)
-            .map_err(|error| Failure::new(directory.display(), error));
-    }
-    let mut everyone = pids().map_err(|error| Failure::new("/proc", error))?;
-    everyone.retain(|pid| *pid != Pid::own());
-    let Some(name) = &arguments.name else {
-        return Ok(everyone);
-    };
-    everyone.retain(|pid| is_named(*pid, name));
-    if everyone.is_empty() && arguments.wait.is_none() {
-        let failure = Failure::new(format_args!("--name {name}"), "no such process is running");
-        return Err(failure.remedy("`hugetext stat --all` lists the names"));
-    }
-    Ok(everyone)
-}
-
-fn is_named(pid: Pid, name: &str) -> bool {
-    let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    let file = exe.file_name().unwrap_or_default().to_string_lossy();
-    let file = file.strip_suffix(" (deleted)").unwrap_or(&file);
-    process_name(pid) == name || file == name || exe == Path::new(name)
 }

@@ -6,16 +6,18 @@ use std::path::Path;
 
 use hugetext_engine::{
     Assessment, HostContext, Look, ProcessText, ProgramOnHost, TextNodes, WindowNodes,
-    process_texts, text_nodes,
+    process_texts, text_elsewhere, text_nodes,
 };
 use hugetext_host::{Machine, Nodes, Pid, WindowState, folio_sizes, huge_spans, process_name};
 use hugetext_leaf::replica::Node;
+use hugetext_leaf::verdict::Verdict;
 use hugetext_leaf::{Leaf, Span};
 use serde::Serialize;
 
 use super::strip::{PageKind, Strip, StripText, colour, scale};
 use crate::failure::Failure;
 use crate::locality::summary;
+use crate::meaning::{self, Meaning, ProcessesText};
 use crate::path::mapped_file;
 use crate::table::{bytes, count, percent};
 
@@ -28,7 +30,10 @@ pub(super) struct SubjectMap {
     pub(super) text: String,
     pub(super) reach: String,
     pub(super) huge: String,
-    pub(super) strips: Vec<Strip>,
+    /// What it means, and the next command.
+    pub(super) meaning: Meaning,
+    /// Its mappings and segments: those that are large enough to matter, and the others, which are folded.
+    pub(super) groups: Vec<Strips>,
     /// Bytes of resident text by folio size, smallest first; empty where folio sizes are hidden.
     pub(super) folios: Vec<Folios>,
     /// The NUMA nodes that it lies on; empty where all text lies on one.
@@ -58,6 +63,7 @@ impl SubjectMap {
         pid: Pid,
         machine: &Machine,
         leaf: Leaf,
+        verdict: Option<Verdict>,
     ) -> Result<SubjectMap, Failure> {
         let seen = observe(pid, machine.page, leaf)?;
         let mut folios = BTreeMap::new();
@@ -82,7 +88,7 @@ impl SubjectMap {
                 leaf,
                 causes: &text.causes,
             };
-            drawn.strip(longest)
+            (drawn.strip(longest), drawn.whole.len())
         });
         let sum = |of: fn(&ProcessText) -> u64| texts().map(of).sum::<u64>();
         let text = sum(|text| text.mapping.addresses.len());
@@ -93,13 +99,25 @@ impl SubjectMap {
             count(seen.len(), "text mapping")
         )];
         facts.extend(found.as_ref().map(summary));
+        let meaning = meaning::processes(
+            &ProcessesText {
+                pids: vec![pid],
+                resident: sum(|text| text.mapping.rss),
+                huge,
+                reached: Some(reached),
+            },
+            leaf,
+            verdict,
+        );
+        let groups = Strips::groups(strips);
         Ok(SubjectMap {
             title: format!("Process {pid}, {}", process_name(pid)),
+            meaning,
             facts,
             text: bytes(text),
             reach: format!("{} ({})", bytes(reached), percent(reached, text)),
             huge: format!("{} ({})", bytes(huge), percent(huge, text)),
-            strips: strips.collect(),
+            groups,
             folios: distribution(&folios),
             nodes: found.as_ref().map_or_else(Vec::new, node_shares),
         })
@@ -112,7 +130,7 @@ impl SubjectMap {
         let geometry = program
             .geometry(None, host.geometry)
             .ok_or_else(|| program.unknown_geometry())?;
-        let found = Assessment::of(&on_host, &geometry, Look::AtHeaders);
+        let found = Assessment::of(&on_host, &geometry, Look::AtPageCache);
         let windows = on_host.windows();
         let cached = cached(&on_host, &windows)?;
         let segments = &program.image.segments;
@@ -135,7 +153,7 @@ impl SubjectMap {
                 leaf: host.leaf,
                 causes: &causes,
             };
-            drawn.strip(longest)
+            (drawn.strip(longest), drawn.whole.len())
         });
         let huge: u64 = segments
             .iter()
@@ -145,7 +163,10 @@ impl SubjectMap {
             .map(|(span, _)| span.len())
             .sum();
         let (now, after) = (found.reached, found.after_fix);
+        let elsewhere = text_elsewhere(&found.path, found.kind, found.text);
+        let groups = Strips::groups(strips);
         Ok(SubjectMap {
+            meaning: meaning::check(&found, elsewhere.as_ref()),
             title: path.display().to_string(),
             facts: vec![
                 format!(
@@ -157,12 +178,51 @@ impl SubjectMap {
             text: bytes(found.text),
             reach: format!("{} ({})", bytes(now), percent(now, found.text)),
             huge: format!("{} ({})", bytes(huge), percent(huge, found.text)),
-            strips: strips.collect(),
+            groups,
             folios: Vec::new(),
             nodes: Vec::new(),
         })
     }
 }
+
+/// Strips that are shown or folded together.
+#[derive(Debug, Serialize)]
+pub(super) struct Strips {
+    /// Their number and size where they are folded; empty where they are shown.
+    folded: String,
+    strips: Vec<Strip>,
+}
+
+impl Strips {
+    /// The strips of a subject, each with its bytes, those that are small apart.
+    fn groups(strips: impl Iterator<Item = (Strip, u64)>) -> Vec<Strips> {
+        let all: Vec<(Strip, u64)> = strips.collect();
+        let longest = all.iter().map(|(_, size)| *size).max().unwrap_or(0);
+        let (large, small): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|(_, size)| *size >= longest / SMALL);
+        let size = small
+            .iter()
+            .fold(0, |sum: u64, (_, size)| sum.saturating_add(*size));
+        let folded = format!(
+            "{} more that are small, {} in all",
+            small.len(),
+            bytes(size)
+        );
+        let group = |folded: String, strips: Vec<(Strip, u64)>| Strips {
+            folded,
+            strips: strips.into_iter().map(|(strip, _)| strip).collect(),
+        };
+        let mut groups = vec![group(String::new(), large)];
+        if !small.is_empty() {
+            groups.push(group(folded, small));
+        }
+        groups
+    }
+}
+
+/// A mapping or segment that is shorter than this part of the longest one is folded.
+const SMALL: u64 = 20;
 
 /// The nodes of a mapping, window by window: the one that most of the window lies on.
 fn node_runs(found: Option<&TextNodes>, addresses: Span) -> Vec<(Span, Node)> {

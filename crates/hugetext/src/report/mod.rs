@@ -14,14 +14,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hugetext_bench::BenchmarkFile;
-use hugetext_engine::HostContext;
+use hugetext_engine::{HostContext, MachineVerdict};
 use hugetext_host::{Machine, limit_listing, replace_with};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
 use crate::documents::report::ReportWritten;
 use crate::failure::Failure;
-use crate::output::{Format, Output, command_line};
+use crate::meaning::{Meaning, verdict_of};
+use crate::output::{Format, Output, command_line, quoted};
 use crate::path::shown;
 use crate::verdict::Verdict;
 use drawing::Drawing;
@@ -86,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
                 .collect::<Result<_, _>>()?;
             records.extend(recorded(arguments)?);
             let drawing = render(DRAWING, &Drawing::new(&records))?;
-            write(arguments, output, drawing.as_bytes())
+            write(arguments, output, drawing.as_bytes(), drawn(arguments))
         }
         Form::Record => {
             let records = recorded(arguments)?;
@@ -96,9 +97,34 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             };
             let text =
                 serde_json::to_string(record).map_err(|error| Failure::new("report", error))?;
-            write(arguments, output, format!("{text}\n").as_bytes())
+            let drawing = arguments.output.with_extension("svg");
+            let next = format!(
+                "hugetext report -o {} --record {}",
+                quoted(&shown(&drawing)),
+                quoted(&shown(&arguments.output))
+            );
+            let meaning = Meaning::new("The record can be drawn on any machine.", next);
+            write(arguments, output, format!("{text}\n").as_bytes(), meaning)
         }
     }
+}
+
+fn drawn(arguments: &Arguments) -> Meaning {
+    let page = arguments.output.with_extension("html");
+    let subjects = arguments
+        .subjects
+        .iter()
+        .map(|subject| format!(" {}", quoted(&shown(subject))));
+    let subjects: String = subjects.collect();
+    let next = if subjects.is_empty() {
+        "hugetext host".to_owned()
+    } else {
+        format!("hugetext report -o {}{subjects}", quoted(&shown(&page)))
+    };
+    Meaning::new(
+        "The drawing shows which pages map the text, to scale.",
+        next,
+    )
 }
 
 /// The processes that the user named.
@@ -135,10 +161,11 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
     limit_listing();
     let machine = Machine::this();
     let host = HostContext::with_huge_pages()?;
+    let found = MachineVerdict::remembered();
     let mut verdict = Verdict::Done;
     let mut maps = Vec::new();
     for subject in &arguments.subjects {
-        match look(subject, &machine, &host) {
+        match look(subject, &machine, &host, verdict_of(found.as_ref())) {
             Ok(map) => maps.push(map),
             Err(failure) => {
                 output.error(&failure);
@@ -152,29 +179,41 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
         .map(|path| read_benchmarks(path))
         .collect::<Result<_, _>>()?;
     let page = Page::new(&machine, maps, &benchmarks, command_line("hugetext"));
-    let page = render(PAGE, &page)?;
+    let text = render(PAGE, &page)?;
     if to_stdout {
-        output.document(&page)?;
+        output.document(&text)?;
         return Ok(verdict);
     }
-    Ok(verdict.and(write(arguments, output, page.as_bytes())?))
+    Ok(verdict.and(write(arguments, output, text.as_bytes(), page.meaning())?))
 }
 
-fn write(arguments: &Arguments, output: &Output, bytes: &[u8]) -> Result<Verdict, Failure> {
+fn write(
+    arguments: &Arguments,
+    output: &Output,
+    bytes: &[u8],
+    meaning: Meaning,
+) -> Result<Verdict, Failure> {
     let path = &arguments.output;
     replace_with(path, bytes).map_err(|error| Failure::replace(path, &error))?;
     let written = ReportWritten {
         path: path.to_owned(),
     };
-    output.result("report", &written, |written| shown(&written.path))?;
+    output.result("report", &written, |written| {
+        format!("{}\n{meaning}", shown(&written.path))
+    })?;
     Ok(Verdict::Done)
 }
 
 /// A number is a process id, unless a file has that name.
-fn look(subject: &Path, machine: &Machine, host: &HostContext) -> Result<SubjectMap, Failure> {
+fn look(
+    subject: &Path,
+    machine: &Machine,
+    host: &HostContext,
+    verdict: Option<hugetext_leaf::verdict::Verdict>,
+) -> Result<SubjectMap, Failure> {
     let pid = subject.to_str().and_then(|text| text.parse().ok());
     match pid {
-        Some(pid) if !subject.exists() => SubjectMap::of_process(pid, machine, host.leaf),
+        Some(pid) if !subject.exists() => SubjectMap::of_process(pid, machine, host.leaf, verdict),
         _ => SubjectMap::of_file(subject, host),
     }
 }

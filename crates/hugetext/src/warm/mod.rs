@@ -14,6 +14,7 @@ use hugetext_leaf::replica::Node;
 use crate::command::file_or_command;
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
+use crate::meaning::{self, Meaning, WarmedText, of_this_host};
 use crate::output::Output;
 use crate::path::shown;
 use crate::verdict::Verdict;
@@ -95,13 +96,32 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     }
     bar.finish_and_clear();
     output.result("warm", &WarmReport { files }, |report| {
-        report
-            .files
-            .iter()
-            .map(|file| show(file, arguments))
-            .collect()
+        let shown = report.files.iter().map(|file| show(file, arguments));
+        format!(
+            "{}{}",
+            shown.collect::<String>(),
+            meaning_of(report, arguments)
+        )
     })?;
     Ok(verdict)
+}
+
+/// What the outcome means for those who run the files.
+fn meaning_of(report: &WarmReport, arguments: &Arguments) -> Meaning {
+    let files = report.files.iter();
+    let files: Vec<WarmedText<'_>> = files.map(|file| warmed_text(file, arguments)).collect();
+    meaning::warmed(&files, of_this_host())
+}
+
+fn warmed_text<'f>(file: &'f WarmOutcome, arguments: &Arguments) -> WarmedText<'f> {
+    let bytes = |windows: usize| (windows as u64).saturating_mul(file.leaf.bytes());
+    WarmedText {
+        path: &file.path,
+        windows: bytes(file.windows),
+        huge: bytes(file.huge),
+        is_in_largest_folios: file.is_in_largest_folios(),
+        only_looked: arguments.check,
+    }
 }
 
 /// Whether all windows are huge, or text without a window is in the largest folios, and, where a node was

@@ -179,24 +179,31 @@ const ONE_ENTRY: f64 = 0.2;
 const SPLIT: f64 = 0.4;
 /// The share of the blocks that must agree.
 const AGREEMENT: f64 = 0.8;
+/// Fewer blocks agree by accident. A machine with much other work makes no more of them in the time of a trial.
+const LEAST_BLOCKS: usize = 5;
+/// No leaf makes calls faster than calls that miss nothing. Below this, the latter were disturbed.
+const DISTURBED: f64 = -0.04;
 
 /// Decides from the blocks of a trial.
 pub fn judge(blocks: &[CallTimes]) -> Judgement {
     let missed: Vec<f64> = blocks.iter().filter_map(CallTimes::missed).collect();
     let costs = blocks.iter().map(|block| block.system_call.0);
     let agree = |count: usize| count as f64 >= AGREEMENT * blocks.len() as f64;
-    let count = |is: fn(&f64) -> bool| missed.iter().filter(|share| is(share)).count();
+    let one_entry = |share: &f64| (DISTURBED..=ONE_ENTRY).contains(share);
+    let split = missed.iter().filter(|share| **share >= SPLIT).count();
     let costly = blocks.iter().filter(|block| block.system_call.is_costly());
     let costly = costly.count();
     let (verdict, doubt) = if blocks.is_empty() || !agree(missed.len()) {
         (Verdict::CannotTell, Some(Doubt::NoMisses))
+    } else if blocks.len() < LEAST_BLOCKS {
+        (Verdict::CannotTell, Some(Doubt::Disagreement))
     } else if agree(costly) {
         (Verdict::Harmful, None)
     } else if !agree(blocks.len() - costly) {
         (Verdict::CannotTell, Some(Doubt::Disagreement))
-    } else if agree(count(|share| *share <= ONE_ENTRY)) {
+    } else if agree(missed.iter().filter(|share| one_entry(share)).count()) {
         (Verdict::WorthIt, None)
-    } else if agree(count(|share| *share >= SPLIT)) {
+    } else if agree(split) {
         (Verdict::StartsOnly, None)
     } else {
         (Verdict::CannotTell, Some(Doubt::Disagreement))

@@ -60,6 +60,21 @@ fn nothing_is_guessed() {
     assert_eq!(judge(&half).doubt, Some(Doubt::Disagreement));
 }
 
+/// A trial on a Zen 5 whose two processors had hundreds of tasks to run: two blocks, both disturbed. It was taken for
+/// `worth-it` once.
+#[test]
+fn a_crowded_machine_tells_nothing() {
+    let crowded = [
+        block(298.0, 33.5, 36.5, 0.07),
+        block(300.0, 33.5, 36.0, 0.09),
+    ];
+    assert_eq!(judge(&crowded).doubt, Some(Doubt::Disagreement));
+    let many: Vec<CallTimes> = crowded.iter().cycle().take(10).copied().collect();
+    assert_eq!(judge(&many).doubt, Some(Doubt::Disagreement));
+    let few = &trial(30.0, 13.0, 12.0, 0.0)[..4];
+    assert_eq!(judge(few).doubt, Some(Doubt::Disagreement));
+}
+
 #[test]
 fn two_disturbed_blocks_of_ten_change_nothing() {
     let mut blocks = trial(49.4, 34.6, 16.7, 0.0);

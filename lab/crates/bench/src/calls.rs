@@ -164,5 +164,6 @@ fn comparison(
         sides: files.described(),
         measures: measures.into_iter().flatten().collect(),
         notes: files.notes.clone(),
+        measured: None,
     }
 }

@@ -114,6 +114,7 @@ pub(crate) fn bench_mprotect(
                 .into_iter()
                 .collect(),
             notes,
+            measured: None,
         });
     }
     observer.end();

@@ -223,5 +223,6 @@ fn comparison(
             "nodes of an emulated guest are equally far; only a real machine shows a difference"
                 .to_owned(),
         ],
+        measured: None,
     })
 }

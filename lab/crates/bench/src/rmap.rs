@@ -253,6 +253,7 @@ fn comparison(
         sides: layouts.into_iter().map(|layout| layout.side).collect(),
         measures,
         notes,
+        measured: None,
     })
 }
 

@@ -59,12 +59,16 @@ impl Sample {
             };
             let before = self.ticks.get(&pid);
             let before = before.filter(|before| before.started == spent.started);
-            let since = before.map_or(spent.spent, |before| spent.since(*before));
-            let seconds = since as f64 / per_second;
+            let seconds = |ticks: u64| ticks as f64 / per_second;
             let row = rows.entry(program).or_default();
-            // What a process did before the first look at it counts only if all is counted so.
-            if passed.is_none() || before.is_some() {
-                row.cpu_ns = row.cpu_ns.saturating_add((seconds * 1e9) as u64);
+            row.cpu_ns = row
+                .cpu_ns
+                .saturating_add((seconds(spent.spent) * 1e9) as u64);
+            if let Some(passed) = passed {
+                // What a process did before the first look at it was not done since the last look.
+                let since = before.map_or(0, |before| spent.since(*before));
+                let percent = 100.0 * seconds(since) / passed.max(0.01);
+                row.cpu_percent = Some(row.cpu_percent.unwrap_or(0.0) + percent);
             }
             row.processes += 1;
             if text > row.text {
@@ -83,7 +87,6 @@ impl Sample {
             .into_iter()
             .map(|(path, row)| Row {
                 name: shown(&path),
-                cpu_percent: passed.map(|passed| row.cpu_ns as f64 / passed.max(0.01) / 1e7),
                 ..row
             })
             .collect();
@@ -94,9 +97,12 @@ impl Sample {
     pub(super) fn sorted(&self, order: Order) -> Vec<Row> {
         let mut rows = self.rows.clone();
         let share = |row: &Row| row.huge as f64 / row.text.max(1) as f64;
+        let now = |row: &Row| row.cpu_percent.unwrap_or(0.0);
         rows.sort_by(|a, b| {
             let by = match order {
-                Order::Cpu => b.cpu_ns.cmp(&a.cpu_ns),
+                Order::Cpu => now(b)
+                    .total_cmp(&now(a))
+                    .then_with(|| b.cpu_ns.cmp(&a.cpu_ns)),
                 Order::Starts => b.starts.unwrap_or(0.0).total_cmp(&a.starts.unwrap_or(0.0)),
                 Order::Text => b.text.cmp(&a.text),
                 Order::Huge => share(b).total_cmp(&share(a)),

@@ -158,6 +158,7 @@ impl TlbReport {
             sides: sides.collect(),
             measures: measures.flatten().collect(),
             notes: self.notes().lines().map(str::to_owned).collect(),
+            measured: None,
         }
     }
 
