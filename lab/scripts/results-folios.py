@@ -52,7 +52,9 @@ def cells(bench, counts, program, words):
         return f"{1000 * value['median']:.2f} ms"
 
     def ratio(value):
-        return "{median:.3f} ({low:.3f} to {high:.3f})".format(**value["ratio"])
+        # A few rounds give no interval.
+        known = "{median:.3f} ({low:.3f} to {high:.3f})" if "low" in value["ratio"] else "{median:.3f}"
+        return known.format(**value["ratio"])
 
     sides = ["small folios", "warmed", "merged"]
     faults = ", ".join(f"{measures['minor faults'][side]['median']:.0f}" for side in sides if side in names)

@@ -64,7 +64,9 @@ def rows(hugetext, name, command, program):
         compared = ["", "", ""]
         if ratio:
             limit = f"{1 - (1 - ratio['median']) / removed:.2f}" if removed >= 0.1 else ""
-            compared = [f"{removed:.0%}", f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})", limit]
+            # A few rounds give no interval.
+            interval = f" ({ratio['low']:.3f} to {ratio['high']:.3f})" if "low" in ratio else ""
+            compared = [f"{removed:.0%}", f"{ratio['median']:.3f}{interval}", limit]
         calls = system_calls(command) if index == 0 else ""
         row("programs", name if index == 0 else "", side["name"], *times, calls, *counts, *compared)
 
