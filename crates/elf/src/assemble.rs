@@ -3,10 +3,10 @@
 use hugetext_leaf::{Leaf, ObjectKind, Segment, Span, vmas};
 use object::elf;
 
-use crate::group::Group;
+use crate::group::Mapping;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::layout::{Moves, Placement};
+use crate::layout::{Moves, Placement, shift_with};
 use crate::options::{Options, Strategy};
 use crate::plan::{Cost, Plan, Warning};
 use crate::refusal::Refusal;
@@ -16,17 +16,17 @@ pub(crate) fn assemble(
     image: &Image,
     strategy: Strategy,
     options: &Options,
-    groups: &[Group],
+    mappings: &[Mapping<'_>],
     placement: Placement,
 ) -> Result<Plan, Refusal> {
     let Placement { moves, shifts } = placement;
-    let segments = new_segments(image, groups, &shifts, options)?;
+    let segments = new_segments(image, mappings, &shifts, options)?;
     let leaf = options.leaf.bytes();
     if !segments.iter().any(|s| s.is_text() && s.align >= leaf) {
-        return Err(incongruent(image, groups, options));
+        return Err(incongruent(mappings, options.leaf));
     }
     check_kept_whole(image, &moves)?;
-    check_flags(image, groups)?;
+    check_flags(image, mappings)?;
     let segments = without_idle_alignment(image, segments);
     let file_len = image.file_len.saturating_add(moves.last_shift());
     let too_large = Refusal::TooLarge {
@@ -36,15 +36,21 @@ pub(crate) fn assemble(
     if (grows && file_len > image.largest()) || segments.iter().any(|s| ends(s) > image.largest()) {
         return Err(too_large);
     }
-    let cost = cost(image, options, groups, &segments, &moves);
-    let warnings = warnings(image, groups, &shifts, &moves);
-    let headers = new_headers(image, groups, &segments, &shifts, &moves);
+    let cost = cost(image, options, mappings, &segments, &moves);
+    let mut warnings = warnings(mappings);
+    let headers = new_headers(image, mappings, &segments, &shifts, &moves);
     let moved = |offset: u64| offset.saturating_add(moves.shift_at(offset));
+    let program_table = moved(image.program_table.offset);
+    let first = shifts.first().copied().unwrap_or(0);
+    let apart = program_table != image.program_table.offset.saturating_add(first);
+    if image.kind != ObjectKind::SharedObject && apart {
+        warnings.push(Warning::ProgramHeadersMove);
+    }
     Ok(Plan {
         strategy,
         leaf: options.leaf,
         encoding: image.encoding,
-        program_table: moved(image.program_table.offset),
+        program_table,
         section_table: match image.section_table.offset {
             0 => 0,
             offset => moved(offset),
@@ -61,13 +67,15 @@ pub(crate) fn assemble(
 }
 
 /// PT_LOADs that become one must have no flags but those of access.
-fn check_flags(image: &Image, groups: &[Group]) -> Result<(), Refusal> {
+fn check_flags(image: &Image, mappings: &[Mapping<'_>]) -> Result<(), Refusal> {
     const KNOWN: u32 = elf::PF_R.0 | elf::PF_W.0 | elf::PF_X.0;
     let loads = image.headers.iter().filter(|h| h.p_type == elf::PT_LOAD.0);
     let loads: Vec<&ProgramHeader> = loads.collect();
-    let merged = groups.iter().filter(|group| group.first < group.last);
-    let mut members =
-        merged.flat_map(|group| loads.get(group.first..=group.last).unwrap_or_default());
+    let merged = mappings.iter().filter(|mapping| mapping.is_merged());
+    let mut members = merged.flat_map(|mapping| {
+        let end = mapping.first.saturating_add(mapping.members.len());
+        loads.get(mapping.first..end).unwrap_or_default()
+    });
     match members.find(|load| load.flags & !KNOWN != 0) {
         Some(load) => Err(Refusal::UnknownFlags { vaddr: load.vaddr }),
         None => Ok(()),
@@ -111,13 +119,11 @@ fn without_idle_alignment(image: &Image, new: Vec<Segment>) -> Vec<Segment> {
     }
 }
 
-fn incongruent(image: &Image, groups: &[Group], options: &Options) -> Refusal {
-    let leaf = options.leaf;
-    let segments = &image.segments;
-    let worth = groups
+fn incongruent(mappings: &[Mapping<'_>], leaf: Leaf) -> Refusal {
+    let worth = mappings
         .iter()
-        .filter(|group| group.is_worth_it(segments, options))
-        .filter_map(|group| group.members(segments).first())
+        .filter(|mapping| mapping.is_worth_it)
+        .filter_map(|mapping| mapping.members.first())
         .max_by_key(|segment| segment.filesz);
     let Some(worth) = worth else {
         return Refusal::Small { leaf };
@@ -141,20 +147,20 @@ fn ends(segment: &Segment) -> u64 {
 
 fn new_segments(
     image: &Image,
-    groups: &[Group],
+    mappings: &[Mapping<'_>],
     shifts: &[u64],
     options: &Options,
 ) -> Result<Vec<Segment>, Refusal> {
-    let new = groups.iter().map(|group| {
-        let members = group.members(&image.segments);
+    let new = mappings.iter().map(|mapping| {
+        let members = mapping.members;
         let (Some(first), Some(last)) = (members.first(), members.last()) else {
             return Err(Refusal::NoText);
         };
-        let shift = shifts.get(group.first).copied().unwrap_or(0);
-        let extension = group.extension(&image.segments, options);
+        let shift = shifts.get(mapping.first).copied().unwrap_or(0);
+        let extension = mapping.extension;
         let offset = first.offset.saturating_add(shift);
         let congruent = options.leaf.is_aligned(first.vaddr.wrapping_sub(offset));
-        let align = if congruent && group.is_worth_it(&image.segments, options) {
+        let align = if congruent && mapping.is_worth_it {
             first.align.max(options.leaf.bytes())
         } else {
             first.align
@@ -175,13 +181,13 @@ fn new_segments(
     new.collect()
 }
 
-/// The old program headers with each PT_LOAD replaced: by the PT_LOAD of its group if it is the
-/// group's first, and by PT_NULL if it is not. The other headers follow the bytes that they name.
+/// The old program headers with each PT_LOAD replaced: by the PT_LOAD of its mapping if it is the
+/// mapping's first, and by PT_NULL if it is not. The other headers follow the bytes that they name.
 /// The number of headers stays, because eu-unstrip joins a file with its debug information only
 /// then.
 fn new_headers(
     image: &Image,
-    groups: &[Group],
+    mappings: &[Mapping<'_>],
     segments: &[Segment],
     shifts: &[u64],
     moves: &Moves,
@@ -190,13 +196,13 @@ fn new_headers(
     let mut headers = Vec::with_capacity(image.headers.len());
     for header in &image.headers {
         if header.p_type != elf::PT_LOAD.0 {
-            let shift = shift_of(header, image, shifts, moves);
+            let shift = shift_of(header, &image.segments, shifts, moves);
             let offset = header.offset.saturating_add(shift);
             headers.push(ProgramHeader { offset, ..*header });
             continue;
         }
-        let group = groups.iter().position(|group| group.first == load);
-        headers.push(match group.and_then(|group| segments.get(group)) {
+        let mapping = mappings.iter().position(|mapping| mapping.first == load);
+        headers.push(match mapping.and_then(|index| segments.get(index)) {
             Some(segment) => ProgramHeader {
                 flags: header.flags | if segment.perms.exec { elf::PF_X.0 } else { 0 },
                 offset: segment.offset,
@@ -226,30 +232,27 @@ const UNUSED: ProgramHeader = ProgramHeader {
 
 /// How far a header other than PT_LOAD moves: with its bytes, or, without bytes, with the segment
 /// of its address. A header without a range (PT_GNU_STACK) stays.
-fn shift_of(header: &ProgramHeader, image: &Image, shifts: &[u64], moves: &Moves) -> u64 {
-    let by_bytes = moves.shift_at(header.offset);
+fn shift_of(header: &ProgramHeader, old: &[Segment], shifts: &[u64], moves: &Moves) -> u64 {
     if header.filesz > 0 {
-        return by_bytes;
+        return moves.shift_at(header.offset);
     }
     if header.offset == 0 {
         return 0;
     }
-    let holder = image.holder_of(header.vaddr, header.offset);
-    let shift = holder.and_then(|index| shifts.get(index));
-    shift.copied().unwrap_or(by_bytes)
+    let known = (shifts, moves.as_slice());
+    shift_with(old, known, header.vaddr, header.offset)
 }
 
 fn cost(
     image: &Image,
     options: &Options,
-    groups: &[Group],
+    mappings: &[Mapping<'_>],
     segments: &[Segment],
     moves: &Moves,
 ) -> Cost {
     let page = options.page;
-    let pieces = moves.clone().into_vec();
+    let pieces = moves.as_slice().iter();
     let divided = pieces
-        .iter()
         .filter(|piece| !page.is_aligned(piece.from.start))
         .count() as u64;
     // The new mappings hold zeros beyond the old pages.
@@ -259,10 +262,10 @@ fn cost(
             .map(|vma| vma.addresses.len())
             .sum()
     };
-    let grouped: u64 = groups
+    let grouped: u64 = mappings
         .iter()
-        .filter(|group| group.members(&image.segments).iter().any(Segment::is_text))
-        .flat_map(|group| group.members(&image.segments))
+        .filter(|mapping| mapping.members.iter().any(Segment::is_text))
+        .flat_map(|mapping| mapping.members)
         .map(|segment| segment.filesz)
         .sum();
     let is_executable = image.kind == ObjectKind::Executable;
@@ -282,12 +285,11 @@ fn cost(
     }
 }
 
-fn warnings(image: &Image, groups: &[Group], shifts: &[u64], moves: &Moves) -> Vec<Warning> {
-    let segments = &image.segments;
-    let merged = || groups.iter().filter(|group| group.first < group.last);
-    let with_text = merged().filter(|group| group.members(segments).iter().any(Segment::is_text));
-    let read_only = with_text.flat_map(|group| {
-        let members = group.members(segments).iter();
+fn warnings(mappings: &[Mapping<'_>]) -> Vec<Warning> {
+    let merged = || mappings.iter().filter(|mapping| mapping.is_merged());
+    let with_text = merged().filter(|mapping| mapping.members.iter().any(Segment::is_text));
+    let read_only = with_text.flat_map(|mapping| {
+        let members = mapping.members.iter();
         members.filter(|member| !member.perms.exec)
     });
     let mut warnings: Vec<Warning> = read_only
@@ -295,17 +297,12 @@ fn warnings(image: &Image, groups: &[Group], shifts: &[u64], moves: &Moves) -> V
             addresses: member.memory(),
         })
         .collect();
-    let data = merged().filter(|group| {
-        let mut members = group.members(segments).iter();
+    let data = merged().filter(|mapping| {
+        let mut members = mapping.members.iter();
         members.all(|member| member.perms.write)
     });
-    warnings.extend(data.map(|group| Warning::DataJoined {
-        addresses: group.addresses(segments),
+    warnings.extend(data.map(|mapping| Warning::DataJoined {
+        addresses: mapping.addresses,
     }));
-    let first = shifts.first().copied().unwrap_or(0);
-    if image.kind != ObjectKind::SharedObject && moves.shift_at(image.program_table.offset) != first
-    {
-        warnings.push(Warning::ProgramHeadersMove);
-    }
     warnings
 }

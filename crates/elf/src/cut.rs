@@ -32,40 +32,8 @@ pub(crate) fn cut(
     }
     cuts.truncate(room);
     spare.truncate(cuts.len());
-    let sections = sections_to_cut(image, &cuts)?;
     let with_headers = with_headers(plan, &cuts, &spare);
-    Ok(with_sections(image, with_headers, sections)?)
-}
-
-/// The section that each cut divides, in the order of the file.
-fn sections_to_cut(image: &Image, cuts: &[u64]) -> Result<Vec<SectionCut>, Refusal> {
-    let (mut found, mut relocated) = (Vec::new(), Vec::new());
-    for (index, section) in image.sections.iter() {
-        if section.sh_type == elf::SHT_SYMTAB_SHNDX.0 {
-            return Err(Refusal::ManySections);
-        }
-        let is_relocation = [elf::SHT_RELA.0, elf::SHT_REL.0].contains(&section.sh_type);
-        if is_relocation && !section.is_allocated() {
-            relocated.push(u64::from(section.info));
-        }
-        if !section.is_loaded(&image.segments) || section.file_size() == 0 {
-            continue;
-        }
-        let end = section.addr.saturating_add(section.size);
-        let inside = cuts.iter().filter(|at| section.addr < **at && **at < end);
-        for at in inside {
-            let align = section.align.max(1);
-            if found.iter().any(|cut: &SectionCut| cut.index == index) || !at.is_multiple_of(align)
-            {
-                return Err(Refusal::SectionAt { index, at: *at });
-            }
-            found.push(SectionCut { index, at: *at });
-        }
-    }
-    match found.iter().find(|cut| relocated.contains(&cut.index)) {
-        Some(SectionCut { index, .. }) => Err(Refusal::Relocations { index: *index }),
-        None => Ok(found),
-    }
+    Ok(with_sections(image, with_headers, &cuts)?)
 }
 
 /// The plan with the PT_LOADs cut, in place of the entries `spare`, or in addition to them.
@@ -145,9 +113,38 @@ fn cut_segment(segment: &Segment, at: Option<u64>, leaf: u64) -> Vec<Segment> {
     vec![head, rest]
 }
 
-/// The plan with room for the second parts of `sections` at the end of the section header table.
-fn with_sections(image: &Image, plan: Plan, sections: Vec<SectionCut>) -> Result<Plan, Refusal> {
-    if sections.is_empty() {
+/// The plan with the section that each cut divides, in the order of the file, and room for the second parts at the end
+/// of the section header table.
+fn with_sections(image: &Image, plan: Plan, cuts: &[u64]) -> Result<Plan, Refusal> {
+    let (mut found, mut relocated) = (Vec::new(), Vec::new());
+    for (index, section) in image.sections.iter() {
+        if section.sh_type == elf::SHT_SYMTAB_SHNDX.0 {
+            return Err(Refusal::ManySections);
+        }
+        let is_relocation = [elf::SHT_RELA.0, elf::SHT_REL.0].contains(&section.sh_type);
+        if is_relocation && !section.is_allocated() {
+            relocated.push(u64::from(section.info));
+        }
+        if !section.is_loaded(&image.segments) || section.file_size() == 0 {
+            continue;
+        }
+        let end = section.addr.saturating_add(section.size);
+        let inside = cuts.iter().filter(|at| section.addr < **at && **at < end);
+        for at in inside {
+            let align = section.align.max(1);
+            if found.iter().any(|cut: &SectionCut| cut.index == index) || !at.is_multiple_of(align)
+            {
+                return Err(Refusal::SectionAt { index, at: *at });
+            }
+            found.push(SectionCut { index, at: *at });
+        }
+    }
+    let mut cut_sections = found.iter();
+    if let Some(SectionCut { index, .. }) = cut_sections.find(|cut| relocated.contains(&cut.index))
+    {
+        return Err(Refusal::Relocations { index: *index });
+    }
+    if found.is_empty() {
         return Ok(plan);
     }
     // Readers find data after the image by its distance from the end of the file.
@@ -156,7 +153,7 @@ fn with_sections(image: &Image, plan: Plan, sections: Vec<SectionCut>) -> Result
         return Err(Refusal::AppendedData { bytes });
     }
     let table = &image.section_table;
-    let count = table.count.saturating_add(sections.len() as u64);
+    let count = table.count.saturating_add(found.len() as u64);
     // Larger counts and indexes are written elsewhere (gABI, e_shnum).
     if count >= u64::from(elf::SHN_LORESERVE)
         || image.section_names >= u64::from(elf::SHN_LORESERVE)
@@ -175,7 +172,7 @@ fn with_sections(image: &Image, plan: Plan, sections: Vec<SectionCut>) -> Result
     }
     Ok(Plan {
         file_len,
-        sections_cut: sections,
+        sections_cut: found,
         ..plan
     })
 }

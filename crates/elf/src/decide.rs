@@ -53,7 +53,7 @@ pub fn layout(image: &Image, strategy: Strategy, options: &Options) -> Result<Pl
 
 /// What becomes of writable neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Data {
+pub(crate) enum Data {
     /// Each PT_LOAD stays.
     Apart,
     /// They become one PT_LOAD, so that a program header is free.
@@ -115,12 +115,12 @@ fn align(image: &Image, options: &Options) -> Result<Plan, Refusal> {
         ..*options
     };
     let groups = Group::of(&image.segments, Strategy::Align, options);
-    Group::require_worth(&groups, &image.segments, options)?;
+    let mappings = Group::mappings(&groups, &image.segments, options)?;
     let placement = Placement {
         moves: Moves::none(image.file_len),
         shifts: vec![0; image.segments.len()],
     };
-    assemble(image, Strategy::Align, options, &groups, placement)
+    assemble(image, Strategy::Align, options, &mappings, placement)
 }
 
 /// If everything is congruent already, `Shift` becomes `Align`.
@@ -146,16 +146,14 @@ fn rearrange(
         Data::Apart => groups,
         Data::Joined => Group::with_data_joined(groups, segments, options.page),
     };
-    Group::require_worth(&groups, segments, options)?;
-    let demand = |group: &Group| group.demand(segments, options);
-    let extend = |group: &Group| group.extension(segments, options);
+    let mappings = Group::mappings(&groups, segments, options)?;
     let file = OldFile {
         len: image.file_len,
         moved: options.moved,
         appended: image.appended,
     };
-    let placement = place(segments, &groups, file, demand, extend, options.page)?;
-    assemble(image, strategy, options, &groups, placement)
+    let placement = place(segments, &mappings, file, options.page)?;
+    assemble(image, strategy, options, &mappings, placement)
 }
 
 #[cfg(test)]

@@ -15,7 +15,59 @@ pub(crate) struct Group {
     pub(crate) last: usize,
 }
 
+/// A group, and what its mapping needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mapping<'s> {
+    /// The index of its first PT_LOAD.
+    pub(crate) first: usize,
+    /// Its PT_LOADs.
+    pub(crate) members: &'s [Segment],
+    /// Addresses from the first byte of the first member to the last file byte of the last.
+    pub(crate) addresses: Span,
+    /// Whether text lies in a whole window of it.
+    pub(crate) is_worth_it: bool,
+    /// The modulus to which its address and offset must be congruent.
+    pub(crate) demand: Leaf,
+    /// Bytes that are added to its end.
+    pub(crate) extension: u64,
+}
+
+impl Mapping<'_> {
+    /// Whether it joins several PT_LOADs.
+    pub(crate) fn is_merged(&self) -> bool {
+        self.members.len() > 1
+    }
+}
+
 impl Group {
+    /// What the mappings of these groups need; an error if no text would gain.
+    pub(crate) fn mappings<'s>(
+        groups: &[Group],
+        segments: &'s [Segment],
+        options: &Options,
+    ) -> Result<Vec<Mapping<'s>>, Refusal> {
+        let mapping = |group: &Group| Mapping {
+            first: group.first,
+            members: group.members(segments),
+            addresses: group.addresses(segments),
+            is_worth_it: group.is_worth_it(segments, options),
+            demand: group.demand(segments, options),
+            extension: group.extension(segments, options),
+        };
+        let mappings: Vec<Mapping<'_>> = groups.iter().map(mapping).collect();
+        if mappings.iter().any(|mapping| mapping.is_worth_it) {
+            return Ok(mappings);
+        }
+        let writable = segments
+            .iter()
+            .any(|s| s.is_text() && s.perms.write && s.filesz >= options.leaf.bytes());
+        Err(if writable {
+            Refusal::Writable
+        } else {
+            Refusal::Small { leaf: options.leaf }
+        })
+    }
+
     /// The mappings that `strategy` makes of PT_LOADs. It merges only where text gains from a
     /// merge.
     pub(crate) fn of(segments: &[Segment], strategy: Strategy, options: &Options) -> Vec<Group> {
@@ -90,12 +142,12 @@ impl Group {
         groups
     }
 
-    pub(crate) fn members<'a>(&self, segments: &'a [Segment]) -> &'a [Segment] {
+    fn members<'a>(&self, segments: &'a [Segment]) -> &'a [Segment] {
         segments.get(self.first..=self.last).unwrap_or_default()
     }
 
     /// Addresses from the first byte of the first member to the last file byte of the last.
-    pub(crate) fn addresses(&self, segments: &[Segment]) -> Span {
+    fn addresses(&self, segments: &[Segment]) -> Span {
         let members = self.members(segments);
         let start = members.first().map_or(0, |segment| segment.vaddr);
         let end = members
@@ -121,31 +173,9 @@ impl Group {
             .any(|s| s.is_text() && !s.perms.write && s.file_backed().overlaps(&windows))
     }
 
-    /// An error if no text would gain.
-    pub(crate) fn require_worth(
-        groups: &[Group],
-        segments: &[Segment],
-        options: &Options,
-    ) -> Result<(), Refusal> {
-        if groups
-            .iter()
-            .any(|group| group.is_worth_it(segments, options))
-        {
-            return Ok(());
-        }
-        let writable = segments
-            .iter()
-            .any(|s| s.is_text() && s.perms.write && s.filesz >= options.leaf.bytes());
-        Err(if writable {
-            Refusal::Writable
-        } else {
-            Refusal::Small { leaf: options.leaf }
-        })
-    }
-
     /// The modulus to which address and offset of a group must be congruent: the leaf if the group
     /// gains from it, else the alignment that the loader was asked for before.
-    pub(crate) fn demand(&self, segments: &[Segment], options: &Options) -> Leaf {
+    fn demand(&self, segments: &[Segment], options: &Options) -> Leaf {
         let Some(first) = self.members(segments).first() else {
             return options.page;
         };
@@ -171,7 +201,7 @@ impl Group {
 
     /// Bytes from the end of the group to the end of its last window, if no other segment is there.
     /// Text smaller than a leaf is not padded.
-    pub(crate) fn extension(&self, segments: &[Segment], options: &Options) -> u64 {
+    fn extension(&self, segments: &[Segment], options: &Options) -> u64 {
         let leaf = options.leaf;
         let members = self.members(segments);
         let extends = options.extend_tail

@@ -132,23 +132,6 @@ impl Image {
             .offset
             .checked_add(vaddr.checked_sub(segment.vaddr)?)
     }
-
-    /// The index of the PT_LOAD that a header or section at this address and file offset belongs
-    /// to. An empty range often lies on the boundary of two PT_LOADs, so the distance between
-    /// address and offset decides before the address alone.
-    pub(crate) fn holder_of(&self, vaddr: u64, offset: u64) -> Option<usize> {
-        let delta = vaddr.wrapping_sub(offset);
-        let same = |segment: &Segment| {
-            let memory = segment.memory();
-            segment.vaddr.wrapping_sub(segment.offset) == delta
-                && memory.start <= vaddr
-                && vaddr <= memory.end
-        };
-        let segments = || self.segments.iter();
-        segments()
-            .position(same)
-            .or_else(|| segments().position(|segment| segment.memory().contains(vaddr)))
-    }
 }
 
 fn load_segments(

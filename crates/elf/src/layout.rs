@@ -4,7 +4,7 @@ use hugetext_leaf::{Leaf, Segment, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::group::{ELF_HEADER, Group};
+use crate::group::{ELF_HEADER, Mapping};
 use crate::options::MovedText;
 use crate::refusal::Refusal;
 
@@ -31,6 +31,31 @@ pub(crate) fn shift_at(moves: &[Move], offset: u64) -> u64 {
     let next = moves.partition_point(|piece| piece.from.start <= offset);
     let found = moves.get(next.saturating_sub(1));
     found.map_or(0, Move::shift)
+}
+
+/// How far a header or section without bytes at this address and file offset moves: with the PT_LOAD of its address, or
+/// else as the byte at its offset. An empty range often lies on the boundary of two PT_LOADs, so the distance between
+/// address and offset decides before the address alone.
+pub(crate) fn shift_with(
+    segments: &[Segment],
+    (shifts, moves): (&[u64], &[Move]),
+    vaddr: u64,
+    offset: u64,
+) -> u64 {
+    let delta = vaddr.wrapping_sub(offset);
+    let same = |segment: &Segment| {
+        let memory = segment.memory();
+        segment.vaddr.wrapping_sub(segment.offset) == delta
+            && memory.start <= vaddr
+            && vaddr <= memory.end
+    };
+    let holder = segments.iter().position(same);
+    let holder = holder.or_else(|| {
+        let mut segments = segments.iter();
+        segments.position(|segment| segment.memory().contains(vaddr))
+    });
+    let shift = holder.and_then(|index| shifts.get(index));
+    shift.copied().unwrap_or_else(|| shift_at(moves, offset))
 }
 
 /// The whole old file as moves: ascending, without a gap in the old file and without an overlap
@@ -78,12 +103,16 @@ impl Moves {
         self.0.last().map_or(0, |piece| piece.shift())
     }
 
+    pub(crate) fn as_slice(&self) -> &[Move] {
+        &self.0
+    }
+
     pub(crate) fn into_vec(self) -> Vec<Move> {
         self.0
     }
 }
 
-/// The result of placing the groups.
+/// The result of placing the mappings.
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) moves: Moves,
@@ -91,7 +120,7 @@ pub(crate) struct Placement {
     pub(crate) shifts: Vec<u64>,
 }
 
-/// The file whose groups are placed.
+/// The file whose mappings are placed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OldFile {
     /// Its length, bytes.
@@ -102,7 +131,7 @@ pub(crate) struct OldFile {
 }
 
 impl OldFile {
-    /// The least distance that a group at `offset` moves if it has to move and nothing before it does.
+    /// The least distance that a mapping at `offset` moves if it has to move and nothing before it does.
     fn least(&self, segments: &[Segment], offset: u64) -> u64 {
         // Symbols of zeroed memory have offsets, too: those that its bytes would have.
         let end = |segment: &Segment| segment.offset.saturating_add(segment.memsz);
@@ -118,32 +147,30 @@ impl OldFile {
     }
 }
 
-/// Places every group at the lowest offset at which it meets its demand, in file order; everything
-/// after it moves along. The first one that moves goes as far as `file` asks for. `demand` gives the modulus to which address and offset of a group become
-/// congruent, `extend` the bytes added to its end.
+/// Places every mapping at the lowest offset at which it meets its demand, in file order; everything
+/// after it moves along. The first one that moves goes as far as `file` asks for.
 ///
 /// What shares bytes of the file with another PT_LOAD, or is found by its distance from the end, cannot move.
 pub(crate) fn place(
     segments: &[Segment],
-    groups: &[Group],
+    mappings: &[Mapping<'_>],
     file: OldFile,
-    demand: impl Fn(&Group) -> Leaf,
-    extend: impl Fn(&Group) -> u64,
     page: Leaf,
 ) -> Result<Placement, Refusal> {
     let mut moves = Moves::none(file.len);
     let mut shifts = vec![0; segments.len()];
-    let mut order: Vec<&Group> = groups.iter().collect();
-    let offset_of = |group: &Group| segments.get(group.first).map_or(0, |s| s.offset);
+    let mut order: Vec<&Mapping<'_>> = mappings.iter().collect();
+    let offset_of = |mapping: &Mapping<'_>| mapping.members.first().map_or(0, |s| s.offset);
     // Segments without file bytes (bss alone) go last among equals: they cut nothing.
-    order.sort_by_key(|group| (offset_of(group), group.addresses(segments).is_empty()));
-    for group in order {
-        let members = group.members(segments);
+    order.sort_by_key(|mapping| (offset_of(mapping), mapping.addresses.is_empty()));
+    for mapping in order {
+        let members = mapping.members;
         let Some(first) = members.first() else {
             continue;
         };
         let missing_after = |least: u64| {
-            demand(group).offset_in(first.vaddr.wrapping_sub(first.offset).wrapping_sub(least))
+            let delta = first.vaddr.wrapping_sub(first.offset);
+            mapping.demand.offset_in(delta.wrapping_sub(least))
         };
         let least = match moves.last_shift() {
             0 if missing_after(0) > 0 => file.least(segments, first.offset),
@@ -158,7 +185,7 @@ pub(crate) fn place(
             least.saturating_add(missing)
         };
         let delta = first.vaddr.wrapping_sub(first.offset).wrapping_sub(shift);
-        for (index, member) in (group.first..).zip(members) {
+        for (index, member) in (mapping.first..).zip(members) {
             // `joins` guarantees that distances within a group ascend.
             let shift = member.vaddr.wrapping_sub(delta).wrapping_sub(member.offset);
             if let Some(slot) = shifts.get_mut(index) {
@@ -168,7 +195,7 @@ pub(crate) fn place(
                 moves.cut(member.offset, shift);
             }
         }
-        let extension = page.align_up(extend(group));
+        let extension = page.align_up(mapping.extension);
         if extension > 0 {
             let end = members.last().map_or(0, |last| last.file().end);
             moves.cut(end, moves.last_shift().saturating_add(extension));

@@ -2,16 +2,16 @@
 
 use object::elf;
 
-use crate::encoding::{FileHeader, Overflow};
-use crate::error::ImageError;
+use crate::encoding::Overflow;
+use crate::headers::read_file_header;
 use crate::image::Image;
 use crate::layout::Move;
 use crate::operation::Operation;
 use crate::plan::{Plan, PlanError};
 use crate::section_headers::section_headers;
-use crate::source::{ReadAt, read_range};
+use crate::source::ReadAt;
 use crate::symbols::symbols;
-use crate::unnamed::{check_between, check_unnamed};
+use crate::unnamed::check_gaps;
 
 /// The operations of `plan`. The plan was made for `image`, which was read from `source`.
 pub fn rewrite(
@@ -19,8 +19,8 @@ pub fn rewrite(
     image: &Image,
     plan: &Plan,
 ) -> Result<Vec<Operation>, PlanError> {
-    check_between(source, image, plan)?;
-    check_unnamed(source, image, plan)?;
+    let tables = [program_headers(plan)?, file_header(source, image, plan)?];
+    check_gaps(source, image, plan)?;
     let mut operations = vec![Operation::SetLen { len: plan.file_len }];
     let copies = plan.moves.iter().filter(|piece| !piece.from.is_empty());
     operations.extend(copies.map(|Move { from, to }| Operation::Copy {
@@ -29,8 +29,7 @@ pub fn rewrite(
     }));
     operations.extend(section_headers(image, plan)?);
     operations.extend(symbols(source, image, plan)?);
-    operations.push(program_headers(plan)?);
-    operations.push(file_header(source, image, plan)?);
+    operations.extend(tables);
     Ok(operations)
 }
 
@@ -39,10 +38,7 @@ fn file_header(
     image: &Image,
     plan: &Plan,
 ) -> Result<Operation, PlanError> {
-    const WHAT: &str = "the file header";
-    let bytes = read_range(source, 0, image.file_header().end, image.file_len, WHAT)?;
-    let header = image.encoding.decode(&bytes);
-    let mut header: FileHeader = header.ok_or(ImageError::Truncated(WHAT))?;
+    let (_, mut header) = read_file_header(source)?;
     header.e_phoff = plan.program_table;
     header.e_shoff = plan.section_table;
     // Counts that the header does not hold never change.

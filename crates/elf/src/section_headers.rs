@@ -3,7 +3,7 @@
 use object::elf;
 
 use crate::image::Image;
-use crate::layout::shift_at;
+use crate::layout::{shift_at, shift_with};
 use crate::operation::Operation;
 use crate::plan::{Plan, PlanError, SectionCut};
 use crate::purpose::is_payload;
@@ -102,10 +102,11 @@ fn section_shift(image: &Image, plan: &Plan, section: &Section) -> Option<u64> {
     if !section.is_allocated() {
         return Some(by_bytes);
     }
-    let holder = image.holder_of(section.addr, section.offset);
-    Some(
-        holder
-            .and_then(|index| plan.shifts.get(index).copied())
-            .unwrap_or(by_bytes),
-    )
+    let known = (&plan.shifts[..], &plan.moves[..]);
+    Some(shift_with(
+        &image.segments,
+        known,
+        section.addr,
+        section.offset,
+    ))
 }

@@ -11,7 +11,7 @@ use hugetext_leaf::{EarlyRead, Leaf, Segment, Span};
 
 use crate::admit::admit;
 use crate::cut::cut;
-use crate::decide::layout_with_data_joined;
+use crate::decide::{Data, layout_with_data_joined};
 use crate::distance::apart;
 use crate::early::early_reads;
 use crate::headers::{ProgramHeader, Table};
@@ -37,43 +37,42 @@ pub fn self_warming(
         return Ok(plan);
     }
     let whole = WholeSections::of(image)?;
-    let cuts = cuts(&plan, options.page, &whole);
-    if cuts.is_empty() {
+    if cuts(&plan, options.page, &whole).is_empty() {
         return Ok(plan);
     }
-    let found = match cut(source, image, plan.clone(), cuts) {
-        Err(PlanError::Refusal(Refusal::NoRoom)) => {
-            cut_with_data_joined(source, image, &plan, options, &whole)?
+    let mut found = None;
+    for data in [Data::Apart, Data::Joined] {
+        let layout = match data {
+            Data::Apart => plan.clone(),
+            // Joined data frees program headers.
+            Data::Joined => layout_with_data_joined(image, plan.strategy, options)
+                .map_err(|_| Refusal::NoRoom)?,
+        };
+        let cuts = cuts(&layout, options.page, &whole);
+        match cut(source, image, layout, cuts) {
+            Err(PlanError::Refusal(Refusal::NoRoom)) => {}
+            decided => {
+                found = Some((decided?, data));
+                break;
+            }
         }
-        decided => decided?,
-    };
-    if let Some(apart) = apart(image, &found, readahead) {
-        match admit(source, image, apart, options) {
-            // Something in the file may not move so far.
-            Err(PlanError::Refusal(_)) => {}
+    }
+    let (found, data) = found.ok_or(Refusal::NoRoom)?;
+    let apart = apart(image, &found, readahead);
+    let mut refusal = Refusal::NoRoom;
+    // Something in the file may not move so far.
+    for candidate in apart.into_iter().chain([found]) {
+        match admit(source, image, candidate, options) {
+            Err(PlanError::Refusal(refused)) => refusal = refused,
             decided => return decided,
         }
     }
-    admit(source, image, found, options)
-}
-
-/// As [`self_warming`], with room for the cut by joining data.
-fn cut_with_data_joined(
-    source: &(impl ReadAt + ?Sized),
-    image: &Image,
-    plan: &Plan,
-    options: &Options,
-    whole: &WholeSections,
-) -> Result<Plan, PlanError> {
-    let no_room = |_| Refusal::NoRoom;
-    let joined = layout_with_data_joined(image, plan.strategy, options).map_err(no_room)?;
-    let cuts = cuts(&joined, options.page, whole);
-    let joined = cut(source, image, joined, cuts)?;
-    // Data moves, which `plan` may not have done: bytes may lie where none may move.
-    match admit(source, image, joined, options) {
-        Err(PlanError::Refusal(_)) => Err(Refusal::NoRoom.into()),
-        admitted => admitted,
+    Err(match data {
+        Data::Apart => refusal,
+        // Data moves, which `plan` may not have done: bytes may lie where none may move.
+        Data::Joined => Refusal::NoRoom,
     }
+    .into())
 }
 
 impl Plan {

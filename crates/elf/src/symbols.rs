@@ -48,6 +48,17 @@ fn symbols_of(
 ) -> Result<Vec<Operation>, PlanError> {
     let mut writes = Vec::new();
     let size = image.encoding.size_of::<Symbol>();
+    // The symbol in these bytes with the second part of its section; `None` if it lies in the first, or in a section
+    // that is not cut.
+    let moved = |bytes: &[u8]| {
+        let symbol: Symbol = image.encoding.decode(bytes)?;
+        let section = u64::from(symbol.st_shndx);
+        let mut cuts = plan.sections_cut.iter();
+        let part = cuts.position(|cut| cut.index == section && cut.at <= symbol.st_value)?;
+        let index = image.section_table.count.saturating_add(part as u64);
+        let st_shndx = u16::try_from(index).ok()?;
+        Some(Symbol { st_shndx, ..symbol })
+    };
     let end = section.offset.saturating_add(section.file_size());
     let mut at = section.offset;
     while end.saturating_sub(at) >= size {
@@ -58,7 +69,7 @@ fn symbols_of(
             .chunks_exact(size as usize)
             .zip(changed.chunks_exact_mut(size as usize))
         {
-            if let Some(symbol) = moved(old, image, plan) {
+            if let Some(symbol) = moved(old) {
                 new.copy_from_slice(&image.encoding.encode(&symbol)?);
             }
         }
@@ -71,18 +82,4 @@ fn symbols_of(
         at += count * size;
     }
     Ok(writes)
-}
-
-/// The symbol in these bytes with the second part of its section; `None` if it lies in the first,
-/// or in a section that is not cut.
-fn moved(bytes: &[u8], image: &Image, plan: &Plan) -> Option<Symbol> {
-    let symbol: Symbol = image.encoding.decode(bytes)?;
-    let section = u64::from(symbol.st_shndx);
-    let part = plan
-        .sections_cut
-        .iter()
-        .position(|cut| cut.index == section && cut.at <= symbol.st_value)?;
-    let index = image.section_table.count.saturating_add(part as u64);
-    let st_shndx = u16::try_from(index).ok()?;
-    Some(Symbol { st_shndx, ..symbol })
 }

@@ -29,19 +29,52 @@ const TRAPS: [[u8; 4]; 7] = [
 /// The largest base page that linkers pad text to.
 const LARGEST_PAGE: Leaf = Leaf::K64;
 
-/// Bytes in the file between two segments that are merged will be mapped with them. The rest of a
-/// page was already mapped; beyond that, only zeros are known to mean nothing.
-pub(crate) fn check_between(
+/// What a range of the file may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gap {
+    /// It lies between two segments that are merged, so it will be mapped with them. Only zeros are known to mean
+    /// nothing there.
+    Between,
+    /// It moves, and no header names it. Its reader can only know its offset.
+    Moving,
+}
+
+/// An error if a gap holds bytes that may have a meaning: one that no header names and that would move, or one between
+/// segments that become one.
+pub(crate) fn check_gaps(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: &Plan,
 ) -> Result<(), PlanError> {
-    const WHAT: &str = "bytes between segments";
+    let between = gaps_between(image, plan)?.into_iter();
+    let between = between.map(|range| (Gap::Between, range));
+    let moving = gaps_that_move(image, plan).into_iter();
+    for (gap, range) in between.chain(moving.map(|range| (Gap::Moving, range))) {
+        // Traps that a linker filled the last page of text with.
+        let traps = match gap {
+            Gap::Moving if ends_text(image, range) => &TRAPS[..],
+            _ => &[],
+        };
+        if let Some(range) = payload_in(source, image.file_len, range, traps)? {
+            let offset = range.start;
+            return Err(match gap {
+                Gap::Between => Refusal::BetweenSegments { offset }.into(),
+                Gap::Moving => Refusal::Unnamed { range }.into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The ranges of the file between two segments that are merged, behind the page that was already mapped; an error if a
+/// header table lies there.
+fn gaps_between(image: &Image, plan: &Plan) -> Result<Vec<Span>, Refusal> {
     let mapped = continued(&plan.segments);
     let one = |a: &Segment, b: &Segment| {
         let mut new = mapped.iter();
         new.any(|span| span.contains(a.vaddr) && span.contains(b.vaddr))
     };
+    let mut found = Vec::new();
     for pair in image.segments.windows(2) {
         let [before, after] = pair else { continue };
         if !one(before, after) {
@@ -52,8 +85,7 @@ pub(crate) fn check_between(
         if tables.any(|table| Span::new(table.offset, table.end()).overlaps(&between)) {
             return Err(Refusal::BetweenSegments {
                 offset: between.start,
-            }
-            .into());
+            });
         }
         // What follows data in its last page was cleared, if zeros follow it in memory.
         let end = before.file_backed().end;
@@ -62,18 +94,12 @@ pub(crate) fn check_between(
         } else {
             Leaf::K4.align_up(end)
         };
-        let mut at = mapped - before.vaddr + before.offset;
-        while at < after.offset {
-            let len = CHUNK.min(after.offset - at);
-            let bytes = read_range(source, at, len, image.file_len, WHAT)?;
-            if let Some(found) = bytes.iter().position(|byte| *byte != 0) {
-                let offset = at + found as u64;
-                return Err(Refusal::BetweenSegments { offset }.into());
-            }
-            at += len;
+        let start = mapped - before.vaddr + before.offset;
+        if start < after.offset {
+            found.push(Span::new(start, after.offset));
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The addresses of segments, those as one that continue each other in memory and in the file: the
@@ -94,25 +120,23 @@ fn continued(segments: &[Segment]) -> Vec<Span> {
     found
 }
 
-/// Bytes that no header names stay at their offset, since their reader can only know that.
-pub(crate) fn check_unnamed(
-    source: &(impl ReadAt + ?Sized),
-    image: &Image,
-    plan: &Plan,
-) -> Result<(), PlanError> {
+/// The ranges of the file that no header names and that would move.
+fn gaps_that_move(image: &Image, plan: &Plan) -> Vec<Span> {
     let moving = || plan.moves.iter().filter(|piece| piece.shift() > 0);
     if moving().next().is_none() {
-        return Ok(());
+        return Vec::new();
     }
-    for gap in unnamed(image) {
-        for piece in moving() {
-            let range = gap.intersect(&piece.from);
-            if let Some(payload) = payload_in(source, image, range)? {
-                return Err(Refusal::Unnamed { range: payload }.into());
-            }
-        }
-    }
-    Ok(())
+    let gaps = unnamed(image).into_iter();
+    let ranges = gaps.flat_map(|gap| moving().map(move |piece| gap.intersect(&piece.from)));
+    ranges.filter(|range| !range.is_empty()).collect()
+}
+
+/// Whether a range follows text in its last page.
+fn ends_text(image: &Image, range: Span) -> bool {
+    image.segments.iter().any(|segment| {
+        let end = segment.file().end;
+        segment.is_text() && end <= range.start && range.end <= LARGEST_PAGE.align_up(end)
+    })
 }
 
 /// The ranges of the file that neither a table nor an entry of one names, ascending. Data after the
@@ -136,26 +160,22 @@ fn unnamed(image: &Image) -> Vec<Span> {
     between(&named, end)
 }
 
-/// The bytes of `range`, which no header names, from the first to the last that have a meaning.
-/// Zeros have none, nor do the traps with which a linker fills the last page of text.
+/// The bytes of `range` from the first to the last that have a meaning. Zeros have none, nor has a range that is filled
+/// with one of `traps`.
 fn payload_in(
     source: &(impl ReadAt + ?Sized),
-    image: &Image,
+    file_len: u64,
     range: Span,
+    traps: &[[u8; 4]],
 ) -> Result<Option<Span>, ImageError> {
     const WHAT: &str = "bytes that no header names";
-    let ends_text = |segment: &Segment| {
-        let end = segment.file().end;
-        segment.is_text() && end <= range.start && range.end <= LARGEST_PAGE.align_up(end)
-    };
     // The traps that every byte so far agrees with.
-    let mut traps = TRAPS.to_vec();
-    traps.retain(|_| image.segments.iter().any(ends_text));
+    let mut traps = traps.to_vec();
     let mut payload: Option<Span> = None;
     let mut at = range.start;
     while at < range.end {
         let len = CHUNK.min(range.end - at);
-        let bytes = read_range(source, at, len, image.file_len, WHAT)?;
+        let bytes = read_range(source, at, len, file_len, WHAT)?;
         traps.retain(|trap| {
             let inside = trap.iter().cycle().skip((at % 4) as usize);
             bytes.iter().zip(inside).all(|(byte, part)| byte == part)
