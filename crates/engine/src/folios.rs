@@ -4,9 +4,10 @@
 //! once for all pages that it maps of it (lab/results/folios.md).
 
 use std::fs::File;
+use std::io;
 
 use hugetext_host::{FolioCount, PageMapError, folio_count};
-use hugetext_leaf::least_folios;
+use hugetext_leaf::{Span, least_folios};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,7 +56,7 @@ pub(crate) struct Enlarged {
     /// Whether processes that map the file kept pages of it in small folios.
     pub(crate) is_in_use: bool,
     /// Why the file was not replaced.
-    pub(crate) error: Option<std::io::Error>,
+    pub(crate) error: Option<io::Error>,
 }
 
 /// Brings the text of a program without windows into the largest folios, as far as `policy` allows.
@@ -64,12 +65,14 @@ pub(crate) fn enlarge(
     program: &ProgramOnHost<'_>,
     policy: WarmPolicy,
 ) -> Result<Option<Enlarged>, Error> {
-    let least = least(program);
+    let (text, loaded) = (program.text_pages(), program.loaded_pieces());
+    let failed = Error::io(&program.program.path);
+    let least = least(program, &text);
     let leaf = program.host.leaf;
     if least == 0 || program.large_folio_obstacle(leaf).is_some() {
         return Ok(None);
     }
-    let before = cached_in(program)?;
+    let before = cached_in(program, &text).map_err(&failed)?;
     let mut enlarged = Enlarged {
         folios: TextFolios {
             least,
@@ -83,31 +86,38 @@ pub(crate) fn enlarge(
     if enlarged.folios.are_largest() {
         enlarged.method = Some(WarmMethod::AlreadyHuge);
     } else if policy != WarmPolicy::LookOnly {
-        enlarged.climb(program, policy)?;
+        let in_use = reread(program, loaded).map_err(&failed)?;
+        let now = cached_in(program, &text).map_err(&failed)?;
+        enlarged.found(now, WarmMethod::Reread);
+        if in_use > 0 && !enlarged.folios.are_largest() {
+            enlarged.is_in_use = true;
+            if policy.replaces() {
+                enlarged.replace(program, &text, policy, &failed)?;
+            }
+        }
     }
     Ok(Some(enlarged))
 }
 
 impl Enlarged {
-    /// Reads the text again, and replaces the file if it is in use and `policy` permits that.
-    fn climb(&mut self, program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<(), Error> {
-        let in_use = reread(program)?;
-        self.found(cached_in(program)?, WarmMethod::Reread);
-        if in_use == 0 || self.folios.are_largest() {
-            return Ok(());
-        }
-        if policy.replaces() {
-            let path = &program.program.path;
-            match replace(&program.program, program.host.leaf, policy.privileged()) {
-                Ok(file) => {
-                    let new = Program::from_file(path, file).map_err(|error| error.at(path))?;
-                    self.found(cached_in(&program.moved_to(new))?, WarmMethod::Replace);
-                    return Ok(());
-                }
-                Err(error) => self.error = Some(error),
+    /// Puts a new file in the place of one that is in use.
+    fn replace(
+        &mut self,
+        program: &ProgramOnHost<'_>,
+        text: &[Span],
+        policy: WarmPolicy,
+        failed: &impl Fn(io::Error) -> Error,
+    ) -> Result<(), Error> {
+        let path = &program.program.path;
+        match replace(&program.program, program.host.leaf, policy.privileged()) {
+            Ok(file) => {
+                let new = Program::from_file(path, file).map_err(|error| error.at(path))?;
+                let now = cached_in(&program.moved_to(new), text).map_err(failed)?;
+                self.found(now, WarmMethod::Replace);
+                self.is_in_use = false;
             }
+            Err(error) => self.error = Some(error),
         }
-        self.is_in_use = true;
         Ok(())
     }
 
@@ -123,27 +133,26 @@ impl Enlarged {
 }
 
 /// The number of folios that hold the text if each is as large as the file allows.
-fn least(program: &ProgramOnHost<'_>) -> u64 {
+fn least(program: &ProgramOnHost<'_>, text: &[Span]) -> u64 {
     let len = program.program.metadata.len();
     let (page, pmd) = (program.host.page, program.host.leaf);
-    let each = program.text_pages().into_iter();
-    each.map(|text| least_folios(text, len, page, pmd)).sum()
+    let each = text.iter();
+    each.map(|text| least_folios(*text, len, page, pmd)).sum()
 }
 
 /// How the page cache holds the text now.
-fn cached_in(program: &ProgramOnHost<'_>) -> Result<CachedIn, Error> {
-    let failed = Error::io(&program.program.path);
-    let pagemap = File::open("/proc/self/pagemap").map_err(&failed)?;
+fn cached_in(program: &ProgramOnHost<'_>, text: &[Span]) -> io::Result<CachedIn> {
+    let pagemap = File::open("/proc/self/pagemap")?;
     let mut folios = 0_u64;
-    for text in program.text_pages() {
-        let mapping = map_cached(program, text)?;
+    for text in text {
+        let mapping = map_cached(program, *text)?;
         match folio_count(&pagemap, mapping.addresses()) {
             Ok(FolioCount { pages, .. }) if pages < text.len() / program.host.page.bytes() => {
                 return Ok(CachedIn::Absent);
             }
             Ok(found) => folios = folios.saturating_add(found.folios),
             Err(PageMapError::Hidden) => return Ok(CachedIn::Hidden),
-            Err(PageMapError::Io(error)) => return Err(failed(error)),
+            Err(PageMapError::Io(error)) => return Err(error),
         }
     }
     Ok(CachedIn::Folios(folios))
@@ -151,13 +160,12 @@ fn cached_in(program: &ProgramOnHost<'_>) -> Result<CachedIn, Error> {
 
 /// Drops what the program loads and reads it with MADV_HUGEPAGE: a start maps its read-only data and its data
 /// too. Gives the number of pieces of PMD size of which a page stayed, because a process maps or writes it.
-fn reread(program: &ProgramOnHost<'_>) -> Result<usize, Error> {
-    let failed = Error::io(&program.program.path);
+fn reread(program: &ProgramOnHost<'_>, loaded: Vec<Span>) -> io::Result<usize> {
     let mut in_use = 0_usize;
-    for whole in program.loaded_pieces() {
+    for whole in loaded {
         let windows = program.file_windows(whole, program.host.leaf);
-        let state = windows.state().map_err(&failed)?;
-        in_use = in_use.saturating_add(windows.reread(&state).map_err(&failed)?);
+        let state = windows.state()?;
+        in_use = in_use.saturating_add(windows.reread(&state)?);
     }
     Ok(in_use)
 }

@@ -100,7 +100,7 @@ pub fn set_policy(wanted: &[Node]) -> Result<MemoryPolicy, Error> {
 /// Reads what is not in the page cache yet.
 fn read_text(program: &ProgramOnHost<'_>) -> Result<(), Error> {
     for text in program.text_pages() {
-        let read = map(program, text)?.touch(text);
+        let read = map(program, text).and_then(|mapping| mapping.touch(text));
         read.map_err(Error::io(&program.program.path))?;
     }
     Ok(())
@@ -111,7 +111,7 @@ fn read_text(program: &ProgramOnHost<'_>) -> Result<(), Error> {
 pub fn cached_by_node(program: &ProgramOnHost<'_>) -> Result<NodeBytes, Error> {
     let mut sum = NodeBytes::default();
     for text in program.text_pages() {
-        let mapping = map_cached(program, text)?;
+        let mapping = map_cached(program, text).map_err(Error::io(&program.program.path))?;
         for run in runs(program, mapping.addresses())? {
             sum.add(run.node, run.addresses.len());
         }
@@ -139,7 +139,7 @@ impl<'p> Windows<'p> {
         text: Span,
         wanted: &[Node],
     ) -> Result<Windows<'p>, Error> {
-        let mapping = map_cached(program, text)?;
+        let mapping = map_cached(program, text).map_err(Error::io(&program.program.path))?;
         let (addresses, leaf) = (mapping.addresses(), program.host.leaf);
         let starts =
             (leaf.align_down(addresses.start)..addresses.end).step_by(leaf.bytes() as usize);
