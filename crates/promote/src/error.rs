@@ -15,10 +15,15 @@ pub enum SwapError {
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// A thread neither stopped nor slept uninterruptibly in time.
-    #[error("thread {tid} did not stop; try again")]
+    #[error(
+        "thread {tid} did not stop within {} s, as it got no processor; try again when the machine is less busy",
+        .after.as_secs()
+    )]
     DidNotStop {
         /// Its thread id.
         tid: Tid,
+        /// How long it had.
+        after: Duration,
     },
     /// No thread can be borrowed: all are in an rseq critical section, dispatch their own system
     /// calls, or sleep uninterruptibly.

@@ -20,10 +20,12 @@ use crate::status::Status;
 use crate::target::Target;
 use crate::waiting::WaitingCall;
 
-/// How long threads may take to stop. A thread stops as soon as it gets a processor, so this limit
+/// How long all threads may take to stop. A thread stops as soon as it gets a processor, so this limit
 /// is reached only where processes wait that long for a processor. Giving up is worse than
 /// waiting: a call that failed because of the interruption is made again only in a stop.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How much longer a stop lasts than the user permits, so that no call of a thread ends that has got a processor by then.
+const GRACE: Duration = Duration::from_millis(100);
 /// If a thread has not stopped after this time, its state is checked for uninterruptible sleep.
 const DOUBT: Duration = Duration::from_millis(5);
 /// The shortest time between two checks of the threads.
@@ -45,9 +47,6 @@ pub(crate) struct Stopped<'t> {
     pub(crate) target: &'t Target,
     stopped: Vec<Tid>,
     asleep: Vec<Tid>,
-    ended: BTreeSet<Tid>,
-    /// The kernel's own threads of the process, which are left alone: see [`Target::executes`].
-    workers: BTreeSet<Tid>,
     /// The calls in which threads waited before they were interrupted: see
     /// [`Architecture::waiting_call`].
     waiting: BTreeMap<Tid, WaitingCall>,
@@ -68,8 +67,6 @@ impl<'t> Stopped<'t> {
             target,
             stopped: Vec::new(),
             asleep: Vec::new(),
-            ended: BTreeSet::new(),
-            workers: BTreeSet::new(),
             waiting: BTreeMap::new(),
             since: Instant::now(),
             limit,
@@ -77,12 +74,12 @@ impl<'t> Stopped<'t> {
         // A thread may create another until it is stopped itself. So the search is repeated until
         // it finds no new thread.
         let mut first = true;
+        // The kernel's own threads of the process are left alone: see [`Target::executes`].
+        let mut known = BTreeSet::new();
         loop {
             let listed = target.threads().map_err(Refusal::from)?;
-            let unknown = listed.into_iter().filter(|tid| !all.knows(*tid));
-            let (new, workers): (Vec<Tid>, Vec<Tid>) =
-                unknown.partition(|tid| target.executes(*tid));
-            all.workers.extend(workers);
+            let unknown = listed.into_iter().filter(|tid| known.insert(*tid));
+            let new: Vec<Tid> = unknown.filter(|tid| target.executes(*tid)).collect();
             if new.is_empty() {
                 break;
             }
@@ -120,13 +117,6 @@ impl<'t> Stopped<'t> {
         self.stopped.is_empty()
     }
 
-    fn knows(&self, tid: Tid) -> bool {
-        self.stopped.contains(&tid)
-            || self.asleep.contains(&tid)
-            || self.ended.contains(&tid)
-            || self.workers.contains(&tid)
-    }
-
     /// Attaches without stopping. All threads of a group are attached to before the first one is stopped.
     /// The reason: if a thread is traced, the kernel queues signals for it that the process ignores.
     /// When that thread is stopped, the kernel wakes any other thread for them (kernel/signal.c,
@@ -137,13 +127,9 @@ impl<'t> Stopped<'t> {
         for tid in threads {
             match ptrace::seize(tid.into(), OPTIONS) {
                 Ok(()) => seized.push(tid),
-                Err(nix::Error::ESRCH) => {
-                    self.ended.insert(tid);
-                }
+                Err(nix::Error::ESRCH) => {}
                 // A thread that has exited cannot be attached to either.
-                Err(nix::Error::EPERM) if is_dead(tid) => {
-                    self.ended.insert(tid);
-                }
+                Err(nix::Error::EPERM) if is_dead(tid) => {}
                 Err(_) => {
                     let tracer = self.status(tid).and_then(|status| status.tracer());
                     if let Some(by) = tracer {
@@ -172,24 +158,35 @@ impl<'t> Stopped<'t> {
             let _ = ptrace::interrupt((*tid).into());
         }
         let limit = self.limit.filter(|limit| *limit < PATIENCE);
-        let late = self.wait(seized, limit.unwrap_or(PATIENCE))?;
+        // The process may create threads faster than they get a processor.
+        let left = limit
+            .unwrap_or(PATIENCE)
+            .saturating_sub(self.since.elapsed());
+        let late = self.wait(seized, left)?;
         match (late.first(), limit) {
             (None, _) => Ok(()),
             (Some(_), Some(limit)) => Err(self.give_up(late, limit)?),
-            (Some(&tid), None) => Err(SwapError::DidNotStop { tid }),
+            (Some(&tid), None) => Err(did_not_stop(tid)),
         }
     }
 
     /// Ends a stop that takes longer than the `limit` of the user. The threads in `late` are
     /// interrupted already, and only in a stop can a call that failed because of that be made again.
-    /// So they are waited for, while the others continue if they can.
-    fn give_up(&mut self, late: Vec<Tid>, limit: Duration) -> Result<SwapError, SwapError> {
-        if self.can_continue(&late) {
+    /// So they are waited for, while the others continue: at once if they can, and otherwise after [`GRACE`].
+    fn give_up(&mut self, mut late: Vec<Tid>, limit: Duration) -> Result<SwapError, SwapError> {
+        /// Longer than [`DOUBT`].
+        const TURN: Duration = Duration::from_millis(10);
+        if !self.can_continue(&late) {
+            late = self.wait(late, GRACE)?;
+        }
+        let begun = Instant::now();
+        self.let_go();
+        while !late.is_empty() && begun.elapsed() < PATIENCE {
+            late = self.wait(late, TURN)?;
             self.let_go();
         }
-        let never = self.wait(late, PATIENCE)?;
-        let stuck = never.first().map(|tid| SwapError::DidNotStop { tid: *tid });
-        Ok(stuck.unwrap_or(SwapError::TooLong(limit)))
+        let never = late.first().map(|tid| did_not_stop(*tid));
+        Ok(never.unwrap_or(SwapError::TooLong(limit)))
     }
 
     /// Whether the stopped threads can be released while those in `late` are still traced. A signal that
@@ -238,9 +235,7 @@ impl<'t> Stopped<'t> {
                         Renewed::StopsAgain => still.push(tid),
                         Renewed::Stays => self.stopped.push(tid),
                     },
-                    Some(Event::Ended) => {
-                        self.ended.insert(tid);
-                    }
+                    Some(Event::Ended) => {}
                     // The thread was about to take a signal when it was seized. It takes the
                     // signal, which only prepares the handler's frame, and then stops.
                     Some(Event::Signal(signal)) => {
@@ -257,9 +252,8 @@ impl<'t> Stopped<'t> {
                     match self.status(tid) {
                         Some(status) if status.state() == Some('D') => self.asleep.push(tid),
                         Some(status) if !status.is_ending() => running.push(tid),
-                        _ => {
-                            self.ended.insert(tid);
-                        }
+                        // It has ended.
+                        _ => {}
                     }
                 }
                 pending = running;
@@ -320,6 +314,11 @@ impl<'t> Stopped<'t> {
             }
         }
     }
+}
+
+fn did_not_stop(tid: Tid) -> SwapError {
+    let after = PATIENCE;
+    SwapError::DidNotStop { tid, after }
 }
 
 /// What a stopped thread does after [`Stopped::renew_call`].

@@ -136,8 +136,8 @@ impl Target {
 
     /// Bounds each stop of the process. A change that would take longer is given up and undone
     /// ([`SwapError::TooLong`](crate::SwapError::TooLong)). The kernel may take longer for one call than
-    /// for those before it, so the bound can be exceeded by such a call. It can also be exceeded for
-    /// threads that get no processor: only after they have stopped can their calls be made again.
+    /// for those before it, so the bound can be exceeded by such a call. Where threads get no processor, it can be
+    /// exceeded by a tenth of a second.
     pub fn with_max_pause(self, max_pause: Option<Duration>) -> Target {
         Target { max_pause, ..self }
     }
