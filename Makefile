@@ -114,10 +114,11 @@ test-builds: build ## what cargo install gives works; the static command too, an
 	scripts/test-static.sh $(HUGETEXT) qemu-$(OTHER) target/$(OTHER)-unknown-linux-musl/release/hugetext
 
 test-hostile: ## what a plain user, an accident or a kill can do to others through hugetext, with counts
-	cargo test -p hugetext --test hostile -- --nocapture
+	HUGETEXT_HOSTILE=all cargo test -p hugetext --test hostile -- --nocapture
+	HUGETEXT_HOSTILE=all cargo test -p hugetext --test auto -- --nocapture --test-threads 1 crowd flood names bad_files
 	cargo build -p hugetext-promote --examples
 	HUGETEXT_KILLS=600 cargo test -p hugetext-promote --test promote killed -- --nocapture
-	cargo test -p hugetext --test auto -- names bad_files
+	HUGETEXT_MUTANTS=12000 cargo test -p hugetext-engine --test agreement mutants -- --nocapture
 	cargo test -p hugetext-store -p hugetext-metrics
 	cargo test -p hugetext-host --lib -- place lease holders budget listed cgroup
 

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod bad_files;
+mod crowd;
+mod flood;
 mod fuse;
 mod limits;
 mod names;

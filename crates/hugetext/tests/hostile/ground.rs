@@ -110,6 +110,15 @@ impl Ground {
     }
 }
 
+/// How often something is tried: `all` times if HUGETEXT_HOSTILE is set, as `make test-hostile` does.
+pub(crate) fn often(few: usize, all: usize) -> usize {
+    if std::env::var_os("HUGETEXT_HOSTILE").is_some() {
+        all
+    } else {
+        few
+    }
+}
+
 pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }

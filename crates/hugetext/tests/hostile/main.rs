@@ -7,7 +7,9 @@
     reason = "a failed helper fails the test"
 )]
 
+mod go;
 mod ground;
+mod mounts;
 mod names;
 mod odd;
 mod stores;
