@@ -11,6 +11,7 @@ mod names;
 mod place;
 mod reasons;
 mod slow_filesystem;
+mod unmount;
 
 use std::collections::BTreeSet;
 use std::fs;
