@@ -117,6 +117,13 @@ packages_of() {
         echo gcc nodejs postgresql # programs to start
         echo lld mold # linkers to try, beside those of binutils
         ;;
+    files)
+        packages build
+        echo python3 maven npm golang-go # the clients of registries
+        echo lld mold elfutils llvm patchelf chrpath dwz debugedit gdb valgrind linux-perf # tools to try
+        echo pahole abigail-tools pax-utils file bolt-16
+        echo clang-14 gdc-12 tcc # toolchains to survey
+        ;;
     distribution)
         packages build fresh
         echo python3    # writes the report

@@ -2,9 +2,9 @@
 """Makes variants of a file that warms itself: move-cut.py FILE later|tail OUT
 
 later: the text is cut one window later, so that the loader asks for one window less, and pairs of windows that are
-read together are others. tail: the text is cut at its last window boundary too, in the place of PT_PHDR or of the
-PT_NOTE that PT_GNU_PROPERTY repeats; ends with 1 if there is none. Addresses and bytes stay. x86-64 only, and
-sections are left as they are, so that the result is for measurements alone.
+read together are others. tail: the loader asks for no more than whole windows. Where the text is cut in two, that takes the
+place of PT_PHDR or of the PT_NOTE that PT_GNU_PROPERTY repeats; ends with 1 if there is none. Addresses and bytes stay. x86-64
+only, and sections are left as they are, so that the result is for measurements alone.
 """
 import struct
 import sys
@@ -28,11 +28,16 @@ def main():
               key=lambda text: text[5])
     index = headers.index(cut)
     before = headers[index - 1]
+    # Whether it repeats a part of the PT_LOAD before.
+    repeats = before[3] + before[6] > cut[3]
     if how == "later":
         for field, by in [(2, WINDOW), (3, WINDOW), (4, WINDOW), (5, -WINDOW), (6, -WINDOW)]:
             cut[field] += by
-        before[5] += WINDOW
-        before[6] += WINDOW
+        if not repeats:
+            before[5] += WINDOW
+            before[6] += WINDOW
+    elif repeats:
+        cut[5] = cut[6] = cut[5] // WINDOW * WINDOW
     else:
         properties = [header[2:7] for header in headers if header[0] == PT_GNU_PROPERTY]
         spare = [header for header in headers if header[0] == PT_NOTE and header[2:7] in properties]

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Cold starts of a program that runs through all of its text, under the readahead of the device of the directory DIR and
+# Cold starts of a program that runs a page in each window of its text and then through all of it, under the readahead of the device of the directory DIR and
 # glibc 2.44 or newer, whose loader is LOADER with its libraries beside it:
 #
 #   lab/scripts/readahead-holes.sh HUGETEXT LOADER DIR
 #
-# Prints the readahead, then for three layouts the huge windows of the text and the median time in ms: as linked, cut
-# without holes (--strategy align), and cut with those that fix --self-warming puts into the file for this device.
+# Prints a line of JSON for each of three layouts, with the readahead, the huge windows of the text and the median time in
+# ms: as linked, with a PT_LOAD for its windows (--strategy align), and as fix --self-warming lays it out for this device, with
+# holes in the file if its readahead is long.
 set -euo pipefail
 hugetext=$(realpath "$1") loader=$(realpath "$2")
 work=$(mktemp -d "$3/readahead-holes.XXXXXX")
@@ -23,6 +24,9 @@ int main(void)
 	long huge = 0, ours = 0;
 	FILE *maps = fopen("/proc/self/smaps", "r");
 
+	/* A page in each window, not in their order, as programs begin; then all. */
+	for (long window = 0; window < 8; window++)
+		((void (*)(void))(rets + window * 5 % 8 * 2097152 + 1234567))();
 	for (long at = 0; at < 16777216; at += 4096)
 		((void (*)(void))(rets + at))();
 	data[99999] = 2;
@@ -43,6 +47,7 @@ cc -O1 -fuse-ld=bfd -Wl,-z,separate-code -o layout.linked program.c
 "$hugetext" -q fix --self-warming --strategy align layout.linked -o layout.near
 "$hugetext" -q fix --self-warming layout.linked -o layout.apart
 python3 - "$loader" layout.linked layout.near layout.apart <<'P'
+import json
 import os
 import statistics
 import subprocess
@@ -53,7 +58,7 @@ loader, *layouts = sys.argv[1:]
 device = os.stat(layouts[0]).st_dev
 block = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
 queues = [f"{block}/queue", f"{block}/../queue"]
-print("read_ahead_kb", next(open(f"{queue}/read_ahead_kb").read().strip() for queue in queues if os.path.exists(queue)))
+readahead = next(int(open(f"{queue}/read_ahead_kb").read()) for queue in queues if os.path.exists(queue))
 environment = dict(os.environ, GLIBC_TUNABLES="glibc.elf.thp=1")
 times, huge = {name: [] for name in layouts}, {}
 for _ in range(25):
@@ -64,8 +69,10 @@ for _ in range(25):
         os.close(file)
         began = time.perf_counter()
         command = [loader, "--library-path", os.path.dirname(loader), "./" + name]
-        huge[name] = subprocess.run(command, env=environment, capture_output=True, text=True).stdout.strip()
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        huge.setdefault(name, []).append(int(said))
         times[name].append(1000 * (time.perf_counter() - began))
 for name in layouts:
-    print(name, huge[name], f"{statistics.median(times[name]):.1f}")
+    print(json.dumps({"read_ahead_kb": readahead, "readahead_of": name.removeprefix("layout."), "huge": statistics.median(huge[name]),
+                      "least": min(huge[name]), "ms": round(statistics.median(times[name]), 1), "starts": len(times[name])}))
 P

@@ -11,6 +11,7 @@
 #   ways     other ways to cut, and other readahead of the device
 #   modes    the modes of THP, every filesystem and glibc, in a guest
 #   linked   a program by each linker, with the options of docs/link-time.md
+#   readahead  a program that runs through its text once, under the readaheads of devices
 #   mark     what a fault at the end of a window does to the window behind the next one
 # KIT names a directory that self-warming-kit.sh made, to keep it between calls. A part's file is replaced when
 # the part is complete. lab/scripts/self-warming-rows.py makes the record of the page. Takes root, mkfs of ext4, xfs
@@ -19,7 +20,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 hugetext=$(realpath "$1") lab=$(realpath "$2") record=$(realpath "$3") rounds=${ROUNDS:-40}
 shift 3
-parts=(files tunable others ways modes linked mark)
+parts=(files tunable others ways modes linked readahead mark)
 [ $# -gt 0 ] || set -- "${parts[@]}"
 layouts=(shipped fixed warming)
 work=$(mktemp -d "${TMPDIR:-/tmp}/self-warming.XXXXXX")
@@ -62,7 +63,7 @@ ways() {
             cells+=("ext4 2.44 1 $program* $way")
         done
     done
-    for readahead in 128 32 0; do
+    for readahead in 8192 4096 512 128 32 0; do
         READ_AHEAD_KB=$readahead "$here/cold-starts.sh" "$kit" 3 "${cells[@]}" | sed 's/^{/{"way": 1, /'
     done
     rm -rf "$kit"/p/*/{later,tail}
@@ -71,6 +72,21 @@ ways() {
 modes() { "$here/self-warming-modes.sh" "$kit" "$lab"; }
 
 linked() { "$here/cold-starts.sh" "$kit" $(((rounds + 3) / 4)) "ext4 2.44 [01] linked *"; }
+
+readahead() {
+    truncate -s 1G "$work/readahead.img"
+    mkfs.ext4 -qF "$work/readahead.img"
+    mkdir "$work/readahead"
+    # shellcheck disable=SC2016 # the inner shell expands it
+    unshare --mount bash -ec 'image=$1 at=$2 hugetext=$3 loader=$4 script=$5
+        loop=$(losetup --direct-io=on --find --show "$image") || loop=$(losetup --find --show "$image")
+        trap "umount $at; losetup -d $loop" EXIT
+        mount "$loop" "$at"
+        for readahead in 128 512 2048 4096 8192; do
+            echo $readahead > "/sys/block/${loop#/dev/}/queue/read_ahead_kb"
+            "$script" "$hugetext" "$loader" "$at"
+        done' bash "$work/readahead.img" "$work/readahead" "$hugetext" "$kit/glibc-2.44/ld-linux-x86-64.so.2" "$here/readahead-holes.sh"
+}
 
 mark() {
     truncate -s 100M "$work/mark.img"

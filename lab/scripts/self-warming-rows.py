@@ -80,7 +80,7 @@ def times(rows, base):
 def read_record(path):
     """The lines of the record by what they are about."""
     found = collections.defaultdict(list)
-    kinds = ["windows_of", "machine", "tunables_conf", "touched_page", "asker_rule", "refused", "guest", "way", "linker"]
+    kinds = ["windows_of", "machine", "tunables_conf", "touched_page", "readahead_of", "asker_rule", "refused", "guest", "way", "linker"]
     for part in sorted(pathlib.Path(path).glob("*.jsonl")):
         for text in part.read_text().splitlines():
             row = json.loads(text)
@@ -117,6 +117,16 @@ def rules_table(record):
     rows = [[rule[field] for field in ["asker", "since", "asks_for", "aligns", "source", "evidence"]]
             for rule in (row["asker_rule"] for row in record["asker_rule"])]
     table("rules", rows)
+
+
+def readahead_table(record):
+    """Huge windows and times of the program that runs through its text, by the readahead of its device."""
+    found = collections.defaultdict(dict)
+    for row in record["readahead_of"]:
+        found[row["read_ahead_kb"]][row["readahead_of"]] = row
+    for readahead, layouts in sorted(found.items()):
+        cells = [layouts[layout] for layout in ["linked", "near", "apart"]]
+        table("readahead", [[readahead, *[f"{cell['huge']:.0f}, {cell['ms']} ms" for cell in cells]]])
 
 
 def places(record):
@@ -237,6 +247,7 @@ def main():
     record = read_record(sys.argv[1])
     page.fact("tried", record["tunables_conf"][0]["tunables_conf"])
     table("touched", [[row["touched"], row["huge"] // WINDOW] for row in record["touched_page"]])
+    readahead_table(record)
     rules_table(record)
     programs_table(record)
     refusals_table(record)

@@ -10,6 +10,7 @@ use crate::layout::{Moves, Placement, shift_with};
 use crate::options::{Options, Strategy};
 use crate::plan::{Cost, Plan, Warning};
 use crate::refusal::Refusal;
+use crate::repeats::has_repeats;
 
 /// Makes the new headers from the decisions.
 pub(crate) fn assemble(
@@ -38,7 +39,13 @@ pub(crate) fn assemble(
     }
     let cost = cost(image, options, mappings, &segments, &moves);
     let mut warnings = warnings(mappings);
-    let headers = new_headers(image, mappings, &segments, &shifts, &moves);
+    let headers = if !has_repeats(&image.headers) {
+        new_headers(image, mappings, &segments, &shifts, &moves)
+    } else if segments == image.segments && moves.last_shift() == 0 {
+        image.headers.clone()
+    } else {
+        return Err(Refusal::Repeats);
+    };
     let moved = |offset: u64| offset.saturating_add(moves.shift_at(offset));
     let program_table = moved(image.program_table.offset);
     let first = shifts.first().copied().unwrap_or(0);

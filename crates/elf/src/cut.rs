@@ -1,22 +1,32 @@
-//! Cuts PT_LOADs, and the sections in them, at given addresses.
+//! Cuts PT_LOADs at given addresses: one becomes two, or a second one repeats a part of it.
 
-use hugetext_leaf::Segment;
+use hugetext_leaf::{Segment, Span};
 use object::elf;
 
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::plan::{Plan, PlanError, SectionCut, Warning};
+use crate::plan::{Plan, PlanError, Warning};
 use crate::refusal::Refusal;
+use crate::repeats::around_and_in;
 use crate::room::{behind_table, spare};
-use crate::section::Section;
 use crate::source::ReadAt;
 
-/// The plan with the text cut at these addresses, or at as many as there is room for.
+/// What becomes of a PT_LOAD that is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// It ends at the cut, and a second one begins there, which may lie elsewhere in the file.
+    InTwo,
+    /// It stays, and a second one repeats a part of it ([`crate::repeats`]).
+    Repeated,
+}
+
+/// The plan with the PT_LOADs cut that hold these ranges, each from its begin, or as many as there is room for.
 pub(crate) fn cut(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     plan: Plan,
-    mut cuts: Vec<u64>,
+    mut cuts: Vec<Span>,
+    form: Form,
 ) -> Result<Plan, PlanError> {
     let mut spare = spare(&plan.headers, image);
     let missing = cuts.len().saturating_sub(spare.len());
@@ -32,12 +42,11 @@ pub(crate) fn cut(
     }
     cuts.truncate(room);
     spare.truncate(cuts.len());
-    let with_headers = with_headers(plan, &cuts, &spare);
-    Ok(with_sections(image, with_headers, &cuts)?)
+    Ok(with_headers(plan, &cuts, &spare, form))
 }
 
 /// The plan with the PT_LOADs cut, in place of the entries `spare`, or in addition to them.
-fn with_headers(plan: Plan, cuts: &[u64], spare: &[usize]) -> Plan {
+fn with_headers(plan: Plan, cuts: &[Span], spare: &[usize], form: Form) -> Plan {
     let leaf = plan.leaf.bytes();
     let mut warnings = plan.warnings;
     let mut headers: Vec<ProgramHeader> = Vec::with_capacity(plan.headers.len());
@@ -49,30 +58,14 @@ fn with_headers(plan: Plan, cuts: &[u64], spare: &[usize]) -> Plan {
             }
             continue;
         }
-        let is_cut = |at: &&u64| {
-            let inside = header.vaddr < **at && **at - header.vaddr < header.filesz;
+        let is_cut = |cut: &&Span| {
+            let inside = header.vaddr < cut.start && cut.start - header.vaddr < header.filesz;
             header.p_type == elf::PT_LOAD.0 && inside
         };
-        let Some(at) = cuts.iter().find(is_cut) else {
-            headers.push(*header);
-            continue;
-        };
-        let head = at - header.vaddr;
-        headers.push(ProgramHeader {
-            filesz: head,
-            memsz: head,
-            align: header.align.max(leaf),
-            ..*header
-        });
-        headers.push(ProgramHeader {
-            offset: header.offset.saturating_add(head),
-            vaddr: *at,
-            paddr: header.paddr.wrapping_add(head),
-            filesz: header.filesz - head,
-            memsz: header.memsz.saturating_sub(head),
-            align: header.align.max(leaf),
-            ..*header
-        });
+        match cuts.iter().find(is_cut) {
+            Some(cut) => headers.extend(two_headers(header, *cut, leaf, form)),
+            None => headers.push(*header),
+        }
     }
     let added = headers.len().saturating_sub(plan.headers.len()) as u64;
     let grown = added.saturating_mul(plan.encoding.size_of::<ProgramHeader>());
@@ -83,10 +76,12 @@ fn with_headers(plan: Plan, cuts: &[u64], spare: &[usize]) -> Plan {
         }
     }
     let segments = plan.segments.iter().flat_map(|segment| {
-        let cut = cuts
-            .iter()
-            .find(|at| segment.vaddr < **at && **at - segment.vaddr < segment.filesz);
-        cut_segment(segment, cut.copied(), leaf)
+        let is_cut =
+            |cut: &&Span| segment.vaddr < cut.start && cut.start - segment.vaddr < segment.filesz;
+        match cuts.iter().find(is_cut) {
+            Some(cut) => cut_segment(segment, *cut, leaf, form),
+            None => vec![*segment],
+        }
     });
     Plan {
         segments: segments.collect(),
@@ -96,83 +91,45 @@ fn with_headers(plan: Plan, cuts: &[u64], spare: &[usize]) -> Plan {
     }
 }
 
-fn cut_segment(segment: &Segment, at: Option<u64>, leaf: u64) -> Vec<Segment> {
-    let Some(at) = at else {
-        return vec![*segment];
+/// The headers in the place of that of a PT_LOAD, which is aligned to a leaf of so many bytes.
+fn two_headers(header: &ProgramHeader, cut: Span, leaf: u64, form: Form) -> [ProgramHeader; 2] {
+    let head = cut.start - header.vaddr;
+    let align = header.align.max(leaf);
+    let first = match form {
+        Form::InTwo => ProgramHeader {
+            filesz: head,
+            memsz: head,
+            align,
+            ..*header
+        },
+        Form::Repeated => ProgramHeader { align, ..*header },
     };
-    let len = at - segment.vaddr;
-    let mut head = *segment;
-    (head.filesz, head.memsz) = (len, len);
-    head.align = segment.align.max(leaf);
-    let mut rest = *segment;
-    rest.vaddr = at;
-    rest.offset += len;
-    rest.filesz -= len;
-    rest.memsz -= len;
-    rest.align = head.align;
-    vec![head, rest]
+    let (filesz, memsz) = match form {
+        Form::InTwo => (header.filesz - head, header.memsz.saturating_sub(head)),
+        Form::Repeated => (cut.len(), cut.len()),
+    };
+    let second = ProgramHeader {
+        offset: header.offset.saturating_add(head),
+        vaddr: cut.start,
+        paddr: header.paddr.wrapping_add(head),
+        filesz,
+        memsz,
+        align,
+        ..*header
+    };
+    [first, second]
 }
 
-/// The plan with the section that each cut divides, in the order of the file, and room for the second parts at the end
-/// of the section header table.
-fn with_sections(image: &Image, plan: Plan, cuts: &[u64]) -> Result<Plan, Refusal> {
-    let (mut found, mut relocated) = (Vec::new(), Vec::new());
-    for (index, section) in image.sections.iter() {
-        if section.sh_type == elf::SHT_SYMTAB_SHNDX.0 {
-            return Err(Refusal::ManySections);
-        }
-        let is_relocation = [elf::SHT_RELA.0, elf::SHT_REL.0].contains(&section.sh_type);
-        if is_relocation && !section.is_allocated() {
-            relocated.push(u64::from(section.info));
-        }
-        if !section.is_loaded(&image.segments) || section.file_size() == 0 {
-            continue;
-        }
-        let end = section.addr.saturating_add(section.size);
-        let inside = cuts.iter().filter(|at| section.addr < **at && **at < end);
-        for at in inside {
-            let align = section.align.max(1);
-            if found.iter().any(|cut: &SectionCut| cut.index == index) || !at.is_multiple_of(align)
-            {
-                return Err(Refusal::SectionAt { index, at: *at });
-            }
-            found.push(SectionCut { index, at: *at });
-        }
-    }
-    let mut cut_sections = found.iter();
-    if let Some(SectionCut { index, .. }) = cut_sections.find(|cut| relocated.contains(&cut.index))
-    {
-        return Err(Refusal::Relocations { index: *index });
-    }
-    if found.is_empty() {
-        return Ok(plan);
-    }
-    // Readers find data after the image by its distance from the end of the file.
-    if image.appended > 0 {
-        let bytes = image.appended;
-        return Err(Refusal::AppendedData { bytes });
-    }
-    let table = &image.section_table;
-    let count = table.count.saturating_add(found.len() as u64);
-    // Larger counts and indexes are written elsewhere (gABI, e_shnum).
-    if count >= u64::from(elf::SHN_LORESERVE)
-        || image.section_names >= u64::from(elf::SHN_LORESERVE)
-    {
-        return Err(Refusal::ManySections);
-    }
-    if table.end() != image.file_len {
-        return Err(Refusal::SectionTable);
-    }
-    let len = count.saturating_mul(image.encoding.size_of::<Section>());
-    let file_len = plan.section_table.saturating_add(len);
-    if file_len > image.largest() {
-        return Err(Refusal::TooLarge {
-            most: image.largest(),
-        });
-    }
-    Ok(Plan {
-        file_len,
-        sections_cut: found,
-        ..plan
-    })
+fn cut_segment(segment: &Segment, cut: Span, leaf: u64, form: Form) -> Vec<Segment> {
+    let mut whole = *segment;
+    whole.align = segment.align.max(leaf);
+    let mut second = whole;
+    let head = cut.start - segment.vaddr;
+    second.vaddr = cut.start;
+    second.offset += head;
+    (second.filesz, second.memsz) = match form {
+        Form::InTwo => (segment.filesz - head, segment.memsz - head),
+        Form::Repeated => (cut.len(), cut.len()),
+    };
+    around_and_in(&whole, &second)
 }

@@ -10,11 +10,12 @@ use crate::error::ImageError;
 use crate::headers::{
     ProgramHeader, Table, Tables, read_file_header, read_program_headers, read_tables,
 };
+use crate::repeats::parts;
 use crate::sections::Sections;
 use crate::source::{ReadAt, read_range};
 
-/// A checked executable or shared object: PT_LOADs ascend, do not overlap and lie inside the file. In
-/// one of 32 bits they end below 2^32.
+/// A checked executable or shared object: PT_LOADs ascend, do not overlap, unless one repeats a part of the one before it,
+/// and lie inside the file. In one of 32 bits they end below 2^32.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Image {
@@ -30,7 +31,7 @@ pub struct Image {
     pub entry: u64,
     /// All program headers, in file order.
     pub headers: Vec<ProgramHeader>,
-    /// The PT_LOADs among them, in file order.
+    /// The PT_LOADs among them, in file order. One that holds another is divided: what lies before it, in it and behind it.
     pub segments: Vec<Segment>,
     /// The program header table.
     pub program_table: Table,
@@ -114,6 +115,16 @@ impl Image {
         self.headers.iter().find(|header| header.p_type == p_type.0)
     }
 
+    /// The PT_LOAD that gives a segment or a part of one: the last that holds it.
+    pub(crate) fn load_of(&self, part: &Segment) -> Option<&ProgramHeader> {
+        self.headers.iter().rfind(|header| {
+            let end = header.vaddr.saturating_add(header.memsz);
+            header.p_type == elf::PT_LOAD.0
+                && header.vaddr <= part.vaddr
+                && part.memory().end <= end
+        })
+    }
+
     /// The first value of a dynamic tag.
     pub fn dynamic_value(&self, tag: elf::DynamicTag) -> Option<u64> {
         self.dynamic
@@ -159,11 +170,7 @@ fn load_segments(
     if segments.is_empty() {
         return Err(ImageError::Malformed("no PT_LOAD"));
     }
-    let clash = segments.windows(2).find_map(|pair| match pair {
-        [a, b] if b.vaddr < a.memory().end => Some(ImageError::Overlap(a.vaddr, b.vaddr)),
-        _ => None,
-    });
-    clash.map_or(Ok(segments), Err)
+    parts(&segments).map_err(|(one, other)| ImageError::Overlap(one, other))
 }
 
 fn read_dynamic(

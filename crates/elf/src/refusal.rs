@@ -101,6 +101,11 @@ pub enum Refusal {
         "no room for a program header: none is unused or repeated, no data segments can be joined, and no zeros follow the table"
     )]
     NoRoom,
+    /// A PT_LOAD repeats a part of the text, and the layout would change: the file warms itself already.
+    #[error(
+        "a PT_LOAD repeats a part of the text, as --self-warming has it; fix the file of before instead"
+    )]
+    Repeats,
     /// The indexes of further sections would not fit the symbol table (SHN_LORESERVE).
     #[error("too many sections to add one")]
     ManySections,

@@ -3,7 +3,7 @@
 //! Tools read symbols, strings, relocations and unwind information by their section, and would find
 //! a part of each. Code and read-only data they read by address, in whichever section that lies.
 
-use hugetext_leaf::Span;
+use hugetext_leaf::{Leaf, Span};
 use object::elf;
 
 use crate::error::ImageError;
@@ -51,4 +51,53 @@ fn is_divisible(section: &Section, name: &[u8]) -> bool {
             .iter()
             .any(|data| name.starts_with(data));
     is_code || is_data
+}
+
+/// All sections of the memory image, by their addresses.
+#[derive(Debug)]
+pub(crate) struct LoadedSections {
+    /// In ascending order of their begins.
+    addresses: Vec<Span>,
+}
+
+impl LoadedSections {
+    pub(crate) fn of(image: &Image) -> LoadedSections {
+        let loaded = image.sections.iter().map(|(_, section)| section);
+        let loaded = loaded.filter(|section| section.is_allocated());
+        let mut addresses: Vec<Span> = loaded
+            .map(|section| Span::new(section.addr, section.addr.saturating_add(section.size)))
+            .collect();
+        addresses.sort_unstable_by_key(|section| section.start);
+        LoadedSections { addresses }
+    }
+
+    /// The end of the longest range from `start` on, up to `end`, that holds no section wholly, and ends with a page of
+    /// so many bytes or at `end`.
+    pub(crate) fn holding_none(&self, start: u64, end: u64, page: Leaf) -> u64 {
+        let from = self
+            .addresses
+            .partition_point(|section| section.start < start);
+        let behind = self.addresses.get(from..).unwrap_or_default();
+        let first = behind.iter().map(|section| section.end).min();
+        match first.filter(|first| *first <= end) {
+            Some(first) => page.align_down(first.saturating_sub(1)),
+            None => end,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_range_ends_before_a_section_does_that_begins_in_it() {
+        let spans = [(0x1000, 0x9100), (0x9100, 0x9200), (0xa000, 0xf000)];
+        let sections = LoadedSections {
+            addresses: spans.map(|(start, end)| Span::new(start, end)).to_vec(),
+        };
+        assert_eq!(sections.holding_none(0x2000, 0x9100, Leaf::K4), 0x9100);
+        assert_eq!(sections.holding_none(0x2000, 0xf000, Leaf::K4), 0x9000);
+        assert_eq!(sections.holding_none(0xa100, 0xf000, Leaf::K4), 0xf000);
+    }
 }

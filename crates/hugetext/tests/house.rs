@@ -205,7 +205,8 @@ fn no_modules_use_each_other_in_a_circle() {
 #[test]
 fn the_proof_shares_the_reader_with_the_plan_and_nothing_else() {
     let reader = [
-        "encoding", "error", "headers", "image", "section", "sections", "source", "verify",
+        "encoding", "error", "headers", "image", "repeats", "section", "sections", "source",
+        "verify",
     ];
     let root = crates().join("elf/src");
     let inside = sources(&root.join("verify"));

@@ -176,60 +176,73 @@ where
 /// The facts that loaders compute from a PT_LOAD besides bytes and rights: its first address, its
 /// alignment, and the pages that it covers.
 pub(super) fn loads(old: &Image, new: &Image) -> Result<(), Difference> {
-    let loads = |image: &Image| -> Vec<ProgramHeader> {
-        let headers = image.headers.iter();
-        headers
-            .filter(|header| header.p_type == elf::PT_LOAD.0)
-            .copied()
-            .collect()
-    };
-    let (old_headers, new_headers) = (loads(old), loads(new));
-    for (index, (segment, header)) in new.segments.iter().zip(&new_headers).enumerate() {
+    let mut before: Option<&Segment> = None;
+    for segment in &new.segments {
         let differs = |what| Difference::Load {
             vaddr: segment.vaddr,
             what,
         };
-        let same = old.segments.iter().position(|s| s.vaddr == segment.vaddr);
-        let before = match same {
-            Some(same) => old.segments.get(same).zip(old_headers.get(same)),
+        let header = new.load_of(segment);
+        let header = header.ok_or(differs("has no header"))?;
+        same_flags(old, segment, header).map_err(differs)?;
+        // What lies behind a part that is repeated is no beginning.
+        if header.vaddr == segment.vaddr {
+            let same = old.segments.iter().find(|s| s.vaddr == segment.vaddr);
             // The second part of a PT_LOAD that was cut is compared with the first part.
-            None => index
-                .checked_sub(1)
-                .and_then(|first| new.segments.get(first).zip(new_headers.get(first)))
-                .filter(|(first, _)| is_cut(first, segment)),
-        };
-        let Some((before, before_header)) = before else {
-            return Err(differs("does not begin where an old one did"));
-        };
-        let inside = segment.vaddr - before.vaddr;
-        if header.paddr != before_header.paddr.wrapping_add(inside) {
-            return Err(differs("has another physical address"));
+            let first = before.filter(|first| is_cut(first, segment));
+            let (was, image) = match (same, first) {
+                (Some(same), _) => (same, old),
+                (None, Some(first)) => (first, new),
+                (None, None) => return Err(differs("does not begin where an old one did")),
+            };
+            let was_header = image.load_of(was).ok_or(differs("had no header"))?;
+            same_place([was, segment], [was_header, header]).map_err(differs)?;
         }
-        // Of every PT_LOAD that it takes the place of.
-        let taken = old.segments.iter().zip(&old_headers);
-        let mut taken = taken.filter(|(old, _)| segment.memory().overlaps(&old.memory()));
-        if taken.any(|(_, old)| header.flags & !ACCESS != old.flags & !ACCESS) {
-            return Err(differs("has other flags"));
-        }
-        if segment.align < before.align {
-            return Err(differs("has a smaller alignment"));
-        }
-        // Page tables and p_align: glibc refuses a PT_LOAD that is not congruent to its p_align
-        // (elf/dl-load.c, _dl_map_object_from_fd()).
-        let congruent = |segment: &Segment, align| {
-            let align = Leaf::from_bytes(align).unwrap_or(Leaf::K4);
-            align.is_aligned(segment.vaddr.wrapping_sub(segment.offset))
-        };
-        let page = SMALLEST_PAGE.bytes().max(before.align);
-        if segment.filesz > 0 && congruent(before, page) && !congruent(segment, page) {
-            return Err(differs("is no longer congruent to a page"));
-        }
-        let was = congruent(before, before.align.max(1));
-        if was && !congruent(segment, segment.align.max(1)) {
-            return Err(differs("is not congruent to its alignment"));
-        }
+        before = Some(segment);
     }
     pages_apart(old, new)
+}
+
+/// Whether a PT_LOAD has the flags of every one that it takes the place of. Rights are compared with the memory.
+fn same_flags(old: &Image, segment: &Segment, header: &ProgramHeader) -> Result<(), &'static str> {
+    let mut taken = old
+        .segments
+        .iter()
+        .filter(|old| segment.memory().overlaps(&old.memory()))
+        .filter_map(|part| old.load_of(part));
+    if taken.any(|old| header.flags & !ACCESS != old.flags & !ACCESS) {
+        return Err("has other flags");
+    }
+    Ok(())
+}
+
+/// Whether a PT_LOAD is as well placed as what it is compared with: segment and header of either, the old one first.
+fn same_place(
+    [before, segment]: [&Segment; 2],
+    [before_header, header]: [&ProgramHeader; 2],
+) -> Result<(), &'static str> {
+    let inside = segment.vaddr - before.vaddr;
+    if header.paddr != before_header.paddr.wrapping_add(inside) {
+        return Err("has another physical address");
+    }
+    if segment.align < before.align {
+        return Err("has a smaller alignment");
+    }
+    // Page tables and p_align: glibc refuses a PT_LOAD that is not congruent to its p_align
+    // (elf/dl-load.c, _dl_map_object_from_fd()).
+    let congruent = |segment: &Segment, align| {
+        let align = Leaf::from_bytes(align).unwrap_or(Leaf::K4);
+        align.is_aligned(segment.vaddr.wrapping_sub(segment.offset))
+    };
+    let page = SMALLEST_PAGE.bytes().max(before.align);
+    if segment.filesz > 0 && congruent(before, page) && !congruent(segment, page) {
+        return Err("is no longer congruent to a page");
+    }
+    let was = congruent(before, before.align.max(1));
+    if was && !congruent(segment, segment.align.max(1)) {
+        return Err("is not congruent to its alignment");
+    }
+    Ok(())
 }
 
 /// The bits of p_flags that are access rights, which are compared with the memory.

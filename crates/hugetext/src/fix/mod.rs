@@ -39,8 +39,9 @@ pub(crate) struct Arguments {
     /// Extend text over a hole to the end of its last window where the addresses are free
     #[arg(long)]
     extend_tail: bool,
-    /// Cut text at its first window, so that a loader that asks for huge pages (glibc.elf.thp) gets
-    /// them on a cold start. Tools and programs then see text in two segments and two sections, and some
+    /// Give the windows of text a PT_LOAD of their own, so that a loader that asks for huge pages
+    /// (glibc.elf.thp) gets them on a cold start. gVisor does not start such programs, and GNU strip makes it
+    /// ineffective. Where the device reads 2 MiB or more ahead, text is cut in two instead, and some tools
     /// find less (lab/results/self-warming.md)
     #[arg(long)]
     self_warming: bool,

@@ -84,13 +84,8 @@ fn change(report: &FixReport) -> String {
             line(format_args!("    {}", fewer_by_readahead(readahead)));
         }
     }
-    if !plan.sections_cut.is_empty() {
-        line(format_args!(
-            "  its text becomes two segments and two sections; programs that look for their own text find the first"
-        ));
-        line(format_args!(
-            "  in the second, gdb, objdump and addr2line find exported functions only by .symtab, and Valgrind no lines"
-        ));
+    for lost in lost_to_tools(plan) {
+        line(format_args!("  {lost}"));
     }
     for warning in &plan.warnings {
         line(format_args!("  {}", warning_text(*warning)));
@@ -104,6 +99,23 @@ fn change(report: &FixReport) -> String {
         None => text.push_str(&layout(plan)),
     }
     text
+}
+
+/// What tools and programs lose by the cut of text.
+fn lost_to_tools(plan: &Plan) -> &'static [&'static str] {
+    if plan.repeats_text() {
+        &[
+            "a second PT_LOAD repeats the windows of its text; GNU strip and objcopy make it ineffective",
+            "gVisor, and Linux 4.17 to 5.3, do not start programs with such PT_LOADs",
+        ]
+    } else if plan.sections_cut.is_empty() {
+        &[]
+    } else {
+        &[
+            "its text becomes two segments and two sections; programs that look for their own text find the first",
+            "in the second, gdb, objdump and addr2line find exported functions only by .symtab, and Valgrind no lines",
+        ]
+    }
 }
 
 /// The new file.

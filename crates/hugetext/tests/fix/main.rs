@@ -17,6 +17,7 @@ mod sample;
 mod self_hash;
 mod self_readers;
 mod self_warming;
+mod self_warming_tools;
 mod tools;
 mod versions;
 mod vouched;

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::sample::{fix, hugetext, json, link, path, run, start, text, tool, worked};
+use crate::sample::{fix, hugetext, json, link, path, run, start, text, tool};
 
 /// The sample by the compiler's default linker, with room for a program header. `None` if the linker
 /// does not know the options.
-fn with_room(directory: &TempDir, options: &[&str]) -> Option<PathBuf> {
+pub(crate) fn with_room(directory: &TempDir, options: &[&str]) -> Option<PathBuf> {
     // GNU ld's layout, where text shares no page of the file with read-only data.
     let apart = [&["-fuse-ld=bfd", "-Wl,-z,separate-code"], options].concat();
     let program = link(directory, "old", &apart).or_else(|| link(directory, "old", options))?;
@@ -24,7 +24,7 @@ fn with_room(directory: &TempDir, options: &[&str]) -> Option<PathBuf> {
 }
 
 /// The sample, and the same program that warms itself.
-fn warmed(directory: &TempDir) -> (PathBuf, PathBuf) {
+pub(crate) fn warmed(directory: &TempDir) -> (PathBuf, PathBuf) {
     let old = with_room(directory, &[]).unwrap();
     let new = directory.path().join("new");
     fix(&old, &new, &["--self-warming"]);
@@ -32,14 +32,14 @@ fn warmed(directory: &TempDir) -> (PathBuf, PathBuf) {
 }
 
 /// What glibc.elf.thp makes of a file on a cold start.
-fn asked(file: &Path) -> Value {
+pub(crate) fn asked(file: &Path) -> Value {
     let report = json(&["check", "--geometry", "x86-64", path(file)]);
     let found = report["files"][0]["self_warming"].as_array().unwrap();
     let glibc = found.iter().find(|one| one["asker"] == "glibc-tunable");
     glibc.unwrap()["now"].clone()
 }
 
-fn all_huge(file: &Path) -> bool {
+pub(crate) fn all_huge(file: &Path) -> bool {
     let found = asked(file);
     found["windows"].as_u64() > Some(0) && found["huge"] == found["windows"]
 }
@@ -181,159 +181,6 @@ fn the_kernel_joins_what_is_cut() {
     // until the file is no longer open for writing.
     start(&new).wait_with_output().unwrap();
     assert_eq!(mappings(&old), mappings(&new));
-}
-
-#[test]
-fn tools_keep_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let (_, new) = warmed(&directory);
-    let said = run(&new);
-    let tools: [(&str, &[&str]); 5] = [
-        ("strip", &[]),
-        ("objcopy", &["--strip-debug"]),
-        ("eu-strip", &[]),
-        ("llvm-objcopy", &["--strip-all"]),
-        (
-            "patchelf",
-            &["--set-rpath", "/a/rather/long/path/that/needs/room"],
-        ),
-    ];
-    for (name, arguments) in tools {
-        let Some(worked) = worked(&directory, &new, name, arguments) else {
-            continue;
-        };
-        assert_eq!(run(&worked), said, "{name} {arguments:?}");
-        assert!(all_huge(&worked), "{name} {arguments:?} undid the layout");
-    }
-    if let Some(said) = tool("eu-elflint", &["--gnu-ld", path(&new)]) {
-        assert!(said.contains("No errors"), "{said}");
-    }
-}
-
-#[test]
-fn debuggers_find_lines_in_both_parts_of_the_text() {
-    let directory = tempfile::tempdir().unwrap();
-    let (old, new) = warmed(&directory);
-    // The separate debug information is that of the unfixed file.
-    let debug = directory.path().join("old.debug");
-    if tool("objcopy", &["--only-keep-debug", path(&old), path(&debug)]).is_none() {
-        return;
-    }
-    let link = format!("--add-gnu-debuglink={}", path(&debug));
-    tool("objcopy", &["--strip-all", &link, path(&old)]).unwrap();
-    fix(&old, &new, &["--self-warming"]);
-    let ask = "info line answer";
-    let Some(found) = tool("gdb", &["-batch", "-nx", "-ex", ask, path(&new)]) else {
-        return;
-    };
-    assert!(found.contains("sample.c"), "{found}");
-}
-
-/// A distribution installs debug information below the build id. It was split off before the fix.
-#[test]
-fn debuggers_find_information_by_build_id() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(old) = with_room(&directory, &["-Wl,--build-id=0x0123456789"]) else {
-        println!("skipped: the linker of this machine sets no build id");
-        return;
-    };
-    let installed = directory.path().join(".build-id/01");
-    fs::create_dir_all(&installed).unwrap();
-    let debug = installed.join("23456789.debug");
-    if tool("objcopy", &["--only-keep-debug", path(&old), path(&debug)]).is_none() {
-        return;
-    }
-    tool("objcopy", &["--strip-all", path(&old)]).unwrap();
-    let new = directory.path().join("new");
-    fix(&old, &new, &["--self-warming"]);
-    let from = format!("set debug-file-directory {}", path(directory.path()));
-    let asked = ["-iex", &from, "-ex", "info line answer", path(&new)];
-    let Some(found) = tool("gdb", &[&["-batch", "-nx"][..], &asked].concat()) else {
-        return;
-    };
-    assert!(found.contains("sample.c"), "{found}");
-}
-
-/// Functions in either part, and what is said of what some tools lose.
-#[test]
-fn valgrind_names_functions_in_both_parts() {
-    let directory = tempfile::tempdir().unwrap();
-    let source = directory.path().join("both.c");
-    let skipped = "__asm__(\".pushsection .text.mm\\n.skip 6000000\\n.popsection\");\n";
-    let function = |name: &str, section: &str| {
-        format!(
-            "__attribute__((noinline, section(\"{section}\"))) void {name}(void)\n\
-             {{ char *volatile at = malloc(10); at[10] = 1; }}\n"
-        )
-    };
-    let early = function("early_function", ".text.aa");
-    let late = function("late_function", ".text.zz");
-    let main = "int main(void) { early_function(); late_function(); return 0; }\n";
-    fs::write(
-        &source,
-        format!("#include <stdlib.h>\n{early}{skipped}{late}{main}"),
-    )
-    .unwrap();
-    let (old, new) = (directory.path().join("both"), directory.path().join("new"));
-    let apart = ["-g", "-fuse-ld=bfd", "-Wl,-z,separate-code", "-o"];
-    tool("cc", &[&apart[..], &[path(&old), path(&source)]].concat()).unwrap();
-    let output = hugetext(&["fix", path(&old), "-o", path(&new), "--self-warming"]);
-    let said = text(&output.stdout);
-    if !output.status.success() {
-        println!("skipped: {said}");
-        return;
-    }
-    assert!(said.contains("two segments and two sections"), "{said}");
-    start(&new).wait_with_output().unwrap();
-    let valgrind = std::process::Command::new("valgrind").arg(&new).output();
-    let Some(valgrind) = valgrind.ok().filter(|output| output.status.success()) else {
-        println!("skipped: no valgrind that works on this machine");
-        return;
-    };
-    let said = text(&valgrind.stderr);
-    for function in ["early_function", "late_function"] {
-        assert!(
-            said.contains(&format!(": {function} (")),
-            "{function}: {said}"
-        );
-    }
-}
-
-/// BOLT and linkers go by relocations to the section.
-#[test]
-fn text_with_relocations_for_linking_is_not_cut() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(old) = with_room(&directory, &["-Wl,-q"]) else {
-        println!("skipped: the linker of this machine keeps no relocations");
-        return;
-    };
-    let output = hugetext(&["fix", path(&old), "--dry-run", "--self-warming"]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("keeps relocations"), "{said}");
-}
-
-#[test]
-fn profilers_name_functions_in_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let (_, new) = warmed(&directory);
-    start(&new).wait_with_output().unwrap();
-    let data = directory.path().join("perf.data");
-    let perf = |arguments: &[&str]| {
-        let mut perf = std::process::Command::new("perf");
-        perf.env("HOME", directory.path()).args(arguments).output()
-    };
-    // The event is a clock of the kernel, because virtual machines have no counters.
-    let record = ["record", "-q", "-e", "cpu-clock:u", "-o", path(&data)];
-    let recorded = perf(&[&record[..], &[path(&new), "spin"]].concat());
-    if !recorded.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no perf on this machine, or it may not measure");
-        return;
-    }
-    let report = ["report", "-q", "--stdio", "-s", "sym", "-i", path(&data)];
-    let said = text(&perf(&report).unwrap().stdout);
-    let busiest = said.lines().find(|line| !line.is_empty()).unwrap();
-    assert!(busiest.trim_end().ends_with("[.] spin"), "{said}");
 }
 
 #[test]
