@@ -12,4 +12,6 @@ mod ground;
 mod mounts;
 mod names;
 mod odd;
+#[path = "../session/mod.rs"]
+mod session;
 mod stores;

@@ -5,9 +5,8 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-use crate::subject::{
-    HARMLESS, Subject, executable, huge, is_excused, on_a_machine, session, text, with_input,
-};
+use crate::session::{HARMLESS, session};
+use crate::subject::{Subject, executable, huge, is_excused, on_a_machine, text, with_input};
 
 /// All windows of the subject but one. Its text is 8 MiB and begins at any address.
 const MOST: u64 = 6 << 20;

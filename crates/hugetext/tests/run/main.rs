@@ -16,6 +16,8 @@ mod learn;
 mod limits;
 mod profiles;
 mod replicas;
+#[path = "../session/mod.rs"]
+mod session;
 mod subject;
 mod targets;
 mod upkeep;
