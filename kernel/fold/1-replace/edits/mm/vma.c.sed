@@ -35,17 +35,34 @@ static struct vm_area_struct *mmap_find_replaced(struct mmap_state *map)\
 }\
 \
 /*\
- * Clear the page table entries of the part; the new VMA uses its page tables. Sets\
- * *@vmap to the old VMA if the two would merge. Returns -EAGAIN if the part must\
- * be unmapped: another VMA would merge, or .mmap_prepare() asks for more.\
+ * Clear the page table entries of the part, as munmap does; the new VMA uses its\
+ * page tables.\
+ */\
+static void mmap_replace_clear(struct mmap_state *map)\
+{\
+	struct vm_area_struct *old = map->replaced;\
+	/* There is no other VMA to unmap, so this begins where it ends. */\
+	VMA_ITERATOR(vmi, map->mm, map->end);\
+	UNMAP_STATE(unmap, &vmi, old, map->addr, map->end, NULL, NULL);\
+	struct mmu_gather tlb;\
+\
+	unmap.tree_end = map->end;\
+	tlb_gather_mmu(&tlb, map->mm);\
+	update_hiwater_rss(map->mm);\
+	unmap_vmas(&tlb, &unmap);\
+	tlb_finish_mmu(&tlb);\
+}\
+\
+/*\
+ * Lock the old VMA. Sets *@vmap to it if the new one would merge with it. Returns\
+ * -EAGAIN if the part must be unmapped: another VMA would merge, or .mmap_prepare()\
+ * asks for more.\
  */\
 static int mmap_replace_prepare(struct mmap_state *map,\
 				const struct vm_area_desc *desc,\
 				struct vm_area_struct **vmap)\
 {\
-	struct zap_details details = { .zap_flags = ZAP_FLAG_DROP_MARKER };\
 	struct vm_area_struct *old = map->replaced;\
-	struct mmu_gather tlb;\
 	bool same;\
 	VMG_MMAP_STATE(vmg, map, /* vma = */ NULL);\
 \
@@ -65,6 +82,7 @@ static int mmap_replace_prepare(struct mmap_state *map,\
 		       can_vma_merge_right(&vmg, /* can_merge_left = */ false))))\
 		return -EAGAIN;\
 \
+	vma_start_write(old);\
 	if (!same && old->vm_start < map->addr && old->vm_end > map->end) {\
 		map->tail = vm_area_dup(old);\
 		if (!map->tail)\
@@ -73,11 +91,8 @@ static int mmap_replace_prepare(struct mmap_state *map,\
 		vma_add_pgoff(map->tail, linear_page_delta(old, map->end));\
 	}\
 \
-	vma_start_write(old);\
-	tlb_gather_mmu(&tlb, map->mm);\
-	zap_vma_range_batched(&tlb, old, map->addr, map->end - map->addr, &details);\
-	tlb_finish_mmu(&tlb);\
 	if (same) {\
+		mmap_replace_clear(map);\
 		vm_stat_account(map->mm, old->vm_flags, -(long)map->pglen);\
 		*vmap = old;\
 	}\
@@ -85,8 +100,9 @@ static int mmap_replace_prepare(struct mmap_state *map,\
 }\
 \
 /*\
- * Make room for @vma, which is in the tree, and link it. Nothing is mapped there,\
- * so no huge page straddles its ends. Nothing can be: all VMAs are write-locked.\
+ * Make room for @vma, which is in the tree, and link it. Nothing fails here. Nothing\
+ * is mapped there once it is cleared, so no huge page straddles its ends. Nothing\
+ * can be: all VMAs are write-locked.\
  */\
 static void mmap_replace(struct mmap_state *map, struct vm_area_struct *vma)\
 {\
@@ -94,6 +110,7 @@ static void mmap_replace(struct mmap_state *map, struct vm_area_struct *vma)\
 	struct address_space *mapping = old->vm_file->f_mapping;\
 	const bool whole = vma_pages(old) == vma_pages(vma);\
 \
+	mmap_replace_clear(map);\
 	vm_stat_account(map->mm, old->vm_flags, -(long)map->pglen);\
 	map->mm->map_count += !!tail - whole;\
 	if (tail) {\

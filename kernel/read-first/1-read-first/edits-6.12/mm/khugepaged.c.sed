@@ -51,3 +51,12 @@ s/^ \*  - allocate and lock a new huge page;$/ *  - read what is missing of a re
 				goto xa_locked;\
 			} else if (folio_test_dirty(folio)) {
 }
+/^static int collapse_file\(/,/^}$/{
+	s/^		 \* particularly important if there are dirty folios in transit\.$/&\
+		 * Truncation waits under it for the folios that are locked here,\
+		 * so this must not wait for it./
+	s/^		filemap_invalidate_lock_shared\(mapping\);$/		if (!filemap_invalidate_trylock_shared(mapping)) {\
+			result = SCAN_PAGE_LOCK;\
+			goto rollback;\
+		}/
+}

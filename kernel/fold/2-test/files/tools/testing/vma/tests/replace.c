@@ -51,6 +51,7 @@ static unsigned long replace(unsigned long start, unsigned long end,
 			     pgoff_t pgoff, vma_flags_t flags)
 {
 	nr_i_mmap_locks = 0;
+	nr_unmaps = 0;
 	return __mmap_region(&replace_file, start, end - start, flags, pgoff, NULL);
 }
 
@@ -92,6 +93,7 @@ static bool test_replace_parts(void)
 	ASSERT_EQ(nr_i_mmap_locks, 1);
 	ASSERT_EQ(replace(0x303000, 0x306000, 3, exec_flags()), 0x303000);
 	ASSERT_EQ(nr_i_mmap_locks, 1);
+	ASSERT_EQ(nr_unmaps, 1);
 	ASSERT_EQ(nr_rmap_linked, 3);
 	ASSERT_EQ(mm.map_count, 3);
 	ASSERT_EQ(mm.total_vm, 10);
@@ -133,6 +135,7 @@ static bool test_replace_same(void)
 	ASSERT_NE(replace_begin(&mm, &vmi, read_flags()), NULL);
 	ASSERT_EQ(replace(0x303000, 0x306000, 3, read_flags()), 0x303000);
 	ASSERT_EQ(nr_i_mmap_locks, 0);
+	ASSERT_EQ(nr_unmaps, 1);
 	ASSERT_EQ(replace(REPLACE_START, REPLACE_END, 0, read_flags()), REPLACE_START);
 	ASSERT_EQ(nr_i_mmap_locks, 0);
 	ASSERT_EQ(mm.map_count, 1);
@@ -184,7 +187,7 @@ static bool test_replace_shared(void)
 	return true;
 }
 
-/* What fails leaves one VMA, with its end. */
+/* What fails leaves one VMA, with its end and with what is mapped there. */
 static bool test_replace_fails(void)
 {
 	const int limit = sysctl_max_map_count;
@@ -194,13 +197,16 @@ static bool test_replace_fails(void)
 	ASSERT_NE(replace_begin(&mm, &vmi, read_flags()), NULL);
 	prepare_error = -EACCES;
 	ASSERT_EQ(replace(0x303000, 0x306000, 3, exec_flags()), -EACCES);
+	ASSERT_EQ(nr_unmaps, 0);
 	prepare_error = 0;
 	fail_prealloc = true;
 	ASSERT_EQ(replace(0x303000, 0x306000, 3, exec_flags()), -ENOMEM);
 	fail_prealloc = false;
+	ASSERT_EQ(nr_unmaps, 0);
 	sysctl_max_map_count = 1;
 	ASSERT_EQ(replace(0x303000, 0x306000, 3, exec_flags()), -ENOMEM);
 	sysctl_max_map_count = limit;
+	ASSERT_EQ(nr_unmaps, 0);
 	ASSERT_EQ(nr_i_mmap_locks, 0);
 	ASSERT_EQ(nr_rmap_linked, 1);
 	ASSERT_EQ(mm.map_count, 1);
