@@ -174,6 +174,25 @@ fn places(mappings: &Mappings) -> Vec<Place> {
     all
 }
 
+impl Look {
+    /// The same without a page that a killed tracer has left: it is the process' own from mmap(2) on, and the code that would
+    /// unmap it learns its address a moment later (docs/promote.md).
+    pub(crate) fn without_left_page(mut self, before: &Look) -> Look {
+        let rights = Perms {
+            read: true,
+            write: true,
+            exec: false,
+        };
+        let is_left = |place: &Place| {
+            place.shows == Shows::Memory(rights)
+                && place.addresses.len() == rustix::param::page_size() as u64
+        };
+        self.places
+            .retain(|place| before.places.contains(place) || !is_left(place));
+        self
+    }
+}
+
 impl Place {
     fn continues_in(&self, next: &Place) -> bool {
         self.addresses.end == next.addresses.start

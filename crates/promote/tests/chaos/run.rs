@@ -315,7 +315,10 @@ impl Chaos {
         }
         // There is no code that ends a change without its tracer (src/arch).
         target.may_die |= expected.tracer_killed && !cfg!(target_arch = "x86_64");
-        if target.health() != Health::Running {
+        target.is_abandoned |= expected.tracer_killed;
+        // What a killed tracer has left to do is done when the process runs again.
+        let stands_still = target.is_abandoned && target.is_stopped;
+        if target.health() != Health::Running || stands_still {
             return;
         }
         self.figures.audits += 1;

@@ -30,6 +30,8 @@ pub(crate) struct Target {
     pub(crate) is_asked: bool,
     /// Whether something happened to it that ends some calls with EINTR (signal(7)).
     pub(crate) is_disturbed: bool,
+    /// Whether a tracer was killed that may have left it something to do.
+    pub(crate) is_abandoned: bool,
     /// What it said though nobody had asked.
     unasked: Option<String>,
     /// Whether its last tracer was killed, which may take it along, and not at once.
@@ -73,6 +75,7 @@ impl Target {
             is_stopped: false,
             is_asked: false,
             is_disturbed: false,
+            is_abandoned: false,
             unasked: None,
             may_die: false,
         };
@@ -241,6 +244,11 @@ impl Target {
         let (before, content) = match &self.well {
             Some((before, content)) => (before, Some(content)),
             None => (&nothing, None),
+        };
+        let look = if self.is_abandoned {
+            look.without_left_page(before)
+        } else {
+            look
         };
         let mut found = differences(before, &look, self.program.conduct);
         match content.map(|content| content.first_difference(self.pid)) {
