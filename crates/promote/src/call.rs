@@ -241,12 +241,7 @@ impl<'t> Caller<'t> {
                 io::Error::other("the borrowed thread did not stop at the requested call");
             return Err(CallError::Lost(strayed));
         }
-        match Native::result(&regs) {
-            result @ -4095..=-1 => Err(CallError::Refused(io::Error::from_raw_os_error(
-                result.unsigned_abs() as i32,
-            ))),
-            result => Ok(result as u64),
-        }
+        answer(&regs).map_err(CallError::Refused)
     }
 
     /// Runs the thread to the next entry or exit of a system call. If it reaches none in time, it
@@ -321,6 +316,14 @@ fn hold(tid: Tid) -> io::Result<u64> {
         return Err(error.into());
     }
     Ok(mask)
+}
+
+/// The result of a system call that has just ended.
+pub(crate) fn answer(regs: &Registers) -> io::Result<u64> {
+    match Native::result(regs) {
+        result @ -4095..=-1 => Err(io::Error::from_raw_os_error(result.unsigned_abs() as i32)),
+        result => Ok(result as u64),
+    }
 }
 
 /// A C int in the form of an argument register.

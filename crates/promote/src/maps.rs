@@ -131,14 +131,18 @@ pub(crate) fn find_gadget(target: &Target) -> io::Result<Option<u64>> {
         let (start, end) = map.address;
         let mut bytes = vec![0; end.saturating_sub(start).min(FAR) as usize];
         target.read(start, &mut bytes).ok()?;
-        let mut offsets = (0..bytes.len()).step_by(Native::INSTRUCTION_ALIGNMENT);
-        let found = offsets.find(|offset| {
-            bytes
-                .get(*offset..)
-                .is_some_and(|rest| rest.starts_with(Native::SYSCALL))
-        })?;
-        Some(start + found as u64)
+        Some(start + system_call_in(&bytes)?)
     }))
+}
+
+/// Where code has an instruction that makes a system call.
+pub(crate) fn system_call_in(code: &[u8]) -> Option<u64> {
+    let mut offsets = (0..code.len()).step_by(Native::INSTRUCTION_ALIGNMENT);
+    let is_call = |offset: &usize| {
+        let rest = code.get(*offset..);
+        rest.is_some_and(|rest| rest.starts_with(Native::SYSCALL))
+    };
+    offsets.find(is_call).map(|offset| offset as u64)
 }
 
 /// The addresses of the vDSO.

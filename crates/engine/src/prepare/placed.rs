@@ -26,8 +26,8 @@ pub(super) fn place(
     stores: Option<&[Store]>,
     waiting: Pid,
 ) -> Result<bool, PlaceError> {
-    let image = &step.program().image;
-    let id = step.file_id();
+    let program = step.program();
+    let (image, id) = (&program.image, program.id());
     let mut placed = PlacedText {
         program: id,
         entry: image.entry,

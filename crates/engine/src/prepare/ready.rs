@@ -53,7 +53,7 @@ impl Ready {
         matches!(self.remaining, Remaining::AsItIs) && !self.is_awaited
     }
 
-    /// Whether a tracer waits for the execution of the program, to map its text from a copy.
+    /// Whether a tracer waits for the execution of the program, to move its image.
     pub fn is_awaited(&self) -> bool {
         self.is_awaited
     }

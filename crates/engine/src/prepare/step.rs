@@ -2,13 +2,12 @@
 
 use std::cell::OnceCell;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hugetext_elf::{MovedText, Options, Plan, PlanError, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard, holders};
 use hugetext_leaf::replica::Replica;
-use hugetext_leaf::{FileId, Filesystem, Leaf, ObjectKind, reach};
+use hugetext_leaf::{Filesystem, Leaf, ObjectKind, reach};
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -193,14 +192,6 @@ impl<'h> PrepareStep<'h> {
 
     pub(super) fn program(&self) -> &Program {
         &self.program.program
-    }
-
-    pub(super) fn file_id(&self) -> FileId {
-        let metadata = &self.program.program.metadata;
-        FileId {
-            dev: metadata.dev(),
-            ino: metadata.ino(),
-        }
     }
 
     pub(super) fn leaf(&self) -> Leaf {

@@ -35,13 +35,7 @@ impl Parts {
     pub(super) fn read(tid: Tid) -> io::Result<Parts> {
         let stat = Stat::from_file(format!("/proc/{tid}/stat")).map_err(io::Error::other)?;
         let known = |field: Option<u64>| field.ok_or(io::Error::from(io::ErrorKind::Unsupported));
-        let words = fs::read(format!("/proc/{tid}/auxv"))?;
-        let words = words.chunks_exact(8).map(|bytes| {
-            let mut word = [0; 8];
-            word.copy_from_slice(bytes);
-            u64::from_ne_bytes(word)
-        });
-        let words: Vec<u64> = words.collect();
+        let words = words(&fs::read(format!("/proc/{tid}/auxv"))?);
         let pairs = words
             .chunks_exact(2)
             .filter_map(|pair| Some([*pair.first()?, *pair.get(1)?]));
@@ -140,4 +134,14 @@ impl Parts {
 /// Whether the value of a key is an address in the image of the program.
 pub(super) fn lies_in_image(key: u64) -> bool {
     matches!(key, AT_PHDR | AT_ENTRY)
+}
+
+/// The whole words that these bytes are.
+pub(super) fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word.copy_from_slice(bytes);
+        u64::from_ne_bytes(word)
+    };
+    bytes.chunks_exact(8).map(word).collect()
 }

@@ -13,10 +13,11 @@ use procfs::process::MMapPath;
 use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
 use super::plan::{Arrangement, Step};
-use super::stack::{Parts, lies_in_image};
+use super::stack::{Parts, lies_in_image, words};
 use crate::arch::{Architecture, Native, Registers};
-use crate::call::bits;
+use crate::call::{answer, bits};
 use crate::event::OPTIONS;
+use crate::maps::system_call_in;
 use crate::raw;
 
 /// prctl(PR_SET_MM, PR_SET_MM_MAP) (include/uapi/linux/prctl.h).
@@ -96,10 +97,7 @@ impl Tracee {
         Native::set_registers(self.tid, &regs)?;
         to_system_call_stop(self.tid)?;
         to_system_call_stop(self.tid)?;
-        match Native::result(&Native::registers(self.tid)?) {
-            result @ -4095..=-1 => Err(io::Error::from_raw_os_error(result.unsigned_abs() as i32)),
-            result => Ok(result as u64),
-        }
+        answer(&Native::registers(self.tid)?)
     }
 
     fn word(&self, address: u64) -> io::Result<u64> {
@@ -128,12 +126,7 @@ impl Tracee {
             return Err(io::ErrorKind::InvalidFilename.into());
         }
         bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
-        let words = bytes.chunks_exact(8).map(|bytes| {
-            let mut word = [0; 8];
-            word.copy_from_slice(bytes);
-            u64::from_ne_bytes(word)
-        });
-        self.set_words(self.scratch, &words.collect::<Vec<u64>>())?;
+        self.set_words(self.scratch, &words(&bytes))?;
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY;
         let arguments = [bits(libc::AT_FDCWD), self.scratch, bits(flags), 0, 0, 0];
         self.call(libc::SYS_openat, arguments)
@@ -284,11 +277,5 @@ fn system_call_in_vdso() -> io::Result<u64> {
     let (start, end) = vdso.ok_or(io::ErrorKind::Unsupported)?.address;
     let mut code = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
     File::open("/proc/self/mem")?.read_exact_at(&mut code, start)?;
-    let mut places = (0..code.len()).step_by(Native::INSTRUCTION_ALIGNMENT);
-    let is_call = |at: &usize| {
-        code.get(*at..)
-            .is_some_and(|rest| rest.starts_with(Native::SYSCALL))
-    };
-    let found = places.find(is_call).ok_or(io::ErrorKind::Unsupported)?;
-    Ok(found as u64)
+    system_call_in(&code).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
