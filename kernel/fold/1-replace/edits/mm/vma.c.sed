@@ -34,10 +34,7 @@ static struct vm_area_struct *mmap_find_replaced(struct mmap_state *map)\
 	return vma;\
 }\
 \
-/*\
- * Clear the page table entries of the part, as munmap does; the new VMA uses its\
- * page tables.\
- */\
+/* Unmap the part, but for its page tables: the new VMA uses them. */\
 static void mmap_replace_clear(struct mmap_state *map)\
 {\
 	struct vm_area_struct *old = map->replaced;\
@@ -51,12 +48,13 @@ static void mmap_replace_clear(struct mmap_state *map)\
 	update_hiwater_rss(map->mm);\
 	unmap_vmas(&tlb, &unmap);\
 	tlb_finish_mmu(&tlb);\
+	vm_stat_account(map->mm, old->vm_flags, -(long)map->pglen);\
 }\
 \
 /*\
  * Lock the old VMA. Sets *@vmap to it if the new one would merge with it. Returns\
- * -EAGAIN if the part must be unmapped: another VMA would merge, or .mmap_prepare()\
- * asks for more.\
+ * -EAGAIN if the part must be unmapped: nothing would be left of the old VMA, another\
+ * one would merge, or .mmap_prepare() asks for more.\
  */\
 static int mmap_replace_prepare(struct mmap_state *map,\
 				const struct vm_area_desc *desc,\
@@ -78,7 +76,7 @@ static int mmap_replace_prepare(struct mmap_state *map,\
 	vma_iter_set(map->vmi, map->addr);\
 	if (map->file_doesnt_need_get || desc->action.type != MMAP_NOTHING ||\
 	    desc->action.hide_from_rmap_until_complete ||\
-	    (!same && (can_vma_merge_left(&vmg) ||\
+	    (!same && (vma_pages(old) == map->pglen || can_vma_merge_left(&vmg) ||\
 		       can_vma_merge_right(&vmg, /* can_merge_left = */ false))))\
 		return -EAGAIN;\
 \
@@ -93,7 +91,6 @@ static int mmap_replace_prepare(struct mmap_state *map,\
 \
 	if (same) {\
 		mmap_replace_clear(map);\
-		vm_stat_account(map->mm, old->vm_flags, -(long)map->pglen);\
 		*vmap = old;\
 	}\
 	return 0;\
@@ -108,12 +105,10 @@ static void mmap_replace(struct mmap_state *map, struct vm_area_struct *vma)\
 {\
 	struct vm_area_struct *old = map->replaced, *tail = map->tail;\
 	struct address_space *mapping = old->vm_file->f_mapping;\
-	const bool whole = vma_pages(old) == vma_pages(vma);\
 \
 	mmap_replace_clear(map);\
-	vm_stat_account(map->mm, old->vm_flags, -(long)map->pglen);\
-	map->mm->map_count += !!tail - whole;\
 	if (tail) {\
+		map->mm->map_count++;\
 		get_file(tail->vm_file);\
 		if (tail->vm_ops && tail->vm_ops->open)\
 			tail->vm_ops->open(tail);\
@@ -126,26 +121,17 @@ static void mmap_replace(struct mmap_state *map, struct vm_area_struct *vma)\
 	__vma_link_file(vma, mapping);\
 	if (tail)\
 		__vma_link_file(tail, mapping);\
-	if (whole) {\
-		__remove_shared_vm_struct(old, mapping);\
+	flush_dcache_mmap_lock(mapping);\
+	mapping_rmap_tree_remove(old, mapping);\
+	if (old->vm_start < map->addr) {\
+		old->vm_end = map->addr;\
 	} else {\
-		flush_dcache_mmap_lock(mapping);\
-		mapping_rmap_tree_remove(old, mapping);\
-		if (old->vm_start < map->addr) {\
-			old->vm_end = map->addr;\
-		} else {\
-			vma_add_pgoff(old, linear_page_delta(old, map->end));\
-			old->vm_start = map->end;\
-		}\
-		mapping_rmap_tree_insert(old, mapping);\
-		flush_dcache_mmap_unlock(mapping);\
+		vma_add_pgoff(old, linear_page_delta(old, map->end));\
+		old->vm_start = map->end;\
 	}\
+	mapping_rmap_tree_insert(old, mapping);\
+	flush_dcache_mmap_unlock(mapping);\
 	i_mmap_unlock_write(mapping);\
-\
-	if (whole) {\
-		vma_mark_detached(old);\
-		remove_vma(old);\
-	}\
 	validate_mm(map->mm);\
 }\
 

@@ -27,11 +27,13 @@ symbol file, mapping;
 
 // So may one that replaces a part of another: the text of libraries.
 @@
+expression E;
+symbol mapping;
 @@
  mmap_replace(struct mmap_state *map, struct vm_area_struct *vma)
  {
  	...
- 	const bool whole = ...;
+ 	struct address_space *mapping = E;
 +	const bool look = i_mmap_look(vma);
 +	bool crowded;
  	...
