@@ -27,8 +27,8 @@ static unsigned int exec_large_order(struct vm_area_struct *vma)\
 \
 /*\
  * Whether a fault on page @index may read the range of @order around it at once: @vma\
- * holds all of it at a congruent address, and nothing is cached of it but an eighth at\
- * its begin, as the ELF header is. Sets @from to the first page that is not cached.\
+ * holds all of it, and nothing is cached of it but an eighth at its begin, as the ELF\
+ * header is. Sets @from to the first page that is not cached.\
  */\
 static bool exec_reads_range(const struct vm_area_struct *vma, pgoff_t index,\
 			     unsigned int order, pgoff_t *from)\
@@ -42,8 +42,7 @@ static bool exec_reads_range(const struct vm_area_struct *vma, pgoff_t index,\
 \
 	/* A store into a private mapping needs a copy of one page only. */\
 	if (!order || (vma->vm_flags \& VM_WRITE) ||\
-	    first < start || first >= end || end - first < nr ||\
-	    (((vma->vm_start >> PAGE_SHIFT) - start) \& (nr - 1)))\
+	    first < start || first >= end || end - first < nr)\
 		return false;\
 	/* It should be small beside what is free or cheap to reclaim. */\
 	if (nr > (global_zone_page_state(NR_FREE_PAGES) +\
