@@ -10,10 +10,13 @@ use object::elf;
 use crate::headers::ProgramHeader;
 
 /// The parts of memory that the PT_LOADs `loads` give, in ascending order: one that holds another becomes what lies
-/// before it, in it and behind it. An error names the addresses of two that clash.
+/// before it, in it and behind it. An error names the addresses of two that clash. The last one repeats nothing: glibc and
+/// kernels before 5.18 map as much as reaches from the first to the end of the last, and glibc forbids access between
+/// both (elf/dl-map-segments.h, _dl_map_segments(); fs/binfmt_elf.c, total_mapping_size()).
 pub(crate) fn parts(loads: &[Segment]) -> Result<Vec<Segment>, (u64, u64)> {
     let mut parts: Vec<Segment> = Vec::with_capacity(loads.len());
     let mut whole: Option<&Segment> = None;
+    let is_last = |load| loads.iter().rfind(|load| load.memsz > 0) == Some(load);
     for load in loads {
         // GNU strip leaves one without bytes, which maps nothing.
         if load.memsz == 0 && whole.is_some_and(|around| around.memory().contains(load.vaddr)) {
@@ -21,7 +24,7 @@ pub(crate) fn parts(loads: &[Segment]) -> Result<Vec<Segment>, (u64, u64)> {
         }
         match (parts.last().copied(), whole) {
             (Some(last), Some(around)) if load.vaddr < last.memory().end => {
-                if last != *around || !repeats(around, load) {
+                if last != *around || !repeats(around, load) || is_last(load) {
                     return Err((around.vaddr, load.vaddr));
                 }
                 parts.pop();
@@ -106,14 +109,15 @@ mod tests {
         let mut empty = load(0x3000, 1);
         (empty.filesz, empty.memsz) = (0, 0);
         assert_eq!(parts(&[around, empty]), Ok(vec![around]));
-        let to_end = parts(&[around, load(0x3000, 0x7123)]).unwrap();
-        assert_eq!(to_end.len(), 2);
+        let to_end = parts(&[around, load(0x3000, 0x7123), load(0x20000, 1)]).unwrap();
+        assert_eq!(to_end.len(), 3);
     }
 
     #[test]
     fn what_would_change_a_byte_or_a_right_is_a_clash() {
         let around = load(0x1000, 0x9123);
         let inner = load(0x3000, 0x4000);
+        let behind = load(0x20000, 1);
         let mut moved = inner;
         moved.offset += 0x1000;
         let mut writable = inner;
@@ -128,10 +132,15 @@ mod tests {
             load(0x3010, 0x4000),
             load(0x3000, 0x4010),
         ] {
-            assert_eq!(parts(&[around, clash]), Err((0x1000, clash.vaddr)));
+            assert_eq!(parts(&[around, clash, behind]), Err((0x1000, clash.vaddr)));
         }
+        // The last of all.
+        assert_eq!(parts(&[around, inner]), Err((0x1000, 0x3000)));
         // One part alone.
         let second = load(0x8000, 0x1000);
-        assert_eq!(parts(&[around, inner, second]), Err((0x3000, 0x8000)));
+        assert_eq!(
+            parts(&[around, inner, second, behind]),
+            Err((0x3000, 0x8000))
+        );
     }
 }

@@ -40,7 +40,15 @@ pub fn self_warming(
         return Ok(apart);
     }
     let sections = LoadedSections::of(image);
-    let repeated = |plan: &Plan| cuts(plan, options.page, |windows| windows.repeated(&sections));
+    let repeated = |plan: &Plan| {
+        // Loaders go by where the last PT_LOAD begins and ends.
+        let last = plan.segments.last();
+        let choose = |windows: &Windows<'_>| {
+            let others = last.is_some_and(|last| windows.segment != last);
+            others.then(|| windows.repeated(&sections)).flatten()
+        };
+        cuts(plan, options.page, choose)
+    };
     let cuts = repeated(&plan);
     if cuts.is_empty() || has_repeats(&plan.headers) {
         return Ok(plan);
