@@ -150,6 +150,7 @@ packages_of() {
         ;;
     fuzz)
         packages build
+        echo g++        # compiles libFuzzer
         ;;
     kernel)
         echo gcc make flex bison bc libelf-dev libssl-dev cpio xz-utils
@@ -319,6 +320,17 @@ nextest() {
     }
 }
 
+# Installs the fuzzer, and the compiler that has its instrumentation.
+fuzzer() {
+    {
+        rustup -q toolchain install nightly --no-self-update --profile minimal &&
+            { command -v cargo-fuzz >/dev/null || cargo install -q --locked cargo-fuzz; }
+    } || {
+        echo "cannot install cargo-fuzz or a nightly Rust; see the line above" >&2
+        exit 2
+    }
+}
+
 # Adds targets of Rust.
 targets() {
     rustup -q target add "$@" || {
@@ -356,6 +368,7 @@ esac
 case " $* " in
 *" package "* | *" test-systemd "*) deb ;;
 *" test "*) nextest ;;
+*" fuzz "*) fuzzer ;;
 esac
 case " $* " in
 # Beyond what the command is used on: it must build on all.
