@@ -41,12 +41,17 @@ impl Verdict {
 
     /// The exit status. It depends on the verdict alone: whether anyone read the output does not
     /// matter.
-    pub fn exit_code(self) -> ExitCode {
+    pub fn status(self) -> u8 {
         match self {
-            Verdict::Done => ExitCode::SUCCESS,
-            Verdict::No => ExitCode::from(1),
-            Verdict::Failed => ExitCode::from(2),
-            Verdict::Status(status) => ExitCode::from(status),
+            Verdict::Done => 0,
+            Verdict::No => 1,
+            Verdict::Failed => 2,
+            Verdict::Status(status) => status,
         }
+    }
+
+    /// The same for `main`.
+    pub fn exit_code(self) -> ExitCode {
+        ExitCode::from(self.status())
     }
 }

@@ -65,10 +65,20 @@ impl Event {
         }
     }
 
+    /// Waits for the next event of a running thread, however long that takes.
+    pub(crate) fn next(tid: Tid) -> io::Result<Event> {
+        loop {
+            if let Some(event) = Event::look(tid, WaitOptions::empty())? {
+                return Ok(event);
+            }
+        }
+    }
+
     pub(crate) fn look(tid: Tid, options: WaitOptions) -> io::Result<Option<Event>> {
         match waitpid(Some(tid.into()), options) {
             Ok(found) => Ok(found.map(|(_, status)| Event::of(status))),
             Err(rustix::io::Errno::CHILD) => Ok(Some(Event::Ended)),
+            Err(rustix::io::Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -51,7 +51,9 @@ mod target;
 )]
 mod waiting;
 
-pub use at_exec::{NotPlaced, PlacedText, place_at_exec};
+pub use at_exec::{
+    NotMoved, NotPlaced, PlacedText, Unmoved, Waiting, place_at_exec, rehearse_placing,
+};
 pub use copies::{Copies, give_back_until_unused, give_back_unused, make_place_of_copies};
 pub use engine::{LeftText, SwapOutcome, promote, revert};
 pub use error::SwapError;

@@ -4,7 +4,7 @@
 //! other thread. Each request that transfers data names a live local whose size is exactly what
 //! the kernel reads or writes.
 
-use std::ffi::{c_long, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
@@ -134,6 +134,55 @@ pub(crate) fn set_register_set<T: Copy>(tid: Tid, kind: usize, mut value: T) -> 
         )
     })
 }
+
+/// Makes the calls that move the image of a program (`at_exec/tracee.rs`), with the same flags, on pages of this process. The
+/// call that tells the kernel names no memory: what the kernel says of that shows that it was admitted.
+pub(crate) fn rehearse_placing() -> io::Result<()> {
+    let page = rustix::param::page_size();
+    let exec = libc::PROT_READ | libc::PROT_EXEC;
+    let private = libc::MAP_PRIVATE;
+    let admitted = |called: *mut c_void| match called {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        place => Ok(place),
+    };
+    // SAFETY: the path is a constant string. Every address is of these three pages, which were mapped here and are known to
+    // nobody else. A null pointer to parts changes nothing.
+    unsafe {
+        let open = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY;
+        let path = c"/proc/self/exe".as_ptr();
+        let file = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, open, 0);
+        check(file)?;
+        let anonymous = private | libc::MAP_ANONYMOUS;
+        let first = libc::mmap(
+            std::ptr::null_mut(),
+            3 * page,
+            libc::PROT_READ,
+            anonymous,
+            -1,
+            0,
+        );
+        let first = admitted(first)?;
+        let (second, third) = (first.byte_add(page), first.byte_add(2 * page));
+        check(libc::munmap(second, page).into())?;
+        let flags = private | libc::MAP_FIXED_NOREPLACE;
+        admitted(libc::mmap(second, page, exec, flags, file as c_int, 0))?;
+        let to = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        admitted(libc::mremap(first, page, page, to, third))?;
+        check(libc::munmap(second, 2 * page).into())?;
+        check(libc::close(file as c_int).into())?;
+        let none = std::ptr::null::<c_void>();
+        let told = libc::syscall(libc::SYS_prctl, SET_MM, SET_MM_MAP, none, MAP_SIZE, 0);
+        match check(told) {
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// prctl(PR_SET_MM, PR_SET_MM_MAP) (include/uapi/linux/prctl.h), and the size of what it is given.
+pub(crate) const SET_MM: u64 = 35;
+pub(crate) const SET_MM_MAP: u64 = 14;
+const MAP_SIZE: u64 = 104;
 
 /// Gives the calling thread and the threads that it creates from now on priority over all threads
 /// that are not realtime. (musl has no sched_setscheduler.)

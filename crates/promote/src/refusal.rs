@@ -14,6 +14,9 @@ pub enum Refusal {
     /// It does not exist.
     #[error("no such process")]
     Gone,
+    /// What /proc says under its number is about another process.
+    #[error("/proc is that of another PID namespace: mount the one of this namespace")]
+    ForeignProc,
     /// It is exiting, or it has exited and has not been reaped.
     #[error("exiting")]
     Exiting,

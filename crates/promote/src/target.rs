@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hugetext_host::{
     Pid, Tid, changed_pages, file_id, filesystem_of, huge_spans, parse_mappings, perms, pmd_mapped,
-    threads,
+    proc_is_own, threads,
 };
 use hugetext_leaf::{CopyName, FileId, Filesystem, Leaf, Obstacle, Perms, ProcessVma, Span};
 use procfs::FromRead;
@@ -45,6 +45,9 @@ impl Target {
         }
         if pid == Pid::own() {
             return Err(Refusal::Own);
+        }
+        if !proc_is_own() {
+            return Err(Refusal::ForeignProc);
         }
         let pidfd = pidfd_open(pid.into(), PidfdFlags::empty())
             .map_err(|error| Refusal::from(io::Error::from(error)))?;

@@ -1,7 +1,6 @@
 //! A program whose image is moved before its first instruction.
 
-use hugetext_host::Pid;
-use hugetext_promote::{NotPlaced, PlacedText, place_at_exec};
+use hugetext_promote::{NotPlaced, PlacedText, Waiting, place_at_exec};
 use hugetext_store::Store;
 
 use super::step::PrepareStep;
@@ -19,17 +18,17 @@ pub(super) enum PlaceError {
     NotPlaced(#[from] NotPlaced),
 }
 
-/// From now on, if `waiting` executes the program of this step, its image is moved, and its text comes from a copy in one of
+/// From now on, if the waiting process executes the program of this step, its image is moved, and its text comes from a copy in one of
 /// `stores`, or from the program itself. Returns whether that text is warm.
 pub(super) fn place(
     step: &PrepareStep<'_>,
     stores: Option<&[Store]>,
-    waiting: Pid,
+    waiting: Waiting<'_>,
 ) -> Result<bool, PlaceError> {
     let program = step.program();
     let (image, id) = (&program.image, program.id());
     let mut placed = PlacedText {
-        program: id,
+        program: step.state(),
         entry: image.entry,
         segments: image.segments.clone(),
         leaf: step.leaf(),

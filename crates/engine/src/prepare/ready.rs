@@ -9,9 +9,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use hugetext_host::{
-    Namespace, NamespaceError, Pid, in_child, limit_listing, mount_huge_tmpfs, protect, uncover,
+    Namespace, NamespaceError, in_child, limit_listing, mount_huge_tmpfs, protect, uncover,
 };
 use hugetext_leaf::replica::Replica;
+use hugetext_promote::Waiting;
 use hugetext_store::{DEFAULT_LIMIT, Store};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -60,13 +61,13 @@ impl Ready {
 }
 
 /// Warms, fixes and copies in a child process, which may end up in its own namespace. Files that
-/// cannot be prepared are added to `unprepared`. `waiting` is the process that becomes the command, if it may be traced
-/// meanwhile.
+/// cannot be prepared are added to `unprepared`. `waiting` names the process that becomes the command, if it may be
+/// traced meanwhile.
 pub fn make_ready(
     mut steps: Vec<PrepareStep<'_>>,
     host: &HostContext,
     request: &PrepareRequest,
-    waiting: Option<Pid>,
+    waiting: Option<Waiting<'_>>,
     unprepared: &mut Unprepared,
 ) -> Ready {
     let place = OnceCell::new();
@@ -132,7 +133,7 @@ fn take_moved<'h>(
 fn await_execution<'h>(
     step: PrepareStep<'h>,
     stores: Option<&[Store]>,
-    waiting: Option<Pid>,
+    waiting: Option<Waiting<'_>>,
     steps: &mut Vec<PrepareStep<'h>>,
     unprepared: &mut Unprepared,
 ) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -36,11 +36,14 @@ impl Ready {
     }
 }
 
-/// Does `work` in a process of its own, and returns as soon as that says that it is ready. It has no other descriptor of this
-/// process, and gets no signal that is sent to the group of this one. Nobody waits for its end.
+/// Does `work` in a process of its own, and returns as soon as that says that it is ready. It has no descriptor of this
+/// process but `standard_error`, if there is one, and gets no signal that is sent to the group of this one. Nobody waits for its end.
 ///
 /// The caller must have no other threads than those of [`super::ask`], as for [`super::in_child`].
-pub fn in_background<F>(work: F) -> Result<(), BackgroundError>
+pub fn in_background<F>(
+    standard_error: Option<BorrowedFd<'_>>,
+    work: F,
+) -> Result<(), BackgroundError>
 where
     F: FnOnce(&Ready) -> io::Result<()>,
 {
@@ -50,7 +53,7 @@ where
     match unsafe { libc::fork() } {
         -1 => Err(BackgroundError::Start(io::Error::last_os_error())),
         0 => {
-            let _ = catch_unwind(AssertUnwindSafe(|| act(to, work)));
+            let _ = catch_unwind(AssertUnwindSafe(|| act(to, standard_error, work)));
             // SAFETY: this ends the process without the handlers of exit(3), which only its parent may run.
             unsafe { libc::_exit(0) }
         }
@@ -71,8 +74,12 @@ where
     }
 }
 
-fn act(to: OwnedFd, work: impl FnOnce(&Ready) -> io::Result<()>) {
-    let ready = match alone_with(to) {
+fn act(
+    to: OwnedFd,
+    standard_error: Option<BorrowedFd<'_>>,
+    work: impl FnOnce(&Ready) -> io::Result<()>,
+) {
+    let ready = match alone_with(to, standard_error) {
         Ok(to) => Ready(to),
         Err(_) => return,
     };
@@ -81,8 +88,8 @@ fn act(to: OwnedFd, work: impl FnOnce(&Ready) -> io::Result<()>) {
     }
 }
 
-/// Leaves the group of the parent, and its descriptors but for `to`: who reads from a pipe waits for all who could write.
-fn alone_with(to: OwnedFd) -> io::Result<File> {
+/// Leaves the group of the parent, and its descriptors but for these: who reads from a pipe waits for all who could write.
+fn alone_with(to: OwnedFd, standard_error: Option<BorrowedFd<'_>>) -> io::Result<File> {
     /// The number of `to` afterwards; those below are standard input, output and error.
     const FIRST: i32 = 3;
     // SAFETY: these calls take numbers and a constant string. The descriptors of the parent are used no more here: `act` was
@@ -90,10 +97,12 @@ fn alone_with(to: OwnedFd) -> io::Result<File> {
     unsafe {
         libc::setsid();
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        let error = standard_error.map_or(null, |error| error.as_raw_fd());
+        libc::dup2(error, libc::STDERR_FILENO);
         if null < 0 || libc::dup2(to.as_raw_fd(), FIRST) < 0 {
             return Err(io::Error::last_os_error());
         }
-        for standard in 0..FIRST {
+        for standard in 0..libc::STDERR_FILENO {
             libc::dup2(null, standard);
         }
         super::watchdog::close_from(FIRST.saturating_add(1));
@@ -116,7 +125,7 @@ mod tests {
             assert!(made.unwrap().success());
         }
         let begun = in_child(|| {
-            let begun = in_background(|ready| {
+            let begun = in_background(None, |ready| {
                 ready.tell();
                 std::fs::read(&go)?;
                 std::fs::write(&end, "x")
@@ -132,12 +141,12 @@ mod tests {
     #[test]
     fn what_prevents_it_is_told() {
         let begun = in_child(|| {
-            let begun = in_background(|_| Err(io::Error::other("no room")));
+            let begun = in_background(None, |_| Err(io::Error::other("no room")));
             begun.map_err(|error| error.to_string())
         });
         let said = begun.unwrap().unwrap_err();
         assert!(said.ends_with("no room"), "{said}");
-        let panicked = in_child(|| in_background(|_| panic!("a defect")).is_err());
+        let panicked = in_child(|| in_background(None, |_| panic!("a defect")).is_err());
         assert!(panicked.unwrap());
     }
 }

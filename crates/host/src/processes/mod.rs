@@ -49,7 +49,10 @@ pub use id::{NoPid, Pid, Tid};
 pub use instance::Instance;
 pub use launch::{Usage, processor_time, run_measured};
 pub use owner::{group_of_process, user_of_process};
-pub use parts::{adopts_children, end_tracer, let_descendants_trace, may_tell_parts};
+pub use parts::{
+    adopts_children, end_tracer, is_filtered, let_descendants_trace, may_tell_parts,
+    orphans_are_reaped, proc_is_own,
+};
 pub(crate) use process::own_smaps;
 pub use process::{
     MappedText, TextMapping, deny_huge_mappings, executable_files, file_id, file_mappings,

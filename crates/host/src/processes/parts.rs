@@ -6,6 +6,7 @@ use std::io;
 use rustix::process::{Signal, kill_process};
 
 use super::Pid;
+use super::watchdog::state;
 
 /// include/uapi/linux/prctl.h; Linux 3.18.
 const PR_SET_MM: libc::c_int = 35;
@@ -39,6 +40,46 @@ pub fn may_tell_parts() -> io::Result<()> {
 pub fn adopts_children() -> bool {
     let is_first = rustix::process::getpid().is_init();
     is_first || rustix::process::child_subreaper().is_ok_and(|set| set.is_some())
+}
+
+/// Whether the first process of the PID namespace waits for children that it did not start, as far as its last children tell.
+/// In a container it may be any program, and what nobody waits for stays as a zombie.
+pub fn orphans_are_reaped() -> bool {
+    /// So many zombies of this program in a row are no accident.
+    const TOO_MANY: usize = 4;
+    // Without CONFIG_PROC_CHILDREN nothing tells.
+    let children = fs::read_to_string("/proc/1/task/1/children").unwrap_or_default();
+    let own = fs::read("/proc/self/comm").unwrap_or_default();
+    let is_left = |pid: &str| {
+        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        name(&stat) == own.strip_suffix(b"\n") && state(&stat) == Some(b'Z')
+    };
+    let last = children.split_whitespace().rev().take(TOO_MANY);
+    last.take_while(|pid| is_left(pid)).count() < TOO_MANY
+}
+
+/// The name of a process in /proc/PID/stat, which may hold parentheses.
+fn name(stat: &[u8]) -> Option<&[u8]> {
+    let [begin, end] = [b'(', b')'];
+    let begin = stat.iter().position(|byte| *byte == begin)?;
+    let end = stat.iter().rposition(|byte| *byte == end)?;
+    stat.get(begin.saturating_add(1)..end)
+}
+
+/// Whether /proc is that of the PID namespace of this process, so that a number means the same there.
+pub fn proc_is_own() -> bool {
+    let own = rustix::process::getpid().as_raw_nonzero().to_string();
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == own.as_str())
+}
+
+/// Whether a filter of system calls (seccomp) is set for this process.
+pub fn is_filtered() -> bool {
+    let status = fs::read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() != "0")
 }
 
 /// Whether Yama lets the processes that this one starts trace it. Without Yama, its setting does not matter.

@@ -208,11 +208,15 @@ fn is_frozen(events: &[u8]) -> bool {
         .any(|line| line == b"frozen 1")
 }
 
-/// Whether /proc/PID/stat tells of a process that a signal has stopped. The name in it may hold parentheses.
+/// Whether /proc/PID/stat tells of a process that a signal has stopped.
 fn is_stopped(stat: &[u8]) -> bool {
-    let name_ends = stat.iter().rposition(|byte| *byte == b')');
-    let state = name_ends.and_then(|at| stat.get(at.saturating_add(2)));
-    state == Some(&b'T')
+    state(stat) == Some(b'T')
+}
+
+/// The state that /proc/PID/stat tells. The name in it may hold parentheses.
+pub(super) fn state(stat: &[u8]) -> Option<u8> {
+    let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
+    stat.get(name_ends.saturating_add(2)).copied()
 }
 
 #[cfg(test)]

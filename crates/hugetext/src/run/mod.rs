@@ -10,6 +10,7 @@ mod show;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -20,11 +21,11 @@ use hugetext_engine::prepare::{
     make_ready, plan_preparation,
 };
 use hugetext_host::{
-    Nodes, Pid, adopts_children, end_tracer, exec, in_child, let_descendants_trace, limit_listing,
-    own_processors,
+    Nodes, Pid, adopts_children, end_tracer, exec, in_child, is_filtered, let_descendants_trace,
+    limit_listing, orphans_are_reaped, own_processors,
 };
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaChoice, choose_replica};
-
+use hugetext_promote::{NotMoved, Unmoved, Waiting, rehearse_placing};
 use serde::{Deserialize, Serialize};
 
 use crate::command::{cannot_run, find};
@@ -227,14 +228,27 @@ fn prepare_here(
     output: &Output,
 ) -> Result<Found, Failure> {
     let mut not_tried = None;
-    // A process that adopts the children of others would find the tracer among its children.
-    let waiting = (!adopts_children()).then(Pid::own);
-    let_descendants_trace(true);
+    let unmoved = |why: &NotMoved| tell_unmoved(program, why, strict, output);
+    // The child has none of its own.
+    let wants_to_know = strict || output.verbose();
+    let standard_error = wants_to_know.then(|| io::stderr().as_fd().try_clone_to_owned().ok());
+    let standard_error = standard_error.flatten();
+    let waiting = may_be_traced().then(|| Waiting {
+        process: Pid::own(),
+        standard_error: standard_error.as_ref().map(OwnedFd::as_fd),
+        unmoved: &unmoved,
+    });
+    let permit = |permitted| {
+        if waiting.is_some() {
+            let_descendants_trace(permitted);
+        }
+    };
+    permit(true);
     let prepared = in_child(|| {
         limit_listing();
         prepare(program, request, waiting)
     });
-    let_descendants_trace(false);
+    permit(false);
     let Prepared {
         ready,
         leaves,
@@ -269,6 +283,33 @@ fn prepare_here(
     tell(&lines, strict, output)?;
     Ok(found)
 }
+
+/// Whether a tracer may wait for the execution of the command without harm to it.
+fn may_be_traced() -> bool {
+    // A filter may kill whoever makes a call.
+    let admits = || in_child(|| rehearse_placing().is_ok()).unwrap_or(false);
+    // A process that adopts the children of others would find the tracer among its children.
+    (!is_filtered() || admits()) && !adopts_children() && orphans_are_reaped()
+}
+
+/// Tells that the image of the command stays where the kernel loaded it, and decides whether it runs.
+fn tell_unmoved(program: &Path, why: &NotMoved, strict: bool, output: &Output) -> Unmoved {
+    let failure = Failure::at(
+        program,
+        format_args!("not moved to an aligned address: {why}"),
+    );
+    if strict {
+        output.error(&failure.remedy(RUNS_WITHOUT_STRICT));
+        return Unmoved::Ends(Verdict::Failed.status());
+    }
+    if output.verbose() {
+        output.warn(failure);
+    }
+    Unmoved::Runs
+}
+
+/// What would run a command that --strict keeps from it.
+const RUNS_WITHOUT_STRICT: &str = "without --strict the command runs anyway";
 
 /// Chooses a copy for a command that runs where this process runs.
 fn choose_here(choice: ReplicaChoice) -> ChosenReplica {
@@ -316,7 +357,7 @@ struct Prepared {
 }
 
 /// What the child process does.
-fn prepare(program: &Path, request: &PrepareRequest, waiting: Option<Pid>) -> Prepared {
+fn prepare(program: &Path, request: &PrepareRequest, waiting: Option<Waiting<'_>>) -> Prepared {
     let mut prepared = Prepared::default();
     match HostContext::with_huge_pages() {
         Ok(host) => {
@@ -348,7 +389,7 @@ fn tell(lines: &[String], strict: bool, output: &Output) -> Result<(), Failure> 
     };
     if strict {
         let failure = Failure::new("run", problem);
-        return Err(failure.remedy("without --strict the command runs anyway"));
+        return Err(failure.remedy(RUNS_WITHOUT_STRICT));
     }
     if !listed {
         output.warn(problem);

@@ -178,9 +178,9 @@ fn a_sandbox_that_refuses_does_not_reach_the_command() {
     compiled.args([Path::new("-o"), &refuse, Path::new(source)]);
     assert!(compiled.status().unwrap().success());
     let calls = [
-        libc_number("unshare"),
-        libc_number("mount_setattr"),
-        libc_number("move_mount"),
+        system_call("unshare"),
+        system_call("mount_setattr"),
+        system_call("move_mount"),
     ];
     for how in ["errno", "kill"] {
         for call in &calls {
@@ -192,7 +192,7 @@ fn a_sandbox_that_refuses_does_not_reach_the_command() {
 }
 
 /// The number of a system call on this architecture, from the C compiler's headers.
-fn libc_number(name: &str) -> Option<String> {
+pub(crate) fn system_call(name: &str) -> Option<String> {
     let source = format!("#include <sys/syscall.h>\nnumber SYS_{name}\n");
     let mut compiler = Command::new("cc");
     let pipes = compiler

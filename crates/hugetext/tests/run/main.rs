@@ -14,6 +14,7 @@ mod images;
 mod keep;
 mod learn;
 mod limits;
+mod moved;
 mod profiles;
 mod replicas;
 #[path = "../session/mod.rs"]

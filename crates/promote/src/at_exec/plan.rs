@@ -13,6 +13,8 @@ pub(super) struct Vma {
     pub(super) addresses: Span,
     pub(super) perms: Perms,
     pub(super) is_private: bool,
+    /// Where its file has the first page.
+    pub(super) offset: u64,
 }
 
 impl Vma {
@@ -22,6 +24,7 @@ impl Vma {
             addresses: Span::new(start, end),
             perms: perms(map.perms),
             is_private: map.perms.contains(MMPermissions::PRIVATE),
+            offset: map.offset,
         }
     }
 
@@ -30,31 +33,48 @@ impl Vma {
     }
 }
 
-/// Text of a file, by p_vaddr.
+/// A segment with text of a program, and where the file has it from which it is to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TextOfFile {
+pub(super) struct PlacedSegment {
     /// From p_vaddr to the last byte that comes from the file.
-    pub(super) vaddrs: Span,
-    /// p_offset.
-    pub(super) offset: u64,
+    vaddrs: Span,
+    /// p_offset in the program.
+    offset: u64,
+    /// p_offset in that file.
+    text_offset: u64,
 }
 
-impl TextOfFile {
-    /// The executable segments among these.
-    pub(super) fn of(segments: &[Segment]) -> Vec<TextOfFile> {
-        let text = segments.iter().filter(|segment| segment.perms.exec);
-        text.map(|segment| TextOfFile {
-            vaddrs: Span::new(segment.vaddr, segment.vaddr.saturating_add(segment.filesz)),
-            offset: segment.offset,
-        })
-        .collect()
+impl PlacedSegment {
+    /// The executable segments of a program that the file with its text has too.
+    pub(super) fn of(program: &[Segment], text: &[Segment]) -> Vec<PlacedSegment> {
+        let executable = |segments: &[Segment]| -> Vec<(Span, u64)> {
+            let segments = segments.iter().filter(|segment| segment.perms.exec);
+            let ends = |segment: &Segment| segment.vaddr.saturating_add(segment.filesz);
+            segments
+                .map(|segment| (Span::new(segment.vaddr, ends(segment)), segment.offset))
+                .collect()
+        };
+        let text = executable(text);
+        let placed = executable(program).into_iter();
+        placed
+            .filter_map(|(vaddrs, offset)| {
+                let (_, text_offset) = *text.iter().find(|(other, _)| *other == vaddrs)?;
+                Some(PlacedSegment {
+                    vaddrs,
+                    offset,
+                    text_offset,
+                })
+            })
+            .collect()
     }
 
-    /// Where the file has what lies from `vaddr`, the beginning of a page, to `end`, which may be that of the last page.
-    fn offset_at(&self, vaddr: u64, end: u64) -> Option<u64> {
+    /// Where the file has what the program maps from `vaddr`, the beginning of a page, to `end`, which may be that of the
+    /// last page, if that is this segment: then `mapped` is where the program's own file has it.
+    fn offset_at(&self, vaddr: u64, end: u64, mapped: u64) -> Option<u64> {
         let covers = end <= self.vaddrs.end.checked_next_multiple_of(PAGE)?;
-        let offset = (self.offset.checked_add(vaddr)?).checked_sub(self.vaddrs.start)?;
-        (covers && offset.is_multiple_of(PAGE)).then_some(offset)
+        let at = |offset: u64| (offset.checked_add(vaddr)?).checked_sub(self.vaddrs.start);
+        let there = at(self.text_offset).filter(|offset| offset.is_multiple_of(PAGE));
+        there.filter(|_| covers && at(self.offset) == Some(mapped))
     }
 }
 
@@ -90,7 +110,7 @@ impl Arrangement {
     pub(super) fn decide(
         vmas: &[Vma],
         segments: &[Segment],
-        texts: &[TextOfFile],
+        texts: &[PlacedSegment],
         bias: u64,
         leaf: Leaf,
     ) -> Option<Arrangement> {
@@ -103,11 +123,19 @@ impl Arrangement {
             let from = vma.addresses.intersect(&old);
             (!from.is_empty()).then_some((vma, from))
         });
+        let file_offset = |vma: &Vma, from: &Span| {
+            let skipped = from.start.saturating_sub(vma.addresses.start);
+            vma.offset.saturating_add(skipped)
+        };
         let steps = parts.map(|(vma, from)| {
             let to = there(from);
             let vaddr = from.start.wrapping_sub(bias);
             let end = from.end.wrapping_sub(bias);
-            let offset = texts.iter().find_map(|text| text.offset_at(vaddr, end));
+            let mapped = file_offset(vma, &from);
+            let mut offsets = texts
+                .iter()
+                .filter_map(|text| text.offset_at(vaddr, end, mapped));
+            let offset = offsets.next();
             match offset.filter(|_| vma.is_text()) {
                 Some(offset) => Step::Map {
                     from,
@@ -171,11 +199,12 @@ mod tests {
         Segment::new(vaddr, offset, len, len, PAGE, perms(access)).unwrap()
     }
 
-    fn vma(start: u64, len: u64, access: &str) -> Vma {
+    fn vma(start: u64, len: u64, access: &str, offset: u64) -> Vma {
         Vma {
             addresses: Span::new(start, start + len),
             perms: perms(access),
             is_private: true,
+            offset,
         }
     }
 
@@ -188,11 +217,11 @@ mod tests {
         ];
         let bias = 0x5555_5555_4000;
         let vmas = vec![
-            vma(bias, 0x1000, "r"),
-            vma(bias + 0x1000, 10 * M, "rx"),
-            vma(bias + 11 * M, 0x1000, "rw"),
-            vma(bias + 11 * M + 0x1000, 0x2000, "rw"),
-            vma(0x7fff_0000_0000, 0x1000, "rw"),
+            vma(bias, 0x1000, "r", 0),
+            vma(bias + 0x1000, 10 * M, "rx", 0x1000),
+            vma(bias + 11 * M, 0x1000, "rw", 11 * M - 0x1000),
+            vma(bias + 11 * M + 0x1000, 0x2000, "rw", 0),
+            vma(0x7fff_0000_0000, 0x1000, "rw", 0),
         ];
         (segments, vmas, bias)
     }
@@ -201,7 +230,7 @@ mod tests {
     fn text_is_mapped_from_the_copy_and_all_else_is_moved() {
         let (segments, vmas, bias) = loaded();
         let copy = [segment(0x1000, 0x1000 + 32 * M, 10 * M - 5, "rx")];
-        let texts = TextOfFile::of(&copy);
+        let texts = PlacedSegment::of(&segments, &copy);
         let found = Arrangement::decide(&vmas, &segments, &texts, bias, Leaf::M2).unwrap();
         let new = bias.wrapping_add(found.by);
         assert!(Leaf::M2.align_down(new) == new && new + 11 * M + 0x3000 <= bias);
@@ -226,8 +255,8 @@ mod tests {
     #[test]
     fn what_lies_below_stays_where_it_is() {
         let (segments, mut vmas, bias) = loaded();
-        let texts = TextOfFile::of(&segments);
-        vmas.push(vma(bias - 40 * M, 30 * M, "rw"));
+        let texts = PlacedSegment::of(&segments, &segments);
+        vmas.push(vma(bias - 40 * M, 30 * M, "rw", 0));
         let found = Arrangement::decide(&vmas, &segments, &texts, bias, Leaf::M2).unwrap();
         let new = bias.wrapping_add(found.by);
         assert!(new + 11 * M + 0x3000 <= bias - 40 * M, "{new:#x}");
@@ -236,13 +265,21 @@ mod tests {
     #[test]
     fn without_a_place_or_text_nothing_is_done() {
         let (segments, vmas, bias) = loaded();
-        let texts = TextOfFile::of(&segments);
-        let decide = |vmas: &[Vma], texts: &[TextOfFile], bias: u64| {
+        let texts = PlacedSegment::of(&segments, &segments);
+        let decide = |vmas: &[Vma], texts: &[PlacedSegment], bias: u64| {
             Arrangement::decide(vmas, &segments, texts, bias, Leaf::M2)
         };
         assert_eq!(decide(&vmas, &[], bias), None, "no text");
-        let other = TextOfFile::of(&[segment(0x1000, 0x1000, 5 * M, "rx")]);
+        let half = [segment(0x1000, 0x1000, 5 * M, "rx")];
+        let other = PlacedSegment::of(&segments, &half);
         assert_eq!(decide(&vmas, &other, bias), None, "half of the text");
+        let mut elsewhere = vmas.clone();
+        elsewhere[1].offset = 0x3000;
+        assert_eq!(
+            decide(&elsewhere, &texts, bias),
+            None,
+            "not as the headers say"
+        );
         assert_eq!(decide(&vmas, &texts, 3 * M), None, "no place below");
         assert_eq!(decide(&vmas, &texts, u64::MAX), None, "no such address");
     }

@@ -10,19 +10,16 @@ use std::path::Path;
 use hugetext_host::{Ready, Tid, parse_mappings};
 use nix::sys::ptrace;
 use procfs::process::MMapPath;
-use rustix::process::{WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 use super::plan::{Arrangement, Step};
 use super::stack::{Parts, lies_in_image, words};
 use crate::arch::{Architecture, Native, Registers};
 use crate::call::{answer, bits};
-use crate::event::OPTIONS;
+use crate::event::{Event, OPTIONS};
 use crate::maps::system_call_in;
-use crate::raw;
+use crate::raw::{self, SET_MM, SET_MM_MAP};
 
-/// prctl(PR_SET_MM, PR_SET_MM_MAP) (include/uapi/linux/prctl.h).
-const SET_MM: u64 = 35;
-const SET_MM_MAP: u64 = 14;
 /// What is written below the stack pointer of a new program: first the parts, then the vector or a path.
 const SECOND: u64 = 256;
 /// The most pointers that a program is given. MAX_ARG_STRINGS is larger, but nobody would wait for it.
@@ -33,6 +30,9 @@ const MOST_POINTERS: u64 = 1 << 20;
 pub(super) fn wait_for_exec(tid: Tid, ready: &Ready) -> io::Result<bool> {
     let options = ptrace::Options::PTRACE_O_TRACEEXEC | OPTIONS;
     ptrace::seize(tid.into(), options)?;
+    // The process that prepares the program is the first to be killed where memory is short. The program must not be.
+    let _ = fs::read(format!("/proc/{tid}/oom_score_adj"))
+        .and_then(|own| fs::write("/proc/self/oom_score_adj", own));
     ready.tell();
     loop {
         let status = wait(tid)?;
@@ -58,55 +58,88 @@ fn wait(tid: Tid) -> io::Result<WaitStatus> {
     }
 }
 
+/// A program that is stopped and traced. When this value is dropped, it runs, untraced, and takes the signals that were sent
+/// meanwhile.
+struct Stopped {
+    tid: Tid,
+    mask: u64,
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = raw::block_signals(self.tid, self.mask);
+        // One that is detached is not killed when this process ends.
+        let _ = ptrace::detach(self.tid.into(), None);
+    }
+}
+
 /// A program between its execve(2) and its first instruction. When this value is dropped, the program begins.
 ///
 /// Invariants: it blocks all signals, so that none is delivered on foreign registers, and it is killed if this process is.
 /// `saved` are the registers with which it begins.
 pub(super) struct Tracee {
-    tid: Tid,
     saved: Registers,
-    mask: u64,
     /// Address of a system call instruction, in the vDSO.
     place: u64,
     /// Memory of the program that nobody uses yet.
     scratch: u64,
+    stopped: Stopped,
 }
 
 impl Tracee {
     /// The process is in PTRACE_EVENT_EXEC.
     pub(super) fn begin(tid: Tid, parts: &Parts) -> io::Result<Tracee> {
         let place = parts.vdso()?.wrapping_add(system_call_in_vdso()?);
+        let stopped = Stopped {
+            tid,
+            mask: raw::blocked_signals(tid)?,
+        };
         ptrace::setoptions(tid.into(), OPTIONS | ptrace::Options::PTRACE_O_EXITKILL)?;
-        let mask = raw::blocked_signals(tid)?;
         raw::block_signals(tid, u64::MAX)?;
         // The end of execve(2).
         to_system_call_stop(tid)?;
         let saved = Native::settled(&Native::registers(tid)?);
+        if !Native::is_native(&saved) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         Ok(Tracee {
-            tid,
             saved,
-            mask,
             place,
             scratch: parts.scratch(),
+            stopped,
         })
+    }
+
+    pub(super) fn tid(&self) -> Tid {
+        self.stopped.tid
+    }
+
+    /// Ends the program with this exit status.
+    pub(super) fn end(self, status: u8) {
+        let _ = self.call(libc::SYS_exit_group, [u64::from(status), 0, 0, 0, 0, 0]);
+    }
+
+    /// Kills the program.
+    pub(super) fn kill(self) {
+        let _ = kill_process(self.tid().into(), Signal::KILL);
     }
 
     fn call(&self, number: libc::c_long, arguments: [u64; 6]) -> io::Result<u64> {
         let number = u64::try_from(number).unwrap_or(u64::MAX);
         let regs = Native::call(&self.saved, number, arguments, self.place);
-        Native::set_registers(self.tid, &regs)?;
-        to_system_call_stop(self.tid)?;
-        to_system_call_stop(self.tid)?;
-        answer(&Native::registers(self.tid)?)
+        Native::set_registers(self.tid(), &regs)?;
+        to_system_call_stop(self.tid())?;
+        to_system_call_stop(self.tid())?;
+        answer(&Native::registers(self.tid())?)
     }
 
     fn word(&self, address: u64) -> io::Result<u64> {
-        Ok(ptrace::read(self.tid.into(), address as *mut c_void)?.cast_unsigned())
+        Ok(ptrace::read(self.tid().into(), address as *mut c_void)?.cast_unsigned())
     }
 
     fn set_word(&self, address: u64, word: u64) -> io::Result<()> {
         Ok(ptrace::write(
-            self.tid.into(),
+            self.tid().into(),
             address as *mut c_void,
             word.cast_signed(),
         )?)
@@ -137,15 +170,8 @@ impl Tracee {
         let _ = self.call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
     }
 
-    /// Brings the image to its new place. Its text stays at the old one, too.
-    pub(super) fn carry_out(&self, arrangement: &Arrangement, copy: u64) -> io::Result<()> {
-        arrangement
-            .steps
-            .iter()
-            .try_for_each(|step| self.take(step, copy))
-    }
-
-    fn take(&self, step: &Step, copy: u64) -> io::Result<()> {
+    /// Brings a part of the image to its new place. Text stays at the old one, too.
+    pub(super) fn take(&self, step: &Step, text: u64) -> io::Result<()> {
         let at = match *step {
             Step::Map {
                 to, perms, offset, ..
@@ -153,7 +179,7 @@ impl Tracee {
                 let read = if perms.read { libc::PROT_READ } else { 0 };
                 let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
                 let prot = bits(read | libc::PROT_EXEC);
-                let place = [to.start, to.len(), prot, bits(flags), copy, offset];
+                let place = [to.start, to.len(), prot, bits(flags), text, offset];
                 (self.call(Native::MMAP, place)?, to)
             }
             Step::Move { from, to } => (self.remap(from.start, to.len(), to.start)?, to),
@@ -182,16 +208,17 @@ impl Tracee {
         }
     }
 
-    /// Brings everything back to its old place. What was not moved is not there, so a call of this fails.
-    pub(super) fn undo(&self, arrangement: &Arrangement) {
-        for step in &arrangement.steps {
-            let _ = match *step {
-                Step::Map { to, .. } => {
-                    self.call(libc::SYS_munmap, [to.start, to.len(), 0, 0, 0, 0])
-                }
-                Step::Move { from, to } => self.remap(to.start, to.len(), from.start),
-            };
+    /// Brings a part of the image back to its old place.
+    pub(super) fn take_back(&self, step: &Step) -> io::Result<()> {
+        match *step {
+            Step::Map { to, .. } => {
+                self.call(libc::SYS_munmap, [to.start, to.len(), 0, 0, 0, 0])?;
+            }
+            Step::Move { from, to } => {
+                self.remap(to.start, to.len(), from.start)?;
+            }
         }
+        Ok(())
     }
 
     /// The address of the auxiliary vector on the stack, which the loader reads, if it is the vector of these parts.
@@ -242,9 +269,7 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
-        let _ = Native::set_registers(self.tid, &self.saved);
-        let _ = raw::block_signals(self.tid, self.mask);
-        let _ = ptrace::detach(self.tid.into(), None);
+        let _ = Native::set_registers(self.tid(), &self.saved);
     }
 }
 
@@ -255,14 +280,16 @@ fn value_at(at: u64, index: u64) -> u64 {
 
 /// Runs a thread that blocks all signals to the next entry or exit of a system call.
 fn to_system_call_stop(tid: Tid) -> io::Result<()> {
-    const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
+    let mut pass_on = None;
     loop {
-        ptrace::syscall(tid.into(), None)?;
-        match wait(tid)?.stopping_signal() {
-            Some(SYSTEM_CALL) => return Ok(()),
-            // Somebody stops the group. It stands still anyway, and stays stopped afterwards.
-            Some(_) => {}
-            None => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        ptrace::syscall(tid.into(), pass_on.take())?;
+        match Event::next(tid)? {
+            Event::Syscall => return Ok(()),
+            // It takes effect when the program is let go. No process can block SIGSTOP.
+            Event::Stop => {}
+            Event::Signal(libc::SIGSTOP) => pass_on = Some(nix::sys::signal::Signal::SIGSTOP),
+            Event::Signal(signal) => return Err(io::Error::other(format!("signal {signal}"))),
+            Event::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
         }
     }
 }
