@@ -6,6 +6,7 @@
 mod admit;
 mod arch;
 mod assemble;
+mod core_dump;
 mod cut;
 mod cut_sections;
 mod decide;
@@ -41,6 +42,7 @@ mod whole_sections;
 
 pub use admit::{plan, plan_auto};
 pub use arch::Machine;
+pub use core_dump::{CoreDump, CoreError};
 pub use decide::layout;
 pub use distance::is_clear_of;
 pub use dynamic::Dependencies;

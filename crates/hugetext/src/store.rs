@@ -1,12 +1,19 @@
 //! `hugetext store`: lists, checks and removes the copies of programs.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use hugetext_elf::{CoreDump, CoreError};
 use hugetext_engine::prepare::user_store_root;
+use hugetext_host::open_regular;
 use hugetext_store::{Collected, EntryInfo, Flaw, Store, StoreError};
 
-use crate::documents::store::{StoreCopy, StoreListing, StoreRemoval, StoreVerification};
+use crate::documents::store::{RanFile, StoreListing, StoreRemoval, StoreVerification};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::path::shown;
@@ -42,12 +49,12 @@ enum Task {
         #[arg(long, conflicts_with = "entries")]
         all: bool,
     },
-    /// Print the path of the copy that runs instead of a file, for debuggers and profilers
+    /// Print the path of the copy that ran instead of a program, for debuggers and profilers
     ///
-    /// gdb "$(hugetext store path ./prog)" core: a core dump of a program that ran as a copy.
+    /// gdb "$(hugetext store path core)" core: the file that ran when the core dump was written, a copy or not.
     /// perf buildid-cache -u "$(hugetext store path ./prog)": before `perf report`.
     Path {
-        /// The original
+        /// A core dump, or the original
         file: PathBuf,
     },
     /// Compare every copy with the content that was written; exit with 1 if one differs
@@ -63,15 +70,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Some(root) => root.clone(),
         None => user_store_root()?,
     };
-    let Some(store) = Store::open(&root).map_err(failure)? else {
-        return Err(Failure::at(&root, "no store").remedy("`hugetext run` makes one"));
-    };
+    let store = Store::open(&root).map_err(failure)?;
+    let needed = store
+        .as_ref()
+        .ok_or_else(|| Failure::at(&root, "no store").remedy("`hugetext run` makes one"));
     match &arguments.task {
-        Task::Ls => list(&store, output),
-        Task::Gc { limit } => collect(&store, *limit, output),
-        Task::Rm { entries, all } => remove(&store, entries, *all, output),
-        Task::Path { file } => copy_of(&store, file, output),
-        Task::Verify => verify(&store, output),
+        Task::Ls => list(needed?, output),
+        Task::Gc { limit } => collect(needed?, *limit, output),
+        Task::Rm { entries, all } => remove(needed?, entries, *all, output),
+        // A core dump may be of a program that ran as it was.
+        Task::Path { file } => path(store.as_ref(), file, output),
+        Task::Verify => verify(needed?, output),
     }
 }
 
@@ -145,22 +154,80 @@ fn removed(
     Ok(Verdict::Done)
 }
 
-/// Names the copy of a file that ran last.
-fn copy_of(store: &Store, file: &Path, output: &Output) -> Result<Verdict, Failure> {
-    let path = file
-        .canonicalize()
-        .map_err(|error| Failure::io(file, &error))?;
-    let mut copies = store.entries().map_err(failure)?.into_iter();
-    let copy =
-        copies.rfind(|entry| Path::new(&entry.path) == path && !entry.recipe.starts_with("copy-"));
-    let Some(copy) = copy else {
-        let failure = Failure::at(file, "the store has no copy with another layout");
-        return Err(failure.remedy("the file ran as it is, so tools need no other"));
+/// Names the file that ran: that of a core dump, or the copy of a file that ran last.
+fn path(store: Option<&Store>, file: &Path, output: &Output) -> Result<Verdict, Failure> {
+    let read = |error: io::Error| Failure::io(file, &error);
+    let opened = open_regular(file).map_err(read)?;
+    let ran = match CoreDump::read(&opened) {
+        Ok(core) => ran(store, file, &core)?,
+        Err(CoreError::NotACore) => {
+            let path = file.canonicalize().map_err(read)?;
+            copy_of(store, &path, &opened)?
+        }
+        Err(error) => return Err(Failure::at(file, error)),
     };
-    output.result("store path", &StoreCopy(copy), |StoreCopy(copy)| {
-        shown(&copy.file)
-    })?;
+    output.result("store path", &ran, |ran| shown(&ran.file))?;
     Ok(Verdict::Done)
+}
+
+fn copy_of(store: Option<&Store>, path: &Path, original: &File) -> Result<RanFile, Failure> {
+    let copies = store.map(|store| store.copies_of(path, original));
+    let mut copies = copies.transpose().map_err(failure)?.unwrap_or_default();
+    copies.retain(|entry| !entry.recipe.starts_with("copy-"));
+    let copy = copies.pop().ok_or_else(|| {
+        let failure = Failure::at(path, "the store has no copy with another layout");
+        failure.remedy("the file ran as it is, so tools need no other")
+    })?;
+    Ok(RanFile {
+        file: copy.file.clone(),
+        path: path.to_owned(),
+        copy: Some(copy),
+    })
+}
+
+/// The program of a core dump: its own file, one beside it such as a backup, or a copy, whichever begins as its memory did.
+fn ran(store: Option<&Store>, dump: &Path, core: &CoreDump) -> Result<RanFile, Failure> {
+    // The kernel says so of a file that has no path any more.
+    let path = core.path.strip_suffix(b" (deleted)").unwrap_or(&core.path);
+    let path = Path::new(OsStr::from_bytes(path));
+    let is_it = |file: &Path| {
+        let mut head = vec![0; core.head.len()];
+        let read = open_regular(file).and_then(|file| file.read_exact_at(&mut head, 0));
+        read.is_ok() && head == core.head
+    };
+    let own = std::iter::once(path.to_owned()).chain(beside(path));
+    let mut copies = store
+        .map_or(Ok(Vec::new()), Store::entries)
+        .map_err(failure)?;
+    copies.sort_by_key(|entry| Path::new(&entry.path) == path);
+    let (file, copy) = match own.into_iter().find(|file| is_it(file)) {
+        Some(file) => (file, None),
+        None => {
+            let copy = copies.into_iter().rfind(|entry| is_it(&entry.file));
+            let copy = copy.ok_or_else(|| not_here(dump, path))?;
+            (copy.file.clone(), Some(copy))
+        }
+    };
+    Ok(RanFile {
+        file,
+        path: path.to_owned(),
+        copy,
+    })
+}
+
+/// The files whose names begin as that of the program: `fix --backup` keeps the old one there.
+fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let (directory, name) = (path.parent(), path.file_name().unwrap_or_default());
+    let listed = directory.and_then(|directory| directory.read_dir().ok());
+    let files = listed.into_iter().flatten().flatten();
+    let alike = files.filter(|file| file.file_name().as_bytes().starts_with(name.as_bytes()));
+    alike.map(|file| file.path())
+}
+
+fn not_here(dump: &Path, path: &Path) -> Failure {
+    let path = shown(path);
+    let problem = format!("neither {path} nor a copy of this store is the file that ran");
+    Failure::at(dump, problem).remedy("--store names another store")
 }
 
 fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {

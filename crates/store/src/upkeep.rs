@@ -1,6 +1,6 @@
 //! Lists, checks and clears a store.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::shelf::{EntryInfo, Shelf};
-use crate::{DEFAULT_LIMIT, Store, StoreError, at, identity};
-use hugetext_host::replace_with;
+use crate::{DEFAULT_LIMIT, Identity, Store, StoreError, at, identity};
+use hugetext_host::{lease, replace_with};
 
 /// The result of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
@@ -42,6 +42,18 @@ impl Store {
     pub fn entries(&self) -> Result<Vec<EntryInfo>, StoreError> {
         let listed = self.listed()?;
         Ok(listed.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    /// The copies that were made of the file at `path`, without symbolic links, or that the file `original` leads to now, least
+    /// recently used first. Files of the same content share copies, and a copy names one of them.
+    pub fn copies_of(&self, path: &Path, original: &File) -> Result<Vec<EntryInfo>, StoreError> {
+        let identity = Identity::of(original).map_err(at(path))?;
+        let is_copy = |(shelf, entry): &(&Shelf, EntryInfo)| {
+            let linked = shelf.linked(&identity.name(&entry.recipe));
+            Path::new(&entry.path) == path || linked.as_ref() == Some(&entry.key)
+        };
+        let listed = self.listed()?.into_iter().filter(is_copy);
+        Ok(listed.map(|(_, entry)| entry).collect())
     }
 
     fn listed(&self) -> Result<Vec<(&Shelf, EntryInfo)>, StoreError> {
@@ -80,7 +92,7 @@ impl Store {
     }
 
     /// Removes leftovers, then the least recently used entries until the rest takes at most
-    /// `limit` bytes. Running programs keep the copies that they have mapped.
+    /// `limit` bytes. Those that a process maps or has open are the last to go: a core dump of it needs them.
     pub fn collect(&self, limit: u64) -> Result<Collected, StoreError> {
         let _lock = self.lock()?;
         self.sweep()?;
@@ -156,9 +168,12 @@ impl Store {
     }
 
     fn evict(&self, limit: u64) -> Result<Collected, StoreError> {
-        let entries = self.listed()?;
+        let mut entries = self.listed()?;
         let mut left: u64 = entries.iter().map(|(_, entry)| entry.size).sum();
         let mut removed = Vec::new();
+        if left > limit {
+            entries.sort_by_cached_key(|(shelf, entry)| is_in_use(shelf, &entry.key));
+        }
         for (shelf, entry) in entries {
             if left <= limit {
                 break;
@@ -173,6 +188,12 @@ impl Store {
     fn sweep(&self) -> Result<(), StoreError> {
         self.shelves.iter().try_for_each(Shelf::sweep)
     }
+}
+
+/// Whether a process maps an entry or has it open, as far as this user may know.
+fn is_in_use(shelf: &Shelf, key: &str) -> bool {
+    let opened = shelf.open(key).ok().flatten();
+    opened.is_some_and(|file| lease(&file).is_ok_and(|alone| !alone))
 }
 
 fn flaw(shelf: &Shelf, key: &str) -> Option<&'static str> {

@@ -200,6 +200,52 @@ fn the_least_recently_used_entries_go_first() {
 }
 
 #[test]
+fn a_copy_in_use_goes_last() {
+    let directory = open_directory();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let put = |n: u8| {
+        let path = original(directory.path(), &format!("p{n}"), &vec![n; 100_000]);
+        put(&store, &path).unwrap()
+    };
+    let entries = [1, 2, 3].map(put);
+    let day = Duration::from_secs(86400);
+    for (entry, age) in entries.iter().zip([3, 2, 1]) {
+        let used = std::time::SystemTime::now() - day * age;
+        let times = fs::FileTimes::new().set_accessed(used);
+        File::open(&entry.path).unwrap().set_times(times).unwrap();
+        let times = fs::FileTimes::new().set_modified(used);
+        File::open(origin(entry)).unwrap().set_times(times).unwrap();
+    }
+    let size = store.entries().unwrap()[0].size;
+    // As a process has it that runs the program.
+    let user = File::open(&entries[0].path).unwrap();
+    store.collect(2 * size).unwrap();
+    let left = || entries.each_ref().map(|entry| entry.path.exists());
+    assert_eq!(left(), [true, false, true]);
+    store.collect(size).unwrap();
+    assert_eq!(left(), [true, false, false]);
+    drop(user);
+    store.collect(0).unwrap();
+    assert_eq!(left(), [false; 3]);
+}
+
+#[test]
+fn each_file_leads_to_the_copy_that_it_shares() {
+    let directory = open_directory();
+    let store = Store::create(&directory.path().join("store")).unwrap();
+    let [one, two, other] = [("one", "text"), ("two", "text"), ("other", "else")]
+        .map(|(name, content)| original(directory.path(), name, content.as_bytes()));
+    let entry = put(&store, &one).unwrap();
+    assert_eq!(put(&store, &two).unwrap(), entry);
+    put(&store, &other).unwrap();
+    for path in [one, two] {
+        let copies = store.copies_of(&path, &File::open(&path).unwrap()).unwrap();
+        let files: Vec<&PathBuf> = copies.iter().map(|copy| &copy.file).collect();
+        assert_eq!(files, [&entry.path], "{}", path.display());
+    }
+}
+
+#[test]
 fn a_damaged_limit_is_said_until_it_is_set_again() {
     let directory = open_directory();
     let store = Store::create(&directory.path().join("store")).unwrap();

@@ -8,7 +8,7 @@ mod apply;
 
 use apply::apply;
 use hugetext_elf::{
-    Dependencies, Image, MovedText, Options, Plan, Strategy, plan, rewrite, self_warming,
+    CoreDump, Dependencies, Image, MovedText, Options, Plan, Strategy, plan, rewrite, self_warming,
     verify,
 };
 use hugetext_leaf::Leaf;
@@ -21,6 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((choice, file)) = data.split_last() else {
         return;
     };
+    let _ = CoreDump::read(file);
     let Ok(image) = Image::read(file) else {
         return;
     };

@@ -18,10 +18,20 @@ pub(crate) struct StoreListing {
     pub(crate) entries: Vec<EntryInfo>,
 }
 
-/// The copy that ran last instead of a file.
+/// The file that ran.
 #[derive(JsonSchema, Serialize)]
-#[serde(transparent)]
-pub(crate) struct StoreCopy(pub(crate) EntryInfo);
+pub(crate) struct RanFile {
+    /// What debuggers and profilers need: the copy, or the program's own file.
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) file: PathBuf,
+    /// The path under which it ran.
+    #[serde(serialize_with = "lossy::path")]
+    #[schemars(with = "String")]
+    pub(crate) path: PathBuf,
+    /// The copy; null if the program's own file ran.
+    pub(crate) copy: Option<EntryInfo>,
+}
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct StoreRemoval {

@@ -19,7 +19,7 @@ use crate::documents::promote::PromoteReport;
 use crate::documents::report::ReportWritten;
 use crate::documents::run::RunPlan;
 use crate::documents::stat::StatReport;
-use crate::documents::store::{StoreCopy, StoreListing, StoreRemoval, StoreVerification};
+use crate::documents::store::{RanFile, StoreListing, StoreRemoval, StoreVerification};
 use crate::documents::top::TopReport;
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
@@ -56,7 +56,7 @@ const DOCUMENTS: [Described; 23] = [
     document::<KeepList>("keep-ls", "keep ls"),
     document::<KeepReport>("keep-apply", "keep apply"),
     document::<StoreListing>("store-ls", "store ls"),
-    document::<StoreCopy>("store-path", "store path"),
+    document::<RanFile>("store-path", "store path"),
     document::<StoreRemoval>("store-gc", "store gc"),
     document::<StoreRemoval>("store-rm", "store rm"),
     document::<StoreVerification>("store-verify", "store verify"),

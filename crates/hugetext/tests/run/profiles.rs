@@ -45,16 +45,16 @@ int main(int argc, char **argv)
 "#;
 
 /// A directory with the program, and a home for perf.
-struct Profiled(TempDir);
+pub(crate) struct Profiled(TempDir);
 
 /// How a program is linked. Its text is not congruent with its place in the file, but for that of `CONGRUENT`.
-const AT_FIXED_ADDRESS: [&str; 2] = ["-no-pie", "-Wl,--section-start=.text=0x512000"];
-const PIE: [&str; 2] = ["-pie", "-Wl,--section-start=.text=0x112000"];
-const CONGRUENT: [&str; 2] = ["-pie", "-Wl,-z,noexecstack"];
+pub(crate) const AT_FIXED_ADDRESS: [&str; 2] = ["-no-pie", "-Wl,--section-start=.text=0x512000"];
+pub(crate) const PIE: [&str; 2] = ["-pie", "-Wl,--section-start=.text=0x112000"];
+pub(crate) const CONGRUENT: [&str; 2] = ["-pie", "-Wl,-z,noexecstack"];
 
 impl Profiled {
     /// `None`, with the reason printed, without a compiler.
-    fn build(linked: [&str; 2]) -> Option<Profiled> {
+    pub(crate) fn build(linked: [&str; 2]) -> Option<Profiled> {
         let profiled = Profiled(tempfile::tempdir().unwrap());
         fs::write(profiled.path("hot.c"), HOT).unwrap();
         let compiled = Command::new("cc")
@@ -71,11 +71,11 @@ impl Profiled {
         None
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command
             .current_dir(self.0.path())
@@ -85,7 +85,7 @@ impl Profiled {
     }
 
     /// Records the program behind `words`. False, with the reason printed, if perf is missing or may not measure.
-    fn record(&self, data: &str, options: &[&str], words: &[&str]) -> bool {
+    pub(crate) fn record(&self, data: &str, options: &[&str], words: &[&str]) -> bool {
         let mut perf = self.command("perf");
         // A clock of the kernel, because virtual machines have no counters.
         perf.args(["record", "-q", "-e", "cpu-clock:u", "-o", data]);
@@ -98,7 +98,7 @@ impl Profiled {
     }
 
     /// The symbol with most samples, as `perf report` prints it.
-    fn busiest(&self, data: &str) -> String {
+    pub(crate) fn busiest(&self, data: &str) -> String {
         let mut perf = self.command("perf");
         perf.args([
             "report",
@@ -118,17 +118,21 @@ impl Profiled {
     }
 
     /// What debuggers and profilers are to be given instead of the program.
-    fn copy(&self) -> PathBuf {
-        let asked = self
-            .command(HUGETEXT)
-            .args(["store", "--store", "store", "path", "prog"])
-            .output();
-        let said = text(&asked.unwrap().stdout);
-        self.0.path().join(said.trim())
+    pub(crate) fn copy(&self) -> PathBuf {
+        self.ran("prog")
+    }
+
+    /// The file that ran, of a core dump or instead of a program.
+    pub(crate) fn ran(&self, of: impl AsRef<std::ffi::OsStr>) -> PathBuf {
+        let mut asked = self.command(HUGETEXT);
+        asked.args(["store", "--store", "store", "path"]).arg(of);
+        let output = asked.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        self.0.path().join(text(&output.stdout).trim())
     }
 
     /// Runs words that end in a core dump.
-    fn dump(&self, words: &[&str]) {
+    pub(crate) fn dump(&self, words: &[&str]) {
         let script = "ulimit -c unlimited && \"$@\"";
         let mut shell = self.command("sh");
         shell.args(["-c", script, "sh"]).args(words).arg("ends");
@@ -136,7 +140,7 @@ impl Profiled {
     }
 
     /// The only core dump.
-    fn core(&self) -> PathBuf {
+    pub(crate) fn core(&self) -> PathBuf {
         let mut files = fs::read_dir(self.0.path())
             .unwrap()
             .map(|entry| entry.unwrap().path());
@@ -157,7 +161,7 @@ impl Profiled {
     }
 
     /// The backtrace that gdb prints of the only core dump.
-    fn backtrace(&self, program: &Path) -> String {
+    pub(crate) fn backtrace(&self, program: &Path) -> String {
         let core = self.core();
         let gdb = self
             .command("gdb")
@@ -169,7 +173,7 @@ impl Profiled {
 }
 
 /// Whether core dumps lie where the program ran; if not, says so.
-fn cores_are_files() -> bool {
+pub(crate) fn cores_are_files() -> bool {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let are_files = pattern.trim() == "core";
     if !are_files {
@@ -179,11 +183,11 @@ fn cores_are_files() -> bool {
 }
 
 /// A bare address is an honest answer, the name of another function is not.
-fn is_honest(symbol: &str) -> bool {
+pub(crate) fn is_honest(symbol: &str) -> bool {
     symbol == "hot" || symbol.starts_with("0x")
 }
 
-const RUN: [&str; 5] = [HUGETEXT, "run", "--store", "store", "./prog"];
+pub(crate) const RUN: [&str; 5] = [HUGETEXT, "run", "--store", "store", "./prog"];
 
 #[test]
 fn a_profile_that_is_reported_after_the_end_names_no_other_function() {
@@ -274,7 +278,50 @@ fn a_core_dump_has_names_with_the_copy_that_ran() {
         return;
     }
     profiled.dump(&RUN);
+    assert_eq!(profiled.ran(profiled.core()), profiled.copy());
     let named = profiled.backtrace(&profiled.copy());
+    assert!(
+        named.contains("hot (") && named.contains("main ("),
+        "{named}"
+    );
+    // The copy is found by what ran, not by the path, where another file lies by now.
+    fs::copy("/bin/true", profiled.path("prog.new")).unwrap();
+    fs::rename(profiled.path("prog.new"), profiled.path("prog")).unwrap();
+    let copy = profiled.ran(profiled.core());
+    assert!(
+        copy.starts_with(profiled.path("store")),
+        "{}",
+        copy.display()
+    );
+    fs::remove_file(&copy).unwrap();
+    let mut asked = profiled.command(HUGETEXT);
+    asked.args(["store", "--store", "store", "path"]);
+    let output = asked.arg(profiled.core()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("neither") && said.contains("--store"),
+        "{said}"
+    );
+}
+
+/// gdb compares the headers of a core dump with those of the file, and an old core dump needs the old ones.
+#[test]
+fn a_core_dump_from_before_a_fix_has_names_with_the_backup() {
+    let Some(profiled) = Profiled::build(PIE) else {
+        return;
+    };
+    if !cores_are_files() {
+        return;
+    }
+    profiled.dump(&["./prog"]);
+    assert_eq!(profiled.ran(profiled.core()), profiled.path("prog"));
+    let fix = ["fix", "-q", "--in-place", "--backup=.old", "prog"];
+    let fixed = profiled.command(HUGETEXT).args(fix).status();
+    assert!(fixed.unwrap().success());
+    let ran = profiled.ran(profiled.core());
+    assert_eq!(ran, profiled.path("prog.old"));
+    let named = profiled.backtrace(&ran);
     assert!(
         named.contains("hot (") && named.contains("main ("),
         "{named}"
@@ -291,6 +338,7 @@ fn debuggers_find_the_frames_of_a_pie_with_its_own_file() {
             return;
         }
         profiled.dump(&RUN);
+        assert_eq!(profiled.ran(profiled.core()), profiled.path("prog"));
         let named = profiled.backtrace(&profiled.path("prog"));
         assert!(
             named.contains("hot (") && named.contains("main ("),
