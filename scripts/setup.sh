@@ -35,6 +35,7 @@ packages_of() {
         echo gdb        # a test: programs under gdb or Valgrind are not promoted
         echo strace     # a test: a program that traces others may trace
         echo linux-perf # a test: promoted text has names in profiles
+        echo debuginfod # a test: debug files are found by build-id
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap runc # a sandbox and containers in which run must change nothing else
         ;;

@@ -9,6 +9,7 @@
 
 mod as_it_was;
 mod containers;
+mod debug_files;
 mod fidelity;
 mod images;
 mod keep;
