@@ -34,6 +34,7 @@ readahead 4 MiB; order align; 1024; ext4; $nvme guest.readahead=4096
 XFS; order align; 1024; xfs; $nvme
 btrfs; order align; 1024; btrfs; $nvme
 overlayfs; order align; 1024; ext4; $nvme guest.overlay
+overlayfs, order alone; order; 1024; ext4; $nvme guest.overlay
 two NUMA nodes; order align; 1024; ext4; $nvme numa=on
 beside 4 busy tasks; order align; 1024; ext4; $nvme guest.busy=4 guest.together
 cpu.max 20 %; order align; 1024; ext4; $nvme guest.cpu_max=20000

@@ -29,9 +29,9 @@ test-kernel-compile: ## what the sets change and what uses it, in 31 configurati
 	kernel/rfc/rmap/lab/measure.sh compiled
 	$(MAKE) docs-rmap
 
-test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest
+test-kernel-own: lab-fetch ## the selftests that the sets add, in a guest; with CHECKS=debug under KASAN and lockdep
 	scripts/setup.sh test-kernel
-	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit | tail -n 1)"
+	kernel/own-tests.sh "$$(kernel/build.sh image x86_64 kunit $(CHECKS) | tail -n 1)"
 
 test-kernel-mm: lab-fetch ## the kernel's own tests of huge pages, hugetlb, userfaultfd and exec
 	scripts/setup.sh test-kernel

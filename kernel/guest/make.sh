@@ -181,7 +181,8 @@ esac
 truncate -s 2G "$out/disk.new" # the memory of a PCI device is a power of two
 case $fs in
 ext4) mke2fs -q -t ext4 -d "$root" "$out/disk.new" ;;
-btrfs) mkfs.btrfs -q -r "$root" "$out/disk.new" ;;
+# btrfs-progs 6.2 has something to say in spite of -q. The output is the name of the folder.
+btrfs) mkfs.btrfs -q -r "$root" "$out/disk.new" >&2 ;;
 xfs)
     { printf '/\n0 0\n'; xfs_folder "$root"; } > "$out/folders"
     mkfs.xfs -q -p "$out/folders" "$out/disk.new"
