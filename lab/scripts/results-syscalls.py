@@ -48,8 +48,10 @@ def processor():
 
 def measured(hugetext):
     summary, comparison = said_by(hugetext, "--json", "bench", "work", "--rounds", f"{ROUNDS}", "postgres")
+    host = json.loads(subprocess.run([hugetext, "--json", "host"], check=True, stdout=subprocess.PIPE).stdout)
     return {
         "machine": summary + processor(),
+        "host": {"verdict": host["verdict"], "platform": host["platform"]},
         "rows": [row(hugetext, pages) for pages in PAGES],
         "postgres": postgres_of(comparison),
     }

@@ -18,7 +18,6 @@ pub mod quantity;
 mod rounds;
 mod stats;
 mod stub_files;
-mod syscalls;
 mod text_cache;
 mod work;
 
@@ -42,5 +41,4 @@ pub use observer::Observer;
 pub use rounds::Rounds;
 pub use stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};
 pub use stub_files::{Mapped, StubFiles, values};
-pub use syscalls::{SyscallSettings, bench_syscalls};
 pub use work::{WORKLOADS, WorkSettings, Workload, bench_work};

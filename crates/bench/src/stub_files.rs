@@ -1,5 +1,5 @@
 //! Files of text to call, each in a state of its page cache and at an address of its own: the sides of
-//! [`crate::calls`] and [`crate::syscalls`].
+//! calls and system calls.
 
 use std::fs::File;
 use std::io;

@@ -126,7 +126,17 @@ fn printed() -> Vec<(String, Output)> {
         &["promote", "--dry-run", &pid],
         &["promote", &pid],
         &["report", "-o", &path("report.html"), &copy],
-        &["bench", "syscalls", "--rounds", "1", "--passes", "10"],
+        &[
+            "bench",
+            "exec",
+            "--rounds",
+            "1",
+            "--per-round",
+            "1",
+            "--",
+            &copy,
+            "--version",
+        ],
     ];
     std::fs::create_dir(&lists).unwrap();
     std::fs::write(format!("{lists}/own.toml"), format!("paths = [{copy:?}]\n")).unwrap();

@@ -8,8 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hugetext_answer::RoundsArgument;
 use hugetext_bench::{
-    ExecSettings, Leave, LiveSettings, Naming, Rival, Source, SyscallSettings, WORKLOADS,
-    WorkSettings, Workload,
+    ExecSettings, Leave, LiveSettings, Naming, Rival, Source, WORKLOADS, WorkSettings, Workload,
 };
 
 use crate::failure::Failure;
@@ -114,38 +113,6 @@ impl WorkArguments {
             directory: self.directory.clone(),
             timeout: self.timeout,
             rivals: self.rivals.rivals.clone(),
-        }
-    }
-}
-
-/// Measure whether system calls cost more where text is on huge pages
-#[derive(Debug, Args)]
-pub(super) struct SyscallArguments {
-    #[command(flatten)]
-    rounds: RoundsArgument,
-    /// Base pages of text in use: each is called once in a pass
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pages: u32,
-    /// Passes in a round
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    passes: u32,
-    /// Directory for the files, which have no name and leave nothing behind [default: the directory
-    /// for temporary files]
-    #[arg(long, value_name = "PATH")]
-    directory: Option<PathBuf>,
-    /// Stop with an error after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    timeout: u64,
-}
-
-impl SyscallArguments {
-    pub(super) fn settings(&self) -> SyscallSettings {
-        SyscallSettings {
-            rounds: self.rounds.into(),
-            pages: self.pages,
-            passes: self.passes,
-            directory: self.directory.clone(),
-            timeout: self.timeout,
         }
     }
 }

@@ -7,14 +7,14 @@ use std::io::ErrorKind;
 
 use clap::{Args, Subcommand};
 use hugetext_answer::{BenchProgress, answer_bench};
-use hugetext_bench::{Interrupt, bench_exec, bench_live, bench_syscalls, bench_work};
+use hugetext_bench::{Interrupt, bench_exec, bench_live, bench_work};
 use hugetext_host::limit_listing;
 
 use crate::external::become_program;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::verdict::Verdict;
-use arguments::{ExecArguments, LiveArguments, SyscallArguments, WorkArguments};
+use arguments::{ExecArguments, LiveArguments, WorkArguments};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -27,17 +27,19 @@ pub(crate) struct Arguments {
 enum Benchmark {
     Exec(ExecArguments),
     Live(LiveArguments),
-    Syscalls(SyscallArguments),
     Work(WorkArguments),
     #[command(external_subcommand)]
     Laboratory(Vec<OsString>),
 }
 
 /// The benchmarks of hugetext-bench.
-const FROM_LABORATORY: [&str; 7] = ["all", "cold", "mprotect", "numa", "random", "rmap", "tlb"];
+const FROM_LABORATORY: [&str; 8] = [
+    "all", "cold", "mprotect", "numa", "random", "rmap", "syscalls", "tlb",
+];
 
 const LABORATORY: &str = "\
-hugetext-bench, which lies beside this command or in PATH, has more: all, cold, mprotect, numa, random, rmap, tlb.";
+hugetext-bench, which lies beside this command or in PATH, has more: all, cold, mprotect, numa, random, rmap,
+syscalls, tlb.";
 
 /// Runs `hugetext bench`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
@@ -79,7 +81,6 @@ fn measured(benchmark: &Benchmark, output: &Output) -> Result<Verdict, Failure> 
             limit_listing();
             bench_live(&arguments.settings()?, stop, observer)
         }
-        Benchmark::Syscalls(arguments) => bench_syscalls(&arguments.settings(), stop, observer),
         Benchmark::Work(arguments) => bench_work(&arguments.settings(), stop, observer),
         Benchmark::Laboratory(_) => Ok(Vec::new()),
     };

@@ -3,13 +3,13 @@
 use crate::calls::{CallKind, CallSettings, bench_calls};
 use crate::mprotect::{MprotectSettings, bench_mprotect};
 use crate::rmap::{RmapSettings, bench_rmap};
+use crate::syscalls::{SyscallSettings, bench_syscalls};
 use crate::tlb::{self, TlbSettings};
 use hugetext_bench::Comparison;
 use hugetext_bench::Interrupt;
 use hugetext_bench::Observer;
 use hugetext_bench::{BenchError, BenchStop};
 use hugetext_bench::{EMPTY_COMPILE, ExecSettings, bench_exec, compiler};
-use hugetext_bench::{SyscallSettings, bench_syscalls};
 
 /// Runs every benchmark with its usual settings, tlb with an empty compile by cc1. With `quick`,
 /// sizes are smaller and rounds fewer, as a functional test. A benchmark whose answer is no is left

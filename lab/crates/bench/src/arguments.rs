@@ -10,6 +10,7 @@ use crate::calls::CallSettings;
 use crate::mprotect::MprotectSettings;
 use crate::numa::NumaSettings;
 use crate::rmap::RmapSettings;
+use crate::syscalls::SyscallSettings;
 use crate::tlb::TlbSettings;
 use hugetext_tlb::{Core, EmulatorKind};
 
@@ -39,6 +40,38 @@ impl CallArguments {
             rounds: self.rounds.into(),
             size: self.size,
             calls: self.calls,
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
+/// Measure whether system calls cost more where text is on huge pages
+#[derive(Debug, Args)]
+pub(crate) struct SyscallArguments {
+    #[command(flatten)]
+    rounds: RoundsArgument,
+    /// Base pages of text in use: each is called once in a pass
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pages: u32,
+    /// Passes in a round
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    passes: u32,
+    /// Directory for the files, which have no name and leave nothing behind [default: the directory
+    /// for temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// Stop with an error after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+}
+
+impl SyscallArguments {
+    pub(crate) fn settings(&self) -> SyscallSettings {
+        SyscallSettings {
+            rounds: self.rounds.into(),
+            pages: self.pages,
+            passes: self.passes,
             directory: self.directory.clone(),
             timeout: self.timeout,
         }

@@ -9,6 +9,7 @@ mod mprotect;
 mod numa;
 mod rmap;
 mod show_tlb;
+mod syscalls;
 mod tlb;
 
 use std::process::ExitCode;
@@ -22,13 +23,15 @@ use hugetext_bench::Interrupt;
 
 use crate::all::bench_all;
 use crate::arguments::{
-    AllArguments, CallArguments, MprotectArguments, NumaArguments, RmapArguments, TlbArguments,
+    AllArguments, CallArguments, MprotectArguments, NumaArguments, RmapArguments, SyscallArguments,
+    TlbArguments,
 };
 use crate::calls::{CallKind, bench_calls};
 use crate::document::TlbDocument;
 use crate::mprotect::bench_mprotect;
 use crate::numa::bench_numa;
 use crate::rmap::bench_rmap;
+use crate::syscalls::bench_syscalls;
 use crate::tlb::{TlbReport, bench_tlb};
 
 /// What a user types for this program.
@@ -53,6 +56,7 @@ enum Benchmark {
     Mprotect(MprotectArguments),
     Numa(NumaArguments),
     Rmap(RmapArguments),
+    Syscalls(SyscallArguments),
     Tlb(TlbArguments),
     All(AllArguments),
 }
@@ -86,6 +90,7 @@ fn run(benchmark: &Benchmark, output: &Output) -> Result<Verdict, Failure> {
         Benchmark::Mprotect(arguments) => bench_mprotect(&arguments.settings(), stop, observer),
         Benchmark::Numa(arguments) => bench_numa(&arguments.settings(), stop, observer),
         Benchmark::Rmap(arguments) => bench_rmap(&arguments.settings(), stop, observer),
+        Benchmark::Syscalls(arguments) => bench_syscalls(&arguments.settings(), stop, observer),
         Benchmark::All(arguments) => bench_all(arguments.quick, stop, observer),
         Benchmark::Tlb(_) => Ok(Vec::new()),
     };

@@ -51,6 +51,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
     for (benchmark, named, rest) in [
         ("rmap", true, &["--per-round", "1"][..]),
         ("cold", false, &["--size", "8"]),
+        ("syscalls", false, &["--passes", "10"]),
         ("mprotect", false, &["--size", "8", "--loops", "1"]),
     ] {
         let place = tempfile::tempdir().unwrap();
@@ -63,7 +64,7 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
 
 #[test]
 fn a_full_disk_is_seen_before_the_first_byte() {
-    let benchmarks = ["cold", "random", "mprotect", "rmap"];
+    let benchmarks = ["cold", "random", "mprotect", "rmap", "syscalls"];
     sees_a_full_disk(&benchmarks.map(|name| format!("'{BENCH}' {name}")));
 }
 
@@ -107,6 +108,22 @@ fn calls_are_measured_on_what_each_side_is_said_to_be() {
         );
     }
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn passes_are_timed_without_and_with_system_calls() {
+    let words = ["syscalls", "--json", "--rounds", "1", "--passes", "10"];
+    let Some(benchmarks) = benchmarks(&words) else {
+        return;
+    };
+    for name in ["passes after system calls", "passes alone"] {
+        let sides = measure(&benchmarks[0], name);
+        assert!(sides[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
+    }
+    let huge = measure(&benchmarks[0], "mapped by huge leaves");
+    let bytes = |side: usize| huge[side]["median"].as_f64().unwrap();
+    let expected = [0.0, f64::from(2 << 20), 0.0];
+    assert_eq!([bytes(0), bytes(1), bytes(2)], expected);
 }
 
 #[test]

@@ -5,36 +5,33 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
+use hugetext_bench::quantity::{bytes, count};
+use hugetext_bench::{
+    BenchError, BenchStop, Bounds, Comparison, Interrupt, Measure, Observer, Rounds, StubFiles,
+    Unit, values,
+};
 use hugetext_engine::HostContext;
 use hugetext_host::scattered_lines;
 
-use crate::comparison::{Comparison, Measure, Unit};
-use crate::error::{BenchError, BenchStop};
-use crate::interrupt::{Bounds, Interrupt};
-use crate::observer::Observer;
-use crate::quantity::{bytes, count};
-use crate::rounds::Rounds;
-use crate::stub_files::{StubFiles, values};
-
 /// What to call, and how often.
 #[derive(Debug, Clone)]
-pub struct SyscallSettings {
+pub(crate) struct SyscallSettings {
     /// How many rounds.
-    pub rounds: Rounds,
+    pub(crate) rounds: Rounds,
     /// Base pages of text in use: each is called once in a pass.
-    pub pages: u32,
+    pub(crate) pages: u32,
     /// Passes in a round.
-    pub passes: u32,
+    pub(crate) passes: u32,
     /// The directory for the files, which have no name and leave nothing behind; by default that for
     /// temporary files.
-    pub directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// The benchmark ends with an error after this many seconds.
-    pub timeout: u64,
+    pub(crate) timeout: u64,
 }
 
 impl SyscallSettings {
     /// The default settings.
-    pub fn usual(quick: bool) -> SyscallSettings {
+    pub(crate) fn usual(quick: bool) -> SyscallSettings {
         SyscallSettings {
             rounds: Rounds::usual(quick),
             pages: 256,
@@ -46,7 +43,7 @@ impl SyscallSettings {
 }
 
 /// Times passes without and with a system call.
-pub fn bench_syscalls(
+pub(crate) fn bench_syscalls(
     settings: &SyscallSettings,
     interrupt: &Interrupt,
     observer: &dyn Observer,
