@@ -140,6 +140,15 @@ impl Unit {
 }
 
 impl Measure {
+    /// The side of index `side` over that of index `base`: the median of the ratio in each round. `None` of the same side, and
+    /// where `base` is zero in a round.
+    pub fn ratio(&self, side: usize, base: usize) -> Option<Estimate> {
+        let (first, own) = (self.values.get(base)?, self.values.get(side)?);
+        (side != base)
+            .then(|| ratio(&first.rounds, &own.rounds))
+            .flatten()
+    }
+
     /// A measure from the values of each side, one per round; `None` if a side has no value.
     pub fn new(name: impl Into<String>, unit: Unit, sides: Vec<Vec<f64>>) -> Option<Measure> {
         let first = sides.first()?.clone();

@@ -1,6 +1,7 @@
-//! What the rounds say about one side against the first. Pure.
+//! What the rounds say about one side against another. Pure.
 
-use crate::comparison::{Measure, Value};
+use crate::comparison::{Comparison, Measure, Side, Value};
+use crate::exec::names::AS_FOUND;
 use crate::stats::{Interval, RatioSpread, SURE};
 
 /// What the rounds say about one side.
@@ -33,11 +34,20 @@ pub struct Finer {
 /// Differences that are spoken of, the largest first. A larger one is no answer to anybody's question.
 const SHARES: [f64; 6] = [0.1, 0.05, 0.03, 0.02, 0.01, 0.005];
 
+impl Comparison {
+    /// The side that the others are compared with in a sentence: the text as found, or else the first side.
+    pub fn baseline(&self) -> usize {
+        let found = |side: &Side| side.name == AS_FOUND;
+        self.sides.iter().position(found).unwrap_or(0)
+    }
+}
+
 impl Measure {
-    /// What the rounds say about the side of this index. `None` of the first side, and where it cannot be compared.
-    pub fn finding(&self, side: usize) -> Option<Finding> {
-        let (first, own) = (self.values.first()?, self.values.get(side)?);
-        let ratio = own.ratio?;
+    /// What the rounds say about the side of index `side` against that of index `base`. `None` of the same side, and where they
+    /// cannot be compared.
+    pub fn finding(&self, side: usize, base: usize) -> Option<Finding> {
+        let (first, own) = (self.values.get(base)?, self.values.get(side)?);
+        let ratio = self.ratio(side, base)?;
         let rounds = u32::try_from(own.rounds.len()).ok()?;
         let spread = RatioSpread::of(&ratios(first, own));
         let Some(interval) = ratio.interval else {
@@ -81,8 +91,8 @@ mod tests {
     fn found(first: &[f64], own: &[f64]) -> Finding {
         let sides = vec![first.to_vec(), own.to_vec()];
         let measure = Measure::new("wall", Unit::Seconds, sides).unwrap();
-        assert_eq!(measure.finding(0), None);
-        measure.finding(1).unwrap()
+        assert_eq!(measure.finding(0, 0), None);
+        measure.finding(1, 0).unwrap()
     }
 
     #[test]

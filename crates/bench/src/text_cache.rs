@@ -1,11 +1,12 @@
 //! The page cache of a program's text, brought into a state, held there and checked.
 
+use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hugetext_engine::{
-    CachedIn, Error, HeldText, HostContext, ProgramOnHost, TextFolios, WarmPolicy, warm,
+    AsFound, CachedIn, Error, HeldText, HostContext, ProgramOnHost, TextFolios, WarmPolicy, warm,
 };
 use hugetext_host::{FileWindows, WindowState, holders};
 use hugetext_leaf::{Leaf, Span};
@@ -23,9 +24,20 @@ const RETRY: Duration = Duration::from_millis(50);
 pub(crate) enum FolioState {
     /// In the folios of fault readahead, as on a machine without this project.
     Small,
+    /// Dropped, and then in whatever folios a start leaves.
+    Found,
     /// In folios of the leaf's order or, without windows, in the largest that the file can fill, as after
     /// `hugetext warm`.
     Huge,
+}
+
+/// How a state was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Something else made the text huge.
+    Warmed,
+    /// Pages were reclaimed, or read again in other folios.
+    Dropped,
 }
 
 /// What is brought into a state.
@@ -80,10 +92,11 @@ impl<'h> CachedText<'h> {
         loop {
             match state {
                 FolioState::Small => self.make_small()?,
+                FolioState::Found => self.forget()?,
                 FolioState::Huge => drop(warm(&self.program, WarmPolicy::InPlace)?),
             }
             let held = HeldState::new(self, state)?;
-            if held.stands()? {
+            if held.lost()?.is_none() {
                 return Ok(held);
             }
             drop(held);
@@ -100,14 +113,27 @@ impl<'h> CachedText<'h> {
     }
 
     fn make_small(&self) -> Result<(), BenchError> {
-        let file = &self.program.program.file;
         let pieces = match self.unit {
             Unit::Windows => self.ranges.clone(),
             Unit::Text => self.program.loaded_pieces(),
         };
+        self.with_each(&pieces, |windows| windows.make_small())
+    }
+
+    /// Drops all that a start reads.
+    fn forget(&self) -> Result<(), BenchError> {
+        self.with_each(&self.program.loaded_pieces(), |windows| windows.forget())
+    }
+
+    fn with_each(
+        &self,
+        pieces: &[Span],
+        act: impl Fn(&FileWindows<'_>) -> io::Result<()>,
+    ) -> Result<(), BenchError> {
+        let file = &self.program.program.file;
         pieces
             .iter()
-            .try_for_each(|range| FileWindows::new(file, *range, self.leaf).make_small())
+            .try_for_each(|range| act(&FileWindows::new(file, *range, self.leaf)))
             .map_err(|error| BenchError::io(self.path(), &error))
     }
 
@@ -125,52 +151,77 @@ impl<'h> CachedText<'h> {
                 .remedy("end them, or measure a copy (bench exec --copy)"));
         }
         let problem = match state {
-            FolioState::Small => "its text stays in huge folios".to_owned(),
+            FolioState::Small => {
+                let problem = "its text stays in huge folios: something makes it huge again";
+                return Ok(BenchError::at(path, problem).remedy(STOP_IT));
+            }
+            FolioState::Found => "it cannot be dropped from the page cache".to_owned(),
             FolioState::Huge => warm(&self.program, WarmPolicy::InPlace)?.obstacle(),
         };
         Ok(BenchError::at(path, problem).remedy("try a copy on ext4, xfs or a huge=always tmpfs"))
     }
 }
 
+/// What to do about something else that makes text huge.
+pub(crate) const STOP_IT: &str = "`hugetext auto status` tells whether the autopilot does; stop it, or measure a copy (bench exec --copy)";
+
 /// A text whose page cache is in a state and locked against reclaim. Some machines drop pages that
 /// were not touched for seconds; then both sides of a comparison would measure the disk.
 pub(crate) struct HeldState<'t> {
     text: &'t CachedText<'t>,
     state: FolioState,
-    _held: HeldText,
+    /// `None` of text as found: a lock would read the rest.
+    _held: Option<HeldText>,
     locked: bool,
 }
 
 impl<'t> HeldState<'t> {
     fn new(text: &'t CachedText<'t>, state: FolioState) -> Result<HeldState<'t>, BenchError> {
-        let held = HeldText::map(&text.program, &text.ranges, text.leaf)?;
+        let held = match state {
+            FolioState::Found => None,
+            FolioState::Small | FolioState::Huge => {
+                Some(HeldText::map(&text.program, &text.ranges, text.leaf)?)
+            }
+        };
         Ok(HeldState {
             text,
             state,
             // RLIMIT_MEMLOCK may forbid the lock. The state is still checked.
-            locked: held.lock_mapped().is_ok(),
+            locked: held.as_ref().is_some_and(|held| held.lock_mapped().is_ok()),
             _held: held,
         })
     }
 
-    /// Whether all of it is in the state now.
-    pub(crate) fn stands(&self) -> Result<bool, BenchError> {
-        if self.text.unit == Unit::Text {
-            let folios = folios(&self.text.program)?;
-            return Ok(folios.is_some_and(|folios| match self.state {
-                FolioState::Small => {
-                    matches!(folios.now, CachedIn::Folios(_)) && !folios.are_largest()
-                }
-                FolioState::Huge => folios.are_largest(),
-            }));
+    /// How it was lost; `None` if all of it is in the state now.
+    pub(crate) fn lost(&self) -> Result<Option<Lost>, BenchError> {
+        match self.text.unit {
+            Unit::Text => self.lost_text(),
+            Unit::Windows => self.lost_windows(),
         }
-        let wanted = match self.state {
-            FolioState::Small => WindowState::Small,
-            FolioState::Huge => WindowState::Huge,
-        };
+    }
+
+    fn lost_text(&self) -> Result<Option<Lost>, BenchError> {
+        let folios = folios(&self.text.program)?;
+        let is_largest = folios.is_some_and(|folios| folios.are_largest());
+        let is_cached = folios.is_some_and(|folios| matches!(folios.now, CachedIn::Folios(_)));
+        Ok(match self.state {
+            FolioState::Found => None,
+            FolioState::Small if is_largest => Some(Lost::Warmed),
+            FolioState::Small => (!is_cached).then_some(Lost::Dropped),
+            FolioState::Huge => (!is_largest).then_some(Lost::Dropped),
+        })
+    }
+
+    fn lost_windows(&self) -> Result<Option<Lost>, BenchError> {
         let text = self.text;
         let cache = text.program.page_cache(&text.ranges, text.leaf)?;
-        Ok(cache.count(wanted) == cache.total())
+        let all = |wanted| cache.count(wanted) == cache.total();
+        Ok(match self.state {
+            FolioState::Found => None,
+            FolioState::Small if cache.huge() > 0 => Some(Lost::Warmed),
+            FolioState::Small => (!all(WindowState::Small)).then_some(Lost::Dropped),
+            FolioState::Huge => (!all(WindowState::Huge)).then_some(Lost::Dropped),
+        })
     }
 
     /// The state that was reached, for the reader.
@@ -185,6 +236,12 @@ impl<'t> HeldState<'t> {
             Unit::Text => format!("no window of {leaf}, {size} of text"),
         };
         let folios = match (self.text.unit, self.state) {
+            (_, FolioState::Found) => {
+                let lies = AsFound::of(&self.text.program);
+                let lies =
+                    lies.map_or_else(|_| "in unknown folios".to_owned(), |lies| lies.to_string());
+                return format!("dropped, then started; {lies}");
+            }
             (_, FolioState::Small) => "in small folios",
             (Unit::Windows, FolioState::Huge) => "huge",
             (Unit::Text, FolioState::Huge) => "in the largest folios",

@@ -11,6 +11,7 @@ use hugetext_leaf::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::as_found::AsFound;
 use crate::fix::{FixRequest, StrategyChoice, decide_copy};
 use crate::on_host::ProgramOnHost;
 use crate::self_warming::SelfWarming;
@@ -64,6 +65,9 @@ pub struct Assessment {
     /// The windows in the page cache; absent if not asked for or not permitted to be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<WindowCounts>,
+    /// In which folios its text lies; absent if not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub as_found: Option<AsFound>,
 }
 
 /// The reach of one leaf size before a fix.
@@ -189,6 +193,10 @@ impl Assessment {
             linker: None,
             self_warming: Vec::new(),
             cache,
+            as_found: match look {
+                Look::AtHeaders => None,
+                Look::AtPageCache => AsFound::of(on_host).ok(),
+            },
         }
     }
 

@@ -92,7 +92,12 @@ fn exec_puts_the_same_file_into_both_states() {
     assert_eq!(huge[0]["median"], 0.0);
     assert!(huge[1]["median"].as_f64() > Some(0.0));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
-    if benchmark["sides"].as_array().unwrap().len() < 4 {
+    let sides = benchmark["sides"].as_array().unwrap();
+    let found = sides.last().unwrap();
+    assert_eq!(found["name"], "as found");
+    let state = found["state"].as_str().unwrap();
+    assert!(state.contains("dropped, then started; "), "{state}");
+    if sides.len() < 5 {
         println!("skipped: {}", benchmark["notes"]);
         return;
     }
@@ -139,27 +144,21 @@ fn ctrl_c_ends_a_benchmark_and_its_files() {
     let Some(measured) = benchmarks(&[&once[..], &compile].concat()) else {
         return;
     };
-    let has_copies = measured[0]["sides"].as_array().unwrap().len() > 2;
+    let has_copies = measured[0]["sides"].as_array().unwrap().len() > 3;
     let many = ["--rounds", "100000"];
-    for (benchmark, named, rest) in [
-        ("exec", has_copies, &compile[..]),
-        ("syscalls", false, &["--passes", "10"]),
-    ] {
-        let place = tempfile::tempdir().unwrap();
-        let directory = ["--directory", path(place.path())];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
-        command
-            .arg("bench")
-            .args([&[benchmark][..], &many, &directory, rest].concat());
-        ends_on_ctrl_c(&mut command, place.path(), named);
-    }
+    let place = tempfile::tempdir().unwrap();
+    let directory = ["--directory", path(place.path())];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+    command
+        .args(["bench", "exec"])
+        .args([&many[..], &directory, &compile].concat());
+    ends_on_ctrl_c(&mut command, place.path(), has_copies);
 }
 
 #[test]
 fn a_full_disk_is_seen_before_the_first_byte() {
     let command = env!("CARGO_BIN_EXE_hugetext");
-    let benchmarks = ["exec", "syscalls"].map(|name| format!("'{command}' bench {name}"));
-    sees_a_full_disk(&benchmarks);
+    sees_a_full_disk(&[format!("'{command}' bench exec")]);
 }
 
 #[test]
@@ -210,22 +209,6 @@ fn text_without_windows_is_measured_in_small_and_in_the_largest_folios() {
     };
     assert!(small.contains("text in small folios"), "{small}");
     assert!(warmed.contains("in the largest folios"), "{warmed}");
-}
-
-#[test]
-fn passes_are_timed_without_and_with_system_calls() {
-    let words = ["syscalls", "--json", "--rounds", "1", "--passes", "10"];
-    let Some(benchmarks) = benchmarks(&words) else {
-        return;
-    };
-    for name in ["passes after system calls", "passes alone"] {
-        let sides = measure(&benchmarks[0], name);
-        assert!(sides[1]["ratio"]["median"].as_f64().unwrap() > 0.0);
-    }
-    let huge = measure(&benchmarks[0], "mapped by huge leaves");
-    let bytes = |side: usize| huge[side]["median"].as_f64().unwrap();
-    let expected = [0.0, f64::from(2 << 20), 0.0];
-    assert_eq!([bytes(0), bytes(1), bytes(2)], expected);
 }
 
 #[test]

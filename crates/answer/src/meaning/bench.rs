@@ -1,6 +1,6 @@
 //! What a benchmark found.
 
-use hugetext_bench::names::{FIXED, MERGED, WARMED};
+use hugetext_bench::names::{AS_FOUND, FIXED, MERGED, SMALL, WARMED};
 use hugetext_bench::{Comparison, Finding, Finer, Interval, Measure, Measured, Unit};
 use hugetext_leaf::verdict::Verdict;
 
@@ -73,10 +73,11 @@ pub fn benches(
 /// The side that is spoken of, and what the rounds say about it: of this project's own, the simplest that is within a
 /// hundredth of the best; otherwise the last.
 fn headline<'c>(comparison: &'c Comparison, measure: &Measure) -> Option<(&'c str, Finding)> {
-    let sides = comparison.sides.iter().enumerate();
+    let (sides, base) = (comparison.sides.iter().enumerate(), comparison.baseline());
     let found = sides.filter_map(|(index, side)| {
-        let ratio = measure.values.get(index)?.ratio?;
-        Some((side.name.as_str(), ratio.median, measure.finding(index)?))
+        let ratio = measure.ratio(index, base)?;
+        let finding = measure.finding(index, base)?;
+        Some((side.name.as_str(), ratio.median, finding))
     });
     let found: Vec<(&str, f64, Finding)> = found.collect();
     let own = |name: &str| [WARMED, FIXED, MERGED].contains(&name);
@@ -91,6 +92,7 @@ fn headline<'c>(comparison: &'c Comparison, measure: &Measure) -> Option<(&'c st
         .find(|(name, ratio, finding)| own(name) && gains(finding) && *ratio <= best + 0.01);
     let chosen = simplest
         .or_else(|| found.iter().find(|(name, ..)| own(name)))
+        .or_else(|| found.iter().find(|(name, ..)| *name != SMALL))
         .or_else(|| found.first());
     chosen.map(|(name, _, finding)| (*name, *finding))
 }
@@ -160,17 +162,16 @@ impl Thing {
 
 /// Whether a side is faster or slower, and by how much.
 fn sentence(comparison: &Comparison, thing: &Thing, side: &str, interval: Interval) -> String {
+    let base = comparison.baseline();
     let first = comparison
         .sides
-        .first()
+        .get(base)
         .map_or("", |side| side.name.as_str());
     let measure = comparison.measures.first();
     let at = comparison.sides.iter().position(|one| one.name == side);
-    let value = measure
+    let ratio = measure
         .zip(at)
-        .and_then(|(measure, at)| measure.values.get(at));
-    let ratio = value
-        .and_then(|value| value.ratio)
+        .and_then(|(measure, at)| measure.ratio(at, base))
         .map_or(1.0, |ratio| ratio.median);
     let is_less = ratio < 1.0;
     let by = difference(ratio, interval);
@@ -222,7 +223,7 @@ fn state(side: &str) -> String {
         WARMED => "with its text warmed".to_owned(),
         FIXED => "fixed and warmed".to_owned(),
         MERGED => "merged and warmed".to_owned(),
-        "as found" => "as found".to_owned(),
+        AS_FOUND => AS_FOUND.to_owned(),
         other => format!("in {other}"),
     }
 }

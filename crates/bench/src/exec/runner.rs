@@ -22,6 +22,7 @@ use crate::observer::Observer;
 use crate::quantity::count;
 use crate::rounds::Rounds;
 use crate::stats::median;
+use crate::text_cache::{Lost, STOP_IT};
 
 /// How many rounds may be discarded for each round that counts.
 const SPARE_ROUNDS: u32 = 3;
@@ -80,17 +81,13 @@ impl Runner<'_> {
             sides: sides
                 .map(|side| (side.describe(None), Vec::new()))
                 .collect(),
-            thrown_away: 0,
+            discarded: Discarded::default(),
         };
         for order in rounds.orders(versions.sides.len()) {
-            while !self.round(&order, versions, first, &mut outcome)? {
-                outcome.thrown_away += 1;
-                if outcome.thrown_away > SPARE_ROUNDS * rounds.count {
-                    let lost =
-                        BenchError::new(self.title, "the page cache lost its state too often");
-                    return Err(BenchStop::No(
-                        lost.remedy("raise RLIMIT_MEMLOCK, or run as root"),
-                    ));
+            while let Some(lost) = self.round(&order, versions, first, &mut outcome)? {
+                outcome.discarded.count(lost);
+                if outcome.discarded.rounds() > SPARE_ROUNDS * rounds.count {
+                    return Err(BenchStop::No(outcome.discarded.too_often(self.title)));
                 }
             }
             observer.step();
@@ -104,14 +101,14 @@ impl Runner<'_> {
         Ok(outcome.comparison(title, versions.notes.clone()))
     }
 
-    /// One round. Returns whether it counts: every side's page cache kept its state.
+    /// One round. It counts if every side's page cache kept its state; otherwise returns how one lost it.
     fn round(
         &self,
         order: &[usize],
         versions: &Versions<'_>,
         first: FirstRun,
         outcome: &mut ExecRounds,
-    ) -> Result<bool, BenchStop> {
+    ) -> Result<Option<Lost>, BenchStop> {
         let mut blocks = Vec::new();
         for index in order {
             let Some(version) = versions.sides.get(*index) else {
@@ -121,10 +118,10 @@ impl Runner<'_> {
                 Some((_, known)) if known.is_empty() => Facts::Wanted,
                 _ => Facts::Known,
             };
-            let Some(block) = self.side(version, versions, first, facts)? else {
-                return Ok(false);
-            };
-            blocks.push((*index, block));
+            match self.side(version, versions, first, facts)? {
+                Ok(block) => blocks.push((*index, block)),
+                Err(lost) => return Ok(Some(lost)),
+            }
         }
         for (index, (side, block)) in blocks {
             if let Some(known) = outcome.sides.get_mut(index) {
@@ -132,19 +129,19 @@ impl Runner<'_> {
                 known.1.push(block);
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
-    /// One side of one round; `None` if its page cache did not keep its state.
+    /// One side of one round, or how its page cache lost its state.
     fn side(
         &self,
         version: &Version<'_>,
         versions: &Versions<'_>,
         first: FirstRun,
         facts: Facts,
-    ) -> Result<Option<(Side, Block)>, BenchStop> {
+    ) -> Result<Result<(Side, Block), Lost>, BenchStop> {
         let shown = versions.show(version)?;
-        if first == FirstRun::Discarded {
+        if first == FirstRun::Discarded || version.is_as_found() {
             self.once(version)?;
         }
         let usages: Vec<Usage> = (0..self.per_round)
@@ -158,7 +155,10 @@ impl Runner<'_> {
         };
         let block = Block::of(&usages, end);
         let side = version.describe(shown.describe().as_deref());
-        Ok(shown.stands()?.then_some((side, block)))
+        Ok(match shown.lost()? {
+            None => Ok((side, block)),
+            Some(lost) => Err(lost),
+        })
     }
 
     /// The command, with what a rival changes of it.
@@ -317,7 +317,49 @@ impl Block {
 /// The results of every side, round by round.
 struct ExecRounds {
     sides: Vec<(Side, Vec<Block>)>,
-    thrown_away: u32,
+    discarded: Discarded,
+}
+
+/// Rounds that do not count, by how a side lost its state.
+#[derive(Debug, Default)]
+struct Discarded {
+    warmed: u32,
+    dropped: u32,
+}
+
+impl Discarded {
+    fn count(&mut self, lost: Lost) {
+        match lost {
+            Lost::Warmed => self.warmed += 1,
+            Lost::Dropped => self.dropped += 1,
+        }
+    }
+
+    fn rounds(&self) -> u32 {
+        self.warmed.saturating_add(self.dropped)
+    }
+
+    /// Why there are too many of them.
+    fn too_often(&self, title: &str) -> BenchError {
+        if self.warmed > self.dropped {
+            BenchError::new(title, "something else makes its text huge meanwhile").remedy(STOP_IT)
+        } else {
+            BenchError::new(title, "the page cache lost its state too often")
+                .remedy("raise RLIMIT_MEMLOCK, or run as root")
+        }
+    }
+
+    /// What the reader of the results must know.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        let each = [
+            (self.warmed, "something else made its text huge"),
+            (self.dropped, "the page cache lost its state"),
+        ];
+        let some = each.into_iter().filter(|(rounds, _)| *rounds > 0);
+        some.map(|(rounds, why)| {
+            format!("rounds discarded because {why}: {}", count(rounds, "round"))
+        })
+    }
 }
 
 impl ExecRounds {
@@ -361,12 +403,7 @@ impl ExecRounds {
                 Some(block.end.as_ref()?.mmaps)
             }),
         ];
-        if self.thrown_away > 0 {
-            notes.push(format!(
-                "rounds discarded because the page cache lost its state: {}",
-                count(self.thrown_away, "round")
-            ));
-        }
+        notes.extend(self.discarded.notes());
         Comparison {
             benchmark: "exec".to_owned(),
             title,

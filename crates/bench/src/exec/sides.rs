@@ -12,13 +12,13 @@ use hugetext_host::{Mountable, holders, uncover};
 use hugetext_leaf::Leaf;
 use tempfile::TempDir;
 
-use super::names::{AS_IT_IS, FIXED, MERGED, SMALL, WARMED};
+use super::names::{AS_FOUND, AS_IT_IS, FIXED, MERGED, SMALL, WARMED};
 use super::rival::{Rival, RivalChange};
 use crate::comparison::Side;
 use crate::disk::has_room;
 use crate::error::BenchError;
 use crate::error::BenchStop;
-use crate::text_cache::{CachedText, FolioState, HeldState};
+use crate::text_cache::{CachedText, FolioState, HeldState, Lost};
 
 /// A file in a state, which runs under the program's path.
 pub(crate) struct Version<'h> {
@@ -100,6 +100,7 @@ impl<'h> Versions<'h> {
         } else {
             versions.add_all(&original, copied, means)?;
         }
+        versions.add_as_found(means)?;
         for rival in means.rivals {
             versions.add_rival(rival, means)?;
         }
@@ -173,6 +174,16 @@ impl<'h> Versions<'h> {
         Ok(())
     }
 
+    /// The file of the first side as a start leaves it, unless its folios cannot be seen.
+    fn add_as_found(&mut self, means: &Means<'h>) -> Result<(), BenchStop> {
+        let first = self.sides.first().filter(|side| side.state.is_some());
+        let Some(file) = first.map(|side| side.stand_in.clone()) else {
+            return Ok(());
+        };
+        let what = "as it is".to_owned();
+        self.add(AS_FOUND, what, FolioState::Found, file, means)
+    }
+
     fn add(
         &mut self,
         name: &str,
@@ -235,6 +246,11 @@ impl Version<'_> {
         &self.name
     }
 
+    /// Whether its page cache is what a start leaves, so that one must come before what is measured.
+    pub(super) fn is_as_found(&self) -> bool {
+        self.state == Some(FolioState::Found)
+    }
+
     /// The description for the reader, with the verified state of the page cache.
     pub(crate) fn describe(&self, verified: Option<&str>) -> Side {
         let state = match verified {
@@ -255,9 +271,9 @@ pub(crate) struct Shown<'v> {
 }
 
 impl Shown<'_> {
-    /// Whether every window is still in its state.
-    pub(crate) fn stands(&self) -> Result<bool, BenchError> {
-        self.held.as_ref().map_or(Ok(true), HeldState::stands)
+    /// How the page cache lost the side's state; `None` if it still has it.
+    pub(crate) fn lost(&self) -> Result<Option<Lost>, BenchError> {
+        self.held.as_ref().map_or(Ok(None), HeldState::lost)
     }
 
     /// The verified state of the page cache; `None` if the file has no window.

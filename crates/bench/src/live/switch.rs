@@ -5,6 +5,7 @@ use std::time::Duration;
 use hugetext_engine::HostContext;
 use hugetext_engine::running::{PromoteError, PromoteRequest, PromotedProcess, promote_process};
 use hugetext_host::{Pid, Running, text_mappings};
+use hugetext_leaf::verdict::LeafUse;
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::Copies;
 
@@ -233,6 +234,8 @@ impl Switch {
             revert: text == TextPlace::Reverted,
             generated: false,
             max_pause: None,
+            // What is measured is what leaves do.
+            leaves: LeafUse::Leaves,
         };
         promote_process(pid, request, &mut self.copies).map_err(|error| failed(pid, &error))
     }

@@ -206,9 +206,15 @@ impl<'f> FileWindows<'f> {
     /// folios of fault readahead: the state of a machine without this project. Pages that a process
     /// maps stay unchanged.
     pub fn make_small(&self) -> io::Result<()> {
-        let _ = rustix::fs::fdatasync(self.file);
-        self.drop_cached(self.range)?;
+        self.forget()?;
         self.map()?.touch(self.range)
+    }
+
+    /// Drops the run from the page cache, so that the next start reads it. Pages that a process maps stay.
+    pub fn forget(&self) -> io::Result<()> {
+        // Pages that were not written yet would stay.
+        let _ = rustix::fs::fdatasync(self.file);
+        self.drop_cached(self.range)
     }
 
     fn drop_cached(&self, range: Span) -> io::Result<()> {

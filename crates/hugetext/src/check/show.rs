@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use hugetext_elf::Strategy;
-use hugetext_engine::{Assessment, SelfWarming, WindowCounts};
+use hugetext_engine::{AsFound, Assessment, SelfWarming, WindowCounts};
 use hugetext_leaf::{Asker, Class, ObjectKind, Span, WindowOutcome, WindowRun};
 
 use crate::documents::check::CheckReport;
@@ -91,6 +91,9 @@ fn one(file: &Assessment, verbose: bool) -> String {
     }
     if let Some(cache) = &file.cache {
         text.push_str(&page_cache(cache, !file.is_forbidden()));
+    }
+    if let Some(found) = &file.as_found {
+        text.push_str(&as_found(found));
     }
     text.push_str(&segments(file, verbose));
     text
@@ -221,6 +224,17 @@ fn page_cache(cache: &WindowCounts, can_be_warm: bool) -> String {
     };
     let (huge, windows) = (cache.huge, count(cache.total(), "window"));
     format!("  page cache: {huge} of {windows} huge; {what}\n")
+}
+
+/// In which folios the text lies as found.
+fn as_found(found: &AsFound) -> String {
+    let absent = match found {
+        AsFound::Folios(found) if found.absent > 0 && found.cached > 0 => {
+            format!("; {} is not cached", bytes(found.absent))
+        }
+        _ => String::new(),
+    };
+    format!("  as found: {found}{absent}\n")
 }
 
 /// The text segments; with `verbose`, all segments.
