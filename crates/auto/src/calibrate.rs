@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hugetext_engine::{MachineVerdict, fastest};
 use hugetext_host::{Advice, Region};
 use hugetext_leaf::hold::{Costs, SystemCallCost};
+use hugetext_leaf::verdict::Verdict;
 use hugetext_leaf::{Leaf, Perms};
 
 /// Bytes that one fault maps (fault_around_bytes).
@@ -20,6 +21,8 @@ const LONGEST: Duration = Duration::from_millis(300);
 pub struct Calibration {
     /// What the machine pays.
     pub costs: Costs,
+    /// What huge text gives on this machine.
+    pub verdict: Verdict,
     /// That the cost of system calls is unknown, where the decision needs it, and why.
     pub unknown: Option<String>,
 }
@@ -32,10 +35,11 @@ pub fn calibrate(leaf: Leaf, set_share: Option<f64>) -> io::Result<Calibration> 
     let unknown = system_call.is_none() && set_share.is_none();
     let doubt = machine.doubt.filter(|_| unknown);
     Ok(Calibration {
+        verdict: machine.verdict,
         unknown: doubt.map(|doubt| {
             format!(
                 "what system calls cost huge text is unknown, because {doubt}; \
-                 where `hugetext bench syscalls` finds a cost, set `share = 0`"
+                 set `share = 0` if programs of many system calls run here"
             )
         }),
         costs: Costs {
@@ -101,7 +105,7 @@ mod tests {
     #[test]
     fn costs_are_those_of_some_machine() {
         let host = HostContext::with_huge_pages().unwrap();
-        let Calibration { costs, unknown } = calibrate(host.leaf, None).unwrap();
+        let Calibration { costs, unknown, .. } = calibrate(host.leaf, None).unwrap();
         // From 10 ns to 1 ms for a fault, and from 1 µs to 1 s for a fill.
         assert!((10.0..1e6).contains(&costs.fault), "{costs:?}");
         assert!((1e3..1e9).contains(&costs.fill), "{costs:?}");

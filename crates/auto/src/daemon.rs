@@ -144,12 +144,15 @@ impl<'t> Daemon<'t> {
         }
         limit_listing();
         let host = HostContext::with_huge_pages()?;
-        let Calibration { costs, unknown } =
-            calibrate(host.leaf, config.set_share()).map_err(system("calibration"))?;
+        let Calibration {
+            costs,
+            verdict,
+            unknown,
+        } = calibrate(host.leaf, config.set_share()).map_err(system("calibration"))?;
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));
         let mut problems: Vec<String> = refused.chain(unknown).collect();
         problems.extend(place.err().map(|error| nameless(&error)));
-        let terms = Terms::new(config, settings.observe, costs, host.leaf);
+        let terms = Terms::new(config, settings.observe, (costs, verdict), host.leaf);
         let room = Room::new(&wake, host.page)?;
         problems.extend(room.problem());
         let mut journal = Journal::new(tell, problems);

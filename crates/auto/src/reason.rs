@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hugetext_host::Holder;
 use hugetext_leaf::hold::{Bound, Gain, Level, Place};
+use hugetext_leaf::verdict::LeavesDoHarm;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -410,6 +411,10 @@ impl fmt::Display for Why {
             } => {
                 let words = |nanoseconds: f64| format!("{:.0} µs", nanoseconds / 1000.0);
                 let (saved, cost) = (words(*saves), words(*costs));
+                if *saves < 0.0 {
+                    let lost = words(saves.abs());
+                    return write!(f, "not worth it: {unit} may lose {lost} by leaves, because {LeavesDoHarm}");
+                }
                 let numbers = format!("{unit} saves {saved} and costs {cost} to fill");
                 if saves >= costs {
                     // A level follows the worth only when that has changed by a whole level.

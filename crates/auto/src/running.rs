@@ -9,6 +9,7 @@ use std::time::Duration;
 use hugetext_engine::running::{PromoteRequest, PromotedProcess, promote_process};
 use hugetext_engine::{HostContext, plain};
 use hugetext_host::{Done, Pid};
+use hugetext_leaf::verdict::LeafUse;
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, give_back_unused};
 
@@ -343,6 +344,8 @@ fn change(job: ChangeJob) -> Result<PromotedProcess, String> {
         generated: false,
         // What was promised is to give copies back. Mapping a file again copies nothing, so it takes no long stop.
         max_pause: (!revert).then_some(MAX_PAUSE),
+        // Nobody wants a promotion where leaves save nothing.
+        leaves: LeafUse::Leaves,
     };
     if !lives(job.pid, job.started) {
         return Err("it has ended".to_owned());

@@ -9,6 +9,7 @@ pub use hugetext_engine::prepare::AUTOPILOT_DIRECTORY as DIRECTORY;
 use hugetext_engine::prepare::{AdvisedFile, ReplicaAdvice};
 use hugetext_host::{Pid, Place, open_regular};
 use hugetext_leaf::hold::{Costs, SystemCallCost};
+use hugetext_leaf::verdict::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +79,7 @@ pub struct CostStatus {
     /// leaves map it; absent if it could not be measured. It may be negative, since it is a difference of times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_call_per_mille: Option<i64>,
-    /// The share of processor time that huge text is expected to save.
+    /// The share of processor time that huge text is expected to save; negative where programs of many system calls lose.
     pub share: f64,
     /// Whether the share was configured.
     pub is_share_set: bool,
@@ -173,6 +174,9 @@ pub struct Status {
     pub half_life_ns: u64,
     /// What the machine pays.
     pub costs: CostStatus,
+    /// What huge text gives on it, as `hugetext host` says; absent in documents of before it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// Bytes that the administrator allows.
     pub budget: u64,
     /// Bytes that may be held now.

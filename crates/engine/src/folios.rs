@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 
 use hugetext_host::{FolioCount, PageMapError, folio_count};
-use hugetext_leaf::{Span, least_folios};
+use hugetext_leaf::{Leaf, Span, least_folios};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -67,21 +67,9 @@ pub(crate) fn enlarge(
 ) -> Result<Option<Enlarged>, Error> {
     let (text, loaded) = (program.text_pages(), program.loaded_pieces());
     let failed = Error::io(&program.program.path);
-    let least = least(program, &text);
     let leaf = program.host.leaf;
-    if least == 0 || program.large_folio_obstacle(leaf).is_some() {
+    let Some(mut enlarged) = Enlarged::before(program, &text, leaf)? else {
         return Ok(None);
-    }
-    let before = cached_in(program, &text).map_err(&failed)?;
-    let mut enlarged = Enlarged {
-        folios: TextFolios {
-            least,
-            before,
-            now: before,
-        },
-        method: None,
-        is_in_use: false,
-        error: None,
     };
     if enlarged.folios.are_largest() {
         enlarged.method = Some(WarmMethod::AlreadyHuge);
@@ -92,24 +80,69 @@ pub(crate) fn enlarge(
         if in_use > 0 && !enlarged.folios.are_largest() {
             enlarged.is_in_use = true;
             if policy.replaces() {
-                enlarged.replace(program, &text, policy, &failed)?;
+                enlarged.replace(program, &text, (policy, leaf), &failed)?;
             }
         }
     }
     Ok(Some(enlarged))
 }
 
+/// Writes a program anew in folios of half a leaf, which no leaf maps. If `is_huge`, some of it lies in larger ones now.
+/// `None` as for [`enlarge`].
+pub(crate) fn halve(
+    program: &ProgramOnHost<'_>,
+    policy: WarmPolicy,
+    is_huge: bool,
+) -> Result<Option<Enlarged>, Error> {
+    let (text, half) = (program.text_pages(), program.host.leaf.half());
+    let Some(mut halved) = Enlarged::before(program, &text, half)? else {
+        return Ok(None);
+    };
+    if halved.folios.are_largest() && !is_huge {
+        halved.method = Some(WarmMethod::AlreadyHuge);
+        return Ok(Some(halved));
+    }
+    let failed = Error::io(&program.program.path);
+    halved.replace(program, &text, (policy, half), &failed)?;
+    let is_written = halved.error.is_none();
+    halved.method = is_written.then_some(WarmMethod::Replace);
+    Ok(Some(halved))
+}
+
 impl Enlarged {
+    /// Text whose folios may be as large as `largest`, before anything is done with it.
+    fn before(
+        program: &ProgramOnHost<'_>,
+        text: &[Span],
+        largest: Leaf,
+    ) -> Result<Option<Enlarged>, Error> {
+        let least = least(program, text, largest);
+        if least == 0 || program.large_folio_obstacle(program.host.leaf).is_some() {
+            return Ok(None);
+        }
+        let before = cached_in(program, text).map_err(Error::io(&program.program.path))?;
+        Ok(Some(Enlarged {
+            folios: TextFolios {
+                least,
+                before,
+                now: before,
+            },
+            method: None,
+            is_in_use: false,
+            error: None,
+        }))
+    }
+
     /// Puts a new file in the place of one that is in use.
     fn replace(
         &mut self,
         program: &ProgramOnHost<'_>,
         text: &[Span],
-        policy: WarmPolicy,
+        (policy, largest): (WarmPolicy, Leaf),
         failed: &impl Fn(io::Error) -> Error,
     ) -> Result<(), Error> {
         let path = &program.program.path;
-        match replace(&program.program, program.host.leaf, policy.privileged()) {
+        match replace(&program.program, largest, policy.privileged()) {
             Ok(file) => {
                 let new = Program::from_file(path, file).map_err(|error| error.at(path))?;
                 let now = cached_in(&program.moved_to(new), text).map_err(failed)?;
@@ -133,11 +166,12 @@ impl Enlarged {
 }
 
 /// The number of folios that hold the text if each is as large as the file allows.
-fn least(program: &ProgramOnHost<'_>, text: &[Span]) -> u64 {
+fn least(program: &ProgramOnHost<'_>, text: &[Span], largest: Leaf) -> u64 {
     let len = program.program.metadata.len();
-    let (page, pmd) = (program.host.page, program.host.leaf);
+    let page = program.host.page;
     let each = text.iter();
-    each.map(|text| least_folios(*text, len, page, pmd)).sum()
+    each.map(|text| least_folios(*text, len, page, largest))
+        .sum()
 }
 
 /// How the page cache holds the text now.

@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod as_found;
 mod assess;
 mod cached_text;
 mod cold_start;
@@ -51,6 +52,7 @@ mod vouch;
 mod voucher;
 mod warm;
 
+pub use as_found::{AsFound, FolioShare, TextAsFound};
 pub use assess::{Assessment, LeafReach, Look, StrategyReach, WindowCounts};
 pub use error::{Error, plain};
 pub use fix::{
@@ -62,7 +64,7 @@ pub use hold::HeldText;
 pub use host_context::HostContext;
 pub use hugetext_host::names::{escaped, escaped_lines, shown};
 pub use libraries::{Libraries, TextIn, libraries_of, text_elsewhere};
-pub use machine::{MachineVerdict, fastest};
+pub use machine::{MachineVerdict, fastest, leaf_use_here};
 pub use method::{FailedMethod, WarmMethod, WarmPolicy};
 pub use on_host::ProgramOnHost;
 pub use page_cache::{CachedRange, PageCache};
@@ -75,4 +77,4 @@ pub use remedy::{Remedy, io_remedy, replace_remedy};
 pub use self_warming::SelfWarming;
 pub use text_nodes::{MappingNodes, NodeSource, RunsOn, TextNodes, WindowNodes, text_nodes};
 pub use voucher::Voucher;
-pub use warm::{WarmOutcome, warm, warm_ranges, warm_unused};
+pub use warm::{WarmOutcome, warm, warm_ranges, warm_unused, warm_without_leaves};

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hugetext_host::{Holder, recent_holders};
+use hugetext_leaf::verdict::{Deed, LeafUse, Verdict};
 use hugetext_leaf::{Cause, Leaf, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, plain};
-use crate::folios::{TextFolios, enlarge};
+use crate::folios::{Enlarged, TextFolios, enlarge, halve};
 use crate::method::{FailedMethod, WarmMethod, WarmPolicy};
 use crate::on_host::ProgramOnHost;
 use crate::page_cache::PageCache;
@@ -57,6 +58,8 @@ pub struct WarmOutcome {
     /// On which nodes its text lies; absent unless it was placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<PlacedText>,
+    /// How its windows are to be mapped: without leaves where these do harm, unless somebody asked for leaves.
+    pub leaves: LeafUse,
     /// How long it took.
     #[serde(rename = "took_ns", serialize_with = "hugetext_host::nanoseconds")]
     #[schemars(with = "u64")]
@@ -80,7 +83,8 @@ impl WarmOutcome {
         self.windows > 0 && self.huge == self.windows
     }
 
-    /// Whether it has no windows, and its text is known to be in the largest folios that its file can fill.
+    /// Whether no leaf is to map it, and its text is known to be in the largest folios that are allowed and that its file can
+    /// fill.
     pub fn is_in_largest_folios(&self) -> bool {
         self.folios.is_some_and(|folios| folios.are_largest())
     }
@@ -107,8 +111,59 @@ pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutco
         return Ok(outcome);
     }
     let start = Instant::now();
-    let Some(enlarged) = enlarge(program, policy)? else {
-        return Ok(outcome);
+    let enlarged = enlarge(program, policy)?;
+    let outcome = with_folios(outcome, enlarged);
+    Ok(WarmOutcome {
+        took: outcome.took.saturating_add(start.elapsed()),
+        ..outcome
+    })
+}
+
+/// Warms one program as [`warm`] does, where leaves do harm: no window becomes huge. A file that may be written anew comes
+/// into folios of half a leaf, which starts map whole as well; its own page cache stays as it is.
+pub fn warm_without_leaves(
+    program: &ProgramOnHost<'_>,
+    policy: WarmPolicy,
+) -> Result<WarmOutcome, Error> {
+    let start = Instant::now();
+    let looked = warm(program, WarmPolicy::LookOnly)?;
+    if looked.windows == 0 {
+        return warm(program, policy);
+    }
+    let deed = if policy.replaces() {
+        Deed::Write
+    } else {
+        Deed::Fill
+    };
+    let leaves = LeafUse::of(Verdict::Harmful, deed);
+    let outcome = match leaves {
+        LeafUse::Tables => {
+            let halved = halve(program, policy, looked.huge > 0)?;
+            // The file at the path is the new one, which has no huge window.
+            let is_new = halved.as_ref().is_some_and(|halved| halved.error.is_none());
+            let huge = if is_new { 0 } else { looked.huge };
+            with_folios(
+                WarmOutcome {
+                    huge,
+                    method: None,
+                    ..looked
+                },
+                halved,
+            )
+        }
+        LeafUse::Leaves | LeafUse::AsItIs => looked,
+    };
+    Ok(WarmOutcome {
+        leaves,
+        took: start.elapsed(),
+        ..outcome
+    })
+}
+
+/// What enlarging folios added to what was found.
+fn with_folios(outcome: WarmOutcome, enlarged: Option<Enlarged>) -> WarmOutcome {
+    let Some(enlarged) = enlarged else {
+        return outcome;
     };
     let failed = enlarged.error.map(|error| FailedMethod {
         method: WarmMethod::Replace,
@@ -116,14 +171,13 @@ pub fn warm(program: &ProgramOnHost<'_>, policy: WarmPolicy) -> Result<WarmOutco
         left: 0,
         in_use: 0,
     });
-    Ok(WarmOutcome {
+    WarmOutcome {
         folios: Some(enlarged.folios),
         method: enlarged.method,
         is_in_use: enlarged.is_in_use,
         failed: failed.into_iter().collect(),
-        took: outcome.took.saturating_add(start.elapsed()),
         ..outcome
-    })
+    }
 }
 
 /// Warms a program without windows in place, unless a process maps its file: the pages of that process would stay
@@ -195,6 +249,7 @@ pub fn warm_ranges(
         holders: Vec::new(),
         folios: None,
         nodes: None,
+        leaves: LeafUse::Leaves,
         took: Duration::ZERO,
     };
     if outcome.windows == 0 {

@@ -16,6 +16,7 @@ use hugetext_engine::{
     Assessment, Error, FixRequest, FixTarget, HostContext, Look, PlannedFix, ProgramOnHost,
     StrategyChoice, plan_fix, write_fix,
 };
+use hugetext_leaf::verdict::LeafUse;
 use hugetext_leaf::{Geometry, Leaf};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -93,7 +94,7 @@ fn agree(directory: &Path, bytes: &[u8], geometry: Geometry) -> Result<(), TestC
             };
             let Ok(fix) = decision.proposal else { continue };
             // What is planned is carried out and proved.
-            let written = write_fix(&program, &fix, &destination, &geometry);
+            let written = write_fix(&program, &fix, &destination, (&geometry, LeafUse::Leaves));
             let written = written.map_err(|error| TestCaseError::fail(error.to_string()))?;
             let verified = written.expect("a copy was asked for").verified;
             prop_assert!(

@@ -12,6 +12,7 @@ use hugetext_engine::{
     write_fix,
 };
 use hugetext_leaf::Span;
+use hugetext_leaf::verdict::LeafUse;
 
 /// This machine with its geometry; `None`, with the reason printed, if it has no huge pages.
 fn host() -> Option<HostContext> {
@@ -54,7 +55,13 @@ fn a_program_is_assessed_fixed_warmed_and_held() {
     let planned = plan_fix(&program, &request, &target).unwrap();
     let fix = planned.decision.proposal.unwrap();
     assert_eq!(fix.reached_after, assessment.after_fix);
-    let written = write_fix(&program, &fix, &planned.destination, &geometry).unwrap();
+    let written = write_fix(
+        &program,
+        &fix,
+        &planned.destination,
+        (&geometry, LeafUse::Leaves),
+    )
+    .unwrap();
     let written = written.unwrap();
     assert!(written.verified.is_exact());
 

@@ -31,7 +31,7 @@ pub use machine::{
     GroupOwners, Machine, NodeInfo, Nodes, Paging, ThpMode, architecture, available_memory,
     bind_to_processors, boot_id, cgroups, container_id, current_node, glibc_version, is_emulated,
     is_frozen, is_memory_limited, memory_group, memory_limit, memory_limit_of, own_processors,
-    platform, thp_mode,
+    platform, processor_quota, thp_mode,
 };
 pub use memory::{
     Advice, CacheState, FileMapping, FileWindows, FolioBytes, FolioCount, MemoryPolicy, MovedPages,

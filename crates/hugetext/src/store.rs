@@ -15,6 +15,7 @@ use hugetext_store::{Collected, EntryInfo, Flaw, Store, StoreError};
 
 use crate::documents::store::{RanFile, StoreListing, StoreRemoval, StoreVerification};
 use crate::failure::Failure;
+use crate::meaning;
 use crate::output::Output;
 use crate::path::shown;
 use crate::size::Size;
@@ -95,10 +96,10 @@ fn list(store: &Store, output: &Output) -> Result<Verdict, Failure> {
         entries: store.entries().map_err(failure)?,
     };
     output.result("store ls", &listing, |listing| {
-        let total = listing.entries.iter().map(|entry| entry.size).sum();
+        let total: u64 = listing.entries.iter().map(|entry| entry.size).sum();
         let root = shown(&listing.store);
-        let (total, limit) = (bytes(total), bytes(listing.limit));
-        format!("{}{root}: {total} of {limit}", rows(&listing.entries))
+        let meaning = meaning::copies(listing.entries.len(), total, listing.limit);
+        format!("{}{root}\n{meaning}", rows(&listing.entries))
     })?;
     Ok(Verdict::Done)
 }
@@ -148,8 +149,8 @@ fn removed(
     };
     output.result(command, &removal, |removal| {
         let Collected { removed, left } = &removal.collected;
-        let count = removed.len();
-        format!("{}{count} removed; {} left", rows(removed), bytes(*left))
+        let meaning = meaning::removed(removed.len(), *left);
+        format!("{}{meaning}", rows(removed))
     })?;
     Ok(Verdict::Done)
 }
@@ -246,11 +247,9 @@ fn verify(store: &Store, output: &Output) -> Result<Verdict, Failure> {
                 text.push_str(&format!("{path}: its copy {key}: {problem}\n"))
             }
         }
-        let (bad, all) = (verification.flaws.len(), verification.entries);
-        text.push_str(&format!("{} of {all} sound", all.saturating_sub(bad)));
-        if bad > 0 {
-            text.push_str("; `hugetext store rm KEY` removes a copy; the next run makes a new one");
-        }
+        let bad = verification.flaws.len();
+        let first = verification.flaws.first().map(|flaw| flaw.key.as_str());
+        text.push_str(&meaning::verified(verification.entries, bad, first).to_string());
         text
     })?;
     if verification.flaws.is_empty() {

@@ -126,6 +126,13 @@ pub fn collapse(filesystem: Filesystem, kernel: Kernel, leaf: Leaf) -> Ability {
     ability(Topic::Collapse, filesystem, kernel, leaf)
 }
 
+/// Whether a process with huge pages disabled (PR_SET_THP_DISABLE), or a mapping with MADV_NOHUGEPAGE, gets no leaf of a file
+/// whose page cache is huge.
+pub fn has_leaf_denial(kernel: Kernel) -> bool {
+    let on_any = ability(Topic::LeafDenial, Filesystem::Ext4, kernel, Leaf::M2);
+    on_any == Ability::Has
+}
+
 /// Whether the page cache of `filesystem` can hold folios of a leaf's order, by reading or by
 /// MADV_COLLAPSE, which makes PMD leaves only.
 pub fn large_folios(filesystem: Filesystem, kernel: Kernel, kind: LeafKind, leaf: Leaf) -> Ability {

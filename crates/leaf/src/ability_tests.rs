@@ -62,6 +62,13 @@ fn ext4_holds_large_folios_since_6_16_only() {
     assert_eq!(larger, never(Filesystem::Ext4));
 }
 
+/// Before, huge pages that were disabled for a process kept leaves of anonymous memory away, and not those of files.
+#[test]
+fn leaves_of_files_can_be_denied_since_6_12() {
+    assert!(!has_leaf_denial(kernel(6, 11)));
+    assert!(has_leaf_denial(kernel(6, 12)));
+}
+
 #[test]
 fn text_is_collapsed_where_kernel_and_filesystem_allow() {
     let on = |filesystem, kernel| collapse(filesystem, kernel, Leaf::M2);

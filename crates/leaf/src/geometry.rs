@@ -55,6 +55,11 @@ impl Leaf {
         self.0.saturating_sub(page.0) as u32
     }
 
+    /// The next smaller size: the largest folio that no leaf of this size maps.
+    pub const fn half(self) -> Leaf {
+        Leaf(self.0.saturating_sub(1))
+    }
+
     /// `value` modulo the leaf.
     pub const fn offset_in(self, value: u64) -> u64 {
         value & (self.bytes() - 1)

@@ -28,7 +28,7 @@ mod schema;
 mod segment;
 pub mod verdict;
 
-pub use ability::{Ability, ability, ability_by, collapse, large_folios};
+pub use ability::{Ability, ability, ability_by, collapse, has_leaf_denial, large_folios};
 pub use arch::{Architecture, architecture_of};
 pub use bias::{Bias, Loader, ObjectKind};
 pub use cause::Cause;

@@ -25,11 +25,13 @@ pub enum Topic {
     Collapse,
     /// mprotect() handles the PTEs of a large folio in one batch.
     MprotectBatching,
+    /// No leaf maps a file where huge pages are disabled for the process or the mapping.
+    LeafDenial,
 }
 
 impl Topic {
     /// Every topic.
-    pub const ALL: [Topic; 7] = [
+    pub const ALL: [Topic; 8] = [
         Topic::PieAlignment,
         Topic::StaticPieAlignment,
         Topic::MmapAlignment,
@@ -37,6 +39,7 @@ impl Topic {
         Topic::HugeReadahead,
         Topic::Collapse,
         Topic::MprotectBatching,
+        Topic::LeafDenial,
     ];
 }
 

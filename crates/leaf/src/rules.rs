@@ -196,4 +196,15 @@ pub const RULES: &[Rule] = &[
         largest: Leaf::M512,
         source: "mm/mprotect.c, change_pte_range(): batches by folio",
     },
+    // Record: not measured.
+    Rule {
+        topic: Topic::LeafDenial,
+        filesystem: None,
+        since: Version::new(6, 12),
+        until: None,
+        condition: None,
+        requires: None,
+        largest: Leaf::M512,
+        source: "mm/memory.c, do_set_pmd(): thp_disabled_by_hw(), vma_thp_disabled(); commit 2b0f922323cc, in 6.6 and 6.11 of November 2024 too",
+    },
 ];

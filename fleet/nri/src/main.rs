@@ -19,9 +19,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hugetext_engine::escaped;
 use hugetext_engine::prepare::AUTOPILOT_DIRECTORY;
 use hugetext_engine::running::{PromotionRequests, REQUESTS_DIRECTORY};
+use hugetext_engine::{MachineVerdict, escaped};
+use hugetext_leaf::verdict::{Deed, LeafUse};
 
 use crate::containerd::Containerd;
 use crate::decide::{
@@ -129,6 +130,8 @@ fn run(arguments: &Arguments) -> Result<std::convert::Infallible, String> {
         },
         store: arguments.store.clone(),
         autopilot: arguments.run_dir.clone(),
+        // Asked once, before any container waits: a trial takes a second.
+        leaves: LeafUse::of(MachineVerdict::this().judgement.verdict, Deed::Fill),
     };
     let worker = Worker::start(
         move |order, progress| preparer.carry_out(order, progress),

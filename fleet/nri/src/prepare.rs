@@ -12,6 +12,7 @@ use hugetext_engine::prepare::{
 use hugetext_engine::{Error, HostContext};
 use hugetext_host::Nodes;
 use hugetext_leaf::replica::{Replica, ReplicaChoice, choose_replica};
+use hugetext_leaf::verdict::{LeafUse, LeavesDoHarm};
 
 use crate::containerd::Containerd;
 use crate::decide::{Order, Shown};
@@ -30,6 +31,8 @@ pub(crate) struct Preparer {
     pub(crate) store: PathBuf,
     /// Where the autopilot of the node says of which files several copies are worth it.
     pub(crate) autopilot: PathBuf,
+    /// How text is to be mapped on this node. Whoever runs a file that is warm, or a copy of it, maps it by leaves.
+    pub(crate) leaves: LeafUse,
 }
 
 impl Preparer {
@@ -79,9 +82,14 @@ impl Preparer {
             ..PreparePolicy::ON_DISK
         };
         let copy = self.copier(&host, progress);
+        let mut is_harmful = false;
         for InLayer { path, file } in files {
             let step = PrepareStep::of(&file, &host, policy);
-            let step = step.map(|step| step.if_it_fits(&mut room));
+            let step = step.map(|step| step.under(self.leaves).if_it_fits(&mut room));
+            if step.as_ref().is_ok_and(PrepareStep::is_left_by_harm) {
+                is_harmful = true;
+                continue;
+            }
             let prepared = step.and_then(|step| prepare(&step, path, &copy));
             progress.update(|done| match prepared {
                 Ok(Prepared::Nothing) => {}
@@ -89,6 +97,10 @@ impl Preparer {
                 Ok(Prepared::Copied(shown)) => done.shown.push(shown),
                 Err(error) => done.problems.push(line(&error)),
             });
+        }
+        if is_harmful {
+            let left = format!("its text is left as it is, because {LeavesDoHarm}");
+            progress.update(|done| done.problems.push(left));
         }
         Ok(())
     }
@@ -213,6 +225,7 @@ mod tests {
             },
             store: PathBuf::new(),
             autopilot,
+            leaves: LeafUse::Leaves,
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hugetext_engine::{Assessment, TextIn};
 use hugetext_leaf::ObjectKind;
-use hugetext_leaf::verdict::Verdict;
+use hugetext_leaf::verdict::{LeafUse, Verdict};
 
 use super::{Meaning, in_long_runs};
 use crate::output::quoted;
@@ -110,6 +110,8 @@ pub struct WarmedText<'f> {
     pub is_in_largest_folios: bool,
     /// Whether it was only looked at.
     pub only_looked: bool,
+    /// How its windows are to be mapped here.
+    pub leaves: LeafUse,
 }
 
 /// What warming means for those who run the files.
@@ -124,6 +126,26 @@ pub fn warmed(files: &[WarmedText<'_>], verdict: Option<Verdict>) -> Meaning {
         return Meaning::new("Nothing was warmed.", "hugetext check --help");
     };
     let name = named(first.path);
+    let is_library = first.path.to_string_lossy().contains(".so");
+    match first.leaves {
+        LeafUse::Tables if first.is_in_largest_folios => {
+            let says = "Whoever starts with it maps it in large folios without leaves: starts gain most of what leaves give, \
+                        and programs of many system calls lose nothing.";
+            return Meaning::new(says, format!("hugetext bench exec -- {name} --version"));
+        }
+        LeafUse::Leaves => {}
+        LeafUse::Tables | LeafUse::AsItIs if first.huge == 0 => {
+            let says = "It stays as it is, because programs of many system calls lose by leaves on this host; run gives a start \
+                        the same folios without leaves.";
+            let next = if is_library {
+                "hugetext host".to_owned()
+            } else {
+                format!("hugetext run {name}")
+            };
+            return Meaning::new(says, next);
+        }
+        LeafUse::Tables | LeafUse::AsItIs => {}
+    }
     if huge > 0 {
         let part = if huge < windows {
             format!(", of {} in windows", bytes(windows))
@@ -135,7 +157,6 @@ pub fn warmed(files: &[WarmedText<'_>], verdict: Option<Verdict>) -> Meaning {
             bytes(huge)
         );
         let next = format!("hugetext bench exec -- {name} --version");
-        let is_library = first.path.to_string_lossy().contains(".so");
         let next = if is_library {
             format!("hugetext keep add {name}")
         } else {
@@ -229,7 +250,28 @@ mod tests {
             huge,
             is_in_largest_folios: false,
             only_looked: false,
+            leaves: LeafUse::Leaves,
         }
+    }
+
+    #[test]
+    fn where_leaves_do_harm_warm_leads_to_run() {
+        let told = |leaves, largest| {
+            let file = WarmedText {
+                leaves,
+                is_in_largest_folios: largest,
+                ..text(4 << 20, 0)
+            };
+            warmed(&[file], Some(Verdict::Harmful)).to_string()
+        };
+        assert!(
+            told(LeafUse::AsItIs, false)
+                .ends_with("without leaves. Next: hugetext run '/usr/bin/a b'")
+        );
+        assert!(
+            told(LeafUse::Tables, true)
+                .starts_with("Whoever starts with it maps it in large folios")
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! here, from plain numbers.
 
 mod bench;
+mod copies;
 mod files;
 mod machine;
 mod processes;
@@ -13,9 +14,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use bench::{bench, benches};
+pub use copies::{copies, kept, removed, verified};
 pub use files::{FixedFile, WarmedText, check, fixed, many, warmed};
 pub use machine::{in_long_runs, of_this_host, verdict_of};
-pub use processes::{ProcessesText, processes, programs, promoted};
+pub use processes::{ProcessesText, Unchanged, processes, programs, promoted, unchanged};
 pub use watched::{HeldFiles, LearnedText, held, learned};
 
 /// What a result means to its user, and what to type next.

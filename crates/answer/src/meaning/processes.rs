@@ -72,7 +72,35 @@ pub fn programs(text: u64, huge: u64, most: Option<&str>, verdict: Option<Verdic
     Meaning::new(says, next).and(while_it_runs(verdict))
 }
 
-/// What a promotion means for the processes.
+/// Why no process was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unchanged {
+    /// Their text cannot be collapsed, and nothing else was permitted.
+    Uncollapsible,
+    /// Leaves do harm on this machine, and nobody asked for them all the same.
+    Harmful,
+    /// They have no text to move, or they are not to be changed.
+    Other,
+}
+
+/// What it means that none of these processes was changed.
+pub fn unchanged(pids: &[Pid], why: Unchanged) -> Meaning {
+    match (why, named(pids)) {
+        (Unchanged::Uncollapsible, Some(named)) => Meaning::new(
+            "Nothing was changed, because the kernel cannot collapse this text; a copy can take its place.",
+            format!("hugetext promote --backend remap {named}"),
+        ),
+        (Unchanged::Harmful, _) => Meaning::new(
+            "Nothing was changed, because programs of many system calls lose by leaves on this host.",
+            "hugetext host",
+        ),
+        (Unchanged::Uncollapsible | Unchanged::Other, _) => {
+            Meaning::new("Nothing was changed.", "hugetext auto top --once")
+        }
+    }
+}
+
+/// What a promotion means for the processes, of which at least one was or would be changed.
 pub fn promoted(
     pids: &[Pid],
     changed: u64,
@@ -81,7 +109,7 @@ pub fn promoted(
     verdict: Option<Verdict>,
 ) -> Meaning {
     let Some(named) = named(pids).filter(|_| changed > 0) else {
-        return Meaning::new("Nothing was changed.", "hugetext auto top --once");
+        return unchanged(pids, Unchanged::Other);
     };
     let (size, whose) = (bytes(changed), count(pids.len(), "process"));
     match (dry_run, revert) {
@@ -158,6 +186,17 @@ mod tests {
             "Its text could be on more huge pages: 10 MiB of 100 MiB (10%) is. \
              On this host only starts gain by them; what runs already does not. Next: hugetext host"
         );
+    }
+
+    #[test]
+    fn what_was_not_changed_leads_on() {
+        let pids = [Pid::from_raw(7).unwrap()];
+        let told = |why| unchanged(&pids, why).to_string();
+        assert!(
+            told(Unchanged::Uncollapsible).ends_with("Next: hugetext promote --backend remap 7")
+        );
+        assert!(told(Unchanged::Harmful).ends_with("on this host. Next: hugetext host"));
+        assert!(told(Unchanged::Other).starts_with("Nothing was changed. Next: "));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hugetext_host::{Done, Place, Worker};
+use hugetext_leaf::verdict::Verdict;
 use hugetext_metrics::{Endpoint, FilesIn, Snapshot, UnitText, openmetrics, write_textfile};
 
 use super::tally::{Tally, count};
@@ -145,6 +146,7 @@ fn snapshot(status: &Status, text: Vec<UnitText>, reasons: Reasons<'_>, tally: &
     });
     Snapshot {
         version: env!("CARGO_PKG_VERSION"),
+        verdict: status.verdict.map_or("unknown", Verdict::name),
         acts: status.mode == Mode::Act,
         budget: status.budget,
         allowed: status.allowed,

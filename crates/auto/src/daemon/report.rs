@@ -54,6 +54,7 @@ pub(super) fn status(
         watched_ns: whole_nanoseconds(now),
         half_life_ns: whole_nanoseconds(half_life.duration()),
         costs: (&terms.costs).into(),
+        verdict: Some(terms.verdict),
         budget: terms.config.budget.bytes(room.memory.total),
         allowed: room.allowance.bytes(),
         held: reasons.hold.bytes().saturating_add(others),

@@ -16,6 +16,9 @@ use crate::catalog::Key;
 use crate::owners::Groups;
 use crate::running::{Promoter, PromotionNews};
 
+/// Why no process is promoted although a rule allows it.
+const SAVES_NOTHING: &str = "no process is promoted: leaves are expected to save no processor time here (see `auto status`)";
+
 /// Which processes are promoted, and which pods ask for it.
 #[derive(Debug)]
 pub(super) struct Promotions {
@@ -43,8 +46,8 @@ impl Promotions {
         self.promoter.promoted()
     }
 
-    /// Wants the promotion of a process that spends processor time in text, if that text is worth holding, a rule
-    /// allows it, and copies of it fit into `room`.
+    /// Wants the promotion of a process that spends processor time in text, if leaves save such time here, that text is worth
+    /// holding, a rule allows it, and copies of it fit into `room`.
     pub(super) fn consider(
         &mut self,
         ran: &Ran,
@@ -53,6 +56,13 @@ impl Promotions {
         (files, groups): (&Files, &Groups),
         journal: &mut Journal<'_>,
     ) {
+        // A promotion comes too late for a start: it saves time in text that runs, or nothing.
+        if terms.costs.share() <= 0.0 {
+            if terms.config.promotes_any() {
+                journal.problem_once(SAVES_NOTHING);
+            }
+            return;
+        }
         let group = groups.name(ran.by.group);
         // Most rules ask nobody.
         let asked = OnceCell::new();

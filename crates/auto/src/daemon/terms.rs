@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Costs, HalfLife};
+use hugetext_leaf::verdict::Verdict;
 
 use crate::calibrate::calibrate;
 use crate::config::{Config, ConfigError, Mode};
@@ -19,6 +20,8 @@ pub(super) struct Terms {
     /// Whether to only observe, also if the configuration says mode = "act".
     observe: bool,
     pub(super) costs: Costs,
+    /// What huge text gives on this machine.
+    pub(super) verdict: Verdict,
     pub(super) leaf: Leaf,
     begun: Instant,
     /// How long this machine was watched by earlier daemons.
@@ -28,11 +31,17 @@ pub(super) struct Terms {
 
 impl Terms {
     /// The terms of a daemon that begins now. What things cost was measured a moment ago.
-    pub(super) fn new(config: Config, observe: bool, costs: Costs, leaf: Leaf) -> Terms {
+    pub(super) fn new(
+        config: Config,
+        observe: bool,
+        (costs, verdict): (Costs, Verdict),
+        leaf: Leaf,
+    ) -> Terms {
         Terms {
             config,
             observe,
             costs,
+            verdict,
             leaf,
             begun: Instant::now(),
             watched_before: Duration::ZERO,
@@ -80,6 +89,7 @@ impl Terms {
         let again = calibrate(self.leaf, self.config.set_share());
         if let Ok(again) = &again {
             self.costs = self.costs.least(again.costs);
+            self.verdict = again.verdict;
         }
         again.is_ok()
     }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use hugetext_elf::{Difference, Operation, Plan, Stretch, Verified, rewrite, verify_unshared};
 use hugetext_host::{Copier, SharedExtents};
-use hugetext_leaf::Geometry;
+use hugetext_leaf::verdict::LeafUse;
+use hugetext_leaf::{Geometry, Leaf};
 
 use super::{FixDestination, FixPlan};
 use crate::error::Error;
@@ -15,6 +16,9 @@ use crate::method::WarmPolicy;
 use crate::on_host::ProgramOnHost;
 use crate::program::Program;
 use crate::warm::{WarmOutcome, warm};
+
+/// A file is written in pieces of this size, so that each can fill a folio for a PMD leaf of most machines.
+const LARGEST: Leaf = Leaf::M2;
 
 /// A new file that is in its place.
 #[derive(Debug)]
@@ -27,13 +31,13 @@ pub struct WrittenFix {
     pub cache: Option<WarmOutcome>,
 }
 
-/// Writes the new file, verifies it, and only then makes it visible. `None` if `destination` asks
-/// for no file.
+/// Writes the new file, verifies it, and only then makes it visible. Where no leaf is to map its text, no folio of it is as
+/// large as one. `None` if `destination` asks for no file.
 pub fn write_fix(
     on_host: &ProgramOnHost<'_>,
     fix: &FixPlan,
     destination: &FixDestination,
-    geometry: &Geometry,
+    (geometry, leaves): (&Geometry, LeafUse),
 ) -> Result<Option<WrittenFix>, Error> {
     if !destination.is_written(fix.done_already) {
         return Ok(None);
@@ -41,10 +45,16 @@ pub fn write_fix(
     let program = &on_host.program;
     let replacement = destination.create(program)?;
     let path = replacement.destination().to_owned();
-    let verified = rewrite_into(replacement.file(), &path, program, &fix.plan)?;
+    let largest = match leaves {
+        LeafUse::Leaves => LARGEST,
+        LeafUse::Tables | LeafUse::AsItIs => on_host.host.leaf.half().min(LARGEST),
+    };
+    let to = (replacement.file(), path.as_path());
+    let verified = rewrite_in_folios(to, program, &fix.plan, largest)?;
     let new = destination.put_into_place(program, replacement)?;
     Ok(Some(WrittenFix {
-        cache: page_cache(new, &path, on_host, geometry),
+        cache: page_cache(new, &path, on_host, geometry)
+            .map(|cache| WarmOutcome { leaves, ..cache }),
         path,
         verified,
     }))
@@ -58,10 +68,20 @@ pub fn rewrite_into(
     program: &Program,
     plan: &Plan,
 ) -> Result<Verified, Error> {
+    rewrite_in_folios((new, to), program, plan, LARGEST)
+}
+
+/// The same, in folios of at most `largest`.
+fn rewrite_in_folios(
+    (new, to): (&File, &Path),
+    program: &Program,
+    plan: &Plan,
+    largest: Leaf,
+) -> Result<Verified, Error> {
     let path = || program.path.clone();
     let operations = rewrite(&program.file, &program.image, plan);
     let operations = operations.map_err(|error| Error::unplanned(&program.path, error))?;
-    perform(&operations, &program.file, new).map_err(|source| Error::Rewrite {
+    perform(&operations, &program.file, new, largest).map_err(|source| Error::Rewrite {
         from: path(),
         to: to.to_owned(),
         source,
@@ -89,12 +109,13 @@ pub fn compare_files(old: &File, new: &File) -> io::Result<Result<Verified, Diff
     Ok(verify_unshared(old, new, known))
 }
 
-fn perform(operations: &[Operation], old: &File, new: &File) -> io::Result<()> {
+fn perform(operations: &[Operation], old: &File, new: &File, largest: Leaf) -> io::Result<()> {
     let written = operations.iter().filter_map(|operation| match operation {
         Operation::Write { at, bytes } => Some(*at..at.saturating_add(bytes.len() as u64)),
         _ => None,
     });
-    let mut copier = Copier::new(old, new)?.apart_from(written);
+    let copier = Copier::new(old, new)?.in_pieces_of(largest);
+    let mut copier = copier.apart_from(written);
     for operation in operations {
         match operation {
             Operation::SetLen { len } => new.set_len(*len)?,

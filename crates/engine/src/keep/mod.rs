@@ -9,6 +9,7 @@ mod unit;
 
 use std::path::{Path, PathBuf};
 
+use hugetext_leaf::verdict::{Deed, LeafUse, LeavesDoHarm};
 use hugetext_loader::Environment;
 use hugetext_store::Store;
 use schemars::JsonSchema;
@@ -16,6 +17,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::host_context::HostContext;
+use crate::machine::leaf_use_here;
 use crate::prepare::{PrepareAction, PreparePolicy, PrepareStep, Targets, stores_on_disk};
 use crate::problem::Problem;
 pub use entry::absolute_entry;
@@ -74,6 +76,8 @@ pub fn keep_warm(list: &KeepList, store: Option<&Path>) -> Result<KeepOutcome, E
         host: &host,
         named: store,
         stores: Vec::new(),
+        leaves: leaf_use_here(Deed::Fill),
+        is_any_left: false,
     };
     let mut files = Vec::new();
     for path in targets.files.iter().chain(&targets.small) {
@@ -81,6 +85,11 @@ pub fn keep_warm(list: &KeepList, store: Option<&Path>) -> Result<KeepOutcome, E
             Ok(kept) => files.extend(kept),
             Err(error) => problems.push((&error).into()),
         }
+    }
+    if keeper.is_any_left {
+        problems.push(Problem::line(format!(
+            "text is held in the folios that it lies in, because {LeavesDoHarm}"
+        )));
     }
     Ok(KeepOutcome {
         files,
@@ -96,14 +105,23 @@ struct Keeper<'k> {
     /// The stores on disk, opened when the first copy is needed. Copies in memory would not outlive
     /// this process.
     stores: Vec<Store>,
+    /// How text is to be mapped by whoever runs what is kept.
+    leaves: LeafUse,
+    /// Whether a file was left as it is because of that.
+    is_any_left: bool,
 }
 
 impl Keeper<'_> {
     /// Warms one file, or the copy that `run` shows in its place; `None` if none of its text can be
     /// huge, unless it lies in the largest folios.
     fn keep(&mut self, path: &Path) -> Result<Option<KeptFile>, Error> {
-        let step = PrepareStep::of(path, self.host, PreparePolicy::ON_DISK)?;
+        let step = PrepareStep::of(path, self.host, PreparePolicy::ON_DISK)?.under(self.leaves);
         let (warm, done) = match step.action {
+            // Whoever holds it locks its text all the same.
+            PrepareAction::Leave { .. } if step.is_left_by_harm() => {
+                self.is_any_left = true;
+                (step.path.clone(), false)
+            }
             PrepareAction::Leave { .. } if !step.enlarge()? => return Ok(None),
             PrepareAction::Leave { .. } => (step.path.clone(), true),
             PrepareAction::Warm => (step.path.clone(), step.warm()?),

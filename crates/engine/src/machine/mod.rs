@@ -4,8 +4,8 @@ mod fastest;
 mod remembered;
 mod trial;
 
-use hugetext_host::platform;
-use hugetext_leaf::verdict::{Change, Judgement, Platform, Verdict, changes};
+use hugetext_host::{is_emulated, platform};
+use hugetext_leaf::verdict::{Change, Deed, Doubt, Judgement, LeafUse, Platform, Verdict, changes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +28,12 @@ impl MachineVerdict {
     /// Tries the machine now, and remembers the verdict.
     pub fn now() -> MachineVerdict {
         let found = MachineVerdict::of(try_machine());
-        // Without a place for it, the next one tries again.
-        let _ = remembered::write(&found);
+        // Others may share the place with an emulator, or with a container without /sys, and see the machine itself.
+        let is_of_machine = !matches!(found.judgement.doubt, Some(Doubt::Emulated | Doubt::NoSys));
+        if is_of_machine {
+            // Without a place for it, the next one tries again.
+            let _ = remembered::write(&found);
+        }
         found
     }
 
@@ -46,7 +50,8 @@ impl MachineVerdict {
     /// The same for who asks at each start of a program. Where nothing can be remembered, there is no trial and no
     /// verdict.
     pub fn once() -> Option<MachineVerdict> {
-        let tried = || remembered::has_place().then(MachineVerdict::now);
+        let may_try = || !is_emulated() && remembered::has_place();
+        let tried = || may_try().then(MachineVerdict::now);
         MachineVerdict::remembered().or_else(tried)
     }
 
@@ -63,4 +68,11 @@ impl MachineVerdict {
     pub fn is_harmful(&self) -> bool {
         self.judgement.verdict == Verdict::Harmful
     }
+}
+
+/// How text is to be mapped on this machine after `deed`. Where nothing can be remembered, there is no trial, and nothing
+/// is known against leaves.
+pub fn leaf_use_here(deed: Deed) -> LeafUse {
+    let found = MachineVerdict::once().map(|found| found.judgement.verdict);
+    LeafUse::of(found.unwrap_or(Verdict::CannotTell), deed)
 }

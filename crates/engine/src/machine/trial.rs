@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hugetext_host::{
@@ -38,7 +39,14 @@ const LEAST_MEMORY: u64 = 512 << 20;
 pub(super) fn try_machine() -> Judgement {
     let paging = Paging::this();
     let Some(leaf) = paging.pmd.filter(|leaf| *leaf > paging.page) else {
-        return Judgement::doubtful(Doubt::NoHugePages);
+        // Every kernel has this directory, with huge pages or without.
+        let is_told = Path::new("/sys/kernel/mm").exists();
+        let doubt = if is_told {
+            Doubt::NoHugePages
+        } else {
+            Doubt::NoSys
+        };
+        return Judgement::doubtful(doubt);
     };
     match try_leaf(paging.page, leaf) {
         Ok(blocks) => judge(&blocks),

@@ -31,7 +31,7 @@ use hugetext_loader::Environment;
 use crate::host_context::HostContext;
 pub use advice::{AUTOPILOT_DIRECTORY, AdvisedFile, ReplicaAdvice};
 pub use decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
-pub use leaves::{LeafUse, decide_leaf_use};
+pub use leaves::{enter_leaf_use, leaf_use_of_start};
 pub use place::{CopyGround, CopyPlace, stores_on_disk, user_store_root};
 pub use ready::{Ready, make_ready};
 pub use recent::RecentCommand;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hugetext_elf::{MovedText, Options, Plan, PlanError, Strategy, plan, plan_auto};
 use hugetext_host::{Copier, FileState, Guard, holders};
 use hugetext_leaf::replica::Replica;
-use hugetext_leaf::{Filesystem, Leaf, ObjectKind, reach};
+use hugetext_leaf::{Filesystem, Kernel, Leaf, ObjectKind, reach};
 use hugetext_store::{Entry, Identity, Original, Store, WriteError, may_stand_in};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -196,6 +196,10 @@ impl<'h> PrepareStep<'h> {
 
     pub(super) fn leaf(&self) -> Leaf {
         self.program.host.leaf
+    }
+
+    pub(super) fn kernel(&self) -> Kernel {
+        self.program.host.kernel
     }
 
     /// The state of the file before it was read.

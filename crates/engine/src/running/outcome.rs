@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hugetext_leaf::verdict::{LeafUse, LeavesDoHarm};
 use hugetext_leaf::{Backend, Cause, Completion, Kernel, Leaf, Span};
 use hugetext_promote::{Mappings, Pause, SwapError};
 use schemars::JsonSchema;
@@ -30,6 +31,8 @@ pub struct PromoteRequest {
     pub generated: bool,
     /// How long each stop may last; a change that would take longer is given up and undone.
     pub max_pause: Option<Duration>,
+    /// How text is to be mapped. By leaves, unless nobody asked for them and they do harm here.
+    pub leaves: LeafUse,
 }
 
 /// Why a process was left unchanged.
@@ -41,6 +44,9 @@ pub enum PromoteError {
     /// Only collapsing was asked for, and the kernel cannot collapse any of the text.
     #[error("none of its text can be collapsed: {0}")]
     Uncollapsible(Cause),
+    /// Nobody named a method, and leaves do harm on this machine.
+    #[error("{0}")]
+    Harmful(LeavesDoHarm),
 }
 
 /// Bytes of text of a process.

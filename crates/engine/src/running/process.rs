@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use hugetext_host::{
     Advice, Mounts, Pid, Tid, advise_process, process_name, text_mappings, thread_name, while_busy,
 };
+use hugetext_leaf::verdict::{LeafUse, LeavesDoHarm};
 use hugetext_leaf::{
     Backend, Cause, Completion, FileId, Filesystem, Leaf, Method, Promotion, PromotionPolicy,
     Reason, Run, Span, promotion,
@@ -31,6 +32,9 @@ pub fn promote_process(
     copies: &mut Copies,
 ) -> Result<PromotedProcess, PromoteError> {
     let begun = Instant::now();
+    if job.leaves != LeafUse::Leaves {
+        return Err(PromoteError::Harmful(LeavesDoHarm));
+    }
     let target = repeat(|| Target::open(pid).map_err(SwapError::from))?;
     let target = target.with_max_pause(job.max_pause);
     let mut process = PromotedProcess::new(pid, process_name(pid), text(pid)?);

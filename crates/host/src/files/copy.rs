@@ -61,6 +61,14 @@ impl<'a> Copier<'a> {
         }
     }
 
+    /// The same, written in pieces of `largest`, which no folio of them exceeds.
+    pub fn in_pieces_of(self, largest: Leaf) -> Copier<'a> {
+        Copier {
+            chunk: largest.bytes(),
+            ..self
+        }
+    }
+
     /// Excludes the blocks that these ranges of the new file touch from sharing, because they are
     /// written afterwards: xfs would reserve 128 KiB for each shared block that a write separates.
     pub fn apart_from(self, written: impl IntoIterator<Item = Range<u64>>) -> Copier<'a> {

@@ -54,6 +54,22 @@ pub fn memory_limit_of(group: ProcessCGroup) -> io::Result<Option<u64>> {
     limit_of(&[group])
 }
 
+/// The time of processors that the control groups of this process allow, in processors: 0.5 is half of one. The lowest quota
+/// of its group and the visible groups above it; `None` if no group sets one.
+pub fn processor_quota() -> io::Result<Option<f64>> {
+    let (groups, mounts) = (cgroups(Pid::own())?, mounts()?);
+    let mut quotas = Vec::new();
+    for mount in &mounts {
+        let Some((version, directory)) = group_at(mount, &groups, "cpu") else {
+            continue;
+        };
+        let above = directory.ancestors();
+        let inside = above.take_while(|above| above.starts_with(&mount.mount_point));
+        quotas.extend(inside.filter_map(|above| version.quota(above)));
+    }
+    Ok(quotas.into_iter().min_by(f64::total_cmp))
+}
+
 /// Whether one of these control groups, or one above it, has a limit of memory. The groups are named as
 /// [`memory_group`] names them. A hierarchy that is mounted nowhere cannot be asked.
 pub fn is_memory_limited<'g>(groups: impl Iterator<Item = &'g str>) -> io::Result<bool> {
@@ -188,6 +204,30 @@ impl Version {
     }
 }
 
+impl Version {
+    /// The quota of a group, in processors (Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst).
+    fn quota(self, group: &Path) -> Option<f64> {
+        let read = |file: &str| fs::read_to_string(group.join(file)).ok();
+        match self {
+            Version::One => {
+                let quota = read("cpu.cfs_quota_us")?;
+                quota_of(quota.trim(), read("cpu.cfs_period_us")?.trim())
+            }
+            Version::Two => {
+                let both = read("cpu.max")?;
+                let (quota, period) = both.trim().split_once(' ')?;
+                quota_of(quota, period)
+            }
+        }
+    }
+}
+
+/// `max` and -1 are no quota.
+fn quota_of(quota: &str, period: &str) -> Option<f64> {
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
 /// The directory at which a mount shows one of these groups: that of version 2, or that of version 1 with the
 /// controller.
 fn group_at(
@@ -229,6 +269,20 @@ mod tests {
         assert_eq!(of(hybrid).as_deref(), Some("/docker/5f"));
         assert_eq!(of("broken"), None);
         assert!(cgroups(Pid::own()).is_ok());
+    }
+
+    #[test]
+    fn quotas_are_parts_of_processors() {
+        assert_eq!(quota_of("50000", "100000"), Some(0.5));
+        for none in ["max", "-1", "0", ""] {
+            assert_eq!(quota_of(none, "100000"), None);
+        }
+        assert_eq!(quota_of("50000", "0"), None);
+        let group = tempfile::tempdir().unwrap();
+        fs::write(group.path().join("cpu.max"), "20000 10000\n").unwrap();
+        assert_eq!(Version::Two.quota(group.path()), Some(2.0));
+        assert_eq!(Version::One.quota(group.path()), None);
+        assert!(processor_quota().unwrap().is_none_or(|quota| quota > 0.0));
     }
 
     #[test]

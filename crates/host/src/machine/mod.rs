@@ -19,7 +19,7 @@ use serde::Serialize;
 pub(crate) use cgroup::unified_group;
 pub use cgroup::{
     GroupOwners, cgroups, container_id, is_frozen, is_memory_limited, memory_group, memory_limit,
-    memory_limit_of,
+    memory_limit_of, processor_quota,
 };
 pub(crate) use nodes::allowed_processors;
 pub use nodes::{

@@ -171,14 +171,19 @@ pub(super) fn costs(costs: &CostStatus) -> String {
     let share = 100.0 * costs.share;
     let why = match costs.system_call_per_mille {
         _ if costs.is_share_set => ", as configured".to_owned(),
-        Some(lost) if costs.share == 0.0 => {
-            format!(": each system call slows 256 pages of it by {}%", lost / 10)
+        Some(lost) if costs.share < 0.0 => {
+            format!(", because each slows 256 pages of it by {}%", lost / 10)
         }
         _ => String::new(),
     };
-    format!(
-        "a fault takes {fault} ns, a window {fill} to fill; huge text saves {share:.0}% of processor time{why}"
-    )
+    let share = match share {
+        share if share < 0.0 => format!(
+            "loses up to {:.0}% of processor time by system calls",
+            -share
+        ),
+        share => format!("saves {share:.0}% of processor time"),
+    };
+    format!("a fault takes {fault} ns, a window {fill} to fill; huge text {share}{why}")
 }
 
 fn replica_table(replicas: &[ReplicaStatus]) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hugetext_engine::MachineVerdict;
+use hugetext_engine::{AsFound, MachineVerdict};
 use hugetext_host::Machine;
 use hugetext_leaf::{Filesystem, Leaf};
 use schemars::JsonSchema;
@@ -15,6 +15,8 @@ use crate::path::lossy;
 pub(crate) struct HostReport {
     #[serde(flatten)]
     pub(crate) found: MachineVerdict,
+    /// The day, UTC.
+    pub(crate) date: String,
     /// Whether the verdict is one of earlier in this boot.
     pub(crate) remembered: bool,
     pub(crate) machine: Machine,
@@ -24,6 +26,9 @@ pub(crate) struct HostReport {
     pub(crate) fault: Option<f64>,
     /// Nanoseconds to make one window huge.
     pub(crate) fill: Option<f64>,
+    /// In which folios the text of the programs lies that run; absent if it could not be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) as_found: Option<AsFound>,
     pub(crate) mounts: Vec<MountOfText>,
     pub(crate) loader: Loader,
     pub(crate) confinement: Confinement,
@@ -59,4 +64,6 @@ pub(crate) struct Confinement {
     pub(crate) no_namespace: Option<String>,
     /// The limit of memory of the control group, bytes.
     pub(crate) memory: Option<u64>,
+    /// The processors' time that the control group may take, in processors: 0.5 is half of one.
+    pub(crate) quota: Option<f64>,
 }

@@ -2,6 +2,7 @@
 
 use hugetext_engine::running::PromotedProcess;
 use hugetext_host::Pid;
+use hugetext_leaf::verdict::LeafUse;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,6 +17,8 @@ pub(crate) struct PromoteReport {
     /// listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) audit: Option<&'static str>,
+    /// How text is to be mapped: as it is where leaves do harm, unless somebody named a method.
+    pub(crate) leaves: LeafUse,
     /// By how many parts in a thousand each system call slows text on huge pages down; absent where that is little or
     /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]

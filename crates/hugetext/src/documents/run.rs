@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use hugetext_engine::prepare::{LeafUse, PrepareStep};
+use hugetext_engine::prepare::PrepareStep;
 use hugetext_leaf::replica::{ChosenReplica, Replica};
+use hugetext_leaf::verdict::LeafUse;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -9,9 +9,10 @@ use clap::{Args, ValueEnum};
 use hugetext_elf::{MovedText, Strategy};
 use hugetext_engine::{
     FixDecision, FixRequest, FixTarget, HostContext, PlannedFix, Program, ProgramOnHost,
-    StrategyChoice, WrittenFix, plan_fix, write_fix,
+    StrategyChoice, WrittenFix, leaf_use_here, plan_fix, write_fix,
 };
 use hugetext_leaf::Geometry;
+use hugetext_leaf::verdict::Deed;
 
 use crate::command::file_or_command;
 use crate::documents::fix::{FixOutcome, FixReport, WrittenReport};
@@ -142,7 +143,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     } = plan_fix(&on_host, &request, &arguments.target())?;
     let written = match &decision.proposal {
         Ok(fix) if !arguments.target.dry_run => {
-            write_fix(&on_host, fix, &destination, &request.geometry)?
+            let leaves = leaf_use_here(Deed::Write);
+            write_fix(&on_host, fix, &destination, (&request.geometry, leaves))?
         }
         _ => None,
     };

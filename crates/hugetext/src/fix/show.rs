@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use hugetext_elf::{Plan, Warning};
 use hugetext_engine::FixNote;
+use hugetext_leaf::verdict::{LeafUse, LeavesDoHarm};
 
 use crate::documents::fix::{FixOutcome, FixReport, WrittenReport};
 use crate::meaning::{self, FixedFile, Meaning, of_this_host};
@@ -129,7 +130,11 @@ fn written(new: &WrittenReport) -> String {
     let mut text = format!("  verified: {found}\n  written to {}\n", shown(&new.output));
     if let Some(cache) = &new.cache {
         let (huge, windows) = (cache.huge, count(cache.windows, "window"));
-        let _ = writeln!(text, "  page cache: {huge} of {windows} huge");
+        let without = match cache.leaves {
+            LeafUse::Leaves => String::new(),
+            _ => format!(", in folios that no leaf maps, because {LeavesDoHarm}"),
+        };
+        let _ = writeln!(text, "  page cache: {huge} of {windows} huge{without}");
     }
     text
 }

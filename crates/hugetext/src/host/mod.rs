@@ -4,11 +4,15 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use hugetext_answer::today;
 use hugetext_auto::calibrate::{fault_cost, fill_cost};
-use hugetext_engine::{HostContext, MachineVerdict};
-use hugetext_host::{Machine, Namespace, glibc_version, memory_limit, readahead_of};
+use hugetext_engine::{AsFound, HostContext, MachineVerdict};
+use hugetext_host::{
+    Machine, Namespace, glibc_version, memory_limit, processor_quota, readahead_of,
+};
 
 use crate::documents::host::{Confinement, HostReport, Loader, MountOfText};
 use crate::failure::Failure;
@@ -24,6 +28,9 @@ pub(crate) struct Arguments {
     remembered: bool,
 }
 
+/// The programs that run are looked at for so long.
+const LONGEST_LOOK: Duration = Duration::from_millis(300);
+
 /// Where programs mostly lie.
 const PLACES: [&str; 6] = ["/", "/usr", "/opt", "/home", "/var/lib", "/srv"];
 
@@ -35,14 +42,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     // A child has no threads yet, so it may try the namespace.
     let no_namespace = Namespace::possible().err().map(|error| error.to_string());
     let report = HostReport {
+        date: today(),
         remembered: earlier.is_some(),
         found: earlier.unwrap_or_else(MachineVerdict::now),
         load: load(),
+        as_found: AsFound::of_running(LONGEST_LOOK).ok(),
         mounts: mounts(&host),
         loader: loader(),
         confinement: Confinement {
             no_namespace,
             memory: memory_limit().ok().flatten(),
+            quota: processor_quota().ok().flatten(),
         },
         machine: Machine::this(),
         fault: fault_cost().ok(),

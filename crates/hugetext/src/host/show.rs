@@ -1,6 +1,7 @@
 //! The words of `hugetext host`.
 
-use hugetext_leaf::verdict::{Calls, Change, Doubt, Hypervisor, Spread, Verdict};
+use hugetext_engine::AsFound;
+use hugetext_leaf::verdict::{Agreement, Calls, Change, Doubt, Hypervisor, Spread, Verdict};
 
 use crate::documents::host::HostReport;
 use crate::meaning::Meaning;
@@ -36,6 +37,7 @@ fn rows(report: &HostReport) -> impl Iterator<Item = (&'static str, String)> {
     let judgement = &report.found.judgement;
     let rows = [
         ("text on disk", mounts(report)),
+        ("as found", report.as_found.as_ref().map(as_found)),
         ("calls", judgement.calls.map(calls)),
         ("behind leaves", judgement.missed.map(behind_leaves)),
         ("a system call", judgement.system_call.map(system_call)),
@@ -52,6 +54,7 @@ fn rows(report: &HostReport) -> impl Iterator<Item = (&'static str, String)> {
         ("readahead", readahead(report)),
         ("loader", Some(loader(report))),
         ("confinement", confinement(report)),
+        ("how sure", judgement.agreement.map(agreement)),
         ("other work", report.load.and_then(load)),
     ];
     rows.into_iter()
@@ -70,6 +73,14 @@ fn mounts(report: &HostReport) -> Option<String> {
     });
     let each: Vec<String> = each.collect();
     (!each.is_empty()).then(|| each.join("; "))
+}
+
+/// The text of the programs that run.
+fn as_found(found: &AsFound) -> String {
+    match found {
+        AsFound::Folios(text) => format!("{} of text that runs: {found}", bytes(text.cached)),
+        AsFound::Hidden => format!("the text that runs lies {found}"),
+    }
 }
 
 fn calls(calls: Calls) -> String {
@@ -134,8 +145,16 @@ fn confinement(report: &HostReport) -> Option<String> {
         .confinement
         .memory
         .map(|limit| format!("{} of memory", bytes(limit)));
-    let each: Vec<String> = namespace.into_iter().chain(memory).collect();
+    let quota = report.confinement.quota;
+    let quota = quota.map(|quota| format!("{quota:.1} processors of time (cpu.max)"));
+    let limits = memory.into_iter().chain(quota);
+    let each: Vec<String> = namespace.into_iter().chain(limits).collect();
     (!each.is_empty()).then(|| each.join("; "))
+}
+
+/// How many trials say what the verdict says.
+fn agreement(sure: Agreement) -> String {
+    format!("{} of {} trials agree", sure.agree, sure.trials)
 }
 
 /// Above one task for each processor, trials are disturbed.

@@ -17,6 +17,7 @@ use hugetext_host::limit_listing;
 
 use crate::documents::keep::KeepReport;
 use crate::failure::Failure;
+use crate::meaning;
 use crate::output::Output;
 use crate::path::shown;
 use crate::table::{bytes, figures};
@@ -242,17 +243,21 @@ fn lines(problems: Vec<Problem>) -> Vec<String> {
 }
 
 fn show(applied: &KeepReport) -> String {
+    let done = applied.files.iter().filter(|file| file.done).count();
+    let meaning = meaning::kept(applied.files.len(), done);
     if applied.files.is_empty() {
-        return "no listed file has text that can be huge".to_owned();
+        return meaning.to_string();
     }
     let rows = applied.files.iter().map(|file| {
         let how = match (file.done, file.warm == file.path) {
             (true, true) if file.huge == 0 => "in the largest folios; it has no window",
+            (false, true) if file.huge == 0 => "held as it is",
             (false, _) => "not fully warm: other processes use it",
             (true, true) => "warm",
             (true, false) => "a copy is warm, for `hugetext run`",
         };
         vec![bytes(file.huge), shown(&file.path), how.to_owned()]
     });
-    figures(&["huge", "file", "state"], &[1, 2], rows.collect())
+    let table = figures(&["huge", "file", "state"], &[1, 2], rows.collect());
+    format!("{table}\n{meaning}")
 }

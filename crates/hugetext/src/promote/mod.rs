@@ -11,15 +11,16 @@ use clap::{Args, ValueEnum};
 use hugetext_engine::running::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
-use hugetext_engine::{HostContext, MachineVerdict};
+use hugetext_engine::{HostContext, MachineVerdict, leaf_use_here};
 use hugetext_host::{Pid, limit_listing};
 use hugetext_leaf::hold::SystemCallCost;
+use hugetext_leaf::verdict::{Deed, LeafUse};
 use hugetext_leaf::{Backend, Completion};
 use hugetext_promote::{Copies, Refusal, SwapError, give_back_until_unused, give_back_unused};
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::Failure;
-use crate::meaning::{self, of_this_host};
+use crate::meaning::{self, Unchanged, of_this_host};
 use crate::output::{Detail, Output};
 use crate::process_choice::{Absent, ProcessChoice};
 use crate::verdict::Verdict;
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
     /// The method: collapse the file's own pages, map a copy over them (remap), or collapse where
-    /// that works and remap elsewhere (auto)
+    /// that works and remap elsewhere (auto). Where leaves do harm (`hugetext host`), auto leaves every process as it is
     #[arg(long, value_enum, default_value_t = Method::Auto)]
     backend: Method,
     /// Complete windows with the read-only data beside text too, which becomes executable
@@ -81,6 +82,15 @@ impl From<Method> for Backend {
 }
 
 impl Arguments {
+    /// How text is to be mapped here. Who names a method, generated text or the files has decided.
+    fn leaves(&self) -> LeafUse {
+        if self.backend != Method::Auto || self.jit || self.revert {
+            LeafUse::Leaves
+        } else {
+            leaf_use_here(Deed::Change)
+        }
+    }
+
     /// What may complete a window. The kernel collapses the pages of one mapping, so only a copy can
     /// show text and data as one.
     fn completion(&self) -> Result<Completion, Failure> {
@@ -120,6 +130,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         max_pause: arguments
             .max_pause
             .map(|ms| Duration::from_millis(ms.into())),
+        leaves: arguments.leaves(),
     };
     let by_id = arguments.chosen.is_by_id();
     let mut rounds = Rounds::new(arguments);
@@ -131,6 +142,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         Verdict::Done,
     );
     let mut wanted = VecDeque::from(first);
+    let mut uncollapsed = Vec::new();
     loop {
         let Some(pid) = wanted.pop_front() else {
             match rounds.next()? {
@@ -142,10 +154,16 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         bar.inc(1);
         match promote_process(pid, request, &mut copies) {
             Ok(process) => {
+                if process.changed() == 0 && request.backend == Backend::CollapseOnly {
+                    uncollapsed.push(pid);
+                }
                 verdict = verdict.and(verdict_of(&process, request, by_id));
                 report.processes.push(process);
             }
             Err(error) => {
+                if matches!(error, PromoteError::Uncollapsible(_)) {
+                    uncollapsed.push(pid);
+                }
                 let refused = RefusedProcess::new(pid, &error);
                 match severity(&error) {
                     // The user did not name these processes.
@@ -185,8 +203,15 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             .collect();
         let pids: Vec<Pid> = changed.iter().map(|process| process.pid).collect();
         let bytes = changed.iter().map(|process| process.changed()).sum();
-        let meaning =
-            meaning::promoted(&pids, bytes, report.dry_run, report.revert, of_this_host());
+        let meaning = if !pids.is_empty() {
+            meaning::promoted(&pids, bytes, report.dry_run, report.revert, of_this_host())
+        } else if !uncollapsed.is_empty() {
+            meaning::unchanged(&uncollapsed, Unchanged::Uncollapsible)
+        } else if request.leaves == LeafUse::AsItIs {
+            meaning::unchanged(&pids, Unchanged::Harmful)
+        } else {
+            meaning::unchanged(&pids, Unchanged::Other)
+        };
         format!("{}\n{meaning}", report.show(output.verbose()).trim_end())
     })?;
     Ok(verdict)

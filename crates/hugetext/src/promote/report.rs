@@ -28,6 +28,9 @@ impl RefusedProcess {
 pub(super) fn reason(error: &PromoteError) -> String {
     match error {
         PromoteError::Uncollapsible(_) => format!("{error}; --backend remap maps a copy instead"),
+        PromoteError::Harmful(_) => {
+            format!("{error}; --backend remap or collapse moves it all the same")
+        }
         error => error.to_string(),
     }
 }
@@ -60,6 +63,7 @@ impl PromoteReport {
             refused: Vec::new(),
             audit: None,
             costly_system_call_per_mille: None,
+            leaves: job.leaves,
         }
     }
 

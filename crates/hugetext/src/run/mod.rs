@@ -17,14 +17,15 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    CopyBackend, LeafUse, PrepareRequest, Ready, RecentCommand, ReplicaAdvice, Unprepared,
-    make_ready, plan_preparation,
+    CopyBackend, PrepareRequest, PrepareStep, Ready, RecentCommand, ReplicaAdvice, Unprepared,
+    enter_leaf_use, leaf_use_of_start, make_ready, plan_preparation,
 };
 use hugetext_host::{
     Nodes, Pid, adopts_children, end_tracer, exec, in_child, is_filtered, let_descendants_trace,
     limit_listing, orphans_are_reaped, own_processors,
 };
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaChoice, choose_replica};
+use hugetext_leaf::verdict::LeafUse;
 use hugetext_promote::{NotMoved, Unmoved, Waiting, rehearse_placing};
 use serde::{Deserialize, Serialize};
 
@@ -261,7 +262,7 @@ fn prepare_here(
     let is_awaited = ready.is_awaited();
     let as_it_is = ready.is_as_it_is() && leaves == LeafUse::Leaves && not_tried.is_none();
     ready.enter(request, &mut unprepared)?;
-    leaves.enter()?;
+    enter_leaf_use(leaves)?;
     if leaves == LeafUse::Tables && output.verbose() {
         output.warn(show::BY_TABLES);
     }
@@ -330,8 +331,7 @@ fn dry_run(
     let host = HostContext::with_huge_pages()?;
     let mut unprepared = Unprepared::default();
     let planned = plan_preparation(&program, &host, request, &mut unprepared);
-    let leaves = LeafUse::here(&planned.steps);
-    let steps = leaves.permitted(planned.steps);
+    let (leaves, steps) = permitted(planned.steps);
     let plan = RunPlan {
         program,
         replicas: chosen.and_then(|chosen| ReplicaCost::of(chosen, &steps)),
@@ -343,6 +343,13 @@ fn dry_run(
     };
     output.result("run", &plan, |plan| show::plan(plan, output.verbose()))?;
     Ok(Verdict::Done)
+}
+
+/// How the text of the command is to be mapped, and the steps that this permits.
+fn permitted(steps: Vec<PrepareStep<'_>>) -> (LeafUse, Vec<PrepareStep<'_>>) {
+    let leaves = leaf_use_of_start(&steps);
+    let steps = steps.into_iter().map(|step| step.under(leaves));
+    (leaves, steps.collect())
 }
 
 /// What the child process found and did.
@@ -363,8 +370,8 @@ fn prepare(program: &Path, request: &PrepareRequest, waiting: Option<Waiting<'_>
         Ok(host) => {
             let unprepared = &mut prepared.unprepared;
             let plan = plan_preparation(program, &host, request, unprepared);
-            prepared.leaves = LeafUse::here(&plan.steps);
-            let steps = prepared.leaves.permitted(plan.steps);
+            let (leaves, steps) = permitted(plan.steps);
+            prepared.leaves = leaves;
             prepared.ready = make_ready(steps, &host, request, waiting, unprepared);
         }
         Err(error) => prepared.unprepared.fail(&error),

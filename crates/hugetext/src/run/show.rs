@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use hugetext_engine::Problem;
-use hugetext_engine::prepare::{LeafUse, LeaveReason, LeftReason, PrepareAction, Unprepared};
+use hugetext_engine::prepare::{LeaveReason, LeftReason, PrepareAction, Unprepared};
 use hugetext_leaf::replica::ReplicaNote;
+use hugetext_leaf::verdict::LeafUse;
 
 use crate::documents::run::RunPlan;
 use crate::failure::Failure;

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use hugetext_engine::{
-    HostContext, NodeChoice, ProgramOnHost, WarmOutcome, WarmPolicy, libraries_of, warm, warm_on,
+    Error, HostContext, NodeChoice, ProgramOnHost, WarmOutcome, WarmPolicy, leaf_use_here,
+    libraries_of, warm, warm_on, warm_without_leaves,
 };
 use hugetext_host::{Nodes, limit_listing};
 use hugetext_leaf::replica::Node;
+use hugetext_leaf::verdict::{Deed, LeafUse};
 
 use crate::command::file_or_command;
 use crate::documents::warm::WarmReport;
@@ -37,6 +39,10 @@ pub(crate) struct Arguments {
     /// Also warm the shared objects that each program needs
     #[arg(long)]
     with_libs: bool,
+    /// Make text huge also on a machine where leaves do harm (`hugetext host`). By default it stays as it is there,
+    /// and --replace writes it in folios that no leaf maps
+    #[arg(long, conflicts_with = "check")]
+    leaves: bool,
     /// Also put the text on this NUMA node: read there, or moved. spread is all nodes in turn, local the node
     /// that runs this command. Exit with 1 if some of it stays elsewhere
     #[arg(long, value_name = "N|spread|local", value_parser = node_choice)]
@@ -68,11 +74,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         bar.inc(1);
         let program = ProgramOnHost::open(&file.path, &host);
         let warmed = program.and_then(|program| {
-            let warmed = match &nodes {
-                Some(nodes) => warm_on(&program, arguments.policy(), nodes),
-                None => warm(&program, arguments.policy()),
-            };
-            Ok(warmed?.with_holders(&program.program.file))
+            let warmed = arguments.warm(&program, nodes.as_deref())?;
+            Ok(warmed.with_holders(&program.program.file))
         });
         match warmed {
             // A small library has no window to warm. The answer stays yes, and its line tells what changed.
@@ -121,6 +124,7 @@ fn warmed_text<'f>(file: &'f WarmOutcome, arguments: &Arguments) -> WarmedText<'
         huge: bytes(file.huge),
         is_in_largest_folios: file.is_in_largest_folios(),
         only_looked: arguments.check,
+        leaves: file.leaves,
     }
 }
 
@@ -134,6 +138,28 @@ fn is_done(outcome: &WarmOutcome) -> bool {
 }
 
 impl Arguments {
+    /// Warms one file, by leaves unless these do harm here.
+    fn warm(
+        &self,
+        program: &ProgramOnHost<'_>,
+        nodes: Option<&[Node]>,
+    ) -> Result<WarmOutcome, Error> {
+        let policy = self.policy();
+        // Without a window there is no leaf, and a look changes nothing.
+        let may_harm =
+            !self.leaves && policy != WarmPolicy::LookOnly && !program.windows().is_empty();
+        let leaves = if may_harm {
+            leaf_use_here(Deed::Fill)
+        } else {
+            LeafUse::Leaves
+        };
+        match (leaves, nodes) {
+            (LeafUse::Leaves, Some(nodes)) => warm_on(program, policy, nodes),
+            (LeafUse::Leaves, None) => warm(program, policy),
+            (LeafUse::Tables | LeafUse::AsItIs, _) => warm_without_leaves(program, policy),
+        }
+    }
+
     fn policy(&self) -> WarmPolicy {
         match (self.check, self.replace, self.privileged) {
             (true, _, _) => WarmPolicy::LookOnly,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use hugetext_engine::{CachedIn, PlaceObstacle, PlacedText, TextFolios, WarmMethod, WarmOutcome};
 use hugetext_leaf::replica::NodeBytes;
+use hugetext_leaf::verdict::{LeafUse, LeavesDoHarm};
 
 use super::Arguments;
 use crate::path::shown;
@@ -67,6 +68,9 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
         }
         return text;
     }
+    if file.leaves != LeafUse::Leaves {
+        return show_without_leaves(file);
+    }
     let how = match file.method {
         Some(WarmMethod::AlreadyHuge) => "already warm",
         Some(WarmMethod::Collapse) => "collapsed in place",
@@ -87,6 +91,26 @@ fn show_windows(file: &WarmOutcome, arguments: &Arguments) -> String {
     if !arguments.replace && file.causes.is_empty() {
         text.push_str(REPLACE);
     }
+    text
+}
+
+/// A file with windows on a machine where leaves do harm.
+fn show_without_leaves(file: &WarmOutcome) -> String {
+    let (huge, leaf) = (file.huge, file.leaf);
+    let windows = count(file.windows, "window");
+    let mut text = format!(
+        "{}: without leaves, because {LeavesDoHarm}: {huge} of {windows} of {leaf} huge\n",
+        shown(&file.path)
+    );
+    match &file.folios {
+        Some(folios) => {
+            let _ = writeln!(text, "  {}", show_folios(folios, file.method));
+        }
+        None => text.push_str(
+            "  --replace writes it in folios that no leaf maps; --leaves makes it huge all the same\n",
+        ),
+    }
+    text.push_str(&show_obstacles(file));
     text
 }
 

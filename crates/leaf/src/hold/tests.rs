@@ -93,7 +93,7 @@ fn bytes_of(candidates: &[Candidate<usize>], choice: &Choice<usize>) -> u64 {
 }
 
 #[test]
-fn processor_time_counts_unless_system_calls_cost_what_leaves_save() {
+fn processor_time_counts_against_leaves_where_system_calls_cost_more_than_they_save() {
     let costs = |system_call: Option<f64>, set_share| Costs {
         system_call: system_call.map(SystemCallCost),
         set_share,
@@ -103,14 +103,14 @@ fn processor_time_counts_unless_system_calls_cost_what_leaves_save() {
         (None, None, 0.02),
         (Some(-0.3), None, 0.02),
         (Some(0.19), None, 0.02),
-        (Some(0.21), None, 0.0),
+        (Some(0.5), None, -0.05),
         (Some(0.8), Some(0.03), 0.03),
         (Some(0.0), Some(0.0), 0.0),
     ] {
         let share_of = costs(system_call, set_share).share();
         assert_eq!(share_of, share, "{system_call:?} {set_share:?}");
     }
-    // A text that runs for ever and starts never is worth nothing where nothing is saved while it runs.
+    // A text that runs for ever and starts never is worth less than nothing where leaves may slow it down.
     let busy = Evidence {
         starts: Decayed::default(),
         processor: Decayed::new(3600.0, Duration::ZERO),
@@ -120,7 +120,19 @@ fn processor_time_counts_unless_system_calls_cost_what_leaves_save() {
         Worth::of(&busy, 0.5, Gain::Windows(8), Leaf::M2, costs, now).nanoseconds()
     };
     assert!(worth(&costs(None, None)) > COSTS.fill);
-    assert_eq!(worth(&costs(Some(0.8), None)), 0.0);
+    assert!(worth(&costs(Some(0.8), None)) < 0.0);
+    assert_eq!(worth(&costs(Some(0.8), Some(0.0))), 0.0);
+    // A compiler of a second gains by its starts less than it may lose; a program of a millisecond gains more.
+    let starting = |seconds: f64| {
+        let evidence = Evidence {
+            starts: Decayed::new(10_000.0, Duration::ZERO),
+            processor: Decayed::new(10_000.0 * seconds, Duration::ZERO),
+        };
+        let now = (Duration::ZERO, half_life());
+        let costs = costs(Some(0.8), None);
+        Worth::of(&evidence, 0.5, Gain::Windows(8), Leaf::M2, &costs, now).nanoseconds()
+    };
+    assert!(starting(1.0) < 0.0 && starting(0.000_1) > 0.0);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! leaf is one entry, both take the same time.
 
 mod advice;
+mod choice;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::hold::SystemCallCost;
 
 pub use advice::{Change, Hypervisor, Platform, Signature, changes};
+pub use choice::{Deed, LeafUse, LeavesDoHarm};
 
 /// Nanoseconds of a call into text, by what maps it: the fastest passes of one block of rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,12 +63,26 @@ pub enum Verdict {
     CannotTell,
 }
 
+impl Verdict {
+    /// One word, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::WorthIt => "worth-it",
+            Verdict::StartsOnly => "starts-only",
+            Verdict::Harmful => "harmful",
+            Verdict::CannotTell => "cannot-tell",
+        }
+    }
+}
+
 /// Why times do not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doubt {
     /// The kernel has no huge pages.
     NoHugePages,
+    /// Nothing tells what huge pages the kernel has: /sys is missing, as in some containers.
+    NoSys,
     /// Windows of this size are too large to try.
     LargeWindows,
     /// The kernel maps no text in memory by leaves.
@@ -88,6 +104,7 @@ impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Doubt::NoHugePages => "this kernel has no huge pages",
+            Doubt::NoSys => "/sys is missing here, which tells what huge pages the kernel has",
             Doubt::LargeWindows => "its windows are too large to try",
             Doubt::NoLeaves => "the kernel maps no text in memory by leaves",
             Doubt::UnknownArchitecture => {
@@ -143,6 +160,18 @@ pub struct Judgement {
     /// The times of calls.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<Calls>,
+    /// How sure it is: of so many trials, how many agree.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agreement: Option<Agreement>,
+}
+
+/// How many trials there were, and how many of them say what the verdict says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct Agreement {
+    /// Trials.
+    pub trials: usize,
+    /// Those that agree with the verdict; of one that cannot tell, the most that agree with each other.
+    pub agree: usize,
 }
 
 /// Nanoseconds of a call: the median of the blocks.
@@ -208,7 +237,19 @@ pub fn judge(blocks: &[CallTimes]) -> Judgement {
     } else {
         (Verdict::CannotTell, Some(Doubt::Disagreement))
     };
+    let entries = missed.iter().filter(|share| one_entry(share)).count();
+    let harmless = blocks.len() - costly;
+    let agree = match verdict {
+        Verdict::Harmful => costly,
+        Verdict::WorthIt => entries.min(harmless),
+        Verdict::StartsOnly => split.min(harmless),
+        Verdict::CannotTell => entries.max(split).max(costly),
+    };
     Judgement {
+        agreement: (!blocks.is_empty()).then_some(Agreement {
+            trials: blocks.len(),
+            agree,
+        }),
         verdict,
         doubt,
         missed: Spread::of(missed),
@@ -226,6 +267,7 @@ impl Judgement {
             missed: None,
             system_call: None,
             calls: None,
+            agreement: None,
         }
     }
 

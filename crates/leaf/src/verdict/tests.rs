@@ -13,7 +13,7 @@ fn block(small: f64, leaves: f64, gathered: f64, system_call: f64) -> CallTimes 
 }
 
 /// A figure that was seen, in ten blocks that differ by a tenth of a nanosecond.
-fn trial(small: f64, leaves: f64, gathered: f64, system_call: f64) -> Vec<CallTimes> {
+pub(super) fn trial(small: f64, leaves: f64, gathered: f64, system_call: f64) -> Vec<CallTimes> {
     (0..10)
         .map(|index| {
             block(
@@ -80,7 +80,10 @@ fn two_disturbed_blocks_of_ten_change_nothing() {
     let mut blocks = trial(49.4, 34.6, 16.7, 0.0);
     blocks[3] = block(400.0, 20.0, 16.0, 0.9);
     blocks[7] = block(20.0, 400.0, 19.0, 0.0);
-    assert_eq!(judge(&blocks).verdict, Verdict::StartsOnly);
+    let judgement = judge(&blocks);
+    assert_eq!(judgement.verdict, Verdict::StartsOnly);
+    let sure = judgement.agreement.unwrap();
+    assert_eq!((sure.trials, sure.agree), (10, 8));
 }
 
 #[test]

@@ -104,6 +104,9 @@ pub(super) fn rule(row: &Row) -> Vec<String> {
         Topic::LargeFolios => "the page cache holds huge folios",
         Topic::HugeReadahead => "text mapped with MADV_HUGEPAGE is read into huge folios",
         Topic::Collapse => "MADV_COLLAPSE works on text",
+        Topic::LeafDenial => {
+            "no leaf maps a file where PR_SET_THP_DISABLE or MADV_NOHUGEPAGE is set"
+        }
         Topic::MprotectBatching => "mprotect() changes the entries of a folio in batches",
     };
     let place = match (rule.filesystem, rule.requires) {
