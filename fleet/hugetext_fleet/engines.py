@@ -13,7 +13,7 @@ WHERE inventory.leaf = 2097152
 
 
 # Columns that schema 1 did not have at first; rows of older programs lack them.
-LATER = {"memory_limit": "BIGINT"}
+LATER = {"memory_limit": "BIGINT", "verdict": "VARCHAR"}
 
 
 class Period:

@@ -44,6 +44,7 @@ ROW = {
     "cpu_ns": 1000,
     "huge": 0,
     "memory_limit": None,
+    "verdict": None,
 }
 TYPES = {
     "segment": "INTEGER",
@@ -52,7 +53,7 @@ TYPES = {
     "starts": "DOUBLE",
 }
 TEXTS = {"machine", "image", "digest", "build_id", "file", "cause", "linker", "filesystem"}
-TEXTS |= {"kernel", "thp", "refused"}
+TEXTS |= {"kernel", "thp", "refused", "verdict"}
 
 
 def column(name):
@@ -61,9 +62,9 @@ def column(name):
 
 
 def write(place, date, host, rows):
-    """Writes rows as the program does. Version 0.2.0 had no memory_limit: no row of a file has it, or all."""
-    has_limits = any("memory_limit" in row for row in rows)
-    first = ROW if has_limits else {name: ROW[name] for name in ROW if name != "memory_limit"}
+    """Writes rows as the program does. Older versions lack the columns of LATER: no row of a file has them, or all."""
+    is_new = any(name in row for row in rows for name in engines.LATER)
+    first = ROW if is_new else {name: ROW[name] for name in ROW if name not in engines.LATER}
     folder = place / f"date={date}" / f"host={host}"
     folder.mkdir(parents=True, exist_ok=True)
     connection = duckdb.connect()

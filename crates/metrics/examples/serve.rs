@@ -32,6 +32,7 @@ fn moment(n: u64) -> Snapshot {
     };
     Snapshot {
         version: "0.0.0",
+        verdict: "starts-only",
         acts: true,
         budget: mib(512),
         allowed: mib(256),

@@ -35,6 +35,8 @@ impl Collector for Families {
         let (state, to) = (&self.0, &mut encoder);
         let version = ("build_info", "The version that runs", None);
         gauges(to, version, [([("version", state.version)], 1.0)])?;
+        let host = ("host_info", "What huge text gives on this machine", None);
+        gauges(to, host, [([("verdict", state.verdict)], 1.0)])?;
         let acts = "Whether it holds text (1) or only observes (0)";
         gauge(to, ("acts", acts, None), f64::from(u8::from(state.acts)))?;
         memory(to, state)?;
@@ -197,6 +199,7 @@ mod tests {
         };
         let snapshot = Snapshot {
             version: "1.2.3",
+            verdict: "harmful",
             acts: true,
             held: 4 << 20,
             starts: 7,
@@ -218,6 +221,7 @@ mod tests {
             "# TYPE hugetext_held_bytes gauge",
             "# UNIT hugetext_held_bytes bytes",
             "hugetext_held_bytes 4194304.0",
+            "hugetext_host_info{verdict=\"harmful\"} 1.0",
             "hugetext_starts_total 7.0",
             "hugetext_decisions_total{decision=\"hold\",reason=\"group_share\"} 2.0",
             "hugetext_text_bytes{leaf=\"2M\",unit=\"a\\\"b.service\"} 6291456.0",

@@ -16,6 +16,8 @@ pub(crate) const OTHERS: &str = "other";
 pub struct Snapshot {
     /// The version of the program.
     pub version: &'static str,
+    /// What huge text gives on this machine: worth-it, starts-only, harmful, cannot-tell or unknown.
+    pub verdict: &'static str,
     /// Whether it acts; otherwise it only observes.
     pub acts: bool,
     /// Bytes that the administrator allows to hold.

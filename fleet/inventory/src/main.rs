@@ -25,7 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 use hugetext_auto::status::{self, Status};
-use hugetext_engine::HostContext;
+use hugetext_engine::{HostContext, MachineVerdict};
 use hugetext_host::Machine;
 use hugetext_leaf::Filesystem;
 
@@ -184,6 +184,7 @@ fn moment(spool: &Spool, id: String) -> Result<Moment, Failure> {
         machine: id,
         thp: machine.thp.to_string(),
         kernel: machine.release,
+        verdict: MachineVerdict::once().map(|found| found.judgement.verdict),
     })
 }
 

@@ -1,6 +1,7 @@
 //! One row of the inventory.
 
 use hugetext_leaf::Version;
+use hugetext_leaf::verdict::Verdict;
 
 use crate::facts::{Facts, Ground, SegmentFacts};
 
@@ -35,6 +36,7 @@ pub(crate) struct Row {
     pub(crate) cpu_ns: i64,
     pub(crate) huge: i64,
     pub(crate) memory_limit: Option<i64>,
+    pub(crate) verdict: Option<String>,
 }
 
 /// What all rows of one run have in common.
@@ -48,6 +50,8 @@ pub(crate) struct Moment {
     pub(crate) thp: String,
     /// The release of the kernel.
     pub(crate) kernel: String,
+    /// What huge text gives on the machine, as `hugetext host` says; `None` where no verdict can be kept.
+    pub(crate) verdict: Option<Verdict>,
 }
 
 /// The image that a file lies in.
@@ -123,6 +127,7 @@ pub(crate) fn rows(
             cpu_ns: if is_first { signed(used.cpu_ns) } else { 0 },
             huge: signed(huge),
             memory_limit: used.memory_limit.map(signed),
+            verdict: moment.verdict.map(|verdict| verdict.name().to_owned()),
         }
     };
     facts.segments.iter().map(row).collect()

@@ -105,6 +105,7 @@ const COLUMNS: &[Column] = &[
     column!(Long cpu_ns),
     column!(Long huge),
     column!(MaybeLong memory_limit),
+    column!(MaybeText verdict),
 ];
 
 impl Column {
