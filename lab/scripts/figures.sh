@@ -1,6 +1,7 @@
 #!/bin/sh
 # Records the text of a compiler before and after: lab/scripts/figures.sh HUGETEXT FOLDER Writes
-# FOLDER/before.json and after.json, and session.txt with the output of check, fix, warm and stat.
+# FOLDER/before.json and after.json, session.txt with the output of check, fix, warm and stat, and first.txt with the last
+# lines of host, check and bench exec, which are the first screen of the README.
 # The compiler is a copy of rustc's program and libraries, which are fixed in place.
 set -eu
 hugetext=$(realpath "$1")
@@ -92,3 +93,16 @@ start
 stat >>../session
 stop
 mv ../session "$folder/session.txt"
+
+# last COMMAND…: what it ends with.
+last() {
+    printf '$ hugetext %s | tail -n 1\n' "$*"
+    "$hugetext" "$@" | tail -n 1
+}
+program=$(cc -print-prog-name=cc1)
+{
+    last host
+    last check "$program"
+    last bench exec --copy -- "$program" -quiet -o /dev/null /dev/null
+} >../first
+mv ../first "$folder/first.txt"

@@ -194,6 +194,75 @@ fn a_service_is_named_by_its_program_or_its_cgroup() {
     }
 }
 
+/// A control group for one service, with the name of a unit. It ends with its test, after the service.
+struct Group(PathBuf);
+
+impl Group {
+    /// Below the group of this process. `None`, with the reason printed, if it may make none.
+    fn of(service: &Service) -> Option<Group> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+        let mount = Path::new("/sys/fs/cgroup");
+        // Of version 2, or of version 1 with a controller that anybody may use.
+        let of = |(prefix, below): (&str, &str)| {
+            let own = own.lines().find_map(|line| line.split_once(prefix))?.1;
+            let place = mount.join(below).join(own);
+            place.join("cgroup.procs").exists().then_some(place)
+        };
+        let place = [("0::/", ""), (":pids:/", "pids")]
+            .into_iter()
+            .find_map(of)?;
+        let path = place.join(format!("hugetext-live-{}.service", service.pid()));
+        let made = std::fs::create_dir(&path);
+        let moved = made.and_then(|()| std::fs::write(path.join("cgroup.procs"), service.pid()));
+        match moved {
+            Ok(()) => Some(Group(path)),
+            Err(error) => {
+                let _ = std::fs::remove_dir(&path);
+                println!("skipped: no control group: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that was killed leaves its group a moment later.
+        while std::fs::remove_dir(&self.0).is_err() && self.0.exists() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_service_is_named_by_its_unit_or_its_group() {
+    let Some(mut service) = Service::start() else {
+        return;
+    };
+    let Some(group) = Group::of(&service) else {
+        return;
+    };
+    let name = group.0.file_name().unwrap().to_str().unwrap();
+    let unit = name.strip_suffix(".service").unwrap();
+    let path = group.0.to_str().unwrap();
+    for which in [["--unit", unit], ["--unit", name], ["--cgroup", path]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hugetext"));
+        command.args([
+            "bench", "live", "--json", "--pairs", "1", "--period", "250", "--log",
+        ]);
+        let output = command.arg(&service.log).args(which).output().unwrap();
+        if is_impossible(&output) {
+            break;
+        }
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let words = &report["benchmarks"][0]["measured"]["processes"]["words"];
+        assert_eq!(*words, serde_json::json!(which));
+    }
+    service.process.kill().unwrap();
+    service.process.wait().unwrap();
+}
+
 /// Starts a measurement of very many pairs. Returns it after the first line of its errors, when it
 /// measures; `None`, with the reason printed, if this machine cannot.
 fn measuring(command: Command) -> Option<(Child, impl Iterator<Item = String>)> {
