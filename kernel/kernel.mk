@@ -43,7 +43,7 @@ test-kernel-ltp: lab-fetch ## the memory and exec tests of an LTP installed in L
 	kernel/ltp.sh 1 "$$(KERNEL_SETS=none kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)" \
 		"$$(kernel/build.sh image x86_64 kunit ltp selftests | tail -n 1)"
 
-test-kernel-stable: lab-fetch ## whether the fix for stable stops the deadlock in Linux 6.1, 6.12, 7.2 and 7.3, and each has it without
+test-kernel-stable: lab-fetch ## whether the fix for stable stops the deadlock in Linux 6.1, 6.12, 6.18, 7.2 and 7.3, and each has it without
 	scripts/setup.sh test-kernel
 	kernel/stable.sh
 

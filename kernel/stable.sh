@@ -3,14 +3,14 @@
 # Whether the set read-first is right for stable kernels: each release is built and booted without and with it, and
 # collapse_punch, the selftest of the set collapse, runs there. Prints a line for each kernel.
 #
-#   kernel/stable.sh [RELEASE…]      (6.1 6.12 7.2 7.3)
+#   kernel/stable.sh [RELEASE…]      (6.1 6.12 6.18 7.2 7.3)
 #
 # Fails unless each release stops without the set and goes on with it, for two minutes: before 7.2 it takes thousands
 # of holes.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[ $# -gt 0 ] || set -- 6.1 6.12 7.2 7.3
+[ $# -gt 0 ] || set -- 6.1 6.12 6.18 7.2 7.3
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
