@@ -313,6 +313,8 @@ fn what_cannot_be_collapsed_is_said_once_and_with_the_remedy() {
     // The reason, and what it means.
     assert_eq!(text.lines().count(), 2, "{text}");
     assert_eq!(text.matches("--backend remap").count(), 1, "{text}");
+    let next = format!("Next: hugetext promote --backend remap {}", compiler.pid());
+    assert!(text.trim_end().ends_with(&next), "{text}");
 }
 
 /// A program that has eight MiB of executable memory without a file, as a JIT compiler.

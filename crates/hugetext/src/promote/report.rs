@@ -27,7 +27,6 @@ impl RefusedProcess {
 /// Why a process was left unchanged, by the options of this command.
 pub(super) fn reason(error: &PromoteError) -> String {
     match error {
-        PromoteError::Uncollapsible(_) => format!("{error}; --backend remap maps a copy instead"),
         PromoteError::Harmful(_) => {
             format!("{error}; --backend remap or collapse moves it all the same")
         }
