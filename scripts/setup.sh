@@ -35,6 +35,7 @@ packages_of() {
         echo gdb        # a test: programs under gdb or Valgrind are not promoted
         echo strace     # a test: a program that traces others may trace
         echo linux-perf # a test: promoted text has names in profiles
+        echo bzip2      # unpacks what perf archive packs
         echo debuginfod # a test: debug files are found by build-id
         echo squashfs-tools erofs-utils e2fsprogs # images whose programs are run
         echo bubblewrap runc # a sandbox and containers in which run must change nothing else
@@ -324,7 +325,7 @@ nextest() {
 # Installs the fuzzer, and the compiler that has its instrumentation.
 fuzzer() {
     {
-        rustup -q toolchain install nightly --no-self-update --profile minimal &&
+        { rustc +nightly --version >/dev/null 2>&1 || rustup -q toolchain install nightly --profile minimal; } &&
             { command -v cargo-fuzz >/dev/null || cargo install -q --locked cargo-fuzz; }
     } || {
         echo "cannot install cargo-fuzz or a nightly Rust; see the line above" >&2

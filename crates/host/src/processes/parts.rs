@@ -45,8 +45,8 @@ pub fn adopts_children() -> bool {
 /// Whether the first process of the PID namespace waits for children that it did not start, as far as its last children tell.
 /// In a container it may be any program, and what nobody waits for stays as a zombie.
 pub fn orphans_are_reaped() -> bool {
-    /// So many zombies of this program in a row are no accident.
-    const TOO_MANY: usize = 4;
+    /// So many zombies of this program in a row are no accident. A first process that looks once a second leaves a few.
+    const TOO_MANY: usize = 64;
     // Without CONFIG_PROC_CHILDREN nothing tells.
     let children = fs::read_to_string("/proc/1/task/1/children").unwrap_or_default();
     let own = fs::read("/proc/self/comm").unwrap_or_default();

@@ -264,16 +264,16 @@ fn starts_leave_few_zombies_where_nobody_waits_for_them() {
         return;
     };
     // timeout(1), the first process, waits for its own child alone.
-    let script = "for try in $(seq 30); do \"$1\" run --store \"$3/store\" -- \"$2\" exit; [ $? = 42 ] || exit 9; done
+    let script = "for try in $(seq 100); do \"$1\" run --store \"$3/store\" -- \"$2\" exit; [ $? = 42 ] || exit 9; done
         cat /proc/[0-9]*/stat | grep -c ' Z ' > \"$3/zombies\"; true";
     let Some(output) = in_pid_namespace(&["--mount-proc"], script, &subject) else {
         return;
     };
     let zombies = fs::read_to_string(subject.directory().join("zombies"));
-    let zombies: usize = zombies.unwrap_or_default().trim().parse().unwrap_or(99);
+    let zombies: usize = zombies.unwrap_or_default().trim().parse().unwrap_or(999);
     assert!(
-        zombies <= 8,
-        "{zombies} zombies after 30 starts: {output:?}"
+        zombies <= 70,
+        "{zombies} zombies after 100 starts: {output:?}"
     );
 }
 
