@@ -66,7 +66,7 @@ fn a_process_is_recorded_and_drawn_again_later() {
 }
 
 #[test]
-fn the_figure_and_the_session_of_the_readme_are_the_recorded_ones() {
+fn the_figure_and_the_sessions_of_the_readme_are_the_recorded_ones() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (figures, records) = (root.join("docs/figures"), root.join("lab/records/figures"));
     let directory = tempfile::tempdir().unwrap();
@@ -81,8 +81,10 @@ fn the_figure_and_the_session_of_the_readme_are_the_recorded_ones() {
         text(&figures.join("rustc.svg")),
         "run make -C lab figures"
     );
-    let readme = root.join("README.md");
-    assert!(text(&readme).contains(&text(&figures.join("session.txt"))));
+    let readme = text(&root.join("README.md"));
+    for session in ["first.txt", "session.txt"] {
+        assert!(readme.contains(&text(&figures.join(session))), "{session}");
+    }
 }
 
 #[test]
