@@ -195,7 +195,7 @@ impl Place {
             if begun.elapsed() > ENOUGH && self.excuse().is_some() {
                 break;
             }
-            let _ = started.status();
+            run_behind_others(&mut started);
             for told in daemon.events.try_iter() {
                 if told["event"] == event && concerns(&told) {
                     return Some(told);
@@ -233,6 +233,17 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// And how long if it has an excuse.
 const ENOUGH: Duration = Duration::from_secs(30);
+
+/// Runs a command behind all else: daemons and other tests have the processors first.
+fn run_behind_others(command: &mut Command) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Each thread has a niceness of its own, and what it starts inherits that.
+            let _ = rustix::process::nice(10);
+            let _ = command.status();
+        });
+    });
+}
 
 /// The turns that a test takes until the daemon has acted, or had its time. It acts beside starts, so each turn starts
 /// a program.
