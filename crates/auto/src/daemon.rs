@@ -31,7 +31,7 @@ use hugetext_host::{give_up_administration, limit_listing};
 use hugetext_leaf::hold::{Pressure, StallCause};
 use hugetext_promote::make_place_of_copies;
 
-use crate::calibrate::{Calibration, calibrate};
+use crate::calibrate::calibrate;
 use crate::config::{Config, Mode};
 use crate::memory::StallReport;
 use crate::processor::own_time;
@@ -144,22 +144,19 @@ impl<'t> Daemon<'t> {
         }
         limit_listing();
         let host = HostContext::with_huge_pages()?;
-        let Calibration {
-            costs,
-            verdict,
-            unknown,
-        } = calibrate(host.leaf, config.set_share()).map_err(system("calibration"))?;
+        let calibration = calibrate(host.leaf, config.set_share());
+        let calibration = calibration.map_err(system("calibration"))?;
+        let terms = Terms::new(config, settings.observe, &calibration, host.leaf);
         let refused = refused.iter().map(|(name, error)| refusal(*name, error));
-        let mut problems: Vec<String> = refused.chain(unknown).collect();
+        let mut problems: Vec<String> = refused.chain(calibration.unknown).collect();
         problems.extend(place.err().map(|error| nameless(&error)));
-        let terms = Terms::new(config, settings.observe, (costs, verdict), host.leaf);
         let room = Room::new(&wake, host.page)?;
         problems.extend(room.problem());
         let mut journal = Journal::new(tell, problems);
         journal.tell(Event::Began {
             source: sight.name(),
             mode: terms.mode(),
-            costs,
+            costs: calibration.costs,
         });
         let mut daemon = Daemon {
             sources: Sources::new(sight),

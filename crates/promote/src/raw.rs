@@ -180,8 +180,8 @@ pub(crate) fn rehearse_placing() -> io::Result<()> {
 }
 
 /// prctl(PR_SET_MM, PR_SET_MM_MAP) (include/uapi/linux/prctl.h), and the size of what it is given.
-pub(crate) const SET_MM: u64 = 35;
-pub(crate) const SET_MM_MAP: u64 = 14;
+pub(crate) const SET_MM: u64 = libc::PR_SET_MM as u64;
+pub(crate) const SET_MM_MAP: u64 = libc::PR_SET_MM_MAP as u64;
 const MAP_SIZE: u64 = 104;
 
 /// Gives the calling thread and the threads that it creates from now on priority over all threads

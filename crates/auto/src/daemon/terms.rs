@@ -7,7 +7,7 @@ use hugetext_leaf::Leaf;
 use hugetext_leaf::hold::{Costs, HalfLife};
 use hugetext_leaf::verdict::Verdict;
 
-use crate::calibrate::calibrate;
+use crate::calibrate::{Calibration, calibrate};
 use crate::config::{Config, ConfigError, Mode};
 
 /// What things cost is measured again after this long, which takes milliseconds, and less than a second on slow machines.
@@ -34,14 +34,14 @@ impl Terms {
     pub(super) fn new(
         config: Config,
         observe: bool,
-        (costs, verdict): (Costs, Verdict),
+        calibration: &Calibration,
         leaf: Leaf,
     ) -> Terms {
         Terms {
             config,
             observe,
-            costs,
-            verdict,
+            costs: calibration.costs,
+            verdict: calibration.verdict,
             leaf,
             begun: Instant::now(),
             watched_before: Duration::ZERO,

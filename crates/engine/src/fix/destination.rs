@@ -176,7 +176,7 @@ impl FixDestination {
     }
 
     /// Whether to write a file even if the old layout is right already.
-    pub(super) fn is_written(&self, done_already: bool) -> bool {
+    pub fn is_written(&self, done_already: bool) -> bool {
         match self {
             FixDestination::Nowhere { .. } => false,
             FixDestination::Other { .. } => true,

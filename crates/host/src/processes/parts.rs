@@ -5,16 +5,11 @@ use std::io;
 
 use rustix::process::{Signal, kill_process};
 
-use super::Pid;
 use super::watchdog::state;
+use super::{Pid, process_name};
 
-/// include/uapi/linux/prctl.h; Linux 3.18.
-const PR_SET_MM: libc::c_int = 35;
-const PR_SET_MM_MAP_SIZE: libc::c_ulong = 15;
 /// The size of struct prctl_mm_map, ever since.
 const MAP_SIZE: libc::c_uint = 104;
-/// Documentation/admin-guide/LSM/Yama.rst.
-const PR_SET_PTRACER: libc::c_int = 0x5961_6d61;
 
 /// Whether the kernel lets a process say where its parts lie (CONFIG_CHECKPOINT_RESTORE, as all distributions have it).
 pub fn may_tell_parts() -> io::Result<()> {
@@ -22,8 +17,8 @@ pub fn may_tell_parts() -> io::Result<()> {
     // SAFETY: the kernel writes one unsigned int to a live local.
     let asked = unsafe {
         libc::prctl(
-            PR_SET_MM,
-            PR_SET_MM_MAP_SIZE,
+            libc::PR_SET_MM,
+            libc::PR_SET_MM_MAP_SIZE as libc::c_ulong,
             &raw mut size,
             0 as libc::c_ulong,
             0 as libc::c_ulong,
@@ -49,21 +44,14 @@ pub fn orphans_are_reaped() -> bool {
     const TOO_MANY: usize = 64;
     // Without CONFIG_PROC_CHILDREN nothing tells.
     let children = fs::read_to_string("/proc/1/task/1/children").unwrap_or_default();
-    let own = fs::read("/proc/self/comm").unwrap_or_default();
-    let is_left = |pid: &str| {
+    let own = process_name(Pid::own());
+    let is_left = |pid: Pid| {
         let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-        name(&stat) == own.strip_suffix(b"\n") && state(&stat) == Some(b'Z')
+        state(&stat) == Some(b'Z') && process_name(pid) == own
     };
     let last = children.split_whitespace().rev().take(TOO_MANY);
-    last.take_while(|pid| is_left(pid)).count() < TOO_MANY
-}
-
-/// The name of a process in /proc/PID/stat, which may hold parentheses.
-fn name(stat: &[u8]) -> Option<&[u8]> {
-    let [begin, end] = [b'(', b')'];
-    let begin = stat.iter().position(|byte| *byte == begin)?;
-    let end = stat.iter().rposition(|byte| *byte == end)?;
-    stat.get(begin.saturating_add(1)..end)
+    let last = last.map_while(|pid| Pid::from_raw(pid.parse().ok()?));
+    last.take_while(|pid| is_left(*pid)).count() < TOO_MANY
 }
 
 /// Whether /proc is that of the PID namespace of this process, so that a number means the same there.
@@ -74,12 +62,15 @@ pub fn proc_is_own() -> bool {
 
 /// Whether a filter of system calls (seccomp) is set for this process.
 pub fn is_filtered() -> bool {
-    let status = fs::read("/proc/self/status").unwrap_or_default();
+    own_status("Seccomp:").is_some_and(|mode| mode != "0")
+}
+
+/// A field of /proc/self/status. The name of the process, which stands there too, may be any bytes.
+fn own_status(field: &str) -> Option<String> {
+    let status = fs::read("/proc/self/status").ok()?;
     let status = String::from_utf8_lossy(&status);
-    let mode = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp:"));
-    mode.is_some_and(|mode| mode.trim() != "0")
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(value.trim().to_owned())
 }
 
 /// Whether Yama lets the processes that this one starts trace it. Without Yama, its setting does not matter.
@@ -90,20 +81,13 @@ pub fn let_descendants_trace(permitted: bool) {
         0
     };
     // SAFETY: the request takes numbers.
-    unsafe { libc::prctl(PR_SET_PTRACER, libc::c_long::from(tracer), 0, 0, 0) };
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_long::from(tracer), 0, 0, 0) };
 }
 
 /// Ends the process that traces this one, and waits until this one is traced no more. Returns false if nobody traces it, or if
 /// the tracer is of another user.
 pub fn end_tracer() -> bool {
-    let tracer = || {
-        let status = fs::read("/proc/self/status").ok()?;
-        let status = String::from_utf8_lossy(&status);
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("TracerPid:"))?;
-        Pid::from_raw(line.trim().parse().ok()?)
-    };
+    let tracer = || Pid::from_raw(own_status("TracerPid:")?.parse().ok()?);
     let Some(found) = tracer() else {
         return false;
     };

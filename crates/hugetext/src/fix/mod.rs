@@ -142,7 +142,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         notes,
     } = plan_fix(&on_host, &request, &arguments.target())?;
     let written = match &decision.proposal {
-        Ok(fix) if !arguments.target.dry_run => {
+        // What is not written asks nothing about the machine, which may take a trial.
+        Ok(fix) if !arguments.target.dry_run && destination.is_written(fix.done_already) => {
             let leaves = leaf_use_here(Deed::Write);
             write_fix(&on_host, fix, &destination, (&request.geometry, leaves))?
         }

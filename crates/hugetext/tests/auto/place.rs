@@ -1,10 +1,10 @@
 //! A directory with a program, and the daemon that watches it.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -108,7 +108,7 @@ impl Place {
     /// How the daemon sees starts, once it has said so.
     pub(crate) fn status_source(&self) -> String {
         while !self.path("run/all.json").exists() {
-            let _ = Command::new(self.path("program")).status().unwrap();
+            run_behind_others(&mut Command::new(self.path("program"))).unwrap();
         }
         self.status()["source"].as_str().unwrap().to_owned()
     }
@@ -195,7 +195,7 @@ impl Place {
             if begun.elapsed() > ENOUGH && self.excuse().is_some() {
                 break;
             }
-            run_behind_others(&mut started);
+            let _ = run_behind_others(&mut started);
             for told in daemon.events.try_iter() {
                 if told["event"] == event && concerns(&told) {
                     return Some(told);
@@ -235,14 +235,13 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const ENOUGH: Duration = Duration::from_secs(30);
 
 /// Runs a command behind all else: daemons and other tests have the processors first.
-fn run_behind_others(command: &mut Command) {
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            // Each thread has a niceness of its own, and what it starts inherits that.
-            let _ = rustix::process::nice(10);
-            let _ = command.status();
-        });
-    });
+pub(crate) fn run_behind_others(command: &mut Command) -> io::Result<ExitStatus> {
+    let run = || {
+        // Each thread has a niceness of its own, and what it starts inherits that.
+        let _ = rustix::process::nice(10);
+        command.status()
+    };
+    thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 
 /// The turns that a test takes until the daemon has acted, or had its time. It acts beside starts, so each turn starts

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use crate::fuse::Fuse;
-use crate::place::{Place, Working, can_hold, make_small};
+use crate::place::{Place, Working, can_hold, make_small, run_behind_others};
 
 #[test]
 fn a_program_whose_filesystem_never_answers_keeps_no_other_waiting() {
@@ -210,7 +210,7 @@ fn a_process_whose_mappings_are_locked_stops_nothing() {
         let given_up = || place.status()["losses"]["given_up"] != 0;
         let _ = place.status_source();
         while !given_up() {
-            let _ = Command::new(place.path("program")).status().unwrap();
+            run_behind_others(&mut Command::new(place.path("program"))).unwrap();
         }
         if place.run_until(&daemon, "held").is_none() {
             return;

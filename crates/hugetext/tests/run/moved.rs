@@ -211,11 +211,7 @@ fn a_filter_of_system_calls_does_not_kill_a_program_that_is_moved() {
     let Some(subject) = Subject::build_pie() else {
         return;
     };
-    let refuse = subject.directory().join("refuse");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/refuse.c");
-    let mut compiled = Command::new("cc");
-    compiled.args([Path::new("-o"), &refuse, Path::new(source)]);
-    assert!(compiled.status().unwrap().success());
+    let refuse = subject.refuse();
     for how in ["kill", "errno"] {
         for name in ["ptrace", "mremap", "prctl"] {
             let number = system_call(name).unwrap();

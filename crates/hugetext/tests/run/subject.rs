@@ -35,6 +35,16 @@ impl Subject {
         Subject::build_with(&["-pie", "-fPIE"])
     }
 
+    /// Compiles a program that has the kernel refuse calls to the command that it executes, or kill it for them.
+    pub(crate) fn refuse(&self) -> PathBuf {
+        let refuse = self.directory().join("refuse");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/refuse.c");
+        let mut compiled = Command::new("cc");
+        compiled.args([Path::new("-o"), &refuse, Path::new(source)]);
+        assert!(compiled.status().unwrap().success());
+        refuse
+    }
+
     /// One of each, as far as they can be compiled.
     pub(crate) fn both() -> Vec<Subject> {
         let both = [Subject::build(), Subject::build_pie()];
