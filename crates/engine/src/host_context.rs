@@ -4,6 +4,7 @@ use hugetext_host::{Mounts, Paging};
 use hugetext_leaf::{Cause, Filesystem, Geometry, Kernel, Leaf, LeafKind, collapse, large_folios};
 
 use crate::error::Error;
+use crate::packages::Packages;
 
 /// The kernel, page sizes and mounts of this machine, read at one time. Reading them takes a
 /// millisecond or less.
@@ -22,6 +23,8 @@ pub struct HostContext {
     pub geometry: Option<Geometry>,
     /// The mounts of this process's namespace.
     pub mounts: Mounts,
+    /// Who knows the packages of files.
+    pub(crate) packages: Packages,
 }
 
 impl HostContext {
@@ -51,6 +54,7 @@ impl HostContext {
             leaf: paging.pmd.unwrap_or(paging.page),
             geometry: paging.geometry,
             mounts: Mounts::read().map_err(Error::Mounts)?,
+            packages: Packages::here(),
         })
     }
 

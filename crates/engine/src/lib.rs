@@ -34,6 +34,7 @@ mod libraries;
 mod machine;
 mod method;
 mod on_host;
+mod packages;
 mod page_cache;
 mod place;
 mod placed_text;

@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hugetext_elf::Dependencies;
 
@@ -24,21 +23,6 @@ pub(crate) fn checked_at_use(program: &Program) -> Option<Voucher> {
             let itself = program.image.checks_itself(&program.file);
             itself.unwrap_or(false).then_some(Voucher::Itself)
         })
-}
-
-/// The package of the file at `path`. Only an audit of the system notices a changed file.
-pub(crate) fn package_of(path: &Path) -> Option<Voucher> {
-    let path = fs::canonicalize(path).ok()?;
-    let mut paths = vec![path.clone()];
-    // Where /lib is a link to /usr/lib, packages may still list /lib.
-    paths.extend(
-        path.strip_prefix("/usr")
-            .ok()
-            .map(|rest| Path::new("/").join(rest)),
-    );
-    paths
-        .iter()
-        .find_map(|path| dpkg(path).or_else(|| rpm(path)))
 }
 
 /// The names by which a file may be checked: the path's, the link target's, and DT_SONAME.
@@ -104,42 +88,4 @@ fn fipsmodule_cnf(module: &Path) -> Option<PathBuf> {
     own.chain(usual)
         .map(|directory| directory.join(NAME))
         .find(|path| path.is_file())
-}
-
-fn dpkg(path: &Path) -> Option<Voucher> {
-    // dpkg-query takes a pattern, so special characters are escaped.
-    let mut pattern = Vec::new();
-    for byte in path.as_os_str().as_bytes() {
-        if b"*?[]\\".contains(byte) {
-            pattern.push(b'\\');
-        }
-        pattern.push(*byte);
-    }
-    let said = answer(
-        Command::new("dpkg-query")
-            .arg("-S")
-            .arg(OsString::from_vec(pattern)),
-    )?;
-    let owner = said.lines().find(|line| !line.starts_with("diversion "))?;
-    let (name, _) = owner.split_once(": ")?;
-    Some(Voucher::Package {
-        name: name.to_owned(),
-        manager: "dpkg",
-    })
-}
-
-fn rpm(path: &Path) -> Option<Voucher> {
-    let query = ["-qf", "--queryformat", "%{NAME}\\n"];
-    let said = answer(Command::new("rpm").args(query).arg(path))?;
-    Some(Voucher::Package {
-        name: said.lines().next()?.to_owned(),
-        manager: "rpm",
-    })
-}
-
-/// The output of a command, if the command exists and succeeds.
-fn answer(command: &mut Command) -> Option<String> {
-    let output = command.output().ok()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(said)
 }

@@ -57,12 +57,21 @@ fn directory() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
+/// This machine, with a kernel of whose rules all are known.
+fn host() -> HostContext {
+    HostContext::read(Some(hugetext_leaf::Version::new(7, 3).into())).unwrap()
+}
+
 /// Holds the three against each other for one file.
-fn agree(directory: &Path, bytes: &[u8], geometry: Geometry) -> Result<(), TestCaseError> {
-    let host = HostContext::read(Some(hugetext_leaf::Version::new(7, 3).into())).unwrap();
+fn agree(
+    host: &HostContext,
+    directory: &Path,
+    bytes: &[u8],
+    geometry: Geometry,
+) -> Result<(), TestCaseError> {
     let (old, new) = (directory.join("old"), directory.join("new"));
     fs::write(&old, bytes).unwrap();
-    let Ok(program) = ProgramOnHost::open(&old, &host) else {
+    let Ok(program) = ProgramOnHost::open(&old, host) else {
         return Ok(());
     };
     let checked = Assessment::of(&program, &geometry, Look::AtHeaders);
@@ -100,7 +109,7 @@ fn agree(directory: &Path, bytes: &[u8], geometry: Geometry) -> Result<(), TestC
             prop_assert!(
                 strategy != StrategyChoice::Auto || self_warming || verified == Verified::default()
             );
-            let fixed = ProgramOnHost::open(&new, &host).unwrap();
+            let fixed = ProgramOnHost::open(&new, host).unwrap();
             let again = Assessment::of(&fixed, &geometry, Look::AtHeaders);
             if fix.plan.strategy == Strategy::Merge {
                 // Read-only data that became executable counts as text from now on.
@@ -188,18 +197,18 @@ proptest! {
 
     #[test]
     fn of_files_by_linkers(program in program(MOST)) {
-        agree(directory().path(), &program.bytes(), Geometry::ARM64_4K)?;
+        agree(&host(), directory().path(), &program.bytes(), Geometry::ARM64_4K)?;
     }
 
     #[test]
     fn of_every_geometry(program in program(5 << 20), geometry in geometries()) {
-        agree(directory().path(), &program.bytes(), geometry)?;
+        agree(&host(), directory().path(), &program.bytes(), geometry)?;
     }
 
     #[test]
     fn of_damaged_files(program in program(MOST), payload in any::<bool>(), changes in damage()) {
         let program = Generated { payload, ..program };
-        agree(directory().path(), &damaged(&program, &changes), Geometry::ARM64_4K)?;
+        agree(&host(), directory().path(), &damaged(&program, &changes), Geometry::ARM64_4K)?;
     }
 }
 
@@ -262,11 +271,11 @@ fn of_mutants_of_the_programs_of_this_machine() {
         return;
     }
     let mut random = fastrand::Rng::with_seed(SEED);
-    let directory = directory();
+    let (host, directory) = (host(), directory());
     for index in 0..wanted {
         let program = &programs[random.usize(..programs.len())];
         let bytes = mutant(program, &mut random);
-        if let Err(error) = agree(directory.path(), &bytes, Geometry::ARM64_4K) {
+        if let Err(error) = agree(&host, directory.path(), &bytes, Geometry::ARM64_4K) {
             let kept = std::env::temp_dir().join("hugetext-mutant");
             fs::write(&kept, &bytes).unwrap();
             panic!("mutant {index}, kept as {}: {error}", kept.display());

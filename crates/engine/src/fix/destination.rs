@@ -10,8 +10,9 @@ use hugetext_leaf::FileId;
 
 use super::FixNote;
 use crate::error::Error;
+use crate::packages::Packages;
 use crate::program::Program;
-use crate::vouch::{checked_at_use, package_of};
+use crate::vouch::checked_at_use;
 use crate::voucher::Voucher;
 
 /// Where the user wants the new file.
@@ -130,7 +131,11 @@ impl FixDestination {
     }
 
     /// What keeps a checksum of the file and compares it; an error if that is not permitted.
-    pub(super) fn voucher(&self, program: &Program) -> Result<Option<Voucher>, Error> {
+    pub(super) fn voucher(
+        &self,
+        program: &Program,
+        packages: &Packages,
+    ) -> Result<Option<Voucher>, Error> {
         let (vouched, elsewhere) = match self {
             FixDestination::Nowhere { vouched } | FixDestination::Other { vouched, .. } => {
                 (*vouched, true)
@@ -141,7 +146,7 @@ impl FixDestination {
             if matches!(self, FixDestination::Other { .. }) {
                 None
             } else {
-                package_of(&program.path)
+                packages.package_of(&program.path)
             }
         };
         let voucher = checked_at_use(program).or_else(package);

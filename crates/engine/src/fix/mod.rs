@@ -238,7 +238,7 @@ fn fix_notes(
         .as_ref()
         .is_ok_and(|fix| !fix.done_already)
     {
-        let voucher = destination.voucher(program)?;
+        let voucher = destination.voucher(program, &on_host.host.packages)?;
         notes.extend(voucher.map(FixNote::Vouched));
         notes.extend(destination.old_traces());
     }
