@@ -4,7 +4,8 @@
 //! The steps: [`resolve`] names the programs that a command runs. [`Targets`] adds their libraries.
 //! [`PrepareStep::of`] decides about each file. [`make_ready`] warms and copies in a child process
 //! and rehearses the mounts there. [`Ready::enter`] repeats what succeeded in the process that
-//! becomes the command. [`RecentCommand`] leaves all of it out where there was nothing to do a moment ago.
+//! becomes the command. [`RecentCommand`] leaves all of it out where there was nothing to do a moment ago, and
+//! [`move_again`] does what is left where the image of the program alone is moved.
 
 mod advice;
 mod decide;
@@ -33,8 +34,9 @@ pub use advice::{AUTOPILOT_DIRECTORY, AdvisedFile, ReplicaAdvice};
 pub use decide::{CopyUse, LeaveReason, PrepareAction, PrepareFacts, decide_action};
 pub use leaves::{enter_leaf_use, leaf_use_of_start};
 pub use place::{CopyGround, CopyPlace, stores_on_disk, user_store_root};
+pub use placed::move_again;
 pub use ready::{Ready, make_ready};
-pub use recent::RecentCommand;
+pub use recent::{RecentCommand, RecentStart};
 pub use room::MemoryRoom;
 pub use step::{PreparePolicy, PrepareStep, StandIn};
 pub use targets::Targets;

@@ -1,10 +1,16 @@
 //! A program whose image is moved before its first instruction.
 
+use std::path::Path;
+
 use hugetext_promote::{NotPlaced, PlacedText, Waiting, place_at_exec};
 use hugetext_store::Store;
 
+use super::decide::PrepareAction;
+use super::place::{CopyPlace, choose, ground};
 use super::step::PrepareStep;
+use super::{PrepareRequest, changes_user, resolve};
 use crate::error::Error;
+use crate::host_context::HostContext;
 use crate::program::Program;
 
 /// Why the image of a program is not moved.
@@ -46,4 +52,37 @@ pub(super) fn place(
     }
     place_at_exec(waiting, placed)?;
     Ok(is_warm)
+}
+
+/// Has the image of a command moved for which nothing else had to be done a moment ago
+/// ([`RecentStart::Moved`](super::RecentStart)). Only the program that is executed is looked at. Returns false if no tracer waits
+/// for it, so that all has to be looked at.
+pub fn move_again(
+    program: &Path,
+    host: &HostContext,
+    request: &PrepareRequest,
+    waiting: Waiting<'_>,
+) -> bool {
+    let programs = resolve::programs(program);
+    let Some(executed) = programs.first() else {
+        return false;
+    };
+    if programs.iter().any(|program| changes_user(program)) {
+        return false;
+    }
+    let step = PrepareStep::of(executed, host, request.policy(ground(request, host)));
+    let Ok(step) = step.map(PrepareStep::executed) else {
+        return false;
+    };
+    if !step.text_alone {
+        return false;
+    }
+    let placed = match step.action {
+        PrepareAction::Warm => place(&step, None, waiting),
+        _ => match choose(request, host) {
+            Ok(CopyPlace::Stores(stores)) => place(&step, Some(&stores), waiting),
+            Ok(CopyPlace::Private(_)) | Err(_) => return false,
+        },
+    };
+    placed.is_ok()
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::decide::{LeaveReason, PrepareAction};
 use super::place::{CopyGround, CopyPlace, choose};
 use super::placed::{PlaceError, place};
+use super::recent::RecentStart;
 use super::room::MemoryRoom;
 use super::shown_copy::ShownCopy;
 use super::step::{PreparePolicy, PrepareStep};
@@ -49,9 +50,13 @@ enum Remaining {
 }
 
 impl Ready {
-    /// Whether no work remains.
-    pub fn is_as_it_is(&self) -> bool {
-        matches!(self.remaining, Remaining::AsItIs) && !self.is_awaited
+    /// What the next start of the same command can do without, if anything: no copy has to be shown for this one.
+    pub fn start(&self) -> Option<RecentStart> {
+        match (&self.remaining, self.is_awaited) {
+            (Remaining::AsItIs, false) => Some(RecentStart::AsItIs),
+            (Remaining::AsItIs, true) => Some(RecentStart::Moved),
+            (Remaining::Shown(..) | Remaining::InMemory(..), _) => None,
+        }
     }
 
     /// Whether a tracer waits for the execution of the program, to move its image.

@@ -1,8 +1,9 @@
 //! Commands for which nothing had to be prepared a moment ago. Builds start one compiler hundreds of times in a
 //! second: looking at its files again each time would cost more than a short start gains.
 //!
-//! A note is a small file that only its owner writes. It names no file and no result: whoever finds a fresh one
-//! runs the command as it is. So what a stale note can do is leave a command unprepared for [`FRESH`].
+//! A note is a small file that only its owner writes. It names no file and no address: whoever finds a fresh one
+//! runs the command as it is, or looks at its program alone, to move its image. So what a stale note can do is leave a
+//! command unprepared for [`FRESH`].
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,27 @@ const SYSTEM: &str = "/run/hugetext/recent";
 
 /// The variables by which the loader finds libraries.
 const LOADER: [&str; 2] = ["LD_LIBRARY_PATH", "LD_PRELOAD"];
+
+/// What a note says of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecentStart {
+    /// Nothing had to be prepared.
+    AsItIs,
+    /// Nothing but that the image of its program was moved. No start is spared that.
+    Moved,
+}
+
+impl RecentStart {
+    const ALL: [RecentStart; 2] = [RecentStart::AsItIs, RecentStart::Moved];
+
+    /// The number of a note that says so of the command with this key. It has the same last bits.
+    fn number(self, key: u64) -> u64 {
+        match self {
+            RecentStart::AsItIs => key,
+            RecentStart::Moved => !key ^ (NOTES - 1),
+        }
+    }
+}
 
 /// The note about one command, as one user asks for it.
 #[derive(Debug)]
@@ -67,22 +89,22 @@ impl RecentCommand {
         Some(RecentCommand { note, key })
     }
 
-    /// Whether nothing had to be prepared for this command a moment ago.
-    pub fn is_fresh(&self) -> bool {
-        self.is_fresh_at(SystemTime::now())
+    /// What had to be done for this command a moment ago, if that is known.
+    pub fn found(&self) -> Option<RecentStart> {
+        self.found_at(SystemTime::now())
     }
 
-    fn is_fresh_at(&self, now: SystemTime) -> bool {
-        self.note.read().is_ok_and(|(key, written)| {
-            // A time to come is no age: the clock was set.
-            let age = now.duration_since(written);
-            key == self.key && age.is_ok_and(|age| age < FRESH)
-        })
+    fn found_at(&self, now: SystemTime) -> Option<RecentStart> {
+        let (number, written) = self.note.read().ok()?;
+        // A time to come is no age: the clock was set.
+        let age = now.duration_since(written).ok()?;
+        let mut starts = RecentStart::ALL.into_iter();
+        starts.find(|start| age < FRESH && start.number(self.key) == number)
     }
 
-    /// Notes that nothing had to be prepared. Without the note, the next command looks again.
-    pub fn note(&self) {
-        let _ = self.note.write(self.key);
+    /// Notes what had to be done. Without the note, the next command looks again.
+    pub fn note(&self, start: RecentStart) {
+        let _ = self.note.write(start.number(self.key));
     }
 }
 
@@ -111,17 +133,19 @@ mod tests {
         let program = directory.path().join("program");
         std::fs::write(&program, "x").unwrap();
         let recent = recent(directory.path(), &program, &request());
-        assert!(!recent.is_fresh(), "nothing is noted");
-        recent.note();
-        let (_, written) = recent.note.read().unwrap();
-        assert!(recent.is_fresh_at(written + FRESH / 2));
-        assert!(!recent.is_fresh_at(written + FRESH));
-        assert!(
-            !recent.is_fresh_at(written - FRESH),
-            "the clock was set back"
-        );
-        recent.note.write(recent.key ^ NOTES).unwrap();
-        assert!(!recent.is_fresh_at(written), "the note of another command");
+        assert_eq!(recent.found(), None, "nothing is noted");
+        for start in RecentStart::ALL {
+            recent.note(start);
+            let (_, written) = recent.note.read().unwrap();
+            assert_eq!(recent.found_at(written + FRESH / 2), Some(start));
+            assert_eq!(recent.found_at(written + FRESH), None);
+            let before = recent.found_at(written - FRESH);
+            assert_eq!(before, None, "the clock was set back");
+            let number = start.number(recent.key ^ NOTES);
+            recent.note.write(number).unwrap();
+            let other = recent.found_at(written);
+            assert_eq!(other, None, "the note of another command");
+        }
     }
 
     #[test]

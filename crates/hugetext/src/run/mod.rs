@@ -17,16 +17,17 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use hugetext_engine::HostContext;
 use hugetext_engine::prepare::{
-    CopyBackend, PrepareRequest, PrepareStep, Ready, RecentCommand, ReplicaAdvice, Unprepared,
-    enter_leaf_use, leaf_use_of_start, make_ready, plan_preparation,
+    CopyBackend, PrepareRequest, PrepareStep, Ready, RecentCommand, RecentStart, ReplicaAdvice,
+    Unprepared, enter_leaf_use, leaf_use_of_start, make_ready, move_again, plan_preparation,
 };
 use hugetext_host::{
-    Nodes, Pid, adopts_children, end_tracer, exec, in_child, is_filtered, let_descendants_trace,
-    limit_listing, orphans_are_reaped, own_processors,
+    ChildError, Nodes, Pid, adopts_children, end_tracer, exec, in_child, is_filtered,
+    let_descendants_trace, limit_listing, orphans_are_reaped, own_processors,
 };
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaChoice, choose_replica};
 use hugetext_leaf::verdict::LeafUse;
 use hugetext_promote::{NotMoved, Unmoved, Waiting, rehearse_placing};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{cannot_run, find};
@@ -185,15 +186,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     if arguments.dry_run {
         return dry_run(program, &request, chosen.as_ref(), output);
     }
-    let recent = RecentCommand::of(&program, &request);
-    let mut is_awaited = false;
-    if recent.as_ref().is_none_or(|recent| !recent.is_fresh()) {
-        let found = prepare_here(&program, &request, arguments.strict, output)?;
-        is_awaited = found == Found::Awaited;
-        if let (Some(recent), Found::Nothing) = (recent, found) {
-            recent.note();
-        }
-    }
+    let is_awaited = ready_here(&program, &request, arguments.strict, output)?;
     let error = match become_command(&program, arguments) {
         // A rule of the machine may forbid to trace this program.
         _ if is_awaited && end_tracer() => become_command(&program, arguments),
@@ -210,25 +203,47 @@ fn become_command(program: &Path, arguments: &Arguments) -> io::Error {
     }
 }
 
-/// Whether anything had to be done for a command.
-#[derive(PartialEq, Eq)]
-enum Found {
-    /// All that could be prepared is so, in place.
-    Nothing,
-    /// It runs in a namespace, or not all of it is prepared.
-    Something,
-    /// A tracer waits for its execution.
-    Awaited,
-}
-
-/// Prepares this process and the files of the command that it is to become, and tells what stays unprepared.
-fn prepare_here(
+/// Prepares this process and the files of the command that it is to become, as far as that was not done a moment ago. Returns
+/// whether a tracer waits for the execution of the command.
+fn ready_here(
     program: &Path,
     request: &PrepareRequest,
     strict: bool,
     output: &Output,
-) -> Result<Found, Failure> {
-    let mut not_tried = None;
+) -> Result<bool, Failure> {
+    let recent = RecentCommand::of(program, request);
+    match recent.as_ref().and_then(RecentCommand::found) {
+        Some(RecentStart::AsItIs) => return Ok(false),
+        Some(RecentStart::Moved) if move_again_here(program, request, strict, output) => {
+            return Ok(true);
+        }
+        Some(RecentStart::Moved) | None => {}
+    }
+    let found = prepare_here(program, request, strict, output)?;
+    if let (Some(recent), Some(start)) = (recent, found.start) {
+        recent.note(start);
+    }
+    Ok(found.is_awaited)
+}
+
+/// What had to be done for a command.
+struct Found {
+    /// Whether a tracer waits for its execution.
+    is_awaited: bool,
+    /// What the next start can do without.
+    start: Option<RecentStart>,
+}
+
+/// Does `work` in a child, which is told of the process that becomes the command if that may be traced.
+fn in_child_beside<T>(
+    program: &Path,
+    strict: bool,
+    output: &Output,
+    work: impl FnOnce(Option<Waiting<'_>>) -> T,
+) -> Result<T, ChildError>
+where
+    T: Serialize + DeserializeOwned,
+{
     let unmoved = |why: &NotMoved| tell_unmoved(program, why, strict, output);
     // The child has none of its own.
     let wants_to_know = strict || output.verbose();
@@ -245,11 +260,41 @@ fn prepare_here(
         }
     };
     permit(true);
-    let prepared = in_child(|| {
+    let done = in_child(|| {
         limit_listing();
-        prepare(program, request, waiting)
+        work(waiting)
     });
     permit(false);
+    done
+}
+
+/// Has the image of the command moved again. Returns false if all files have to be looked at.
+fn move_again_here(
+    program: &Path,
+    request: &PrepareRequest,
+    strict: bool,
+    output: &Output,
+) -> bool {
+    let moved = in_child_beside(program, strict, output, |waiting| {
+        let Some((waiting, host)) = waiting.zip(HostContext::with_huge_pages().ok()) else {
+            return false;
+        };
+        move_again(program, &host, request, waiting)
+    });
+    moved.unwrap_or(false)
+}
+
+/// Prepares this process and the files of the command that it is to become, and tells what stays unprepared.
+fn prepare_here(
+    program: &Path,
+    request: &PrepareRequest,
+    strict: bool,
+    output: &Output,
+) -> Result<Found, Failure> {
+    let mut not_tried = None;
+    let prepared = in_child_beside(program, strict, output, |waiting| {
+        prepare(program, request, waiting)
+    });
     let Prepared {
         ready,
         leaves,
@@ -260,19 +305,15 @@ fn prepare_here(
         Prepared::default()
     });
     let is_awaited = ready.is_awaited();
-    let as_it_is = ready.is_as_it_is() && leaves == LeafUse::Leaves && not_tried.is_none();
+    let start = ready
+        .start()
+        .filter(|_| leaves == LeafUse::Leaves && not_tried.is_none());
     ready.enter(request, &mut unprepared)?;
     enter_leaf_use(leaves)?;
     if leaves == LeafUse::Tables && output.verbose() {
         output.warn(show::BY_TABLES);
     }
-    let found = if as_it_is && unprepared.is_empty() {
-        Found::Nothing
-    } else if is_awaited {
-        Found::Awaited
-    } else {
-        Found::Something
-    };
+    let start = start.filter(|_| unprepared.is_empty());
     for line in show::always(&unprepared, output.verbose()) {
         output.warn(line);
     }
@@ -282,7 +323,7 @@ fn prepare_here(
         .chain(show::unprepared(unprepared, all))
         .collect();
     tell(&lines, strict, output)?;
-    Ok(found)
+    Ok(Found { is_awaited, start })
 }
 
 /// Whether a tracer may wait for the execution of the command without harm to it.

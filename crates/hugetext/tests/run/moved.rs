@@ -2,11 +2,15 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use hugetext_host::Pid;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::process::{Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::as_it_was::system_call;
@@ -301,5 +305,90 @@ fn a_proc_of_another_namespace_misleads_nobody() {
             said.contains("/proc is that of another PID namespace"),
             "{said}"
         );
+    }
+}
+
+/// A library with text for a leaf, which is mapped where leaves map it. `None`, with the reason printed, without a compiler.
+fn large_library(directory: &Path) -> Option<PathBuf> {
+    let library = directory.join("liblarge.so");
+    let source = directory.join("large.s");
+    let text = ".text\n.globl large\nlarge:\n.skip 8 << 20, 0xc3\n.section .note.GNU-stack,\"\",@progbits\n";
+    fs::write(&source, text).unwrap();
+    let mut compiled = Command::new("cc");
+    compiled.args(["-shared", "-Wl,-z,max-page-size=0x200000", "-o"]);
+    let compiled = compiled.args([&library, &source]).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("skipped: no C compiler");
+        return None;
+    }
+    Some(library)
+}
+
+/// How often a file was opened since the last question. What is opened twice before it is closed counts as one.
+struct Opened(OwnedFd);
+
+impl Opened {
+    fn of(file: &Path) -> Opened {
+        let opened = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        let flags = WatchFlags::OPEN | WatchFlags::CLOSE_NOWRITE;
+        inotify::add_watch(&opened, file, flags).unwrap();
+        Opened(opened)
+    }
+
+    fn count(&self) -> usize {
+        let mut buffer = [const { MaybeUninit::uninit() }; 4096];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        let mut opened = 0;
+        while let Ok(event) = events.next() {
+            opened += usize::from(event.events().contains(ReadFlags::OPEN));
+        }
+        opened
+    }
+}
+
+/// Where the program lies that is executed, and what the start said. It has ended again.
+fn place_of_start(subject: &Subject, options: &[&str]) -> (u64, String) {
+    let mut child = run(subject, options, &["hold"]);
+    let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut said).unwrap();
+    assert_eq!(said, "held\n");
+    let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+    let first = maps.lines().next().unwrap();
+    assert!(first.ends_with(subject.program.to_str().unwrap()), "{maps}");
+    let begins = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (begins, text(&output.stderr))
+}
+
+/// A start within a second after another one looks at the program that it moves, and at nothing else: the loader alone opens its
+/// libraries.
+#[test]
+fn what_is_moved_again_at_once_has_its_libraries_left_alone() {
+    const TRIES: usize = 60;
+    let directory = tempfile::tempdir().unwrap();
+    let Some(library) = large_library(directory.path()) else {
+        return;
+    };
+    let library = library.to_str().unwrap();
+    let linked = ["-Wl,--no-as-needed", library];
+    for options in [&["-pie", "-fPIE"][..], &SHIFTED] {
+        let Some(subject) = Subject::build_with(&[options, &linked].concat()) else {
+            return;
+        };
+        let (begins, said) = place_of_start(&subject, &["-v"]);
+        if !said.is_empty() || begins % (2 << 20) != 0 {
+            return println!("skipped: not all of it is moved and warm here: {said}");
+        }
+        let opened = Opened::of(Path::new(library));
+        // A start that comes later than a second looks at all.
+        let spared = (0..TRIES).any(|_| {
+            opened.count();
+            let (begins, _) = place_of_start(&subject, &[]);
+            assert_eq!(begins % (2 << 20), 0, "{options:?}");
+            opened.count() == 1
+        });
+        assert!(spared, "{options:?}: each start opened the library");
     }
 }
