@@ -23,6 +23,15 @@ impl Job for PathBuf {
     }
 }
 
+/// What has become of directories.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Their changes are told from now on. What changed before is not told, also while the kernel watched them already.
+    pub(crate) begun: Vec<PathBuf>,
+    /// They did not answer in time.
+    pub(crate) given_up: Vec<PathBuf>,
+}
+
 /// The directories that are watched, and those that are about to be.
 pub(crate) struct Watches {
     watcher: Watcher,
@@ -75,25 +84,27 @@ impl Watches {
         self.work.begin(|_| true);
     }
 
-    /// Takes in what has ended, and begins the next. Returns the directories that were given up.
-    pub(crate) fn finish(&mut self, now: Duration) -> Vec<PathBuf> {
-        let mut given_up = Vec::new();
+    /// Takes in what has ended, and begins the next.
+    pub(crate) fn finish(&mut self, now: Duration) -> Asked {
+        let mut asked = Asked::default();
         while let Some((directory, done)) = self.work.finish() {
             match done {
                 // One that is not wanted any more is dropped by the next `want`.
                 Done::Result(Ok(watch)) => {
                     self.work.forget(&directory);
-                    self.watcher.add(watch, directory);
+                    if self.watcher.add(watch, directory.clone()) {
+                        asked.begun.push(directory);
+                    }
                 }
                 Done::Result(Err(_)) => self.work.delay(directory, now),
                 Done::GivenUp => {
-                    given_up.push(directory.clone());
+                    asked.given_up.push(directory.clone());
                     self.work.delay(directory, now);
                 }
             }
             self.work.begin(|_| true);
         }
-        given_up
+        asked
     }
 
     /// Directories that were given up and have not been answered since.
@@ -109,12 +120,14 @@ impl Watches {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     /// Ends all that was begun.
     fn settle(watches: &mut Watches) {
         while watches.work.running().is_some() || watches.work.waiting().len() > 0 {
-            assert!(watches.finish(Duration::ZERO).is_empty());
+            assert!(watches.finish(Duration::ZERO).given_up.is_empty());
         }
     }
 
@@ -143,5 +156,30 @@ mod tests {
         watches.want(BTreeSet::new(), Duration::ZERO);
         assert!(!watches.watcher.is_watched(&names[0]));
         assert!(!watches.work.is_delayed(&missing, Duration::ZERO));
+    }
+
+    /// The kernel watches a directory before this process has heard of it, and what it tells until then is of nobody.
+    #[test]
+    fn it_is_said_from_when_on_changes_are_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut watches = Watches::new(Duration::from_secs(60), Arc::new(|| {})).unwrap();
+        let one = directory.path().to_owned();
+        let wanted = BTreeSet::from([one.clone()]);
+        watches.want(wanted.clone(), Duration::ZERO);
+        let about = format!("/proc/self/fdinfo/{}", watches.as_fd().as_raw_fd());
+        let is_watched = || std::fs::read_to_string(&about).unwrap();
+        while !is_watched().contains("inotify wd:") {}
+        std::fs::write(one.join("program"), "").unwrap();
+        assert_eq!(watches.changes().unwrap(), []);
+        let begun = loop {
+            let asked = watches.finish(Duration::ZERO);
+            if !asked.begun.is_empty() {
+                break asked.begun;
+            }
+        };
+        assert_eq!(begun, [one]);
+        watches.want(wanted, Duration::ZERO);
+        settle(&mut watches);
+        assert!(watches.finish(Duration::ZERO).begun.is_empty());
     }
 }

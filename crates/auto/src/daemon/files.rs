@@ -145,8 +145,13 @@ impl Files {
         if self.looks.lost() == 0 && self.watches.lost() == 0 && lost == 0 {
             self.blamed = BlamedUsers::default();
         }
-        for directory in self.watches.finish(terms.now()) {
-            self.no_answer_of_directory(&directory, journal);
+        let asked = self.watches.finish(terms.now());
+        for directory in &asked.given_up {
+            self.no_answer_of_directory(directory, journal);
+        }
+        // A file of theirs may have been replaced between the last look at it and now.
+        for directory in asked.begun {
+            self.look_again(|of| *of == directory);
         }
         let mut news = Vec::new();
         while let Some((look, done)) = self.looks.finish() {
@@ -244,20 +249,29 @@ impl Files {
     /// Looks again at what an upgrade may have replaced.
     pub(super) fn follow_changes(&mut self) -> io::Result<()> {
         for change in self.watches.changes()? {
-            let keys: Vec<Key> = match change {
+            match change {
                 Change::Name { directory, name } => {
                     let key = self.watched.get(&(directory, name));
-                    key.copied().into_iter().collect()
+                    self.look_at_paths(key.copied().into_iter().collect());
                 }
-                Change::Unknown => self.watched.values().copied().collect(),
-            };
-            for key in keys {
-                if let Some(path) = self.text(key).map(|text| text.path.clone()) {
-                    self.want_look(key, Name::Path(path));
-                }
+                Change::Unknown => self.look_again(|_| true),
             }
         }
         Ok(())
+    }
+
+    /// Looks again at the files that are watched in these directories.
+    fn look_again(&mut self, is_of: impl Fn(&PathBuf) -> bool) {
+        let inside = self.watched.iter().filter(|((of, _), _)| is_of(of));
+        self.look_at_paths(inside.map(|(_, key)| *key).collect());
+    }
+
+    fn look_at_paths(&mut self, keys: Vec<Key>) {
+        for key in keys {
+            if let Some(path) = self.text(key).map(|text| text.path.clone()) {
+                self.want_look(key, Name::Path(path));
+            }
+        }
     }
 
     /// Forgets what was seen too long ago, as [`Catalog::forget`].

@@ -77,12 +77,15 @@ impl Watcher {
         WatchAsker(Arc::clone(&self.inotify))
     }
 
-    /// Tells the changes of this directory from now on, and no more those of another one that was at its path.
-    pub fn add(&mut self, watch: Watch, directory: PathBuf) {
+    /// Tells the changes of this directory from now on, and no more those of another one that was at its path. Returns
+    /// whether they were not told before, so that anything may have changed by now.
+    pub fn add(&mut self, watch: Watch, directory: PathBuf) -> bool {
         let entry = self.directories.entry(watch.0).or_default();
-        if entry.insert(directory.clone()) {
+        let is_new = entry.insert(directory.clone());
+        if is_new {
             self.retain(|other, path| other == watch || path != directory);
         }
+        is_new
     }
 
     /// Whether a directory is watched.
