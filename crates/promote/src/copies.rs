@@ -96,6 +96,9 @@ pub fn give_back_unused() {
     }
 }
 
+/// Is locked by the process that gives back. Its owner alone can open it.
+const LOCK: &str = ".lock";
+
 /// How long the memory of a copy stays at most when its last process has ended.
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -110,20 +113,18 @@ pub fn give_back_until_unused() -> io::Result<()> {
             return Ok(());
         };
         let registry = Registry(tmpfs);
-        let root = openat(
-            registry.0.writable(),
-            ".",
-            READ | OFlags::DIRECTORY,
-            Mode::empty(),
-        )?;
-        match flock(&root, FlockOperation::NonBlockingLockExclusive) {
+        // Everybody can open the tmpfs, and so lock it.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let own = Mode::RUSR | Mode::WUSR;
+        let lock = openat(registry.0.writable(), LOCK, flags, own)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Ok(()),
             locked => locked?,
         }
         while registry.give_back_unused() > 0 {
             std::thread::sleep(EVERY);
         }
-        drop(root);
+        drop(lock);
         // Who has made a copy since the last look found the lock held, and relies on this process.
         if registry.give_back_unused() == 0 {
             return Ok(());
@@ -159,7 +160,7 @@ fn path_of(name: &CopyName, number: u32) -> String {
 ///
 /// Invariant: a file under its path is never written. It is whole, or it is what profilers need without the text,
 /// and another file takes its path when it becomes the other. So whoever has opened a copy can map it, whatever
-/// becomes of the path. A file at the top, whose name begins with a dot, is being written.
+/// becomes of the path. A file at the top, whose name begins with a dot, is being written, but for [`LOCK`].
 #[derive(Debug)]
 struct Registry(PublicTmpfs);
 
@@ -258,7 +259,9 @@ impl Registry {
         let mut used = 0_usize;
         for entry in names(self.0.writable()) {
             if entry.starts_with('.') {
-                self.remove_abandoned(&entry);
+                if entry != LOCK {
+                    self.remove_abandoned(&entry);
+                }
                 continue;
             }
             let Some((basename, file)) = self.only_file(&entry) else {

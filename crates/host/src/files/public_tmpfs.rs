@@ -1,5 +1,6 @@
 //! A tmpfs that processes of every mount namespace find at the same path, read-only.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,10 +40,13 @@ impl PublicTmpfs {
     /// The tmpfs at `path`, an absolute path. It is mounted if it is not there yet. Needs
     /// CAP_SYS_ADMIN. An error too if another user could change a directory above it.
     pub fn at(path: &Path) -> io::Result<PublicTmpfs> {
+        if let Some(found) = PublicTmpfs::found(path)? {
+            return Ok(found);
+        }
         let root = File::open("/")?;
         let above = directory(root.as_fd(), path.parent().unwrap_or(path), true)?;
         // Two that mount at once would cover each other's files.
-        flock(&above, FlockOperation::LockExclusive)?;
+        let _lock = locked(&above, path)?;
         let place = directory(root.as_fd(), path, true)?;
         if !is_mounted(&place)? {
             let tree = detached()?;
@@ -125,6 +129,18 @@ impl PublicTmpfs {
             Err(io::ErrorKind::NotFound.into())
         }
     }
+}
+
+/// Waits for others that mount at `path`. Everybody can open the directory above it, and so lock it: what is locked is a file
+/// that its owner alone can open.
+fn locked(above: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".lock");
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = openat(above, &name, flags, Mode::RUSR | Mode::WUSR)?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
 }
 
 /// Whether the root directory of a process is not that of its mount namespace.

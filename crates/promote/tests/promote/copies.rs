@@ -5,11 +5,16 @@ use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use hugetext_host::Namespace;
-use hugetext_promote::{Copies, Target, give_back_unused};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use hugetext_promote::{
+    Copies, Target, give_back_until_unused, give_back_unused, make_place_of_copies,
+};
+use nix::mount::{MntFlags, umount2};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 
 use super::{Busy, leaf, program, promote_all, revert_all};
 
@@ -92,6 +97,51 @@ fn a_copy_has_a_path_that_later_promotions_share() {
         give_back_unused();
     }
     again.finish();
+}
+
+/// Everybody can open the directories above a copy, and so lock them.
+#[test]
+fn who_locks_the_place_of_copies_holds_up_nobody() {
+    const LONG: Duration = Duration::from_secs(60);
+    let Some(leaf) = leaf() else { return };
+    let mut busy = Busy::start(2);
+    let target = busy.target().unwrap();
+    if promote_all(&target, leaf, &mut Copies::default()).is_none() {
+        return;
+    }
+    let Some(path) = path_of_copy(&target) else {
+        return;
+    };
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap());
+    let full = blocks();
+    busy.assert_well();
+    busy.finish();
+    let locked = path.ancestors().skip(1).map_while(|directory| {
+        let directory = fs::File::open(directory).ok()?;
+        flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(directory)
+    });
+    let locked: Vec<fs::File> = locked.take(3).collect();
+    assert_eq!(locked.len(), 3, "{}", path.display());
+    let (send, receive) = channel();
+    // In the mount namespace of this thread.
+    thread::spawn(move || {
+        let done = make_place_of_copies().and_then(|()| give_back_until_unused());
+        send.send(done.map_err(|error| error.to_string()))
+    });
+    let done = receive
+        .recv_timeout(LONG)
+        .expect("it waits for the lock of others");
+    assert_eq!(done, Ok(()));
+    assert!(blocks() < full, "{} {full}", blocks());
+    // The first one that promotes mounts the place, and waits for others that do.
+    umount2(path.ancestors().nth(2).unwrap(), MntFlags::MNT_DETACH).unwrap();
+    let (send, receive) = channel();
+    thread::spawn(move || send.send(make_place_of_copies().map_err(|error| error.to_string())));
+    let done = receive
+        .recv_timeout(LONG)
+        .expect("it waits for the lock of others");
+    assert_eq!(done, Ok(()));
 }
 
 /// Another hugetext may give a copy back between the moments at which this one finds it and maps it. The file that was
