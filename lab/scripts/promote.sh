@@ -1,6 +1,7 @@
 #!/bin/sh
 # Promotes working programs of this machine, maps them back, and prints the record of lab/results/promote-results.md:
-# lab/scripts/promote.sh HUGETEXT. Programs that are not installed are listed as skipped.
+# lab/scripts/promote.sh HUGETEXT. Programs that are not installed are listed as skipped. ONLY names what the names of sections
+# contain that are wanted.
 set -u
 # shellcheck source=lab/scripts/record.sh
 . "$(dirname "$0")/record.sh"
@@ -53,7 +54,13 @@ promote() {
     sleep 3
 }
 
+# wanted SECTION
+wanted() {
+    case $1 in *"${ONLY:-}"*) ;; *) return 1 ;; esac
+}
+
 have() {
+    wanted "$1" || return
     command -v "$1" >/dev/null && return
     jq -cn --arg section "$1" '{section: $section}'
     return 1
@@ -66,6 +73,7 @@ fact load "$(cut -d' ' -f1 /proc/loadavg)"
 # big NAME THREADS [MAPPINGS]: a program with 100 MiB of text.
 big() {
     name=$1
+    wanted "$name" || return 0
     shift
     load "$work/big" "$@" >"$work/big.out" &
     big=$!
@@ -77,6 +85,28 @@ big() {
     finish
     kill "$big"
     wait "$big" 2>/dev/null
+}
+
+# crowd NAME THREADS: a program whose threads want a processor all the time, in the session of the command, which has to share
+# the processors with all of them.
+crowd() {
+    wanted "$1" || return 0
+    section "$1"
+    "$work/crowd" "$2" >"$work/big.out" &
+    crowd=$!
+    pids="$pids $crowd"
+    sleep 5
+    for option in "" --revert "--max-pause=50" --revert; do
+        began=$(date +%s%N)
+        # An option, or none.
+        # shellcheck disable=SC2086
+        "$hugetext" promote $option "$crowd" 2>&1 | grep -v '^    left' | brief
+        echo "  the command took $((($(date +%s%N) - began) / 1000000)) ms ${option:+with $option}"
+    done
+    kill -0 "$crowd" 2>/dev/null && [ ! -s "$work/big.out" ] && echo "every sum right" || echo "FAILED: $(cat "$work/big.out")"
+    finish
+    kill "$crowd"
+    wait "$crowd" 2>/dev/null
 }
 
 # shared P_ALIGN FILE: how much memory the copies of 50 processes take. The file is written in small pieces,
@@ -101,11 +131,16 @@ shared() {
     rm "$work/shared"
 }
 
-if have gcc; then
+if command -v gcc >/dev/null; then
     gcc -O1 -o "$work/big" "$loads/big_text.c" -lpthread
+    gcc -O1 -DNAP_NS=0 -o "$work/crowd" "$loads/big_text.c" -lpthread
     big "100 MiB of text, 64 threads" 64
     big "100 MiB of text, 1,000 threads" 1000
     big "100 MiB of text, 64 threads and 60,000 mappings" 64 60000
+    crowd "100 MiB of text, 1,000 threads that never sleep" 1000
+fi
+
+if have gcc; then
     section '8 MiB of text, 50 processes, executed one by one'
     for p_align in 4K 2M; do
         bytes=$(numfmt --from=iec "$p_align")

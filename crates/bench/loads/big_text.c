@@ -1,7 +1,7 @@
 /* Text that threads call all the time: big_text [THREADS [MAPPINGS]]. Without arguments 64 threads, and no mappings
  * besides its own. FUNCTIONS is the number of functions of 64 bytes; without it 100 MiB of them. A thread
- * sleeps NAP_NS between two sums, times the number of threads. Prints only what goes wrong: a wrong sum, or a sleep that
- * a signal interrupted. */
+ * sleeps NAP_NS between two sums, times the number of threads; with 0, never. Prints only what goes wrong: a wrong sum, or
+ * a sleep that a signal interrupted. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void *work(void *argument) {
             puts("wrong");
             exit(1);
         }
-        if (nanosleep(&nap, 0)) {
+        if (nap_ns && nanosleep(&nap, 0)) {
             puts("interrupted");
             exit(1);
         }

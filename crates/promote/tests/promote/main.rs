@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod copies;
+mod given_up;
 mod held;
 mod killed;
 mod merge;
