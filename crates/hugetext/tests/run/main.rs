@@ -14,6 +14,7 @@ mod fidelity;
 mod images;
 mod keep;
 mod learn;
+mod libraries;
 mod limits;
 mod moved;
 mod profiles;

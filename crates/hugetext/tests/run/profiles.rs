@@ -11,10 +11,12 @@ use crate::subject::{HUGETEXT, text};
 
 /// Its text is not congruent with its place in the file, so that its copy has other offsets. Functions of 1 MiB lie on
 /// both sides of the one that works. With an argument, it ends in that one by a signal; with
-/// two, it waits.
+/// two, it waits. What works may be a library (LIBRARY, and MAIN for the program that uses it).
 const HOT: &str = r#"
 #include <stdlib.h>
 #include <unistd.h>
+unsigned work(int ends);
+#ifndef MAIN
 #define BESIDE(n) __attribute__((noinline)) int beside##n(int x) \
 	{ __asm__ volatile("jmp 1f\n.fill 1048576, 1, 0xcc\n1:"); return x + n; }
 BESIDE(1) BESIDE(2) BESIDE(3) BESIDE(4)
@@ -28,20 +30,27 @@ __attribute__((noinline)) unsigned hot(unsigned rounds, int ends)
 	return sum;
 }
 BESIDE(5) BESIDE(6) BESIDE(7) BESIDE(8)
-int main(int argc, char **argv)
+unsigned work(int ends)
 {
 	volatile unsigned sum = 0;
+	for (int i = 0; i < 20; i++) {
+		sum += hot(10000000 + i, ends);
+		sum += beside8(beside7(beside6(beside5(beside4(beside3(beside2(beside1(i))))))));
+	}
+	return sum;
+}
+#endif
+#ifndef LIBRARY
+int main(int argc, char **argv)
+{
 	(void)argv;
 	if (argc > 2) {
 		write(1, "!", 1);
 		pause();
 	}
-	for (int i = 0; i < 20; i++) {
-		sum += hot(10000000 + i, argc > 1);
-		sum += beside8(beside7(beside6(beside5(beside4(beside3(beside2(beside1(i))))))));
-	}
-	return sum == 1;
+	return work(argc > 1) == 1;
 }
+#endif
 "#;
 
 /// A directory with the program, and a home for perf.
@@ -55,20 +64,42 @@ pub(crate) const CONGRUENT: [&str; 2] = ["-pie", "-Wl,-z,noexecstack"];
 impl Profiled {
     /// `None`, with the reason printed, without a compiler.
     pub(crate) fn build(linked: [&str; 2]) -> Option<Profiled> {
+        let profiled = Profiled::empty();
+        let is_built = profiled.compile(&linked, &["-fPIE", "-o", "prog"]);
+        is_built.then_some(profiled)
+    }
+
+    /// The same, with the functions in a library, `libhot.so`, that is linked in this way.
+    pub(crate) fn build_library(linked: [&str; 2]) -> Option<Profiled> {
+        let profiled = Profiled::empty();
+        let library = ["-DLIBRARY", "-fPIC", "-shared", "-o", "libhot.so"];
+        let program = ["-DMAIN", "-o", "prog", "-L.", "-Wl,-rpath,$ORIGIN"];
+        let is_built =
+            profiled.compile(&linked, &library) && profiled.compile(&["-lhot"], &program);
+        is_built.then_some(profiled)
+    }
+
+    fn empty() -> Profiled {
         let profiled = Profiled(tempfile::tempdir().unwrap());
         fs::write(profiled.path("hot.c"), HOT).unwrap();
+        profiled
+    }
+
+    /// False, with the reason printed, without a compiler.
+    fn compile(&self, linked: &[&str], what: &[&str]) -> bool {
         let compiled = Command::new("cc")
-            .args(["-g", "-O1", "-fPIE", "-Wl,--build-id"])
+            .args(["-g", "-O1", "-Wl,--build-id"])
             .args(["-Wl,-z,max-page-size=4096"])
+            .args(what)
+            .arg("hot.c")
             .args(linked)
-            .args(["-o", "prog", "hot.c"])
-            .current_dir(profiled.0.path())
+            .current_dir(self.0.path())
             .status();
-        if compiled.is_ok_and(|status| status.success()) {
-            return Some(profiled);
+        let is_compiled = compiled.is_ok_and(|status| status.success());
+        if !is_compiled {
+            println!("skipped: no C compiler");
         }
-        println!("skipped: no C compiler");
-        None
+        is_compiled
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -154,7 +185,7 @@ impl Profiled {
     }
 
     /// The frames that eu-stack finds in the only core dump, with the program's own file.
-    fn frames(&self) -> Option<String> {
+    pub(crate) fn frames(&self) -> Option<String> {
         let mut stack = self.command("eu-stack");
         stack.arg("--core").arg(self.core()).args(["-e", "prog"]);
         Some(text(&stack.output().ok()?.stdout))
