@@ -38,7 +38,7 @@ pub use finding::{Finding, Finer};
 pub use interrupt::{Bounds, Interrupt};
 pub use live::{Leave, LiveSettings, Naming, Source, bench_live};
 pub use observer::Observer;
-pub use rounds::Rounds;
+pub use rounds::{PerRound, Rounds};
 pub use stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};
 pub use stub_files::{Mapped, StubFiles, values};
 pub use work::{WORKLOADS, WorkSettings, Workload, bench_work};

@@ -16,7 +16,7 @@ use crate::error::{BenchError, BenchStop};
 use crate::exec::{ExecSettings, Job, Rival, Starts, Subject};
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
-use crate::rounds::Rounds;
+use crate::rounds::{PerRound, Rounds};
 
 /// One kind of work.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ pub fn bench_work(
 ) -> Result<Vec<Comparison>, BenchStop> {
     let exec = ExecSettings {
         rounds: settings.rounds,
-        per_round: settings.per_round,
+        per_round: PerRound::Runs(settings.per_round),
         directory: settings.directory.clone(),
         timeout: settings.timeout,
         rivals: settings.rivals.clone(),

@@ -27,7 +27,7 @@ use self::sides::{Means, Versions};
 use super::comparison::{Comparison, Measured};
 use super::disk::directory;
 use super::interrupt::Interrupt;
-use super::rounds::Rounds;
+use super::rounds::{PerRound, Rounds};
 use crate::error::BenchError;
 use crate::error::BenchStop;
 use crate::observer::Observer;
@@ -38,9 +38,8 @@ use crate::quantity::bytes;
 pub struct ExecSettings {
     /// How many rounds.
     pub rounds: Rounds,
-    /// Runs of each side per round. Many are needed, because kernels tell user from system time by
-    /// samples.
-    pub per_round: u32,
+    /// Runs of each side per round.
+    pub per_round: PerRound,
     /// The program whose text is warmed and rewritten; by default the file that holds most of the text that the command
     /// maps: its own, or a library.
     pub program: Option<PathBuf>,
@@ -63,7 +62,7 @@ impl ExecSettings {
     pub fn usual(quick: bool) -> ExecSettings {
         ExecSettings {
             rounds: Rounds::usual(quick),
-            per_round: if quick { 2 } else { 15 },
+            per_round: PerRound::Runs(if quick { 2 } else { 15 }),
             program: None,
             copy: false,
             directory: None,

@@ -31,6 +31,8 @@ pub enum RivalChange {
     },
     /// A word behind the command's name.
     Word(String),
+    /// The words of a command that runs the command, such as "hugetext run --".
+    Prefix(Vec<String>),
     /// A file that another tool wrote. It is shown under the program's path.
     File(PathBuf),
 }
@@ -40,7 +42,7 @@ pub enum RivalChange {
 pub enum RivalError {
     /// It has another form.
     #[error(
-        "it has the form NAME=preload:LIBRARY, NAME=env:VARIABLE=VALUE, NAME=word:WORD or NAME=file:PATH"
+        "it has the form NAME=preload:LIBRARY, NAME=env:VARIABLE=VALUE, NAME=word:WORD, NAME=prefix:COMMAND or NAME=file:PATH"
     )]
     Form,
     /// It has a side's name.
@@ -53,13 +55,13 @@ impl FromStr for Rival {
 
     fn from_str(text: &str) -> Result<Rival, RivalError> {
         // A name may hold the option that it stands for: node --use-largepages=on=word:WORD.
-        let found = ["=preload:", "=env:", "=word:", "=file:"]
+        let found = ["=preload:", "=env:", "=word:", "=prefix:", "=file:"]
             .into_iter()
             .filter_map(|kind| Some((text.find(kind)?, kind)))
             .min();
         let (at, kind) = found.ok_or(RivalError::Form)?;
         let (name, value) = (&text[..at], &text[at + kind.len()..]);
-        if name.is_empty() || value.is_empty() {
+        if name.is_empty() || value.trim().is_empty() {
             return Err(RivalError::Form);
         }
         if OWN_SIDES.contains(&name) {
@@ -68,6 +70,9 @@ impl FromStr for Rival {
         let change = match kind {
             "=preload:" => RivalChange::Preload(value.into()),
             "=word:" => RivalChange::Word(value.to_owned()),
+            "=prefix:" => {
+                RivalChange::Prefix(value.split_whitespace().map(str::to_owned).collect())
+            }
             "=file:" => RivalChange::File(value.into()),
             _ => match value.split_once('=') {
                 Some((name, value)) if !name.is_empty() => RivalChange::Environment {
@@ -96,8 +101,12 @@ impl RivalChange {
     /// The words of the command under this change.
     pub(super) fn words(&self, command: &[OsString]) -> Vec<OsString> {
         let mut words = command.to_vec();
-        if let RivalChange::Word(word) = self {
-            words.insert(words.len().min(1), word.into());
+        match self {
+            RivalChange::Word(word) => words.insert(words.len().min(1), word.into()),
+            RivalChange::Prefix(prefix) => {
+                words.splice(..0, prefix.iter().map(OsString::from));
+            }
+            _ => {}
         }
         words
     }
@@ -107,7 +116,7 @@ impl RivalChange {
         match self {
             RivalChange::Preload(library) => command.env("LD_PRELOAD", library),
             RivalChange::Environment { name, value } => command.env(name, value),
-            RivalChange::Word(_) | RivalChange::File(_) => command,
+            RivalChange::Word(_) | RivalChange::Prefix(_) | RivalChange::File(_) => command,
         };
     }
 
@@ -117,6 +126,7 @@ impl RivalChange {
             RivalChange::Preload(library) => format!("LD_PRELOAD={}", library.display()),
             RivalChange::Environment { name, value } => format!("{name}={value}"),
             RivalChange::Word(word) => format!("with {word}"),
+            RivalChange::Prefix(words) => format!("behind {}", words.join(" ")),
             RivalChange::File(path) => format!("{} in the program's place", path.display()),
         }
     }
@@ -137,9 +147,20 @@ mod tests {
         );
         let tunable = rival("glibc=env:GLIBC_TUNABLES=glibc.elf.thp=1").unwrap();
         assert_eq!(tunable.change.describe(), "GLIBC_TUNABLES=glibc.elf.thp=1");
+        let run = rival("run=prefix:hugetext run --").unwrap().change;
+        let words = run.words(&["cc".into(), "-v".into()]);
+        assert_eq!(words, ["hugetext", "run", "--", "cc", "-v"]);
+        assert_eq!(run.describe(), "behind hugetext run --");
         assert!(rival("a=preload:/l.so").is_ok() && rival("a=file:/x=env:").is_ok());
         for wrong in [
-            "", "a", "=word:x", "a=word:", "a=env:x", "a=env:=x", "a=b:c",
+            "",
+            "a",
+            "=word:x",
+            "a=word:",
+            "a=env:x",
+            "a=env:=x",
+            "a=b:c",
+            "a=prefix: ",
         ] {
             assert_eq!(rival(wrong), Err(RivalError::Form), "{wrong}");
         }

@@ -20,7 +20,7 @@ use crate::error::BenchStop;
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
 use crate::quantity::count;
-use crate::rounds::Rounds;
+use crate::rounds::{PerRound, Rounds};
 use crate::stats::median;
 use crate::text_cache::{Lost, STOP_IT};
 
@@ -30,12 +30,19 @@ const SPARE_ROUNDS: u32 = 3;
 /// A run of this length does not show how warm the processor's caches were at its start.
 const LONG_RUN: Duration = Duration::from_millis(100);
 
+/// The runs of one side in a round.
+#[derive(Debug, Clone, Copy)]
+struct SideRuns {
+    first: FirstRun,
+    counted: u32,
+}
+
 /// The settings of a run.
 pub(crate) struct Runner<'r> {
     pub(crate) title: &'r str,
     pub(crate) command: &'r [OsString],
     /// Runs of each side in a round.
-    pub(crate) per_round: u32,
+    pub(crate) per_round: PerRound,
     /// Time limit of a run, after which it is killed.
     pub(crate) limit: Duration,
     pub(crate) interrupt: &'r Interrupt,
@@ -72,9 +79,15 @@ impl Runner<'_> {
         versions: &Versions<'_>,
         observer: &dyn Observer,
     ) -> Result<Comparison, BenchStop> {
-        let first = match self.trial()?.wall {
-            wall if wall < LONG_RUN => FirstRun::Discarded,
-            _ => FirstRun::Counted,
+        let wall = self.trial()?.wall;
+        let first = if wall < LONG_RUN {
+            FirstRun::Discarded
+        } else {
+            FirstRun::Counted
+        };
+        let runs = SideRuns {
+            first,
+            counted: self.per_round.of(wall, versions.sides.len()),
         };
         let sides = versions.sides.iter();
         let mut outcome = ExecRounds {
@@ -84,7 +97,7 @@ impl Runner<'_> {
             discarded: Discarded::default(),
         };
         for order in rounds.orders(versions.sides.len()) {
-            while let Some(lost) = self.round(&order, versions, first, &mut outcome)? {
+            while let Some(lost) = self.round(&order, versions, runs, &mut outcome)? {
                 outcome.discarded.count(lost);
                 if outcome.discarded.rounds() > SPARE_ROUNDS * rounds.count {
                     return Err(BenchStop::No(outcome.discarded.too_often(self.title)));
@@ -96,7 +109,7 @@ impl Runner<'_> {
             "{}, {} of {} a side",
             self.title,
             count(rounds.count, "round"),
-            count(self.per_round, "run")
+            count(runs.counted, "run")
         );
         Ok(outcome.comparison(title, versions.notes.clone()))
     }
@@ -106,7 +119,7 @@ impl Runner<'_> {
         &self,
         order: &[usize],
         versions: &Versions<'_>,
-        first: FirstRun,
+        runs: SideRuns,
         outcome: &mut ExecRounds,
     ) -> Result<Option<Lost>, BenchStop> {
         let mut blocks = Vec::new();
@@ -118,7 +131,7 @@ impl Runner<'_> {
                 Some((_, known)) if known.is_empty() => Facts::Wanted,
                 _ => Facts::Known,
             };
-            match self.side(version, versions, first, facts)? {
+            match self.side(version, versions, runs, facts)? {
                 Ok(block) => blocks.push((*index, block)),
                 Err(lost) => return Ok(Some(lost)),
             }
@@ -137,14 +150,14 @@ impl Runner<'_> {
         &self,
         version: &Version<'_>,
         versions: &Versions<'_>,
-        first: FirstRun,
+        runs: SideRuns,
         facts: Facts,
     ) -> Result<Result<(Side, Block), Lost>, BenchStop> {
         let shown = versions.show(version)?;
-        if first == FirstRun::Discarded || version.is_as_found() {
+        if runs.first == FirstRun::Discarded || version.is_as_found() {
             self.once(version)?;
         }
-        let usages: Vec<Usage> = (0..self.per_round)
+        let usages: Vec<Usage> = (0..runs.counted)
             .map(|_| self.once(version))
             .collect::<Result<_, _>>()?;
         // What a process maps is the same in every round.

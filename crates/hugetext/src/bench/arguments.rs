@@ -8,7 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hugetext_answer::RoundsArgument;
 use hugetext_bench::{
-    ExecSettings, Leave, LiveSettings, Naming, Rival, Source, WORKLOADS, WorkSettings, Workload,
+    ExecSettings, Leave, LiveSettings, Naming, PerRound, Rival, Source, WORKLOADS, WorkSettings,
+    Workload,
 };
 
 use crate::failure::Failure;
@@ -19,9 +20,10 @@ use crate::process_choice::{Absent, ProcessChoice};
 pub(super) struct ExecArguments {
     #[command(flatten)]
     rounds: RoundsArgument,
-    /// Runs of each side per round; many, because kernels tell user from system time by samples
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    per_round: u32,
+    /// Runs of each side per round; many, because kernels tell user from system time by samples [default: at most 60, and
+    /// so many that 12 rounds take about a minute]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    per_round: Option<u32>,
     /// The program or library whose text is warmed and rewritten [default: the one that holds most of the text that the
     /// command maps]
     #[arg(long, value_name = "PATH", requires = "command")]
@@ -47,7 +49,7 @@ impl ExecArguments {
     pub(super) fn settings(&self) -> ExecSettings {
         ExecSettings {
             rounds: self.rounds.into(),
-            per_round: self.per_round,
+            per_round: self.per_round.map_or(PerRound::Minute, PerRound::Runs),
             program: self.program.clone(),
             copy: self.copy,
             directory: self.directory.clone(),
@@ -85,7 +87,8 @@ pub(super) struct WorkArguments {
 #[derive(Debug, Args)]
 struct RivalArgument {
     /// Measure another way to huge text in the same rounds: NAME=preload:LIBRARY,
-    /// NAME=env:VARIABLE=VALUE, NAME=word:WORD (behind the command's name) or NAME=file:PATH (in the
+    /// NAME=env:VARIABLE=VALUE, NAME=word:WORD (behind the command's name),
+    /// NAME=prefix:COMMAND (words that run the command) or NAME=file:PATH (in the
     /// program's place)
     #[arg(long = "rival", value_name = "RIVAL")]
     rivals: Vec<Rival>,
@@ -151,7 +154,7 @@ pub(super) struct LiveArguments {
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
     settle: u64,
     /// The most pairs of periods; the answer may be clear earlier
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pairs: u32,
     /// The difference that matters: stop when it is sure that there is none as large
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = share)]
