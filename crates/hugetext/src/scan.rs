@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
+use crate::command::unknown;
 use crate::failure::Failure;
 
 /// A file to look at, or the reason that a path could not be followed.
@@ -71,9 +72,7 @@ fn found(entry: Result<DirEntry, ignore::Error>, recursive: bool) -> Option<Foun
 fn lost(error: &ignore::Error) -> Failure {
     match error {
         ignore::Error::WithPath { path, err } => match err.io_error() {
-            Some(io) if io.kind() == ErrorKind::NotFound => {
-                Failure::at(path, "no file or command has this name")
-            }
+            Some(io) if io.kind() == ErrorKind::NotFound => unknown(path),
             Some(io) => Failure::io(path, io),
             None => Failure::at(path, err),
         },

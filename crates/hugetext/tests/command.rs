@@ -588,4 +588,19 @@ fn commands_are_known_by_their_names() {
     assert_eq!(status, Some(2), "{said}");
     let (status, said) = of(&["warm", "no-such-command-anywhere"]);
     assert_eq!(status, Some(2), "{said}");
+    let (status, said) = of(&["check", "no-such-command-anywhere"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("give its path"), "{said}");
+}
+
+/// The text of a command often lies in a library.
+#[test]
+fn libraries_are_known_by_their_names() {
+    let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
+    if !cache.windows(9).any(|name| name == b"libc.so.6") {
+        return println!("skipped: no cache of glibc's loader knows libc.so.6");
+    }
+    let output = hugetext(&["check", "libc.so.6"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("/libc.so.6"), "{said} {}", stderr(&output));
 }

@@ -26,7 +26,7 @@ use hugetext_host::Pid;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Executables and shared objects: paths, or commands on PATH
+    /// Executables and shared objects: paths, commands on PATH, or libraries by name, such as libc.so.6
     #[arg(required_unless_present_any = ["pid", "same"], value_parser = file_or_command())]
     paths: Vec<PathBuf>,
     /// Check this running process instead of files

@@ -22,7 +22,7 @@ use crate::verdict::Verdict;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// An executable or a shared object: a path, or a command on PATH
+    /// An executable or a shared object: a path, a command on PATH, or a library by name
     #[arg(value_parser = file_or_command())]
     file: PathBuf,
     #[command(flatten)]

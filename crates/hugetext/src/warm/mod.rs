@@ -24,7 +24,7 @@ use show::show;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Programs and shared objects: paths, or commands on PATH
+    /// Programs and shared objects: paths, commands on PATH, or libraries by name
     #[arg(required = true, value_parser = file_or_command())]
     paths: Vec<PathBuf>,
     /// Change nothing; exit with 1 if a file is not warm

@@ -245,11 +245,14 @@ pub(crate) fn run_behind_others(command: &mut Command) -> io::Result<ExitStatus>
 }
 
 /// The turns that a test takes until the daemon has acted, or had its time. It acts beside starts, so each turn starts
-/// a program.
+/// a program. A hundred starts a second make any program hot. More of them would only take the processors from the daemon
+/// and from other tests, so this is a pace, and nothing depends on it.
 pub(crate) fn turns() -> impl Iterator<Item = ()> {
     let begun = Instant::now();
-    std::iter::repeat(()).take_while(move |()| begun.elapsed() < PATIENCE)
+    std::iter::repeat_with(|| thread::sleep(PACE)).take_while(move |()| begun.elapsed() < PATIENCE)
 }
+
+const PACE: Duration = Duration::from_millis(8);
 
 /// The lines of the daemon, as they come.
 pub(crate) fn events(lines: BufReader<ChildStdout>) -> Receiver<Value> {
