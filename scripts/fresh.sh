@@ -15,7 +15,8 @@
 # end, so that a second root of a suite compiles no crate again. It should not exist before the first.
 # With FRESH_SOURCE, an absolute path, COMMAND runs in that checkout instead of a clone, and what it builds there stays.
 # With FRESH_KEEP, an absolute path, the root is kept there if COMMAND succeeds, without its clone. A later call
-# starts with a copy of that root if FRESH_FROM names it, and needs none of the packages again.
+# starts with a copy of that root if FRESH_FROM names it, and needs none of the packages again. With FRESH_OVER instead
+# it starts with an overlay above that root, which takes no time. Programs of the root then lie in an overlay.
 #
 # Takes root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
 # week, packages, crates and kernels for good. All mounts are in a namespace of this script's own.
@@ -62,7 +63,7 @@ unset HUGETEXT_FRESH
 
 # The minimal root, made at most once a week.
 tar=$cache/$suite.tar
-if [ -z "${FRESH_FROM:-}" ] && [ -z "$(find "$cache" -maxdepth 1 -name "$suite.tar" -mtime -7)" ]; then
+if [ -z "${FRESH_FROM:-}${FRESH_OVER:-}" ] && [ -z "$(find "$cache" -maxdepth 1 -name "$suite.tar" -mtime -7)" ]; then
     # A mirror may be late, and sid's lists expire after a week.
     mmdebstrap --quiet --variant=minbase --include=make,git,ca-certificates \
         --aptopt='Acquire::Check-Valid-Until "false"' "$suite" "$work/new.tar" ||
@@ -72,6 +73,9 @@ fi
 mkdir -p "$root"
 if [ -n "${FRESH_FROM:-}" ]; then
     cp -a --reflink=auto "$FRESH_FROM/." "$work"
+elif [ -n "${FRESH_OVER:-}" ]; then
+    mkdir -p "$work/over/upper" "$work/over/work"
+    mount -t overlay overlay -o "lowerdir=$FRESH_OVER/root,upperdir=$work/over/upper,workdir=$work/over/work" "$root"
 else
     tar -C "$root" -xf "$tar" --exclude=./dev/*
 fi
