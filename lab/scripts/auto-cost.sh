@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints what the autopilot itself costs: lab/scripts/auto-cost.sh HUGETEXT SOURCES, as root. SOURCES is the example of
+# Prints what the autopilot itself costs, as records: lab/scripts/auto-cost.sh HUGETEXT SOURCES, as root. SOURCES is the example of
 # crates/auto. Three loads, each watched for SECONDS (60) after as long a time in which the daemon learns it: nothing;
 # a build by make, whose rules start short-lived shells; 1000 different programs, half of them shells of their own, 1000
 # starts a second. Whatever else the machine does counts too. Writes only to a directory of its own below target/.
@@ -10,11 +10,8 @@ sources=$(realpath "${2:?usage: $0 HUGETEXT SOURCES}")
 seconds=${SECONDS_EACH:-60}
 scratch=$(realpath "$(mktemp -d "${CARGO_TARGET_DIR:-target}/cost.XXXXXX")")
 daemon=
-load=
 clean() {
-    for pid in $daemon $load; do
-        kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
-    done
+    [ -z "$daemon" ] || { kill "$daemon" && wait "$daemon"; }
     rm -rf "$scratch"
 }
 trap clean EXIT
@@ -50,9 +47,9 @@ programs() { "$sources" start 1000 "$1" "$scratch"/programs/* >/dev/null; }
 # The daemon's share of one processor, and starts a second, while a load runs.
 watch() {
     before="$(ticks) $(forks) $(date +%s.%N)"
-    "$1" "$seconds"
+    "$1" "$seconds" || return
     echo "$before $(ticks) $(forks) $(date +%s.%N) $(getconf CLK_TCK)" |
-        awk '{ t = $6 - $3; printf "%.2f %% | %d", 100 * ($4 - $1) / t / $7, ($5 - $2) / t }'
+        awk '{ t = $6 - $3; printf "{\"percent\": %.2f, \"starts\": %d}", 100 * ($4 - $1) / t / $7, ($5 - $2) / t }'
 }
 
 cd "$scratch/build"
@@ -60,11 +57,8 @@ cd "$scratch/build"
     --lists "$scratch/lists" >"$scratch/events" 2>"$scratch/errors" &
 daemon=$!
 until grep -q begun "$scratch/events"; do sleep 0.1; done
-cat <<TEXT
-| load | learning it: share of one processor | processes started a second | then | |
-|---|---:|---:|---:|---:|
-TEXT
 for load in nothing build programs; do
-    printf '| %s | %s | %s |\n' "$load" "$(watch $load)" "$(watch $load)"
+    learning=$(watch $load)
+    known=$(watch $load)
+    printf '{"load": "%s", "learning": %s, "known": %s}\n' "$load" "$learning" "$known"
 done
-load=
