@@ -2,9 +2,12 @@
 
 use std::cell::OnceCell;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hugetext_elf::{MovedText, Options, Plan, PlanError, Strategy, plan, plan_auto};
+use hugetext_elf::{
+    Image, MovedText, Options, Plan, PlanError, Strategy, plan, plan_auto, text_alone,
+};
 use hugetext_host::{Copier, FileState, Guard, holders};
 use hugetext_leaf::replica::Replica;
 use hugetext_leaf::{Filesystem, Kernel, Leaf, ObjectKind, reach};
@@ -286,7 +289,7 @@ impl<'h> PrepareStep<'h> {
             Ok(CopyPlace::Stores(stores)) => stores.as_slice(),
             _ => &[],
         };
-        self.find(stores, &copy_recipe(self.replica)).is_some()
+        self.find(stores, &self.copy_recipe()).is_some()
     }
 
     /// Warms the file itself. Returns whether all of it is warm afterwards. Fails only if the file
@@ -328,7 +331,10 @@ impl<'h> PrepareStep<'h> {
             }
         };
         // The entry is warmed in place, so that processes that run it share its inode.
-        let copy = ProgramOnHost::open(&entry.path, self.program.host)?;
+        let mut copy = ProgramOnHost::open(&entry.path, self.program.host)?;
+        if self.text_alone {
+            copy = copy.at_a_leaf();
+        }
         let outcome = match node {
             Some(node) => warm_on(&copy, WarmPolicy::InPlace, &[node])?,
             None => warm(&copy, WarmPolicy::InPlace)?,
@@ -371,16 +377,36 @@ impl<'h> PrepareStep<'h> {
     fn recipe(&self) -> String {
         match (&self.plan, self.action) {
             (Some(plan), PrepareAction::Fix) => {
-                let fixed = format!("{}-{}-{FORMAT}", plan.strategy, plan.leaf.bytes());
+                let what = self.what();
+                let fixed = format!("{}-{}{what}-{FORMAT}", plan.strategy, plan.leaf.bytes());
                 of_replica(fixed, self.replica)
             }
-            _ => copy_recipe(self.replica),
+            _ => self.copy_recipe(),
         }
+    }
+
+    /// Names that of an identical copy.
+    fn copy_recipe(&self) -> String {
+        of_replica(format!("copy{}-{FORMAT}", self.what()), self.replica)
+    }
+
+    /// What is mapped of an entry, as a part of the name of its recipe.
+    fn what(&self) -> &'static str {
+        if self.text_alone { "-text" } else { "" }
     }
 
     /// Writes the copy of `old`, which is the program or has its content, into `new`. The plan is from the headers
     /// of the program. If `old` has others, the proof fails.
     fn write(&self, old: &File, new: &File, store: &Store) -> Result<(), WriteError> {
+        self.write_whole(old, new, store)?;
+        if self.text_alone {
+            let (at, table) = text_alone(&Image::read(new)?, self.program.host.page)?;
+            new.write_all_at(&table, at)?;
+        }
+        Ok(())
+    }
+
+    fn write_whole(&self, old: &File, new: &File, store: &Store) -> Result<(), WriteError> {
         let (Some(plan), PrepareAction::Fix) = (&self.plan, self.action) else {
             let len = old.metadata()?.len();
             new.set_len(len)?;
@@ -394,10 +420,6 @@ impl<'h> PrepareStep<'h> {
             Err("the rewritten file is not the same program".into())
         }
     }
-}
-
-fn copy_recipe(replica: Option<Replica>) -> String {
-    of_replica(format!("copy-{FORMAT}"), replica)
 }
 
 /// A recipe of its own for each replica: the content is the same, the entry is another file.

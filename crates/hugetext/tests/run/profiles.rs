@@ -398,10 +398,18 @@ fn debuggers_find_the_frames_of_a_pie_with_its_own_file() {
             .args(["-q", "-batch", "-ex", "bt", "-p", &pid])
             .output();
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        let stack = profiled.command("eu-stack").args(["-p", &pid]).output();
         running.kill().unwrap();
         running.wait().unwrap();
         let named = text(&attached.unwrap().stdout);
         assert!(named.contains("main ("), "{linked:?}: {named}");
+        if let Ok(stack) = stack {
+            let named = text(&stack.stdout);
+            assert!(
+                named.contains(" main") && !named.contains("beside"),
+                "{linked:?}, eu-stack -p: {named}"
+            );
+        }
         let first = maps.lines().next().unwrap();
         let path = profiled.path("prog");
         assert!(first.ends_with(path.to_str().unwrap()), "{first}");
