@@ -72,10 +72,11 @@ fn a_server_that_is_promoted_again_and_again_gives_each_answer() {
             if said.contains("ptrace_scope") || said.contains("no PMD leaf") {
                 return println!("skipped: {said}");
             }
-            // A busy machine may give a thread no processor for seconds.
-            if said.contains("try again") && again < times {
+            // A busy machine may give a thread no processor for seconds, and a copy no huge pages.
+            let is_small = String::from_utf8_lossy(&output.stdout).contains("is memory fragmented");
+            if (said.contains("try again") || is_small) && again < times {
                 again += 1;
-                continue;
+                break;
             }
             assert!(output.status.success(), "{words:?}: {output:?}");
             done += 1;
