@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +26,7 @@
 
 #define TIMES		16
 #define DIRECTORY	"text_load.tmp"
+#define SECURE		"text_load.secure"
 #define THP		"/sys/kernel/mm/transparent_hugepage/"
 
 static unsigned long large = 2UL << 20;	/* or the size of a PMD where that is less */
@@ -51,25 +54,51 @@ static int look_for_text(struct dl_phdr_info *info, size_t size, void *found)
 	return 1;
 }
 
+/* What a process that executes @path says about @question. */
+static bool answers(const char *path, const char *question)
+{
+	const pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		execl(path, path, question, NULL);
+		_exit(2);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid ||
+	    !WIFEXITED(status) || WEXITSTATUS(status) > 1)
+		ksft_exit_fail_msg("%s does not run\n", path);
+	return WEXITSTATUS(status) == 0;
+}
+
 /* Whether all of some processes that execute @path have an aligned load bias. */
 static bool loaded_aligned(const char *path)
 {
 	bool all = true;
 
-	for (int i = 0; i < TIMES; i++) {
-		const pid_t pid = fork();
-		int status;
-
-		if (pid == 0) {
-			execl(path, path, "probe", NULL);
-			_exit(2);
-		}
-		if (pid < 0 || waitpid(pid, &status, 0) != pid ||
-		    !WIFEXITED(status) || WEXITSTATUS(status) > 1)
-			ksft_exit_fail_msg("%s does not run\n", path);
-		all = all && WEXITSTATUS(status) == 0;
-	}
+	for (int i = 0; i < TIMES; i++)
+		all = answers(path, "aligned") && all;
 	return all;
+}
+
+/* Copies this program to SECURE, which runs with the rights of another user. */
+static bool make_secure(const char *self)
+{
+	const int from = open(self, O_RDONLY);
+	const int to = open(SECURE, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+	bool made = from >= 0 && to >= 0;
+
+	while (made) {
+		const ssize_t sent = sendfile(to, from, NULL, 1 << 20);
+
+		if (sent == 0)
+			break;
+		made = sent > 0;
+	}
+	/* Only then it can be executed. */
+	close(to);
+	close(from);
+	return made && !chown(SECURE, geteuid() + 1, -1) && !chmod(SECURE, 04755) &&
+	       answers("./" SECURE, "secure");
 }
 
 /* The same for mappings of a file, as a loader maps a library. */
@@ -153,10 +182,12 @@ int main(int argc, char **argv)
 {
 	char self[PATH_MAX] = "", path[PATH_MAX];
 	unsigned long bias = 1;
-	bool congruent = false;
+	bool congruent = false, random;
 
 	read_large();
 	dl_iterate_phdr(note_bias, &bias);
+	if (argc > 1 && !strcmp(argv[1], "secure"))
+		return !getauxval(AT_SECURE);
 	if (argc > 1)
 		return bias % large != 0;
 
@@ -170,7 +201,9 @@ int main(int argc, char **argv)
 	if (!congruent)
 		ksft_exit_skip("the linker placed text where no large folio fits\n");
 
-	ksft_set_plan(4);
+	random = !file_has("/proc/sys/kernel/randomize_va_space", "0") &&
+		 !(personality(0xffffffff) & ADDR_NO_RANDOMIZE);
+	ksft_set_plan(5);
 	ksft_test_result(loaded_aligned(self), "a program: aligned\n");
 	if (overlay(self, path, sizeof(path))) {
 		ksft_test_result(loaded_aligned(path), "a program on overlayfs: aligned\n");
@@ -180,10 +213,15 @@ int main(int argc, char **argv)
 		ksft_test_result_skip("a library on overlayfs: no mount\n");
 	}
 	remove_overlay();
+	if (!random || !make_secure(self))
+		ksft_test_result_skip("more rights than the caller: not possible here\n");
+	else
+		ksft_test_result(!loaded_aligned("./" SECURE),
+				 "more rights than the caller: random\n");
+	unlink(SECURE);
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 		ksft_exit_fail_perror("prctl");
-	if (file_has("/proc/sys/kernel/randomize_va_space", "0") ||
-	    (personality(0xffffffff) & ADDR_NO_RANDOMIZE))
+	if (!random)
 		ksft_test_result_skip("PR_SET_THP_DISABLE: nothing is random\n");
 	else
 		ksft_test_result(!loaded_aligned(self), "PR_SET_THP_DISABLE: random\n");
