@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Checks the sets before a change lands: they apply and satisfy checkpatch, an x86-64 kernel with
+# Checks the sets before a change lands: they apply, each alone, too, and satisfy checkpatch, an x86-64 kernel with
 # all of them builds and boots without an error, their KUnit tests pass, programs with 24 MiB
 # of text have it on huge pages at their first start, and collapse gets past a disk that is dead.
 #
@@ -20,6 +20,15 @@ for set in $sets; do
         find "$here/$set" -name '*_kunit.c' -exec sed -n 's/^\t\.name = "\(.*\)",$/\1/p' {} +)
 done
 
+# Each set stands alone, or on those that its cover names.
+for set in $sets; do
+    case $set in
+    collapse) below=read-first ;;
+    rfc/rmap) below='parisc fold fork' ;;
+    *) below= ;;
+    esac
+    KERNEL_SETS="$below $set" "$here/build.sh" series > /dev/null
+done
 "$here/build.sh" series
 image=$(KERNEL_SETS="$sets paced" "$here/build.sh" image x86_64 kunit | tail -n 1)
 # Nothing is split on one processor. Under -icount timers of two are too coarse for a disk, so it answers at once.

@@ -113,8 +113,7 @@ configure() { # OPTION… : of the file .config in $objects
     done
     "$linux/scripts/config" --file "$objects/.config" -e I_MMAP_SHARDS -e EXPERT -e DEBUG_KERNEL \
         -e RUNTIME_TESTING_MENU -m TEST_LOCKUP -e HUGETLBFS -e UPROBES -e DEBUG_FS -e KUNIT \
-        -e I_MMAP_SHARDS_KUNIT_TEST -e EXEC_ORDER_KUNIT_TEST \
-        -e ELF_TEXT_LEAF_KUNIT_TEST -e TRANSPARENT_HUGEPAGE -e MEMCG \
+        -e I_MMAP_SHARDS_KUNIT_TEST -e TRANSPARENT_HUGEPAGE -e MEMCG \
         -e READ_ONLY_THP_FOR_FS -d DEBUG_INFO_BTF -d GCC_PLUGINS -e WERROR "${words[@]}"
 }
 
