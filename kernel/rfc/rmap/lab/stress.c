@@ -34,7 +34,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-#define WORKERS		24	/* more than I_MMAP_MIN_CROWD */
+#define WORKERS		24	/* more than I_MMAP_MIN_USERS */
 #define MAX_FILES	4
 #define FILE_SIZE	(4UL << 20)
 #define PAGE		4096UL

@@ -70,7 +70,7 @@ unsigned char get_random_u8(void)
 static void link_process(struct process *p, struct process *parent)
 {
 	struct address_space *mapping = &inode.i_data;
-	bool crowded = false;
+	bool busy = false;
 	int i;
 
 	for (i = 0; parent && i < SEGMENTS; i++) {
@@ -87,10 +87,10 @@ static void link_process(struct process *p, struct process *parent)
 			mapping_rmap_tree_insert(&p->vmas[i], mapping);
 		p->linked[i] = 1;
 		flush_dcache_mmap_unlock(mapping);
-		crowded |= !parent && i_mmap_crowded(mapping, &p->vmas[i]);
+		busy |= !parent && i_mmap_is_busy(mapping, &p->vmas[i]);
 	}
 	i_mmap_unlock_write(mapping, &p->mm);
-	if (crowded) {
+	if (busy) {
 		__atomic_add_fetch(&splits, 1, __ATOMIC_RELAXED);
 		i_mmap_split(mapping);
 	}

@@ -1,4 +1,4 @@
-// A VMA that mmap() links may make the file crowded. mmap() can allocate after it has unlocked.
+// A VMA that mmap() links may make the file busy. mmap() can allocate after it has unlocked.
 @@
 identifier hold_rmap_lock;
 symbol file, mapping;
@@ -7,7 +7,7 @@ symbol file, mapping;
  {
  	struct file *file = vma->vm_file;
  	struct address_space *mapping;
-+	bool crowded;
++	bool busy;
 +	bool look;
  
  	if (file) {
@@ -17,9 +17,9 @@ symbol file, mapping;
  		__vma_link_file(vma, mapping);
 -		if (!hold_rmap_lock)
 +		if (!hold_rmap_lock) {
-+			crowded = look && i_mmap_crowded(mapping, vma);
++			busy = look && i_mmap_is_busy(mapping, vma);
  			i_mmap_unlock_write(mapping, vma->vm_mm);
-+			if (crowded)
++			if (busy)
 +				i_mmap_split(mapping);
 +		}
  	}
@@ -35,11 +35,11 @@ symbol mapping;
  	...
  	struct address_space *mapping = E;
 +	const bool look = i_mmap_look(vma);
-+	bool crowded;
++	bool busy;
  	...
-+	crowded = look && i_mmap_crowded(mapping, vma);
++	busy = look && i_mmap_is_busy(mapping, vma);
  	i_mmap_unlock_write(mapping, map->mm);
-+	if (crowded)
++	if (busy)
 +		i_mmap_split(mapping);
  	...
  }

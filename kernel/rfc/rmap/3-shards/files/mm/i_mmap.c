@@ -70,9 +70,9 @@
 #define I_MMAP_MAX_SHARDS	32U
 
 /* Fewer mappings than this never cause much contention. */
-#define I_MMAP_MIN_CROWD	16U
+#define I_MMAP_MIN_USERS	16U
 
-/* One of so many executable mappings looks whether its file is crowded. */
+/* One of so many executable mappings looks whether its file is busy. */
 #define I_MMAP_LOOK_EVERY	16U
 
 /* So many VMAs move to their shards before others may run. */
@@ -347,7 +347,7 @@ static bool i_mmap_may_split(const struct address_space *mapping,
 }
 
 /**
- * i_mmap_crowded() - Do enough address spaces execute a file to split it?
+ * i_mmap_is_busy() - Do enough address spaces execute a file to split it?
  * @mapping: The file, locked by i_mmap_lock_write().
  * @vma: A mapping of it that was just linked, but not by fork.
  *
@@ -356,15 +356,15 @@ static bool i_mmap_may_split(const struct address_space *mapping,
  * One address space that maps the page often does not count either. Looks
  * back, from the newest: forks stand behind their parent, and other mappings
  * behind all forks, so a parent of many children hides nobody. The look is
- * short, because it is limited, and because files with a crowd are split.
- * i_mmap_look() keeps it rare for files that never get a crowd.
+ * short, because it is limited, and because busy files are split.
+ * i_mmap_look() keeps it rare for files that never get busy.
  *
  * Return: True if the caller should call i_mmap_split() after unlocking.
  */
-bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
+bool i_mmap_is_busy(struct address_space *mapping, struct vm_area_struct *vma)
 {
 	unsigned int wanted = min(i_mmap_nr_shards, num_online_cpus()) / 2;
-	unsigned int looks = 2 * max(i_mmap_nr_shards, I_MMAP_MIN_CROWD);
+	unsigned int looks = 2 * max(i_mmap_nr_shards, I_MMAP_MIN_USERS);
 	struct rb_node *node = &vma->shared.rb;
 	unsigned long shards = 0;
 	unsigned int found = 0;
@@ -383,7 +383,7 @@ bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 			found++;
 			shards |= BIT(i_mmap_shard_nr(other->vm_mm));
 		}
-		if (found >= I_MMAP_MIN_CROWD &&
+		if (found >= I_MMAP_MIN_USERS &&
 		    hweight_long(shards) >= max(wanted, 2U))
 			return true;
 	}
@@ -391,13 +391,13 @@ bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma)
 }
 
 /**
- * i_mmap_look() - Should a new mapping call i_mmap_crowded()?
+ * i_mmap_look() - Should a new mapping call i_mmap_is_busy()?
  * @vma: The mapping, executable or not.
  *
  * A look reads up to twice as many VMAs as there are shards, or 32, under the
  * lock. So few executable mappings look, by chance: with a count, the file that a
  * program maps last could be the only one that is ever looked at. No memory is
- * spent on files that do not get a crowd.
+ * spent on files that do not get busy.
  */
 bool i_mmap_look(const struct vm_area_struct *vma)
 {
@@ -428,10 +428,10 @@ static bool i_mmap_move_some(struct address_space *mapping,
 }
 
 /**
- * i_mmap_split() - Split the reverse map of a crowded file.
+ * i_mmap_split() - Split the reverse map of a busy file.
  * @mapping: The file. The caller holds no lock of it, but maps it.
  *
- * If memory is short, nothing changes. The next crowded mapping tries again.
+ * If memory is short, nothing changes. The next such mapping tries again.
  */
 void i_mmap_split(struct address_space *mapping)
 {

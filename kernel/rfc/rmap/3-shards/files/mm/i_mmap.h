@@ -39,7 +39,7 @@ unsigned int i_mmap_vma_tree_nr(struct address_space *mapping,
 				struct vm_area_struct *vma);
 
 bool i_mmap_look(const struct vm_area_struct *vma);
-bool i_mmap_crowded(struct address_space *mapping, struct vm_area_struct *vma);
+bool i_mmap_is_busy(struct address_space *mapping, struct vm_area_struct *vma);
 void i_mmap_split(struct address_space *mapping);
 
 #else /* !CONFIG_I_MMAP_SHARDS */
@@ -70,7 +70,7 @@ static inline bool i_mmap_look(const struct vm_area_struct *vma)
 	return false;
 }
 
-static inline bool i_mmap_crowded(struct address_space *mapping,
+static inline bool i_mmap_is_busy(struct address_space *mapping,
 				  struct vm_area_struct *vma)
 {
 	return false;

@@ -61,16 +61,16 @@ static void i_mmap_test_exit(struct kunit *test)
 static bool map_segments(struct i_mmap_test *t, int mm)
 {
 	struct address_space *mapping = &t->inode.i_data;
-	bool crowded = false;
+	bool busy = false;
 	int segment;
 
 	i_mmap_lock_write(mapping, &t->mms[mm]);
 	for (segment = 0; segment < SEGMENTS; segment++) {
 		mapping_rmap_tree_insert(&t->vmas[mm][segment], mapping);
-		crowded |= i_mmap_crowded(mapping, &t->vmas[mm][segment]);
+		busy |= i_mmap_is_busy(mapping, &t->vmas[mm][segment]);
 	}
 	i_mmap_unlock_write(mapping, &t->mms[mm]);
-	return crowded;
+	return busy;
 }
 
 static void unmap_segments(struct i_mmap_test *t, int mm)
@@ -128,7 +128,7 @@ static void few_cpus_split_nothing(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, i_mmap_shards_pay(32, 7));
 }
 
-/* Whether this machine splits files of which a crowd is found. */
+/* Whether this machine splits busy files. */
 static bool splits(void)
 {
 	return i_mmap_shards_pay(i_mmap_shard_count(num_possible_cpus()),
@@ -157,7 +157,7 @@ static void a_shard_is_a_cache_line(struct kunit *test)
 	KUNIT_EXPECT_LE(test, sizeof(struct i_mmap_shard), max(SMP_CACHE_BYTES, 64));
 }
 
-static void few_do_not_crowd(struct kunit *test)
+static void few_are_not_busy(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
 	int i;
@@ -173,7 +173,7 @@ static void few_do_not_crowd(struct kunit *test)
 }
 
 /* Forks of one process would all have the same shard. */
-static void a_family_does_not_crowd(struct kunit *test)
+static void a_family_is_not_busy(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
 	int mm;
@@ -188,21 +188,21 @@ static void a_family_does_not_crowd(struct kunit *test)
 static void a_family_hides_nobody(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
-	bool crowded = false;
+	bool busy = false;
 	int mm;
 
 	for (mm = 0; mm < FAMILY; mm++)
 		fork_segment(t, 0, mm);
 	for (; mm < NR_MMS; mm++)
-		crowded |= map_segments(t, mm);
-	KUNIT_EXPECT_EQ(test, crowded, splits());
+		busy |= map_segments(t, mm);
+	KUNIT_EXPECT_EQ(test, busy, splits());
 }
 
 static void splitting_keeps_every_vma(struct kunit *test)
 {
 	struct i_mmap_test *t = test->priv;
 	struct address_space *mapping = &t->inode.i_data;
-	bool crowded = false;
+	bool busy = false;
 	int *seen, mm, pgoff;
 
 	seen = kunit_kcalloc(test, NR_MMS, sizeof(*seen), GFP_KERNEL);
@@ -211,8 +211,8 @@ static void splitting_keeps_every_vma(struct kunit *test)
 		kunit_skip(test, "one CPU, nothing to split");
 
 	for (mm = 0; mm < NR_MMS / 2; mm++)
-		crowded |= map_segments(t, mm);
-	KUNIT_EXPECT_EQ(test, crowded, splits());
+		busy |= map_segments(t, mm);
+	KUNIT_EXPECT_EQ(test, busy, splits());
 	i_mmap_split(mapping);
 	KUNIT_ASSERT_NOT_NULL(test, mapping->i_mmap_shards);
 	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&mapping->i_mmap_root.rb_root));
@@ -305,8 +305,8 @@ static struct kunit_case i_mmap_test_cases[] = {
 	KUNIT_CASE(few_cpus_split_nothing),
 	KUNIT_CASE(cpus_apart_have_shards_of_their_own),
 	KUNIT_CASE(a_shard_is_a_cache_line),
-	KUNIT_CASE(few_do_not_crowd),
-	KUNIT_CASE(a_family_does_not_crowd),
+	KUNIT_CASE(few_are_not_busy),
+	KUNIT_CASE(a_family_is_not_busy),
 	KUNIT_CASE(a_family_hides_nobody),
 	KUNIT_CASE(splitting_keeps_every_vma),
 	KUNIT_CASE(a_family_keeps_its_order),

@@ -6,7 +6,7 @@ struct i_mmap_taken {\
 	int locked;			/* how often a lock was taken */\
 	int split;			/* how often a file was split */\
 	bool unlocked;			/* something was done without its lock */\
-	bool crowd;			/* what i_mmap_crowded() says */\
+	bool busy;			/* what i_mmap_is_busy() says */\
 };\
 \
 static struct i_mmap_taken i_mmap_taken;\
@@ -28,12 +28,12 @@ static inline bool i_mmap_look(const struct vm_area_struct *vma)\
 	return true;\
 }\
 \
-static inline bool i_mmap_crowded(struct address_space *mapping,\
+static inline bool i_mmap_is_busy(struct address_space *mapping,\
 				  struct vm_area_struct *vma)\
 {\
 	if (!i_mmap_taken.holder)\
 		i_mmap_taken.unlocked = true;\
-	return i_mmap_taken.crowd;\
+	return i_mmap_taken.busy;\
 }\
 \
 static inline void i_mmap_split(struct address_space *mapping)\

@@ -99,8 +99,8 @@ static bool test_i_mmap_unlink(void)
 	return true;
 }
 
-/* A crowded file is split once its lock is free, and no other is. */
-static bool test_i_mmap_crowd(void)
+/* A busy file is split once its lock is free, and no other is. */
+static bool test_i_mmap_busy(void)
 {
 	struct address_space mapping = {};
 	struct file file = { .f_mapping = &mapping };
@@ -112,7 +112,7 @@ static bool test_i_mmap_crowd(void)
 	ASSERT_NE(link_text(&mm, &file, 0x100000), NULL);
 	ASSERT_EQ(i_mmap_taken.split, 0);
 
-	i_mmap_taken.crowd = true;
+	i_mmap_taken.busy = true;
 	ASSERT_NE(link_text(&mm, &file, 0x200000), NULL);
 	ASSERT_EQ(i_mmap_taken.split, 1);
 	ASSERT_NE(link_text(&mm, NULL, 0x300000), NULL);
@@ -136,7 +136,7 @@ static bool test_i_mmap_hidden(void)
 	vma = link_text(&mm, &file, 0x100000);
 	ASSERT_NE(vma, NULL);
 
-	i_mmap_taken = (struct i_mmap_taken){ .crowd = true };
+	i_mmap_taken = (struct i_mmap_taken){ .busy = true };
 	vma_link_file(vma, true);
 	ASSERT_EQ(i_mmap_taken.holder, &mm);
 	ASSERT_EQ(i_mmap_taken.split, 0);
@@ -151,6 +151,6 @@ static void run_i_mmap_tests(int *num_tests, int *num_fail)
 {
 	TEST(i_mmap_change);
 	TEST(i_mmap_unlink);
-	TEST(i_mmap_crowd);
+	TEST(i_mmap_busy);
 	TEST(i_mmap_hidden);
 }
