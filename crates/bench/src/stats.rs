@@ -40,7 +40,7 @@ pub struct Interval {
 
 impl Estimate {
     /// The estimate from one value per round; `None` if there is no round.
-    pub(crate) fn of(rounds: &[f64]) -> Option<Estimate> {
+    pub fn of(rounds: &[f64]) -> Option<Estimate> {
         if rounds.is_empty() {
             return None;
         }

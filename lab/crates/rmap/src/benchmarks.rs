@@ -37,7 +37,8 @@ pub(crate) fn section(records: &[Record]) -> String {
     )
 }
 
-fn of(records: &[Record], part: &str, side: Side, bench: Bench) -> Vec<Acquisitions> {
+/// The storms of one benchmark.
+pub(crate) fn of(records: &[Record], part: &str, side: Side, bench: Bench) -> Vec<Acquisitions> {
     let mut storms = Acquisitions::of(records, part, side);
     storms.retain(|storm| storm.bench == Some(bench));
     storms

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::benchmarks::contended;
+use hugetext_bench::Estimate;
+
+use crate::benchmarks::{contended, of};
 use crate::record::{Acquisitions, Bench, Record, Side, What};
 use crate::report::change;
 
@@ -94,7 +96,9 @@ fn storms(records: &[Record]) -> String {
         (Bench::Shell8, "UnixBench, shell8, with fold and fork"),
     ]
     .into_iter()
-    .map(|(bench, title)| contended(records, "unixbench", &SIDES, bench, title))
+    .map(|(bench, title)| {
+        contended(records, "unixbench", &SIDES, bench, title) + &paired(records, bench)
+    })
     .collect();
     if tables.is_empty() {
         return tables;
@@ -102,7 +106,56 @@ fn storms(records: &[Record]) -> String {
     format!(
         "A copy of execl runs for each processor of the guest. shell8 starts eight scripts together, of seven programs each,\n\
          again and again. Guests of the two kernels took turns, and shared two real processors with other work, so the\n\
-         figures differ much. [Below](#acquisitions-of-the-locks-with-rmap) is what the columns are.\n\n{tables}"
+         figures differ much. [Below](#acquisitions-of-the-locks-with-rmap) is what the columns are. A storm of shell8 may be\n\
+         over before a run is, so a second table has contended acquisitions of a thousand acquisitions. A storm is compared with the\n\
+         one of the other kernel that came next to it.\n\n{tables}"
+    )
+}
+
+/// Of a thousand acquisitions, how many met another, in each storm and in that of the other kernel in the same turn.
+fn paired(records: &[Record], bench: Bench) -> String {
+    let [without, with] = SIDES.map(|(side, _)| of(records, "unixbench", side, bench));
+    let mut numbers: Vec<u32> = without.iter().map(|storm| storm.cpus).collect();
+    numbers.dedup();
+    let mut text = String::new();
+    for cpus in numbers {
+        let met = |storms: &[Acquisitions]| -> Vec<f64> {
+            let alike = storms.iter().filter(|storm| storm.cpus == cpus);
+            alike
+                .map(|storm| storm.contended_per_thousand_taken())
+                .collect()
+        };
+        let (without, with) = (met(&without), met(&with));
+        let differences: Vec<f64> = without
+            .iter()
+            .zip(&with)
+            .map(|(without, with)| with - without)
+            .collect();
+        let (Some(before), Some(after), Some(difference)) = (
+            Estimate::of(&without),
+            Estimate::of(&with),
+            Estimate::of(&differences),
+        ) else {
+            continue;
+        };
+        let interval = difference.interval.map_or_else(String::new, |interval| {
+            format!(" ({:+.1} to {:+.1})", interval.low, interval.high)
+        });
+        let _ = writeln!(
+            text,
+            "| {cpus} | {} | {:.1} | {:.1} | {:+.1}{interval} |",
+            differences.len(),
+            before.median,
+            after.median,
+            difference.median,
+        );
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!(
+        "| processors | pairs | contended per 1000 acquisitions, no set | fold, fork | difference (exact interval of 95 %) |\n\
+         |---:|---:|---:|---:|---:|\n{text}\n"
     )
 }
 
@@ -130,6 +183,28 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("once"), "{text}");
+    }
+
+    #[test]
+    fn storms_are_compared_in_pairs() {
+        let storm = |side: &str, contentions: u32| {
+            format!(
+                r#"{{"part":"unixbench","side":"{side}","date":"2026-11-30","cpus":4,"bench":"shell8","what":"storm","count":0,"ns":5}}
+{{"part":"unixbench","side":"{side}","date":"2026-11-30","cpus":4,"bench":"shell8","what":"lock","class":"i_mmap_rwsem-W","contentions":{contentions},"longest_wait_us":0.0,"wait_us":0.0,"acquisitions":1000,"hold_us":3.0}}
+"#
+            )
+        };
+        let record: String = [9, 2, 7, 4, 6, 8]
+            .iter()
+            .map(|contentions| {
+                storm("unpatched", contentions + 10) + &storm("fold-fork", *contentions)
+            })
+            .collect();
+        let text = section(&parse(&record).expect("a record"));
+        assert!(
+            text.contains("| 4 | 6 | 16.5 | 6.5 | -10.0 (-10.0 to -10.0) |"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -280,6 +280,11 @@ impl Acquisitions {
     pub(crate) fn contended_per_thousand(self) -> f64 {
         self.per_start(self.contended as f64 * 1000.0)
     }
+
+    /// How many of a thousand acquisitions waited.
+    pub(crate) fn contended_per_thousand_taken(self) -> f64 {
+        self.contended as f64 * 1000.0 / self.taken.max(1) as f64
+    }
 }
 
 /// The storms on this many processors.
