@@ -252,6 +252,11 @@ packages_of() {
         packages lab
         echo mmdebstrap # a root with systemd
         ;;
+    confined)
+        packages build
+        # a guest, its root, and its disk
+        echo mmdebstrap qemu-system-x86 xfsprogs
+        ;;
     rivals)
         packages results
         echo nodejs linux-perf vmtouch

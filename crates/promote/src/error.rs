@@ -65,6 +65,9 @@ pub enum SwapError {
     /// The process may not open enough files.
     #[error("it may not open enough more files (RLIMIT_NOFILE)")]
     TooManyFiles,
+    /// The process may open more files, but the kernel did not give it these.
+    #[error("a security module, such as SELinux, does not let it have the files with its text")]
+    FilesRefused,
     /// The process has nearly as many mappings as the kernel permits.
     #[error("it has {mapped} mappings, of at most {most}; raise vm.max_map_count")]
     TooManyMappings {

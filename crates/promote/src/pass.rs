@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
+use hugetext_host::Pid;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
@@ -125,12 +126,37 @@ fn receive(
         .map_err(SwapError::Trace)?;
     let fds = received(&control);
     if fds.len() != count {
+        // The kernel does not say which (scm_detach_fds(), fs/file.c: receive_fd()): the limit, or a security module.
+        let has_room = may_open(target.pid(), 1);
         for (index, fd) in fds.into_iter().enumerate() {
             scratch.close(caller, index, fd);
         }
-        return Err(SwapError::TooManyFiles);
+        return Err(if has_room {
+            SwapError::FilesRefused
+        } else {
+            SwapError::TooManyFiles
+        });
     }
     Ok(fds)
+}
+
+/// Whether a process may open so many more files, by what /proc says. `false` if that cannot be read.
+fn may_open(pid: Pid, more: usize) -> bool {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let limit = soft_limit_of_files(&limits).unwrap_or(0);
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).map_or(usize::MAX, Iterator::count);
+    open.saturating_add(more) <= limit
+}
+
+/// RLIMIT_NOFILE, as /proc/PID/limits has it: a number, or "unlimited".
+fn soft_limit_of_files(limits: &str) -> Option<usize> {
+    let rest = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    match rest.split_whitespace().next()? {
+        "unlimited" => Some(usize::MAX),
+        soft => soft.parse().ok(),
+    }
 }
 
 /// The file numbers in a control message. They are fewer than were sent if the process may open no
@@ -142,4 +168,21 @@ fn received(control: &[u8]) -> Vec<u64> {
     let (numbers, _) = numbers.as_chunks::<4>();
     let numbers = numbers.iter().map(|bytes| u32::from_ne_bytes(*bytes));
     numbers.map(u64::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_files_is_read() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                      Max processes             95802                95802                processes \n\
+                      Max open files            1024                 1048576              files     \n";
+        assert_eq!(soft_limit_of_files(limits), Some(1024));
+        let unlimited = limits.replace("1024 ", "unlimited ");
+        assert_eq!(soft_limit_of_files(&unlimited), Some(usize::MAX));
+        assert_eq!(soft_limit_of_files("Max open files"), None);
+        assert!(may_open(Pid::own(), 1));
+    }
 }

@@ -279,6 +279,7 @@ fn severity(error: &PromoteError) -> Severity {
         },
         SwapError::Changed { .. }
         | SwapError::TooManyFiles
+        | SwapError::FilesRefused
         | SwapError::TooManyMappings { .. }
         | SwapError::TooLong(_)
         | SwapError::Frozen => Severity::Answer,
