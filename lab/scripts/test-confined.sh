@@ -34,6 +34,7 @@ for module in ${2:-apparmor selinux}; do
     truncate -s 3G "$work/disk"
     mkfs.xfs -q "$work/disk"
     mkdir -p "$work/mount"
+    # shellcheck disable=SC2016 # the inner shell expands it
     unshare --mount sh -c 'mount -o loop "$1/disk" "$1/mount" && cp -a "$1/root/." "$1/mount"' sh "$work"
     timeout 2400 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nodefaults -display none \
         -no-reboot -serial stdio -kernel "$work/kernel" -initrd "$work/initrd" \
