@@ -5,18 +5,20 @@ packages of one program as Debian ships them. Needs apt and its lists; installs 
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
-# What a container of each program would hold of large text; the C library is in all.
+# What a container of each program would hold of large text; the C library is in all. "*" is a version: each suite has others.
 IMAGES = {
-    "node": ["libnode108"],
-    "postgres": ["postgresql-15", "libllvm14"],
+    "node": ["libnode*"],
+    "postgres": ["postgresql-*", "libllvm*"],
     "mariadb": ["mariadb-server-core"],
-    "python": ["python3.11-minimal", "libpython3.11-stdlib"],
-    "openjdk": ["openjdk-17-jre-headless"],
-    "gcc": ["gcc-12", "cpp-12", "binutils-x86-64-linux-gnu"],
+    "python": ["python3.*-minimal", "libpython3.*-stdlib"],
+    "openjdk": ["openjdk-*-jre-headless"],
+    # The compiler lies in the second of each pair since Debian 13.
+    "gcc": ["gcc-*", "gcc-*-x86-64-linux-gnu", "cpp-*", "cpp-*-x86-64-linux-gnu", "binutils-x86-64-linux-gnu"],
 }
 BASE = ["libc6", "libstdc++6", "libgcc-s1"]
 
@@ -26,6 +28,13 @@ def add(blobs, content):
     digest = hashlib.sha256(content).hexdigest()
     (blobs / digest).write_bytes(content)
     return {"digest": f"sha256:{digest}", "size": len(content)}
+
+
+def newest(package, known):
+    """The known package of the highest version that fits; the name itself where none does."""
+    pattern = re.compile(re.escape(package).replace(r"\*", "([0-9]+)"))
+    found = [match for match in map(pattern.fullmatch, known) if match]
+    return max(found, key=lambda match: int(match[1]))[0] if found and "*" in package else package
 
 
 def layer(blobs, package, place):
@@ -46,8 +55,11 @@ def main(target):
     blobs = target / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
     layers, manifests = {}, []
+    names = ["apt-cache", "pkgnames"]
+    known = subprocess.run(names, capture_output=True, text=True, check=True).stdout.split()
     with tempfile.TemporaryDirectory() as place:
-        for name, packages in IMAGES.items():
+        for name, wanted in IMAGES.items():
+            packages = [newest(package, known) for package in wanted]
             for package in BASE + packages:
                 if package not in layers:
                     layers[package] = layer(blobs, package, pathlib.Path(place))

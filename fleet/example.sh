@@ -34,7 +34,7 @@ if [ "${EXAMPLE_INSIDE:-}" != yes ]; then
     for blob in "$out"/images/blobs/sha256/*; do
         # Most blobs hold none of them.
         tar -C "$out/packaged" --wildcards --no-anchored --transform 's|.*/||' -xf "$blob" \
-            '*/bin/postgres' '*/sbin/mariadbd' '*/12/cc1' 2>/dev/null || true
+            '*/bin/postgres' '*/sbin/mariadbd' '*/cc1' 2>/dev/null || true
     done
     cat >"$out/own.c" <<'EOF'
 #include <unistd.h>

@@ -14,6 +14,14 @@ packages() {
     done
 }
 
+# Each release of Debian has its own BOLT.
+bolt() {
+    case $(. /etc/os-release 2>/dev/null && echo "$VERSION_CODENAME") in
+    bookworm) echo bolt-16 ;;
+    *) echo bolt-19 ;;
+    esac
+}
+
 packages_of() {
     case $1 in
     build)
@@ -80,7 +88,8 @@ packages_of() {
         echo binutils lld mold             # every linker
         echo elfutils patchelf llvm gdb linux-perf # tools that must still work on a fixed file
         echo libcap2-bin attr              # attributes that must stay with it
-        echo musl-tools bolt-16            # tools that make other layouts
+        echo musl-tools                    # tools that make other layouts
+        bolt
         echo libc6-dev-arm64-cross         # programs of other architectures,
         echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross clang-19 # linked by Rust's lld
         echo xfsprogs btrfs-progs fsverity bindfs # filesystems and their features
@@ -102,10 +111,7 @@ packages_of() {
     work)
         packages build
         echo g++ clang mold git # compilers, a linker and a tool, measured at work
-        case $(. /etc/os-release 2>/dev/null && echo "$VERSION_CODENAME") in
-        bookworm) echo bolt-16 ;; # a rival
-        *) echo bolt-19 ;;
-        esac
+        bolt # a rival
         echo libstb-dev nlohmann-json3-dev librust-memchr-dev node-typescript # what they work on
         echo nodejs python3 php-cli default-jdk-headless # interpreters
         echo linux-source make flex bison bc # a part of a kernel build
@@ -123,7 +129,8 @@ packages_of() {
         packages build
         echo python3 maven npm golang-go # the clients of registries
         echo lld mold elfutils llvm patchelf chrpath dwz debugedit gdb valgrind linux-perf # tools to try
-        echo pahole abigail-tools pax-utils file bolt-16
+        echo pahole abigail-tools pax-utils file
+        bolt
         echo clang-14 gdc-12 tcc # toolchains to survey
         ;;
     distribution)

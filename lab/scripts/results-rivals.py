@@ -122,6 +122,9 @@ def small(program):
 def main():
     hugetext = os.path.realpath(sys.argv[1])
     node = os.path.realpath(shutil.which("node"))
+    # Debian's is a small program of libnode.
+    if os.path.getsize(node) < 16 * MEBI:
+        sys.exit(f"{node}: its text lies in a library; put a node that holds its own text first on PATH")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} processors"
     record.fact("machine", machine)
