@@ -1,13 +1,13 @@
 #!/bin/sh
 # Prints what the autopilot itself costs, as records: lab/scripts/auto-cost.sh HUGETEXT SOURCES, as root. SOURCES is the example of
-# crates/auto. Three loads, each watched for SECONDS (60) after as long a time in which the daemon learns it: nothing;
+# crates/auto. Three loads, each watched for SECONDS_EACH (30) after as long a time in which the daemon learns it: nothing;
 # a build by make, whose rules start short-lived shells; 1000 different programs, half of them shells of their own, 1000
 # starts a second. Whatever else the machine does counts too. Writes only to a directory of its own below target/.
 set -eu
 
 hugetext=$(realpath "${1:?usage: $0 HUGETEXT SOURCES}")
 sources=$(realpath "${2:?usage: $0 HUGETEXT SOURCES}")
-seconds=${SECONDS_EACH:-60}
+seconds=${SECONDS_EACH:-30}
 scratch=$(realpath "$(mktemp -d "${CARGO_TARGET_DIR:-target}/cost.XXXXXX")")
 daemon=
 clean() {
