@@ -170,7 +170,6 @@ fn the_tracer_is_no_more_expendable_than_the_program() {
     let tracer = status_of(caught.pid(), "TracerPid").unwrap();
     let [own, its] = [caught.pid().to_string(), tracer]
         .map(|pid| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap());
-    // The tracer says that it is ready only afterwards, and then the process goes on.
     let output = caught.go_on();
     assert_eq!(own, its);
     assert_eq!(output.status.code(), Some(42), "{output:?}");

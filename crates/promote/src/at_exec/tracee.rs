@@ -28,11 +28,12 @@ const MOST_POINTERS: u64 = 1 << 20;
 /// Lets a tracer wait until the process executes a program. `ready` is told that it waits. Returns false if the process ended
 /// first. Signals and stops take effect as without a tracer.
 pub(super) fn wait_for_exec(tid: Tid, ready: &Ready) -> io::Result<bool> {
-    let options = ptrace::Options::PTRACE_O_TRACEEXEC | OPTIONS;
-    ptrace::seize(tid.into(), options)?;
-    // The process that prepares the program is the first to be killed where memory is short. The program must not be.
+    // The process that prepares the program is the first to be killed where memory is short. The program must not be, and it is
+    // killed with its tracer.
     let _ = fs::read(format!("/proc/{tid}/oom_score_adj"))
         .and_then(|own| fs::write("/proc/self/oom_score_adj", own));
+    let options = ptrace::Options::PTRACE_O_TRACEEXEC | OPTIONS;
+    ptrace::seize(tid.into(), options)?;
     ready.tell();
     loop {
         let status = wait(tid)?;
