@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hugetext_host::{FileState, PublicTmpfs, lease};
+use hugetext_host::{FileState, PublicTmpfs, lease, open_lock};
 use hugetext_leaf::{CopyName, Leaf, Run};
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, flock,
@@ -96,7 +96,7 @@ pub fn give_back_unused() {
     }
 }
 
-/// Is locked by the process that gives back. Its owner alone can open it.
+/// Is locked by the process that gives back.
 const LOCK: &str = ".lock";
 
 /// How long the memory of a copy stays at most when its last process has ended.
@@ -113,10 +113,7 @@ pub fn give_back_until_unused() -> io::Result<()> {
             return Ok(());
         };
         let registry = Registry(tmpfs);
-        // Everybody can open the tmpfs, and so lock it.
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let own = Mode::RUSR | Mode::WUSR;
-        let lock = openat(registry.0.writable(), LOCK, flags, own)?;
+        let lock = open_lock(registry.0.writable(), LOCK)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Ok(()),
             locked => locked?,

@@ -106,7 +106,7 @@ impl RivalChange {
             RivalChange::Prefix(prefix) => {
                 words.splice(..0, prefix.iter().map(OsString::from));
             }
-            _ => {}
+            RivalChange::Preload(_) | RivalChange::Environment { .. } | RivalChange::File(_) => {}
         }
         words
     }

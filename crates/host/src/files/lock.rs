@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::{Errno, retry_on_intr};
 
 /// Time between two attempts at a lock that another process holds.
@@ -29,6 +30,13 @@ pub fn lock(path: &Path, patience: Duration) -> io::Result<File> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Opens the file `name` of a directory, to be locked (flock(2)); it is created if missing. Its owner alone can open it.
+/// Everybody can open the directory, and so keep the directory itself locked.
+pub fn open_lock(directory: impl AsFd, name: impl AsRef<Path>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    openat(directory, name.as_ref(), flags, Mode::RUSR | Mode::WUSR)
 }
 
 /// Shares a lock on a directory with whoever else does (flock(2)). It ends when the file is dropped or the process

@@ -30,7 +30,7 @@ pub use filesystem::{
 pub use guard::Guard;
 pub use lasting::LastingMounts;
 pub use lease::{has_writer, lease};
-pub use lock::{is_shared, lock, share};
+pub use lock::{is_shared, lock, open_lock, share};
 pub use namespace::{
     Mountable, Namespace, NamespaceError, is_root, mount_huge_tmpfs, protect, uncover,
 };

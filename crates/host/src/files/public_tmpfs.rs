@@ -20,6 +20,7 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use super::filesystem::filesystem_of;
+use super::lock::open_lock;
 use super::namespace::set_read_only;
 use crate::listed::mount_infos;
 
@@ -131,14 +132,12 @@ impl PublicTmpfs {
     }
 }
 
-/// Waits for others that mount at `path`. Everybody can open the directory above it, and so lock it: what is locked is a file
-/// that its owner alone can open.
+/// Waits for others that mount at `path`.
 fn locked(above: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".lock");
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = openat(above, &name, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = open_lock(above, &name)?;
     flock(&file, FlockOperation::LockExclusive)?;
     Ok(file)
 }
