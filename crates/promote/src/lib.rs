@@ -42,6 +42,7 @@ mod steps;
 mod stop;
 mod swap;
 mod target;
+mod urgent;
 #[cfg_attr(
     not(target_arch = "aarch64"),
     allow(
@@ -61,3 +62,4 @@ pub use probes::{Probe, probes};
 pub use refusal::Refusal;
 pub use swap::Pause;
 pub use target::{Mappings, Target};
+pub use urgent::Urgent;

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -18,11 +17,11 @@ use crate::content::{Content, Join, Step};
 use crate::error::SwapError;
 use crate::maps::{Mapped, mapped};
 use crate::pass::pass_files;
-use crate::raw;
 use crate::refusal::Refusal;
 use crate::scratch::Scratch;
 use crate::stop::Stopped;
 use crate::target::Target;
+use crate::urgent::before_others;
 
 /// A set of changes. Either all are made or none.
 #[derive(Debug, Default)]
@@ -94,7 +93,7 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
 /// Runs a session in a thread of its own, because the end of that thread releases the process.
 /// Waits for that end.
 fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
-    hurry();
+    before_others();
     let tracer = OnceLock::new();
     let session = || {
         tracer.get_or_init(Tid::own);
@@ -151,17 +150,6 @@ fn in_session(target: &Target, change: &Change<'_>) -> Result<Session, SwapError
         stopping,
         threads,
     })
-}
-
-/// Gives this thread and its children priority, if that is permitted. They end soon, and no work
-/// is more urgent while a process is stopped.
-fn hurry() {
-    if raw::run_before_others().is_err() {
-        let _ = rustix::process::setpriority_process(None, -20);
-    }
-    if let Some(nanosecond) = NonZeroU64::new(1) {
-        let _ = rustix::thread::set_current_timer_slack(Some(nanosecond));
-    }
 }
 
 impl Change<'_> {

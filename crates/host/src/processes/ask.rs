@@ -16,7 +16,7 @@ use procfs::process::StatM;
 use super::error::ProcessError;
 use super::id::Pid;
 use super::owner::{group_of_process, user_of_process};
-use crate::work::{Done, Worker};
+use crate::work::{Done, Worker, thread_time};
 
 /// Whose processes are not asked about until all threads have ended that were given up, so that nobody uses up
 /// all that may be given up.
@@ -170,11 +170,6 @@ fn read_list(path: &str, most: u64) -> io::Result<Vec<u8>> {
     let spent = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
     SPENT.fetch_add(spent, Ordering::Relaxed);
     read.map(|_| list)
-}
-
-fn thread_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Reads a list of mappings, if it has at most `most` bytes.

@@ -16,7 +16,9 @@ use hugetext_host::{Pid, limit_listing};
 use hugetext_leaf::hold::SystemCallCost;
 use hugetext_leaf::verdict::{Deed, LeafUse};
 use hugetext_leaf::{Backend, Completion};
-use hugetext_promote::{Copies, Refusal, SwapError, give_back_until_unused, give_back_unused};
+use hugetext_promote::{
+    Copies, Refusal, SwapError, Urgent, give_back_until_unused, give_back_unused,
+};
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::Failure;
@@ -117,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
             .map_err(|error| Failure::new("copies", error));
     }
     let completion = arguments.completion()?;
+    let urgent = Urgent::begin();
     limit_listing();
     let host = HostContext::with_huge_pages()?;
     let request = PromoteRequest {
@@ -181,6 +184,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         }
     }
     bar.finish_and_clear();
+    drop(urgent);
     if !request.dry_run {
         give_back_unused();
         if copies.have_paths() {
