@@ -19,7 +19,7 @@ use crate::segment::{LIMIT, Span};
 pub struct CopyName {
     /// The file that was copied.
     pub file: FileId,
-    /// File offset of the content: the text, and the read-only data beside it.
+    /// File offset of the content: the text, its rest behind the windows, and the read-only data beside it.
     pub offset: u64,
     /// Bytes of content.
     pub len: u64,
@@ -66,7 +66,7 @@ impl CopyName {
         CopyName {
             file: run.file,
             offset: run.offset,
-            len: run.content.len(),
+            len: run.shown().len(),
             data_before: run.text.start - run.content.start,
             data_behind: run.content.end - run.text.end,
             at: run.offset + shift,
@@ -96,12 +96,21 @@ impl CopyName {
         self.at.saturating_sub(self.offset)
     }
 
-    /// The part of the copy that is in whole leaves.
+    /// The part of the copy that is in whole leaves. Where nothing completes the last window, the content ends
+    /// with one, and what follows is the rest of the text ([`Run::rest`]).
     pub fn windows(&self, leaf: Leaf) -> Span {
-        Span::new(
-            leaf.align_down(self.at),
-            leaf.align_up(self.at.saturating_add(self.len)),
-        )
+        let end = self.at.saturating_add(self.len);
+        let end = match self.tail {
+            Some(_) => leaf.align_up(end),
+            None => leaf.align_down(end),
+        };
+        Span::new(leaf.align_down(self.at), end)
+    }
+
+    /// The part of the copy that is mapped: the windows, and the rest of the text.
+    pub fn mapped(&self, leaf: Leaf) -> Span {
+        let windows = self.windows(leaf);
+        Span::new(windows.start, windows.end.max(self.content().end))
     }
 
     /// The facts without the basename.
@@ -275,6 +284,7 @@ mod tests {
                 windows: Span::new(windows, windows + (4 << 20)),
                 content: Span::new(windows + pad, windows + (4 << 20)),
                 text: Span::new(windows + pad, windows + (4 << 20)),
+                rest: Span::new(windows + (4 << 20), windows + (4 << 20) + 0x3000),
                 offset,
                 file: example().file,
                 perms: crate::Perms::default(),
@@ -286,7 +296,9 @@ mod tests {
             let name = CopyName::of(&run, Leaf::M2, "x");
             assert!(Leaf::M2.is_aligned(name.at.wrapping_sub(pad)), "{name}");
             assert!(name.at >= pad && name.shift() == name.at - offset);
-            assert_eq!(name.windows(Leaf::M2).start, name.at - pad);
+            let windows = Span::new(name.at - pad, name.at - pad + (4 << 20));
+            assert_eq!(name.windows(Leaf::M2), windows);
+            assert_eq!(name.mapped(Leaf::M2).end, windows.end + 0x3000);
             name.shift()
         };
         assert_eq!(at(0x40_0000, 0, 0x20_0000), 0);

@@ -19,6 +19,7 @@ mod folio;
 mod geometry;
 pub mod hold;
 mod kernel;
+mod promotion;
 mod reach;
 mod remap;
 pub mod replica;
@@ -44,10 +45,10 @@ pub use filesystem::Filesystem;
 pub use folio::least_folios;
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Kernel, ParseVersionError, Version};
+pub use promotion::{Promotion, promotion};
 pub use reach::{Reach, TextReach, Vma, reach, vmas, windows_in_file};
 pub use remap::{
-    Backend, Completion, Left, Method, Obstacle, Pad, ProcessVma, Promotion, PromotionPolicy,
-    Reason, Run, promotion,
+    Backend, Completion, Left, Method, Obstacle, Pad, ProcessVma, PromotionPolicy, Reason, Run,
 };
 pub use rule::{Rule, Topic};
 pub use rules::RULES;

@@ -1,4 +1,4 @@
-//! Decides which text of a running process goes on huge pages, and by which method.
+//! The terms of a promotion: what a process maps, and what becomes of it.
 
 use std::fmt;
 
@@ -92,8 +92,12 @@ pub struct Run {
     pub windows: Span,
     /// What they show of the file: everything except a pad at either end.
     pub content: Span,
-    /// The text in it. The rest is read-only data at either end.
+    /// The text in it. What else it has is read-only data at either end.
     pub text: Span,
+    /// The text of the same mapping behind the windows, less than a window; empty if there is none. The
+    /// copy maps it too, by small pages: libdwfl takes a mapping of a file behind that of another one
+    /// for the start of the file, and would find names of other functions there.
+    pub rest: Span,
     /// File offset of the first byte of content.
     pub offset: u64,
     /// The file.
@@ -122,6 +126,8 @@ pub enum Reason {
     Small,
     /// Some page of the window differs from the file.
     Changed,
+    /// More text behind it in its mapping is huge without a copy, and would lie behind one ([`Run::rest`]).
+    BeforeHuge,
     /// Writable.
     Writable,
     /// Not congruent, and the user permitted only collapsing.
@@ -139,6 +145,10 @@ impl fmt::Display for Reason {
             Reason::Partial => write!(f, "part of a window that other memory shares"),
             Reason::Small => write!(f, "too little text for a window of its own"),
             Reason::Changed => write!(f, "changed in memory (breakpoint, probe or patch)"),
+            Reason::BeforeHuge => write!(
+                f,
+                "a copy here would hide the names of the text behind it, which is huge without one"
+            ),
             Reason::Writable => write!(f, "writable"),
             Reason::Incongruent => write!(f, "address and file offset are not congruent"),
             Reason::Uncollapsible(cause) => write!(f, "cannot be collapsed: {cause}"),
@@ -147,7 +157,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Text that stays unchanged.
+/// Text that gets no huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Left {
     /// Its addresses.
@@ -157,15 +167,6 @@ pub struct Left {
     /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
-}
-
-/// The plan for the text of one process.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Promotion {
-    /// The runs to promote, by address.
-    pub runs: Vec<Run>,
-    /// The text to leave unchanged, by address.
-    pub left: Vec<Left>,
 }
 
 /// The methods that are permitted.
@@ -201,211 +202,30 @@ pub struct PromotionPolicy {
     pub completion: Completion,
 }
 
-/// The smallest part of a window with a pad that must be text. With less text, the memory is not
-/// worth it.
-const LEAST_PART: u64 = 4;
-
-/// Decides for every window of file-backed text in `vmas` (all mappings of the process, by
-/// address). `obstacle` tells why the kernel does not collapse text of a file, if it does not (see
-/// [`collapse()`](crate::collapse)).
-pub fn promotion(
-    vmas: &[ProcessVma],
-    policy: PromotionPolicy,
-    obstacle: impl Fn(FileId) -> Option<Cause>,
-) -> Promotion {
-    let mut promotion = Promotion::default();
-    for vma in vmas.iter().filter(|vma| vma.perms.exec) {
-        let Some(file) = vma.file else { continue };
-        let whole = match &vma.obstacle {
-            Some(obstacle) => Some(Reason::Mapping(obstacle.clone())),
-            None => vma.perms.write.then_some(Reason::Writable),
-        };
-        if let Some(reason) = whole {
-            promotion.leave(vma.addresses, file, reason);
-            continue;
-        }
-        let (first, end) = (vma.addresses.start, vma.addresses.end);
-        let obstacle = obstacle(file);
-        let text = Text { vmas, vma, file };
-        for start in (policy.leaf.align_down(first)..end).step_by(policy.leaf.bytes() as usize) {
-            let window = Span::new(start, start + policy.leaf.bytes());
-            match text.window_run(window, policy, obstacle) {
-                Ok(run) => promotion.take(run),
-                Err(reason) => promotion.leave(window.intersect(&vma.addresses), file, reason),
-            }
-        }
-    }
-    promotion
-}
-
-/// A mapping of text among the mappings of its process.
-struct Text<'v> {
-    vmas: &'v [ProcessVma],
-    vma: &'v ProcessVma,
-    file: FileId,
-}
-
-impl Text<'_> {
-    fn window_run(
-        &self,
-        window: Span,
-        policy: PromotionPolicy,
-        obstacle: Option<Cause>,
-    ) -> Result<Run, Reason> {
-        let vma = self.vma;
-        let text = window.intersect(&vma.addresses);
-        if vma
-            .huge
-            .iter()
-            .any(|huge| huge.intersect(&window) == window)
-        {
-            return Err(Reason::Huge);
-        }
-        if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
-            return Err(Reason::Changed);
-        }
-        // A mapping without room for a window is small at any address, as for any other command.
-        let shared = if vma.addresses.len() < window.len() {
-            Reason::Small
-        } else {
-            Reason::Partial
-        };
-        let congruent = policy
-            .leaf
-            .is_aligned(vma.addresses.start.wrapping_sub(vma.offset));
-        let method = match (policy.backend, obstacle) {
-            (Backend::Both, None) if congruent && text == window => Method::Collapse,
-            (Backend::Both | Backend::RemapOnly, _) => Method::Remap,
-            (Backend::CollapseOnly, _) if !congruent => return Err(Reason::Incongruent),
-            (Backend::CollapseOnly, _) if text != window => return Err(shared),
-            (Backend::CollapseOnly, Some(cause)) => return Err(Reason::Uncollapsible(cause)),
-            (Backend::CollapseOnly, None) => Method::Collapse,
-        };
-        let content = match policy.completion {
-            Completion::Unused => text,
-            Completion::ReadOnlyData => self.with_data(text, window),
-        };
-        let pad = |span: Span| {
-            if span.is_empty() {
-                Ok(None)
-            } else {
-                pad_kind(self.vmas, self.file, span)
-                    .map(Some)
-                    .ok_or_else(|| shared.clone())
-            }
-        };
-        let head = pad(Span::new(window.start, content.start))?;
-        let tail = pad(Span::new(content.end, window.end))?;
-        if text.len() < window.len() / LEAST_PART {
-            return Err(Reason::Small);
-        }
-        Ok(Run {
-            windows: window,
-            content,
-            text,
-            offset: self.offset_of(content.start),
-            file: self.file,
-            perms: vma.perms,
-            bti: vma.bti,
-            method,
-            head,
-            tail,
-        })
-    }
-
-    /// The file offset that the file's layout gives to an address.
-    fn offset_of(&self, address: u64) -> u64 {
-        let vma = self.vma;
-        vma.offset
-            .wrapping_add(address.wrapping_sub(vma.addresses.start))
-    }
-
-    /// The text of a window with the read-only data on both sides of it that belongs to the window.
-    fn with_data(&self, text: Span, window: Span) -> Span {
-        let mut content = text;
-        while content.start > window.start
-            && let Some(data) = self.data_at(content.start - 1, window)
-        {
-            content.start = data.start;
-        }
-        while content.end < window.end
-            && let Some(data) = self.data_at(content.end, window)
-        {
-            content.end = data.end;
-        }
-        content
-    }
-
-    /// The part in `window` of the mapping at an address, if it is data that may join the text:
-    /// read-only, unchanged, of the same file, and placed as in the file.
-    fn data_at(&self, address: u64, window: Span) -> Option<Span> {
-        let there = self
-            .vmas
-            .iter()
-            .find(|vma| vma.addresses.contains(address))?;
-        let part = there.addresses.intersect(&window);
-        let read_only = Perms {
-            read: true,
-            write: false,
-            exec: false,
-        };
-        let joins = there.file == Some(self.file)
-            && there.perms == read_only
-            && there.obstacle.is_none()
-            && there.offset == self.offset_of(there.addresses.start)
-            && !there.changed.iter().any(|changed| changed.overlaps(&part));
-        joins.then_some(part)
-    }
-}
-
-/// The kind of pad that `span` is, if it may become part of a promoted window.
-fn pad_kind(vmas: &[ProcessVma], file: FileId, span: Span) -> Option<Pad> {
-    let mut there = vmas.iter().filter(|vma| vma.addresses.overlaps(&span));
-    let Some(vma) = there.next() else {
-        return Some(Pad::Free);
-    };
-    let hole = vma.file == Some(file)
-        && vma.perms == Perms::default()
-        && vma.obstacle.is_none()
-        && vma.changed.is_empty()
-        && vma.addresses.intersect(&span) == span;
-    hole.then_some(Pad::Hole)
-}
-
-impl Promotion {
-    /// Bytes of text that the plan changes.
-    pub fn promoted(&self) -> u64 {
-        self.runs.iter().map(|run| run.text.len()).sum()
-    }
-
-    fn take(&mut self, run: Run) {
-        match self.runs.last_mut() {
-            Some(last) if last.joins(&run) => {
-                last.windows.end = run.windows.end;
-                last.content.end = run.content.end;
-                last.text.end = run.text.end;
-                last.tail = run.tail;
-            }
-            _ => self.runs.push(run),
-        }
-    }
-
-    fn leave(&mut self, text: Span, file: FileId, reason: Reason) {
-        match self.left.last_mut() {
-            Some(last)
-                if last.file == file && last.reason == reason && last.text.end == text.start =>
-            {
-                last.text.end = text.end;
-            }
-            _ => self.left.push(Left { text, file, reason }),
-        }
-    }
-}
-
 impl Run {
     /// Bytes from the start of the first window to the content.
     pub fn pad_before(&self) -> u64 {
         self.content.start - self.windows.start
+    }
+
+    /// The same without the rest.
+    pub fn without_rest(self) -> Run {
+        let rest = Span::new(self.windows.end, self.windows.end);
+        Run { rest, ..self }
+    }
+
+    /// All addresses that a copy is mapped at: the windows and the rest.
+    pub fn mapped(&self) -> Span {
+        Span::new(self.windows.start, self.rest.end)
+    }
+
+    /// All addresses at which a copy shows the file: the content and the rest.
+    pub fn shown(&self) -> Span {
+        if self.rest.is_empty() {
+            self.content
+        } else {
+            Span::new(self.content.start, self.rest.end)
+        }
     }
 
     /// Bytes of read-only data that become executable.
@@ -419,7 +239,7 @@ impl Run {
     }
 
     /// Whether `next` continues this run.
-    fn joins(&self, next: &Run) -> bool {
+    pub(crate) fn joins(&self, next: &Run) -> bool {
         self.content.end == next.content.start
             && self.text.end == next.text.start
             && self.file == next.file
@@ -428,7 +248,3 @@ impl Run {
             && self.offset + self.content.len() == next.offset
     }
 }
-
-#[cfg(test)]
-#[path = "remap_tests.rs"]
-mod tests;

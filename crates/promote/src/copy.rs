@@ -11,7 +11,7 @@ use hugetext_leaf::{CopyName, FileId, Leaf, Perms, Run, Span};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate};
 
 use crate::arch::{Architecture, Native};
-use crate::skeleton::{Bytes, Part, skeleton};
+use crate::skeleton::{Bytes, Part, Shown, skeleton};
 use crate::target::{Mappings, Target};
 
 /// Why no copy in huge pages could be made.
@@ -60,13 +60,14 @@ impl Blueprint<'_> {
 
     /// Makes an empty file the copy.
     pub(crate) fn write(&self, file: &File) -> Result<(), CopyError> {
-        let windows = self.windows();
+        let mapped = self.name.mapped(self.leaf);
         let of_file = |at, len| self.of_file(at, len);
-        let parts = skeleton(of_file, self.name.shift(), windows);
+        let text = self.name.text();
+        let parts = skeleton(of_file, self.name.shift(), Shown { mapped, text });
         let parts = parts.unwrap_or_default();
-        let end = parts.iter().map(Part::end).fold(windows.end, u64::max);
+        let end = parts.iter().map(Part::end).fold(mapped.end, u64::max);
         ftruncate(file, end).map_err(|error| CopyError::Create(error.into()))?;
-        fill(file, &self.name, windows, |at, bytes| self.read(at, bytes))?;
+        fill(file, &self.name, mapped, |at, bytes| self.read(at, bytes))?;
         // The content is what the process executes and reads: nothing is written over it.
         let content = self.name.content();
         for part in &parts {

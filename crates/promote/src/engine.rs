@@ -15,7 +15,7 @@ use crate::error::SwapError;
 use crate::probes::breakpoints;
 use crate::refusal::Refusal;
 use crate::steps::{
-    AT_ONCE, content_part, neighbours, parts, promotion_steps, reversion_steps, text_part,
+    AT_ONCE, content_part, neighbours, parts, parts_of, promotion_steps, reversion_steps, text_part,
 };
 use crate::swap::{Change, MAX_FILES, Pause, read_padded, swap};
 use crate::target::{Mappings, Target};
@@ -92,14 +92,21 @@ pub fn promote(
     let mut outcome = SwapOutcome::default();
     let mut prepared = Vec::new();
     for run in runs {
-        match prepare(target, mappings, run, leaf, copies) {
+        let mut run = *run;
+        let mut made = prepare(target, mappings, &run, leaf, copies);
+        // A mapping may be longer than its file.
+        if matches!(made, Err(CopyError::Read(_))) && !run.rest.is_empty() {
+            run = run.without_rest();
+            made = prepare(target, mappings, &run, leaf, copies);
+        }
+        match made {
             Ok((program, time, copy, is_new)) => {
                 let bytes = if is_new {
                     &mut outcome.copied
                 } else {
                     &mut outcome.shared
                 };
-                *bytes += copy.size();
+                *bytes += run.mapped().len();
                 prepared.push((run, program, time, copy));
             }
             Err(CopyError::Read(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -112,8 +119,8 @@ pub fn promote(
     let mut pieces = Vec::new();
     for (run, program, time, copy) in &prepared {
         let place = (copy.id().map_err(SwapError::Trace)?, copy.first_window());
-        pieces.extend(parts(run.windows).map(|part| {
-            let content = run.content.intersect(&part);
+        pieces.extend(parts_of(run).map(|part| {
+            let content = run.shown().intersect(&part);
             let (steps, join) = promotion_steps(mappings, run, part, place);
             Piece {
                 content,
@@ -222,7 +229,7 @@ fn prepare(
 ) -> Result<(File, FileState, Rc<HugeCopy>, bool), CopyError> {
     let program = open_program(target, mappings, run.file).map_err(CopyError::Read)?;
     let time = state(&program).map_err(CopyError::Read)?;
-    compare_unprobed(target, run.content, &program, run.offset).map_err(CopyError::Read)?;
+    compare_unprobed(target, run.shown(), &program, run.offset).map_err(CopyError::Read)?;
     let blueprint = Blueprint {
         name: copy_name(mappings, run, leaf),
         leaf,

@@ -62,13 +62,21 @@ const WANTED: [&[u8]; 6] = [
 /// out: the copy is memory.
 const MOST: u64 = 64 << 20;
 
-/// The parts of a copy whose text is shifted by `shift` bytes and that maps `windows`, offsets in the
-/// copy. `read` reads that many bytes at an offset of the file; `None` if it ends before. `None` if
+/// What is mapped of a copy, in offsets of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    /// All that is mapped.
+    pub(crate) mapped: Span,
+    /// The text in it. What is mapped around it need not be what the file has there.
+    pub(crate) text: Span,
+}
+
+/// The parts of a copy whose text is shifted by `shift` bytes and that shows `shown`. `read` reads that many bytes at an offset of the file; `None` if it ends before. `None` if
 /// the file is not an ELF file that can be shown so; its copy has text alone.
 pub(crate) fn skeleton(
     read: impl Fn(u64, u64) -> Option<Vec<u8>>,
     shift: u64,
-    windows: Span,
+    shown: Shown,
 ) -> Option<Vec<Part>> {
     let mut header: Header = one(&read(0, size_of::<Header>() as u64)?)?;
     if header.e_ident.magic != object::elf::ELFMAG
@@ -105,7 +113,7 @@ pub(crate) fn skeleton(
         program.p_offset = U64::new(NativeEndian, start.checked_add(shift)?);
     }
 
-    load_windows_first(&mut programs, windows);
+    load_mapped_first(&mut programs, shown);
 
     // Without a shift, the tables stay where they are. Otherwise they follow the header.
     let mut end = size_of::<Header>() as u64;
@@ -144,10 +152,11 @@ pub(crate) fn skeleton(
     Some(parts)
 }
 
-/// Makes the mapped windows the first segment that is loaded. libdwfl takes the first one for what
+/// Makes what is mapped the first segment that is loaded. libdwfl takes the first one for what
 /// the first mapping of a file shows. The new entry takes the place of one that only the loader
 /// reads.
-fn load_windows_first(programs: &mut [Program], windows: Span) {
+fn load_mapped_first(programs: &mut [Program], shown: Shown) {
+    let mapped = shown.mapped;
     let holds = |program: &&Program| {
         let (start, len) = (
             program.p_offset.get(NativeEndian),
@@ -156,7 +165,7 @@ fn load_windows_first(programs: &mut [Program], windows: Span) {
         let segment = Span::new(start, start.saturating_add(len));
         program.p_type.get(NativeEndian) == PT_LOAD
             && program.p_flags.get(NativeEndian).contains(PF_X)
-            && segment.overlaps(&windows)
+            && segment.overlaps(&shown.text)
     };
     let spare = |program: &Program| {
         let kind = program.p_type.get(NativeEndian);
@@ -168,13 +177,13 @@ fn load_windows_first(programs: &mut [Program], windows: Span) {
     let Some(place) = programs.iter().position(spare) else {
         return;
     };
-    let distance = windows.start.wrapping_sub(text.p_offset.get(NativeEndian));
+    let distance = mapped.start.wrapping_sub(text.p_offset.get(NativeEndian));
     let address = text.p_vaddr.get(NativeEndian).wrapping_add(distance);
     let mut first = text;
-    first.p_offset = U64::new(NativeEndian, windows.start);
+    first.p_offset = U64::new(NativeEndian, mapped.start);
     first.p_vaddr = U64::new(NativeEndian, address);
     first.p_paddr = first.p_vaddr;
-    first.p_filesz = U64::new(NativeEndian, windows.len());
+    first.p_filesz = U64::new(NativeEndian, mapped.len());
     first.p_memsz = first.p_filesz;
     // Segments are loaded in the order of the table.
     if let Some(before) = programs.get_mut(..=place) {
@@ -299,9 +308,14 @@ mod tests {
         }
     }
 
+    fn all(mapped: Span) -> Shown {
+        let text = mapped;
+        Shown { mapped, text }
+    }
+
     /// The copy that the parts make, with all text.
     fn built(file: &[u8], shift: u64) -> Vec<u8> {
-        let parts = skeleton(part_of(file), shift, Span::new(shift, shift)).unwrap();
+        let parts = skeleton(part_of(file), shift, all(Span::new(shift, shift))).unwrap();
         let mut copy = vec![0; file.len() + shift as usize];
         for part in parts {
             let bytes = match part.bytes {
@@ -348,7 +362,7 @@ mod tests {
         let text = original.section_by_name(".text").unwrap();
         let (offset, len) = text.file_range().unwrap();
         let windows = Span::new(offset + 0x1000, offset + len);
-        let parts = skeleton(part_of(&file), 0, windows).unwrap();
+        let parts = skeleton(part_of(&file), 0, all(windows)).unwrap();
         let mut copy = file.clone();
         for part in parts {
             if let Bytes::Changed(bytes) = part.bytes {
@@ -366,7 +380,10 @@ mod tests {
     #[test]
     fn no_header_is_trusted() {
         let file = own();
-        assert_eq!(skeleton(part_of(b"#!/bin/sh\n"), 0, Span::new(0, 0)), None);
+        assert_eq!(
+            skeleton(part_of(b"#!/bin/sh\n"), 0, all(Span::new(0, 0))),
+            None
+        );
         let mut seed = 1u64;
         for _ in 0..2000 {
             let mut wrong = file[..8192].to_vec();
@@ -375,7 +392,7 @@ mod tests {
                 let at = (seed >> 33) as usize % 1024;
                 wrong[at] = (seed >> 25) as u8;
             }
-            let _ = skeleton(part_of(&wrong), 0x1000, Span::new(0x2000, 0x40_0000));
+            let _ = skeleton(part_of(&wrong), 0x1000, all(Span::new(0x2000, 0x40_0000)));
         }
     }
 }

@@ -18,6 +18,15 @@ pub(super) fn parts(addresses: Span) -> impl Iterator<Item = Span> {
     starts.map(move |start| Span::new(start, start + AT_ONCE).intersect(&addresses))
 }
 
+/// The same of all that a run maps. The rest of the text is changed with the last windows.
+pub(super) fn parts_of(run: &Run) -> impl Iterator<Item = Span> {
+    let (last, end) = (run.windows.end, run.mapped().end);
+    parts(run.windows).map(move |part| {
+        let end = if part.end == last { end } else { part.end };
+        Span::new(part.start, end)
+    })
+}
+
 /// The addresses at which a mapping of a copy from `offset` shows the program file, and the file offset
 /// of the first.
 pub(super) fn content_part(addresses: Span, offset: u64, name: &CopyName) -> (Span, u64) {
@@ -41,7 +50,7 @@ fn shown_part(addresses: Span, offset: u64, part: Span) -> Span {
     Span::new(start, start + shown.len())
 }
 
-/// The changes for one part of a run, and the windows to join afterwards. The program is file 0 of the
+/// The changes for one part of what a run maps, and the windows to join afterwards. The program is file 0 of the
 /// steps and the copy is file 1.
 pub(super) fn promotion_steps(
     mappings: &Mappings,
@@ -80,13 +89,17 @@ pub(super) fn promotion_steps(
             after: in_copy(addresses.start),
         })
     };
-    let content = run.content.intersect(&part);
+    let content = run.shown().intersect(&part);
+    let text = match run.rest.is_empty() {
+        true => run.text,
+        false => Span::new(run.text.start, run.rest.end),
+    };
     let steps = [
         pad(Span::new(part.start, content.start), run.head),
         pad(Span::new(content.end, part.end), run.tail),
         shown(Span::new(run.content.start, run.text.start), READ_ONLY),
         shown(Span::new(run.text.end, run.content.end), READ_ONLY),
-        shown(run.text, run.perms),
+        shown(text, run.perms),
     ];
     let steps: Vec<Step> = steps.into_iter().flatten().collect();
     let join = (steps.len() > 1).then(|| Join {

@@ -226,6 +226,18 @@ fn join(spans: &mut Vec<Span>, next: Span) {
     }
 }
 
+/// What is in `spans` and not in `taken`.
+fn without(spans: Vec<Span>, taken: &[Span]) -> Vec<Span> {
+    taken.iter().fold(spans, |spans, taken| {
+        let parts = spans.into_iter().flat_map(|span| {
+            let before = span.end.min(taken.start).max(span.start);
+            let behind = span.start.max(taken.end).min(span.end);
+            [Span::new(span.start, before), Span::new(behind, span.end)]
+        });
+        parts.filter(|part| !part.is_empty()).collect()
+    })
+}
+
 fn map_back(
     target: &Target,
     job: PromoteRequest,
@@ -302,9 +314,9 @@ impl PromotedProcess {
                 Method::Remap => {
                     self.remapped.push(run.text);
                     if copies.plan(mappings, &run, leaf) {
-                        self.copied += run.windows.len();
+                        self.copied += run.mapped().len();
                     } else {
-                        self.shared += run.windows.len();
+                        self.shared += run.mapped().len();
                     }
                 }
             }
@@ -319,6 +331,8 @@ impl PromotedProcess {
     }
 
     fn take(&mut self, mappings: &Mappings, outcome: SwapOutcome) {
+        // Some that collapsed may lie behind others that did not, and be copied with them.
+        self.collapsed = without(std::mem::take(&mut self.collapsed), &outcome.done);
         self.remapped = outcome.done;
         self.copied = outcome.copied;
         self.shared = outcome.shared;

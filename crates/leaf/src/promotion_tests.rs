@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::kernel::Version;
+use crate::remap::Obstacle;
 
 const FILE: FileId = FileId { dev: 1, ino: 7 };
 const M: u64 = 1 << 20;
@@ -58,20 +59,73 @@ fn whole_windows_are_taken_and_shared_ones_left() {
     assert!(plan.left.iter().all(|left| left.reason == Reason::Partial));
 }
 
+/// libdwfl would find other names behind a copy.
 #[test]
-fn free_space_and_loader_holes_complete_a_window() {
-    let vmas = [
-        vma(21 * M, 27 * M, M, "rx"),
-        vma(27 * M, 29 * M, 7 * M, ""),
-        vma(29 * M, 30 * M, 9 * M, "rw"),
-    ];
-    let plan = remap(&vmas);
-    assert_eq!(plan.runs.len(), 1);
-    let run = plan.runs[0];
-    assert_eq!(run.windows, Span::new(20 * M, 28 * M));
-    assert_eq!(run.text, Span::new(21 * M, 27 * M));
-    assert_eq!((run.head, run.tail), (Some(Pad::Free), Some(Pad::Hole)));
-    assert_eq!(plan.left, []);
+fn text_behind_a_copy_comes_from_the_copy() {
+    let text = vma(21 * M, 27 * M, M, "rx");
+    let of = |pad: &[ProcessVma]| {
+        let vmas = [&[vma(20 * M, 21 * M, 0, "r"), text.clone()], pad].concat();
+        remap(&vmas)
+            .runs
+            .pop()
+            .map(|run| (run.rest, run.mapped(), run.shown()))
+    };
+    let shared = vma(27 * M, 28 * M, 7 * M, "rw");
+    let all = Span::new(22 * M, 27 * M);
+    assert_eq!(of(&[shared]), Some((Span::new(26 * M, 27 * M), all, all)));
+    let none = Span::new(28 * M, 28 * M);
+    assert_eq!(of(&[]), Some((none, Span::new(22 * M, 28 * M), all)));
+
+    // The next file's text is its own.
+    let mut next = vma(24 * M, 25 * M, 0, "rx");
+    next.file = Some(FileId { dev: 1, ino: 8 });
+    let plan = remap(&[vma(20 * M, 24 * M, 0, "rx"), next]);
+    assert!(plan.runs.iter().all(|run| run.rest.is_empty()));
+
+    let mut changed = vma(20 * M, 25 * M, M, "rx");
+    changed.changed = vec![Span::new(24 * M, 24 * M + 4096)];
+    assert!(remap(&[changed]).runs[0].rest.is_empty());
+}
+
+/// madvise(2) may have cut the mapping there.
+#[test]
+fn the_rest_may_be_a_mapping_of_its_own() {
+    let cut = |offset| {
+        let data = vma(27 * M, 28 * M, 5 * M, "rw");
+        let text = [
+            vma(22 * M, 26 * M, 0, "rx"),
+            vma(26 * M, 27 * M, offset, "rx"),
+        ];
+        remap(&[&text[..], &[data]].concat()).runs[0].rest.len()
+    };
+    assert_eq!((cut(4 * M), cut(5 * M)), (M, 0));
+}
+
+#[test]
+fn windows_that_are_huge_without_a_copy_lie_behind_none() {
+    let of = |huge: &[(u64, u64)], backend| {
+        let mut text = vma(21 * M, 33 * M, M, "rx");
+        text.huge = huge
+            .iter()
+            .map(|(start, end)| Span::new(start * M, end * M))
+            .collect();
+        let plan = promotion(&[text], by(backend), |_| None);
+        let runs = plan
+            .runs
+            .iter()
+            .map(|run| (run.windows.start / M, run.windows.end / M));
+        (runs.collect::<Vec<_>>(), plan.left)
+    };
+    // The head could be copied, and more windows are huge behind it.
+    let (runs, left) = of(&[(22, 28)], Backend::RemapOnly);
+    assert_eq!(runs, [(28, 34)]);
+    assert_eq!(left[0].reason, Reason::BeforeHuge);
+    // One that is huge behind many that are not is copied with them.
+    assert_eq!(of(&[(26, 28)], Backend::RemapOnly).0, [(20, 34)]);
+    // What collapses stays, and so does the head.
+    let (runs, left) = of(&[], Backend::Both);
+    assert_eq!(runs, [(22, 32), (32, 34)]);
+    assert_eq!(left[0].reason, Reason::BeforeHuge);
 }
 
 #[test]
@@ -198,6 +252,10 @@ proptest! {
             for run in &plan.runs {
                 prop_assert!(Leaf::M2.is_aligned(run.windows.start | run.windows.end));
                 prop_assert!(completion == Completion::ReadOnlyData || run.data() == 0);
+                let of_text = |v: &&ProcessVma| v.perms.exec && v.addresses.contains(run.text.end - 1);
+                let text = vmas.iter().find(of_text).unwrap().addresses;
+                let rest = Span::new(run.windows.end, text.end);
+                prop_assert!(run.rest.is_empty() || run.rest == rest && rest.len() < Leaf::M2.bytes());
                 for other in vmas.iter().filter(|v| v.addresses.overlaps(&run.windows)) {
                     let is_text = other.perms.exec && other.addresses.overlaps(&run.text);
                     let is_data = !other.perms.exec && other.addresses.overlaps(&run.content);
