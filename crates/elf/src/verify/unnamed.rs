@@ -118,9 +118,9 @@ fn meant(
             image.file_len,
             "bytes that no header names",
         )?;
-        for (place, _) in (at..).zip(&bytes).filter(|(_, byte)| **byte != 0) {
-            let start = found.map_or(place, |found| found.start);
-            found = Some(Span::new(start, place.saturating_add(1)));
+        if let Some(here) = not_zero(&bytes) {
+            let start = found.map_or(at.saturating_add(here.start), |found| found.start);
+            found = Some(Span::new(start, at.saturating_add(here.end)));
         }
         at += len;
     }
@@ -128,6 +128,17 @@ fn meant(
         return Ok(None);
     }
     Ok(found)
+}
+
+/// From the first to the last byte that is not zero. A gap may be as long as the text of a program, and is read at each
+/// start of it, so most of it is not looked at byte by byte.
+fn not_zero(bytes: &[u8]) -> Option<Span> {
+    if bytes.iter().fold(0, |all, byte| all | byte) == 0 {
+        return None;
+    }
+    let first = bytes.iter().position(|byte| *byte != 0)?;
+    let last = bytes.iter().rposition(|byte| *byte != 0)?;
+    Some(Span::new(first as u64, last as u64 + 1))
 }
 
 /// Whether the gap is a part of the last page of a PT_LOAD with text, and one word over and over.
