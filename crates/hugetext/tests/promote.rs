@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -106,6 +107,39 @@ fn a_program_without_a_window_of_text_is_a_no() {
     let left = process["left"].as_array().unwrap();
     assert!(left.iter().all(|left| left["reason"].is_string()));
     assert!(!left.is_empty());
+}
+
+/// libdwfl takes it for the start of the file.
+#[test]
+fn text_that_stays_behind_a_copy_is_named_for_debuggers() {
+    let Some(compiler) = Sleeper::compiler() else {
+        return;
+    };
+    let pid = compiler.pid();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let text = maps.lines().find(|line| line.contains("r-xp")).unwrap();
+    let (start, _) = text.split_once('-').unwrap();
+    let changed = u64::from_str_radix(start, 16).unwrap() + (8 << 20);
+    let mut options = File::options();
+    let memory = options.read(true).write(true);
+    let memory = memory.open(format!("/proc/{pid}/mem")).unwrap();
+    let mut byte = [0];
+    memory.read_exact_at(&mut byte, changed).unwrap();
+    if let Err(error) = memory.write_all_at(&byte, changed) {
+        println!("skipped: text cannot be written: {error}");
+        return;
+    }
+    let output = promote(&["--json", &pid]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let process = &report["processes"][0];
+    if process["remapped"].as_array().is_none_or(Vec::is_empty) {
+        println!("skipped: nothing was copied: {}", stderr(&output));
+        return;
+    }
+    let window = changed & !((2 << 20) - 1);
+    let notes = process["notes"].to_string();
+    assert!(notes.contains(&format!("from {window:#x} to ")), "{report}");
+    assert!(notes.contains("gdb -p"), "{notes}");
 }
 
 /// Only root can open a copy that a process maps (proc(5), map_files).

@@ -327,6 +327,17 @@ impl PromotedProcess {
         for left in &plan.left {
             let unchanged = UnchangedText::new(mappings, left.text, left.reason.to_string());
             self.left.push(unchanged);
+            // A copy maps less than a window behind it, too, and what is changed not at all.
+            let lies_behind = |run: &Run| {
+                let behind = run.mapped().end <= left.text.start;
+                run.method == Method::Remap && run.file == left.file && behind
+            };
+            if plan.runs.iter().any(lies_behind) {
+                let Span { start, end } = left.text;
+                self.notes.push(format!(
+                    "from {start:#x} to {end:#x}, eu-stack -p shows names of other functions, and gdb -p the right ones"
+                ));
+            }
         }
     }
 
