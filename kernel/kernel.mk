@@ -72,5 +72,6 @@ test-replicas-locks: lab-fetch ## contended acquisitions with 1, 2, 4 and 8 copi
 		"with=$$(KERNEL_SETS='order align read-first collapse fold fork rfc/rmap rfc/rmap-lab' kernel/build.sh image x86_64 measure | tail -n 1)"
 
 docs-rmap: ## kernel/rfc/rmap/results.md from the record of test-fold and test-rmap
+	mkdir -p target
 	lab/run hugetext-rmap kernel/rfc/rmap/record.jsonl > target/rmap.md
 	mv target/rmap.md kernel/rfc/rmap/results.md

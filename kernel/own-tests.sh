@@ -18,15 +18,19 @@ trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2034 # rounds.sh uses it
 disk_size=256M
-tests=(exec_large) # of mm
-[ "$arch" != x86_64 ] || tests+=(collapse_punch fork_fails)
 [ ${#chosen[@]} -gt 0 ] || chosen=(exec_large text_load fork_fails collapse_punch vma)
+tests=() # of mm
+for test in "${chosen[@]}"; do
+    case $arch:$test in
+    *:exec_large | x86_64:fork_fails | x86_64:collapse_punch) tests+=("$test") ;;
+    esac
+done
 
 # shellcheck source=kernel/rounds.sh
 . "$here/rounds.sh"
 tree=$("$here/build.sh" tree | tail -n 1)
 build_selftests "$tree" "${tests[@]}"
-if [ "$arch" = x86_64 ]; then
+if [[ $arch == x86_64 && " ${chosen[*]} " == *' text_load '* ]]; then
     # With an interpreter: mmap places a static PIE.
     (cd "$tree/tools/testing/selftests/exec" && gcc -O1 -Wall -fPIE -pie \
         -Wl,-z,max-page-size=0x10000,-z,noseparate-code -I.. -o "$work/root/bin/text_load" text_load.c)

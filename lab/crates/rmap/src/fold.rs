@@ -105,7 +105,7 @@ fn storms(records: &[Record]) -> String {
     }
     format!(
         "A copy of execl runs for each processor of the guest. shell8 starts eight scripts together, of seven programs each,\n\
-         again and again. Guests of the two kernels took turns, and shared two real processors with other work, so the\n\
+         again and again. Guests of the two kernels took turns, and shared two real processors, so the\n\
          figures differ much. [Below](#acquisitions-of-the-locks-with-rmap) is what the columns are. A storm of shell8 may be\n\
          over before a run is, so a second table has contended acquisitions of a thousand acquisitions. A storm is compared with the\n\
          one of the other kernel that came next to it.\n\n{tables}"
