@@ -252,10 +252,10 @@ proptest! {
             for run in &plan.runs {
                 prop_assert!(Leaf::M2.is_aligned(run.windows.start | run.windows.end));
                 prop_assert!(completion == Completion::ReadOnlyData || run.data() == 0);
-                let of_text = |v: &&ProcessVma| v.perms.exec && v.addresses.contains(run.text.end - 1);
-                let text = vmas.iter().find(of_text).unwrap().addresses;
-                let rest = Span::new(run.windows.end, text.end);
-                prop_assert!(run.rest.is_empty() || run.rest == rest && rest.len() < Leaf::M2.bytes());
+                prop_assert!(run.rest.start == run.windows.end && run.rest.len() < Leaf::M2.bytes());
+                let texts = vmas.iter().filter(|v| v.perms.exec);
+                let of_text = texts.map(|v| v.addresses.intersect(&run.rest).len()).sum::<u64>();
+                prop_assert_eq!(of_text, run.rest.len());
                 for other in vmas.iter().filter(|v| v.addresses.overlaps(&run.windows)) {
                     let is_text = other.perms.exec && other.addresses.overlaps(&run.text);
                     let is_data = !other.perms.exec && other.addresses.overlaps(&run.content);
