@@ -94,8 +94,9 @@ pub fn promote(
     for run in runs {
         let mut run = *run;
         let mut made = prepare(target, mappings, &run, leaf, copies);
-        // A mapping may be longer than its file.
-        if matches!(made, Err(CopyError::Read(_))) && !run.rest.is_empty() {
+        // A mapping may be longer than its file. A process that ends has no memory at all.
+        let unread = matches!(&made, Err(CopyError::Read(error)) if error.kind() != io::ErrorKind::UnexpectedEof);
+        if unread && !run.rest.is_empty() {
             run = run.without_rest();
             made = prepare(target, mappings, &run, leaf, copies);
         }
