@@ -12,8 +12,8 @@ WHERE inventory.leaf = 2097152
 """
 
 
-# Columns that schema 1 did not have at first; rows of older programs lack them.
-LATER = {"memory_limit": "BIGINT", "verdict": "VARCHAR"}
+# Columns that schema 1 did not have at first; rows of older programs lack them. Spark's VARCHAR has a length.
+LATER = {"memory_limit": "BIGINT", "verdict": "STRING"}
 
 
 class Period:

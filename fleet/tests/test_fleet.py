@@ -192,9 +192,7 @@ def test_obstacles_and_settings_are_told(asked):
     assert (limited["segments"], limited["lowest_limit"]) == (1, 112 * MIB)
 
 
-@pytest.mark.skipif(not shutil.which("java"), reason="Java is missing: scripts/setup.sh fleet")
-@pytest.mark.parametrize("master, period", [("local[2]", LAST), ("local-cluster[2,1,1024]", ALL)])
-def test_spark_gives_the_same_rows(place, master, period):
+def ensure_spark_gives_the_same_rows(place, master, period):
     pytest.importorskip("pyspark")
     # In a process of its own: a session keeps the master that it began with.
     environment = {**os.environ, "PYTHONPATH": str(FLEET), "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -209,6 +207,23 @@ def test_spark_gives_the_same_rows(place, master, period):
         show.comma_separated(query, asked[query.name]) for query in queries()
     )
     assert done.stdout == expected
+
+
+NEEDS_JAVA = pytest.mark.skipif(
+    not shutil.which("java"), reason="Java is missing: scripts/setup.sh fleet"
+)
+
+
+@NEEDS_JAVA
+@pytest.mark.parametrize("master, period", [("local[2]", LAST), ("local-cluster[2,1,1024]", ALL)])
+def test_spark_gives_the_same_rows(place, master, period):
+    ensure_spark_gives_the_same_rows(place, master, period)
+
+
+@NEEDS_JAVA
+def test_spark_gives_the_same_rows_of_older_programs_alone(tmp_path):
+    write(tmp_path, "2026-11-21", "h1", [{}])
+    ensure_spark_gives_the_same_rows(tmp_path, "local[2]", ALL)
 
 
 def test_every_format_has_every_question(place):
