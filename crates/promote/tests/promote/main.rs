@@ -48,8 +48,23 @@ impl Busy {
         busy
     }
 
-    /// Starts it, and returns the first line that it prints.
+    /// Starts it, and returns the first line that it prints. It is started again if it lies in memory as in its file, as
+    /// one start of 512 does by chance: where its file is in huge folios, its text is huge then, and there is nothing to
+    /// promote.
     fn spawn(command: &mut Command) -> (Busy, String) {
+        let mut started = Busy::spawn_anywhere(command);
+        for _ in 0..8 {
+            if !started.0.lies_as_in_its_file() {
+                break;
+            }
+            eprintln!("again: it lies in memory as in its file");
+            started.0.kill();
+            started = Busy::spawn_anywhere(command);
+        }
+        started
+    }
+
+    fn spawn_anywhere(command: &mut Command) -> (Busy, String) {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -64,6 +79,16 @@ impl Busy {
         };
         let line = busy.line();
         (busy, line)
+    }
+
+    /// Whether a window of its text is where one folio of 2 MiB of its file could be mapped.
+    fn lies_as_in_its_file(&self) -> bool {
+        let text = hugetext_host::text_mappings(Pid::of_child(&self.child)).unwrap_or_default();
+        text.iter().any(|text| {
+            let Span { start, end } = text.addresses;
+            Leaf::M2.is_aligned(start.wrapping_sub(text.offset))
+                && Leaf::M2.align_up(start) + Leaf::M2.bytes() <= end
+        })
     }
 
     fn line(&mut self) -> String {
@@ -141,6 +166,9 @@ fn promote_with(
 ) -> Option<SwapOutcome> {
     let mappings = target.mappings().unwrap();
     let plan = plan_with(&mappings, leaf, completion);
+    if plan.runs.is_empty() {
+        eprintln!("nothing to promote: {:?}", plan.left);
+    }
     match retried(|| promote(target, &mappings, &plan.runs, leaf, copies)) {
         Ok(outcome) if outcome.done.is_empty() && !outcome.left.is_empty() => {
             eprintln!("skipped: {:?}", outcome.left);
