@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use hugetext_host::Namespace;
@@ -16,6 +17,7 @@ use rustix::fs::OFlags;
 pub(crate) struct Fuse {
     at: PathBuf,
     hangs: Arc<AtomicBool>,
+    unanswered: Arc<Mutex<Vec<u32>>>,
 }
 
 const ROOT: u64 = 1;
@@ -48,16 +50,26 @@ impl Fuse {
             .map_err(|error| println!("skipped: no FUSE mount: {error}"))
             .ok()?;
         let hangs = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&hangs);
-        thread::spawn(move || serve(device, &content, &told));
+        let unanswered = Arc::default();
+        let (told, waiting) = (Arc::clone(&hangs), Arc::clone(&unanswered));
+        thread::spawn(move || serve(device, &content, &told, &waiting));
         Some(Fuse {
             at: at.to_owned(),
             hangs,
+            unanswered,
         })
     }
 
     pub(crate) fn hang(&self) {
         self.hangs.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a thread of a process waits for an answer that never comes.
+    pub(crate) fn keeps_waiting(&self, process: &Child) -> bool {
+        let unanswered = self.unanswered.lock().unwrap();
+        let is_thread =
+            |tid: &u32| Path::new(&format!("/proc/{}/task/{tid}", process.id())).exists();
+        unanswered.iter().any(is_thread)
     }
 }
 
@@ -69,14 +81,16 @@ impl Drop for Fuse {
 }
 
 /// Answers requests until the filesystem is unmounted. Those that come after it was told to hang are read and never
-/// answered, as by a server that has stopped.
-fn serve(mut device: File, content: &[u8], hangs: &AtomicBool) {
+/// answered, as by a server that has stopped; `unanswered` takes the threads that made them.
+fn serve(mut device: File, content: &[u8], hangs: &AtomicBool, unanswered: &Mutex<Vec<u32>>) {
     let mut buffer = vec![0; 1 << 17];
     while let Ok(len) = device.read(&mut buffer) {
+        let request = &buffer[..len];
         if hangs.load(Ordering::SeqCst) {
+            let thread = u32::from_ne_bytes(request[32..36].try_into().unwrap());
+            unanswered.lock().unwrap().push(thread);
             continue;
         }
-        let request = &buffer[..len];
         let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
         let (opcode, unique, node) = (number(0) >> 32, number(8), number(16));
         let Some(answer) = answer(opcode, node, &request[40..], content) else {
