@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use hugetext_leaf::Span;
+
 use crate::error::ImageError;
 
 /// Positioned reads, so that headers can be read without the rest of the file.
@@ -71,6 +73,17 @@ pub(crate) fn read_range(
         .read_exact_at(offset, &mut buffer)
         .map_err(truncated(what))?;
     Ok(buffer)
+}
+
+/// From the first to the last byte that is not zero. A program may have as many zeros as text, and they are read at each
+/// start of it, so most of them are not looked at one by one.
+pub(crate) fn not_zero(bytes: &[u8]) -> Option<Span> {
+    if bytes.iter().fold(0, |all, byte| all | byte) == 0 {
+        return None;
+    }
+    let first = bytes.iter().position(|byte| *byte != 0)?;
+    let last = bytes.iter().rposition(|byte| *byte != 0)?;
+    Some(Span::new(first as u64, last as u64 + 1))
 }
 
 /// An error from reading `what`. The end of the source means that the file is too short.

@@ -9,7 +9,7 @@ use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::plan::{Plan, PlanError};
 use crate::refusal::Refusal;
-use crate::source::{ReadAt, read_range};
+use crate::source::{ReadAt, not_zero, read_range};
 
 /// Number of bytes read at a time.
 const CHUNK: u64 = 1 << 18;
@@ -180,13 +180,9 @@ fn payload_in(
             let inside = trap.iter().cycle().skip((at % 4) as usize);
             bytes.iter().zip(inside).all(|(byte, part)| byte == part)
         });
-        let is_set = |byte: &u8| *byte != 0;
-        if let (Some(first), Some(last)) = (
-            bytes.iter().position(is_set),
-            bytes.iter().rposition(is_set),
-        ) {
-            let start = payload.map_or(at + first as u64, |found: Span| found.start);
-            payload = Some(Span::new(start, at + last as u64 + 1));
+        if let Some(here) = not_zero(&bytes) {
+            let start = payload.map_or(at + here.start, |found: Span| found.start);
+            payload = Some(Span::new(start, at + here.end));
         }
         at += len;
     }

@@ -51,9 +51,7 @@ pub fn promotion(
             (window, text.window_run(window, policy, obstacle))
         };
         let mut decided: Vec<_> = starts.map(decide).collect();
-        text.copy_all_behind_a_copy(&mut decided, |window| {
-            text.run_of(window, Method::Remap, policy)
-        });
+        text.copy_all_behind_a_copy(&mut decided, policy);
         for (window, run) in decided {
             match run {
                 Ok(run) => promotion.take(run),
@@ -82,6 +80,9 @@ impl Text<'_> {
     ) -> Result<Run, Reason> {
         let vma = self.vma;
         let text = window.intersect(&vma.addresses);
+        if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
+            return Err(Reason::Changed);
+        }
         if vma
             .huge
             .iter()
@@ -113,13 +114,10 @@ impl Text<'_> {
         }
     }
 
-    /// A run of one window by this method.
+    /// A run of one window without a changed page by this method.
     fn run_of(&self, window: Span, method: Method, policy: PromotionPolicy) -> Result<Run, Reason> {
         let vma = self.vma;
         let text = window.intersect(&vma.addresses);
-        if vma.changed.iter().any(|changed| changed.overlaps(&window)) {
-            return Err(Reason::Changed);
-        }
         let content = match policy.completion {
             Completion::Unused => text,
             Completion::ReadOnlyData => self.with_data(text, window),
@@ -154,11 +152,11 @@ impl Text<'_> {
     }
 
     /// Text of a mapping behind a copy comes from a copy too ([`Run::rest`] has the reason). So where windows stay, because
-    /// they are or become huge without one, they are copied by `run_of`, or no window before them is: what costs less.
+    /// they are or become huge without one, they are copied, or no window before them is: what costs less.
     fn copy_all_behind_a_copy(
         &self,
         decided: &mut [(Span, Result<Run, Reason>)],
-        run_of: impl Fn(Span) -> Result<Run, Reason>,
+        policy: PromotionPolicy,
     ) {
         let stays = |run: &Result<Run, Reason>| match run {
             Ok(run) => run.method == Method::Collapse,
@@ -176,7 +174,7 @@ impl Text<'_> {
         let staying = between.iter().filter(|(_, run)| stays(run)).count();
         for (window, run) in between {
             if staying < copied && stays(run) {
-                *run = run_of(*window);
+                *run = self.run_of(*window, Method::Remap, policy);
             } else if staying >= copied && is_copied(run) {
                 *run = Err(Reason::BeforeHuge);
             }

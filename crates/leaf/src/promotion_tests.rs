@@ -147,10 +147,16 @@ fn a_mapping_smaller_than_a_window_is_small_whatever_lies_beside_it() {
 fn a_changed_page_keeps_its_window() {
     let mut text = vma(20 * M, 26 * M, 0, "rx");
     text.changed = vec![Span::new(23 * M, 23 * M + 4096)];
-    let plan = remap(&[text]);
+    let plan = remap(&[text.clone()]);
     assert_eq!(plan.runs.len(), 2);
     assert_eq!(plan.left[0].text, Span::new(22 * M, 24 * M));
     assert_eq!(plan.left[0].reason, Reason::Changed);
+    // A congruent layout would not help it.
+    text.offset = 4096;
+    let plan = promotion(&[text], by(Backend::CollapseOnly), |_| None);
+    let reasons: Vec<_> = plan.left.iter().map(|left| &left.reason).collect();
+    let incongruent = &Reason::Incongruent;
+    assert_eq!(reasons, [incongruent, &Reason::Changed, incongruent]);
 }
 
 #[test]

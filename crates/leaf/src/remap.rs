@@ -228,6 +228,16 @@ impl Run {
         }
     }
 
+    /// The text that a copy shows: that of the windows and the rest.
+    pub fn shown_text(&self) -> Span {
+        let end = if self.rest.is_empty() {
+            self.text.end
+        } else {
+            self.rest.end
+        };
+        Span::new(self.text.start, end)
+    }
+
     /// Bytes of read-only data that become executable.
     pub fn data(&self) -> u64 {
         self.content.len() - self.text.len()

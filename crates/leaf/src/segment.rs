@@ -63,6 +63,18 @@ impl Span {
         joined
     }
 
+    /// What is in `spans` and not in `taken`.
+    pub fn without(spans: Vec<Span>, taken: &[Span]) -> Vec<Span> {
+        taken.iter().fold(spans, |spans, taken| {
+            let parts = spans.into_iter().flat_map(|span| {
+                let before = span.end.min(taken.start).max(span.start);
+                let behind = span.start.max(taken.end).min(span.end);
+                [Span::new(span.start, before), Span::new(behind, span.end)]
+            });
+            parts.filter(|part| !part.is_empty()).collect()
+        })
+    }
+
     /// Whether any byte is in both spans.
     pub fn overlaps(&self, other: &Span) -> bool {
         !self.intersect(other).is_empty()
@@ -215,6 +227,16 @@ mod tests {
         let windows = [(0, 2), (2, 4), (6, 8)].map(|(start, end)| Span::new(start, end));
         let ranges = Span::joined(windows);
         assert_eq!(ranges, [Span::new(0, 4), Span::new(6, 8)]);
+    }
+
+    #[test]
+    fn what_is_taken_may_cut_a_range_or_miss_it() {
+        let spans = vec![Span::new(2, 8), Span::new(10, 12)];
+        let taken = [(0, 1), (4, 5), (7, 11), (20, 30)].map(|(start, end)| Span::new(start, end));
+        let left = [(2, 4), (5, 7), (11, 12)].map(|(start, end)| Span::new(start, end));
+        assert_eq!(Span::without(spans.clone(), &taken), left);
+        assert_eq!(Span::without(spans.clone(), &[]), spans);
+        assert_eq!(Span::without(spans, &[Span::new(0, 20)]), []);
     }
 
     #[test]

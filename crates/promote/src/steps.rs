@@ -90,16 +90,12 @@ pub(super) fn promotion_steps(
         })
     };
     let content = run.shown().intersect(&part);
-    let text = match run.rest.is_empty() {
-        true => run.text,
-        false => Span::new(run.text.start, run.rest.end),
-    };
     let steps = [
         pad(Span::new(part.start, content.start), run.head),
         pad(Span::new(content.end, part.end), run.tail),
         shown(Span::new(run.content.start, run.text.start), READ_ONLY),
         shown(Span::new(run.text.end, run.content.end), READ_ONLY),
-        shown(text, run.perms),
+        shown(run.shown_text(), run.perms),
     ];
     let steps: Vec<Step> = steps.into_iter().flatten().collect();
     let join = (steps.len() > 1).then(|| Join {

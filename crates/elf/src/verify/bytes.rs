@@ -6,7 +6,7 @@ use crate::encoding::{Encoding, Symbol};
 use crate::error::ImageError;
 use crate::headers::Table;
 use crate::image::Image;
-use crate::source::ReadAt;
+use crate::source::{ReadAt, not_zero};
 use crate::verify::{Difference, Stretch};
 
 /// Number of bytes compared at a time.
@@ -143,8 +143,8 @@ impl<'a, O: ReadAt + ?Sized, N: ReadAt + ?Sized> Comparer<'a, O, N> {
         for (at, len) in chunks(file.len()) {
             let buffer = self.new_buffer.get_mut(..len).ok_or(beyond())?;
             self.new.read_exact_at(file.start + at, buffer)?;
-            if let Some(first) = buffer.iter().position(|byte| *byte != 0) {
-                return Err(Difference::NotZero(address + at + first as u64));
+            if let Some(found) = not_zero(buffer) {
+                return Err(Difference::NotZero(address + at + found.start));
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::bytes::Comparer;
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::source::{ReadAt, read_range};
+use crate::source::{ReadAt, not_zero, read_range};
 
 /// Types of program headers that say what their bytes are for.
 const TOLD: [elf::ProgramType; 10] = [
@@ -128,17 +128,6 @@ fn meant(
         return Ok(None);
     }
     Ok(found)
-}
-
-/// From the first to the last byte that is not zero. A gap may be as long as the text of a program, and is read at each
-/// start of it, so most of it is not looked at byte by byte.
-fn not_zero(bytes: &[u8]) -> Option<Span> {
-    if bytes.iter().fold(0, |all, byte| all | byte) == 0 {
-        return None;
-    }
-    let first = bytes.iter().position(|byte| *byte != 0)?;
-    let last = bytes.iter().rposition(|byte| *byte != 0)?;
-    Some(Span::new(first as u64, last as u64 + 1))
 }
 
 /// Whether the gap is a part of the last page of a PT_LOAD with text, and one word over and over.

@@ -110,7 +110,8 @@ fn map_onto_leaves(
         return Ok(());
     }
     let collapsible = with_method(&plan, Method::Collapse);
-    let failed = collapse(target, &collapsible, job.leaf, &mut process.collapsed);
+    let (done, failed) = collapse(target, &collapsible, job.leaf);
+    process.collapsed = done;
     if job.backend == Backend::CollapseOnly {
         process.left_by(&mappings, &plan);
         for UncollapsedText { text, error } in failed {
@@ -185,17 +186,12 @@ struct UncollapsedText {
     error: String,
 }
 
-/// Collapses each window, then touches a byte of it so that a leaf maps it. The text that succeeded
-/// is added to `done`; the rest is returned with the kernel's errors.
+/// Collapses each window, then touches a byte of it so that a leaf maps it. Returns the text that succeeded, and the
+/// rest with the kernel's errors.
 ///
 /// Each window is read first; [`hugetext_host::FileMapping::collapse`] gives the reason.
-fn collapse(
-    target: &Target,
-    runs: &[Run],
-    leaf: Leaf,
-    done: &mut Vec<Span>,
-) -> Vec<UncollapsedText> {
-    let mut failed = Vec::new();
+fn collapse(target: &Target, runs: &[Run], leaf: Leaf) -> (Vec<Span>, Vec<UncollapsedText>) {
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
     let mut bytes = vec![0; leaf.bytes() as usize];
     for run in runs {
         for start in (run.windows.start..run.windows.end).step_by(leaf.bytes() as usize) {
@@ -206,7 +202,7 @@ fn collapse(
             match while_busy(COLLAPSE_ATTEMPTS, advise) {
                 Ok(_) => {
                     let _ = target.read(start, &mut [0]);
-                    join(done, text);
+                    done.push(text);
                 }
                 Err(error) => failed.push(UncollapsedText {
                     text,
@@ -215,27 +211,7 @@ fn collapse(
             }
         }
     }
-    failed
-}
-
-/// Adds a span to a list. A span that follows the last one is merged with it.
-fn join(spans: &mut Vec<Span>, next: Span) {
-    match spans.last_mut() {
-        Some(last) if last.end == next.start => last.end = next.end,
-        _ => spans.push(next),
-    }
-}
-
-/// What is in `spans` and not in `taken`.
-fn without(spans: Vec<Span>, taken: &[Span]) -> Vec<Span> {
-    taken.iter().fold(spans, |spans, taken| {
-        let parts = spans.into_iter().flat_map(|span| {
-            let before = span.end.min(taken.start).max(span.start);
-            let behind = span.start.max(taken.end).min(span.end);
-            [Span::new(span.start, before), Span::new(behind, span.end)]
-        });
-        parts.filter(|part| !part.is_empty()).collect()
-    })
+    (Span::joined(done), failed)
 }
 
 fn map_back(
@@ -343,7 +319,7 @@ impl PromotedProcess {
 
     fn take(&mut self, mappings: &Mappings, outcome: SwapOutcome) {
         // Some that collapsed may lie behind others that did not, and be copied with them.
-        self.collapsed = without(std::mem::take(&mut self.collapsed), &outcome.done);
+        self.collapsed = Span::without(std::mem::take(&mut self.collapsed), &outcome.done);
         self.remapped = outcome.done;
         self.copied = outcome.copied;
         self.shared = outcome.shared;
