@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use hugetext_host::Namespace;
+use hugetext_host::{Namespace, Tid};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use rustix::fs::OFlags;
 
@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 pub(crate) struct Fuse {
     at: PathBuf,
     hangs: Arc<AtomicBool>,
-    unanswered: Arc<Mutex<Vec<u32>>>,
+    unanswered: Arc<Mutex<Vec<Tid>>>,
 }
 
 const ROOT: u64 = 1;
@@ -67,8 +67,8 @@ impl Fuse {
     /// Whether a thread of a process waits for an answer that never comes.
     pub(crate) fn keeps_waiting(&self, process: &Child) -> bool {
         let unanswered = self.unanswered.lock().unwrap();
-        let is_thread =
-            |tid: &u32| Path::new(&format!("/proc/{}/task/{tid}", process.id())).exists();
+        let threads = format!("/proc/{}/task", process.id());
+        let is_thread = |thread: &Tid| Path::new(&format!("{threads}/{thread}")).exists();
         unanswered.iter().any(is_thread)
     }
 }
@@ -82,13 +82,14 @@ impl Drop for Fuse {
 
 /// Answers requests until the filesystem is unmounted. Those that come after it was told to hang are read and never
 /// answered, as by a server that has stopped; `unanswered` takes the threads that made them.
-fn serve(mut device: File, content: &[u8], hangs: &AtomicBool, unanswered: &Mutex<Vec<u32>>) {
+fn serve(mut device: File, content: &[u8], hangs: &AtomicBool, unanswered: &Mutex<Vec<Tid>>) {
     let mut buffer = vec![0; 1 << 17];
     while let Ok(len) = device.read(&mut buffer) {
         let request = &buffer[..len];
         if hangs.load(Ordering::SeqCst) {
-            let thread = u32::from_ne_bytes(request[32..36].try_into().unwrap());
-            unanswered.lock().unwrap().push(thread);
+            let thread = i32::from_ne_bytes(request[32..36].try_into().unwrap());
+            // The kernel itself has no number.
+            unanswered.lock().unwrap().extend(Tid::from_raw(thread));
             continue;
         }
         let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
