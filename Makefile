@@ -1,4 +1,4 @@
-# What a user or developer runs. Every target does its own set-up. kernel/kernel.mk has the targets of the kernel half;
+# What a user or developer runs. Every target does its own set-up. kernel/,
 # lab/ (what measures) and fleet/ have Makefiles of their own.
 
 HUGETEXT := target/release/hugetext
@@ -23,10 +23,7 @@ demo: build ## what huge text is worth on this machine; changes no file
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' Makefile
-	@echo 'More of them: make help-kernel, make -C lab help, make -C fleet help'
-
-help-kernel:
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' kernel/kernel.mk
+	@echo 'More of them: make -C kernel help, make -C lab help, make -C fleet help'
 
 # The static command of an architecture: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
@@ -37,7 +34,7 @@ STATIC := target/$(MUSL)/release/hugetext
 static test-builds: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
 static test-builds: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER := rust-lld
 
-.PHONY: help-kernel static test-builds
+.PHONY: static test-builds
 static: ## the command without libraries, for ARCH (x86_64, aarch64), below target/ARCH-unknown-linux-musl
 	scripts/setup.sh static
 	cargo build --release -p hugetext --target $(MUSL)
@@ -56,7 +53,7 @@ endif
 # Every file with a shell's name in its first line, or in a directive of shellcheck if it is sourced or an
 # argument of a shell; what they source is followed.
 SHELL_SCRIPTS = $(shell grep -rlE '^\#(!/.*\b| shellcheck shell=)(ba)?sh( |$$)' .ci crates/bench/loads \
-	crates/promote/tests/chaos/loads fleet/*.sh fleet/chart fleet/nri kernel lab/measure lab/run lab/scripts packaging scripts)
+	crates/promote/tests/chaos/loads fleet/*.sh fleet/chart fleet/nri kernel lab/kernel lab/measure lab/run lab/scripts packaging scripts)
 
 .PHONY: lint test test-product
 lint: ## formatting, clippy and shellcheck of the product and the laboratory, without tolerance
@@ -187,11 +184,3 @@ release: ## the tag of a release, if `.ci/run release` has passed on this very c
 		{ echo "no release: these tiers have not passed on this commit: $$missing; run .ci/run release" >&2; exit 1; }
 	@[ -z "$$(git status --porcelain)" ] || { echo "no release: there are uncommitted changes" >&2; exit 1; }
 	git tag -a "v$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" -m "$$(awk '/^## /{n++} n==2' CHANGELOG.md)"
-
-# What the kernel half uses of the laboratory.
-LAB := lab/run hugetext-lab
-.PHONY: lab-fetch lab-bench
-lab-fetch lab-bench:
-	$(MAKE) -C lab $(@:lab-%=%)
-
-include kernel/kernel.mk

@@ -107,7 +107,7 @@ pub const ASKER_RULES: [AskerRule; 4] = [
         asks_for: "every window of text whose pages are all absent, which the mapping and the file hold",
         aligns: "programs with a read-only PT_LOAD that holds a window",
         source: "kernel/order and kernel/align",
-        evidence: "docs/kernel.md: text by PMDs on a cold start",
+        evidence: "lab/results/kernel.md: text by PMDs on a cold start",
     },
 ];
 

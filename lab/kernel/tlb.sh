@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: GPL-2.0-only
 # What a kernel build saves: instruction-TLB misses of cc1 over files of Linux, by the models of `hugetext bench tlb`.
-# Prints docs/kernel-tlb.md.
+# Prints the record of lab/results/kernel-tlb.md.
 #
-#   kernel/tlb.sh HUGETEXT
+#   lab/kernel/tlb.sh HUGETEXT
 #
 # The files are a sample of those that x86_64_defconfig builds, one of each large folder. The compiler gets the options of
 # the kernel's Makefile that decide what code it makes, and no warnings.
@@ -15,7 +14,7 @@ files=(kernel/fork mm/memory fs/ext4/inode net/ipv4/tcp_input block/blk-mq lib/v
     security/security)
 cores=(zen4 zen5 golden-cove neoverse-v2 cortex-a53 cortex-a72)
 
-linux=$("$here/build.sh" tree | tail -n 1)
+linux=$("$here/../../kernel/build.sh" tree | tail -n 1)
 objects=$(dirname "$linux")/tlb
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -33,4 +32,4 @@ for file in "${files[@]}"; do
         "$cc1" -quiet -fpreprocessed "${options[@]}" -w file.i -o /dev/null) |
         jq -c --arg file "$file.c" --argjson lines "$(wc -l < "$work/file.i")" '{file: $file, lines: $lines} + .'
 done > "$work/record"
-jq -r -s -L "$here" --arg gcc "$(gcc --version | head -n 1)" -f "$here/tlb.jq" "$work/record"
+jq -c -s -L "$here" --arg gcc "$(gcc --version | head -n 1)" -f "$here/tlb.jq" "$work/record"

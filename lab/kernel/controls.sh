@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: GPL-2.0-only
 # What the sets order and align give to cold starts, and what they cost, with each thing beside a start that could
 # change that: other work, short memory, limits of a cgroup, other disks, filesystems and readahead, khugepaged.
 #
-#   kernel/controls.sh run [ROW…]   boots a guest for each row, or for these, and puts it into the record
-#   kernel/controls.sh report       docs/kernel.md from the record, docs/kernel.jsonl
+#   lab/kernel/controls.sh run STARTS [ROW…]   boots a guest for each row, or for these, and puts its starts into STARTS
+#   lab/kernel/controls.sh rows STARTS         prints the record of lab/results/kernel.md
 #
 # Each guest starts the programs as they are read today (THP "never", where the sets do nothing), and with the sets.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-record=$here/../docs/kernel.jsonl
+kernel=$here/../../kernel
 new=$(mktemp)
 trap 'rm -f "$new" "$new".*' EXIT
 
-# Name; sets; MiB of memory; filesystem; settings of the guest (guest/init.c, guest/beside.c) and its disk (paced).
+# Name; sets; MiB of memory; filesystem; settings of the guest (kernel/guest) and its disk (kernel/paced).
 # A disk that is named slow is read as eMMC and SD cards are, so there align works alone.
 nvme="paced.latency_us=80 paced.mb_s=3000 paced.depth=32"
 rows="
@@ -55,16 +54,16 @@ boot() { # NAME SETS MEMORY FS SETTINGS
     # Most rows use the kernel that ci.sh builds, too.
     local config=kunit
     case $4$5 in xfs* | btrfs* | *cpu_max* | *io_max* | *numa*) config=controls ;; esac
-    image=$(KERNEL_SETS="$2 paced" "$here/build.sh" image x86_64 "$config" | tail -n 1)
+    image=$(KERNEL_SETS="$2 paced" "$kernel/build.sh" image x86_64 "$config" | tail -n 1)
     [ "$1" != "two NUMA nodes" ] || qemu="-object memory-backend-ram,id=m0,size=512M -numa node,memdev=m0,cpus=0
         -object memory-backend-ram,id=m1,size=512M -numa node,memdev=m1"
     [[ $5 = *guest.thp=* ]] || set -- "${@:1:4}" "$5 guest.thp=never,madvise"
-    jq -n -c --arg row "$1" --arg package "$("$here/build.sh" package | tail -n 1)" --arg date "$(date -u +%F)" \
+    jq -n -c --arg row "$1" --arg package "$("$kernel/build.sh" package | tail -n 1)" --arg date "$(date -u +%F)" \
         '$ARGS.named' > "$new.row"
-    KERNEL_QEMU=$qemu KERNEL_APPEND="kunit.enable=0 $5" "$here/boot.sh" x86_64 "$image" "$3" large "$4" > "$new.console"
+    KERNEL_QEMU=$qemu KERNEL_APPEND="kunit.enable=0 $5" "$kernel/boot.sh" x86_64 "$image" "$3" large "$4" > "$new.console"
     tr -d '\r' < "$new.console" | sed -n 's/^record //p' |
         jq -c -s --slurpfile row "$new.row" "$medians" > "$new"
-    [ -s "$new" ] || { echo "kernel/controls.sh: $1: no record" >&2; exit 1; }
+    [ -s "$new" ] || { echo "lab/kernel/controls.sh: $1: no record" >&2; exit 1; }
     touch "$record"
     jq -c --arg row "$1" 'select(.row != $row)' "$record" > "$new.kept"
     cat "$new.kept" "$new" > "$record"
@@ -82,7 +81,7 @@ run() { # ROW…: all without
 # Lines that each patch adds, without selftests and documentation.
 lines() {
     local patch folder
-    folder=$("$here/build.sh" series | tail -n 1)
+    folder=$("$kernel/build.sh" series | tail -n 1)
     for patch in "$folder"/*-{order,align}/*.patch; do
         [[ $patch = */0000-* ]] || git apply --numstat "$patch" | awk -v OFS='\t' -v patch="$patch" '
             $3 !~ /^(tools|Documentation)\// { added += $1 } END { print patch, added + 0 }'
@@ -90,14 +89,13 @@ lines() {
         | {patch: .[0] | sub(".*/[0-9]+-(?<set>[a-z]+)/[0-9]+-(?<name>.*).patch"; "\(.set): \(.name)"), lines: .[1] | tonumber})'
 }
 
-case ${1:-} in
-run) shift; run "$@" ;;
-report)
+record=${2:-}
+case ${1:-}${2:+ STARTS} in
+"run STARTS") shift 2; run "$@" ;;
+"rows STARTS")
     lines > "$new.lines"
     grep . <<< "$rows" | sed 's/;.*//' | jq -R -s 'split("\n")' > "$new.rows"
-    jq -r -s -L "$here" --slurpfile lines "$new.lines" --slurpfile rows "$new.rows" \
-        -f "$here/controls.jq" "$record" > "$new"
-    cp "$new" "$here/../docs/kernel.md"
+    jq -c -s -L "$here" --slurpfile lines "$new.lines" --slurpfile rows "$new.rows" -f "$here/controls.jq" "$record"
     ;;
-*) sed -n '6,7p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '5,6p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac
