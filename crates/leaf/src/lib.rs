@@ -19,9 +19,9 @@ mod folio;
 mod geometry;
 pub mod hold;
 mod kernel;
-mod promotion;
 mod reach;
 mod remap;
+mod remap_plan;
 pub mod replica;
 mod rule;
 mod rules;
@@ -45,11 +45,11 @@ pub use filesystem::Filesystem;
 pub use folio::least_folios;
 pub use geometry::{Geometry, Leaf, LeafKind, ParseGeometryError};
 pub use kernel::{Kernel, ParseVersionError, Version};
-pub use promotion::{Promotion, promotion};
 pub use reach::{Reach, TextReach, Vma, reach, vmas, windows_in_file};
 pub use remap::{
     Backend, Completion, Left, Method, Obstacle, Pad, ProcessVma, PromotionPolicy, Reason, Run,
 };
+pub use remap_plan::{Promotion, promotion};
 pub use rule::{Rule, Topic};
 pub use rules::RULES;
 pub use segment::{LIMIT, Perms, Segment, SegmentError, Span};

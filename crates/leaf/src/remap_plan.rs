@@ -1,4 +1,4 @@
-//! The plan of a promotion: what becomes of each window of text of a process. Pure.
+//! The plan of what a running process remaps: what becomes of each window of its text. Pure.
 
 use serde::Serialize;
 
@@ -294,5 +294,5 @@ impl Promotion {
 }
 
 #[cfg(test)]
-#[path = "promotion_tests.rs"]
+#[path = "remap_plan_tests.rs"]
 mod tests;
