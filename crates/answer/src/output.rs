@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-use clap::{Args, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -12,15 +13,12 @@ use crate::failure::Failure;
 use crate::path::{escaped, escaped_lines};
 
 /// Options of every subcommand.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Options {
     /// Print one JSON document instead of text; `hugetext generate --schema` describes it
-    #[arg(long, global = true, conflicts_with = "format")]
+    #[arg(long, global = true)]
     json: bool,
-    /// How results are printed
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
-    format: Format,
     /// Print errors only; the exit status tells the result. JSON is printed all the same
     #[arg(short, long, global = true)]
     quiet: bool,
@@ -36,17 +34,25 @@ pub struct Detail {
     pub verbose: bool,
 }
 
-/// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people
-    Text,
-    /// One document
-    Json,
-    // Nothing prints it any more; an error says what does.
-    #[expect(missing_docs, reason = "clap would print it")]
-    #[value(hide = true)]
-    Csv,
+/// The command line of this run. Where it has an error or asks for help, that is printed and the process ends.
+pub fn command_line_as<C: Parser>() -> C {
+    C::try_parse().unwrap_or_else(|error| {
+        let Some(gone) = removed_option(&error) else {
+            error.exit()
+        };
+        Output::new(Options::default(), false).error(&gone);
+        std::process::exit(error.exit_code())
+    })
+}
+
+/// What replaces an option that is gone, if it is the error.
+fn removed_option(error: &clap::Error) -> Option<Failure> {
+    let unknown = error.kind() == ErrorKind::UnknownArgument;
+    let option = error.get(ContextKind::InvalidArg)?;
+    (unknown && *option == ContextValue::String("--format".to_owned())).then(|| {
+        let gone = Failure::new("--format", "not an option any more");
+        gone.remedy("leave it out for text, or use --json, of which `jq -r` with @csv makes rows (docs/json.md)")
+    })
 }
 
 /// Prints results, errors and progress for the user.
@@ -82,18 +88,14 @@ impl Output {
         }
     }
 
-    /// The format that was asked for.
-    pub fn format(&self) -> Format {
-        if self.options.json {
-            Format::Json
-        } else {
-            self.options.format
-        }
+    /// Whether JSON was asked for instead of text.
+    pub fn is_json(&self) -> bool {
+        self.options.json
     }
 
     /// The options that these are, for a program that is executed in the place of this one.
     pub fn words(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let json = (self.format() == Format::Json).then_some("--json");
+        let json = self.options.json.then_some("--json");
         let quiet = self.options.quiet.then_some("--quiet");
         [json, quiet].into_iter().flatten()
     }
@@ -134,7 +136,7 @@ impl Output {
         shows: impl FnOnce(&T) -> String,
         written: fn(&Framed<'_, T>) -> serde_json::Result<String>,
     ) -> Result<(), Failure> {
-        if self.format() == Format::Json {
+        if self.options.json {
             let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
             let document = Framed {
                 schema: SCHEMA,
@@ -207,7 +209,7 @@ impl Output {
 
     /// A progress bar on stderr, if stderr is a terminal. `len` is 0 if the total is unknown.
     pub fn progress(&self, what: &'static str, len: u64) -> ProgressBar {
-        if self.options.quiet || self.format() != Format::Text || !io::stderr().is_terminal() {
+        if self.options.quiet || self.options.json || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let (bar, style) = match len {

@@ -19,7 +19,7 @@ use crate::command::find;
 use crate::documents::learn::{LearnReport, LearnedFile};
 use crate::failure::Failure;
 use crate::meaning::{self, LearnedText, Meaning, of_this_host};
-use crate::output::{Format, Output};
+use crate::output::Output;
 use crate::path::shown;
 use crate::table::{bytes, count, figures};
 use crate::verdict::Verdict;
@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     let host = HostContext::with_huge_pages()?;
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments.command.iter().skip(1));
-    if output.format() != Format::Text {
+    if output.is_json() {
         // Standard output must hold the document alone.
         command.stdout(io::stderr());
     }

@@ -32,7 +32,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use hugetext_answer::{amount, failure, meaning, output, path, table, verdict};
 
 use crate::failure::Failure;
-use crate::output::{Format, Output};
+use crate::output::Output;
 use crate::verdict::Verdict;
 
 /// Faster than that of musl at the start, and with threads.
@@ -129,7 +129,7 @@ impl Mode {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = output::command_line_as();
     let output = Output::new(cli.output, cli.mode.is_verbose());
     if !cli.mode.starts_commands() {
         // A write beyond a file size limit then fails with an error that names the path.
@@ -143,10 +143,6 @@ fn main() -> ExitCode {
 }
 
 fn run(mode: Mode, output: &Output) -> Result<Verdict, Failure> {
-    if output.format() == Format::Csv {
-        let gone = Failure::new("--format csv", "only JSON is printed for programs");
-        return Err(gone.remedy("make rows of it: --json and `jq -r` with @csv (docs/json.md)"));
-    }
     match mode {
         Mode::Host(arguments) => host::run(&arguments, output),
         Mode::Check(arguments) => check::run(&arguments, output),

@@ -520,6 +520,13 @@ fn what_is_gone_says_what_replaces_it() {
         (&["schema", "check"], "hugetext generate --schema"),
         (&["keep", "daemon", "--budget", "1G"], "hugetext auto"),
         (&["--format", "csv", "stat", "--all"], "@csv"),
+        (&["stat", "--all", "--format=json"], "use --json"),
+        (&["check", "--format", "sarif", "/bin/true"], "use --json"),
+        (
+            &["check", "--format", "text", "/bin/true"],
+            "leave it out for text",
+        ),
+        (&["auto", "top", "--format", "json"], "use --json"),
     ];
     for (words, replacement) in cases {
         let output = hugetext(words);

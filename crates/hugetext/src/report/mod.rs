@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::documents::report::ReportWritten;
 use crate::failure::Failure;
 use crate::meaning::{Meaning, verdict_of};
-use crate::output::{Format, Output, command_line, quoted};
+use crate::output::{Output, command_line, quoted};
 use crate::path::shown;
 use crate::verdict::Verdict;
 use drawing::Drawing;
@@ -151,7 +151,7 @@ fn page(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
         return Err(drawn.remedy("give the output the ending .svg"));
     }
     let to_stdout = arguments.output.as_os_str() == "-";
-    if to_stdout && output.format() == Format::Json {
+    if to_stdout && output.is_json() {
         let both = Failure::new(
             "standard output",
             "the page and the JSON document cannot both go there",

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hugetext_answer::failure::Failure;
-use hugetext_answer::output::{Options, Output};
+use hugetext_answer::output::{Options, Output, command_line_as};
 use hugetext_answer::verdict::Verdict;
 use hugetext_answer::{BenchProgress, answer_bench};
 use hugetext_bench::Interrupt;
@@ -62,7 +62,7 @@ enum Benchmark {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = command_line_as();
     let verbose = matches!(&cli.benchmark, Benchmark::Tlb(tlb) if tlb.detail.verbose);
     let output = Output::new(cli.output, verbose);
     let verdict = run(&cli.benchmark, &output).unwrap_or_else(|failure| {

@@ -16,7 +16,7 @@ use ratatui::crossterm::terminal;
 use crate::documents::top::{Order, Row, TopReport};
 use crate::failure::Failure;
 use crate::meaning::{self, Meaning, of_this_host};
-use crate::output::{Format, Output};
+use crate::output::Output;
 use crate::run_directory::RunDirectory;
 use crate::verdict::Verdict;
 use cells::{Column, cell};
@@ -42,7 +42,7 @@ pub(super) fn run(
     limit_listing();
     let directory: PathBuf = place.path().to_owned();
     let mut sample = Sample::default();
-    if !arguments.once && output.format() == Format::Text {
+    if !arguments.once && !output.is_json() {
         return view::run(&mut sample, &directory, arguments.sort);
     }
     sample.look(&directory)?;
