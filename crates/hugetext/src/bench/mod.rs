@@ -32,14 +32,13 @@ enum Benchmark {
     Laboratory(Vec<OsString>),
 }
 
-/// The benchmarks of hugetext-bench.
+/// The benchmarks of hugetext-bench. The help leaves out `syscalls`: `hugetext host` measures the same for users.
 const FROM_LABORATORY: [&str; 8] = [
     "all", "cold", "mprotect", "numa", "random", "rmap", "syscalls", "tlb",
 ];
 
-const LABORATORY: &str = "\
-hugetext-bench, which lies beside this command or in PATH, has more: all, cold, mprotect, numa, random, rmap,
-syscalls, tlb.";
+const LABORATORY: &str = "hugetext-bench, which lies beside this command or in PATH, has more: \
+                          all, cold, mprotect, numa, random, rmap, tlb.";
 
 /// Runs `hugetext bench`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {

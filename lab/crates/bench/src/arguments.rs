@@ -46,7 +46,7 @@ impl CallArguments {
     }
 }
 
-/// Measure whether system calls cost more where text is on huge pages
+/// Measure what a system call costs text on huge pages, side by side; `hugetext host` says it in a second
 #[derive(Debug, Args)]
 pub(crate) struct SyscallArguments {
     #[command(flatten)]
