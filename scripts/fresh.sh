@@ -18,7 +18,7 @@
 # starts with a copy of that root if FRESH_FROM names it, and needs none of the packages again. With FRESH_OVER instead
 # it starts with an overlay above that root, which takes no time. Programs of the root then lie in an overlay.
 #
-# Takes root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
+# Needs root and mmdebstrap. Downloads are kept in $XDG_CACHE_HOME/hugetext/fresh: minimal roots for a
 # week, packages, crates and kernels for good. All mounts are in a namespace of this script's own.
 set -euo pipefail
 
@@ -30,7 +30,7 @@ suite=$1 as=$2 who=$3
 shift 3
 case $as in mount | chroot) ;; *) die "'$as' is neither mount nor chroot" ;; esac
 case $who in root | user) ;; *) die "'$who' is neither root nor user" ;; esac
-[ "$(id -u)" = 0 ] || die "takes root, for mounts and chroot"
+[ "$(id -u)" = 0 ] || die "needs root, for mounts and chroot"
 command -v mmdebstrap >/dev/null || die "mmdebstrap is missing; run scripts/setup.sh fresh"
 cargo=${CARGO_HOME:-$HOME/.cargo}
 rustup=${RUSTUP_HOME:-$HOME/.rustup}

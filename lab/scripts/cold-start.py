@@ -5,7 +5,7 @@
 
 ROOT is the root directory of the program. TEXT are the files in it whose page cache is dropped
 before the start, and whose text is looked at. What the program maps is read at its exit, which
-ptrace reports before memory is given back. Takes root, for chroot.
+ptrace reports before memory is given back. Needs root, for chroot.
 
 Bytes, faults and mappings are those of the process. whole and touched are numbers of windows of text with a page
 in the page table: those that lie in the text as a whole, and all. outside are bytes of TEXT in the page cache

@@ -7,7 +7,7 @@
 # PROGRAM.version is another command of PROGRAM, in command.version of the kit.
 # Without one, all are measured. Each filesystem is an image on a loop device, with direct I/O where the kernel
 # permits it, so that no cache below serves a read. Each glibc has a root directory there, with the same programs.
-# The order of the cells is random in each round. Prints one line of JSON for each start. Takes root.
+# The order of the cells is random in each round. Prints one line of JSON for each start. Needs root.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kit=$1 rounds=$2

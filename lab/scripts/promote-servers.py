@@ -2,7 +2,7 @@
 """Promotes real servers and maps them back, again and again, while clients use them: promote-servers.py HUGETEXT SECONDS
 
 Prints Markdown. For each server, a load counts requests and failures, and a client of this script compares every
-answer with the known one. A server that is not installed is listed as such. Takes root.
+answer with the known one. A server that is not installed is listed as such. Needs root.
 """
 import contextlib
 import glob

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the record of lab/results/folios.md: what larger folios are worth to programs without a window: results-folios.py HUGETEXT
 
-Takes root, to see folios in /proc/kpageflags, and a filesystem whose page cache has large folios.
+Needs root, to see folios in /proc/kpageflags, and a filesystem whose page cache has large folios.
 """
 import json
 import os

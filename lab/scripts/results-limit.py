@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the record of lab/results/limit.md: what a start is made of, and which page faults huge text removes: results-limit.py HUGETEXT
 
-Takes root, for copies under the programs' own paths. Programs that are not installed are left out.
+Needs root, for copies under the programs' own paths. Programs that are not installed are left out.
 """
 import json
 import os

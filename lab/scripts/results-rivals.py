@@ -2,7 +2,7 @@
 """Prints the record of lab/results/rivals.md: what each way to huge text costs in memory, and what perf still sees:
 results-rivals.py HUGETEXT [LIBLPPRELOAD]
 
-Takes root, node, perf and vmtouch. LIBLPPRELOAD is iodlr's library, which no distribution packages. Changes the page cache
+Needs root, node, perf and vmtouch. LIBLPPRELOAD is iodlr's library, which no distribution packages. Changes the page cache
 only; the copies lie in a directory of its own.
 """
 import os

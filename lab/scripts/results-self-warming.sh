@@ -14,7 +14,7 @@
 #   readahead  a program that runs through its text once, under the readaheads of devices
 #   mark     what a fault at the end of a window does to the window behind the next one
 # KIT names a directory that self-warming-kit.sh made, to keep it between calls. A part's file is replaced when
-# the part is complete. lab/scripts/self-warming-rows.py makes the record of the page. Takes root, mkfs of ext4, xfs
+# the part is complete. lab/scripts/self-warming-rows.py makes the record of the page. Needs root, mkfs of ext4, xfs
 # and btrfs, and mmdebstrap.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

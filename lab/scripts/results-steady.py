@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the record of lab/results/steady.md: what misses of the instruction TLB cost programs that run for long: results-steady.py HUGETEXT
 
-Reads the records of lab/records/worth beside it. Takes root, for the server of a database. What is not installed is left out.
+Reads the records of lab/records/worth beside it. Needs root, for the server of a database. What is not installed is left out.
 """
 import json
 import os

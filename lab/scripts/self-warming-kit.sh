@@ -5,13 +5,13 @@
 #
 # The layouts are that of the package (shipped), moved to window boundaries (fixed), that and cut (warming), and
 # with read-only data in the text, and cut (merged). A file that cannot be so has the one before.
-# KIT is a directory that does not exist. Prints what the record needs besides the starts. Takes root. cc1, postgres,
+# KIT is a directory that does not exist. Prints what the record needs besides the starts. Needs root. cc1, postgres,
 # node, python3, git and rustc are those of this machine, if it has them; mariadbd and chromium are taken from
 # packages, which are not installed. glibc comes from Debian's suites, by the mirror that this machine's apt uses.
 set -euo pipefail
 hugetext=$(realpath "$1")
 die() { echo "lab/scripts/self-warming-kit.sh: $*" >&2; exit 2; }
-[ "$(id -u)" = 0 ] || die "takes root, for chroot"
+[ "$(id -u)" = 0 ] || die "needs root, for chroot"
 mkdir "$2"
 kit=$(realpath "$2")
 mkdir -p "$kit/lib" "$kit/p" "$kit/apt"/{lists/partial,cache/archives/partial,packages}

@@ -6,7 +6,7 @@
 # Each program starts once in each layout, from each filesystem, under each glibc, and under 2.44 with the tunable
 # and without it. A program with a second, shorter command (command.version of the kit) is started by that.
 # FILESYSTEMS, PROGRAMS and LAYOUTS choose; all programs are used without PROGRAMS. A filesystem has a guest of its
-# own. Prints one line of JSON for each start. Takes root, for mmdebstrap, and mkfs of xfs and btrfs.
+# own. Prints one line of JSON for each start. Needs root, for mmdebstrap, and mkfs of xfs and btrfs.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kit=$(realpath "$1") lab=$2

@@ -4,7 +4,7 @@
 #
 #   lab/scripts/test-distribution.sh HUGETEXT
 #
-# Takes root, mmdebstrap, about 12 GB below $XDG_CACHE_HOME/hugetext/distribution and an hour. The root is
+# Needs root, mmdebstrap, about 12 GB below $XDG_CACHE_HOME/hugetext/distribution and an hour. The root is
 # made once and never changed: programs and jobs see it below overlays, in namespaces of this script's own.
 set -euo pipefail
 
@@ -14,7 +14,7 @@ say() { echo "$*" >&2; }
 
 [ $# = 1 ] || die "usage: lab/scripts/test-distribution.sh HUGETEXT"
 hugetext=$(realpath "$1")
-[ "$(id -u)" = 0 ] || die "takes root, for mounts and chroot"
+[ "$(id -u)" = 0 ] || die "needs root, for mounts and chroot"
 command -v mmdebstrap >/dev/null || die "mmdebstrap is missing; run scripts/setup.sh distribution"
 suite=trixie
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/hugetext/distribution

@@ -2,7 +2,7 @@
 """What promotion reaches in the servers of a distribution, as a record: survey.py HUGETEXT [SUITE]
 
 Unpacks each server of servers.txt in a fresh root by mmdebstrap, starts its program without letting it run,
-and asks `hugetext promote --dry-run` what it would do with and without --merge. Takes root, gcc and mmdebstrap.
+and asks `hugetext promote --dry-run` what it would do with and without --merge. Needs root, gcc and mmdebstrap.
 """
 import contextlib
 import glob
