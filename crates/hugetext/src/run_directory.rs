@@ -14,7 +14,7 @@ use crate::output::Output;
 // command that flattens it.
 #[derive(Debug, Args)]
 pub(crate) struct RunDirectory {
-    /// Where the daemon says what it does
+    /// Directory in which the daemon of `hugetext auto` writes its documents
     #[arg(long, value_name = "DIR", default_value = status::DIRECTORY, global = true)]
     run_dir: PathBuf,
 }

@@ -129,7 +129,7 @@ pub fn warmed(files: &[WarmedText<'_>], verdict: Option<Verdict>) -> Meaning {
     let is_library = first.path.to_string_lossy().contains(".so");
     match first.leaves {
         LeafUse::Tables if first.is_in_largest_folios => {
-            let says = "Whoever starts with it maps it in large folios without leaves: starts gain most of what leaves give, \
+            let says = "Processes that start from now on map it in large folios without leaves: starts gain most of what leaves give, \
                         and programs of many system calls lose nothing.";
             return Meaning::new(says, format!("hugetext bench exec -- {name} --version"));
         }
@@ -153,7 +153,7 @@ pub fn warmed(files: &[WarmedText<'_>], verdict: Option<Verdict>) -> Meaning {
             String::new()
         };
         let says = format!(
-            "Whoever starts with it from now on maps {} of text by huge pages{part}, and starts faster.",
+            "Processes that start from now on map {} of text by huge pages{part}, and start faster.",
             bytes(huge)
         );
         let next = format!("hugetext bench exec -- {name} --version");
@@ -270,7 +270,7 @@ mod tests {
         );
         assert!(
             told(LeafUse::Tables, true)
-                .starts_with("Whoever starts with it maps it in large folios")
+                .starts_with("Processes that start from now on map it in large folios")
         );
     }
 
@@ -279,7 +279,7 @@ mod tests {
         let told = |file, verdict| warmed(&[file], verdict).to_string();
         assert_eq!(
             told(text(4 << 20, 4 << 20), Some(Verdict::Harmful)),
-            "Whoever starts with it from now on maps 4 MiB of text by huge pages, and starts faster. \
+            "Processes that start from now on map 4 MiB of text by huge pages, and start faster. \
              No gain is expected in long runs on this host, and programs of many system calls lose by leaves. \
              Next: hugetext bench exec -- '/usr/bin/a b' --version"
         );

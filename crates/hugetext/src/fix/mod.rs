@@ -67,7 +67,7 @@ struct Target {
     /// Replace the old file with the new one
     #[arg(long)]
     in_place: bool,
-    /// Only show what would be done: with --in-place or -o by that, alone by a copy elsewhere
+    /// Change nothing: show what --in-place or -o would do; without either, what a copy would get
     #[arg(long)]
     dry_run: bool,
 }

@@ -171,7 +171,7 @@ fn conclusion(report: &HostReport) -> String {
             "Huge text is worth it here: programs start faster, and their text runs with fewer TLB misses.".to_owned()
         }
         (Verdict::StartsOnly, _) => {
-            format!("Programs start faster with huge text here. {} Long runs gain nothing to speak of.", split(report))
+            format!("Programs start faster with huge text here. {} Programs that run for long gain almost nothing.", split(report))
         }
         (Verdict::Harmful, _) => format!(
             "Programs start faster with huge text here. {} Programs of many system calls lose by leaves.",
@@ -187,17 +187,19 @@ fn conclusion(report: &HostReport) -> String {
     }
 }
 
-/// Why a leaf is no entry of the TLB.
+/// How many entries of the TLB a leaf takes, and why.
 fn split(report: &HostReport) -> &'static str {
     match (
         report.found.judgement.is_one_entry(),
         report.found.platform.hypervisor,
     ) {
-        (true, _) => "A leaf is one TLB entry.",
+        (true, _) => "A huge leaf takes one TLB entry.",
         (false, Some(_)) => {
-            "A leaf is not one TLB entry, because the host backs this guest by small pages."
+            "The host backs this guest by small pages, so a huge leaf takes many TLB entries."
         }
-        (false, None) => "A leaf is not one TLB entry, because the processor has few large ones.",
+        (false, None) => {
+            "The processor has few large TLB entries, so a huge leaf takes many small ones."
+        }
     }
 }
 

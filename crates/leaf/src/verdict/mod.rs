@@ -55,7 +55,7 @@ impl CallTimes {
 pub enum Verdict {
     /// Starts gain, and text that runs gains.
     WorthIt,
-    /// Starts gain. A leaf is no large entry of the TLB, so text that runs gains nothing to speak of.
+    /// Starts gain. A leaf is no large entry of the TLB, so text that runs gains almost nothing.
     StartsOnly,
     /// Starts gain. Programs of many system calls lose, because each call drops what leaves put into the TLB.
     Harmful,

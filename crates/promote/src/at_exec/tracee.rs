@@ -185,7 +185,7 @@ impl Tracee {
             }
             Step::Move { from, to } => (self.remap(from.start, to.len(), to.start)?, to),
         };
-        // Before Linux 4.17, MAP_FIXED_NOREPLACE is a wish.
+        // Before Linux 4.17, MAP_FIXED_NOREPLACE is only a hint.
         match at {
             (found, to) if found == to.start => Ok(()),
             (found, to) => {
