@@ -1,8 +1,44 @@
-//! The section on starts and walks that were counted in instructions.
+//! What was counted: instructions of starts, walks and benchmarks, and bytes of files and processes.
 
-use std::fmt::Write as _;
+use crate::line::{Line, change, fact, row};
+use crate::record::{Bench, Record, Side, Timed, What};
+use crate::storms::of;
 
-use crate::record::{Record, Side, Timed, What};
+/// The side beside which a benchmark with every set stands.
+const SIDES: [Side; 2] = [Side::Unpatched, Side::With];
+
+const BENCHES: [(Bench, &str, &str); 4] = [
+    (Bench::Execl, "UnixBench, execl", "exec"),
+    (Bench::Shell8, "UnixBench, shell8", "run of eight scripts"),
+    (Bench::Mmap1, "will-it-scale, mmap1", "mmap and munmap"),
+    (Bench::Mmap2, "will-it-scale, mmap2", "mmap and munmap"),
+];
+
+pub(crate) fn lines(records: &[Record]) -> Vec<Line> {
+    [alone(records), walks(records), memory(records)].concat()
+}
+
+/// What an operation of a benchmark costs on one processor.
+fn alone(records: &[Record]) -> Vec<Line> {
+    let rows = BENCHES.iter().filter_map(|&(bench, name, each)| {
+        let costs = SIDES.map(|side| {
+            let storm = of(records, "bench-count", side, bench).first().copied()?;
+            Some(storm.per_start(storm.ns as f64))
+        });
+        let [Some(unpatched), Some(with)] = costs else {
+            return None;
+        };
+        let cells = [
+            name.to_owned(),
+            each.to_owned(),
+            format!("{unpatched:.0}"),
+            format!("{with:.0}"),
+            change(unpatched, with),
+        ];
+        Some(row("alone", cells))
+    });
+    rows.collect()
+}
 
 /// The instructions of one start or walk: its name, the processes that wait meanwhile, and their number.
 fn counted(record: &Record) -> Option<((&'static str, u32), f64)> {
@@ -17,16 +53,9 @@ fn counted(record: &Record) -> Option<((&'static str, u32), f64)> {
     (record.part == "count").then_some(((name, record.processes), ns as f64 / count.max(1) as f64))
 }
 
-/// The section of what was counted.
-pub(crate) fn section(records: &[Record]) -> String {
-    let mut text = String::from(
-        "## Counted in instructions\n\n\
-         QEMU counts instructions instead of time. One is one nanosecond. Caches and other processors cost nothing.\n\
-         These kernels do not debug locks. The walks are over libc, which so many *processes* map. Those were\n\
-         started by exec, and wait. A file has as many shards as the table says, as on a machine with as many\n\
-         processors.\n\n\
-         | | processes | shards | without | one tree | with | |\n|---|---:|---:|---:|---:|---:|---:|\n",
-    );
+/// Starts, and walks over libc.
+fn walks(records: &[Record]) -> Vec<Line> {
+    let mut rows = Vec::new();
     for record in records.iter().filter(|record| record.side == Side::With) {
         let Some((key @ (name, processes), after)) = counted(record) else {
             continue;
@@ -42,22 +71,50 @@ pub(crate) fn section(records: &[Record]) -> String {
         let cell =
             |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.0}"));
         let ratio = without.or(one_tree).map(|before| after / before);
-        let _ = writeln!(
-            text,
-            "| {name} | {processes} | {} | {} | {} | {after:.0} | {} |",
-            record.shards,
+        let cells = [
+            name.to_owned(),
+            processes.to_string(),
+            record.shards.to_string(),
             cell(without),
             cell(one_tree),
+            format!("{after:.0}"),
             ratio.map_or_else(String::new, |ratio| format!("{ratio:.3} times")),
-        );
+        ];
+        rows.push(row("walks", cells));
     }
-    text.push('\n');
-    text
+    rows
+}
+
+/// The memory of every file and process, and the most shards of a file.
+fn memory(records: &[Record]) -> Vec<Line> {
+    let objects = |side| {
+        let of_side = move |record: &&Record| record.side == side;
+        let objects = records.iter().filter(of_side);
+        objects.filter_map(|record| match &record.what {
+            What::Object {
+                cache,
+                bytes,
+                per_slab,
+            } => Some((cache, *bytes, *per_slab)),
+            _ => None,
+        })
+    };
+    let rows = objects(Side::Without).filter_map(|(cache, bytes, per_slab)| {
+        let (_, with, with_per_slab) = objects(Side::With).find(|other| other.0 == cache)?;
+        let sizes = [bytes, with, per_slab, with_per_slab].map(|size| size.to_string());
+        let cells: Vec<String> = std::iter::once(cache.clone()).chain(sizes).collect();
+        Some(row("memory", cells))
+    });
+    let mut lines: Vec<Line> = rows.collect();
+    let shards = records.iter().map(|record| record.shards).max();
+    lines.extend(shards.map(|shards| fact("shards", shards)));
+    lines
 }
 
 #[cfg(test)]
 mod tests {
-    use super::section;
+    use super::lines;
+    use crate::line::shown;
     use crate::record::parse;
 
     #[test]
@@ -67,14 +124,27 @@ mod tests {
                 r#"{{"part":"count","side":"{side}","date":"2026-11-28","cpus":8,"shards":8,"processes":{processes},"what":"rmap walk","count":1,"ns":{ns}}}"#
             )
         };
-        let lines = [
+        let record = [
             walk("without", 1000, 2000),
             walk("without", 40, 100),
             walk("with", 1000, 2020),
             walk("with", 40, 107),
         ];
-        let text = section(&parse(&lines.join("\n")).expect("a record"));
+        let text = shown(&lines(&parse(&record.join("\n")).expect("a record")));
         let row = "| a walk over the mappings of a page | 40 | 8 | 100 |  | 107 | 1.070 times |";
         assert!(text.contains(row), "{text}");
+        assert!(text.contains("shards: 8\n"), "{text}");
+    }
+
+    #[test]
+    fn a_benchmark_alone_is_counted_by_operation() {
+        let alone = |side, count| {
+            format!(
+                r#"{{"part":"bench-count","side":"{side}","date":"2026-11-27","cpus":1,"bench":"execl","what":"storm","count":{count},"ns":8000}}"#
+            )
+        };
+        let record = [alone("unpatched", 4), alone("with", 8)].join("\n");
+        let text = shown(&lines(&parse(&record).expect("a record")));
+        assert!(text.contains("| exec | 2000 | 1000 | -50 % |"), "{text}");
     }
 }

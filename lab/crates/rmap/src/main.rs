@@ -1,26 +1,28 @@
-//! Writes kernel/rfc/rmap/results.md from the record of measurements, record.jsonl beside it.
+//! The records of lab/results/rmap.md and of the locks in lab/results/replicas.md, from what was measured in guests of
+//! kernels without and with the sets of kernel/. Their words are in lab/reports.
 
-mod benchmarks;
+mod checks;
 mod counted;
-mod dates;
-mod fold;
-mod kinds;
+mod line;
+mod origin;
 mod pressure;
 mod record;
 mod replicas;
-mod report;
+mod starts;
+mod storms;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 
+use line::Line;
 use record::Record;
 
-/// Report the cost of exec storms
+/// Print the record of lab/results/rmap.md: facts, and rows of tables
 #[derive(Parser)]
 struct Args {
-    /// The record, lines of JSON
+    /// What lab/kernel/rmap/measure.sh recorded, lines of JSON
     record: PathBuf,
     /// Print what lab/results/replicas.md shows of locks instead, from this record of storms with replicas
     #[arg(long, value_name = "RECORD")]
@@ -33,18 +35,38 @@ fn read(path: &Path) -> Result<Vec<Record>, String> {
     record::parse(&text).map_err(|error| about(&error))
 }
 
-fn run(args: &Args) -> Result<String, String> {
+/// The lines, as JSON.
+fn run(args: &Args) -> Result<Vec<String>, String> {
     let records = read(&args.record)?;
-    if let Some(path) = &args.replicas {
-        return Ok(replicas::record(&read(path)?, &records));
-    }
-    Ok(report::document(&records))
+    let lines = match &args.replicas {
+        Some(path) => replicas::lines(&read(path)?, &records),
+        None => lines(&records),
+    };
+    let lines = lines.iter().map(serde_json::to_string);
+    lines
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.to_string())
+}
+
+/// All that the page of locks shows.
+fn lines(records: &[Record]) -> Vec<Line> {
+    [
+        origin::lines(records),
+        starts::lines(records),
+        storms::lines(records),
+        pressure::lines(records),
+        counted::lines(records),
+        checks::lines(records),
+    ]
+    .concat()
 }
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
-        Ok(text) => {
-            print!("{text}");
+        Ok(lines) => {
+            for line in lines {
+                println!("{line}");
+            }
             ExitCode::SUCCESS
         }
         Err(message) => {

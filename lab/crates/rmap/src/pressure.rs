@@ -1,18 +1,13 @@
-//! The section on storms beside reclaim, compaction and migration.
+//! Storms beside reclaim, compaction and migration.
 
-use std::fmt::Write;
-
+use serde_json::json;
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
+use crate::line::{Line, change, fact, row};
 use crate::record::{Load, Pressure, Record, Side, Times, What};
-use crate::report::change;
 
-/// Kernels, in the order of the columns. Those that were not measured have none.
-const SIDES: [(Side, &str); 3] = [
-    (Side::Unpatched, "no set"),
-    (Side::OneTree, "one tree"),
-    (Side::With, "every set"),
-];
+/// Kernels, in the order of the columns.
+const SIDES: [Side; 3] = [Side::Unpatched, Side::OneTree, Side::With];
 
 const LOADS: [(Load, &str); 3] = [
     (Load::Storm, "storm"),
@@ -118,84 +113,71 @@ fn of(records: &[Record], side: Side) -> impl Iterator<Item = &Pressure> {
     records.iter().filter(of_side).filter_map(pressure)
 }
 
-/// Empty without such storms.
-pub(crate) fn section(records: &[Record]) -> String {
-    let measured = |&(side, _): &(Side, &str)| of(records, side).next().is_some();
-    let sides: Vec<(Side, &str)> = SIDES.into_iter().filter(measured).collect();
+/// Nothing without such storms.
+pub(crate) fn lines(records: &[Record]) -> Vec<Line> {
     let Some(first) = records.iter().find(|record| record.part == "pressure") else {
-        return String::new();
+        return Vec::new();
     };
-    let guests =
-        |&(side, _): &(Side, &str)| of(records, side).filter(|it| it.load == Load::Both).count();
-    let least = sides.iter().map(guests).min().unwrap_or_default();
-    let most = sides.iter().map(guests).max().unwrap_or_default();
-    let rounds = if least == most {
+    let guests = SIDES.map(|side| {
+        let of_side = of(records, side);
+        of_side.filter(|it| it.load == Load::Both).count()
+    });
+    let measured = guests.into_iter().filter(|guests| *guests > 0);
+    let least = measured.clone().min().unwrap_or_default();
+    let most = measured.max().unwrap_or_default();
+    let guests = if least == most {
         most.to_string()
     } else {
         format!("{least} to {most}")
     };
-    format!(
-        "## Storms beside reclaim, compaction and migration\n\n\
-         {} shells on as many processors start programs again and again (*storm*). One process each reclaims, compacts, and\n\
-         moves the text of these programs between two nodes of memory (*pressure*). Almost all that there is to reclaim is\n\
-         the text that the storm and a waiting crowd of 32 map. Guests of each kernel, {rounds} of them, did the first, then\n\
-         the second, then *both*, for {:.0} seconds each. Cells are the median of the guests, and the spread. *One tree* is the\n\
-         kernel with every set, set not to split files. The last column compares every set with no set. These kernels do not\n\
-         watch their locks.\n\n\
-         **A second is a billion instructions of all processors together.** They take turns, and one may be put aside while\n\
-         it holds a lock. So what else the machine does moves no figure, more processors do no more in a second, and the two\n\
-         loads share it. These guests ran in QEMU {}. Before 8.1 a processor may wait many seconds for its turn, in the\n\
-         middle of a walk. Addresses are not random in these guests, because QEMU would translate the text again for each\n\
-         start.\n\n\
-         ### Done per second\n\n{}\n\
-         ### Walks over the mappings of files\n\n\
-         Reclaim asks for references by try-lock: it gives up where somebody changes the mappings, and keeps the page. The\n\
-         other walks wait. A walk is timed from before the lock until after it.\n\n{}\n{}",
-        first.cpus,
-        of(records, first.side)
-            .next()
-            .map_or(0.0, |it| it.ns as f64 / 1e9),
-        first.qemu,
-        table(records, &sides, &THROUGHPUT),
-        table(records, &sides, &WALKS),
-        splits(records),
-    )
+    let seconds = of(records, first.side)
+        .next()
+        .map_or(0.0, |it| it.ns as f64 / 1e9);
+    let about = json!({
+        "processors": first.cpus,
+        "qemu": first.qemu,
+        "seconds": seconds.round() as u64,
+        "guests": guests,
+    });
+    let mut lines = vec![fact("pressure", about)];
+    lines.extend(table("throughput", records, &THROUGHPUT));
+    lines.extend(table("walks_beside", records, &WALKS));
+    lines.extend(splits(records));
+    lines
 }
 
-fn table(records: &[Record], sides: &[(Side, &str)], figures: &[Figure]) -> String {
-    let names: Vec<&str> = sides.iter().map(|&(_, name)| name).collect();
-    let mut text = format!(
-        "| load | | {} | |\n|---|---|{}---:|\n",
-        names.join(" | "),
-        "---:|".repeat(sides.len())
-    );
+fn table(name: &str, records: &[Record], figures: &[Figure]) -> Vec<Line> {
+    let mut rows = Vec::new();
     for (load, load_name) in LOADS {
-        for &(done_by, name, amount) in figures {
+        for &(done_by, figure, amount) in figures {
             if load != done_by && load != Load::Both {
                 continue;
             }
-            let amounts = sides.iter().map(|&(side, _)| {
+            let amounts = SIDES.map(|side| {
                 let alike = of(records, side).filter(|it| it.load == load);
                 Data::new(alike.filter_map(amount).collect::<Vec<f64>>())
             });
-            let mut amounts: Vec<Data<Vec<f64>>> = amounts.collect();
             if amounts.iter().all(Data::is_empty) {
                 continue;
             }
-            let cells: Vec<String> = amounts.iter_mut().map(cell).collect();
-            let medians: Vec<f64> = amounts.iter_mut().map(OrderStatistics::median).collect();
-            let change = match medians.as_slice() {
-                [before, .., after] if (before + after).is_finite() => change(*before, *after),
-                _ => String::new(),
-            };
-            let _ = writeln!(
-                text,
-                "| {load_name} | {name} | {} | {change} |",
-                cells.join(" | ")
-            );
+            rows.push(row(name, cells(load_name, figure, amounts)));
         }
     }
-    text
+    rows
+}
+
+/// The amounts of each kernel, and how those of the last compare with those of the first.
+fn cells(load: &str, figure: &str, mut amounts: [Data<Vec<f64>>; SIDES.len()]) -> Vec<String> {
+    let [before, .., after] = amounts.each_mut().map(OrderStatistics::median);
+    let change = if (before + after).is_finite() {
+        change(before, after)
+    } else {
+        String::new()
+    };
+    let mut cells = vec![load.to_owned(), figure.to_owned()];
+    cells.extend(amounts.iter_mut().map(cell));
+    cells.push(change);
+    cells
 }
 
 /// The median of the guests, and the spread.
@@ -222,27 +204,26 @@ fn number(amount: f64) -> String {
     format!("{amount:.digits$}")
 }
 
-/// How long files were locked to be split, under any load.
-fn splits(records: &[Record]) -> String {
+/// How long files were locked to be split, under any load. `None` if none was.
+fn splits(records: &[Record]) -> Option<Line> {
     let mut all = Times::default();
     for it in of(records, Side::With) {
         all.count += it.split.count;
         all.ns += it.split.ns;
         all.longest_ns = all.longest_ns.max(it.split.longest_ns);
     }
-    let (Some(mean), Some(longest)) = (all.mean_us(), all.longest_us()) else {
-        return String::new();
-    };
-    format!(
-        "Files are split once, and never merged back. {} splits, nearly all beside both loads while the crowd started, took\n\
-         {mean:.0} µs each, {longest:.0} at most: to allocate the shards, to wait for the lock, and to move the VMAs.\n\n",
-        all.count
-    )
+    let splits = json!({
+        "count": all.count,
+        "mean_us": format!("{:.0}", all.mean_us()?),
+        "longest_us": format!("{:.0}", all.longest_us()?),
+    });
+    Some(fact("splits", splits))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::section;
+    use super::{Line, lines};
+    use crate::line::shown;
     use crate::record::parse;
 
     fn record(side: &str, load: &str, starts: u64, refused: u64) -> String {
@@ -273,21 +254,20 @@ mod tests {
             record("with", "storm", 500, 0),
         ]
         .concat();
-        let text = section(&parse(&text).expect("a record"));
+        let text = shown(&lines(&parse(&text).expect("a record")));
         for row in [
-            "| load | | no set | every set | |\n",
-            "| both | starts | 100 (50.0–150) | 200 | +100 % |\n",
-            "| storm | starts |  | 250 |  |\n",
-            "| both | refused try-locks, % | 50.0 (50.0–50.0) | 1.00 | -98 % |\n",
-            "| both | 99 % of walks, less than µs | 0.01 (0.01–0.01) | 0.01 | +0 % |\n",
+            "| both | starts | 100 (50.0–150) |  | 200 | +100 % |\n",
+            "| storm | starts |  |  | 250 |  |\n",
+            "| both | refused try-locks, % | 50.0 (50.0–50.0) |  | 1.00 | -98 % |\n",
+            "| both | 99 % of walks, less than µs | 0.01 (0.01–0.01) |  | 0.01 | +0 % |\n",
         ] {
             assert!(text.contains(row), "{row}{text}");
         }
-        assert!(text.contains("4 splits"), "{text}");
+        assert!(text.contains(r#""count":4"#), "{text}");
     }
 
     #[test]
-    fn nothing_measured_is_no_section() {
-        assert_eq!(section(&[]), "");
+    fn without_a_record_nothing_is_claimed() {
+        assert_eq!(lines(&[]), Vec::<Line>::new());
     }
 }

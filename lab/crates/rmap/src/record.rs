@@ -1,4 +1,4 @@
-//! The lines of kernel/rfc/rmap/record.jsonl, which `kernel/rfc/rmap/lab/measure.sh` writes.
+//! The lines that `lab/kernel/rmap/measure.sh` records.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;

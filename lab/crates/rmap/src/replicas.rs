@@ -2,28 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
+use crate::line::{self, Line, fact};
 use crate::record::{Acquisitions, Record, Side, What};
 
 /// The kernel with every set, as the table names it.
 const WITH: &str = "with every set";
 /// Processors of the guests of the target.
 const CPUS: u32 = 8;
-/// Lines of a record, as lab/run hugetext-report reads them: facts, and rows of tables. `replicas` is
-/// docs/replicas.jsonl, `rmap` the record of kernel/rfc/rmap, which has the kernel with shards.
-pub(crate) fn record(replicas: &[Record], rmap: &[Record]) -> String {
-    let lines = measured(replicas, rmap).into_iter();
-    lines.map(|line| format!("{line}\n")).collect()
-}
-
-fn fact(name: &str, value: impl Into<Value>) -> Value {
-    json!({ "fact": name, "value": value.into() })
-}
-
-fn line_of(table: &str, cells: Vec<String>) -> Value {
-    json!({ "table": table, "row": cells })
-}
 
 /// A row of the table: the storms of one kernel with one number of copies.
 struct Row {
@@ -108,7 +93,7 @@ fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
             }
         }));
     }
-    // The record of kernel/rfc/rmap has the kernel with shards too, from other guests, without copies.
+    // The record of lab/results/rmap.md has the kernel with shards too, from other guests, without copies.
     let shards = Acquisitions::of(rmap, "storm", Side::With);
     let shards: Vec<Acquisitions> = shards
         .into_iter()
@@ -116,7 +101,7 @@ fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
         .collect();
     if !shards.is_empty() {
         rows.push(Row {
-            kernel: "with every set, from kernel/rfc/rmap",
+            kernel: "with every set, from [rmap.md](rmap.md)",
             replicas: "none".to_owned(),
             copies: 0,
             storms: shards,
@@ -149,12 +134,13 @@ fn by_chance(copies: u32) -> f64 {
     (cpus / f64::from(copies) - 1.0) / (cpus - 1.0)
 }
 
-fn measured(replicas: &[Record], rmap: &[Record]) -> Vec<Value> {
+/// `replicas` is what was measured with copies, and `rmap` what lab/results/rmap.md shows.
+pub(crate) fn lines(replicas: &[Record], rmap: &[Record]) -> Vec<Line> {
     let rows = rows(replicas, rmap);
     let Some(one) = rows.iter().find(|row| row.copies == 1) else {
         return Vec::new();
     };
-    let mut lines: Vec<Value> = rows.iter().map(|row| locks(row, one)).collect();
+    let mut lines: Vec<Line> = rows.iter().map(|row| locks(row, one)).collect();
     let hosts = replicas.iter().map(|record| record.host_cpus);
     let processors = hosts.max().filter(|processors| *processors > 0);
     lines.extend(processors.map(|processors| fact("processors", processors)));
@@ -163,7 +149,7 @@ fn measured(replicas: &[Record], rmap: &[Record]) -> Vec<Value> {
     lines
 }
 
-fn locks(row: &Row, one: &Row) -> Value {
+fn locks(row: &Row, one: &Row) -> Line {
     let total = row.total();
     let goals =
         (row.kernel == one.kernel).then(|| [1.0 / f64::from(row.copies), by_chance(row.copies)]);
@@ -182,11 +168,11 @@ fn locks(row: &Row, one: &Row) -> Value {
         by_chance,
         format!("{:.1}", total.per_start(total.waited_us)),
     ];
-    line_of("locks", cells)
+    line::row("locks", cells)
 }
 
 /// The facts that the sentences below the table go by.
-fn judged(rows: &[Row], one: &Row) -> Vec<Value> {
+fn judged(rows: &[Row], one: &Row) -> Vec<Line> {
     let of_one = one.total().contended_per_thousand();
     let missed = rows
         .iter()
@@ -216,7 +202,7 @@ fn judged(rows: &[Row], one: &Row) -> Vec<Value> {
     ]
 }
 
-fn waited_where(row: &Row) -> Value {
+fn waited_where(row: &Row) -> Line {
     let total = row.total();
     let sites: Vec<String> = row
         .sites
@@ -233,7 +219,7 @@ fn waited_where(row: &Row) -> Value {
         row.copies.to_string(),
         sites.join(", "),
     ];
-    line_of("waited", cells)
+    line::row("waited", cells)
 }
 
 #[cfg(test)]
@@ -241,24 +227,8 @@ mod tests {
     use super::*;
     use crate::record::parse;
 
-    /// The rows as Markdown, and the facts as `name: value`.
     fn shown(replicas: &[Record]) -> String {
-        let record = record(replicas, &[]);
-        let lines = record.lines().map(|line| {
-            let line: Value = serde_json::from_str(line).expect("JSON");
-            match line["row"].as_array() {
-                Some(cells) => {
-                    let cells: Vec<_> = cells.iter().filter_map(Value::as_str).collect();
-                    format!("| {} |\n", cells.join(" | "))
-                }
-                None => format!(
-                    "{}: {}\n",
-                    line["fact"].as_str().expect("a name"),
-                    line["value"]
-                ),
-            }
-        });
-        lines.collect()
+        crate::line::shown(&lines(replicas, &[]))
     }
 
     const RECORD: &str = r#"{"part":"replicas","side":"without","replicas":1,"date":"2026-11-22","cpus":8,"what":"storm","count":100,"ns":5}
@@ -330,6 +300,6 @@ mod tests {
 
     #[test]
     fn without_a_record_nothing_is_claimed() {
-        assert_eq!(record(&[], &[]), "");
+        assert_eq!(lines(&[], &[]), Vec::<Line>::new());
     }
 }

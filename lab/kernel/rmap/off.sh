@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # With the option off, the code must be that of a kernel without the set. Compares the instructions.
 #
-#   kernel/rfc/rmap/lab/off.sh
+#   lab/kernel/rmap/off.sh
 #
 # Builds an x86-64 kernel without the set and one with it and its option off, and prints as JSON how
 # many functions there are and which are not the same in both.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-kernel=$here/../../..
+kernel=$here/../../../kernel
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

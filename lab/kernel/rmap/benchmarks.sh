@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Puts benchmarks that are not packaged into the disk of a guest, as the root directory that they run in.
 #
-#   kernel/rfc/rmap/lab/benchmarks.sh DISK
+#   lab/kernel/rmap/benchmarks.sh DISK
 #
 # UNIXBENCH       the folder of a UnixBench that has src, pgms and testdir: its execl, and its shell test
 # WILL_IT_SCALE   a folder of will-it-scale: its cases mmap1 and mmap2; needs hwloc
@@ -38,4 +38,4 @@ if [ -n "${WILL_IT_SCALE:-}" ]; then
 fi
 [ ${#programs[@]} -gt 0 ] || exit 0
 mkdir -p "$disk"/{dev,proc,sys,tmp}
-"$here/../../../libraries.sh" "$disk" "${programs[@]}"
+"$here/../../../kernel/libraries.sh" "$disk" "${programs[@]}"

@@ -1,41 +1,39 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots kernels without and with the sets fold, fork and rmap, and records what starting programs and walking
-# the mappings of libc costs in each, in record.jsonl beside the set. `make docs-rmap` makes results.md from it.
+# Boots kernels without and with the sets fold, fork and rmap of kernel/, and records what starting programs and walking the
+# mappings of libc costs in each: in rmap/measured.jsonl of RECORDS (lab/records). `lab/measure rmap-record` makes a page of it.
 #
-#   kernel/rfc/rmap/lab/measure.sh all                 every part of rmap with every kernel; builds missing kernels
-#   kernel/rfc/rmap/lab/measure.sh fold                every part of the sets fold and fork; the same
-#   kernel/rfc/rmap/lab/measure.sh acquisitions SIDE IMAGE
-#                                                  how often a start takes the locks, and who takes them
-#   kernel/rfc/rmap/lab/measure.sh unixbench SIDE=IMAGE…
-#                                                  UnixBench's execl and shell8, 15 storms of each kernel, in turn
-#   kernel/rfc/rmap/lab/measure.sh storm WITHOUT WITH  acquisitions of the locks that meet others, in storms
-#   kernel/rfc/rmap/lab/measure.sh replicas SIDE=IMAGE…
-#                                                  the same with 1, 2, 4 and 8 copies of the shell, the
-#                                                  loader and libc, in docs/replicas.jsonl; of one side
-#                                                  alone, or of several in turn
-#   kernel/rfc/rmap/lab/measure.sh large SIDE=IMAGE…   storms of programs that execute 4 MiB of text, in turn
-#   kernel/rfc/rmap/lab/measure.sh execl SIDE=IMAGE…   storms of programs that execute themselves, in turn
-#   kernel/rfc/rmap/lab/measure.sh bench SIDE=IMAGE…   UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn;
-#                                                  UNIXBENCH and WILL_IT_SCALE say where they are (benchmarks.sh)
-#   kernel/rfc/rmap/lab/measure.sh bench-count SIDE=IMAGE…
-#                                                  the same alone on one processor, in instructions
-#   kernel/rfc/rmap/lab/measure.sh pressure SIDE=IMAGE…
-#                                                  storms beside reclaim, compaction and migration, in instructions;
-#                                                  SECONDS_EACH of each load (2); takes QEMU 8.1
-#   kernel/rfc/rmap/lab/measure.sh consoles HOST-PROCESSORS DIRECTORY
-#                                                  the same from consoles of guests that ran elsewhere, in
-#                                                  files SIDE-REPLICAS-ROUND
-#   kernel/rfc/rmap/lab/measure.sh count SIDE IMAGE    starts and walks in instructions
-#   kernel/rfc/rmap/lab/measure.sh memory SIDE IMAGE   the additional memory of a file and a process
-#   kernel/rfc/rmap/lab/measure.sh stress CHECKS SECONDS IMAGE
-#                                                  the stress; recorded if the kernel reports nothing. CHECKS
-#                                                  is the fragment of the image that chooses what it checks
-#                                                  (debug, rt, kcsan). Nothing else of weight may run: where eight
-#                                                  processors of a debug kernel share one, its ticks take all of it
-#   kernel/rfc/rmap/lab/measure.sh off                 the functions that differ with the option off
-#   kernel/rfc/rmap/lab/measure.sh compiled [NAME…]    the files that compile for other architectures, all or those of
-#                                                  kernel/compile.sh
+#   lab/kernel/rmap/measure.sh PART
+#
+# PART is one of these:
+#
+#   all                   every part of rmap with every kernel; builds missing kernels
+#   fold                  every part of the sets fold and fork; the same
+#   acquisitions SIDE IMAGE
+#                         how often a start takes the locks, and who takes them
+#   unixbench SIDE=IMAGE… UnixBench's execl and shell8, 15 storms of each kernel, in turn
+#   storm WITHOUT WITH    acquisitions of the locks that meet others, in storms
+#   replicas [SIDE=IMAGE…]
+#                         the same with 1, 2, 4 and 8 copies of the shell, the loader and libc, in replicas-locks.jsonl of
+#                         RECORDS; of one side alone, or of several in turn, or of kernels that it builds
+#   large SIDE=IMAGE…     storms of programs that execute 4 MiB of text, in turn
+#   execl SIDE=IMAGE…     storms of programs that execute themselves, in turn
+#   bench SIDE=IMAGE…     UnixBench's execl and shell8, will-it-scale's mmap1 and mmap2, in turn; UNIXBENCH and WILL_IT_SCALE
+#                         say where they are (benchmarks.sh)
+#   bench-count SIDE=IMAGE…
+#                         the same alone on one processor, in instructions
+#   pressure SIDE=IMAGE…  storms beside reclaim, compaction and migration, in instructions; SECONDS_EACH of each load (2);
+#                         takes QEMU 8.1
+#   consoles HOST-PROCESSORS DIRECTORY
+#                         those of replicas from consoles of guests that ran elsewhere, in files SIDE-REPLICAS-ROUND
+#   count SIDE IMAGE      starts and walks in instructions
+#   memory SIDE IMAGE     the additional memory of a file and a process
+#   stress CHECKS SECONDS IMAGE
+#                         the stress; recorded if the kernel reports nothing. CHECKS is the fragment of the image that
+#                         chooses what it checks (debug, rt, kcsan). Nothing else of weight may run: where eight processors of
+#                         a debug kernel share one, its ticks take all of it
+#   off                   the functions that differ with the option off
+#   compiled [NAME…]      the files that compile for other architectures, all or those of kernel/compile.sh
 #
 # SIDE is "unpatched" (no set at all; acquisitions, unixbench, replicas, large, execl, bench, pressure), "fold" (the
 # set of that name), "fork", "fold-fork" (both), "alone" (fold, fork and rmap; replicas, large), "without",
@@ -47,8 +45,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-kernel=$here/../../..
-record=$here/../record.jsonl
+kernel=$here/../../../kernel
+records=${RECORDS:-$here/../../records}
+record=$records/rmap/measured.jsonl
 
 # The lines of COMMAND, in place of those recorded of that part and side, or of any "". Where CPUS chooses the processors,
 # those of other numbers stay. A configuration that is compiled again replaces its own line alone.
@@ -259,6 +258,10 @@ stress() { # SECONDS IMAGE
                 steps: table("step"), audit: table("audit"), end: table("end audit"), vmstat: table("vmstat")}'
 }
 
+# Sets of a kernel with rmap: alone, and behind those of kernels without it.
+before="order align read-first collapse" alone="fold fork rfc/rmap rfc/rmap-lab"
+after="$before $alone"
+
 image() { # SETS FRAGMENT…
     KERNEL_SETS=$1 "$kernel/build.sh" image x86_64 "${@:2}" | tail -n 1
 }
@@ -276,7 +279,6 @@ fold() {
 }
 
 all() {
-    local before="order align read-first collapse" after="order align read-first collapse fold fork rfc/rmap rfc/rmap-lab"
     local without with unpatched walks
     keep off off "$here/off.sh"
     compiled
@@ -296,7 +298,7 @@ all() {
         keep bench "" in_turn bench "unpatched=$unpatched" "with=$with"
         keep bench-count "" bench_count "unpatched=$(image none kunit)" "with=$(image "$after" kunit)"
     fi
-    keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "fold fork rfc/rmap rfc/rmap-lab" measure)" "with=$with"
+    keep large "" in_turn large "unpatched=$unpatched" "alone=$(image "$alone" measure)" "with=$with"
     if fair_turns; then
         walks=$(image "$after rfc/walk-lab" pressure)
         keep pressure "" pressure "unpatched=$(image rfc/walk-lab pressure)" "one-tree=$walks" "with=$walks"
@@ -312,7 +314,8 @@ large | execl | bench | unixbench) keep "$1" "" in_turn "$@" ;;
 bench-count) keep bench-count "" bench_count "${@:2}" ;;
 pressure) keep pressure "" pressure "${@:2}" ;;
 replicas)
-    record=$kernel/../docs/replicas.jsonl
+    record=$records/replicas-locks.jsonl
+    [ $# -gt 1 ] || set -- replicas "unpatched=$(image none measure)" "alone=$(image "$alone" measure)" "with=$(image "$after" measure)"
     side=
     [ $# -gt 2 ] || side=${2%%=*}
     keep replicas "$side" replicas "${@:2}"
@@ -320,12 +323,12 @@ replicas)
 acquisitions | count | memory) keep "$1" "$2" "$1" "$3" ;;
 stress) keep "stress-$2" with stress "${@:3}" ;;
 consoles)
-    record=$kernel/../docs/replicas.jsonl
+    record=$records/replicas-locks.jsonl
     keep replicas "" consoles "$2" "$3"
     ;;
 off) keep off off "$here/off.sh" ;;
 compiled) compiled "${@:2}" ;;
 fold) fold ;;
 all) all ;;
-*) sed -n '6,45p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,43p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Boots a kernel under QEMU, and runs the parts that the first lines of lab/init list.
+# Boots a kernel under QEMU, and runs the parts that the first lines of init list.
 #
-#   kernel/rfc/rmap/lab/run.sh IMAGE CPUS SECONDS ARGUMENT…
+#   lab/kernel/rmap/run.sh IMAGE CPUS SECONDS ARGUMENT…
 #
 # benchmarks.sh adds what UNIXBENCH and WILL_IT_SCALE name.
 # SECONDS bounds the whole run. ARGUMENTs go to the kernel. With QEMU_TIME=instructions one processor
@@ -11,6 +11,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+kernel=$here/../../../kernel
 image=$1 cpus=$2 seconds=$3
 shift 3
 work=$(mktemp -d)
@@ -25,11 +26,11 @@ gcc -O1 -static -o "$root/bin/stress" "$here/stress.c"
 gcc -O1 -static -o "$root/bin/measure" "$here/measure.c"
 gcc -O1 -o "$disk/bin/victim" "$here/victim.c"
 gcc -O1 -o "$disk/bin/pressure" "$here/pressure.c"
-gcc -O1 -DLARGE -DTEXT=$((4 << 20)) -o "$disk/bin/victim-large" "$here/victim.c" "$here/../../../guest/text.S"
+gcc -O1 -DLARGE -DTEXT=$((4 << 20)) -o "$disk/bin/victim-large" "$here/victim.c" "$kernel/guest/text.S"
 cp /lib64/ld-linux-x86-64.so.2 "$disk/lib64"
 cp /$libraries/lib{c,m}.so.6 "$disk/$libraries"
 "$here/benchmarks.sh" "$disk"
-cp "${BUSYBOX:-$here/../../../../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
+cp "${BUSYBOX:-$here/../../../.cache/lab/programs/amd64/busybox}" "$root/bin/busybox"
 ln -s busybox "$root/bin/sh"
 install "$here/init" "$root/init"
 # Break points go into functions that every process start runs, and into functions that few run.
@@ -51,8 +52,8 @@ fail() { echo "run.sh: $*" >&2; exit 1; }
 # Functions in which KCSAN saw a data race, and that a set names: those that it adds, changes or calls. Linux has others.
 raced() {
     local name sets
-    mapfile -t sets < <(sed "s,^,$here/../../../," "$here/../../../sets")
-    sets+=("$here/..")
+    mapfile -t sets < <(sed "s,^,$kernel/," "$kernel/sets")
+    sets+=("$kernel/rfc/rmap")
     sed -n 's,^BUG: KCSAN: data-race in ,,p' "$work/console" | tr -s ' /' '\n' | sort -u | while read -r name; do
         ! grep -qrw --exclude=message --exclude=cover "$name" "${sets[@]}" || echo "$name"
     done
