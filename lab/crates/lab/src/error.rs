@@ -31,6 +31,8 @@ pub(crate) enum LabError {
     },
     #[error("lab/crates/lab/rules.toml: {0}")]
     Table(String),
+    #[error(transparent)]
+    Page(#[from] hugetext_report::PageError),
     #[error("{0}")]
     Usage(String),
 }

@@ -163,7 +163,7 @@ fn write_docs(record: &Path, check: bool) -> Result<bool> {
     let rules: Vec<Rule> = rows.iter().map(|row| row.rule).collect();
     let mut same = true;
     for (path, text) in [
-        ("docs/support.md", support::render(&boots, &rows)),
+        ("docs/support.md", support::render(&boots, &rows)?),
         ("crates/leaf/src/rules.rs", rules::render(&rows)),
     ] {
         let path = Path::new(path);

@@ -1,17 +1,13 @@
 //! `hugetext-report`: the pages of lab/results from the templates of lab/reports, which have all prose, and from the
 //! records of lab/records, which have all figures.
 
-mod filters;
-mod page;
-mod record;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::page::{PageError, page};
+use hugetext_report::{PageError, names, page};
 
 /// Write the pages of lab/results from their templates and records
 #[derive(Debug, Parser)]
@@ -40,7 +36,7 @@ fn main() -> ExitCode {
 /// False if a page differs.
 fn run(args: &Args) -> Result<bool, PageError> {
     let names = match args.names.as_slice() {
-        [] => page::names(&args.lab)?,
+        [] => names(&args.lab)?,
         names => names.to_vec(),
     };
     let mut same = true;
@@ -75,7 +71,7 @@ mod tests {
     #[test]
     fn every_page_is_what_its_template_and_its_record_give() {
         let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let names = page::names(&lab).unwrap();
+        let names = names(&lab).unwrap();
         assert!(names.len() > 2, "{names:?}");
         for name in names {
             let text = page(&lab, &name).unwrap();

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use minijinja::{Environment, UndefinedBehavior, context};
+use serde::Serialize;
 
 use crate::filters;
 use crate::record::{self, Record};
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PageError {
+pub enum PageError {
     /// A file cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
@@ -32,24 +33,25 @@ pub(crate) enum PageError {
         error: serde_json::Error,
     },
     /// The template asks for what the record does not have, or is none.
-    #[error("lab/reports/{name}.md: {error:#}")]
+    #[error("{template}: {error:#}")]
     Template {
-        /// The name of the page.
-        name: String,
+        /// Its path.
+        template: String,
         /// The problem.
         error: minijinja::Error,
     },
 }
 
 impl PageError {
-    pub(crate) fn file(path: &Path, error: io::Error) -> PageError {
+    /// A file that cannot be read or written.
+    pub fn file(path: &Path, error: io::Error) -> PageError {
         let path = path.to_owned();
         PageError::File { path, error }
     }
 }
 
 /// The names of the pages that have a template.
-pub(crate) fn names(lab: &Path) -> Result<Vec<String>, PageError> {
+pub fn names(lab: &Path) -> Result<Vec<String>, PageError> {
     let reports = lab.join("reports");
     let failed = |error| PageError::file(&reports, error);
     let mut names = Vec::new();
@@ -67,7 +69,7 @@ pub(crate) fn names(lab: &Path) -> Result<Vec<String>, PageError> {
 }
 
 /// The text of a page. A page without a record of its own reads those that its template names.
-pub(crate) fn page(lab: &Path, name: &str) -> Result<String, PageError> {
+pub fn page(lab: &Path, name: &str) -> Result<String, PageError> {
     let template = lab.join("reports").join(format!("{name}.md"));
     let template =
         fs::read_to_string(&template).map_err(|error| PageError::file(&template, error))?;
@@ -79,21 +81,36 @@ pub(crate) fn page(lab: &Path, name: &str) -> Result<String, PageError> {
         Record::default()
     };
     let failed = |error| PageError::Template {
-        name: name.to_owned(),
+        template: format!("lab/reports/{name}.md"),
         error,
     };
-    let environment = environment(Arc::from(records));
+    let environment = with_records(Arc::from(records));
     let context = context! { record => own.lines, facts => own.facts, tables => own.tables };
     environment.render_str(&template, context).map_err(failed)
 }
 
-fn environment(records: Arc<Path>) -> Environment<'static> {
+/// What `template` makes of `data`; `path` is where people edit it.
+pub fn render(path: &str, template: &str, data: impl Serialize) -> Result<String, PageError> {
+    let failed = |error| PageError::Template {
+        template: path.to_owned(),
+        error,
+    };
+    environment().render_str(template, data).map_err(failed)
+}
+
+fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_keep_trailing_newline(true);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     filters::add(&mut environment);
+    environment
+}
+
+/// Templates of reports read records by their names, too.
+fn with_records(records: Arc<Path>) -> Environment<'static> {
+    let mut environment = environment();
     let failed = |error: PageError| {
         minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.to_string())
     };

@@ -45,7 +45,7 @@ impl Record {
                 if !table.is_empty() {
                     table.push('\n');
                 }
-                table.push_str(&as_markdown(&row));
+                table.push_str(&as_row(&row));
             } else {
                 record.lines.push(Value::from_serialize(line));
             }
@@ -54,8 +54,8 @@ impl Record {
     }
 }
 
-/// `| a | b |`; a bar within a cell would end it.
-fn as_markdown(row: &[String]) -> String {
+/// A row of a table, `| a | b |`; a bar within a cell would end it.
+pub fn as_row(row: &[String]) -> String {
     let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
     format!("| {} |", cells.join(" | "))
 }

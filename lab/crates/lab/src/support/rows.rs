@@ -5,10 +5,22 @@ use hugetext_lab_agent::{
     Thp,
 };
 use hugetext_leaf::{Filesystem, Leaf, Topic};
+use serde::Serialize;
 
 use crate::kernel::{Flavour, KernelId};
 use crate::record::Boot;
 use crate::rules::Row;
+
+/// The rows of a table. An empty cell says that it was not measured.
+pub(super) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let row = |mut row: Vec<String>| {
+        for cell in row.iter_mut().filter(|cell| cell.is_empty()) {
+            "—".clone_into(cell);
+        }
+        hugetext_report::as_row(&row)
+    };
+    rows.map(row).collect::<Vec<_>>().join("\n")
+}
 
 pub(super) fn title(flavour: Flavour) -> &'static str {
     match flavour {
@@ -18,12 +30,6 @@ pub(super) fn title(flavour: Flavour) -> &'static str {
         Flavour::Arm64_16k => "arm64, 16K pages, huge is 32M",
         Flavour::Riscv64 => "64-bit RISC-V, huge is 2M",
     }
-}
-
-pub(super) fn filesystem_header() -> Vec<&'static str> {
-    std::iter::once("kernel")
-        .chain(Filesystem::NAMED.map(Filesystem::name))
-        .collect()
 }
 
 /// The results of a probe for the kernel of `boot`: in that boot, or on the other flavour of the
@@ -314,8 +320,14 @@ pub(super) fn programs(boot: &Boot, stock: &[&Boot]) -> Vec<Vec<String>> {
 }
 
 /// Whether the THP mode made a difference, and where.
-pub(super) fn modes(boots: &[Boot]) -> String {
-    let (mut compared, mut different) = (0, Vec::new());
+#[derive(Default, Serialize)]
+pub(super) struct Modes {
+    compared: usize,
+    different: Vec<String>,
+}
+
+pub(super) fn modes(boots: &[Boot]) -> Modes {
+    let mut modes = Modes::default();
     for boot in boots {
         for fs in Filesystem::NAMED {
             let of = |thp| match boot.outcome(fs.name(), thp, Probe::Methods) {
@@ -324,9 +336,9 @@ pub(super) fn modes(boots: &[Boot]) -> String {
             };
             let found = [of(Thp::Always), of(Thp::Madvise), of(Thp::Never)];
             if let [Some(always), Some(madvise), Some(never)] = found {
-                compared += 1;
+                modes.compared += 1;
                 if always != madvise || madvise != never {
-                    different.push(format!(
+                    modes.different.push(format!(
                         "{} on {}: always {always}, madvise {madvise}, never {never}",
                         fs.name(),
                         boot.kernel
@@ -335,55 +347,47 @@ pub(super) fn modes(boots: &[Boot]) -> String {
             }
         }
     }
-    if different.is_empty() {
-        format!("It made no difference on any of {compared} kernels and filesystems.")
-    } else {
-        format!(
-            "It made a difference on {} of {compared} kernels and filesystems: {}.",
-            different.len(),
-            different.join("; ")
-        )
-    }
+    modes
 }
 
-/// One sentence that tells which file lost more.
-pub(super) fn pressure_verdict(boots: &[&Boot]) -> String {
-    let found = boots.iter().flat_map(|boot| boot.outcomes(Probe::Pressure));
-    let (mut runs, mut huge, mut small, mut split) = (0, 0, 0, 0);
-    for (_, outcome) in found {
-        // If nothing was huge, nothing can be compared.
-        if let ProbeOutcome::Pressure(found) = outcome
-            && found.huge_before > 0
-        {
-            runs += 1;
-            huge += u32::from(found.huge_resident < found.small_resident);
-            small += u32::from(found.small_resident < found.huge_resident);
-            split += u32::from(found.splits > 0);
+/// Which file lost more under pressure.
+#[derive(Default, Serialize)]
+pub(super) struct Pressure {
+    runs: u32,
+    huge_lost_more: u32,
+    huge_lost_less: u32,
+    split: u32,
+    rows: String,
+}
+
+pub(super) fn pressure(boots: &[&Boot]) -> Pressure {
+    let mut pressure = Pressure::default();
+    let mut rows = Vec::new();
+    for boot in boots {
+        for (cell, outcome) in boot.outcomes(Probe::Pressure) {
+            let ProbeOutcome::Pressure(found) = outcome else {
+                continue;
+            };
+            // If nothing was huge, nothing can be compared.
+            if found.huge_before > 0 {
+                pressure.runs += 1;
+                pressure.huge_lost_more += u32::from(found.huge_resident < found.small_resident);
+                pressure.huge_lost_less += u32::from(found.small_resident < found.huge_resident);
+                pressure.split += u32::from(found.splits > 0);
+            }
+            rows.push(vec![
+                boot.kernel.to_string(),
+                cell.place.clone(),
+                mib(found.bytes),
+                mib(found.huge_before),
+                mib(found.huge_resident),
+                mib(found.small_resident),
+                found.splits.to_string(),
+            ]);
         }
     }
-    format!(
-        "Of {runs} runs with a huge file, it lost more than the small one in {huge}, and less in \
-         {small}; folios were split in {split}."
-    )
-}
-
-pub(super) fn pressure(boot: &Boot) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    for (cell, outcome) in boot.outcomes(Probe::Pressure) {
-        let ProbeOutcome::Pressure(found) = outcome else {
-            continue;
-        };
-        rows.push(vec![
-            boot.kernel.to_string(),
-            cell.place.clone(),
-            mib(found.bytes),
-            mib(found.huge_before),
-            mib(found.huge_resident),
-            mib(found.small_resident),
-            found.splits.to_string(),
-        ]);
-    }
-    rows
+    pressure.rows = table(rows.into_iter());
+    pressure
 }
 
 pub(super) fn times(boot: &Boot) -> Vec<String> {
