@@ -21,7 +21,6 @@ mod wake;
 mod why;
 
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -35,7 +34,7 @@ use crate::calibrate::calibrate;
 use crate::config::{Config, Mode};
 use crate::memory::StallReport;
 use crate::processor::own_time;
-use crate::sight::{Sight, SourceName};
+use crate::sight::Sight;
 use crate::state::State;
 use crate::status::{EVERY, Status};
 use crate::text::Name;
@@ -49,8 +48,8 @@ use let_go::LetGo;
 use lists::Lists;
 use meter::Meter;
 use room::Room;
-use running::Promotions;
-use sources::Sources;
+use running::{Promotions, nameless};
+use sources::{Sources, refusal};
 use tally::count;
 use terms::Terms;
 use wake::Wake;
@@ -58,25 +57,6 @@ use why::Reasons;
 
 /// The time between two writes of the state.
 const REMEMBER: Duration = Duration::from_secs(300);
-
-/// Why a source of starts is not used.
-fn refusal(name: SourceName, error: &io::Error) -> String {
-    let remedy = match (name, error.kind()) {
-        (SourceName::Records, io::ErrorKind::PermissionDenied) => {
-            "; it takes CAP_PERFMON, and where kernel.perf_event_paranoid is above 2, CAP_SYS_ADMIN"
-        }
-        _ => "",
-    };
-    format!("no {name:?}: {error}{remedy}")
-}
-
-/// What it means that copies have no path.
-fn nameless(error: &io::Error) -> String {
-    format!(
-        "profilers find no names in promoted processes, because copies get no path in /run/hugetext: {error}; \
-         the example promote.conf permits it to the service"
-    )
-}
 
 /// A running daemon: what all parts go by, and the parts, in the order in which one hands on to the next.
 pub struct Daemon<'t> {

@@ -1,6 +1,7 @@
 //! Has processes promoted that were started before their text was hot, where a rule allows it.
 
 use std::cell::OnceCell;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,6 +19,14 @@ use crate::running::{Promoter, PromotionNews};
 
 /// Why no process is promoted although a rule allows it.
 const SAVES_NOTHING: &str = "no process is promoted: leaves are expected to save no processor time here (see `auto status`)";
+
+/// What it means that copies have no path.
+pub(super) fn nameless(error: &io::Error) -> String {
+    format!(
+        "profilers find no names in promoted processes, because copies get no path in /run/hugetext: {error}; \
+         the example promote.conf permits it to the service"
+    )
+}
 
 /// Which processes are promoted, and which pods ask for it.
 #[derive(Debug)]

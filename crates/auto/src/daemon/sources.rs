@@ -23,6 +23,17 @@ use crate::text::Name;
 /// The longest wait for the next start. The kernel wakes the daemon earlier if many come.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Why a source of starts is not used.
+pub(super) fn refusal(name: SourceName, error: &io::Error) -> String {
+    let remedy = match (name, error.kind()) {
+        (SourceName::Records, io::ErrorKind::PermissionDenied) => {
+            "; it takes CAP_PERFMON, and where kernel.perf_event_paranoid is above 2, CAP_SYS_ADMIN"
+        }
+        _ => "",
+    };
+    format!("no {name:?}: {error}{remedy}")
+}
+
 /// Where the daemon learns what the machine does.
 #[derive(Debug)]
 pub(super) struct Sources {
