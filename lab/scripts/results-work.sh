@@ -16,7 +16,7 @@ new=$(mktemp) fixed=$(mktemp -d)
 trap 'rm -rf "$new" "$fixed"' EXIT
 chmod 755 "$fixed"
 mkdir -p "$records"
-names=$*
+names=$* left=
 for name in ${names:-$(all)}; do
     set --
     if [ -n "${IODLR:-}" ]; then set -- --rival "iodlr=preload:$IODLR"; fi
@@ -49,6 +49,7 @@ for name in ${names:-$(all)}; do
     esac
     what=$1
     shift
-    SELECTS=$selects "$hugetext" --json bench "$what" --rounds "$rounds" "$@" > "$new" || continue
+    SELECTS=$selects "$hugetext" --json bench "$what" --rounds "$rounds" "$@" > "$new" || { left="$left $name"; continue; }
     cp "$new" "$records/$name.json"
 done
+[ -z "$left" ] || echo "$0: not measured, for the reasons above:$left; their records are those of before" >&2
