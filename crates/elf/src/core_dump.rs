@@ -91,11 +91,10 @@ impl CoreDump {
         let file_len = source.len().map_err(ImageError::Read)?;
         let Tables { programs, .. } = read_tables(source, encoding, &header, file_len)?;
         let headers = read_program_headers(source, encoding, &programs, file_len)?;
-        let mut notes = Vec::new();
+        let (mut notes, mut left) = (Vec::new(), MAX_NOTES);
         for header in headers.iter().filter(|h| h.p_type == elf::PT_NOTE.0) {
-            if header.filesz > MAX_NOTES {
-                return Err(ImageError::Unsupported("notes of more than 64 MiB").into());
-            }
+            let rest = left.checked_sub(header.filesz);
+            left = rest.ok_or(ImageError::Unsupported("notes of more than 64 MiB"))?;
             let bytes = read_range(source, header.offset, header.filesz, file_len, "the notes")?;
             notes.push(bytes);
         }
@@ -242,6 +241,20 @@ mod tests {
         let found = CoreDump::read(&dump([NT_AUXV, NT_FILE])).unwrap();
         assert_eq!(found.path, b"/bin/one");
         assert_eq!((found.head.len(), found.head[7]), (107, 7));
+    }
+
+    /// Each header may name the same bytes.
+    #[test]
+    fn notes_are_bounded_in_all() {
+        let mut core = dump([NT_AUXV, NT_FILE]);
+        let len = 2 * MAX_NOTES / 3;
+        core.resize(len as usize + 64 + 2 * 56, 0);
+        for at in [64, 64 + 56] {
+            let note = header(elf::PT_NOTE.0, 64 + 2 * 56, len, 0);
+            core[at..at + 56].copy_from_slice(&note);
+        }
+        let error = CoreDump::read(&core).unwrap_err();
+        assert!(error.to_string().contains("64 MiB"), "{error}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::source::{ReadAt, read_range};
 const OWNER: &[u8] = b"FDO";
 const NT_FDO_INTEGRITY: u32 = 0xcafe_2a8e;
 
-/// A longer PT_NOTE is malformed; the largest seen have a few hundred bytes.
+/// What is longer in all is not looked at; the largest seen have a few hundred bytes.
 const MAX_NOTES: u64 = 1 << 20;
 
 impl Image {
@@ -24,7 +24,12 @@ impl Image {
             ByteOrder::BigEndian => Endianness::Big,
         };
         let notes = self.headers.iter().filter(|h| h.p_type == elf::PT_NOTE.0);
-        for header in notes.filter(|header| header.filesz <= MAX_NOTES) {
+        let mut left = MAX_NOTES;
+        for header in notes {
+            let Some(rest) = left.checked_sub(header.filesz) else {
+                continue;
+            };
+            left = rest;
             let bytes = read_range(
                 source,
                 header.offset,

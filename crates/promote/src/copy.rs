@@ -63,8 +63,9 @@ impl Blueprint<'_> {
         let mapped = self.name.mapped(self.leaf);
         let of_file = |at, len| self.of_file(at, len);
         let text = self.name.text();
-        let parts = skeleton(of_file, self.name.shift(), Shown { mapped, text });
-        let parts = parts.unwrap_or_default();
+        let file_len = self.program.metadata().map_err(CopyError::Read)?.len();
+        let shown = Shown { mapped, text };
+        let parts = skeleton(of_file, file_len, self.name.shift(), shown).unwrap_or_default();
         let end = parts.iter().map(Part::end).fold(mapped.end, u64::max);
         ftruncate(file, end).map_err(|error| CopyError::Create(error.into()))?;
         fill(file, &self.name, mapped, |at, bytes| self.read(at, bytes))?;

@@ -4,7 +4,9 @@
 //! inode there, so a probe on the program file no longer fires in it, without a word. A probe on the
 //! file of the copy does.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use hugetext_leaf::FileId;
@@ -27,15 +29,15 @@ pub struct Probe {
 /// perf_event_open(2) and BPF links create are not listed anywhere.
 pub fn probes(mappings: &Mappings) -> Vec<Probe> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    let read = |place: &&str| fs::read_to_string(format!("{place}/uprobe_events")).ok();
+    let read = |place: &&str| fs::read(format!("{place}/uprobe_events")).ok();
     let Some(events) = places.iter().find_map(read) else {
         return Vec::new();
     };
     events
-        .lines()
+        .split(|byte| *byte == b'\n')
         .filter_map(parse)
         .flat_map(|(event, path, offset)| {
-            let file = fs::metadata(path).map(|metadata| FileId {
+            let file = fs::metadata(OsStr::from_bytes(path)).map(|metadata| FileId {
                 dev: metadata.dev(),
                 ino: metadata.ino(),
             });
@@ -67,16 +69,21 @@ fn places_of(mappings: &Mappings, file: FileId, offset: u64) -> impl Iterator<It
     })
 }
 
-/// A line of uprobe_events (Documentation/trace/uprobetracer.rst): `p:GROUP/EVENT PATH:OFFSET …`.
-fn parse(line: &str) -> Option<(&str, &str, u64)> {
-    let (kind, rest) = line.split_once(' ')?;
-    let (_, event) = kind.split_once(':')?;
+/// A line of uprobe_events (Documentation/trace/uprobetracer.rst): `p:GROUP/EVENT PATH:OFFSET …`. Only the path may hold
+/// bytes that are not UTF-8.
+fn parse(line: &[u8]) -> Option<(&str, &[u8], u64)> {
+    const OFFSET: &[u8] = b":0x";
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    let (kind, rest) = (line.get(..space)?, line.get(space + 1..)?);
+    let (_, event) = str::from_utf8(kind).ok()?.split_once(':')?;
     // The path may hold spaces, and arguments may follow the offset.
-    let (path, rest) = rest.rsplit_once(":0x")?;
-    let digits = rest
-        .split(|letter: char| !letter.is_ascii_hexdigit())
-        .next()?;
-    Some((event, path, u64::from_str_radix(digits, 16).ok()?))
+    let at = rest
+        .windows(OFFSET.len())
+        .rposition(|part| part == OFFSET)?;
+    let (path, offset) = (rest.get(..at)?, rest.get(at + OFFSET.len()..)?);
+    let digits = offset.split(|byte| !byte.is_ascii_hexdigit()).next()?;
+    let offset = u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
+    Some((event, path, offset))
 }
 
 /// The places where `memory` differs from `file` by the breakpoint of a uprobe; `None` if it differs
@@ -104,11 +111,12 @@ mod tests {
 
     #[test]
     fn events_name_a_file_and_an_offset() {
-        let line = "p:probe_a/main /usr/bin/a file:0x0000000000001139 arg1=%di";
-        let parsed = ("probe_a/main", "/usr/bin/a file", 0x1139);
+        let line = b"p:probe_a/main /usr/bin/a\xff file:0x0000000000001139 arg1=%di";
+        let parsed = ("probe_a/main", &b"/usr/bin/a\xff file"[..], 0x1139);
         assert_eq!(parse(line), Some(parsed));
-        assert_eq!(parse("p:a/b"), None);
-        assert_eq!(parse(""), None);
+        assert_eq!(parse(b"p:a/b"), None);
+        assert_eq!(parse(b"p:a/b /x:0x"), None);
+        assert_eq!(parse(b""), None);
     }
 
     #[test]

@@ -62,6 +62,9 @@ const WANTED: [&[u8]; 6] = [
 /// out: the copy is memory.
 const MOST: u64 = 64 << 20;
 
+/// The most that notes may take, in bytes. The largest seen have a few hundred.
+const MOST_NOTES: u64 = 1 << 16;
+
 /// What is mapped of a copy, in offsets of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shown {
@@ -71,10 +74,12 @@ pub(crate) struct Shown {
     pub(crate) text: Span,
 }
 
-/// The parts of a copy whose text is shifted by `shift` bytes and that shows `shown`. `read` reads that many bytes at an offset of the file; `None` if it ends before. `None` if
-/// the file is not an ELF file that can be shown so; its copy has text alone.
+/// The parts of a copy whose text is shifted by `shift` bytes and that shows `shown`. `read` reads that many bytes at an
+/// offset of the file, which has `file_len` bytes; `None` if it ends before. `None` if the file is not an ELF file that
+/// can be shown so; its copy has text alone. Any user may have made the file, so no part lies beyond its end.
 pub(crate) fn skeleton(
     read: impl Fn(u64, u64) -> Option<Vec<u8>>,
+    file_len: u64,
     shift: u64,
     shown: Shown,
 ) -> Option<Vec<Part>> {
@@ -93,14 +98,15 @@ pub(crate) fn skeleton(
     let sections = read(at, count * size_of::<Section>() as u64);
     let mut sections: Vec<Section> = sections.and_then(|bytes| many(&bytes)).unwrap_or_default();
 
-    let mut parts = Vec::new();
-    keep_sections(&mut sections, &header, &read, shift, &mut parts);
+    let mut parts = keep_sections(&mut sections, &header, &read, file_len, shift);
+    let mut notes_left = MOST_NOTES;
     for program in programs.iter_mut() {
         let (start, len) = (
             program.p_offset.get(NativeEndian),
             program.p_filesz.get(NativeEndian),
         );
-        if program.p_type.get(NativeEndian) == PT_NOTE && len <= 1 << 16 {
+        if program.p_type.get(NativeEndian) == PT_NOTE && len <= notes_left {
+            notes_left -= len;
             let mut notes = read(start, len)?;
             if shift != 0 {
                 change_build_id(&mut notes, shift);
@@ -137,6 +143,7 @@ pub(crate) fn skeleton(
     header.e_phoff = U64::new(NativeEndian, programs_at);
     header.e_shoff = U64::new(NativeEndian, sections_at);
     if sections.is_empty() {
+        header.e_shoff = U64::new(NativeEndian, 0);
         header.e_shnum = U16::new(NativeEndian, 0);
         header.e_shstrndx = U16::new(NativeEndian, SHN_UNDEF);
     }
@@ -145,6 +152,8 @@ pub(crate) fn skeleton(
         (programs_at, program_bytes),
         (sections_at, section_bytes),
     ];
+    // A table without entries may be said to lie anywhere.
+    let tables = tables.into_iter().filter(|(_, bytes)| !bytes.is_empty());
     parts.extend(tables.map(|(at, bytes)| Part {
         at,
         bytes: Bytes::Changed(bytes),
@@ -194,15 +203,16 @@ fn load_mapped_first(programs: &mut [Program], shown: Shown) {
     }
 }
 
-/// Keeps the sections that tools look for. The others are shifted; those without an address lose
+/// Keeps the sections that tools look for, and returns them. The others are shifted; those without an address lose
 /// their content.
 fn keep_sections(
     sections: &mut [Section],
     header: &Header,
     read: &impl Fn(u64, u64) -> Option<Vec<u8>>,
+    file_len: u64,
     shift: u64,
-    parts: &mut Vec<Part>,
-) {
+) -> Vec<Part> {
+    let mut parts = Vec::new();
     let names = sections
         .get(usize::from(header.e_shstrndx.get(NativeEndian).0))
         .map(place_of)
@@ -226,7 +236,7 @@ fn keep_sections(
         ];
         let wanted = by_kind.contains(&kind)
             || kind != SHT_NOBITS && WANTED.contains(&name_of(section, &names));
-        if wanted && place.len() <= left {
+        if wanted && place.len() <= left && place.end <= file_len {
             left -= place.len();
             if kind != SHT_NOTE {
                 parts.push(Part {
@@ -239,6 +249,7 @@ fn keep_sections(
         }
         section.sh_offset = U64::new(NativeEndian, place.start.saturating_add(shift));
     }
+    parts
 }
 
 fn place_of(section: &Section) -> Span {
@@ -315,7 +326,8 @@ mod tests {
 
     /// The copy that the parts make, with all text.
     fn built(file: &[u8], shift: u64) -> Vec<u8> {
-        let parts = skeleton(part_of(file), shift, all(Span::new(shift, shift))).unwrap();
+        let shown = all(Span::new(shift, shift));
+        let parts = skeleton(part_of(file), file.len() as u64, shift, shown).unwrap();
         let mut copy = vec![0; file.len() + shift as usize];
         for part in parts {
             let bytes = match part.bytes {
@@ -362,7 +374,7 @@ mod tests {
         let text = original.section_by_name(".text").unwrap();
         let (offset, len) = text.file_range().unwrap();
         let windows = Span::new(offset + 0x1000, offset + len);
-        let parts = skeleton(part_of(&file), 0, all(windows)).unwrap();
+        let parts = skeleton(part_of(&file), file.len() as u64, 0, all(windows)).unwrap();
         let mut copy = file.clone();
         for part in parts {
             if let Bytes::Changed(bytes) = part.bytes {
@@ -381,7 +393,7 @@ mod tests {
     fn no_header_is_trusted() {
         let file = own();
         assert_eq!(
-            skeleton(part_of(b"#!/bin/sh\n"), 0, all(Span::new(0, 0))),
+            skeleton(part_of(b"#!/bin/sh\n"), 10, 0, all(Span::new(0, 0))),
             None
         );
         let mut seed = 1u64;
@@ -392,7 +404,34 @@ mod tests {
                 let at = (seed >> 33) as usize % 1024;
                 wrong[at] = (seed >> 25) as u8;
             }
-            let _ = skeleton(part_of(&wrong), 0x1000, all(Span::new(0x2000, 0x40_0000)));
+            let shown = all(Span::new(0x2000, 0x40_0000));
+            let parts = skeleton(part_of(&wrong), wrong.len() as u64, 0x1000, shown);
+            let ends = parts.iter().flatten().map(Part::end);
+            assert!(ends.max().unwrap_or(0) <= wrong.len() as u64 + 0x1000);
         }
+    }
+
+    /// Memory that a copy takes is root's.
+    #[test]
+    fn a_file_of_many_notes_makes_no_large_copy() {
+        let mut file = own();
+        let program = size_of::<Program>();
+        let count = u16::MAX as usize;
+        let at = file.len().next_multiple_of(8);
+        file.resize(at + count * program, 0);
+        file[32..40].copy_from_slice(&(at as u64).to_ne_bytes());
+        file[56..58].copy_from_slice(&u16::MAX.to_ne_bytes());
+        for entry in file[at..].chunks_exact_mut(program) {
+            entry[..4].copy_from_slice(&PT_NOTE.0.to_ne_bytes());
+            entry[32..40].copy_from_slice(&0x8000u64.to_ne_bytes());
+        }
+        let shown = all(Span::new(0x1000, 0x2000));
+        let parts = skeleton(part_of(&file), file.len() as u64, 0, shown).unwrap();
+        let changed = parts.iter().map(|part| match &part.bytes {
+            Bytes::Changed(bytes) => bytes.len(),
+            Bytes::OfFile(_) => 0,
+        });
+        let tables = count * program + (1 << 20);
+        assert!(changed.sum::<usize>() < tables + MOST_NOTES as usize);
     }
 }
