@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use hugetext_host::{Place, open_regular};
+use hugetext_host::{Place, open_trusted};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{MOST_FILES, Record};
@@ -41,7 +41,7 @@ impl State {
     /// another version, is an empty state.
     pub fn read(path: &Path) -> io::Result<State> {
         let mut bytes = Vec::new();
-        match open_regular(path) {
+        match open_trusted(path) {
             Ok(file) => file.take(LONGEST).read_to_end(&mut bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
             Err(error) => return Err(error),
@@ -104,6 +104,7 @@ impl State {
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
     use proptest::prelude::*;
@@ -145,6 +146,14 @@ mod tests {
         written(&[]);
         let none = State::read(Path::new("/no/such/state")).unwrap();
         assert_eq!(none, State::default());
+    }
+
+    #[test]
+    fn a_state_that_others_could_have_written_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o646)).unwrap();
+        let error = State::read(file.path()).unwrap_err().to_string();
+        assert!(error.contains("others may write to it"), "{error}");
     }
 
     #[test]

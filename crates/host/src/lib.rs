@@ -23,8 +23,8 @@ pub use files::{
     Namespace, NamespaceError, Overlay, OwnNote, Place, PublicTmpfs, ReplaceError, Replacement,
     SharedExtents, Watch, WatchAsker, Watcher, enable_verity, filesystem_of, free_bytes,
     has_writer, is_root, is_shared, lease, lock, make_directories, measure_verity, memory_file,
-    mount_huge_tmpfs, next_data, open_lock, open_regular, open_without_waiting, protect,
-    read_regular, read_trusted, readahead_of, replace_with, share, uncover, unnamed_file,
+    mount_huge_tmpfs, next_data, open_lock, open_regular, open_trusted, open_without_waiting,
+    protect, read_regular, read_trusted, readahead_of, replace_with, share, uncover, unnamed_file,
 };
 pub use listed::{io_error, parse_mappings};
 pub use machine::{

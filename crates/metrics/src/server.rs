@@ -15,6 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hugetext_host::Place;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::address::Address;
 use crate::request::{LONGEST, Next, answer};
@@ -137,7 +139,7 @@ impl Drop for Endpoint {
 fn listen(path: &Path) -> io::Result<(UnixListener, Place)> {
     let place = Place::at(path)?;
     let is_socket = fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
-    if is_socket && UnixStream::connect(path).is_err() {
+    if is_socket && !is_served(path)? {
         place.remove()?;
     }
     let listener = UnixListener::bind(path)?;
@@ -150,6 +152,18 @@ fn listen(path: &Path) -> io::Result<(UnixListener, Place)> {
     let mode = fs::Permissions::from_mode(0o660);
     fs::set_permissions(format!("/proc/self/fd/{}", socket.as_raw_fd()), mode)?;
     Ok((listener, place))
+}
+
+/// Whether somebody serves a socket, without waiting for them: who has a queue and takes nobody out of it could stop this
+/// for ever.
+fn is_served(path: &Path) -> io::Result<bool> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let peer = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(match connect(&peer, &SocketAddrUnix::new(path)?) {
+        Ok(()) => true,
+        // The queue is full (unix(7)).
+        Err(error) => error == Errno::AGAIN,
+    })
 }
 
 /// The scrapers that have not ended, the oldest first.
@@ -271,6 +285,28 @@ mod tests {
         assert!(Endpoint::new(&Address::Unix(path.clone())).is_err());
         drop(unix);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_whose_owner_takes_nobody_in_keeps_no_daemon_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("metrics.sock");
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let open = |flags| socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let other = open(SocketFlags::CLOEXEC).unwrap();
+        rustix::net::bind(&other, &address).unwrap();
+        rustix::net::listen(&other, 0).unwrap();
+        let mut waiting = Vec::new();
+        loop {
+            let peer = open(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).unwrap();
+            match connect(&peer, &address) {
+                Ok(()) => waiting.push(peer),
+                Err(error) => break assert_eq!(error, Errno::AGAIN),
+            }
+        }
+        let refused = Endpoint::new(&Address::Unix(path.clone())).unwrap_err();
+        assert!(refused.to_string().contains("in use"), "{refused}");
+        assert!(path.exists());
     }
 
     #[test]

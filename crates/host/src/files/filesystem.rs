@@ -94,6 +94,11 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
 
 /// At most `longest` bytes of the text of a regular file, if only root or this user can have written it.
 pub fn read_trusted(path: &Path, longest: u64) -> io::Result<String> {
+    io::read_to_string(io::Read::take(open_trusted(path)?, longest))
+}
+
+/// Opens a regular file for reading, if only root or this user can have written it.
+pub fn open_trusted(path: &Path) -> io::Result<File> {
     let file = open_regular(path)?;
     let metadata = file.metadata()?;
     let own = rustix::process::geteuid().as_raw();
@@ -103,7 +108,7 @@ pub fn read_trusted(path: &Path, longest: u64) -> io::Result<String> {
     {
         "others may write to it"
     } else {
-        return io::read_to_string(io::Read::take(file, longest));
+        return Ok(file);
     };
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }

@@ -21,10 +21,16 @@ pub fn lock(path: &Path, patience: Duration) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600);
     let file = file.open(path)?;
+    lock_file(&file, patience)?;
+    Ok(file)
+}
+
+/// As [`lock`], of an open file.
+pub(crate) fn lock_file(file: impl AsFd, patience: Duration) -> io::Result<()> {
     let begun = Instant::now();
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => std::thread::sleep(NAP),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

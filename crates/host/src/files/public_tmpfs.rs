@@ -6,11 +6,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use hugetext_leaf::Filesystem;
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstat, mkdirat,
-    openat, statx,
+    AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, fstat, mkdirat, openat, statx,
 };
 use rustix::io::Errno;
 use rustix::mount::{
@@ -20,7 +20,7 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use super::filesystem::filesystem_of;
-use super::lock::open_lock;
+use super::lock::{lock_file, open_lock};
 use super::namespace::set_read_only;
 use crate::listed::mount_infos;
 
@@ -132,13 +132,13 @@ impl PublicTmpfs {
     }
 }
 
-/// Waits for others that mount at `path`.
+/// Waits for others that mount at `path`, which takes them an instant. One that is stopped meanwhile makes this an error.
 fn locked(above: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".lock");
     let file = open_lock(above, &name)?;
-    flock(&file, FlockOperation::LockExclusive)?;
+    lock_file(&file, Duration::from_secs(5))?;
     Ok(file)
 }
 
