@@ -9,8 +9,10 @@ cd "$(dirname "$0")/../.."
 # Debian's /usr/bin/llvm-bolt-* looks for its libraries in the wrong place.
 bolt=$(find /usr/lib/llvm-*/bin -name llvm-bolt 2> /dev/null | sort -V | tail -n 1)
 [ -n "$bolt" ] || { echo "$0: no llvm-bolt; install bolt-16 or newer" >&2; exit 1; }
+# BOLT 19 takes a function with ".warm." in its name, as a module of ours gives it, for a part of another. The other form of
+# names has no dots.
 place=${CARGO_TARGET_DIR:-target}/bolt
-RUSTFLAGS='-C link-arg=-Wl,--emit-relocs' CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=0 \
+RUSTFLAGS='-C link-arg=-Wl,--emit-relocs -C symbol-mangling-version=v0' CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=0 \
     cargo build --release -p hugetext --target-dir "$place/build"
 
 # The start of the command: reading one program.

@@ -4,14 +4,24 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use hugetext_host::{Namespace, is_root};
+use hugetext_host::{FileWindows, Namespace, is_root};
+use hugetext_leaf::{Leaf, Span};
 use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
+
+/// Reads all of a file into small folios of the page cache.
+fn make_small(path: &Path) {
+    let file = File::open(path).unwrap();
+    let whole = Span::new(0, file.metadata().unwrap().len().next_multiple_of(4096));
+    let windows = FileWindows::readable(&file, whole, Leaf::M2);
+    windows.make_small().unwrap();
+}
 
 /// Gives this test a mount namespace of its own, so that the copies of promotion go with it.
 fn keep_mounts_in() {
@@ -23,14 +33,25 @@ fn keep_mounts_in() {
 }
 
 /// A process that waits until it is dropped.
-struct Sleeper(Child);
+struct Sleeper {
+    child: Child,
+    /// Where its program lies, if that is its own.
+    _directory: Option<TempDir>,
+}
 
 impl Sleeper {
     fn start() -> Sleeper {
-        Sleeper(Command::new("sleep").arg("1000").spawn().unwrap())
+        Sleeper::of(Command::new("sleep").arg("1000").spawn().unwrap())
     }
 
-    /// Starts the compiler proper, which has windows of text and waits for more of its input.
+    fn of(child: Child) -> Sleeper {
+        Sleeper {
+            child,
+            _directory: None,
+        }
+    }
+
+    /// Starts a copy of the compiler proper, which has windows of text and waits for more of its input.
     /// `None`, with the reason printed, if this machine has no compiler.
     fn compiler() -> Option<Sleeper> {
         Sleeper::compiler_by(&[])
@@ -45,27 +66,36 @@ impl Sleeper {
             println!("skipped: no C compiler");
             return None;
         };
-        let line = [by, &[compiler.trim_end()]].concat();
+        // Whatever else runs on this machine may have made the compiler's text huge.
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let copy = directory.path().join("cc1");
+        fs::copy(compiler.trim_end(), &copy).unwrap();
+        make_small(&copy);
+        let line = [by, &[copy.to_str().unwrap()]].concat();
         let mut command = Command::new(line[0]);
         command.args(&line[1..]);
         command.args(["-quiet", "-E", "-"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let mut compiler = Sleeper(command.spawn().unwrap());
+        let mut compiler = Sleeper {
+            child: command.spawn().unwrap(),
+            _directory: Some(directory),
+        };
         // The input is larger than a pipe. Once it is written, the program is loaded and reads.
-        let input = compiler.0.stdin.as_mut().unwrap();
+        let input = compiler.child.stdin.as_mut().unwrap();
         input.write_all(&[b'\n'; 1 << 18]).unwrap();
         Some(compiler)
     }
 
     fn pid(&self) -> String {
-        self.0.id().to_string()
+        self.child.id().to_string()
     }
 }
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -299,10 +329,10 @@ fn a_heap_that_may_be_executed_is_no_text() {
         .arg(&heap)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    let mut process = Sleeper(command.spawn().unwrap());
+    let mut process = Sleeper::of(command.spawn().unwrap());
     let mut ready = [0; 6];
     process
-        .0
+        .child
         .stdout
         .as_mut()
         .unwrap()
@@ -375,8 +405,8 @@ fn generated_text_is_collapsed_without_a_stop() {
         println!("skipped: no python3");
         return;
     };
-    let mut child = Sleeper(child);
-    let mut said = BufReader::new(child.0.stdout.take().unwrap());
+    let mut child = Sleeper::of(child);
+    let mut said = BufReader::new(child.child.stdout.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
@@ -401,7 +431,7 @@ fn generated_text_is_collapsed_without_a_stop() {
         "{generated}"
     );
     assert_eq!(output.status.code(), Some(0));
-    drop(child.0.stdin.take());
+    drop(child.child.stdin.take());
     line.clear();
     said.read_line(&mut line).unwrap();
     assert_eq!(line, "right\n");
@@ -577,7 +607,7 @@ fn a_translated_program_is_a_no_with_the_reason() {
         println!("skipped: no valgrind");
         return;
     };
-    let valgrind = Sleeper(valgrind);
+    let valgrind = Sleeper::of(valgrind);
     // valgrind executes its tool for that architecture in place of itself.
     let exe = format!("/proc/{}/exe", valgrind.pid());
     let is_tool = || std::fs::read_link(&exe).is_ok_and(|exe| exe.starts_with("/usr/libexec"));

@@ -228,10 +228,15 @@ impl Daemon {
 
     /// Waits for a round, from now on, that holds this number of files.
     fn round_with_files(&mut self, files: u64) {
+        self.round_until(|_, line| files_of(line) == files);
+    }
+
+    /// Waits for a round, from now on, after which something holds. One may have begun before a change, and end after it.
+    fn round_until(&mut self, holds: impl Fn(&Daemon, &serde_json::Value) -> bool) {
         let begun = Instant::now();
         loop {
             let line = self.round();
-            if files_of(&line) == files {
+            if holds(self, &line) {
                 return;
             }
             // The daemon checks again each minute, so after this time it has missed the change for
@@ -361,8 +366,7 @@ fn what_comes_later_or_again_is_held() {
         let before = daemon.maps();
         std::os::unix::fs::symlink("releases/2", there("next")).unwrap();
         fs::rename(there("next"), there("current")).unwrap();
-        daemon.round();
-        assert_ne!(daemon.maps(), before);
+        daemon.round_until(|daemon, _| daemon.maps() != before);
     });
 }
 
@@ -450,8 +454,9 @@ fn the_daemon_holds_text_through_an_upgrade() {
 
     install(&subject, &subject.program, b'S');
 
-    daemon.round();
-    let maps = daemon.maps();
-    assert!(!maps.contains(before.to_str().unwrap()), "{maps}");
-    assert!(maps.contains("/entries/") && daemon.locked() >= 6 << 20);
+    daemon.round_until(|daemon, _| {
+        let maps = daemon.maps();
+        let is_new = maps.contains("/entries/") && !maps.contains(before.to_str().unwrap());
+        is_new && daemon.locked() >= 6 << 20
+    });
 }
