@@ -6,7 +6,7 @@
 #
 # TESTs are these alone, with the argument ARGUMENT. On other architectures than x86-64 only the test of large folios of text runs.
 # Prints their cases (TAP). Fails if one did not pass, if a test skipped all of its cases, if the kernel
-# reported an error, or if a guest did not end. Run `make lab-fetch` first, or name a static BUSYBOX.
+# reported an error, or if a guest did not end. Run `make -C lab fetch` first, or name a static BUSYBOX.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 # The rows of lab/results/kernel.md from the lines of controls.sh: each start as it is today and with the sets.
 
 include "figures";

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
 # What the sets order and align give to cold starts, and what they cost, with each thing beside a start that could
 # change that: other work, short memory, limits of a cgroup, other disks, filesystems and readahead, khugepaged.
 #
@@ -97,5 +98,5 @@ case ${1:-}${2:+ STARTS} in
     grep . <<< "$rows" | sed 's/;.*//' | jq -R -s 'split("\n")' > "$new.rows"
     jq -c -s -L "$here" --slurpfile lines "$new.lines" --slurpfile rows "$new.rows" -f "$here/controls.jq" "$record"
     ;;
-*) sed -n '5,6p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+*) sed -n '6,7p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

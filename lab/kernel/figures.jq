@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 # Figures as the pages of results show them, for the other .jq files of this folder.
 
 def tenths: . * 10 | round | "\(. / 10 | floor).\(. % 10)";

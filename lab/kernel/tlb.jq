@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 # The rows of lab/results/kernel-tlb.md from what tlb.sh recorded: a line for each file.
 
 include "figures";

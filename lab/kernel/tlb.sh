@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
 # What a kernel build saves: instruction-TLB misses of cc1 over files of Linux, by the models of `hugetext bench tlb`.
 # Prints the record of lab/results/kernel-tlb.md.
 #
