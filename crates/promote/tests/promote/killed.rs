@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hugetext_host::Pid;
+use rustix::process::{Signal, kill_process};
 
 use super::{Busy, example, from_environment, leaf};
 
@@ -145,4 +146,50 @@ fn who_kills_a_tracer_harms_no_process() {
         harmed.len()
     );
     assert_eq!(harmed, [] as [String; 0]);
+}
+
+/// Stops a tracer in its stops, as a shell's user or `kill -STOP` does, and lets nobody continue it.
+#[test]
+fn who_stops_a_tracer_stops_no_process_for_long() {
+    const STOPS: usize = 8;
+    if leaf().is_none() {
+        return;
+    }
+    let mut victim = Victim::start(0);
+    let mut in_stop = 0;
+    for number in 0..10 * STOPS {
+        let mut tracer = Command::new(example("stop"))
+            .arg("promote")
+            .args((number % 2 == 1).then_some("--revert"))
+            .arg(victim.pid().to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !victim.is_traced() && matches!(tracer.try_wait(), Ok(None)) {
+            std::hint::spin_loop();
+        }
+        let process = rustix::process::Pid::from_child(&tracer);
+        let was_stopped = kill_process(process, Signal::STOP).is_ok() && victim.is_traced();
+        let begun = Instant::now();
+        while matches!(tracer.try_wait(), Ok(None)) {
+            if begun.elapsed() > Duration::from_secs(60) {
+                let _ = tracer.kill();
+                panic!("it stays stopped, and the process with it");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let said = tracer.wait_with_output().unwrap().stderr;
+        let said = String::from_utf8_lossy(&said);
+        if said.contains("not permitted") {
+            return println!("skipped: {said}");
+        }
+        assert_eq!(victim.complaint(), None, "{said}");
+        in_stop += usize::from(was_stopped);
+        if in_stop == STOPS {
+            return;
+        }
+    }
+    println!("hostile: {in_stop} tracers were stopped in a stop");
+    assert!(in_stop > 0, "none was in a stop");
 }
