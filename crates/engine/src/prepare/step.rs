@@ -210,6 +210,14 @@ impl<'h> PrepareStep<'h> {
         self.program.program.state()
     }
 
+    /// Whether its copy has text at other offsets than the file, so that profilers that keep offsets find no names in the
+    /// file for it.
+    pub fn moves_offsets(&self) -> bool {
+        let is_moved = |plan: &Plan| plan.moves.iter().any(|piece| piece.shift() > 0);
+        let is_fixed = self.action == PrepareAction::Fix && !self.text_alone;
+        is_fixed && self.plan.as_ref().is_some_and(is_moved)
+    }
+
     /// Whether a file of the store takes its place.
     pub fn needs_store(&self) -> bool {
         matches!(self.action, PrepareAction::Copy | PrepareAction::Fix)

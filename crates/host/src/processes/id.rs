@@ -41,6 +41,11 @@ impl Pid {
         Pid(rustix::process::getpid())
     }
 
+    /// The process that started this one, or adopted it; `None` if it is in another pid namespace.
+    pub fn parent() -> Option<Pid> {
+        rustix::process::getppid().map(Pid)
+    }
+
     /// A child, which has not been waited for.
     pub fn of_child(child: &Child) -> Pid {
         Pid(rustix::process::Pid::from_child(child))

@@ -22,7 +22,7 @@ use hugetext_engine::prepare::{
 };
 use hugetext_host::{
     ChildError, Nodes, Pid, adopts_children, end_tracer, exec, in_child, is_filtered,
-    let_descendants_trace, limit_listing, orphans_are_reaped, own_processors,
+    let_descendants_trace, limit_listing, orphans_are_reaped, own_processors, process_name,
 };
 use hugetext_leaf::replica::{ChosenReplica, Replica, ReplicaChoice, choose_replica};
 use hugetext_leaf::verdict::LeafUse;
@@ -34,6 +34,7 @@ use crate::command::{cannot_run, find};
 use crate::documents::run::{ReplicaCost, RunPlan};
 use crate::failure::Failure;
 use crate::output::{Detail, Output};
+use crate::path::shown;
 use crate::run_directory::RunDirectory;
 use crate::verdict::Verdict;
 
@@ -299,6 +300,7 @@ fn prepare_here(
         ready,
         leaves,
         mut unprepared,
+        offsets_moved,
     } = prepared.unwrap_or_else(|error| {
         let failure = Failure::new("run", error).remedy("the command runs unprepared");
         not_tried = Some(failure.to_string());
@@ -314,6 +316,9 @@ fn prepare_here(
         output.warn(show::BY_TABLES);
     }
     let start = start.filter(|_| unprepared.is_empty());
+    for path in offsets_moved.iter().filter(|_| is_started_by_perf()) {
+        output.warn(show::for_perf(path));
+    }
     for line in show::always(&unprepared, output.verbose()) {
         output.warn(line);
     }
@@ -324,6 +329,11 @@ fn prepare_here(
         .collect();
     tell(&lines, strict, output)?;
     Ok(Found { is_awaited, start })
+}
+
+/// Whether perf records what this process is to become. It looks for the names of a sample only later.
+fn is_started_by_perf() -> bool {
+    Pid::parent().is_some_and(|parent| process_name(parent) == "perf")
 }
 
 /// Whether a tracer may wait for the execution of the command without harm to it.
@@ -402,6 +412,8 @@ struct Prepared {
     leaves: LeafUse,
     /// What could not be done.
     unprepared: Unprepared,
+    /// The files whose copies have text at other offsets, as they are shown.
+    offsets_moved: Vec<String>,
 }
 
 /// What the child process does.
@@ -413,6 +425,8 @@ fn prepare(program: &Path, request: &PrepareRequest, waiting: Option<Waiting<'_>
             let plan = plan_preparation(program, &host, request, unprepared);
             let (leaves, steps) = permitted(plan.steps);
             prepared.leaves = leaves;
+            let moved = steps.iter().filter(|step| step.moves_offsets());
+            prepared.offsets_moved = moved.map(|step| shown(&step.path)).collect();
             prepared.ready = make_ready(steps, &host, request, waiting, unprepared);
         }
         Err(error) => prepared.unprepared.fail(&error),

@@ -81,6 +81,14 @@ pub(super) const BY_TABLES: &str = "run: the command gets huge folios without le
                                     memory, because on this machine programs of many system calls lose by leaves \
                                     (hugetext host)";
 
+/// What a profiler needs that finds names by file offsets.
+pub(super) fn for_perf(path: &str) -> String {
+    format!(
+        "{path}: runs as a copy, in which perf finds no names; before perf report: \
+         perf buildid-cache -u \"$(hugetext store path {path})\""
+    )
+}
+
 /// What the user of a replica would not expect.
 pub(super) fn note(note: &ReplicaNote) -> String {
     match note {

@@ -128,6 +128,14 @@ impl Profiled {
         recorded
     }
 
+    /// What the program behind `words` says on its error stream while it is recorded.
+    fn said_to_perf(&self, words: &[&str]) -> String {
+        let mut perf = self.command("perf");
+        let options = ["record", "-q", "-e", "cpu-clock:u", "-o", "said", "--"];
+        let output = perf.args(options).args(words).output().unwrap();
+        text(&output.stderr)
+    }
+
     /// The symbol with most samples, as `perf report` prints it.
     pub(crate) fn busiest(&self, data: &str) -> String {
         let mut perf = self.command("perf");
@@ -232,6 +240,8 @@ fn a_profile_that_is_reported_after_the_end_names_no_other_function() {
         let named = profiled.busiest(data);
         assert!(is_honest(&named), "{data}: {named}");
     }
+    let said = profiled.said_to_perf(&RUN);
+    assert_eq!(said.matches("perf buildid-cache -u").count(), 1, "{said}");
     let copy = profiled.copy();
     assert!(copy.is_file(), "{}", copy.display());
     let told = profiled
