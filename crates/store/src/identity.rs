@@ -63,15 +63,19 @@ impl Identity {
     /// Reads the identity of a file. It takes some microseconds if the kernel vouches for the file;
     /// otherwise the file is read.
     pub fn of(file: &File) -> io::Result<Identity> {
+        // The clock is read first: what is written after that has its time or a later one.
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        Identity::at(file, (now.tv_sec, now.tv_nsec))
+    }
+
+    /// The identity at a time, in seconds and nanoseconds.
+    fn at(file: &File, now: (i64, i64)) -> io::Result<Identity> {
         let filesystem = fstatfs(file)?;
         // The sign and width of these fields differ by architecture.
         let (kind, flags) = (
             filesystem.f_type as u64 & 0xffff_ffff,
             filesystem.f_flags as u64,
         );
-        // The clock is read first: what is written after that has its time or a later one.
-        let now = clock_gettime(ClockId::RealtimeCoarse);
-        let now = (now.tv_sec, now.tv_nsec);
         let state = file.metadata()?;
         let changed = (state.ctime(), state.ctime_nsec());
         if !is_kept_here(kind, flags) || is_to_come(changed, now) {
@@ -269,6 +273,16 @@ mod tests {
         assert!(!is_settled((100, 0), (100, 999_000_000)), "whole seconds");
         assert!(is_settled((100, 0), (101, 0)));
         assert!(!is_settled((200, 1), (100, 1)), "a clock that was set back");
+    }
+
+    /// Whoever waited for such a file to settle would wait for as long as the clock was set back.
+    #[test]
+    fn a_file_from_before_the_clock_was_set_back_goes_by_its_content() {
+        let file = tempfile::tempfile().unwrap();
+        let changed = file.metadata().unwrap().ctime();
+        let identity = Identity::at(&file, (changed - 86_400, 0)).unwrap();
+        assert!(identity.settled);
+        assert!(matches!(identity.told, Told::ByItsContent { .. }));
     }
 
     #[test]
