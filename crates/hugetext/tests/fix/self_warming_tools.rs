@@ -193,11 +193,7 @@ fn ensure_bolt_reads(directory: &TempDir) {
         let listed = tool("readelf", &["-SW", path(file)]).unwrap();
         listed.matches(" AX ").count()
     };
-    assert_eq!(
-        sections(&new),
-        sections(&old),
-        "its text stays whole"
-    );
+    assert_eq!(sections(&new), sections(&old), "its text stays whole");
     if directory.path().starts_with("/dev/shm") {
         assert!(all_huge(&new), "{}", asked(&new));
     }

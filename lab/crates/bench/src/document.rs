@@ -6,8 +6,10 @@ use hugetext_host::Machine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::COMMAND;
 use crate::tlb::TlbReport;
+
+/// What a user types for this program.
+pub(crate) const COMMAND: &str = "hugetext bench";
 
 /// The result, with the parts of it that a page of HTML shows.
 #[derive(Debug, JsonSchema, Serialize)]

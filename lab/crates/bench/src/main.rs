@@ -27,15 +27,12 @@ use crate::arguments::{
     TlbArguments,
 };
 use crate::calls::{CallKind, bench_calls};
-use crate::document::TlbDocument;
+use crate::document::{COMMAND, TlbDocument};
 use crate::mprotect::bench_mprotect;
 use crate::numa::bench_numa;
 use crate::rmap::bench_rmap;
 use crate::syscalls::bench_syscalls;
 use crate::tlb::{TlbReport, bench_tlb};
-
-/// What a user types for this program.
-const COMMAND: &str = "hugetext bench";
 
 /// Measure what kernels and processors do for program text
 #[derive(Debug, Parser)]

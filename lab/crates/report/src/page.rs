@@ -1,54 +1,15 @@
 //! A page, from its template and its record.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde::Serialize;
 
+use crate::error::PageError;
 use crate::filters;
 use crate::record::{self, Record};
-
-/// Why there is no page.
-#[derive(Debug, thiserror::Error)]
-pub enum PageError {
-    /// A file cannot be read or written.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        error: io::Error,
-    },
-    /// A line of a record is no JSON.
-    #[error("{}, line {line}: {error}", path.display())]
-    Record {
-        /// The record.
-        path: PathBuf,
-        /// Its line, from 1.
-        line: usize,
-        /// The problem.
-        error: serde_json::Error,
-    },
-    /// The template asks for what the record does not have, or is none.
-    #[error("{template}: {error:#}")]
-    Template {
-        /// Its path.
-        template: String,
-        /// The problem.
-        error: minijinja::Error,
-    },
-}
-
-impl PageError {
-    /// A file that cannot be read or written.
-    pub fn file(path: &Path, error: io::Error) -> PageError {
-        let path = path.to_owned();
-        PageError::File { path, error }
-    }
-}
 
 /// The names of the pages that have a template.
 pub fn names(lab: &Path) -> Result<Vec<String>, PageError> {

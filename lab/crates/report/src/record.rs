@@ -9,7 +9,7 @@ use std::path::Path;
 use minijinja::{Value, context};
 use serde::Deserialize;
 
-use crate::page::PageError;
+use crate::error::PageError;
 
 /// What a page shows.
 #[derive(Debug, Default)]

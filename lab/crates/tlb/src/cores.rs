@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::array::Shape;
-use crate::model::Translation;
+use crate::translation::Translation;
 
 /// The instruction TLBs of a core.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,14 +4,13 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 
-use rustix::io::FdFlags;
 use rustix::pipe::PipeFlags;
 
-use crate::qemu::Qemu;
+use crate::error::EmulatorError;
+use crate::qemu::{Qemu, inherit};
 use crate::valgrind::Valgrind;
 
 /// Bytes that the pipe should hold, so that the emulator and the models seldom wait for each other:
@@ -35,64 +34,6 @@ pub struct Emulator(Installed);
 enum Installed {
     Qemu(Qemu),
     Valgrind(Valgrind),
-}
-
-/// Why a program cannot be emulated.
-#[derive(Debug, thiserror::Error)]
-pub enum EmulatorError {
-    /// QEMU is not on the PATH.
-    #[error("{0} is not installed: install the package qemu-user")]
-    NoQemu(String),
-    /// Valgrind is not on the PATH.
-    #[error("valgrind is not installed: install the packages valgrind and gcc")]
-    NoValgrind,
-    /// The emulator does not run, or does not print its version.
-    #[error("{}: cannot be used: {problem}", path.display())]
-    Broken {
-        /// The executable.
-        path: PathBuf,
-        /// The problem.
-        problem: String,
-    },
-    /// This QEMU loads no plugins.
-    #[error("{}: built without plugins, as any statically linked QEMU is", .0.display())]
-    NoPluginSupport(PathBuf),
-    /// The command was built without the plugin, as every static one is.
-    #[error("this build of hugetext has no QEMU plugin")]
-    NoPlugin,
-    /// Valgrind does not run programs of other architectures.
-    #[error("Valgrind does not run programs of {0} on this machine")]
-    NativeOnly(String),
-    /// The files for building tools are missing from the Valgrind installation.
-    #[error("{}: its headers and archives for tools are missing: install the development package \
-        of Valgrind", .0.display())]
-    NoToolParts(PathBuf),
-    /// There is no C compiler.
-    #[error("cc, which compiles the Valgrind tool, is not installed: install the package gcc")]
-    NoCompiler,
-    /// The compiler refused the tool.
-    #[error("compiling the Valgrind tool: {0}")]
-    Compile(String),
-    /// No kind of emulator can be used.
-    #[error("neither QEMU nor Valgrind can be used: {qemu}; {valgrind}")]
-    Neither {
-        /// The reason against QEMU.
-        qemu: Box<EmulatorError>,
-        /// The reason against Valgrind.
-        valgrind: Box<EmulatorError>,
-    },
-    /// A pipe, a file in memory or the process could not be created.
-    #[error("starting the emulation: {0}")]
-    Start(#[from] io::Error),
-}
-
-impl EmulatorError {
-    pub(crate) fn broken(path: &Path, problem: &str) -> EmulatorError {
-        EmulatorError::Broken {
-            path: path.to_owned(),
-            problem: problem.to_owned(),
-        }
-    }
 }
 
 impl Emulator {
@@ -175,9 +116,4 @@ impl fmt::Display for Emulator {
         };
         write!(f, "{} {version}", self.kind())
     }
-}
-
-/// Makes children inherit the descriptor.
-pub(crate) fn inherit(fd: &OwnedFd) -> io::Result<()> {
-    Ok(rustix::io::fcntl_setfd(fd.as_fd(), FdFlags::empty())?)
 }

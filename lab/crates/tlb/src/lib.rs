@@ -11,19 +11,23 @@ mod arch;
 mod array;
 mod cores;
 mod emulator;
+mod error;
 mod model;
 mod qemu;
 mod reader;
 mod replay;
 mod space;
+mod translation;
 mod valgrind;
 #[allow(dead_code, reason = "the plugin writes what is only read here")]
 mod wire;
 
 pub use array::Shape;
 pub use cores::{CORTEX_A53, CORTEX_A72, Core, GOLDEN_COVE, NEOVERSE_V2, Source, ZEN4, ZEN5};
-pub use emulator::{Emulator, EmulatorError, EmulatorKind};
-pub use model::{Misses, Model, Translation};
+pub use emulator::{Emulator, EmulatorKind};
+pub use error::EmulatorError;
+pub use model::{Misses, Model};
 pub use reader::StreamError;
 pub use replay::{Count, Totals, replay};
 pub use space::{Object, Placement, Space};
+pub use translation::Translation;

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::MemfdFlags;
+use rustix::io::FdFlags;
 
-use crate::emulator::{EmulatorError, inherit};
+use crate::error::EmulatorError;
 
 /// The plugin: a shared object for QEMU's `-plugin FILE,fd=N`, where `N` is the writing end of a
 /// pipe that QEMU inherits.
@@ -81,4 +82,9 @@ impl Qemu {
         inherit(&plugin)?;
         Ok((command, plugin))
     }
+}
+
+/// Makes children inherit the descriptor.
+pub(crate) fn inherit(fd: &OwnedFd) -> io::Result<()> {
+    Ok(rustix::io::fcntl_setfd(fd.as_fd(), FdFlags::empty())?)
 }

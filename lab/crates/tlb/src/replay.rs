@@ -7,9 +7,10 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::cores::Core;
-use crate::model::{Misses, Model, Slot, Translation, slot};
+use crate::model::{Misses, Model, Slot, slot};
 use crate::reader::{Frame, Frames, Page, StreamError};
 use crate::space::{Object, Space};
+use crate::translation::Translation;
 
 /// The counts of one core under one layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

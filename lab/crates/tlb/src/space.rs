@@ -6,7 +6,7 @@
 
 use hugetext_leaf::{LIMIT, Leaf, Span, Vma};
 
-use crate::model::Translation;
+use crate::translation::Translation;
 
 /// The first address for files without a fixed address: roughly the mmap region of x86-64 and
 /// arm64. Only the order and the alignment matter.

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::fs::MemfdFlags;
 
 use crate::arch;
-use crate::emulator::EmulatorError;
+use crate::error::EmulatorError;
 
 /// The tool: a static program that contains all of Valgrind except its launcher.
 const SOURCE: &str = include_str!("../valgrind/pages.c");
