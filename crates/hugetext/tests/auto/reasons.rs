@@ -22,7 +22,13 @@ fn decided(settings: &str) -> Option<Value> {
         let file = place.status_of(&program);
         let early = [Value::from("not_decided"), Value::from("not_worth_it")];
         if let Some(file) = file.filter(|file| !early.contains(&file["cause"])) {
+            // Memory that is short comes before any rule.
+            let excuse = place.excuse();
             daemon.end();
+            if let Some(excuse) = excuse {
+                println!("skipped: {excuse}");
+                return None;
+            }
             return Some(file);
         }
     }
