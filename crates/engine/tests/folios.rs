@@ -148,7 +148,8 @@ fn what_is_listed_is_enlarged_and_locked_unless_it_runs() {
     if shell.make_small().is_none() {
         return;
     }
-    let list = KeepList::of_paths(std::iter::once(shell.path.clone()));
+    let path = shell.path.to_str().unwrap().to_owned();
+    let list = KeepList::of_paths(std::iter::once(path));
     let hold = |held: HeldFiles| held.renew(&list, None, 1 << 30).unwrap();
     let mut running = shell.start();
     let before = folios(&shell.warm(WarmPolicy::LookOnly)).now;

@@ -183,8 +183,15 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
     tally.complete();
     let report = report(&tally, &watched, &host, &arguments.command);
     let written = arguments.keep.as_ref().map_or(Ok(()), |path| {
-        let paths = report.files.iter().map(|file| file.path.clone());
-        KeepList::of_paths(paths).write(path)
+        let named = |file: &LearnedFile| match file.path.to_str() {
+            Some(path) => Some(path.to_owned()),
+            None => {
+                let problem = "left out of the list, which holds names in UTF-8 alone";
+                output.warn(Failure::at(&file.path, problem).remedy("rename it"));
+                None
+            }
+        };
+        KeepList::of_paths(report.files.iter().filter_map(named)).write(path)
     });
     output.result("learn", &report, show)?;
     if let Err(error) = written {

@@ -34,12 +34,10 @@ pub struct KeepList {
 }
 
 impl KeepList {
-    /// A list of these files.
-    pub fn of_paths(paths: impl Iterator<Item = PathBuf>) -> KeepList {
+    /// A list of these files. TOML holds names in UTF-8 alone.
+    pub fn of_paths(paths: impl Iterator<Item = String>) -> KeepList {
         KeepList {
-            paths: paths
-                .map(|path| path.to_string_lossy().into_owned())
-                .collect(),
+            paths: paths.collect(),
             ..KeepList::default()
         }
     }
@@ -214,9 +212,8 @@ mod tests {
         }
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("list.toml");
-        KeepList::of_paths([PathBuf::from("/usr/bin/cc")].into_iter())
-            .write(&path)
-            .unwrap();
+        let list = KeepList::of_paths(std::iter::once("/usr/bin/cc".to_owned()));
+        list.write(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).unwrap();
         let (all, failures) = read_lists(&[directory.path().to_owned()]);
         assert_eq!(all, KeepList::default());

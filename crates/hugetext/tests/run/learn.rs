@@ -1,7 +1,9 @@
 //! `hugetext learn`: the programs that a command's executions run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
 use crate::subject::{HUGETEXT, Subject, text};
@@ -40,6 +42,34 @@ fn ranks_what_is_executed_most() {
         .args(["learn", "no-such-command-anywhere"])
         .status();
     assert_eq!(missing.unwrap().code(), Some(127));
+}
+
+#[test]
+fn a_name_that_no_list_can_hold_is_said() {
+    let Some(subject) = Subject::build() else {
+        return;
+    };
+    let odd = subject.directory().join(OsStr::from_bytes(b"odd\xff"));
+    fs::copy(&subject.program, &odd).unwrap();
+    let list = subject.directory().join("list.toml");
+    let mut learn = Command::new(HUGETEXT);
+    learn
+        .args(["learn", "--keep"])
+        .arg(&list)
+        .args(["--", "sh"]);
+    let script = ["-c", "\"$1\" exit; \"$2\" exit", "sh"];
+    let output = learn.args(script).args([&odd, &subject.program]).output();
+    let warned = text(&output.unwrap().stderr);
+    if warned.contains("ptrace") {
+        return println!("skipped: {warned}");
+    }
+    assert!(warned.contains("left out of the list"), "{warned}");
+    let listed = fs::read_to_string(&list).unwrap();
+    assert!(
+        listed.contains(subject.program.to_str().unwrap()),
+        "{listed}"
+    );
+    assert!(!listed.contains("odd"), "{listed}");
 }
 
 #[test]
