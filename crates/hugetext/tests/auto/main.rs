@@ -10,6 +10,8 @@ mod limits;
 mod names;
 mod place;
 mod reasons;
+#[path = "../session/mod.rs"]
+mod session;
 mod slow_filesystem;
 mod unmount;
 
@@ -214,6 +216,7 @@ fn libc_inodes(place: &Place, rounds: usize) -> Result<BTreeSet<String>, String>
     let mut inodes = BTreeSet::new();
     for _ in 0..rounds {
         let mut run = hugetext();
+        run.env("XDG_RUNTIME_DIR", place.session());
         run.args(["run", "--replicas", "auto", "--run-dir"]);
         run.args([place.path("run"), "--store".into(), place.path("store")]);
         let output = run.args(["--", "cat", "/proc/self/maps"]).output().unwrap();

@@ -15,6 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::session::{HARMLESS, session};
+
 pub(crate) fn hugetext() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hugetext"))
 }
@@ -82,6 +84,7 @@ impl Place {
     /// The same by a command that ends in the path of hugetext.
     pub(crate) fn daemon_by(&self, mut command: Command, options: &[&str]) -> Daemon {
         let mut child = command
+            .env("XDG_RUNTIME_DIR", self.session())
             .args(["--json", "auto"])
             .args(options)
             .arg("--config")
@@ -115,6 +118,12 @@ impl Place {
 
     pub(crate) fn status(&self) -> Value {
         serde_json::from_slice(&fs::read(self.path("run/all.json")).unwrap()).unwrap()
+    }
+
+    /// The directory of a session on a machine on which leaves do no harm: what a busy machine found of itself is another
+    /// matter.
+    pub(crate) fn session(&self) -> PathBuf {
+        session(HARMLESS, self.directory.path())
     }
 
     /// What the status says about a file of the directory.
@@ -304,7 +313,11 @@ pub(crate) fn can_hold(place: &Place) -> bool {
         println!("skipped: only root sees what all processes run");
         return false;
     }
-    let warmed = hugetext().arg("warm").arg(place.path("program")).output();
+    let warmed = hugetext()
+        .env("XDG_RUNTIME_DIR", place.session())
+        .arg("warm")
+        .arg(place.path("program"))
+        .output();
     let warmed = warmed.unwrap();
     if !warmed.status.success() {
         let said = String::from_utf8_lossy(&warmed.stdout).into_owned();

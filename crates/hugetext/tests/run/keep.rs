@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::as_it_was::Group;
-use crate::subject::{HUGETEXT, Subject, is_root, text};
+use crate::subject::{HUGETEXT, Subject, is_root, on_a_harmless_machine, text};
 
 fn keep(subject: &Subject) -> Command {
     keep_in(subject.directory())
@@ -15,7 +15,7 @@ fn keep(subject: &Subject) -> Command {
 
 /// `keep` with its lists and its store in `directory`.
 fn keep_in(directory: &Path) -> Command {
-    let mut command = Command::new(HUGETEXT);
+    let mut command = on_a_harmless_machine(directory);
     command
         .arg("keep")
         .arg("--lists")
@@ -190,7 +190,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(subject: &Subject) -> Daemon {
-        Daemon::of(Command::new(HUGETEXT), subject)
+        Daemon::of(on_a_harmless_machine(subject.directory()), subject)
     }
 
     /// The daemon by a command that ends in the path of hugetext. It holds the lists and nothing else.

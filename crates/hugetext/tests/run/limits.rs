@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::subject::{HUGETEXT, Subject, executable, is_root, text, with_input};
+use crate::subject::{
+    HUGETEXT, Subject, executable, is_root, on_a_harmless_machine, text, with_input,
+};
 
 fn spawn(subject: &Subject) -> Child {
     let mut run = subject.run();
@@ -100,7 +102,7 @@ fn a_program_runs_whatever_goes_wrong() {
     fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
     for store in [&full, &open, Path::new("/proc/nowhere")] {
         let run = |strict: &[&str]| {
-            let mut command = Command::new(HUGETEXT);
+            let mut command = on_a_harmless_machine(subject.directory());
             command
                 .args(["run", "--backend", "cache", "--store"])
                 .arg(store)

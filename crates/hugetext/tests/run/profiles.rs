@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::session::{HARMLESS, session};
 use crate::subject::{HUGETEXT, text};
 
 /// Its text is not congruent with its place in the file, so that its copy has other offsets. Functions of 1 MiB lie on
@@ -110,7 +111,8 @@ impl Profiled {
         let mut command = Command::new(program);
         command
             .current_dir(self.0.path())
-            .env("HOME", self.0.path());
+            .env("HOME", self.0.path())
+            .env("XDG_RUNTIME_DIR", session(HARMLESS, self.0.path()));
         command.env_remove("DEBUGINFOD_URLS");
         command
     }

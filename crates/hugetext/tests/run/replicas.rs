@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::subject::{HUGETEXT, Subject, is_excused, text};
+use crate::subject::{HUGETEXT, Subject, is_excused, on_a_harmless_machine, text};
 
 /// A small dynamic program of every machine that prints the files that it maps.
 const PROGRAM: &str = "/bin/cat";
 const MAPS: &str = "/proc/self/maps";
 
 fn run(store: &Path, options: &[&str]) -> Output {
-    let mut run = Command::new(HUGETEXT);
+    let mut run = on_a_harmless_machine(store.parent().unwrap());
     run.args(["run", "--store"]).arg(store).args(options);
     run.args(["--", PROGRAM, MAPS]).output().unwrap()
 }
@@ -132,7 +132,7 @@ fn an_upgraded_program_gets_new_replicas() {
 fn the_cost_is_told_before() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |options: &[&str]| -> serde_json::Value {
-        let mut run = Command::new(HUGETEXT);
+        let mut run = on_a_harmless_machine(directory.path());
         run.args(["run", "--dry-run", "--json", "--store"])
             .arg(directory.path());
         let output = run.args(options).args(["--", PROGRAM]).output().unwrap();

@@ -90,7 +90,7 @@ impl Subject {
 
     /// `hugetext run` with its own store. The caller adds options and the command.
     pub(crate) fn run(&self) -> Command {
-        let mut command = on_a_machine(HARMLESS, self.directory());
+        let mut command = on_a_harmless_machine(self.directory());
         let store = self.directory().join("store");
         command.arg("run").arg("--store").arg(store);
         command
@@ -99,7 +99,7 @@ impl Subject {
     /// As [`Subject::run`], by a user who is not root and has a store of its own. If root does not
     /// run the test, the user stays the same.
     pub(crate) fn run_as_nobody(&self) -> Command {
-        let mut command = on_a_machine(HARMLESS, self.directory());
+        let mut command = on_a_harmless_machine(self.directory());
         let home = self.directory().join("home");
         fs::create_dir_all(&home).unwrap();
         if is_root() {
@@ -116,6 +116,11 @@ pub(crate) fn on_a_machine(verdict: &str, directory: &Path) -> Command {
     let mut command = Command::new(HUGETEXT);
     command.env("XDG_RUNTIME_DIR", session(verdict, directory));
     command
+}
+
+/// The command as on a machine on which leaves do no harm. What a busy machine found of itself is another matter.
+pub(crate) fn on_a_harmless_machine(directory: &Path) -> Command {
+    on_a_machine(HARMLESS, directory)
 }
 
 pub(crate) fn is_root() -> bool {
