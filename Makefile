@@ -114,7 +114,7 @@ test-hostile: ## what a plain user, an accident or a kill can do to others throu
 	HUGETEXT_HOSTILE=all cargo test -p hugetext --test hostile -- --nocapture
 	HUGETEXT_HOSTILE=all cargo test -p hugetext --test auto -- --nocapture --test-threads 1 crowd flood names bad_files
 	cargo build -p hugetext-promote --examples
-	HUGETEXT_KILLS=600 cargo test -p hugetext-promote --test promote killed -- --nocapture
+	HUGETEXT_KILLS=600 HUGETEXT_STOPS=40 cargo test -p hugetext-promote --test promote killed -- --nocapture
 	HUGETEXT_MUTANTS=12000 cargo test -p hugetext-engine --test agreement mutants -- --nocapture
 	cargo test -p hugetext-store -p hugetext-metrics
 	cargo test -p hugetext-host --lib -- place lease holders budget listed cgroup
