@@ -2,26 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod small_folios;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use hugetext_host::{FileWindows, Namespace, is_root};
-use hugetext_leaf::{Leaf, Span};
+use hugetext_host::{Namespace, is_root};
 use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use small_folios::make_small;
 use tempfile::TempDir;
-
-/// Reads all of a file into small folios of the page cache.
-fn make_small(path: &Path) {
-    let file = File::open(path).unwrap();
-    let whole = Span::new(0, file.metadata().unwrap().len().next_multiple_of(4096));
-    let windows = FileWindows::readable(&file, whole, Leaf::M2);
-    windows.make_small().unwrap();
-}
 
 /// Gives this test a mount namespace of its own, so that the copies of promotion go with it.
 fn keep_mounts_in() {

@@ -316,8 +316,10 @@ fn prepare_here(
         output.warn(show::BY_TABLES);
     }
     let start = start.filter(|_| unprepared.is_empty());
-    for path in offsets_moved.iter().filter(|_| is_started_by_perf()) {
-        output.warn(show::for_perf(path));
+    if !offsets_moved.is_empty() && is_started_by_perf() {
+        for path in &offsets_moved {
+            output.warn(show::for_perf(path));
+        }
     }
     for line in show::always(&unprepared, output.verbose()) {
         output.warn(line);

@@ -11,7 +11,8 @@ use std::time::Instant;
 use hugetext_host::{ListBudget, Pid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::place::{Daemon, Place, Working, can_hold, hugetext, make_small};
+use crate::place::{Daemon, Place, Working, can_hold, hugetext};
+use crate::small_folios::make_small;
 
 /// As many as the kernel permits by default, but for some.
 const MAPPINGS: u32 = 64_000;

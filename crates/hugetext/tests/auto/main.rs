@@ -13,6 +13,8 @@ mod reasons;
 #[path = "../session/mod.rs"]
 mod session;
 mod slow_filesystem;
+#[path = "../small_folios/mod.rs"]
+mod small_folios;
 mod unmount;
 
 use std::collections::BTreeSet;
@@ -27,7 +29,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use place::{Place, Working, can_hold, hugetext, make_small, turns};
+use place::{Place, Working, can_hold, hugetext, turns};
+use small_folios::make_small;
 
 #[test]
 fn no_thread_keeps_the_power_to_administer() {

@@ -9,8 +9,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hugetext_host::FileWindows;
-use hugetext_leaf::{Leaf, Span};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -335,13 +333,4 @@ impl Drop for Working {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Brings a file into the small folios of page faults.
-pub(crate) fn make_small(path: &Path) {
-    let file = fs::File::open(path).unwrap();
-    let len = file.metadata().unwrap().len();
-    let end = len.next_multiple_of(rustix::param::page_size() as u64);
-    let whole = FileWindows::readable(&file, Span::new(0, end), Leaf::M2);
-    whole.make_small().unwrap();
 }

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use crate::fuse::Fuse;
-use crate::place::{Place, Working, can_hold, make_small, run_behind_others};
+use crate::place::{Place, Working, can_hold, run_behind_others};
+use crate::small_folios::make_small;
 
 #[test]
 fn a_program_whose_filesystem_never_answers_keeps_no_other_waiting() {

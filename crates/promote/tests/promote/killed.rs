@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hugetext_host::Pid;
@@ -62,6 +62,22 @@ impl Victim {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
     }
 
+    /// A tracer that changes it, after it has begun to trace it or has ended.
+    fn traced_by(&self, words: &[&str]) -> Child {
+        let mut tracer = Command::new(example("stop"))
+            .arg("promote")
+            .args(words)
+            .arg(self.pid().to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !self.is_traced() && matches!(tracer.try_wait(), Ok(None)) {
+            std::hint::spin_loop();
+        }
+        tracer
+    }
+
     /// What it says when it is asked; `None` if all is well.
     fn complaint(&mut self) -> Option<String> {
         let asked = writeln!(self.busy.input.as_ref().unwrap());
@@ -95,17 +111,7 @@ fn who_kills_a_tracer_harms_no_process() {
             1 | 2 => &[],
             _ => &["--revert"],
         };
-        let mut tracer = Command::new(example("stop"))
-            .arg("promote")
-            .args(what)
-            .arg(victim.pid().to_string())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        while !victim.is_traced() && matches!(tracer.try_wait(), Ok(None)) {
-            std::hint::spin_loop();
-        }
+        let mut tracer = victim.traced_by(what);
         let (begun, wait) = (Instant::now(), Duration::from_micros(random.u64(..1_500)));
         while begun.elapsed() < wait {
             std::hint::spin_loop();
@@ -158,17 +164,11 @@ fn who_stops_a_tracer_stops_no_process_for_long() {
     let mut victim = Victim::start(0);
     let mut in_stop = 0;
     for number in 0..10 * stops {
-        let mut tracer = Command::new(example("stop"))
-            .arg("promote")
-            .args((number % 2 == 1).then_some("--revert"))
-            .arg(victim.pid().to_string())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        while !victim.is_traced() && matches!(tracer.try_wait(), Ok(None)) {
-            std::hint::spin_loop();
-        }
+        let what: &[&str] = match number % 2 {
+            0 => &[],
+            _ => &["--revert"],
+        };
+        let mut tracer = victim.traced_by(what);
         let process = rustix::process::Pid::from_child(&tracer);
         let was_stopped = kill_process(process, Signal::STOP).is_ok() && victim.is_traced();
         let begun = Instant::now();
