@@ -4,12 +4,9 @@ use hugetext_leaf::{Segment, Span};
 use object::elf;
 
 use crate::headers::ProgramHeader;
-use crate::image::Image;
-use crate::plan::{Plan, PlanError, Warning};
-use crate::refusal::Refusal;
+use crate::plan::{Plan, Warning};
 use crate::repeats::around_and_in;
-use crate::room::{behind_table, spare};
-use crate::source::ReadAt;
+use crate::room::Room;
 
 /// What becomes of a PT_LOAD that is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,33 +17,9 @@ pub(crate) enum Form {
     Repeated,
 }
 
-/// The plan with the PT_LOADs cut that hold these ranges, each from its begin, or as many as there is room for.
-pub(crate) fn cut(
-    source: &(impl ReadAt + ?Sized),
-    image: &Image,
-    plan: Plan,
-    mut cuts: Vec<Span>,
-    form: Form,
-) -> Result<Plan, PlanError> {
-    let mut spare = spare(&plan.headers, image);
-    let missing = cuts.len().saturating_sub(spare.len());
-    // The bytes behind the table are free in the new file if they are in the old one, since both
-    // move together or not at all.
-    let behind = match missing {
-        0 => 0,
-        _ => behind_table(source, image, missing as u64)?,
-    };
-    let room = spare.len().saturating_add(behind as usize);
-    if room == 0 {
-        return Err(Refusal::NoRoom.into());
-    }
-    cuts.truncate(room);
-    spare.truncate(cuts.len());
-    Ok(with_headers(plan, &cuts, &spare, form))
-}
-
-/// The plan with the PT_LOADs cut, in place of the entries `spare`, or in addition to them.
-fn with_headers(plan: Plan, cuts: &[Span], spare: &[usize], form: Form) -> Plan {
+/// The plan with the PT_LOADs cut that hold these ranges, each from its begin. There is `room` for all.
+pub(crate) fn cut(plan: Plan, cuts: &[Span], room: &Room, form: Form) -> Plan {
+    let spare = room.spare(cuts.len());
     let leaf = plan.leaf.bytes();
     let mut warnings = plan.warnings;
     let mut headers: Vec<ProgramHeader> = Vec::with_capacity(plan.headers.len());

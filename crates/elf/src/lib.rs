@@ -21,6 +21,7 @@ mod image;
 mod integrity;
 mod layout;
 mod linker;
+mod loaded_sections;
 mod operation;
 mod options;
 mod plan;
@@ -39,7 +40,7 @@ mod symbols;
 mod text_alone;
 mod unnamed;
 mod verify;
-mod whole_sections;
+mod windows;
 
 pub use admit::{plan, plan_auto};
 pub use arch::Machine;

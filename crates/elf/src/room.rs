@@ -11,9 +11,45 @@ use crate::headers::ProgramHeader;
 use crate::image::Image;
 use crate::source::{ReadAt, read_range};
 
-/// The entries of `headers`, which are those of `image` or of its rewrite, that tell loaders and other
-/// readers nothing that another header does not tell, by index, the least useful first.
-pub(crate) fn spare(headers: &[ProgramHeader], image: &Image) -> Vec<usize> {
+/// The room for further program headers in a table.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// The entries that tell loaders and other readers nothing that another header does not tell, by index, the least
+    /// useful first.
+    spare: Vec<usize>,
+    /// Number of entries that fit behind the table.
+    behind: usize,
+}
+
+impl Room {
+    /// The room of `headers`, which are those of `image` or of its rewrite, for `most` further ones. `image` was read
+    /// from `source`.
+    pub(crate) fn of(
+        source: &(impl ReadAt + ?Sized),
+        image: &Image,
+        headers: &[ProgramHeader],
+        most: usize,
+    ) -> Result<Room, ImageError> {
+        Ok(Room {
+            spare: spare(headers, image),
+            // The bytes behind the table are free in the new file if they are in the old one, since both
+            // move together or not at all.
+            behind: behind_table(source, image, most as u64)? as usize,
+        })
+    }
+
+    /// Number of headers that it holds.
+    pub(crate) fn entries(&self) -> usize {
+        self.spare.len().saturating_add(self.behind)
+    }
+
+    /// The entries, by index, that `wanted` further headers replace before the table grows.
+    pub(crate) fn spare(&self, wanted: usize) -> &[usize] {
+        self.spare.get(..wanted).unwrap_or(&self.spare)
+    }
+}
+
+fn spare(headers: &[ProgramHeader], image: &Image) -> Vec<usize> {
     // Of bytes that an unused header names, nobody knows whether something needs them to be named.
     let unused = |header: &ProgramHeader| header.p_type == elf::PT_NULL.0 && header.filesz == 0;
     let tests: [&dyn Fn(&ProgramHeader) -> bool; 3] =
@@ -52,7 +88,7 @@ fn needs_pt_phdr(image: &Image) -> bool {
 
 /// Number of headers, `most` at most, that fit behind the table of `image`, in zeros that no section
 /// and no other header names, and which the PT_LOAD of the table holds.
-pub(crate) fn behind_table(
+fn behind_table(
     source: &(impl ReadAt + ?Sized),
     image: &Image,
     most: u64,
