@@ -44,13 +44,14 @@ pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
     BackgroundError, ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, ListBudget,
     MappedText, MemoryKinds, NoPid, Pid, ProcessAsker, ProcessError, Ready, Running, RunningNodes,
-    TextMapping, Tid, Usage, Watchdog, adopts_children, cpu_time, deny_huge_mappings,
-    die_with_parent, end_tracer, exec, executable_files, file_id, file_mappings,
-    give_up_administration, group_of_process, holders, ignore_file_size_signal, in_background,
-    in_child, is_filtered, is_thp_disabled, let_descendants_trace, limit_listing, listing_time,
-    mapped_text, mapped_text_within, may_execute, may_tell_parts, orphans_are_reaped, perms, pids,
-    pmd_mapped, proc_is_own, process_name, processor_time, recent_holders, run_measured,
-    running_nodes, text_mappings, text_mappings_within, thread_name, threads, user_of_process,
+    TextMapping, Tid, Urgent, Usage, Watchdog, adopts_children, before_others, cpu_time,
+    deny_huge_mappings, die_with_parent, end_tracer, exec, executable_files, file_id,
+    file_mappings, give_up_administration, group_of_process, holders, ignore_file_size_signal,
+    in_background, in_child, is_filtered, is_thp_disabled, let_descendants_trace, limit_listing,
+    listing_time, mapped_text, mapped_text_within, may_execute, may_tell_parts, orphans_are_reaped,
+    perms, pids, pmd_mapped, proc_is_own, process_name, processor_time, recent_holders,
+    run_measured, running_nodes, text_mappings, text_mappings_within, thread_name, threads,
+    user_of_process,
 };
 pub use starts::{
     Interest, MappedFile, Moment, Sideband, Start, Starts, TextMaps, Watched, Way, watch,

@@ -42,7 +42,6 @@ mod steps;
 mod stop;
 mod swap;
 mod target;
-mod urgent;
 #[cfg_attr(
     not(target_arch = "aarch64"),
     allow(
@@ -62,4 +61,3 @@ pub use probes::{Probe, probes};
 pub use refusal::Refusal;
 pub use swap::Pause;
 pub use target::{Mappings, Target};
-pub use urgent::Urgent;

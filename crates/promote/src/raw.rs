@@ -184,23 +184,6 @@ pub(crate) const SET_MM: u64 = libc::PR_SET_MM as u64;
 pub(crate) const SET_MM_MAP: u64 = libc::PR_SET_MM_MAP as u64;
 const MAP_SIZE: u64 = 104;
 
-/// Gives the calling thread and the threads that it creates from now on priority over all threads
-/// that are not realtime. (musl has no sched_setscheduler.)
-pub(crate) fn run_before_others() -> io::Result<()> {
-    /// struct sched_param of the kernel (include/uapi/linux/sched/types.h).
-    #[repr(C)]
-    struct Priority(libc::c_int);
-    let lowest = Priority(1);
-    // SAFETY: the kernel reads one struct sched_param from a live local.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_sched_setscheduler,
-            0,
-            libc::SCHED_FIFO,
-            &raw const lowest,
-        )
-    })
-}
 /// struct procmap_query of the PROCMAP_QUERY ioctl (include/uapi/linux/fs.h, Linux 6.11).
 #[repr(C)]
 #[derive(Debug, Default)]

@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use hugetext_host::{FileState, Tid, Watchdog, is_frozen};
+use hugetext_host::{FileState, Tid, Watchdog, before_others, is_frozen};
 use hugetext_leaf::Span;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use schemars::JsonSchema;
@@ -21,7 +22,6 @@ use crate::refusal::Refusal;
 use crate::scratch::Scratch;
 use crate::stop::Stopped;
 use crate::target::Target;
-use crate::urgent::before_others;
 
 /// A set of changes. Either all are made or none.
 #[derive(Debug, Default)]
@@ -93,7 +93,11 @@ pub(crate) fn swap(target: &Target, change: &Change<'_>) -> Result<Pause, SwapEr
 /// Runs a session in a thread of its own, because the end of that thread releases the process.
 /// Waits for that end.
 fn hurried(target: &Target, change: &Change<'_>) -> Result<Pause, SwapError> {
-    before_others();
+    before_others(None);
+    // A tracer takes many naps.
+    if let Some(nanosecond) = NonZeroU64::new(1) {
+        let _ = rustix::thread::set_current_timer_slack(Some(nanosecond));
+    }
     let tracer = OnceLock::new();
     let session = || {
         tracer.get_or_init(Tid::own);

@@ -30,6 +30,7 @@ mod parts;
 mod process;
 mod runners;
 mod running;
+mod urgent;
 mod watchdog;
 
 pub use ask::{ProcessAsker, limit_listing, listing_time};
@@ -61,4 +62,5 @@ pub use process::{
 };
 pub use runners::{RunningNodes, running_nodes};
 pub use running::Running;
+pub use urgent::{Urgent, before_others};
 pub use watchdog::Watchdog;

@@ -15,6 +15,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::id;
+use super::urgent::before_others;
 use crate::machine::unified_group;
 
 /// How long this process stays stopped at most, in milliseconds.
@@ -88,6 +89,9 @@ impl Watchdog {
             }
             child => {
                 let process = Pid::from_raw(child).ok_or(io::ErrorKind::InvalidData)?;
+                // On a busy machine, a new process can wait for minutes for its turn. This one needs some microseconds
+                // of a processor every [`EVERY`].
+                before_others(id::Pid::from_raw(child).map(id::Pid::first_thread));
                 if let Some(refuge) = &mut refuge {
                     // Where that is not permitted, the watchdog stays here, and helps against SIGSTOP alone.
                     let _ = refuge.procs.write_all(child.to_string().as_bytes());
@@ -236,6 +240,25 @@ mod tests {
             Ok::<(), String>(())
         });
         assert_eq!(stopped.unwrap(), Ok(()));
+    }
+
+    /// Where twenty threads share two processors, one that has just begun may wait for half a minute.
+    #[test]
+    fn it_does_not_wait_for_a_processor_where_a_tracer_does_not() {
+        // Its policy (proc_pid_stat(5), field 41), or its nice value where realtime is not permitted (field 19).
+        let scheduling = |process: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+            let behind_name = stat.rsplit(')').next().unwrap();
+            let fields: Vec<&str> = behind_name.split_ascii_whitespace().collect();
+            [fields[38], fields[16]].map(str::to_owned)
+        };
+        let tracer = std::thread::spawn(move || {
+            before_others(None);
+            scheduling("thread-self")
+        });
+        let watchdog = Watchdog::begin(id::Pid::own()).unwrap();
+        let process = watchdog.process.as_raw_nonzero().to_string();
+        assert_eq!(scheduling(&process), tracer.join().unwrap());
     }
 
     #[test]

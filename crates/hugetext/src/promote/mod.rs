@@ -12,13 +12,11 @@ use hugetext_engine::running::{
     PromoteError, PromoteRequest, PromotedProcess, log_promotions, promote_process,
 };
 use hugetext_engine::{HostContext, MachineVerdict, leaf_use_here};
-use hugetext_host::{Pid, limit_listing};
+use hugetext_host::{Pid, Urgent, limit_listing};
 use hugetext_leaf::hold::SystemCallCost;
 use hugetext_leaf::verdict::{Deed, LeafUse};
 use hugetext_leaf::{Backend, Completion};
-use hugetext_promote::{
-    Copies, Refusal, SwapError, Urgent, give_back_until_unused, give_back_unused,
-};
+use hugetext_promote::{Copies, Refusal, SwapError, give_back_until_unused, give_back_unused};
 
 use crate::documents::promote::{PromoteReport, RefusedProcess};
 use crate::failure::Failure;
