@@ -2,17 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod groups;
+mod refused;
+#[path = "../small_folios/mod.rs"]
 mod small_folios;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use hugetext_host::{Namespace, is_root};
 use nix::mount::{MsFlags, mount};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use small_folios::make_small;
 use tempfile::TempDir;
@@ -448,113 +449,6 @@ fn a_pause_that_would_be_too_long_is_a_no() {
     assert!(!maps.contains("hugetext."), "{maps}");
 }
 
-/// A control group of this test's own, removed at the end. Its members are given back to the group above.
-struct Group(PathBuf);
-
-impl Group {
-    /// `None`, with the reason printed, where none can be made.
-    fn new(name: &str) -> Option<Group> {
-        let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
-        let mount = mounts
-            .into_iter()
-            .find(|mount| mount.join("cgroup.procs").exists());
-        let group = Group(mount?.join(format!("hugetext-{name}-{}.service", std::process::id())));
-        match std::fs::create_dir(&group.0) {
-            Ok(()) => Some(group),
-            Err(error) => {
-                println!("skipped: {}: {error}", group.0.display());
-                None
-            }
-        }
-    }
-
-    fn add(&self, process: &Sleeper) {
-        std::fs::write(self.0.join("cgroup.procs"), process.pid()).unwrap();
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let members = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
-        for member in members.lines() {
-            let above = self.0.parent().unwrap().join("cgroup.procs");
-            let _ = std::fs::write(above, member);
-        }
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
-fn pids_of(output: &Output) -> Vec<String> {
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let processes = report["processes"].as_array().unwrap().iter();
-    processes
-        .map(|process| process["pid"].to_string())
-        .collect()
-}
-
-#[test]
-fn a_control_group_and_a_unit_name_their_processes() {
-    let Some(group) = Group::new("names") else {
-        return;
-    };
-    let (one, other, outside) = (Sleeper::start(), Sleeper::start(), Sleeper::start());
-    group.add(&one);
-    group.add(&other);
-    let path = group.0.to_str().unwrap();
-    let unit = group.0.file_stem().unwrap().to_str().unwrap();
-    for which in [["--cgroup", path], ["--unit", unit]] {
-        let output = promote(&[&["--json", "--dry-run"], &which[..]].concat());
-        if stderr(&output).contains("transparent huge pages") {
-            println!("skipped: {}", stderr(&output));
-            return;
-        }
-        let found = pids_of(&output);
-        assert!(
-            found.contains(&one.pid()) && found.contains(&other.pid()),
-            "{found:?}"
-        );
-        assert!(!found.contains(&outside.pid()), "{found:?}");
-    }
-    let output = promote(&["--unit", "hugetext-no-such-unit"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no such unit is running"));
-}
-
-#[test]
-fn who_comes_while_promote_waits_is_promoted_too() {
-    let Some(group) = Group::new("waits") else {
-        return;
-    };
-    let first = Sleeper::start();
-    group.add(&first);
-    let waiting = Command::new(env!("CARGO_BIN_EXE_hugetext"))
-        .args(["promote", "--json", "--wait", "4", "--cgroup"])
-        .arg(&group.0)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let late = Sleeper::start();
-    group.add(&late);
-    let output = waiting.wait_with_output().unwrap();
-    if stderr(&output).contains("transparent huge pages") {
-        println!("skipped: {}", stderr(&output));
-        return;
-    }
-    let mut found = pids_of(&output);
-    found.sort();
-    let mut wanted = [first.pid(), late.pid()];
-    wanted.sort();
-    assert_eq!(found, wanted, "each once: {}", stderr(&output));
-}
-
-#[test]
-fn an_empty_name_names_nothing() {
-    let output = promote(&["--dry-run", "--name", ""]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--name"), "{}", stderr(&output));
-}
-
 #[test]
 fn a_promoted_copy_is_called_one_and_in_reach_itself() {
     let Some(compiler) = Sleeper::compiler() else {
@@ -576,98 +470,4 @@ fn a_promoted_copy_is_called_one_and_in_reach_itself() {
         assert!(reached.as_u64().unwrap() <= len, "{mapping}");
         assert!(huge.as_u64() <= reached.as_u64(), "{mapping}");
     }
-}
-
-#[test]
-fn what_is_not_there_is_one_line_and_two() {
-    for arguments in [&["4194304"][..], &["--name", "no such program runs"]] {
-        let output = promote(arguments);
-        assert_eq!(output.status.code(), Some(2));
-        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
-        assert!(
-            stderr(&output).contains("no such process"),
-            "{}",
-            stderr(&output)
-        );
-    }
-}
-
-#[test]
-fn a_translated_program_is_a_no_with_the_reason() {
-    let valgrind = Command::new("valgrind")
-        .args(["-q", "sleep", "1000"])
-        .spawn();
-    let Ok(valgrind) = valgrind else {
-        println!("skipped: no valgrind");
-        return;
-    };
-    let valgrind = Sleeper::of(valgrind);
-    // valgrind executes its tool for that architecture in place of itself.
-    let exe = format!("/proc/{}/exe", valgrind.pid());
-    let is_tool = || std::fs::read_link(&exe).is_ok_and(|exe| exe.starts_with("/usr/libexec"));
-    if !(0..100_000).any(|_| is_tool()) {
-        println!("skipped: the tools of valgrind are in another directory");
-        return;
-    }
-    let output = promote(&[&valgrind.pid()]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("run by valgrind"), "{text}");
-}
-
-#[test]
-fn a_traced_process_is_a_no_with_the_reason() {
-    let gdb = Command::new("gdb")
-        .args([
-            "-q",
-            "-batch",
-            "-ex",
-            "starti",
-            "-ex",
-            "shell sleep 1000",
-            "/bin/true",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut gdb) = gdb else {
-        println!("skipped: no gdb");
-        return;
-    };
-    // When the shell sleeps, the program is stopped under gdb.
-    let children = || {
-        let pid = gdb.id();
-        let path = format!("/proc/{pid}/task/{pid}/children");
-        let children = std::fs::read_to_string(path).unwrap_or_default();
-        children
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let traced = (0..10_000).find_map(|_| {
-        std::thread::yield_now();
-        let traced = |pid: &String| {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-            status.contains("t (tracing stop)").then(|| pid.clone())
-        };
-        let children = children();
-        (children.len() > 1)
-            .then(|| children.iter().find_map(traced))
-            .flatten()
-    });
-    let output = traced.as_ref().map(|pid| promote(&[pid]));
-    for child in children() {
-        let child = child.parse().ok().and_then(Pid::from_raw);
-        let _ = child.map(|child| kill_process(child, Signal::KILL));
-    }
-    let _ = gdb.kill();
-    let _ = gdb.wait();
-    let Some(output) = output else {
-        println!("skipped: gdb cannot trace a process here");
-        return;
-    };
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("unchanged: traced by process"), "{text}");
 }
