@@ -7,6 +7,7 @@
 #   lab/kernel/controls.sh rows STARTS         prints the record of lab/results/kernel.md
 #
 # Each guest starts the programs as they are read today (THP "never", where the sets do nothing), and with the sets.
+# KERNEL_CONFIG=arm64-4k and the like (kernel/config) boots another kernel than x86_64, whose rows have its name.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -51,17 +52,18 @@ medians='[.[] | select(.kind == "start" or .kind == "again" or .kind == "togethe
     | .[0] | with_entries(.key as $key | .value = ($all | map(.[$key]) | sort | .[length / 2 | floor])) | $row[0] + .'
 
 boot() { # NAME SETS MEMORY FS SETTINGS
-    local image qemu=
+    local image qemu='' kernel_config=${KERNEL_CONFIG:-x86_64}
     # Most rows use the kernel that ci.sh builds, too.
     local config=kunit
     case $4$5 in xfs* | btrfs* | *cpu_max* | *io_max* | *numa*) config=controls ;; esac
-    image=$(KERNEL_SETS="$2 paced" "$kernel/build.sh" image x86_64 "$config" | tail -n 1)
+    image=$(KERNEL_SETS="$2 paced" "$kernel/build.sh" image "$kernel_config" "$config" | tail -n 1)
     [ "$1" != "two NUMA nodes" ] || qemu="-object memory-backend-ram,id=m0,size=512M -numa node,memdev=m0,cpus=0
         -object memory-backend-ram,id=m1,size=512M -numa node,memdev=m1"
+    [ "$kernel_config" = x86_64 ] || set -- "$1, $kernel_config" "${@:2}"
     [[ $5 = *guest.thp=* ]] || set -- "${@:1:4}" "$5 guest.thp=never,madvise"
     jq -n -c --arg row "$1" --arg package "$("$kernel/build.sh" package | tail -n 1)" --arg date "$(date -u +%F)" \
         '$ARGS.named' > "$new.row"
-    KERNEL_QEMU=$qemu KERNEL_APPEND="kunit.enable=0 $5" "$kernel/boot.sh" x86_64 "$image" "$3" large "$4" > "$new.console"
+    KERNEL_QEMU=$qemu KERNEL_APPEND="kunit.enable=0 $5" "$kernel/boot.sh" "${kernel_config%%-*}" "$image" "$3" large "$4" > "$new.console"
     tr -d '\r' < "$new.console" | sed -n 's/^record //p' |
         jq -c -s --slurpfile row "$new.row" "$medians" > "$new"
     [ -s "$new" ] || { echo "lab/kernel/controls.sh: $1: no record" >&2; exit 1; }
@@ -95,7 +97,8 @@ case ${1:-}${2:+ STARTS} in
 "run STARTS") shift 2; run "$@" ;;
 "rows STARTS")
     lines > "$new.lines"
-    grep . <<< "$rows" | sed 's/;.*//' | jq -R -s 'split("\n")' > "$new.rows"
+    # Those of other kernels follow, in the order in which they were measured.
+    { grep . <<< "$rows" | sed 's/;.*//'; jq -r .row "$record"; } | awk '!seen[$0]++' | jq -R -s 'split("\n")' > "$new.rows"
     jq -c -s -L "$here" --slurpfile lines "$new.lines" --slurpfile rows "$new.rows" -f "$here/controls.jq" "$record"
     ;;
 *) sed -n '6,7p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;

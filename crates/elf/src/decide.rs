@@ -7,7 +7,7 @@ use crate::assemble::assemble;
 use crate::group::Group;
 use crate::headers::ProgramHeader;
 use crate::image::Image;
-use crate::layout::{Moves, OldFile, Placement, place};
+use crate::layout::{OldFile, Placement, place};
 use crate::options::{MovedText, Options, Strategy};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
@@ -41,14 +41,16 @@ impl Options {
 }
 
 /// Decides by headers alone how to make text of `image` reachable for `options.leaf` by `strategy` at most. What
-/// lies between the headers may still forbid it: [`crate::plan`] looks at that too.
+/// lies between the headers may still forbid it: [`crate::plan`] looks at that too. If everything is congruent already,
+/// `Shift` becomes `Align`.
 pub fn layout(image: &Image, strategy: Strategy, options: &Options) -> Result<Plan, Refusal> {
     check(image, options)?;
-    match strategy {
-        Strategy::Align => align(image, options),
-        Strategy::Shift => shift(image, options),
-        Strategy::Merge => rearrange(image, Strategy::Merge, options, Data::Apart),
-    }
+    let plan = arrange(image, strategy, options, Data::Apart)?;
+    let strategy = match strategy {
+        Strategy::Shift if plan.moves.len() == 1 => Strategy::Align,
+        asked => asked,
+    };
+    Ok(Plan { strategy, ..plan })
 }
 
 /// What becomes of writable neighbours.
@@ -68,7 +70,7 @@ pub(crate) fn layout_with_data_joined(
     strategy: Strategy,
     options: &Options,
 ) -> Result<Plan, Refusal> {
-    rearrange(image, strategy.max(Strategy::Shift), options, Data::Joined)
+    arrange(image, strategy.max(Strategy::Shift), options, Data::Joined)
 }
 
 /// The obstacles to every strategy.
@@ -109,37 +111,16 @@ fn check(image: &Image, options: &Options) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn align(image: &Image, options: &Options) -> Result<Plan, Refusal> {
-    let options = &Options {
-        extend_tail: false,
-        ..*options
-    };
-    let groups = Group::of(&image.segments, Strategy::Align, options);
-    let mappings = Group::mappings(&groups, &image.segments, options)?;
-    let placement = Placement {
-        moves: Moves::none(image.file_len),
-        shifts: vec![0; image.segments.len()],
-    };
-    assemble(image, Strategy::Align, options, &mappings, placement)
-}
-
-/// If everything is congruent already, `Shift` becomes `Align`.
-fn shift(image: &Image, options: &Options) -> Result<Plan, Refusal> {
-    let plan = rearrange(image, Strategy::Shift, options, Data::Apart)?;
-    let strategy = if plan.moves.len() == 1 {
-        Strategy::Align
-    } else {
-        Strategy::Shift
-    };
-    Ok(Plan { strategy, ..plan })
-}
-
-fn rearrange(
+fn arrange(
     image: &Image,
     strategy: Strategy,
     options: &Options,
     data: Data,
 ) -> Result<Plan, Refusal> {
+    let options = &Options {
+        extend_tail: options.extend_tail && strategy != Strategy::Align,
+        ..*options
+    };
     let segments = &image.segments;
     let groups = Group::of(segments, strategy, options);
     let groups = match data {
@@ -147,12 +128,17 @@ fn rearrange(
         Data::Joined => Group::with_data_joined(groups, segments, options.page),
     };
     let mappings = Group::mappings(&groups, segments, options)?;
-    let file = OldFile {
-        len: image.file_len,
-        moved: options.moved,
-        appended: image.appended,
+    let placement = match strategy {
+        Strategy::Align => Placement::unmoved(image.file_len, segments),
+        Strategy::Shift | Strategy::Merge => {
+            let file = OldFile {
+                len: image.file_len,
+                moved: options.moved,
+                appended: image.appended,
+            };
+            place(segments, &mappings, file, options.page)?
+        }
     };
-    let placement = place(segments, &mappings, file, options.page)?;
     assemble(image, strategy, options, &mappings, placement)
 }
 

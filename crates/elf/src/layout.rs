@@ -64,7 +64,7 @@ pub(crate) fn shift_with(
 pub(crate) struct Moves(Vec<Move>);
 
 impl Moves {
-    pub(crate) fn none(file_len: u64) -> Moves {
+    fn none(file_len: u64) -> Moves {
         Moves(vec![Move {
             from: Span::new(0, file_len),
             to: 0,
@@ -120,6 +120,16 @@ pub(crate) struct Placement {
     pub(crate) shifts: Vec<u64>,
 }
 
+impl Placement {
+    /// Everything stays.
+    pub(crate) fn unmoved(file_len: u64, segments: &[Segment]) -> Placement {
+        Placement {
+            moves: Moves::none(file_len),
+            shifts: vec![0; segments.len()],
+        }
+    }
+}
+
 /// The file whose mappings are placed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OldFile {
@@ -157,8 +167,10 @@ pub(crate) fn place(
     file: OldFile,
     page: Leaf,
 ) -> Result<Placement, Refusal> {
-    let mut moves = Moves::none(file.len);
-    let mut shifts = vec![0; segments.len()];
+    let Placement {
+        mut moves,
+        mut shifts,
+    } = Placement::unmoved(file.len, segments);
     let mut order: Vec<&Mapping<'_>> = mappings.iter().collect();
     let offset_of = |mapping: &Mapping<'_>| mapping.members.first().map_or(0, |s| s.offset);
     // Segments without file bytes (bss alone) go last among equals: they cut nothing.
