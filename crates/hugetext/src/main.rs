@@ -97,8 +97,8 @@ enum Mode {
     Store(store::Arguments),
     /// Find the hot text of this machine, and keep it on huge pages
     ///
-    /// Without a subcommand, runs the daemon until a signal ends it. It only observes unless its
-    /// configuration says mode = "act". SIGHUP makes it read its configuration again.
+    /// Without a subcommand, runs the daemon until a signal ends it. It holds what the lists of
+    /// `hugetext keep` name. Of all else it only reports what it would hold, unless its configuration says mode = "act". SIGHUP makes it read its configuration again.
     Auto(auto::Arguments),
     /// Write man pages and shell completions, or the JSON Schemas of what --json prints
     Generate(generate::Arguments),

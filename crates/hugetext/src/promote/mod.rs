@@ -28,6 +28,10 @@ use report::reason;
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
+// clap would name the hidden option.
+#[command(
+    override_usage = "hugetext promote [OPTIONS] <PID|--name <NAME>|--unit <UNIT>|--cgroup <PATH>|--all>"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     chosen: ProcessChoice,

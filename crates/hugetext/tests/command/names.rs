@@ -21,6 +21,7 @@ fn every_command_has_one_headline() {
         }
         let help = String::from_utf8(hugetext(&[name, "--help"]).stdout).unwrap();
         assert!(help.starts_with(about.trim()), "{name}: {help}");
+        assert!(!help.contains("--give-back"), "hidden: {help}");
         compared += 1;
     }
     assert!(compared > 10, "{commands}");
