@@ -205,7 +205,7 @@ fn numbers_of_replicas_are_measured_beside_each_other() {
     assert_eq!(names, ["stock", "merged", "1 replica", "2 replicas"]);
 }
 
-/// `hugetext-lab boot --numa 2` is where it measures; see lab/scripts/results-replicas.sh.
+/// `hugetext-lab boot --numa 2` is where it measures; see lab/scripts/replicas-guest.sh.
 #[test]
 fn nodes_are_compared_where_there_are_several() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -93,8 +93,7 @@ pub struct Cell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
-    /// Which methods of warm put a file into PMD-order folios. Records have had this name from the beginning.
-    #[serde(rename = "rungs")]
+    /// Which methods of warm put a file into PMD-order folios.
     Methods,
     /// Where programs and shared objects of each kind are placed.
     Placement,

@@ -11,7 +11,6 @@ pub enum ProbeOutcome {
     /// The probe could not run, with the reason.
     Failed(String),
     /// Of [`crate::Probe::Methods`].
-    #[serde(rename = "rungs")]
     Methods(Vec<Method>),
     /// Of [`crate::Probe::Placement`].
     Placement(Vec<Placed>),
@@ -115,7 +114,6 @@ pub struct ProgramText {
     /// Whole PMD windows in them at their addresses.
     pub possible: u64,
     /// The method that warmed it, if one did.
-    #[serde(rename = "rung")]
     pub method: Option<MethodName>,
     /// Plain start with a dropped page cache.
     pub cold: HugePages,

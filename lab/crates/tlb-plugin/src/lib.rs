@@ -12,7 +12,7 @@ mod arch;
 mod qemu;
 mod trace;
 #[path = "../../tlb/src/wire.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models read what is only written here")]
 mod wire;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};

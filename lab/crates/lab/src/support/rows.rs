@@ -323,7 +323,17 @@ pub(super) fn programs(boot: &Boot, stock: &[&Boot]) -> Vec<Vec<String>> {
 #[derive(Default, Serialize)]
 pub(super) struct Modes {
     compared: usize,
-    different: Vec<String>,
+    different: Vec<Different>,
+}
+
+/// Where the THP mode made a difference: what worked under each.
+#[derive(Serialize)]
+struct Different {
+    place: &'static str,
+    kernel: String,
+    always: String,
+    madvise: String,
+    never: String,
 }
 
 pub(super) fn modes(boots: &[Boot]) -> Modes {
@@ -338,11 +348,13 @@ pub(super) fn modes(boots: &[Boot]) -> Modes {
             if let [Some(always), Some(madvise), Some(never)] = found {
                 modes.compared += 1;
                 if always != madvise || madvise != never {
-                    modes.different.push(format!(
-                        "{} on {}: always {always}, madvise {madvise}, never {never}",
-                        fs.name(),
-                        boot.kernel
-                    ));
+                    modes.different.push(Different {
+                        place: fs.name(),
+                        kernel: boot.kernel.to_string(),
+                        always,
+                        madvise,
+                        never,
+                    });
                 }
             }
         }
