@@ -46,7 +46,9 @@ pub fn page(lab: &Path, name: &str) -> Result<String, PageError> {
         error,
     };
     let environment = with_records(Arc::from(records));
-    let context = context! { record => own.lines, facts => own.facts, tables => own.tables };
+    let context = context! {
+        record => own.lines, facts => own.facts, tables => own.tables, rows => own.rows
+    };
     environment.render_str(&template, context).map_err(failed)
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Record {
     pub(crate) facts: BTreeMap<String, Value>,
     /// The rows of tables, as Markdown has them.
     pub(crate) tables: BTreeMap<String, String>,
+    /// The same rows as cells, for templates that have words for some of them.
+    pub(crate) rows: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -41,11 +43,13 @@ impl Record {
             if let Ok(FactLine { fact, value }) = FactLine::deserialize(&line) {
                 record.facts.insert(fact, Value::from_serialize(value));
             } else if let Ok(RowLine { table, row }) = RowLine::deserialize(&line) {
-                let table = record.tables.entry(table).or_default();
-                if !table.is_empty() {
-                    table.push('\n');
+                let shown = record.tables.entry(table.clone()).or_default();
+                if !shown.is_empty() {
+                    shown.push('\n');
                 }
-                table.push_str(&as_row(&row));
+                shown.push_str(&as_row(&row));
+                let rows = record.rows.entry(table).or_default();
+                rows.push(row.iter().map(|cell| escaped(cell)).collect());
             } else {
                 record.lines.push(Value::from_serialize(line));
             }
@@ -54,10 +58,15 @@ impl Record {
     }
 }
 
-/// A row of a table, `| a | b |`; a bar within a cell would end it.
+/// A row of a table, `| a | b |`.
 pub fn as_row(row: &[String]) -> String {
-    let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
     format!("| {} |", cells.join(" | "))
+}
+
+/// A bar within a cell would end it.
+fn escaped(cell: &str) -> String {
+    cell.replace('|', "\\|")
 }
 
 /// The lines of a record.
@@ -120,6 +129,7 @@ mod tests {
         ]);
         assert_eq!(record.facts["machine"].as_str(), Some("Linux"));
         assert_eq!(record.tables["starts"], "| a\\|b | 1 |\n| c | 2 |");
+        assert_eq!(record.rows["starts"], [["a\\|b", "1"], ["c", "2"]]);
         assert_eq!(record.lines.len(), 1);
     }
 }

@@ -7,11 +7,11 @@ use crate::storms::of;
 /// The side beside which a benchmark with every set stands.
 const SIDES: [Side; 2] = [Side::Unpatched, Side::With];
 
-const BENCHES: [(Bench, &str, &str); 4] = [
-    (Bench::Execl, "UnixBench, execl", "exec"),
-    (Bench::Shell8, "UnixBench, shell8", "run of eight scripts"),
-    (Bench::Mmap1, "will-it-scale, mmap1", "mmap and munmap"),
-    (Bench::Mmap2, "will-it-scale, mmap2", "mmap and munmap"),
+const BENCHES: [(Bench, &str); 4] = [
+    (Bench::Execl, "execl"),
+    (Bench::Shell8, "shell8"),
+    (Bench::Mmap1, "mmap1"),
+    (Bench::Mmap2, "mmap2"),
 ];
 
 pub(crate) fn lines(records: &[Record]) -> Vec<Line> {
@@ -20,7 +20,7 @@ pub(crate) fn lines(records: &[Record]) -> Vec<Line> {
 
 /// What an operation of a benchmark costs on one processor.
 fn alone(records: &[Record]) -> Vec<Line> {
-    let rows = BENCHES.iter().filter_map(|&(bench, name, each)| {
+    let rows = BENCHES.iter().filter_map(|&(bench, name)| {
         let costs = SIDES.map(|side| {
             let storm = of(records, "bench-count", side, bench).first().copied()?;
             Some(storm.per_start(storm.ns as f64))
@@ -30,7 +30,6 @@ fn alone(records: &[Record]) -> Vec<Line> {
         };
         let cells = [
             name.to_owned(),
-            each.to_owned(),
             format!("{unpatched:.0}"),
             format!("{with:.0}"),
             change(unpatched, with),
@@ -40,14 +39,14 @@ fn alone(records: &[Record]) -> Vec<Line> {
     rows.collect()
 }
 
-/// The instructions of one start or walk: its name, the processes that wait meanwhile, and their number.
+/// The instructions of one start or walk: its key, the processes that wait meanwhile, and their number.
 fn counted(record: &Record) -> Option<((&'static str, u32), f64)> {
     let (name, Timed { count, ns }) = match record.what {
-        What::Storm(timed) => ("a process start", timed),
-        What::RmapWalk(timed) => ("a walk over the mappings of a page", timed),
-        What::Truncate(timed) => ("truncating the last page, and back", timed),
-        What::TruncateHalf(timed) => ("truncating half of it, and back", timed),
-        What::HolePunch(timed) => ("punching a hole of a page", timed),
+        What::Storm(timed) => ("start", timed),
+        What::RmapWalk(timed) => ("walk", timed),
+        What::Truncate(timed) => ("truncate", timed),
+        What::TruncateHalf(timed) => ("truncate-half", timed),
+        What::HolePunch(timed) => ("hole-punch", timed),
         _ => return None,
     };
     (record.part == "count").then_some(((name, record.processes), ns as f64 / count.max(1) as f64))
@@ -78,7 +77,7 @@ fn walks(records: &[Record]) -> Vec<Line> {
             cell(without),
             cell(one_tree),
             format!("{after:.0}"),
-            ratio.map_or_else(String::new, |ratio| format!("{ratio:.3} times")),
+            ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")),
         ];
         rows.push(row("walks", cells));
     }
@@ -131,7 +130,7 @@ mod tests {
             walk("with", 40, 107),
         ];
         let text = shown(&lines(&parse(&record.join("\n")).expect("a record")));
-        let row = "| a walk over the mappings of a page | 40 | 8 | 100 |  | 107 | 1.070 times |";
+        let row = "| walk | 40 | 8 | 100 |  | 107 | 1.070 |";
         assert!(text.contains(row), "{text}");
         assert!(text.contains("shards: 8\n"), "{text}");
     }
@@ -145,6 +144,6 @@ mod tests {
         };
         let record = [alone("unpatched", 4), alone("with", 8)].join("\n");
         let text = shown(&lines(&parse(&record).expect("a record")));
-        assert!(text.contains("| exec | 2000 | 1000 | -50 % |"), "{text}");
+        assert!(text.contains("| execl | 2000 | 1000 | -50 % |"), "{text}");
     }
 }

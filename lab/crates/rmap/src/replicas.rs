@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::line::{self, Line, fact};
 use crate::record::{Acquisitions, Record, Side, What};
 
-/// The kernel with every set, as the table names it.
-const WITH: &str = "with every set";
+/// The kernel with every set.
+const WITH: &str = "with";
 /// Processors of the guests of the target.
 const CPUS: u32 = 8;
 
@@ -69,8 +69,8 @@ impl Row {
 fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
     let sides = [
         (Side::Unpatched, "unpatched"),
-        (Side::Alone, "with rmap alone"),
-        (Side::Without, "without rmap"),
+        (Side::Alone, "alone"),
+        (Side::Without, "without"),
         (Side::With, WITH),
     ];
     let mut rows = Vec::new();
@@ -101,8 +101,8 @@ fn rows(replicas: &[Record], rmap: &[Record]) -> Vec<Row> {
         .collect();
     if !shards.is_empty() {
         rows.push(Row {
-            kernel: "with every set, from [rmap.md](rmap.md)",
-            replicas: "none".to_owned(),
+            kernel: "with-elsewhere",
+            replicas: String::new(),
             copies: 0,
             storms: shards,
             sites: BTreeMap::new(),
@@ -241,7 +241,7 @@ mod tests {
         let records = parse(RECORD).expect("a record");
         let text = shown(&records);
         assert!(
-            text.contains("| without rmap | 2 | 1 | 100 | 48.0 | 100.0 | 0.25 | 0.50 | 0.43 |"),
+            text.contains("| without | 2 | 1 | 100 | 48.0 | 100.0 | 0.25 | 0.50 | 0.43 |"),
             "{text}"
         );
         assert!(text.contains("missed_with: []"), "{text}");
@@ -263,10 +263,7 @@ mod tests {
             text.contains("| 2 | 2 | 200 | 48.0 | 120.0 | 0.30 (0.22 to 0.42) | 0.50 |"),
             "{text}"
         );
-        assert!(
-            text.contains("| without rmap | 2 | dup_mmap 40.0 |"),
-            "{text}"
-        );
+        assert!(text.contains("| without | 2 | dup_mmap 40.0 |"), "{text}");
     }
 
     #[test]
@@ -287,7 +284,7 @@ mod tests {
             .replace(":40,", ":4,");
         let text = shown(&parse(&format!("{unpatched}\n{with}")).expect("a record"));
         assert!(
-            text.contains("| with every set | 1 | 1 | 100 | 48.0 | 40.0 | 0.10 |"),
+            text.contains("| with | 1 | 1 | 100 | 48.0 | 40.0 | 0.10 |"),
             "{text}"
         );
         assert!(text.contains("measured_with_every_set: true"), "{text}");
