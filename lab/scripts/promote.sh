@@ -21,36 +21,38 @@ load() {
     exec setsid "$@"
 }
 
-# The first line of a family of processes represents all of them, with the longest pause of any.
+# A run of the command. The first line of a family of processes represents all of them, with the longest pause of any.
 brief() {
-    awk '{
-        if (NR == 1) print
-        for (i = 2; i <= NF; i++) if ($i == "ms" && $(i - 1) + 0 > worst) worst = $(i - 1) + 0
-    } END {if (NR > 1) printf "  and %d more; none stopped for more than %.1f ms\n", NR - 1, worst}'
+    grep -v '^    left' | jq -cRn '[inputs] | select(length > 0) | {said: .[0]} + if length == 1 then {} else
+        {more: (length - 1), worst_ms: ([.[] | scan("(?:^| )([0-9.]+) ms(?: |$)")[0] | tonumber] | max)} end'
 }
 
-# What is printed from here until `finish` is said in a section of this name.
+# What is printed from here until `finish` are the runs of a section of this name.
 section() {
     section=$1
-    exec 3>&1 >"$work/said"
+    exec 3>&1 >"$work/runs"
 }
 
+# finish [OUTPUT [PID]]: ends it. OUTPUT has what the load said; PID is that of a load that should still run.
 finish() {
     exec >&3 3>&-
-    jq -cn --arg section "$section" --rawfile said "$work/said" '{section: $section, said: $said}'
+    alive=null
+    [ -z "${2:-}" ] || { kill -0 "$2" 2>/dev/null && alive=true || alive=false; }
+    jq -cn --arg section "$section" --slurpfile runs "$work/runs" --rawfile load "${1:-/dev/null}" --argjson alive $alive \
+        '{section: $section, runs: $runs, load: $load} + if $alive == null then {} else {alive: $alive} end'
 }
 
-# promote NAME PID…: promotes and maps back; what the command says begins a section.
+# promote NAME PID…: promotes and maps back, in a section that begins.
 promote() {
     section "$1"
     shift
     for _ in 1 2 3; do
-        "$hugetext" promote "$@" 2>&1 | grep -v '^    left' | brief
+        "$hugetext" promote "$@" 2>&1 | brief
         sleep 3
-        "$hugetext" promote --revert "$@" 2>&1 | grep -v '^    left' | brief
+        "$hugetext" promote --revert "$@" 2>&1 | brief
         sleep 1
     done
-    "$hugetext" promote "$@" 2>&1 | grep -v '^    left' | brief
+    "$hugetext" promote "$@" 2>&1 | brief
     sleep 3
 }
 
@@ -80,9 +82,7 @@ big() {
     pids="$pids $big"
     sleep 5
     promote "$name" "$big"
-    kill -0 "$big" 2>/dev/null && [ ! -s "$work/big.out" ] && echo "every sum right, no sleep interrupted" ||
-        echo "FAILED: $(cat "$work/big.out")"
-    finish
+    finish "$work/big.out" "$big"
     kill "$big"
     wait "$big" 2>/dev/null
 }
@@ -100,11 +100,10 @@ crowd() {
         began=$(date +%s%N)
         # An option, or none.
         # shellcheck disable=SC2086
-        "$hugetext" promote $option "$crowd" 2>&1 | grep -v '^    left' | brief
-        echo "  the command took $((($(date +%s%N) - began) / 1000000)) ms ${option:+with $option}"
+        "$hugetext" promote $option "$crowd" 2>&1 | brief >"$work/run"
+        jq -c --arg option "$option" --argjson ms $((($(date +%s%N) - began) / 1000000)) '. + {option: $option, ms: $ms}' "$work/run"
     done
-    kill -0 "$crowd" 2>/dev/null && [ ! -s "$work/big.out" ] && echo "every sum right" || echo "FAILED: $(cat "$work/big.out")"
-    finish
+    finish "$work/big.out" "$crowd"
     kill "$crowd"
     wait "$crowd" 2>/dev/null
 }
@@ -125,7 +124,7 @@ shared() {
     "$hugetext" promote "$@" | awk -v p_align="$p_align" '
         /: promoted/ {processes++}
         {for (i = 1; i < NF; i++) if ($i == "take") taken += $(i + 1); else if ($i == "shares") shared += $(i + 1)}
-        END {printf "p_align %s: %d processes promoted; copies take %d MiB, and %d MiB more are shared\n", p_align, processes, taken, shared}'
+        END {printf "{\"p_align\": \"%s\", \"processes\": %d, \"copies_mib\": %d, \"shared_mib\": %d}\n", p_align, processes, taken, shared}'
     kill "$@"
     wait "$@" 2>/dev/null
     rm "$work/shared"
@@ -134,14 +133,14 @@ shared() {
 if command -v gcc >/dev/null; then
     gcc -O1 -o "$work/big" "$loads/big_text.c" -lpthread
     gcc -O1 -DNAP_NS=0 -o "$work/crowd" "$loads/big_text.c" -lpthread
-    big "100 MiB of text, 64 threads" 64
-    big "100 MiB of text, 1,000 threads" 1000
-    big "100 MiB of text, 64 threads and 60,000 mappings" 64 60000
-    crowd "100 MiB of text, 1,000 threads that never sleep" 1000
+    big threads-64 64
+    big threads-1000 1000
+    big mappings-60000 64 60000
+    crowd busy-1000 1000
 fi
 
 if have gcc; then
-    section '8 MiB of text, 50 processes, executed one by one'
+    section processes-50
     for p_align in 4K 2M; do
         bytes=$(numfmt --from=iec "$p_align")
         # They sleep most of the time: 200 threads that work would take both processors.
@@ -156,11 +155,10 @@ if have node; then
     node=$!
     pids="$pids $node"
     sleep 4
-    promote "node, serving and requesting HTTP" "$node"
+    promote node "$node"
     kill "$node"
     wait "$node"
-    cat "$work/node.out"
-    finish
+    finish "$work/node.out"
 fi
 
 if have java; then
@@ -168,11 +166,10 @@ if have java; then
     java=$!
     pids="$pids $java"
     sleep 8
-    promote "java, 16 threads and its garbage collector" "$java"
+    promote java "$java"
     kill "$java"
     wait "$java"
-    cat "$work/java.out"
-    finish
+    finish "$work/java.out"
 fi
 
 if have go; then
@@ -181,11 +178,10 @@ if have go; then
     go=$!
     pids="$pids $go"
     sleep 2
-    promote "Go, serving and requesting HTTP in 32 goroutines, under preemption signals" "$go"
+    promote go "$go"
     kill "$go"
     wait "$go"
-    cat "$work/go.out"
-    finish
+    finish "$work/go.out"
 fi
 
 if have postgres && have pgbench; then
@@ -200,9 +196,9 @@ if have postgres && have pgbench; then
     load pgbench -h "$data" -p 54329 -U bench -c 8 -j 2 -T 45 -P 5 postgres >"$work/pgbench.out" 2>&1 &
     bench=$!
     sleep 10
-    promote "postgres, all its processes, with pgbench running" --name postgres
+    promote postgres --name postgres
     wait "$bench"
-    grep -E '^progress|failed|tps' "$work/pgbench.out"
-    finish
+    grep -E '^progress|failed|tps' "$work/pgbench.out" >"$work/progress"
+    finish "$work/progress"
     kill -INT "$postmaster"
 fi

@@ -46,14 +46,9 @@ impl Figures {
 /// The record.
 pub(crate) fn record(figures: &Figures) -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let command = if figures.is_command {
-        "the command"
-    } else {
-        "the example `stop`"
-    };
     let facts = [
         ("seed", json!(figures.seed)),
-        ("command", json!(command)),
+        ("is_command", json!(figures.is_command)),
         ("seconds", json!(figures.took.as_secs())),
         ("kernel", json!(kernel.trim())),
     ];
@@ -76,7 +71,7 @@ pub(crate) fn record(figures: &Figures) -> String {
         row("programs", &[name, &times.to_string()]);
     }
     for (name, why) in &figures.unable {
-        row("programs", &[name, &format!("not here: {why}")]);
+        row("unable", &[name, why]);
     }
     let findings = figures.findings.iter();
     lines.extend(findings.map(|finding| json!({ "finding": finding })));
@@ -88,24 +83,18 @@ fn counts(figures: &Figures) -> [(&'static str, u64); 14] {
     let longest = figures.stops.iter().max().map_or(0, Duration::as_millis) as u64;
     [
         ("steps", figures.steps),
-        ("programs started", figures.started.values().sum()),
-        ("runs of the command", figures.runs),
-        (
-            "stops of a process that changed it",
-            figures.stops.len() as u64,
-        ),
-        ("longest of these stops, ms", longest),
-        ("signals to programs", figures.signals as u64),
-        ("SIGKILL to programs", figures.killed),
-        ("SIGKILL to the command", figures.tracers_killed),
-        ("SIGTERM to the command", figures.tracers_terminated),
-        ("SIGSTOP and SIGCONT to the command", figures.tracers_held),
-        (
-            "programs that ended with a killed command, as promote.md says",
-            figures.ended_with_tracer,
-        ),
+        ("started", figures.started.values().sum()),
+        ("runs", figures.runs),
+        ("stops", figures.stops.len() as u64),
+        ("longest-stop-ms", longest),
+        ("signals", figures.signals as u64),
+        ("killed", figures.killed),
+        ("tracers-killed", figures.tracers_killed),
+        ("tracers-terminated", figures.tracers_terminated),
+        ("tracers-held", figures.tracers_held),
+        ("ended-with-tracer", figures.ended_with_tracer),
         ("audits", figures.audits),
-        ("answers asked for", figures.answers),
+        ("answers", figures.answers),
         ("findings", figures.findings.len() as u64),
     ]
 }
