@@ -26,33 +26,33 @@ __attribute__((noinline)) int twice(int a) { return a > 9 ? a : 2 * a; }
 int main(int count, char **words) { for (int i = 0; i < 9; i++) count += twice(i); return printf("%s %d\\n", words[0], count) < 0; }
 """
 SHF_ALLOC, SHT_NULL, SHT_PROGBITS, SHT_STRTAB, SHT_NOBITS = 2, 0, 1, 3, 8
-# What sections are for, by the beginning of their names, and who reads them.
+# What sections are for, by the beginning of their names. lab/reports/files.md says it in words.
 PURPOSES = [
-    (r"\.(z?debug|gdb_index|stab|line|mdebug|pdr)", "debug information: gdb, lldb, elfutils"),
-    (r"\.gnu_?(debug|\.debug)", "where debug information is, or a part of it: gdb, elfutils"),
-    (r"\.(symtab|strtab|shstrtab)", "symbols and names: linkers, debuggers, strip"),
-    (r"\.rela?\.", "relocations kept for linking once more (-q): BOLT, linkers"),
-    (r"\.(comment|ident|GCC\.command\.line)", "names and options of compilers: readelf, annocheck"),
-    (r"\.note|\.(gnu\.build\.attributes|annobin)", "notes: readelf, annocheck, systemd, eu-unstrip"),
-    (r"\.(ARM|riscv|MIPS|gnu)\.?attributes", "attributes of the ABI: linkers, gdb"),
-    (r"\.gnu\.(warning|glibc-stub)", "warnings that a linker prints"),
-    (r"\.(stack_sizes|callgraph|llvm_bb|remarks)", "sizes of frames, calls, remarks: llvm-readobj, opt-viewer"),
-    (r"\.(gnu\.lto|llvm|llvmbc|llvmcmd)", "remains of optimisation at link time: linkers, clang"),
-    (r"\.dep-v0", "the crates of a program (cargo-auditable): cargo-audit, scanners"),
-    (r"(__llvm_(cov|prf)|\.lprf|\.lcov)", "coverage and profiles: llvm-cov, llvm-profdata"),
-    (r"\.pseudo_probe", "probes for profiles: llvm-profgen"),
-    (r"\.(swift)", "modules of Swift: lldb"),
-    (r"\.nv|\.nv_debug", "code of GPUs and what describes it: cuda-gdb, cuobjdump"),
-    (r"\.(rustc|rmeta)", "metadata of a crate: rustc"),
-    (r"\.go_export|\.go\.|\.gosymtab|\.gopclntab|\.note\.go", "exports and build information: gccgo, go version"),
-    (r"$", "neither name nor type tells"),
-    (r"\.guile", "documentation and arities of procedures: guile, which maps its files itself and has no text of a window"),
-    (r"\.(SUNW_ctf|ctf|BTF)", "types: gdb, libctf, bpftool"),
-    (r"\.csboot|\.rack", "boot files: Racket finds them by the section headers"),
-    (r"\.bolt|\.fdata", "what BOLT did: BOLT"),
-    (r"\.gnu\.(prelink_undo|liblist|libstr|conflict)", "what prelink did: prelink"),
-    (r"\.clickhouse\.hash", "checksum of the text: ClickHouse finds it by the section headers"),
-    (r"\.svm_heap|\.graal", "image of GraalVM: its runtime"),
+    ("debug", r"\.(z?debug|gdb_index|stab|line|mdebug|pdr)"),
+    ("debug-link", r"\.gnu_?(debug|\.debug)"),
+    ("symbols", r"\.(symtab|strtab|shstrtab)"),
+    ("relocations", r"\.rela?\."),
+    ("compiler", r"\.(comment|ident|GCC\.command\.line)"),
+    ("notes", r"\.note|\.(gnu\.build\.attributes|annobin)"),
+    ("attributes", r"\.(ARM|riscv|MIPS|gnu)\.?attributes"),
+    ("warnings", r"\.gnu\.(warning|glibc-stub)"),
+    ("sizes", r"\.(stack_sizes|callgraph|llvm_bb|remarks)"),
+    ("lto", r"\.(gnu\.lto|llvm|llvmbc|llvmcmd)"),
+    ("cargo", r"\.dep-v0"),
+    ("coverage", r"(__llvm_(cov|prf)|\.lprf|\.lcov)"),
+    ("probes", r"\.pseudo_probe"),
+    ("swift", r"\.(swift)"),
+    ("gpu", r"\.nv|\.nv_debug"),
+    ("rustc", r"\.(rustc|rmeta)"),
+    ("go", r"\.go_export|\.go\.|\.gosymtab|\.gopclntab|\.note\.go"),
+    ("unknown", r"$"),
+    ("guile", r"\.guile"),
+    ("types", r"\.(SUNW_ctf|ctf|BTF)"),
+    ("racket", r"\.csboot|\.rack"),
+    ("bolt", r"\.bolt|\.fdata"),
+    ("prelink", r"\.gnu\.(prelink_undo|liblist|libstr|conflict)"),
+    ("clickhouse", r"\.clickhouse\.hash"),
+    ("graal", r"\.svm_heap|\.graal"),
 ]
 
 
@@ -156,9 +156,10 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         for (name, kind), toolchains in sorted(seen.items(), key=lambda item: (-len(item[1]), item[0])):
             moves = may_move(hugetext, directory, types[name, kind], kind)
-            purpose = next((what for pattern, what in PURPOSES if re.match(pattern, name)), "?")
-            where = ", ".join(sorted(toolchains)) if len(toolchains) <= 4 else f"{len(toolchains)} of them"
-            record.row("sections", f"`{name or '(no name)'}`", f"{kind:#x}", purpose, where, "yes" if moves else "no")
+            purpose = next((purpose for purpose, pattern in PURPOSES if re.match(pattern, name)), "")
+            # A few by their names, many by their number.
+            number, names = ("", ", ".join(sorted(toolchains))) if len(toolchains) <= 4 else (len(toolchains), "")
+            record.row("sections", name, f"{kind:#x}", purpose, number, names, "yes" if moves else "no")
     for toolchain, files in count.items():
         record.row("toolchains", toolchain, files)
     record.fact("toolchains", sum(files > 0 for files in count.values()))

@@ -230,13 +230,13 @@ def version_of(tool):
 def read_cell(reader, old, new, directory):
     before, after = reader(old, directory), reader(new, directory)
     if before is None or after is None:
-        return "not here"
+        return "absent"
     norm = [(status, said.replace(str(file), "FILE")) for (status, said), file in [(before, old), (after, new)]]
     norm = [(status, said.replace(file.name + ":", "FILE:")) for (status, said), file in zip(norm, [old, new])]
     if norm[0] == norm[1]:
-        return "the same"
+        return "same"
     print(reader, old, new, *[said[:2000] for _, said in norm], sep="\n", file=sys.stderr)
-    return "**different**"
+    return "different"
 
 
 def write_cell(hugetext, writer, old, new, directory):
@@ -247,21 +247,21 @@ def write_cell(hugetext, writer, old, new, directory):
         out.unlink(missing_ok=True)
         said = writer(file, out, directory)
         if said is None:
-            return "not here"
+            return "absent"
         if said[0] != 0 or not out.exists():
             results.append("refuses")
             print(file, said, file=sys.stderr)
             continue
         out.chmod(0o755)
-        results.append("runs" if ask(out) == ran else "**does not run**")
+        results.append("runs" if ask(out) == ran else "broken")
     if results[0] != results[1]:
         return results[1]
     if results[1] != "runs":
-        return results[1].strip("*") + ", as before"
+        return f"{results[1]}-before"
     before, after = Layout(hugetext, new), Layout(hugetext, directory / "written")
     lost = [name for name, is_lost in [("reach", after.reached < before.reached), ("request", after.asked < before.asked)]
             if is_lost]
-    return "runs" + (f", {' and '.join(lost)} lost" if lost else "")
+    return "-".join(["runs", *(f"without-{name}" for name in lost)])
 
 
 def main():
@@ -293,13 +293,13 @@ def main():
                 for column in COLUMNS:
                     old, new, directory = columns[column, tool == "llvm-bolt"]
                     if new is None:
-                        cells.append("no fix")
+                        cells.append("no-fix")
                     elif table == "readers":
                         cells.append(read_cell(action, old, new, directory))
                     else:
                         cells.append(write_cell(hugetext, action, old, new, directory))
                 count.add(tool.split()[0].rstrip(","))
-                record.row(table, f"`{tool}`", version, *cells)
+                record.row(table, tool, version, *cells)
         record.fact("tools", len(count))
 
 
