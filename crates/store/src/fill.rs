@@ -1,16 +1,17 @@
 //! Makes an entry: from the bytes of its original in one state, and named by its own bytes.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::time::{Duration, Instant};
 
 use hugetext_host::{Copier, Replacement, has_writer};
 
+use crate::error::{StoreError, WriteError, at};
 use crate::identity::{self, Identity};
 use crate::seal::{FORMAT, Origin, Seal};
 use crate::shelf::Shelf;
-use crate::{Entry, Original, Store, StoreError, WriteError, at, trust};
+use crate::store::{Entry, Original, Store};
+use crate::trust;
 
 /// How long to wait until the time of a file's last change has passed: a little more than a second, the
 /// coarsest unit of times that filesystems keep.
@@ -163,12 +164,12 @@ fn source<'o>(original: Original<'o>, shelf: &Shelf) -> Result<Source<'o>, Store
 /// origin exists. Its seal is recorded afterwards, since getting a name changes ctime.
 fn put(shelf: &Shelf, key: &str, new: Replacement, origin: Origin) -> Result<(), StoreError> {
     shelf.remove(key)?;
-    write_origin(shelf, key, &origin)?;
+    shelf.write_origin(key, &origin)?;
     // fs-verity accepts a file only if no process has it open for writing.
     drop(new.commit_as(key.as_ref())?);
     let path = shelf.entry(key);
     let seal = Some(Seal::set(&path).map_err(at(&path))?);
-    write_origin(shelf, key, &Origin { seal, ..origin })
+    shelf.write_origin(key, &Origin { seal, ..origin })
 }
 
 /// Waits until a change of the file that comes while it is copied will give it another identity. Mostly
@@ -191,14 +192,33 @@ fn settle(original: Original<'_>) -> Result<(), StoreError> {
     Err(StoreError::JustChanged)
 }
 
-/// Every user who can reach the file can read it, because they check the seal too.
-pub(crate) fn write_origin(shelf: &Shelf, key: &str, origin: &Origin) -> Result<(), StoreError> {
-    let path = shelf.origin(key);
-    let text = serde_json::to_vec(origin).map_err(|error| at(&path)(error.into()))?;
-    let new = Replacement::new(&path)?;
-    new.file().write_all_at(&text, 0).map_err(at(&path))?;
-    let mode = Permissions::from_mode(0o644);
-    new.file().set_permissions(mode).map_err(at(&path))?;
-    new.commit()?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_this_instant_is_copied_when_its_tick_is_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(&directory.path().join("store")).unwrap();
+        let path = directory.path().join("original");
+        fs::write(&path, [7; 100_000]).unwrap();
+        let file = File::open(&path).unwrap();
+        let identity = Identity::of(&file).unwrap().unsettled();
+        let original = Original {
+            file: &file,
+            path: &path,
+            identity: &identity,
+        };
+        let put = |original| store.fill(original, "same", |_, to| Ok(to.write_all_at(&[7; 9], 0)?));
+        let entry = put(original).unwrap();
+        assert_eq!(store.find(original, "same").unwrap(), Some(entry));
+        // Somebody writes outside the sample before the tick is over.
+        let writer = File::options().write(true).open(&path).unwrap();
+        writer.write_all_at(&[8], 30_000).unwrap();
+        let changed = put(original);
+        assert!(matches!(changed, Err(StoreError::Changed)), "{changed:?}");
+    }
 }

@@ -1,17 +1,17 @@
 //! The directories of copies in a store, and their access rights.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use hugetext_host::{lossy, make_directories};
+use hugetext_host::{Replacement, lossy, make_directories};
 use rustix::fs::OFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::error::{StoreError, at};
 use crate::seal::{FORMAT, Origin};
-use crate::{StoreError, at};
 
 /// An entry in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
@@ -107,6 +107,18 @@ impl Shelf {
     /// The same for entries of older formats too.
     fn any_origin(&self, key: &str) -> Option<Origin> {
         serde_json::from_slice(&fs::read(self.origin(key)).ok()?).ok()
+    }
+
+    /// Every user who can reach the file can read it, because they check the seal too.
+    pub(crate) fn write_origin(&self, key: &str, origin: &Origin) -> Result<(), StoreError> {
+        let path = self.origin(key);
+        let text = serde_json::to_vec(origin).map_err(|error| at(&path)(error.into()))?;
+        let new = Replacement::new(&path)?;
+        new.file().write_all_at(&text, 0).map_err(at(&path))?;
+        let mode = Permissions::from_mode(0o644);
+        new.file().set_permissions(mode).map_err(at(&path))?;
+        new.commit()?;
+        Ok(())
     }
 
     /// The names of entries and of all other files there; none if this user may not read the

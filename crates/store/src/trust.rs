@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{fgetxattr, flistxattr};
 
-use crate::StoreError;
+use crate::error::{StoreError, at};
 
 /// Write permission for group or others.
 const OTHERS_WRITE: u32 = 0o022;
@@ -28,7 +28,7 @@ pub(crate) fn check_directory(root: &Path) -> Result<u32, StoreError> {
     };
     let mut owner = None;
     for directory in root.ancestors() {
-        let metadata = fs::symlink_metadata(directory).map_err(crate::at(directory))?;
+        let metadata = fs::symlink_metadata(directory).map_err(at(directory))?;
         if !metadata.is_dir() {
             return Err(bad(directory, "not a directory"));
         }

@@ -4,15 +4,15 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use hugetext_host::{lease, replace_with};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::error::{StoreError, at};
+use crate::identity::{self, Identity};
 use crate::shelf::{EntryInfo, Shelf};
-use crate::{DEFAULT_LIMIT, Identity, Store, StoreError, at, identity};
-use hugetext_host::{lease, replace_with};
+use crate::store::Store;
 
 /// The result of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
@@ -34,8 +34,8 @@ pub struct Flaw {
     pub problem: &'static str,
 }
 
-/// Minimum time before an entry's last use is recorded again.
-const USE_PRECISION: Duration = Duration::from_secs(3600);
+/// The default limit of a store: 4 GiB.
+pub const DEFAULT_LIMIT: u64 = 4 << 30;
 
 impl Store {
     /// The entries, least recently used first.
@@ -138,33 +138,6 @@ impl Store {
             .checked_sub(needed)
             .ok_or(StoreError::Full { needed, limit })?;
         self.evict(rest).map(drop)
-    }
-
-    /// Records the use of an entry as the time of its metadata file, because setting the entry's
-    /// own time would break its seal. For entries of other users, relatime records it.
-    pub(crate) fn mark_used(&self, origin: &Path) {
-        let used = fs::symlink_metadata(origin).and_then(|metadata| metadata.modified());
-        let recent = SystemTime::now()
-            .duration_since(used.unwrap_or(UNIX_EPOCH))
-            .is_ok_and(|age| age < USE_PRECISION);
-        if recent || !self.is_writable() {
-            return;
-        }
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let times = Timestamps {
-            last_access: Timespec {
-                tv_sec: 0,
-                tv_nsec: UTIME_OMIT,
-            },
-            last_modification: Timespec {
-                tv_sec: now.as_secs().cast_signed(),
-                tv_nsec: 0,
-            },
-        };
-        // If the use cannot be recorded, the store evicts the wrong entry at worst.
-        let _ = utimensat(CWD, origin, &times, AtFlags::SYMLINK_NOFOLLOW);
     }
 
     fn evict(&self, limit: u64) -> Result<Collected, StoreError> {
