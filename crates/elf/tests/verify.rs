@@ -108,7 +108,7 @@ fn are_noticed(changes: &[Change]) {
 
 #[test]
 fn a_file_is_the_same_as_itself() {
-    assert!(verdict(|_| ()).unwrap().is_exact());
+    assert_eq!(verdict(|_| ()).unwrap(), Verified::default());
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_section_of_unknown_purpose_that_moves() {
     put(&mut shorter, COMMENT_HEADER + 32, &[0xff], 8);
     let found = verify(&shorter, &moved).unwrap_err().to_string();
     assert!(found.contains("section 3 differs in its offset"), "{found}");
-    assert!(verify(&unknown(), &unknown()).unwrap().is_exact());
+    assert_eq!(verify(&unknown(), &unknown()).unwrap(), Verified::default());
 }
 
 /// The program may look for the bytes by a known offset.
@@ -332,11 +332,8 @@ fn bytes_that_no_header_names() {
         file
     };
     let (here, there) = (COMMENT + 0x50, COMMENT + 0x60);
-    assert!(
-        verify(&unnamed(here, 1), &unnamed(here, 1))
-            .unwrap()
-            .is_exact()
-    );
+    let same = verify(&unnamed(here, 1), &unnamed(here, 1)).unwrap();
+    assert_eq!(same, Verified::default());
     for new in [unnamed(there, 1), unnamed(here, 2), unnamed(here, 0)] {
         for (old, new) in [(unnamed(here, 1), new.clone()), (new, unnamed(here, 1))] {
             let found = verify(&old, &new).unwrap_err();
@@ -354,7 +351,7 @@ fn data_after_the_image_stays_where_it_is() {
         file.push(last);
         file
     };
-    assert!(verify(&with(1), &with(1)).unwrap().is_exact());
+    assert_eq!(verify(&with(1), &with(1)).unwrap(), Verified::default());
     let found = verify(&with(1), &with(2)).unwrap_err().to_string();
     assert!(
         found.contains("data after the ELF image differs"),

@@ -2,15 +2,25 @@
 
 use hugetext_leaf::Span;
 
+use super::difference::Difference;
 use crate::encoding::{Encoding, Symbol};
 use crate::error::ImageError;
 use crate::headers::Table;
 use crate::image::Image;
 use crate::source::{ReadAt, not_zero};
-use crate::verify::{Difference, Stretch};
 
 /// Number of bytes compared at a time.
 const CHUNK: usize = 1 << 18;
+
+/// Prior knowledge of the bytes of two files, from an offset in each file on. The lengths are
+/// bytes, and not 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stretch {
+    /// This many bytes are the same.
+    Shared(u64),
+    /// Nothing is known of this many bytes.
+    Unknown(u64),
+}
 
 /// What is known of the bytes from an offset in the old file and one in the new file on.
 pub(super) type Known<'a> = dyn Fn(u64, u64) -> Stretch + 'a;

@@ -4,7 +4,8 @@ use hugetext_leaf::{Leaf, ObjectKind, Segment, Span};
 use object::elf;
 
 use super::bytes::{Comparer, taken_by_headers};
-use super::{Difference, SMALLEST_PAGE};
+use super::difference::Difference;
+use super::memory::SMALLEST_PAGE;
 use crate::encoding::FileHeader;
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;

@@ -1,10 +1,13 @@
 //! Compares the memory images of two files, address by address.
 
-use hugetext_leaf::{Perms, Segment, Span};
+use hugetext_leaf::{Leaf, Perms, Segment, Span};
 
 use super::bytes::Comparer;
-use super::{Difference, PermissionChange, SMALLEST_PAGE, Verified};
+use super::difference::{Difference, PermissionChange, Verified};
 use crate::source::ReadAt;
+
+/// The smallest base page of all architectures that are read here.
+pub(super) const SMALLEST_PAGE: Leaf = Leaf::K4;
 
 /// Every address of the old image has the same bytes and rights in the new one. Addresses that only
 /// the new one has hold zeros, or the bytes of the rest of the page before them.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugetext_leaf::{Segment, Span};
 use object::elf;
 
-use super::Difference;
 use super::bytes::{Comparer, taken_by_headers};
+use super::difference::Difference;
 use super::purpose::{is_mapped, must_stay};
 use crate::image::Image;
 use crate::section::Section;

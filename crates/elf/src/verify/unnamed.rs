@@ -3,8 +3,8 @@
 use hugetext_leaf::{Leaf, Span};
 use object::elf;
 
-use super::Difference;
 use super::bytes::Comparer;
+use super::difference::Difference;
 use crate::error::ImageError;
 use crate::headers::ProgramHeader;
 use crate::image::Image;

@@ -12,7 +12,7 @@ use apply::apply;
 use cut::data;
 use generate::{Program, program};
 use hugetext_elf::{
-    Difference, Image, MovedText, Options, Plan, PlanError, Strategy, Stretch, Warning,
+    Difference, Image, MovedText, Options, Plan, PlanError, Strategy, Stretch, Verified, Warning,
     is_clear_of, layout, plan, rewrite, self_warming, verify, verify_unshared,
 };
 use hugetext_leaf::{Asker, Bias, ColdStart, Leaf, ObjectKind, Start, cold_start, vmas};
@@ -175,7 +175,7 @@ proptest! {
             };
             let verified = verify(&old, &new).unwrap();
             prop_assert!(strategy == Strategy::Merge || verified.permissions.is_empty());
-            prop_assert!(strategy == Strategy::Merge || extend || verified.is_exact());
+            prop_assert!(strategy == Strategy::Merge || extend || verified == Verified::default());
             prop_assert_eq!(new.len() as u64, plan.file_len);
         }
     }
@@ -310,7 +310,7 @@ proptest! {
             if joins_data(&plan) {
                 continue;
             }
-            prop_assert!(strategy == Strategy::Merge || verified.is_exact());
+            prop_assert!(strategy == Strategy::Merge || verified == Verified::default());
             prop_assert_eq!(new.len() as u64, plan.file_len);
             // The kernel joins what is cut, so the mappings are those of the strategy alone.
             let image = Image::read(&new).unwrap();
