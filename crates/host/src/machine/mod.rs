@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod kernel_config;
+mod memory;
 mod nodes;
 mod platform;
 
@@ -21,10 +22,9 @@ pub use cgroup::{
     GroupOwners, cgroups, container_id, is_frozen, is_memory_limited, memory_group, memory_limit,
     memory_limit_of, processor_quota,
 };
+pub use memory::available as available_memory;
 pub(crate) use nodes::allowed_processors;
-pub use nodes::{
-    NodeInfo, Nodes, available_memory, bind_to_processors, current_node, own_processors,
-};
+pub use nodes::{NodeInfo, Nodes, bind_to_processors, current_node, own_processors};
 
 pub use platform::{is_emulated, platform};
 
@@ -144,7 +144,7 @@ impl Machine {
             thp: thp_mode(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             processor: processor(),
-            memory: memory(),
+            memory: memory::total(),
         }
     }
 }
@@ -226,11 +226,6 @@ fn processor() -> Option<String> {
         (name.trim() == "model name").then(|| value.trim().to_owned())
     });
     fields.next()
-}
-
-fn memory() -> u64 {
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }
 
 /// The THP setting for anonymous memory.

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use hugetext_leaf::replica::Node;
 
+use super::memory;
+
 /// Where the kernel describes them.
 const NODES: &str = "/sys/devices/system/node";
 
@@ -41,7 +43,7 @@ impl Nodes {
                 Some(NodeInfo {
                     node,
                     processors: parse_list(&read("cpulist")).unwrap_or_default(),
-                    memory: total_memory(&read("meminfo")),
+                    memory: memory::of_node(&read("meminfo")),
                 })
             })
             .collect();
@@ -50,7 +52,7 @@ impl Nodes {
             nodes.push(NodeInfo {
                 node: Node(0),
                 processors: Vec::new(),
-                memory: super::memory(),
+                memory: memory::total(),
             });
         }
         Nodes(nodes)
@@ -135,23 +137,6 @@ fn parse_list(list: &str) -> Option<Vec<u32>> {
         numbers.extend(first..=last);
     }
     Some(numbers)
-}
-
-/// MemTotal of a node's meminfo: `Node 0 MemTotal: 1000 kB`.
-fn total_memory(meminfo: &str) -> u64 {
-    let line = meminfo.lines().find(|line| line.contains(" MemTotal:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().rev().nth(1)?.parse().ok());
-    kilobytes.unwrap_or(0u64).saturating_mul(1 << 10)
-}
-
-/// Bytes that are free in this machine now, page cache that could be dropped included.
-pub fn available_memory() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo
-        .lines()
-        .find(|line| line.starts_with("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes.saturating_mul(1 << 10))
 }
 
 #[cfg(test)]
