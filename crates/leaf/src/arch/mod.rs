@@ -2,6 +2,7 @@
 //! its line in [`Architecture::ALL`].
 
 mod aarch64;
+mod architecture;
 mod arm;
 mod mips64;
 mod powerpc64;
@@ -10,16 +11,7 @@ mod s390x;
 mod x86_64;
 
 use crate::geometry::{Geometry, Leaf};
-
-/// An architecture, with the page sizes of its kernels.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Architecture {
-    /// Its name for Rust.
-    pub name: &'static str,
-    /// The geometries of its kernels. The first has the smallest base page; it is assumed where
-    /// nothing else is known.
-    pub geometries: &'static [Geometry],
-}
+pub use architecture::Architecture;
 
 impl Architecture {
     /// Every architecture that this project knows.

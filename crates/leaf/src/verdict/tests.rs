@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::hold::SystemCallCost;
 
 fn block(small: f64, leaves: f64, gathered: f64, system_call: f64) -> CallTimes {
     CallTimes {

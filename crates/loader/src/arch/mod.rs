@@ -2,6 +2,7 @@
 //! A new architecture is its file and its line in [`Facts::of`].
 
 mod aarch64;
+mod facts;
 mod loongarch64;
 mod mips64;
 mod narrow;
@@ -12,16 +13,7 @@ mod x86_64;
 
 use hugetext_elf::{Encoding, Machine};
 
-/// What glibc builds into its loader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// The path of the loader, as the ABI places it.
-    pub(crate) interpreter: &'static str,
-    /// AT_PLATFORM, the value of `$PLATFORM`; `None` if the kernel gives none.
-    pub(crate) platform: Option<&'static str>,
-    /// The directory of the libraries, as in `/lib64`, where it is not the loader's.
-    pub(crate) lib: Option<&'static str>,
-}
+pub(crate) use facts::Facts;
 
 impl Facts {
     /// The facts of an instruction set; for an unknown one, those that cannot mislead.
